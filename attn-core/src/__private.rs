@@ -1,0 +1,1 @@
+//! What the macros emit by path. Not part of the public interface.

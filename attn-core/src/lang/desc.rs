@@ -1,0 +1,195 @@
+//! What the macros make of a variant: its name, its fields, and its CUDA text.
+//!
+//! `#[attention_variant]` sees neither the struct's fields nor constants nor helper functions, so its text is
+//! *type-agnostic*: operators are overloaded device functions, field types come from the derive through
+//! [`VariantDesc::fields`], constants and [`DeviceFn`]s are linked by path. The pieces meet when a kernel is spliced.
+
+use super::{ErasedVariant, Normalizer, ParamError, ParamValues};
+
+/// The hooks of [`AttentionVariant`](super::AttentionVariant).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // each is the method of the same name
+pub enum Hook {
+    QueryTransform,
+    KeyTransform,
+    ValueTransform,
+    LogitsTransform,
+    LogitsMask,
+    Weight,
+    Denominator,
+    SinkLogit,
+    OutputTransform,
+    TileClass,
+}
+
+impl Hook {
+    /// Every hook, in the order of the trait.
+    pub const ALL: [Hook; 10] = [
+        Hook::QueryTransform,
+        Hook::KeyTransform,
+        Hook::ValueTransform,
+        Hook::LogitsTransform,
+        Hook::LogitsMask,
+        Hook::Weight,
+        Hook::Denominator,
+        Hook::SinkLogit,
+        Hook::OutputTransform,
+        Hook::TileClass,
+    ];
+
+    /// The name of the method.
+    #[must_use]
+    pub fn method(self) -> &'static str {
+        match self {
+            Hook::QueryTransform => "query_transform",
+            Hook::KeyTransform => "key_transform",
+            Hook::ValueTransform => "value_transform",
+            Hook::LogitsTransform => "logits_transform",
+            Hook::LogitsMask => "logits_mask",
+            Hook::Weight => "weight",
+            Hook::Denominator => "denominator",
+            Hook::SinkLogit => "sink_logit",
+            Hook::OutputTransform => "output_transform",
+            Hook::TileClass => "tile_class",
+        }
+    }
+}
+
+/// One hook that the user wrote, as a C++ member function of the variant's struct (indented by no spaces,
+/// `#line` directives inside). Signature by hook:
+///
+/// ```text
+/// template <class R> void query_transform(R& q, RowIndex at) const      (also key_, value_: KvIndex)
+/// float logits_transform(float logit, LogitIndex at) const
+/// bool  logits_mask(LogitIndex at) const
+/// float weight(float logit, float row_max, LogitIndex at) const
+/// float denominator(float logit, float row_max, float weight, LogitIndex at) const
+/// float sink_logit(RowIndex at) const
+/// template <class R> void output_transform(R& o, RowState state, RowIndex at) const
+/// TileClass tile_class(Tile tile) const
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HookText {
+    /// Which hook.
+    pub hook: Hook,
+    /// The member function.
+    pub cuda: &'static str,
+}
+
+/// A `#[device_fn]`: a helper that hooks may call, on either side.
+#[derive(Debug)]
+pub struct DeviceFn {
+    /// Its name, unique within a variant.
+    pub name: &'static str,
+    /// A static member function of the variant's struct.
+    pub cuda: &'static str,
+    /// Helpers that it calls.
+    pub device_fns: &'static [&'static DeviceFn],
+    /// Constants that it names.
+    pub consts: &'static [ConstDesc],
+}
+
+/// A constant named in a hook.
+#[derive(Clone, Copy, Debug)]
+pub struct ConstDesc {
+    /// The name under which the text uses it.
+    pub name: &'static str,
+    /// Its value.
+    pub value: fn() -> ConstValue,
+}
+
+/// The value of a constant; bit-exact in the generated text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum ConstValue {
+    F32(f32),
+    I32(i32),
+    U32(u32),
+    U64(u64),
+    Bool(bool),
+}
+
+macro_rules! const_value_from {
+    ($($t:ty => $v:ident),*) => {$(
+        impl From<$t> for ConstValue {
+            fn from(x: $t) -> Self { ConstValue::$v(x) }
+        }
+    )*};
+}
+const_value_from!(f32 => F32, i32 => I32, u32 => U32, u64 => U64, bool => Bool);
+
+/// Element types of scalars and captured tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Elem {
+    F32,
+    I32,
+    U32,
+    Bool,
+}
+
+/// The type of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldType {
+    /// A scalar, passed by value as 4 bytes (bool as `int`).
+    Scalar(Elem),
+    /// A captured tensor of rank 1 or 2: `Tensor1<T>` / `Tensor2<T>` in the text.
+    Tensor {
+        /// Type of the elements.
+        elem: Elem,
+        /// 1 or 2.
+        rank: u8,
+    },
+}
+
+/// One parameter of a variant, from `#[derive(VariantParams)]`.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldDesc {
+    /// Field name.
+    pub name: &'static str,
+    /// Doc comment.
+    pub doc: &'static str,
+    /// Type.
+    pub ty: FieldType,
+    /// `#[shape(..)]` as written; empty for scalars.
+    pub shape: &'static str,
+    /// `#[default(..)]` as written; `None` when the parameter must be given.
+    pub default: Option<&'static str>,
+    /// `#[require(..)]` as written: the condition a value must meet.
+    pub require: Option<&'static str>,
+}
+
+/// Everything known of a variant without running it.
+#[derive(Debug)]
+pub struct VariantDesc {
+    /// Registered name, `snake_case`.
+    pub name: &'static str,
+    /// Name of the Rust struct, and of the C++ struct.
+    pub type_name: &'static str,
+    /// Doc comment of the impl, else of the struct is not seen: first paragraph is the summary.
+    pub doc: &'static str,
+    /// File of the impl, as rustc names it.
+    pub file: &'static str,
+    /// Line of the impl.
+    pub line: u32,
+    /// The hooks written, in the order of [`Hook::ALL`].
+    pub hooks: &'static [HookText],
+    /// The normaliser.
+    pub normalizer: Normalizer,
+    /// Parameters in order.
+    pub fields: &'static [FieldDesc],
+    /// Helpers that the hooks call directly.
+    pub device_fns: &'static [&'static DeviceFn],
+    /// Constants that the hooks name directly.
+    pub consts: &'static [ConstDesc],
+    /// Makes the variant from parameters by name.
+    pub make: fn(&ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError>,
+}
+
+impl VariantDesc {
+    /// Whether the user wrote this hook.
+    #[must_use]
+    pub fn has(&self, hook: Hook) -> bool {
+        self.hooks.iter().any(|h| h.hook == hook)
+    }
+}

@@ -1,0 +1,24 @@
+//! The variant language: what a user writes and what it means.
+//!
+//! Flow: [`index`] words and [`row`]s go into the hooks of [`variant::AttentionVariant`]; [`params`] are the
+//! variant's fields; [`desc`] is what the macros make of it (CUDA text and tables); [`erased`] is the form
+//! that run-time composition uses on the CPU.
+
+pub mod approx;
+pub mod desc;
+pub mod erased;
+pub mod index;
+pub mod params;
+pub mod row;
+pub mod table;
+pub mod tile;
+pub mod variant;
+
+pub use desc::{ConstValue, DeviceFn, FieldDesc, FieldType, Hook, HookText, VariantDesc};
+pub use erased::ErasedVariant;
+pub use index::{KvIndex, LogitIndex, RowIndex};
+pub use params::{BindError, Dims, ParamError, ParamValue, ParamValues, VariantParams};
+pub use row::{Row, RowState};
+pub use table::{Tensor1, Tensor2};
+pub use tile::{Tile, TileClass};
+pub use variant::{AttentionVariant, Normalizer};

@@ -1,0 +1,78 @@
+//! Rows of `head_dim` values, and what a hook may do with one.
+
+/// A row of `head_dim` values in `f32`: a query, a key, a value, or an output.
+///
+/// Combinators only, so that a kernel may spread a row over lanes or tensor-core fragments. Closures get the
+/// index `d` in `0..dim()` and must not depend on the order in which elements are visited.
+pub trait Row {
+    /// Values in the row: head_dim.
+    fn dim(&self) -> i32;
+    /// `x[d] = f(d, x[d])`.
+    fn map(&mut self, f: impl Fn(i32, f32) -> f32);
+    /// Rotates the pairs `(d, d + rot / 2)`, `d < rot / 2`, by `f(d) = (cos, sin)`: half-split rotary embedding.
+    /// `(a, b)` becomes `(a cos - b sin, b cos + a sin)`. Values from `rot` on stay. `rot` is even and at most `dim()`.
+    fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
+    /// Rotates the pairs `(2 i, 2 i + 1)`, `i < rot / 2`, by `f(i) = (cos, sin)`: interleaved rotary embedding.
+    fn rotate_pairs(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
+    /// Sum of the values.
+    fn sum(&self) -> f32;
+    /// Sum of the squares.
+    fn sum_sq(&self) -> f32;
+    /// Largest magnitude.
+    fn max_abs(&self) -> f32;
+}
+
+/// The row on the CPU. Reductions accumulate in f64.
+impl Row for &mut [f32] {
+    fn dim(&self) -> i32 {
+        i32::try_from(self.len()).expect("head_dim is at most a few hundred")
+    }
+
+    fn map(&mut self, f: impl Fn(i32, f32) -> f32) {
+        for (d, x) in (0..).zip(self.iter_mut()) {
+            *x = f(d, *x);
+        }
+    }
+
+    fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32)) {
+        let half = (rot / 2) as usize;
+        for d in 0..half {
+            let (a, b) = (self[d], self[d + half]);
+            let (cos, sin) = f(d as i32);
+            self[d] = a * cos - b * sin;
+            self[d + half] = b * cos + a * sin;
+        }
+    }
+
+    fn rotate_pairs(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32)) {
+        for i in 0..(rot / 2) as usize {
+            let (a, b) = (self[2 * i], self[2 * i + 1]);
+            let (cos, sin) = f(i as i32);
+            self[2 * i] = a * cos - b * sin;
+            self[2 * i + 1] = b * cos + a * sin;
+        }
+    }
+
+    fn sum(&self) -> f32 {
+        self.iter().map(|&x| f64::from(x)).sum::<f64>() as f32
+    }
+
+    fn sum_sq(&self) -> f32 {
+        self.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>() as f32
+    }
+
+    fn max_abs(&self) -> f32 {
+        self.iter().fold(0.0, |m, x| m.max(x.abs()))
+    }
+}
+
+/// The finished state of one query row, as `output_transform` sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowState {
+    /// Largest logit (0 under `Normalizer::Plain`).
+    pub row_max: f32,
+    /// What the output was divided by, relative to `exp(row_max)`; the sink is in it.
+    pub denominator: f32,
+    /// Log-sum-exp of the logits in natural log, sink included.
+    pub lse: f32,
+}

@@ -1,0 +1,22 @@
+//! The heart of attn-rs, with no CUDA in it: the variant language, the registry of variants, KV layouts,
+//! the planner, and the CPU backend.
+//!
+//! Users depend on the facade `attn-rs` (lib name `attn`), which re-exports this crate.
+
+// The macros emit paths that start with `::attn`; inside this crate that is this crate.
+extern crate self as attn;
+
+pub mod batch;
+pub mod cpu;
+pub mod dtype;
+pub mod expr;
+pub mod lang;
+pub mod plan;
+pub mod registry;
+pub mod spec;
+pub mod tensor;
+
+#[doc(hidden)]
+pub mod __private;
+
+pub use attn_macros::{VariantParams, attention_variant, compose, device_fn};

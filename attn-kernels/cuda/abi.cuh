@@ -1,0 +1,58 @@
+// What the host hands to every kernel. Mirrored field by field by attn-kernels/src/launch/abi.rs.
+#pragma once
+
+// One unit of work for one KV head: a query tile of a request against a span of its keys.
+struct WorkItem {
+  int request;
+  int qo_tile;   // packed rows qo_tile * TILE_ROWS ..
+  int kv_begin;  // the span, in keys of the request
+  int kv_end;
+  int partial;   // slot for the partial state; -1: alone, writes the final output
+  int pad[3];
+};
+
+// One query tile whose partial states, slots first .. first + count in this order, become the final output.
+struct MergeItem {
+  int request;
+  int qo_tile;
+  int first;
+  int count;
+};
+
+// A 3-d strided tensor: (token or slot, head, dim), dim contiguous; pages when it is a pool. Strides count elements.
+struct Strided {
+  void* data;
+  long long token;  // ragged: from token to token; paged: from slot to slot of a page
+  long long head;
+  long long page;   // paged only
+};
+
+// n / divisor and n % divisor for 0 <= n < 2^31 without a division: q = umulhi(n, magic) >> shift, magic 0 means divisor 1.
+struct FastDiv {
+  unsigned divisor;
+  unsigned magic;
+  unsigned shift;
+};
+
+struct KernelParams {
+  Strided q, k, v, o;         // k, v: the pool or the ragged tensor, before any pre-pass
+  Strided k_pre;              // ragged: keys after key_transform (prefill with a key pre-pass only)
+  float* lse;                 // natural log, (qo token, qo head); null when not wanted
+  long long lse_token;        // strides of lse
+  long long lse_head;
+  const int* qo_indptr;       // [batch + 1]
+  const int* kv_indptr;       // [batch + 1] in tokens, also for paged KV: sums of kv_len
+  const int* page_indptr;     // [batch + 1], paged only
+  const int* page_indices;    // [page_indptr[batch]], paged only
+  const WorkItem* items;      // [gridDim.x of the main kernel]
+  const MergeItem* merges;    // [gridDim.x of the merge kernel]
+  float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
+  float2_* partial_md;        // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
+  FastDiv group;              // query heads per KV head
+  FastDiv page_size;
+  int batch;
+  int kv_heads;
+  int num_items;
+  int num_merges;
+  float sm_scale;
+};
