@@ -1,0 +1,194 @@
+//! `cargo xtask gpu-bundle`: what a machine with a GPU, a driver and nothing else needs.
+
+use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
+
+use anyhow::{Context as _, Result, bail};
+use xshell::{Shell, cmd};
+
+use crate::{nvrtc, target_dir};
+
+/// The folder must fit where it is carried to.
+const LIMIT: u64 = 32 << 20;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Architectures whose cubins go in.
+    #[arg(long, default_value = "sm_90a")]
+    arch: String,
+    /// Copies the scripts and cases of this folder (race.py, run_cases.py, cases.jsonl) as `peers/`.
+    #[arg(long, value_name = "DIR")]
+    peers: Option<std::path::PathBuf>,
+    /// Further case files, beside those of benches/cases.
+    #[arg(long, value_name = "FILE")]
+    cases: Vec<std::path::PathBuf>,
+    /// Leaves the cubins out: the machine then needs NVRTC.
+    #[arg(long)]
+    no_cubins: bool,
+}
+
+const RUN: &str = r#"#!/usr/bin/env bash
+# attn, with the cubins that the case files beside it need: ./run.sh check cases/check.jsonl
+here="$(cd "$(dirname "$0")" && pwd)"
+export ATTN_CACHE_DIR="${ATTN_CACHE_DIR:-$here/cache}"
+exec "$here/attn" "$@"
+"#;
+
+/// Builds the folder `target/gpu-bundle`.
+pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
+    let target = target_dir(root)?;
+    let bundle = target.join("gpu-bundle");
+    sh.remove_path(&bundle)?;
+    sh.create_dir(bundle.join("cases"))?;
+
+    // stripping the last crate alone leaves the other artefacts of a release build as they are
+    cmd!(
+        sh,
+        "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols"
+    )
+    .run()?;
+    let attn = bundle.join("attn");
+    fs::copy(target.join("release/attn"), &attn).context("copying the binary")?;
+
+    let mut cases = Vec::new();
+    let mut listed: Vec<_> =
+        fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
+    listed.sort_by_key(fs::DirEntry::file_name);
+    for path in listed
+        .iter()
+        .map(fs::DirEntry::path)
+        .chain(args.cases.iter().cloned())
+    {
+        if path.extension().is_some_and(|x| x == "jsonl") {
+            let to = bundle
+                .join("cases")
+                .join(path.file_name().context("a case file has a name")?);
+            fs::copy(&path, &to).with_context(|| path.display().to_string())?;
+            cases.push(to);
+        }
+    }
+    if let Some(from) = &args.peers {
+        sh.create_dir(bundle.join("peers"))?;
+        for name in ["race.py", "run_cases.py", "cases.jsonl"] {
+            let to = bundle.join("peers").join(name);
+            let text =
+                fs::read(from.join(name)).with_context(|| format!("{}/{name}", from.display()))?;
+            fs::write(&to, text)?;
+            if name.ends_with(".jsonl") {
+                cases.push(to);
+            }
+        }
+    }
+
+    if !args.no_cubins {
+        let nvrtc = nvrtc::ensure(sh, &target)?;
+        let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
+        // cubins are kept between bundles; only those that the cases ask for are copied
+        let kept = target.join("gpu-bundle-cubins");
+        let _kept = sh.push_env("ATTN_CACHE_DIR", &kept);
+        let arch = &args.arch;
+        let files = cases
+            .iter()
+            .flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
+        let lines = cmd!(sh, "{attn} compile --json --arch {arch}")
+            .args(files)
+            .read()
+            .context("compiling the cubins of the cases")?;
+        copy_used(&lines, &kept, &bundle.join("cache"))?;
+    }
+
+    let script = bundle.join("run.sh");
+    fs::write(&script, RUN)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
+
+    let bytes = size(&bundle)?;
+    println!("{}: {:.1} MB", bundle.display(), bytes as f64 / 1e6);
+    if let Some(version) = newest_glibc(&fs::read(&attn)?) {
+        println!("needs glibc 2.{version} or newer");
+    }
+    if bytes > LIMIT {
+        bail!("the bundle has {bytes} bytes, more than {LIMIT}; fewer cases, or --no-cubins");
+    }
+    Ok(())
+}
+
+/// Copies the cache entries that `attn compile --json` names by `key`: every file whose name starts with the key.
+fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
+    let mut keys = BTreeSet::new();
+    for line in lines.lines() {
+        let record: serde_json::Value = serde_json::from_str(line)?;
+        if let Some(key) = record["key"].as_str() {
+            keys.insert(key.to_owned());
+        }
+    }
+    let mut copied = 0;
+    let mut folders = vec![from.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            let name = path
+                .file_name()
+                .and_then(|n| n.to_str())
+                .unwrap_or_default();
+            if path.is_dir() {
+                folders.push(path);
+            } else if keys.iter().any(|key| name.starts_with(key.as_str())) {
+                let below = to.join(path.strip_prefix(from)?);
+                fs::create_dir_all(below.parent().context("a file lies in a folder")?)?;
+                fs::copy(&path, &below)?;
+                copied += 1;
+            }
+        }
+    }
+    if copied < keys.len() {
+        bail!(
+            "{} cubins were compiled and only {copied} files are in the cache {}",
+            keys.len(),
+            from.display()
+        );
+    }
+    Ok(())
+}
+
+fn size(path: &Path) -> Result<u64> {
+    let meta = fs::symlink_metadata(path)?;
+    if !meta.is_dir() {
+        return Ok(meta.len());
+    }
+    fs::read_dir(path)?.map(|e| size(&e?.path())).sum()
+}
+
+/// The newest `GLIBC_2.N` that a binary asks for.
+fn newest_glibc(binary: &[u8]) -> Option<u32> {
+    let mark = b"GLIBC_2.";
+    binary
+        .windows(mark.len())
+        .enumerate()
+        .filter(|(_, w)| w == mark)
+        .filter_map(|(at, _)| {
+            let digits: String = binary[at + mark.len()..]
+                .iter()
+                .map(|&b| b as char)
+                .take_while(char::is_ascii_digit)
+                .collect();
+            digits.parse().ok()
+        })
+        .max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::newest_glibc;
+
+    #[test]
+    fn the_newest_symbol_version_counts() {
+        assert_eq!(
+            newest_glibc(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0"),
+            Some(34)
+        );
+        assert_eq!(newest_glibc(b"static"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a tool speaks to a person
+
+mod bundle;
+mod nvrtc;
+mod report;
+mod test;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use xshell::Shell;
+
+#[derive(Parser)]
+#[command(name = "xtask", about = "Chores of attn-rs")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Everything that needs no GPU: unit and integration tests, the leg without inventory, doctests.
+    Test(test::Args),
+    /// One folder that checks and times the kernels on a machine with a driver and nothing else.
+    GpuBundle(bundle::Args),
+    /// Writes the tables of README from benches/results/*.jsonl.
+    BenchReport(report::Args),
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let sh = Shell::new()?;
+    let root = root();
+    sh.change_dir(&root);
+    match cli.task {
+        Task::Test(args) => test::run(&sh, &root, &args),
+        Task::GpuBundle(args) => bundle::run(&sh, &root, &args),
+        Task::BenchReport(args) => report::run(&root, &args),
+    }
+}
+
+/// The workspace.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Where cargo puts what it builds.
+fn target_dir(root: &Path) -> Result<PathBuf> {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => std::path::absolute(Path::new(&dir)).context("CARGO_TARGET_DIR"),
+        None => Ok(root.join("target")),
+    }
+}

@@ -1,0 +1,221 @@
+//! `cargo xtask bench-report`: results become the tables of README, so that no figure there is typed by hand.
+//!
+//! README marks each table with `<!-- bench: FILE.jsonl [prefix of case names] -->` and `<!-- /bench -->`.
+//! A line of a result file is what `attn bench`, `attn check` or `race.py --out` writes; a first line
+//! `{"about": {..}}` names device, commit and date.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+const OPEN: &str = "<!-- bench:";
+const CLOSE: &str = "<!-- /bench -->";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Changes nothing; fails when a table differs from its results.
+    #[arg(long)]
+    check: bool,
+    /// The file with the tables.
+    #[arg(long, default_value = "README.md")]
+    readme: String,
+}
+
+/// Rewrites, or checks, every marked table.
+pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
+    let path = root.join(&args.readme);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let new = rewrite(&text, &|file| {
+        let path = root.join("benches/results").join(file);
+        fs::read_to_string(&path).with_context(|| path.display().to_string())
+    })?;
+    if new == text {
+        println!("{}: every table equals its results", args.readme);
+    } else if args.check {
+        bail!(
+            "{}: tables differ from benches/results; run `cargo xtask bench-report`",
+            args.readme
+        );
+    } else {
+        fs::write(&path, new)?;
+        println!("{}: tables rewritten", args.readme);
+    }
+    Ok(())
+}
+
+/// `text` with each marked table made anew; `load` reads a result file.
+fn rewrite(text: &str, load: &dyn Fn(&str) -> Result<String>) -> Result<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(OPEN) {
+        let (before, from) = rest.split_at(at);
+        let end = from
+            .find("-->")
+            .context("a `<!-- bench:` mark is not closed by `-->`")?
+            + 3;
+        let mark = &from[..end];
+        let stop = from
+            .find(CLOSE)
+            .with_context(|| format!("{mark} has no {CLOSE}"))?;
+        let what = mark[OPEN.len()..mark.len() - 3].trim();
+        let (file, prefix) = what.split_once(' ').unwrap_or((what, ""));
+        let table = table(&load(file)?, prefix.trim()).with_context(|| file.to_owned())?;
+        let _ = write!(out, "{before}{mark}\n{table}{CLOSE}");
+        rest = &from[stop + CLOSE.len()..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The table of one result file, of the cases whose name starts with `prefix`.
+fn table(lines: &str, prefix: &str) -> Result<String> {
+    let mut about = None;
+    let mut rows = Vec::new();
+    for (i, line) in lines
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| !l.trim().is_empty())
+    {
+        let record: Value =
+            serde_json::from_str(line).with_context(|| format!("line {}", i + 1))?;
+        match record.get("about") {
+            Some(x) => about = Some(x.clone()),
+            None if case_name(&record).starts_with(prefix) => rows.push(record),
+            None => {}
+        }
+    }
+    if rows.is_empty() {
+        bail!("no case starts with `{prefix}`");
+    }
+    let mut text = if rows.iter().all(|r| r["ms"].is_object()) {
+        race(&rows)
+    } else {
+        single(&rows)
+    };
+    if let Some(Value::Object(about)) = about {
+        let words: Vec<_> = about
+            .iter()
+            .map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned)))
+            .collect();
+        let _ = write!(text, "\n{}.\n", words.join(", "));
+    }
+    Ok(text)
+}
+
+/// Results of `race.py`: microseconds of every runner, and the ratio to the best peer.
+fn race(rows: &[Value]) -> String {
+    let runners: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|r| r["ms"].as_object())
+        .flat_map(|m| m.keys().map(String::as_str))
+        .collect();
+    let mut out = String::from("| case |");
+    for r in &runners {
+        let _ = write!(out, " {r}, us |");
+    }
+    out.push_str(" ours / best peer |\n|---|");
+    out.push_str(&"---:|".repeat(runners.len() + 1));
+    for row in rows {
+        let _ = write!(out, "\n| {} |", case_name(row));
+        for r in &runners {
+            let _ = match row["ms"][*r].as_f64() {
+                Some(ms) => write!(out, " {:.1} |", ms * 1e3),
+                None => write!(out, " |"),
+            };
+        }
+        let ratios: BTreeMap<_, _> = row["vs_best_peer"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .collect();
+        let words: Vec<_> = ratios
+            .values()
+            .filter_map(|v| v.as_f64())
+            .map(|v| format!("{v:.3}"))
+            .collect();
+        let _ = write!(out, " {} |", words.join(", "));
+    }
+    out.push('\n');
+    out
+}
+
+/// Results of `attn bench`.
+fn single(rows: &[Value]) -> String {
+    let mut out =
+        String::from("| case | us | GB/s | TFLOP/s | plan, us |\n|---|---:|---:|---:|---:|");
+    for row in rows {
+        let figure = |key: &str, scale: f64, digits: usize| match row[key].as_f64() {
+            Some(x) => format!("{:.digits$}", x * scale),
+            None => String::new(),
+        };
+        let _ = match row["cannot"].as_str() {
+            Some(why) => write!(out, "\n| {} | {why} | | | |", case_name(row)),
+            None => write!(
+                out,
+                "\n| {} | {} | {} | {} | {} |",
+                case_name(row),
+                figure("ms", 1e3, 1),
+                figure("gbps", 1.0, 0),
+                figure("tflops", 1.0, 1),
+                figure("plan_us", 1.0, 1)
+            ),
+        };
+    }
+    out.push('\n');
+    out
+}
+
+/// The name of a case, which `race.py` nests and `attn` does not; its variant when it has none.
+fn case_name(record: &Value) -> &str {
+    let case = record.get("case").unwrap_or(record);
+    case["name"]
+        .as_str()
+        .or(case["variant"].as_str())
+        .unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rewrite;
+
+    const RACE: &str = concat!(
+        r#"{"about":{"device":"H200","commit":"abc"}}"#,
+        "\n",
+        r#"{"case":{"name":"decode a"},"ms":{"ours":0.1,"fa2":0.2},"vs_best_peer":{"ours":0.5}}"#,
+        "\n",
+        r#"{"case":{"name":"prefill b"},"ms":{"ours":1.0},"vs_best_peer":{}}"#,
+    );
+
+    #[test]
+    fn a_table_is_made_from_its_results_and_made_again_is_the_same() {
+        let text = "before\n<!-- bench: r.jsonl decode -->\nold\n<!-- /bench -->\nafter\n";
+        let load = |file: &str| {
+            assert_eq!(file, "r.jsonl");
+            Ok(RACE.to_owned())
+        };
+        let new = rewrite(text, &load).expect("rewritten");
+        assert!(
+            new.contains("| decode a | 200.0 | 100.0 | 0.500 |"),
+            "{new}"
+        );
+        assert!(!new.contains("prefill b") && !new.contains("old"), "{new}");
+        assert!(
+            new.contains("device H200") && new.ends_with("after\n"),
+            "{new}"
+        );
+        assert_eq!(rewrite(&new, &load).expect("rewritten"), new);
+    }
+
+    #[test]
+    fn marks_without_end_and_tables_without_rows_are_errors() {
+        let load = |_: &str| Ok(RACE.to_owned());
+        assert!(rewrite("<!-- bench: r.jsonl -->", &load).is_err());
+        assert!(rewrite("<!-- bench: r.jsonl nothing -->\n<!-- /bench -->", &load).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! `cargo xtask test`.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use xshell::{Shell, cmd};
+
+use crate::{nvrtc, target_dir};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Do not stop at the first step that fails.
+    #[arg(long)]
+    keep_going: bool,
+    /// Passed on to the main test run (for example a test's name).
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+/// Runs every step; what fails is named at the end.
+pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
+    let nvrtc = nvrtc::ensure(sh, &target_dir(root)?)?;
+    eprintln!("xtask: NVRTC is {}", nvrtc.display());
+    let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
+    // tests read and write a cache of their own, never the user's
+    let cache = target_dir(root)?.join("test-cache");
+    let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
+
+    let rest = &args.rest;
+    let runner: &[&str] = if cmd!(sh, "cargo nextest --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok()
+    {
+        &["nextest", "run"]
+    } else {
+        eprintln!(
+            "xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`"
+        );
+        &["test", "--lib", "--bins", "--tests"]
+    };
+    // the leg without inventory: variants are registered by tables and calls alone
+    let bare = [
+        "-p",
+        "attn-core",
+        "-p",
+        "attn-variants",
+        "--no-default-features",
+    ];
+    let doc = ["--workspace", "--doc"];
+    let steps: [(&str, Vec<&str>); 3] = [
+        ("doctests", [&["test"], &doc[..]].concat()),
+        ("tests without inventory", [runner, &bare].concat()),
+        ("tests", [runner, &["--workspace"]].concat()),
+    ];
+    let mut failed = Vec::new();
+    for (name, words) in &steps {
+        eprintln!("xtask: {name}");
+        let mut step = cmd!(sh, "cargo {words...}");
+        if *name == "tests" {
+            step = step.args(rest);
+        }
+        if step.run().is_err() {
+            failed.push(*name);
+            if !args.keep_going {
+                break;
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("failed: {}", failed.join(", "))
+    }
+}
