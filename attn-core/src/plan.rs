@@ -1,4 +1,14 @@
 //! The planner: a batch becomes a fixed list of work items, which every kernel and the CPU backend run.
+//!
+//! [`WorkList::build`] cuts the queries of each request into tiles and, where that alone would not fill the machine,
+//! the keys of a tile into spans; [`PlanBlob`] packs the list and the batch's arrays into one buffer for upload.
+
+mod blob;
+mod build;
+mod error;
+
+pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
+pub use error::PlanError;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -35,3 +45,36 @@ pub struct MergeItem {
     /// Number of slots.
     pub count: i32,
 }
+
+/// How a batch is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanRule {
+    /// Packed query rows of a tile; at least 1.
+    pub tile_rows: u32,
+    /// Spans begin and end at multiples of this many keys (a span may end at the last key); at least 1.
+    pub kv_align: u32,
+    /// Items per KV head to aim for: as long as there are fewer, keys are split. 0: never split.
+    pub target_items: u32,
+    /// A split leaves no span shorter than this many keys, except at the end of a request.
+    pub min_span: u32,
+    /// Whether items with longer spans come first; otherwise requests come in order.
+    pub longest_first: bool,
+}
+
+/// The work of one batch for one KV head; every KV head does the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkList {
+    /// Packed query rows of a tile.
+    pub tile_rows: u32,
+    /// Query heads per KV head.
+    pub group: u32,
+    /// What to run, in any order.
+    pub items: Vec<WorkItem>,
+    /// What to merge afterwards, in any order.
+    pub merges: Vec<MergeItem>,
+    /// Partial states: slots that `items` name are `0..slots`.
+    pub slots: u32,
+}
+
+#[cfg(test)]
+mod tests;

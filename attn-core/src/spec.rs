@@ -13,11 +13,50 @@ pub struct Heads {
     pub head_dim: u32,
 }
 
+/// Head counts that no attention has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeadsError {
+    /// A count of 0, or past what an index counts.
+    #[error("{what} = {value}; it must be 1 to 65535")]
+    Count {
+        /// `qo_heads`, `kv_heads` or `head_dim`.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+    },
+    /// Query heads that do not share KV heads evenly.
+    #[error("qo_heads = {qo} is not a multiple of kv_heads = {kv}")]
+    Group {
+        /// Query heads.
+        qo: u32,
+        /// KV heads.
+        kv: u32,
+    },
+}
+
 impl Heads {
-    /// Query heads per KV head.
+    /// Checks the counts: each 1 to 65535, and `qo` a multiple of `kv`. Which of them a kernel exists for is the
+    /// backend's matter.
+    ///
+    /// # Errors
+    ///
+    /// See [`HeadsError`].
+    pub fn check(self) -> Result<(), HeadsError> {
+        for (what, value) in [("qo_heads", self.qo), ("kv_heads", self.kv), ("head_dim", self.head_dim)] {
+            if value == 0 || value > 65535 {
+                return Err(HeadsError::Count { what, value });
+            }
+        }
+        if !self.qo.is_multiple_of(self.kv) {
+            return Err(HeadsError::Group { qo: self.qo, kv: self.kv });
+        }
+        Ok(())
+    }
+    /// Query heads per KV head (0 when there are no KV heads).
     #[must_use]
     pub fn group(self) -> u32 {
-        self.qo / self.kv
+        self.qo.checked_div(self.kv).unwrap_or(0)
     }
     /// `1 / sqrt(head_dim)`, the default scale of logits.
     #[must_use]

@@ -1,0 +1,216 @@
+//! Batches: which queries meet which keys, and where the keys lie.
+//!
+//! A batch borrows the arrays of the caller; [`Batch::validate`] checks every word of them once and gives a
+//! [`Layout`], which the planner and every backend trust from then on.
+
+mod error;
+mod layout;
+
+pub use error::BatchError;
+pub use layout::{Layout, Pages};
+
+/// A batch of requests, as the caller describes it. Nothing is checked before [`Batch::validate`].
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// `[requests + 1]` prefix sums of query counts: the queries of request `i` are tokens
+    /// `qo_indptr[i] .. qo_indptr[i + 1]` of q, o and lse.
+    pub qo_indptr: &'a [i32],
+    /// Where the keys are.
+    pub kv: KvLayout<'a>,
+}
+
+/// Where the keys and values of a batch are.
+#[derive(Clone, Copy, Debug)]
+pub enum KvLayout<'a> {
+    /// `[requests + 1]` prefix sums of key counts into tensors of (tokens, kv_heads, head_dim).
+    Ragged(&'a [i32]),
+    /// Pages of pools of (pages, slots, kv_heads, head_dim).
+    Paged(PageTable<'a>),
+}
+
+/// A page table in compressed rows: the pages of request `i` are
+/// `indices[indptr[i] .. indptr[i + 1]]`, all full but the last, which holds `last_page_len[i]` keys.
+#[derive(Clone, Copy, Debug)]
+pub struct PageTable<'a> {
+    /// `[requests + 1]` prefix sums of page counts.
+    pub indptr: &'a [i32],
+    /// Pages in the pool, request by request.
+    pub indices: &'a [i32],
+    /// `[requests]` keys in the last page: `1..=page_size`; for a request without pages it is ignored.
+    pub last_page_len: &'a [i32],
+    /// Keys that a page holds.
+    pub page_size: u32,
+    /// Pages in the pool.
+    pub num_pages: u32,
+}
+
+impl<'a> Batch<'a> {
+    /// Queries and keys in packed tensors, both cut by prefix sums.
+    #[must_use]
+    pub fn ragged(qo_indptr: &'a [i32], kv_indptr: &'a [i32]) -> Self {
+        Batch { qo_indptr, kv: KvLayout::Ragged(kv_indptr) }
+    }
+
+    /// Queries in a packed tensor, keys in pages.
+    #[must_use]
+    pub fn paged(qo_indptr: &'a [i32], pages: &PageTable<'a>) -> Self {
+        Batch { qo_indptr, kv: KvLayout::Paged(*pages) }
+    }
+
+    /// Checks every array and gives the layout that backends run.
+    ///
+    /// Time is linear in requests plus pages. A batch of no requests is allowed; so are requests without queries
+    /// and requests without keys.
+    ///
+    /// # Errors
+    ///
+    /// The first thing found wrong, with its array, index and value.
+    pub fn validate(&self) -> Result<Layout, BatchError> {
+        check_indptr("qo_indptr", self.qo_indptr)?;
+        match &self.kv {
+            KvLayout::Ragged(kv_indptr) => {
+                check_indptr("kv_indptr", kv_indptr)?;
+                check_len("kv_indptr", kv_indptr.len(), "qo_indptr", self.qo_indptr.len())?;
+                Ok(Layout { qo_indptr: self.qo_indptr.to_vec(), kv_indptr: kv_indptr.to_vec(), pages: None })
+            }
+            KvLayout::Paged(table) => {
+                check_indptr("page_indptr", table.indptr)?;
+                check_len("page_indptr", table.indptr.len(), "qo_indptr", self.qo_indptr.len())?;
+                let kv_indptr = table.kv_indptr()?;
+                Ok(Layout {
+                    qo_indptr: self.qo_indptr.to_vec(),
+                    kv_indptr,
+                    pages: Some(Pages {
+                        indptr: table.indptr.to_vec(),
+                        indices: table.used_indices().to_vec(),
+                        page_size: table.page_size,
+                        min_pool: table.used_indices().iter().max().map_or(0, |&page| page as u32 + 1),
+                    }),
+                })
+            }
+        }
+    }
+}
+
+impl PageTable<'_> {
+    /// Prefix sums of the keys of each request; checks the table on the way. `indptr` is checked already.
+    fn kv_indptr(&self) -> Result<Vec<i32>, BatchError> {
+        let requests = self.indptr.len() - 1;
+        check_len("last_page_len", self.last_page_len.len(), "requests", requests)?;
+        let page_size = match i32::try_from(self.page_size) {
+            Ok(size) if size > 0 => size,
+            _ => return Err(BatchError::PageSize { page_size: self.page_size }),
+        };
+        let used = self.indptr[requests];
+        if self.indices.len() < used as usize {
+            return Err(BatchError::TooFewPages { indices: self.indices.len(), indptr_end: used });
+        }
+        for (index, &page) in self.used_indices().iter().enumerate() {
+            if u32::try_from(page).map_or(true, |page| page >= self.num_pages) {
+                return Err(BatchError::PageOutOfPool { index, page, num_pages: self.num_pages });
+            }
+        }
+        let mut kv_indptr = Vec::with_capacity(requests + 1);
+        let mut end = 0i32;
+        kv_indptr.push(end);
+        for (request, ends) in self.indptr.windows(2).enumerate() {
+            let pages = i64::from(ends[1] - ends[0]);
+            if pages > 0 {
+                let last = self.last_page_len[request];
+                if !(1..=page_size).contains(&last) {
+                    return Err(BatchError::LastPageLen { request, last_page_len: last, page_size: self.page_size });
+                }
+                let keys = (pages - 1) * i64::from(page_size) + i64::from(last);
+                let total = i64::from(end) + keys;
+                end = i32::try_from(total).map_err(|_| BatchError::TooManyKeys { request, total })?;
+            }
+            kv_indptr.push(end);
+        }
+        Ok(kv_indptr)
+    }
+
+    fn used_indices(&self) -> &[i32] {
+        let used = self.indptr.last().map_or(0, |&end| end as usize);
+        &self.indices[..used.min(self.indices.len())]
+    }
+}
+
+/// The arrays of a page table, owned: for tests, examples, and callers that have lengths rather than tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageTableBuf {
+    /// See [`PageTable::indptr`].
+    pub indptr: Vec<i32>,
+    /// See [`PageTable::indices`].
+    pub indices: Vec<i32>,
+    /// See [`PageTable::last_page_len`].
+    pub last_page_len: Vec<i32>,
+    /// See [`PageTable::page_size`].
+    pub page_size: u32,
+    /// See [`PageTable::num_pages`].
+    pub num_pages: u32,
+}
+
+impl PageTableBuf {
+    /// A table for requests of the given key counts; `next_page` names the page for each new block of `page_size`
+    /// keys (0, 1, 2, .. for a pool filled in order).
+    #[must_use]
+    pub fn from_lens(kv_lens: &[u32], page_size: u32, num_pages: u32, mut next_page: impl FnMut() -> i32) -> Self {
+        let mut buf = PageTableBuf { indptr: vec![0], page_size, num_pages, ..PageTableBuf::default() };
+        for &len in kv_lens {
+            for _ in 0..len.div_ceil(page_size.max(1)) {
+                buf.indices.push(next_page());
+            }
+            let filled = if len == 0 { 0 } else { (len - 1) % page_size.max(1) + 1 };
+            buf.last_page_len.push(filled as i32);
+            buf.indptr.push(buf.indices.len() as i32);
+        }
+        buf
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> PageTable<'_> {
+        PageTable {
+            indptr: &self.indptr,
+            indices: &self.indices,
+            last_page_len: &self.last_page_len,
+            page_size: self.page_size,
+            num_pages: self.num_pages,
+        }
+    }
+}
+
+/// Prefix sums of lengths, starting at 0: `[2, 3]` gives `[0, 2, 5]`.
+///
+/// # Errors
+///
+/// [`BatchError::LengthsTooLong`] when the sum does not fit an `i32`.
+pub fn indptr(lens: &[u32]) -> Result<Vec<i32>, BatchError> {
+    let mut sums = Vec::with_capacity(lens.len() + 1);
+    let mut total = 0u64;
+    sums.push(0);
+    for (index, &len) in lens.iter().enumerate() {
+        total += u64::from(len);
+        sums.push(i32::try_from(total).map_err(|_| BatchError::LengthsTooLong { index, total })?);
+    }
+    Ok(sums)
+}
+
+fn check_indptr(array: &'static str, indptr: &[i32]) -> Result<(), BatchError> {
+    match indptr.first() {
+        None => return Err(BatchError::EmptyIndptr { array }),
+        Some(0) => {}
+        Some(&first) => return Err(BatchError::IndptrStart { array, first }),
+    }
+    match indptr.windows(2).position(|ends| ends[1] < ends[0]) {
+        None => Ok(()),
+        Some(i) => Err(BatchError::IndptrNotMonotone { array, index: i + 1, value: indptr[i + 1], before: indptr[i] }),
+    }
+}
+
+fn check_len(array: &'static str, len: usize, other: &'static str, want: usize) -> Result<(), BatchError> {
+    if len == want { Ok(()) } else { Err(BatchError::LengthMismatch { array, len, other, want }) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What can be wrong with a batch.
+
+/// What can be wrong with a batch: each names the value, its place, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// An indptr without a single element.
+    #[error("{array} is empty; it has one element more than there are requests, so a batch of none is [0]")]
+    EmptyIndptr {
+        /// The array.
+        array: &'static str,
+    },
+    /// An indptr that does not start at 0.
+    #[error("{array}[0] = {first}; prefix sums start at 0")]
+    IndptrStart {
+        /// The array.
+        array: &'static str,
+        /// Its first element.
+        first: i32,
+    },
+    /// An indptr that decreases.
+    #[error("{array}[{index}] = {value} is less than {array}[{}] = {before}; prefix sums never decrease", .index - 1)]
+    IndptrNotMonotone {
+        /// The array.
+        array: &'static str,
+        /// Where it decreases.
+        index: usize,
+        /// The element there.
+        value: i32,
+        /// The element before.
+        before: i32,
+    },
+    /// Two arrays that do not belong to the same batch.
+    #[error("{array} has length {len}; {other} asks for {want}")]
+    LengthMismatch {
+        /// The array.
+        array: &'static str,
+        /// Its length.
+        len: usize,
+        /// What sets the length.
+        other: &'static str,
+        /// The length wanted.
+        want: usize,
+    },
+    /// A page size of 0, or past `i32`.
+    #[error("page_size = {page_size}; a page holds 1 to {} keys", i32::MAX)]
+    PageSize {
+        /// The page size.
+        page_size: u32,
+    },
+    /// A page table that ends before its indptr.
+    #[error("page indices has length {indices}; page_indptr ends at {indptr_end}")]
+    TooFewPages {
+        /// Length of the page indices.
+        indices: usize,
+        /// Last element of the indptr.
+        indptr_end: i32,
+    },
+    /// A page that is not in the pool.
+    #[error("page indices[{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
+    PageOutOfPool {
+        /// Where in the page indices.
+        index: usize,
+        /// The page.
+        page: i32,
+        /// Pages in the pool.
+        num_pages: u32,
+    },
+    /// A last page that is empty or holds more than a page.
+    #[error("last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one (give a request without keys no page)")]
+    LastPageLen {
+        /// The request.
+        request: usize,
+        /// What was given.
+        last_page_len: i32,
+        /// Keys that a page holds.
+        page_size: u32,
+    },
+    /// More keys than `i32` counts.
+    #[error("the keys up to request {request} are {total} in all; at most {} are supported", i32::MAX)]
+    TooManyKeys {
+        /// The request that goes past.
+        request: usize,
+        /// The total.
+        total: i64,
+    },
+    /// Lengths whose sum does not fit an indptr.
+    #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
+    LengthsTooLong {
+        /// The length that goes past.
+        index: usize,
+        /// The sum.
+        total: u64,
+    },
+}

@@ -1,0 +1,101 @@
+//! A batch that is known to be sound.
+
+/// A validated batch. Lengths are in tokens, also for paged keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub(crate) qo_indptr: Vec<i32>,
+    pub(crate) kv_indptr: Vec<i32>,
+    pub(crate) pages: Option<Pages>,
+}
+
+/// A validated page table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages {
+    pub(crate) indptr: Vec<i32>,
+    pub(crate) indices: Vec<i32>,
+    pub(crate) page_size: u32,
+    pub(crate) min_pool: u32,
+}
+
+impl Layout {
+    /// Requests.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        self.qo_indptr.len() - 1
+    }
+    /// `[batch + 1]` prefix sums of query counts.
+    #[must_use]
+    pub fn qo_indptr(&self) -> &[i32] {
+        &self.qo_indptr
+    }
+    /// `[batch + 1]` prefix sums of key counts, in tokens, also for paged keys.
+    #[must_use]
+    pub fn kv_indptr(&self) -> &[i32] {
+        &self.kv_indptr
+    }
+    /// The page table, if keys are paged.
+    #[must_use]
+    pub fn pages(&self) -> Option<&Pages> {
+        self.pages.as_ref()
+    }
+    /// Queries of all requests.
+    #[must_use]
+    pub fn qo_tokens(&self) -> usize {
+        self.qo_indptr[self.batch()] as usize
+    }
+    /// Keys of all requests.
+    #[must_use]
+    pub fn kv_tokens(&self) -> usize {
+        self.kv_indptr[self.batch()] as usize
+    }
+    /// Queries of a request.
+    #[must_use]
+    pub fn qo_len(&self, request: usize) -> usize {
+        (self.qo_indptr[request + 1] - self.qo_indptr[request]) as usize
+    }
+    /// Keys of a request.
+    #[must_use]
+    pub fn kv_len(&self, request: usize) -> usize {
+        (self.kv_indptr[request + 1] - self.kv_indptr[request]) as usize
+    }
+    /// Queries of the request that has most.
+    #[must_use]
+    pub fn max_qo_len(&self) -> usize {
+        (0..self.batch()).map(|request| self.qo_len(request)).max().unwrap_or(0)
+    }
+    /// Keys of the request that has most.
+    #[must_use]
+    pub fn max_kv_len(&self) -> usize {
+        (0..self.batch()).map(|request| self.kv_len(request)).max().unwrap_or(0)
+    }
+}
+
+impl Pages {
+    /// `[batch + 1]` prefix sums of page counts.
+    #[must_use]
+    pub fn indptr(&self) -> &[i32] {
+        &self.indptr
+    }
+    /// Pages in the pool, request by request.
+    #[must_use]
+    pub fn indices(&self) -> &[i32] {
+        &self.indices
+    }
+    /// Keys that a page holds.
+    #[must_use]
+    pub fn page_size(&self) -> u32 {
+        self.page_size
+    }
+    /// Pages that a pool must have: one more than the highest page in use.
+    #[must_use]
+    pub fn min_pool(&self) -> u32 {
+        self.min_pool
+    }
+    /// Page and slot of a key of a request. The key is below the request's `kv_len`.
+    #[must_use]
+    pub fn locate(&self, request: usize, key: usize) -> (usize, usize) {
+        let size = self.page_size as usize;
+        let page = self.indices[self.indptr[request] as usize + key / size];
+        (page as usize, key % size)
+    }
+}

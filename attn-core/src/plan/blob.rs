@@ -1,0 +1,163 @@
+//! A plan as bytes, so that a backend uploads it in one copy.
+
+use std::ops::Range;
+
+use super::{PlanError, WorkItem, WorkList, MergeItem};
+use crate::batch::Layout;
+
+/// Sections start at multiples of this many bytes.
+const ALIGN: usize = 16;
+
+/// A batch and its work in one buffer.
+#[derive(Clone, Debug, Default)]
+pub struct PlanBlob {
+    /// The sections, with padding of zeros between them.
+    pub bytes: Vec<u8>,
+    /// Where they are.
+    pub offsets: PlanOffsets,
+}
+
+/// Byte ranges of the sections of a [`PlanBlob`]; starts are 16-byte aligned, and in order without overlap. Every
+/// section is an array of `i32`, or of structs of `i32`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanOffsets {
+    /// `[batch + 1]` i32.
+    pub qo_indptr: Range<usize>,
+    /// `[batch + 1]` i32, in tokens.
+    pub kv_indptr: Range<usize>,
+    /// `[batch + 1]` i32; empty for ragged keys.
+    pub page_indptr: Range<usize>,
+    /// `[page_indptr[batch]]` i32; empty for ragged keys.
+    pub page_indices: Range<usize>,
+    /// Work items.
+    pub items: Range<usize>,
+    /// Merges.
+    pub merges: Range<usize>,
+    /// Bytes in all, a multiple of 16.
+    pub total: usize,
+}
+
+/// Bytes of the buffers that hold partial states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartialBytes {
+    /// `[slots][kv_heads][tile_rows][head_dim]` f32: sums of weight times value, relative to the row's maximum.
+    pub o: u64,
+    /// `[slots][kv_heads][tile_rows]` pairs of f32: maximum and denominator.
+    pub md: u64,
+}
+
+impl PlanOffsets {
+    /// The sections of a batch and its work.
+    #[must_use]
+    pub fn of(layout: &Layout, work: &WorkList) -> Self {
+        let mut end = 0usize;
+        let mut section = |bytes: usize| {
+            let start = end.next_multiple_of(ALIGN);
+            end = start + bytes;
+            start..end
+        };
+        let (page_indptr, page_indices) = layout.pages().map_or((0, 0), |p| (p.indptr().len(), p.indices().len()));
+        PlanOffsets {
+            qo_indptr: section(size_of_val(layout.qo_indptr())),
+            kv_indptr: section(size_of_val(layout.kv_indptr())),
+            page_indptr: section(page_indptr * size_of::<i32>()),
+            page_indices: section(page_indices * size_of::<i32>()),
+            items: section(work.items.len() * size_of::<WorkItem>()),
+            merges: section(work.merges.len() * size_of::<MergeItem>()),
+            total: end.next_multiple_of(ALIGN),
+        }
+    }
+}
+
+impl PlanBlob {
+    /// Packs a batch and its work.
+    #[must_use]
+    pub fn pack(layout: &Layout, work: &WorkList) -> Self {
+        let mut blob = PlanBlob::default();
+        blob.repack(layout, work);
+        blob
+    }
+
+    /// Packs again, into the same memory.
+    pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
+        let offsets = PlanOffsets::of(layout, work);
+        self.bytes.clear();
+        self.bytes.resize(offsets.total, 0);
+        let mut write = |at: &Range<usize>, bytes: &[u8]| self.bytes[at.clone()].copy_from_slice(bytes);
+        write(&offsets.qo_indptr, bytemuck::cast_slice(layout.qo_indptr()));
+        write(&offsets.kv_indptr, bytemuck::cast_slice(layout.kv_indptr()));
+        if let Some(pages) = layout.pages() {
+            write(&offsets.page_indptr, bytemuck::cast_slice(pages.indptr()));
+            write(&offsets.page_indices, bytemuck::cast_slice(pages.indices()));
+        }
+        write(&offsets.items, bytemuck::cast_slice(&work.items));
+        write(&offsets.merges, bytemuck::cast_slice(&work.merges));
+        self.offsets = offsets;
+    }
+}
+
+impl WorkList {
+    /// Bytes of the buffers for partial states.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooMany`] when they do not fit 64 bits.
+    pub fn partial_bytes(&self, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
+        let states = u64::from(self.slots).checked_mul(u64::from(kv_heads) * u64::from(self.tile_rows));
+        let bytes = |per_row: u64| {
+            let total = states.and_then(|n| n.checked_mul(per_row));
+            total.ok_or(PlanError::TooMany { what: "bytes of partial states", value: u64::MAX })
+        };
+        Ok(PartialBytes { o: bytes(4 * u64::from(head_dim))?, md: bytes(8)? })
+    }
+
+    /// Checks that the list belongs to a batch: every item and merge names a tile, a span and slots that are there.
+    /// Time is linear in the list.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Foreign`] for the first that does not.
+    pub fn check(&self, layout: &Layout) -> Result<(), PlanError> {
+        for (what, value) in [("tile_rows", self.tile_rows), ("group", self.group)] {
+            if value == 0 {
+                return Err(PlanError::Zero { what });
+            }
+        }
+        let slots = i64::from(self.slots);
+        for (index, item) in self.items.iter().enumerate() {
+            let foreign = |field, value| PlanError::Foreign { what: "item", index, field, value };
+            let request = self.check_tile(layout, item.request, item.qo_tile).map_err(|(f, v)| foreign(f, v))?;
+            let kv_len = layout.kv_len(request) as i32;
+            if item.kv_end < 0 || item.kv_end > kv_len {
+                return Err(foreign("kv_end", item.kv_end));
+            }
+            if item.kv_begin < 0 || item.kv_begin > item.kv_end {
+                return Err(foreign("kv_begin", item.kv_begin));
+            }
+            if item.partial < -1 || i64::from(item.partial) >= slots {
+                return Err(foreign("partial", item.partial));
+            }
+        }
+        for (index, merge) in self.merges.iter().enumerate() {
+            let foreign = |field, value| PlanError::Foreign { what: "merge", index, field, value };
+            self.check_tile(layout, merge.request, merge.qo_tile).map_err(|(f, v)| foreign(f, v))?;
+            if merge.first < 0 || i64::from(merge.first) > slots {
+                return Err(foreign("first", merge.first));
+            }
+            if merge.count < 1 || i64::from(merge.first) + i64::from(merge.count) > slots {
+                return Err(foreign("count", merge.count));
+            }
+        }
+        Ok(())
+    }
+
+    /// The request, if it is there and has the tile.
+    fn check_tile(&self, layout: &Layout, request: i32, qo_tile: i32) -> Result<usize, (&'static str, i32)> {
+        let index = usize::try_from(request).ok().filter(|&r| r < layout.batch()).ok_or(("request", request))?;
+        let rows = layout.qo_len(index) as u64 * u64::from(self.group);
+        match u64::try_from(qo_tile) {
+            Ok(tile) if tile * u64::from(self.tile_rows) < rows => Ok(index),
+            _ => Err(("qo_tile", qo_tile)),
+        }
+    }
+}

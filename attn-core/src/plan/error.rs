@@ -1,0 +1,33 @@
+//! What can be wrong with a plan.
+
+/// What can be wrong with a rule, a plan, or work that someone else made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A number of the rule that must be at least 1.
+    #[error("{what} = 0; it must be at least 1")]
+    Zero {
+        /// Which number.
+        what: &'static str,
+    },
+    /// More than `i32` counts.
+    #[error("{value} {what} are too many; at most {} are supported", i32::MAX)]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// How many.
+        value: u64,
+    },
+    /// A work item or merge that does not belong to the batch.
+    #[error("{what} {index} names {field} = {value}, which this batch has not")]
+    Foreign {
+        /// `item` or `merge`.
+        what: &'static str,
+        /// Its index in the list.
+        index: usize,
+        /// The field.
+        field: &'static str,
+        /// The field's value.
+        value: i32,
+    },
+}

@@ -1,0 +1,214 @@
+use super::*;
+use crate::{
+    batch::{Batch, Layout, PageTableBuf, indptr},
+    lang::{Tile, TileClass},
+};
+use proptest::prelude::*;
+use std::ops::Range;
+
+fn layout(qo: &[u32], kv: &[u32]) -> Layout {
+    let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
+    Batch::ragged(&qo, &kv).validate().expect("sound")
+}
+
+const RULE: PlanRule = PlanRule { tile_rows: 16, kv_align: 64, target_items: 0, min_span: 0, longest_first: false };
+
+fn causal(tile: Tile) -> TileClass {
+    if tile.kv_pos_min > tile.qo_pos_max {
+        TileClass::Skip
+    } else if tile.kv_pos_max <= tile.qo_pos_min {
+        TileClass::Full
+    } else {
+        TileClass::Partial
+    }
+}
+
+/// (request, tile) -> spans in key order.
+fn spans(list: &WorkList) -> std::collections::BTreeMap<(i32, i32), Vec<WorkItem>> {
+    let mut map = std::collections::BTreeMap::<_, Vec<WorkItem>>::new();
+    for item in &list.items {
+        map.entry((item.request, item.qo_tile)).or_default().push(*item);
+    }
+    map.values_mut().for_each(|items| items.sort_by_key(|item| item.kv_begin));
+    map
+}
+
+fn requests() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
+    proptest::collection::vec((0u32..70, 0u32..700), 0..6).prop_map(|v| v.into_iter().unzip())
+}
+
+fn rules() -> impl Strategy<Value = PlanRule> {
+    (1u32..40, 1u32..100, 0u32..64, 0u32..300, any::<bool>()).prop_map(
+        |(tile_rows, kv_align, target_items, min_span, longest_first)| PlanRule {
+            tile_rows,
+            kv_align,
+            target_items,
+            min_span,
+            longest_first,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn every_row_and_key_is_covered_once((qo, kv) in requests(), group in 1u32..9, rule in rules()) {
+        let layout = layout(&qo, &kv);
+        let list = WorkList::build(&layout, group, &rule).expect("small");
+        prop_assert!(list.check(&layout).is_ok());
+        let map = spans(&list);
+        for request in 0..layout.batch() {
+            let tiles = (layout.qo_len(request) as u32 * group).div_ceil(rule.tile_rows);
+            prop_assert_eq!(map.range((request as i32, 0)..(request as i32 + 1, 0)).count() as u32, tiles);
+        }
+        for ((request, _), items) in &map {
+            let mut end = 0;
+            for (i, item) in items.iter().enumerate() {
+                prop_assert_eq!(item.kv_begin, end);
+                end = item.kv_end;
+                prop_assert!(end > item.kv_begin || items.len() == 1);
+                prop_assert_eq!(item.kv_begin as u32 % rule.kv_align, 0);
+                let short = ((end - item.kv_begin) as u32) < rule.min_span;
+                prop_assert!(!short || i + 1 == items.len(), "{:?} is short", item);
+            }
+            prop_assert_eq!(end as usize, layout.kv_len(*request as usize));
+        }
+    }
+
+    #[test]
+    fn slots_of_a_tile_are_contiguous_and_in_key_order((qo, kv) in requests(), rule in rules()) {
+        let layout = layout(&qo, &kv);
+        let list = WorkList::build(&layout, 4, &rule).expect("small");
+        let map = spans(&list);
+        let mut used = vec![false; list.slots as usize];
+        for merge in &list.merges {
+            let items = &map[&(merge.request, merge.qo_tile)];
+            prop_assert_eq!(items.len() as i32, merge.count);
+            for (i, item) in items.iter().enumerate() {
+                prop_assert_eq!(item.partial, merge.first + i as i32);
+                prop_assert!(!std::mem::replace(&mut used[item.partial as usize], true));
+            }
+        }
+        prop_assert!(used.iter().all(|&used| used));
+        prop_assert_eq!(map.values().filter(|items| items.len() > 1).count(), list.merges.len());
+        prop_assert!(map.values().all(|items| items.len() > 1 || items[0].partial == -1));
+    }
+
+    #[test]
+    fn splitting_stays_within_the_target((qo, kv) in requests(), rule in rules()) {
+        let layout = layout(&qo, &kv);
+        let whole = WorkList::build(&layout, 1, &PlanRule { target_items: 0, ..rule }).expect("small");
+        let split = WorkList::build(&layout, 1, &rule).expect("small");
+        prop_assert_eq!(whole.slots, 0);
+        prop_assert!(split.items.len() <= whole.items.len().max(rule.target_items as usize));
+        prop_assert_eq!(&split, &WorkList::build(&layout, 1, &rule).expect("small"));
+        if rule.longest_first {
+            prop_assert!(split.items.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
+        }
+    }
+
+    #[test]
+    fn what_a_mask_lets_through_is_covered(
+        (qo, kv) in requests(), group in 1u32..5, rule in rules(), window in 0i32..300,
+    ) {
+        let layout = layout(&qo, &kv);
+        let classify = |tile: Tile| {
+            let gone = tile.qo_pos_min - tile.kv_pos_max > window;
+            causal(tile).and(if gone { TileClass::Skip } else { TileClass::Partial })
+        };
+        let list = WorkList::build_visible(&layout, group, &rule, &classify).expect("small");
+        prop_assert!(list.check(&layout).is_ok());
+        for ((request, tile), items) in spans(&list) {
+            let (qo_len, kv_len) = (layout.qo_len(request as usize) as i32, layout.kv_len(request as usize) as i32);
+            let rows = tile * rule.tile_rows as i32..((tile + 1) * rule.tile_rows as i32).min(qo_len * group as i32);
+            for row in rows {
+                let pos = row / group as i32 + kv_len - qo_len;
+                for key in (pos - window).max(0)..(pos + 1).min(kv_len) {
+                    let times = items.iter().filter(|item| (item.kv_begin..item.kv_end).contains(&key)).count();
+                    prop_assert_eq!(times, 1, "row {} key {}", row, key);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_long_decode_is_split_into_equal_spans() {
+    let layout = layout(&[1], &[1000]);
+    let list = WorkList::build(&layout, 8, &PlanRule { target_items: 4, ..RULE }).expect("small");
+    let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
+    assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
+    assert_eq!(list.merges, [MergeItem { request: 0, qo_tile: 0, first: 0, count: 4 }]);
+    assert_eq!(list.partial_bytes(2, 128).expect("small"), PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 });
+}
+
+#[test]
+fn causal_and_window_cut_the_span() {
+    let layout = layout(&[1024], &[1024]);
+    let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &causal).expect("small");
+    assert!(list.items.iter().all(|item| item.kv_begin == 0 && item.kv_end == (item.qo_tile + 1) * 64));
+    let window = |tile: Tile| if tile.qo_pos_min - tile.kv_pos_max >= 64 { TileClass::Skip } else { causal(tile) };
+    let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &window).expect("small");
+    assert!(list.items.iter().all(|item| item.kv_begin == ((item.qo_tile - 1) * 64).max(0)));
+}
+
+#[test]
+fn requests_without_keys_still_write_and_without_queries_do_nothing() {
+    let layout = layout(&[3, 0, 2], &[0, 10, 10]);
+    let list = WorkList::build_visible(&layout, 1, &RULE, &|_| TileClass::Skip).expect("small");
+    let items: Vec<_> = list.items.iter().map(|item| (item.request, item.kv_begin, item.kv_end, item.partial)).collect();
+    assert_eq!(items, [(0, 0, 0, -1), (2, 0, 0, -1)]);
+    assert_eq!(WorkList::build(&self::layout(&[], &[]), 1, &RULE).expect("empty").items, []);
+}
+
+#[test]
+fn zeros_and_overflows_are_refused() {
+    let layout = layout(&[1 << 30], &[1]);
+    let zero = |what| Err(PlanError::Zero { what });
+    assert_eq!(WorkList::build(&layout, 1, &PlanRule { tile_rows: 0, ..RULE }), zero("tile_rows"));
+    assert_eq!(WorkList::build(&layout, 1, &PlanRule { kv_align: 0, ..RULE }), zero("kv_align"));
+    assert_eq!(WorkList::build(&layout, 0, &RULE), zero("group"));
+    let many = WorkList::build(&layout, 8, &RULE).expect_err("too many");
+    assert_eq!(many, PlanError::TooMany { what: "packed rows of one request", value: 1 << 33 });
+}
+
+#[test]
+fn work_of_another_batch_is_found() {
+    let (small, large) = (layout(&[20], &[100]), layout(&[20, 70], &[300, 1]));
+    let list = WorkList::build(&large, 2, &PlanRule { target_items: 16, ..RULE }).expect("small");
+    assert!(list.check(&large).is_ok());
+    assert!(matches!(list.check(&small), Err(PlanError::Foreign { what: "item", .. })));
+    let fewer = WorkList { slots: list.slots - 1, ..list.clone() };
+    assert!(matches!(fewer.check(&large), Err(PlanError::Foreign { field: "partial", .. })));
+    let merges = vec![MergeItem { count: 0, ..list.merges[0] }];
+    assert!(matches!(WorkList { merges, ..list }.check(&large), Err(PlanError::Foreign { field: "count", .. })));
+}
+
+fn read<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+#[test]
+fn a_blob_holds_every_section() {
+    let buf = PageTableBuf::from_lens(&[5, 9], 4, 99, {
+        let mut page = 7;
+        move || {
+            page += 1;
+            page
+        }
+    });
+    let layout = Batch::paged(&[0, 1, 2], &buf.table()).validate().expect("sound");
+    let list = WorkList::build(&layout, 1, &PlanRule { kv_align: 4, target_items: 8, ..RULE }).expect("small");
+    let blob = PlanBlob::pack(&layout, &list);
+    let at = &blob.offsets;
+    let ints = |r: &Range<usize>| read::<i32>(&blob.bytes[r.clone()]);
+    assert_eq!(ints(&at.qo_indptr), layout.qo_indptr());
+    assert_eq!(ints(&at.kv_indptr), layout.kv_indptr());
+    assert_eq!(ints(&at.page_indptr), [0, 2, 5]);
+    assert_eq!(ints(&at.page_indices), [8, 9, 10, 11, 12]);
+    assert_eq!(read::<WorkItem>(&blob.bytes[at.items.clone()]), list.items);
+    assert_eq!(read::<MergeItem>(&blob.bytes[at.merges.clone()]), list.merges);
+    let sections = [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.page_indices, &at.items, &at.merges];
+    assert!(sections.iter().all(|section| section.start % 16 == 0));
+    assert!(sections.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    assert_eq!((blob.bytes.len(), blob.bytes.len() % 16), (at.total, 0));
+}

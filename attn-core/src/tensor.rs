@@ -1,0 +1,274 @@
+//! Tensor descriptors: what crosses the border, as memory, dtype, shape and strides.
+//!
+//! A descriptor never owns. Host memory is a borrowed slice whose extents are checked when the descriptor is made; a
+//! device pointer is carried, and never dereferenced here. The innermost dimension is contiguous in every
+//! tensor that attention takes, strides are not negative, and all extent arithmetic is 64-bit and checked.
+
+mod check;
+mod element;
+mod error;
+mod kv;
+mod shape;
+
+pub use check::check_run;
+pub use element::Element;
+pub use error::TensorError;
+pub use kv::{Kv, PageOrder};
+pub use shape::MAX_RANK;
+
+use std::fmt;
+
+use crate::dtype::Dtype;
+use shape::Shape;
+
+/// A tensor that is read.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorRef<'a> {
+    memory: Memory<&'a [u8]>,
+    dtype: Dtype,
+    shape: Shape,
+}
+
+/// A tensor that is written.
+#[derive(Debug)]
+pub struct TensorMut<'a> {
+    memory: Memory<&'a mut [u8]>,
+    dtype: Dtype,
+    shape: Shape,
+}
+
+/// Where a tensor's elements are. `Host` is a slice of whole, aligned elements, seen as bytes.
+#[derive(Clone, Copy)]
+enum Memory<H> {
+    Host(H),
+    Device(u64),
+}
+
+impl<H: AsRef<[u8]>> fmt::Debug for Memory<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Host(bytes) => write!(f, "host ({} bytes)", bytes.as_ref().len()),
+            Memory::Device(ptr) => write!(f, "device {ptr:#x}"),
+        }
+    }
+}
+
+/// What an attention writes.
+#[derive(Debug)]
+pub struct Out<'a> {
+    /// (qo tokens, qo heads, head_dim), of the dtype of q.
+    pub o: TensorMut<'a>,
+    /// (qo tokens, qo heads) f32: log-sum-exp of each row's logits in natural log; `None` when not wanted.
+    pub lse: Option<TensorMut<'a>>,
+}
+
+impl<'a> Out<'a> {
+    /// The output alone.
+    #[must_use]
+    pub fn new(o: TensorMut<'a>) -> Self {
+        Out { o, lse: None }
+    }
+    /// The output and its log-sum-exp.
+    #[must_use]
+    pub fn with_lse(o: TensorMut<'a>, lse: TensorMut<'a>) -> Self {
+        Out { o, lse: Some(lse) }
+    }
+}
+
+impl<'a> TensorRef<'a> {
+    /// A contiguous row-major tensor in host memory.
+    ///
+    /// # Errors
+    ///
+    /// A rank of 0 or past [`MAX_RANK`], or a slice shorter than the shape.
+    pub fn host<T: Element>(data: &'a [T], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(data.len())?;
+        Ok(TensorRef { memory: Memory::Host(bytemuck::cast_slice(data)), dtype: T::DTYPE, shape })
+    }
+
+    /// A tensor behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// A rank of 0 or past [`MAX_RANK`], strides of another rank, a negative stride, extents past 63 bits.
+    ///
+    /// # Safety
+    ///
+    /// Until every run that was given this tensor has finished, `ptr` points to device memory that holds, in elements of `dtype`,
+    /// each offset `sum(index[i] * strides[i])` with `index[i] < shape[i]`, and nothing writes there.
+    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
+        shape.extent()?;
+        Ok(TensorRef { memory: Memory::Device(ptr), dtype, shape })
+    }
+
+    /// The same memory seen through other strides (in elements). The shape stays.
+    ///
+    /// # Errors
+    ///
+    /// Strides of another rank, a negative stride, or extents out of the slice.
+    pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = self.shape.with_strides(strides)?;
+        match self.memory {
+            Memory::Host(bytes) => shape.check_extent(bytes.len() / self.dtype.size())?,
+            Memory::Device(_) => {
+                // the caller of `device` promised its own extents, and no more
+                let (extent, promised) = (shape.extent()?, self.shape.extent()?);
+                if extent > promised {
+                    return Err(TensorError::Extent { extent, len: promised });
+                }
+            }
+        }
+        Ok(TensorRef { shape, ..self })
+    }
+
+    /// The same elements with dimensions in another order: dimension `i` of the result is dimension `order[i]`.
+    ///
+    /// # Errors
+    ///
+    /// An `order` that is not a permutation of the dimensions.
+    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
+        Ok(TensorRef { shape: self.shape.permuted(order)?, ..self })
+    }
+
+    /// The part with `index` in dimension `dim`, which is dropped.
+    ///
+    /// # Errors
+    ///
+    /// A dimension or an index that is not there, or a rank of 1.
+    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.select(dim, index)?;
+        let bytes = offset * self.dtype.size() as u64;
+        let memory = match self.memory {
+            // an empty tensor may lie past the end of its slice
+            Memory::Host(data) => Memory::Host(data.get(bytes as usize..).unwrap_or(&[])),
+            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+        };
+        Ok(TensorRef { memory, shape, ..self })
+    }
+
+    /// The elements, if they are in host memory and of type `T`: from the first on, by strides.
+    #[must_use]
+    pub fn as_host<T: Element>(&self) -> Option<&'a [T]> {
+        match self.memory {
+            Memory::Host(bytes) if self.dtype == T::DTYPE => bytemuck::try_cast_slice(bytes).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> TensorMut<'a> {
+    /// A contiguous row-major tensor in host memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::host`].
+    pub fn host<T: Element>(data: &'a mut [T], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(data.len())?;
+        Ok(TensorMut { memory: Memory::Host(bytemuck::cast_slice_mut(data)), dtype: T::DTYPE, shape })
+    }
+
+    /// A tensor behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::device`].
+    ///
+    /// # Safety
+    ///
+    /// As [`TensorRef::device`], and nothing else reads or writes there either.
+    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
+        shape.extent()?;
+        Ok(TensorMut { memory: Memory::Device(ptr), dtype, shape })
+    }
+
+    /// As [`TensorRef::with_strides`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::with_strides`].
+    pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = self.as_ref().with_strides(strides)?.shape;
+        Ok(TensorMut { shape, ..self })
+    }
+
+    /// As [`TensorRef::permuted`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::permuted`].
+    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
+        Ok(TensorMut { shape: self.shape.permuted(order)?, ..self })
+    }
+
+    /// The tensor, to be read.
+    #[must_use]
+    pub fn as_ref(&self) -> TensorRef<'_> {
+        let memory = match &self.memory {
+            Memory::Host(bytes) => Memory::Host(&**bytes),
+            Memory::Device(ptr) => Memory::Device(*ptr),
+        };
+        TensorRef { memory, dtype: self.dtype, shape: self.shape }
+    }
+
+    /// The tensor for a shorter while.
+    #[must_use]
+    pub fn reborrow(&mut self) -> TensorMut<'_> {
+        let memory = match &mut self.memory {
+            Memory::Host(bytes) => Memory::Host(&mut **bytes),
+            Memory::Device(ptr) => Memory::Device(*ptr),
+        };
+        TensorMut { memory, dtype: self.dtype, shape: self.shape }
+    }
+
+    /// The elements, if they are in host memory and of type `T`.
+    #[must_use]
+    pub fn as_host_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        match &mut self.memory {
+            Memory::Host(bytes) if self.dtype == T::DTYPE => bytemuck::try_cast_slice_mut(bytes).ok(),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! descriptor {
+    ($($tensor:ident),*) => {$(
+        impl $tensor<'_> {
+            /// Type of the elements.
+            #[must_use]
+            pub fn dtype(&self) -> Dtype {
+                self.dtype
+            }
+            /// Extents, outermost first.
+            #[must_use]
+            pub fn shape(&self) -> &[usize] {
+                self.shape.extents()
+            }
+            /// Distances between neighbours in each dimension, in elements; never negative.
+            #[must_use]
+            pub fn strides(&self) -> &[i64] {
+                self.shape.strides()
+            }
+            /// The device pointer, or `None` for host memory.
+            #[must_use]
+            pub fn device_ptr(&self) -> Option<u64> {
+                match self.memory {
+                    Memory::Host(_) => None,
+                    Memory::Device(ptr) => Some(ptr),
+                }
+            }
+            /// Whether the elements are in host memory.
+            #[must_use]
+            pub fn is_host(&self) -> bool {
+                self.device_ptr().is_none()
+            }
+        }
+    )*};
+}
+descriptor!(TensorRef, TensorMut);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The check of a whole run, shared by the backends: does everything fit together?
+
+use super::{Kv, Out, Shape, TensorError, TensorMut, TensorRef};
+use crate::{
+    batch::Layout,
+    dtype::{Dtype, Dtypes},
+    spec::Heads,
+};
+
+/// Checks the tensors of a run against the batch, the heads and the element types.
+///
+/// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides may be
+/// anything in k, v and q as long as head_dim is contiguous; elements of `o` and `lse` must not overlap.
+///
+/// # Errors
+///
+/// The first thing that does not fit.
+pub fn check_run(
+    layout: &Layout,
+    heads: Heads,
+    dtypes: Dtypes,
+    q: &TensorRef<'_>,
+    kv: &Kv<'_>,
+    out: &Out<'_>,
+) -> Result<(), TensorError> {
+    heads.check()?;
+    let (group, qo_len) = (heads.group(), layout.max_qo_len());
+    if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
+        return Err(TensorError::TooManyRows { qo_len, group });
+    }
+    let tokens = layout.qo_tokens();
+    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
+    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
+    disjoint("o", &out.o)?;
+    if let Some(lse) = &out.lse {
+        let named = Named("lse", lse.dtype, &lse.shape);
+        named.rank(2, "2: (tokens, qo_heads)")?;
+        named.dtype(Dtype::F32)?;
+        named.extent(0, "tokens", tokens, false)?;
+        named.extent(1, "heads", heads.qo as usize, true)?;
+        disjoint("lse", lse)?;
+    }
+    for (name, tensor) in [("k", &kv.k), ("v", &kv.v)] {
+        let named = Named(name, tensor.dtype, &tensor.shape);
+        match layout.pages() {
+            None => rows(&named, dtypes.kv, layout.kv_tokens(), heads.kv, heads.head_dim)?,
+            Some(pages) => {
+                named.rank(4, "4 for a paged batch: (pages, slots, kv_heads, head_dim)")?;
+                named.dtype(dtypes.kv)?;
+                named.extent(0, "pages", pages.min_pool() as usize, false)?;
+                named.extent(1, "slots", pages.page_size() as usize, true)?;
+                named.extent(2, "heads", heads.kv as usize, true)?;
+                named.contiguous(3, heads.head_dim)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A tensor of (tokens, heads, head_dim).
+fn rows(t: &Named<'_>, dtype: Dtype, tokens: usize, heads: u32, head_dim: u32) -> Result<(), TensorError> {
+    t.rank(3, "3: (tokens, heads, head_dim)")?;
+    t.dtype(dtype)?;
+    t.extent(0, "tokens", tokens, false)?;
+    t.extent(1, "heads", heads as usize, true)?;
+    t.contiguous(2, head_dim)
+}
+
+fn disjoint(tensor: &'static str, t: &TensorMut<'_>) -> Result<(), TensorError> {
+    if t.shape.is_disjoint() {
+        return Ok(());
+    }
+    Err(TensorError::Overlap { tensor, shape: t.shape().to_vec(), strides: t.strides().to_vec() })
+}
+
+struct Named<'a>(&'static str, Dtype, &'a Shape);
+
+impl Named<'_> {
+    fn rank(&self, rank: usize, want: &'static str) -> Result<(), TensorError> {
+        let got = self.2.extents().len();
+        if got == rank { Ok(()) } else { Err(TensorError::Rank { tensor: self.0, rank: got, want }) }
+    }
+
+    fn dtype(&self, want: Dtype) -> Result<(), TensorError> {
+        if self.1 == want { Ok(()) } else { Err(TensorError::Dtype { tensor: self.0, got: self.1, want }) }
+    }
+
+    fn extent(&self, i: usize, dim: &'static str, want: usize, exact: bool) -> Result<(), TensorError> {
+        let got = self.2.extents()[i];
+        let fits = if exact { got == want } else { got >= want };
+        if fits { Ok(()) } else { Err(TensorError::Shape { tensor: self.0, dim, got, want, exact }) }
+    }
+
+    fn contiguous(&self, dim: usize, head_dim: u32) -> Result<(), TensorError> {
+        self.extent(dim, "values per head", head_dim as usize, true)?;
+        let stride = self.2.strides()[dim];
+        let fits = stride == 1 || head_dim == 1;
+        if fits { Ok(()) } else { Err(TensorError::Stride { tensor: self.0, dim, stride, want: "1" }) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Keys and values.
+
+use std::{fmt, str::FromStr};
+
+use super::{TensorError, TensorRef};
+
+/// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of
+/// (pages, slots, kv_heads, head_dim). The logical order is always this one; a pool that lies
+/// as (pages, kv_heads, slots, head_dim) has this shape with other strides, see [`TensorRef::permuted`].
+#[derive(Clone, Copy, Debug)]
+pub struct Kv<'a> {
+    /// The keys.
+    pub k: TensorRef<'a>,
+    /// The values.
+    pub v: TensorRef<'a>,
+}
+
+/// In which order slots and heads of a page lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PageOrder {
+    /// (slots, kv_heads, head_dim).
+    #[default]
+    Nhd,
+    /// (kv_heads, slots, head_dim).
+    Hnd,
+}
+
+impl<'a> Kv<'a> {
+    /// Packed tensors of (tokens, kv_heads, head_dim).
+    #[must_use]
+    pub fn ragged(k: TensorRef<'a>, v: TensorRef<'a>) -> Self {
+        Kv { k, v }
+    }
+
+    /// Pools of (pages, slots, kv_heads, head_dim).
+    #[must_use]
+    pub fn paged(k_pool: TensorRef<'a>, v_pool: TensorRef<'a>) -> Self {
+        Kv { k: k_pool, v: v_pool }
+    }
+
+    /// Two pools whose pages lie in `order`: (pages, slots, kv_heads, head_dim) or (pages, kv_heads, slots, head_dim).
+    ///
+    /// # Errors
+    ///
+    /// A pool that has not rank 4.
+    pub fn paged_in(k_pool: TensorRef<'a>, v_pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
+        Ok(Kv { k: order.logical("k pool", k_pool)?, v: order.logical("v pool", v_pool)? })
+    }
+
+    /// One pool that holds the keys and the values of each page, in this order: (pages, 2, ..) with the rest in `order`.
+    ///
+    /// # Errors
+    ///
+    /// A pool that has not rank 5, or not 2 in its second dimension.
+    pub fn paged_fused(pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
+        let shape = pool.shape();
+        if shape.len() != 5 {
+            return Err(TensorError::Rank { tensor: "fused pool", rank: shape.len(), want: "5" });
+        }
+        if shape[1] != 2 {
+            let (tensor, dim) = ("fused pool", "parts in dimension 1 (keys, values)");
+            return Err(TensorError::Shape { tensor, dim, got: shape[1], want: 2, exact: true });
+        }
+        Self::paged_in(pool.select(1, 0)?, pool.select(1, 1)?, order)
+    }
+}
+
+impl PageOrder {
+    fn logical<'a>(self, name: &'static str, pool: TensorRef<'a>) -> Result<TensorRef<'a>, TensorError> {
+        if pool.shape().len() != 4 {
+            return Err(TensorError::Rank { tensor: name, rank: pool.shape().len(), want: "4" });
+        }
+        match self {
+            PageOrder::Nhd => Ok(pool),
+            PageOrder::Hnd => pool.permuted(&[0, 2, 1, 3]),
+        }
+    }
+}
+
+impl fmt::Display for PageOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PageOrder::Nhd => "NHD",
+            PageOrder::Hnd => "HND",
+        })
+    }
+}
+
+/// A page order that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown page order `{0}`; there are: NHD, HND")]
+pub struct UnknownPageOrder(pub String);
+
+impl FromStr for PageOrder {
+    type Err = UnknownPageOrder;
+    fn from_str(s: &str) -> Result<Self, UnknownPageOrder> {
+        match s {
+            "NHD" | "nhd" => Ok(PageOrder::Nhd),
+            "HND" | "hnd" => Ok(PageOrder::Hnd),
+            _ => Err(UnknownPageOrder(s.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use super::*;
+use crate::{
+    batch::{Batch, Layout, PageTable},
+    dtype::Dtypes,
+    spec::{Heads, HeadsError},
+};
+use half::f16;
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+
+fn ragged() -> Layout {
+    Batch::ragged(&[0, 2, 3], &[0, 5, 6]).validate().expect("sound")
+}
+
+#[test]
+fn host_extents_are_checked() {
+    let data = [0f32; 24];
+    assert!(TensorRef::host(&data, &[2, 3, 4]).is_ok());
+    assert_eq!(TensorRef::host(&data, &[25]).expect_err("short"), TensorError::Extent { extent: 25, len: 24 });
+    let t = TensorRef::host(&data, &[2, 3]).expect("fits");
+    assert!(t.with_strides(&[20, 1]).is_ok());
+    assert_eq!(t.with_strides(&[22, 1]).expect_err("short"), TensorError::Extent { extent: 25, len: 24 });
+    assert!(matches!(t.with_strides(&[-1, 1]), Err(TensorError::Stride { stride: -1, .. })));
+    assert!(matches!(t.with_strides(&[1]), Err(TensorError::StrideRank { strides: 1, rank: 2 })));
+    assert!(matches!(t.with_strides(&[i64::MAX, i64::MAX]), Err(TensorError::TooLarge { .. })));
+    assert!(matches!(TensorRef::host(&data, &[usize::MAX, usize::MAX, 2]), Err(TensorError::TooLarge { .. })));
+    assert!(matches!(TensorRef::host(&data, &[]), Err(TensorError::Rank { rank: 0, .. })));
+    assert!(matches!(TensorRef::host(&data, &[1; 6]), Err(TensorError::Rank { rank: 6, .. })));
+}
+
+#[test]
+fn tensors_without_elements_need_no_memory() {
+    let t = TensorRef::host::<f32>(&[], &[0, 4, 8]).expect("empty");
+    assert_eq!(t.strides(), [32, 8, 1]);
+    assert!(t.with_strides(&[1 << 40, 8, 1]).is_ok());
+    assert!(t.select(1, 3).is_ok());
+}
+
+#[test]
+fn device_tensors_carry_their_pointer_and_stay_within_their_extent() {
+    // SAFETY: the pointer is never dereferenced.
+    let t = unsafe { TensorRef::device(0x100, Dtype::F16, &[2, 3], &[4, 1]) }.expect("fits");
+    assert_eq!((t.device_ptr(), t.is_host(), t.dtype()), (Some(0x100), false, Dtype::F16));
+    assert_eq!(t.select(0, 1).expect("there").device_ptr(), Some(0x108));
+    assert_eq!(t.with_strides(&[5, 1]).expect_err("past"), TensorError::Extent { extent: 8, len: 7 });
+    assert_eq!(t.as_host::<f16>(), None);
+}
+
+#[test]
+fn a_fused_pool_is_two_pools() {
+    let data: Vec<f32> = (0..3 * 2 * 2 * 4 * 8).map(|i| i as f32).collect(); // (pages, 2, heads, slots, dim)
+    let pool = TensorRef::host(&data, &[3, 2, 2, 4, 8]).expect("fits");
+    let kv = Kv::paged_fused(pool, PageOrder::Hnd).expect("fused");
+    for t in [&kv.k, &kv.v] {
+        assert_eq!((t.shape(), t.strides()), (&[3, 4, 2, 8][..], &[128, 8, 32, 1][..]));
+    }
+    assert_eq!(kv.k.as_host::<f32>().expect("host")[0], 0.0);
+    assert_eq!(kv.v.as_host::<f32>().expect("host")[0], 64.0);
+    assert!(matches!(
+        Kv::paged_fused(TensorRef::host(&data, &[2, 3, 2, 4, 8]).expect("fits"), PageOrder::Nhd),
+        Err(TensorError::Shape { got: 3, want: 2, .. })
+    ));
+    assert!(matches!(Kv::paged_fused(kv.k, PageOrder::Nhd), Err(TensorError::Rank { rank: 4, .. })));
+    assert_eq!("HND".parse(), Ok(PageOrder::Hnd));
+    assert!("XYZ".parse::<PageOrder>().is_err());
+}
+
+#[test]
+fn orders_must_be_permutations() {
+    let t = TensorRef::host(&[0f32; 6], &[1, 2, 3]).expect("fits");
+    assert_eq!(t.permuted(&[2, 0, 1]).expect("order").shape(), [3, 1, 2]);
+    for order in [&[0, 0, 1][..], &[0, 1], &[0, 1, 3]] {
+        assert!(matches!(t.permuted(order), Err(TensorError::Order { .. })));
+    }
+}
+
+/// A run that fits, with one thing changed.
+fn run_with(change: impl FnOnce(&mut Shapes)) -> Result<(), TensorError> {
+    let mut s = Shapes::default();
+    change(&mut s);
+    let data = vec![0f32; 4096];
+    let (mut o, mut lse) = (data.clone(), data.clone());
+    let read = |shape: &[usize]| TensorRef::host(&data, shape).expect("fits");
+    let mut kv = Kv::ragged(read(&s.k), read(&s.v));
+    if let Some(strides) = &s.k_strides {
+        kv.k = kv.k.with_strides(strides)?;
+    }
+    let mut o = TensorMut::host(&mut o, &s.o)?;
+    if let Some(strides) = &s.o_strides {
+        o = o.with_strides(strides)?;
+    }
+    let out = Out::with_lse(o, TensorMut::host(&mut lse, &s.lse)?);
+    check_run(&s.layout, s.heads, s.dtypes, &read(&s.q), &kv, &out)
+}
+
+struct Shapes {
+    layout: Layout,
+    heads: Heads,
+    dtypes: Dtypes,
+    q: Vec<usize>,
+    k: Vec<usize>,
+    v: Vec<usize>,
+    o: Vec<usize>,
+    lse: Vec<usize>,
+    k_strides: Option<Vec<i64>>,
+    o_strides: Option<Vec<i64>>,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Shapes {
+            layout: ragged(),
+            heads: HEADS,
+            dtypes: Dtypes::f32(),
+            q: vec![3, 4, 8],
+            k: vec![6, 2, 8],
+            v: vec![6, 2, 8],
+            o: vec![3, 4, 8],
+            lse: vec![3, 4],
+            k_strides: None,
+            o_strides: None,
+        }
+    }
+}
+
+#[test]
+fn a_run_that_fits_passes() {
+    assert_eq!(run_with(|_| ()), Ok(()));
+    assert_eq!(run_with(|s| s.q[0] = 5), Ok(()), "more tokens than the batch uses");
+    assert_eq!(run_with(|s| s.k_strides = Some(vec![0, 8, 1])), Ok(()), "reads may overlap");
+    assert_eq!(run_with(|s| s.o_strides = Some(vec![8, 24, 1])), Ok(()), "heads outermost");
+}
+
+#[test]
+fn each_misfit_is_named() {
+    let shape = |tensor, dim, got, want, exact| Err(TensorError::Shape { tensor, dim, got, want, exact });
+    assert_eq!(run_with(|s| s.q[0] = 2), shape("q", "tokens", 2, 3, false));
+    assert_eq!(run_with(|s| s.o[1] = 2), shape("o", "heads", 2, 4, true));
+    assert_eq!(run_with(|s| s.k[0] = 5), shape("k", "tokens", 5, 6, false));
+    assert_eq!(run_with(|s| s.v[1] = 4), shape("v", "heads", 4, 2, true));
+    assert_eq!(run_with(|s| s.v[2] = 16), shape("v", "values per head", 16, 8, true));
+    assert_eq!(run_with(|s| s.lse[1] = 2), shape("lse", "heads", 2, 4, true));
+    assert!(matches!(run_with(|s| s.lse.push(1)), Err(TensorError::Rank { tensor: "lse", rank: 3, .. })));
+    assert!(matches!(run_with(|s| s.q.push(1)), Err(TensorError::Rank { tensor: "q", rank: 4, .. })));
+    let bf16 = run_with(|s| s.dtypes = Dtypes::bf16());
+    assert_eq!(bf16, Err(TensorError::Dtype { tensor: "q", got: Dtype::F32, want: Dtype::Bf16 }));
+    let gap = run_with(|s| s.k_strides = Some(vec![64, 32, 2]));
+    assert_eq!(gap, Err(TensorError::Stride { tensor: "k", dim: 2, stride: 2, want: "1" }));
+    for strides in [[0, 8, 1], [32, 7, 1], [31, 8, 1]] {
+        let overlap = run_with(|s| s.o_strides = Some(strides.to_vec()));
+        assert!(matches!(overlap, Err(TensorError::Overlap { tensor: "o", .. })), "{strides:?}");
+    }
+    let heads = run_with(|s| s.heads.kv = 3);
+    assert_eq!(heads, Err(HeadsError::Group { qo: 4, kv: 3 }.into()));
+    assert!(matches!(run_with(|s| s.heads.kv = 0), Err(TensorError::Heads(HeadsError::Count { value: 0, .. }))));
+    let long = run_with(|s| s.layout = Batch::ragged(&[0, 1 << 30], &[0, 0]).validate().expect("sound"));
+    assert_eq!(long, Err(TensorError::TooManyRows { qo_len: 1 << 30, group: 2 }));
+}
+
+#[test]
+fn pools_must_hold_every_page_and_slot() {
+    let table = PageTable { indptr: &[0, 1], indices: &[3], last_page_len: &[2], page_size: 4, num_pages: 9 };
+    let layout = Batch::paged(&[0, 1], &table).validate().expect("sound");
+    let data = [0f32; 4096];
+    let run = |shape: &[usize]| {
+        let (mut o, pool) = ([0f32; 32], TensorRef::host(&data, shape).expect("fits"));
+        let q = TensorRef::host(&data, &[1, 4, 8]).expect("fits");
+        let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
+        check_run(&layout, HEADS, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
+    };
+    assert_eq!(run(&[4, 4, 2, 8]), Ok(()));
+    let shape = |dim, got, want, exact| Err(TensorError::Shape { tensor: "k", dim, got, want, exact });
+    assert_eq!(run(&[3, 4, 2, 8]), shape("pages", 3, 4, false));
+    assert_eq!(run(&[4, 5, 2, 8]), shape("slots", 5, 4, true));
+    assert!(matches!(run(&[16, 2, 8]), Err(TensorError::Rank { tensor: "k", rank: 3, .. })));
+}
