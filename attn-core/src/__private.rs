@@ -1,1 +1,48 @@
 //! What the macros emit by path. Not part of the public interface.
+//!
+//! `#[attention_variant] impl AttentionVariant for X` emits, beside the impl:
+//!
+//! ```text
+//! impl ::attn::lang::erased::Described for X {
+//!     fn desc() -> &'static ::attn::lang::VariantDesc { static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X> }; &DESC }
+//! }
+//! impl ::attn::lang::compose::NormalizerKind for X { type Kind = ::attn::lang::compose::Keeps; }   // Replaces, if NORMALIZER is written
+//! ::attn::__private::submit!(X);
+//! ```
+
+pub use crate::lang::bind::{Reader, ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
+pub use crate::lang::erased::make;
+pub use crate::lang::field::TensorField;
+
+#[doc(hidden)]
+pub use crate::__attn_submit as submit;
+#[cfg(feature = "inventory")]
+pub use inventory;
+
+/// A variant that registered itself: the descriptor, by call, so that a submission is a constant.
+#[cfg(feature = "inventory")]
+#[derive(Debug)]
+pub struct Submitted(pub fn() -> &'static crate::lang::VariantDesc);
+
+#[cfg(feature = "inventory")]
+inventory::collect!(Submitted);
+
+/// Registers a variant through `inventory`.
+#[cfg(feature = "inventory")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __attn_submit {
+    ($variant:ty) => {
+        $crate::__private::inventory::submit! {
+            $crate::__private::Submitted(<$variant as $crate::lang::erased::Described>::desc)
+        }
+    };
+}
+
+/// Without `inventory`, variants are registered by tables and calls alone.
+#[cfg(not(feature = "inventory"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __attn_submit {
+    ($variant:ty) => {};
+}

@@ -4,6 +4,7 @@
 //! Users depend on the facade `attn-rs` (lib name `attn`), which re-exports this crate.
 
 // The macros emit paths that start with `::attn`; inside this crate that is this crate.
+#[allow(unused_extern_crates)] // used by tests alone
 extern crate self as attn;
 
 pub mod batch;
@@ -11,6 +12,7 @@ pub mod cpu;
 pub mod dtype;
 pub mod expr;
 pub mod lang;
+pub mod nearest;
 pub mod plan;
 pub mod registry;
 pub mod spec;
@@ -18,5 +20,8 @@ pub mod tensor;
 
 #[doc(hidden)]
 pub mod __private;
+
+pub use expr::{ExprError, Variant, VariantSpec};
+pub use registry::{Registry, RegistryError};
 
 pub use attn_macros::{VariantParams, attention_variant, compose, device_fn};

@@ -128,6 +128,19 @@ pub enum Elem {
     Bool,
 }
 
+impl Elem {
+    /// The Rust name of the type.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Elem::F32 => "f32",
+            Elem::I32 => "i32",
+            Elem::U32 => "u32",
+            Elem::Bool => "bool",
+        }
+    }
+}
+
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldType {

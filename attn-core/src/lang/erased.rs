@@ -1,15 +1,29 @@
 //! The object-safe form of a variant, at tile granularity: what run-time composition runs on the CPU.
 
-use std::fmt::Debug;
+use std::fmt;
 
-use super::{BindError, Dims, KvIndex, LogitIndex, ParamValues, RowIndex, RowState, Tile, TileClass, VariantDesc};
 use super::params::ArgVisitor;
+use super::{
+    AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, RowIndex, RowState,
+    Tile, TileClass, VariantDesc, VariantParams,
+};
+
+/// A variant with a descriptor: `#[attention_variant]` implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no descriptor",
+    note = "put `#[attention_variant]` on `impl AttentionVariant for {Self}`"
+)]
+pub trait Described {
+    /// The descriptor: one for the program, so that its address is the variant's identity.
+    fn desc() -> &'static VariantDesc;
+}
 
 /// A variant whose type is forgotten. Every [`AttentionVariant`](super::AttentionVariant) that
 /// `#[attention_variant]` was put on has this form.
 ///
-/// A *tile row* is one query row against `logits.len()` consecutive keys, of which the first is `at`.
-pub trait ErasedVariant: Debug + Send + Sync {
+/// A *tile row* is one query row against `logits.len()` consecutive keys, of which the first is `at`. Its loops are
+/// monomorphised: a virtual call is paid per tile row, never per logit.
+pub trait ErasedVariant: Send + Sync {
     /// Its descriptor.
     fn desc(&self) -> &'static VariantDesc;
     /// A copy that owns itself.
@@ -21,6 +35,8 @@ pub trait ErasedVariant: Debug + Send + Sync {
     /// See [`VariantParams::visit_args`](super::VariantParams::visit_args).
     fn visit_args(&self, visitor: &mut dyn ArgVisitor);
 
+    /// `NORMALIZER`.
+    fn normalizer(&self) -> Normalizer;
     /// `query_transform` of one row.
     fn query_row(&self, q: &mut [f32], at: RowIndex);
     /// `key_transform` of one row.
@@ -37,4 +53,97 @@ pub trait ErasedVariant: Debug + Send + Sync {
     fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex);
     /// `tile_class`.
     fn tile_class(&self, tile: Tile) -> TileClass;
+}
+
+impl<V: AttentionVariant + Described> ErasedVariant for V {
+    fn desc(&self) -> &'static VariantDesc {
+        V::desc()
+    }
+    fn clone_box(&self) -> Box<dyn ErasedVariant> {
+        Box::new(self.clone())
+    }
+    fn to_values(&self) -> ParamValues {
+        VariantParams::to_values(self)
+    }
+    fn bind(&mut self, dims: &Dims) -> Result<(), BindError> {
+        VariantParams::bind(self, dims)
+    }
+    fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
+        VariantParams::visit_args(self, visitor);
+    }
+    fn normalizer(&self) -> Normalizer {
+        V::NORMALIZER
+    }
+
+    fn query_row(&self, q: &mut [f32], at: RowIndex) {
+        let mut row = q;
+        self.query_transform(&mut row, at);
+    }
+    fn key_row(&self, k: &mut [f32], at: KvIndex) {
+        let mut row = k;
+        self.key_transform(&mut row, at);
+    }
+    fn logits_tile(&self, logits: &mut [f32], at: LogitIndex) {
+        for (logit, at) in logits.iter_mut().zip(along(at)) {
+            *logit = self.logits_transform(*logit, at);
+        }
+    }
+    fn mask_tile(&self, keep: &mut [bool], at: LogitIndex) {
+        for (keep, at) in keep.iter_mut().zip(along(at)) {
+            *keep &= self.logits_mask(at);
+        }
+    }
+    fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex) {
+        for (logit, at) in logits.iter_mut().zip(along(at)) {
+            *logit = self.weight(*logit, row_max, at);
+        }
+    }
+    fn sink_logit(&self, at: RowIndex) -> f32 {
+        AttentionVariant::sink_logit(self, at)
+    }
+    fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
+        let mut row = o;
+        self.output_transform(&mut row, state, at);
+    }
+    fn tile_class(&self, tile: Tile) -> TileClass {
+        AttentionVariant::tile_class(self, tile)
+    }
+}
+
+/// The logits of a tile row: consecutive keys from `at` on.
+fn along(at: LogitIndex) -> impl Iterator<Item = LogitIndex> {
+    (0i32..).map(move |i| LogitIndex {
+        row: at.row,
+        kv_pos: at.kv_pos.wrapping_add(i),
+        kv_token: at.kv_token.wrapping_add(i),
+    })
+}
+
+/// Makes a variant from values by name and forgets its type: [`VariantDesc::make`].
+pub fn make<V: AttentionVariant + Described>(values: &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError> {
+    Ok(Box::new(V::from_values(values)?))
+}
+
+impl Clone for Box<dyn ErasedVariant> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
+    }
+}
+
+/// As an expression writes it: `soft_cap(cap=30)`.
+impl fmt::Display for dyn ErasedVariant + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.desc().name)?;
+        let values = self.to_values();
+        for (i, (name, value)) in values.0.iter().enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { "(" } else { ", " })?;
+        }
+        f.write_str(if values.0.is_empty() { "" } else { ")" })
+    }
+}
+
+impl fmt::Debug for dyn ErasedVariant + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -1,12 +1,16 @@
 //! The variant language: what a user writes and what it means.
 //!
 //! Flow: [`index`] words and [`row`]s go into the hooks of [`variant::AttentionVariant`]; [`params`] are the
-//! variant's fields; [`desc`] is what the macros make of it (CUDA text and tables); [`erased`] is the form
-//! that run-time composition uses on the CPU.
+//! variant's fields ([`field`] their types, [`table`] the captured tensors, [`bind`] what the derive calls); [`desc`] is what the macros make of it (CUDA text and tables); [`erased`] is the form
+//! that run-time composition uses on the CPU; [`compose`] refuses parts that do not go together.
 
 pub mod approx;
+#[doc(hidden)]
+pub mod bind;
+pub mod compose;
 pub mod desc;
 pub mod erased;
+pub mod field;
 pub mod index;
 pub mod params;
 pub mod row;
@@ -14,8 +18,9 @@ pub mod table;
 pub mod tile;
 pub mod variant;
 
+pub use compose::ComposeError;
 pub use desc::{ConstValue, DeviceFn, FieldDesc, FieldType, Hook, HookText, VariantDesc};
-pub use erased::ErasedVariant;
+pub use erased::{Described, ErasedVariant};
 pub use index::{KvIndex, LogitIndex, RowIndex};
 pub use params::{BindError, Dims, ParamError, ParamValue, ParamValues, VariantParams};
 pub use row::{Row, RowState};

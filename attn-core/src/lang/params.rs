@@ -2,22 +2,33 @@
 
 use std::fmt;
 
-use super::{FieldDesc, Tensor1, Tensor2};
+use super::FieldDesc;
+use super::compose::ComposeError;
+
+pub use super::field::ParamField;
 
 /// What `#[derive(VariantParams)]` implements: the fields of a variant by name.
 ///
-/// Field attributes: `#[default(expr)]` for a scalar (an expression) or a tensor (a closure
+/// Field attributes: `#[default(expr)]` for a scalar (an expression) or a tensor (a closure or function
 /// `|p: &Self, dims: &Dims| -> Vec<T>` called when the variant is bound and the tensor was not given);
-/// `#[shape(qo_heads, 2 * max_distance + 1)]` for a tensor, over the words of [`Dims`] and integer fields;
-/// `#[require(cap > 0.0)]`, a condition over the fields.
+/// `#[shape(qo_heads, 2 * max_distance + 1)]` for a tensor, over the words of [`Dims`] and integer fields, with
+/// integer arithmetic and `if`; `#[require(cap > 0.0)]`, a condition over the fields by name (integers stay what they
+/// are, tensors are references, and the words of [`Dims`] are `i32`: a condition waits until its words are known).
+///
+/// When every field has a default, the derive also writes `Default`, so that `Rope { theta: 1e6, ..Default::default() }`
+/// means what it says.
 pub trait VariantParams: Sized {
     /// The fields in order.
     const FIELDS: &'static [FieldDesc];
+    /// Doc comment of the struct.
+    const DOC: &'static str;
     /// Makes the variant from values by name. Unknown names, wrong types and missing values are errors;
     /// tensors with a default may be missing.
     fn from_values(values: &ParamValues) -> Result<Self, ParamError>;
-    /// The values by name (an unset tensor is left out).
+    /// The values by name (an unset tensor is left out, and so is one that was filled from its default).
     fn to_values(&self) -> ParamValues;
+    /// Checks every `#[require]` whose words are known; those over an unset tensor wait.
+    fn require(&self, dims: &Dims) -> Result<(), RequireError>;
     /// Checks every `#[require]`, fills unset tensors from their defaults, and checks shapes as far as `dims` knows them.
     fn bind(&mut self, dims: &Dims) -> Result<(), BindError>;
     /// Visits the fields in order, as kernel arguments.
@@ -64,6 +75,10 @@ impl fmt::Display for ParamValue {
         match self {
             ParamValue::Bool(x) => write!(f, "{x}"),
             ParamValue::Int(x) => write!(f, "{x}"),
+            // a text that reads back as the same number
+            ParamValue::Float(x) if x.is_nan() => f.write_str("nan"),
+            ParamValue::Float(x) if *x == 0.0 && x.is_sign_negative() => f.write_str("-0.0"),
+            ParamValue::Float(x) if x.is_finite() && *x != 0.0 && !(1e-5..1e16).contains(&x.abs()) => write!(f, "{x:e}"),
             ParamValue::Float(x) => write!(f, "{x}"),
             ParamValue::List(xs) => {
                 f.write_str("[")?;
@@ -84,6 +99,13 @@ impl fmt::Display for ParamValue {
 pub struct ParamValues(pub Vec<(String, ParamValue)>);
 
 impl ParamValues {
+    /// Sets a name, in place when it is there.
+    pub fn set(&mut self, name: &str, value: ParamValue) {
+        match self.0.iter_mut().find(|(n, _)| n == name) {
+            Some(slot) => slot.1 = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
     /// The value of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&ParamValue> {
@@ -123,6 +145,28 @@ pub enum ParamError {
         /// What was given.
         got: String,
     },
+    /// A number that the type cannot hold.
+    #[error("parameter `{name}` is {ty}, which cannot hold {got}; it holds {range}")]
+    Range {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        ty: String,
+        /// What was given.
+        got: String,
+        /// What the type holds.
+        range: String,
+    },
+    /// A `#[require]` does not hold.
+    #[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+    Require {
+        /// The parameter.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The condition as written.
+        require: String,
+    },
     /// A name given twice.
     #[error("parameter `{name}` is given twice")]
     Twice {
@@ -157,6 +201,33 @@ pub enum BindError {
         /// The shape found.
         got: Vec<i64>,
     },
+    /// A captured tensor without elements, which no index can be clamped into.
+    #[error("tensor parameter `{name}` is empty; `#[shape({shape})]` is its shape")]
+    Empty {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+    },
+    /// A `#[shape]` that overflows or divides by zero with these values.
+    #[error("the shape of tensor parameter `{name}`, `{shape}`, overflows or divides by zero here")]
+    ShapeArithmetic {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+    },
+    /// Parts that do not go together.
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+    /// What is wrong, and in which part of a composition.
+    #[error("in `{variant}`: {source}")]
+    Part {
+        /// Name of the part.
+        variant: String,
+        /// What is wrong.
+        source: Box<BindError>,
+    },
     /// A captured tensor without default was not set.
     #[error("tensor parameter `{name}` is not set and has no default")]
     Unset {
@@ -165,36 +236,45 @@ pub enum BindError {
     },
 }
 
-fn did_you_mean(nearest: Option<&str>) -> String {
+/// A `#[require]` that does not hold: one cause of a [`ParamError`] by name and of a [`BindError`] by field.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+pub struct RequireError {
+    /// The parameter.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The condition as written.
+    pub require: String,
+}
+
+impl From<RequireError> for ParamError {
+    fn from(RequireError { name, value, require }: RequireError) -> Self {
+        ParamError::Require { name, value, require }
+    }
+}
+
+impl From<RequireError> for BindError {
+    fn from(RequireError { name, value, require }: RequireError) -> Self {
+        BindError::Require { name, value, require }
+    }
+}
+
+impl BindError {
+    /// What is wrong, without the name of the part.
+    #[must_use]
+    pub fn root(&self) -> &BindError {
+        match self {
+            BindError::Part { source, .. } => source.root(),
+            _ => self,
+        }
+    }
+}
+
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default()
 }
 
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// A type that a field of a variant may have. Sealed: f32, i32, u32, bool, and [`Tensor1`], [`Tensor2`] of them.
-#[diagnostic::on_unimplemented(
-    message = "a variant's parameter cannot be a `{Self}`",
-    label = "use f32, i32, u32, bool, Tensor1<T> or Tensor2<T>"
-)]
-pub trait ParamField: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// How descriptors name the type.
-    const TYPE: super::FieldType;
-    /// Reads a value given by name.
-    fn from_value(name: &str, value: &ParamValue) -> Result<Self, ParamError>;
-    /// The value, unless it is an unset tensor.
-    fn to_value(&self) -> Option<ParamValue>;
-    /// Passes the field on as a kernel argument.
-    fn visit(&self, visitor: &mut dyn ArgVisitor);
-}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for i32 {}
-    impl Sealed for u32 {}
-    impl Sealed for bool {}
-    impl<T> Sealed for super::Tensor1<T> {}
-    impl<T> Sealed for super::Tensor2<T> {}
 }

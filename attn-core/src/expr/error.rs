@@ -1,0 +1,77 @@
+//! What can be wrong with an expression.
+
+use crate::lang::params::{did_you_mean, list};
+use crate::lang::{ComposeError, ParamError};
+use crate::registry::RegistryError;
+
+/// What can be wrong with an expression. Columns count characters from 1.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExprError {
+    /// Not in the grammar.
+    #[error("at column {column}: expected {expected}, found {found}\n  {text}\n  {:>column$}", "^")]
+    Syntax {
+        /// The expression.
+        text: String,
+        /// Where.
+        column: usize,
+        /// What may stand there.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// No variant has this name.
+    #[error("{}no variant `{name}`{}; there are: {}", at(*.column), did_you_mean(.nearest.as_deref()), list(.known))]
+    UnknownVariant {
+        /// Where, in a text.
+        column: Option<usize>,
+        /// What was asked.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A part's parameters are wrong.
+    #[error("{}in `{variant}`: {source}", at(*.column))]
+    Param {
+        /// Where the part or its parameter stands, in a text.
+        column: Option<usize>,
+        /// The part.
+        variant: String,
+        /// What is wrong.
+        source: ParamError,
+    },
+    /// Parts that do not go together.
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+    /// The registry itself is wrong.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// [`Variant::set`](super::Variant::set) of a name that no part has.
+    #[error("no part of `{expr}` has a parameter `{path}`{}; there are: {}", did_you_mean(.nearest.as_deref()), list(.known))]
+    NoParameter {
+        /// The expression.
+        expr: String,
+        /// What was asked.
+        path: String,
+        /// The nearest there is.
+        nearest: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// [`Variant::set`](super::Variant::set) of a name that several parts have.
+    #[error("`{path}` means several parameters of `{expr}`: {}", list(.candidates))]
+    Ambiguous {
+        /// The expression.
+        expr: String,
+        /// What was asked.
+        path: String,
+        /// What it may mean.
+        candidates: Vec<String>,
+    },
+}
+
+fn at(column: Option<usize>) -> String {
+    column.map(|c| format!("at column {c}: ")).unwrap_or_default()
+}

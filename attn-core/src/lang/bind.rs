@@ -1,0 +1,122 @@
+//! What `#[derive(VariantParams)]` calls: reading values by name, conditions, shapes and defaults.
+
+use super::field::TensorField;
+use super::params::{ParamField, RequireError};
+use super::{BindError, Dims, FieldDesc, FieldType, ParamError, ParamValue, ParamValues, VariantParams};
+use crate::nearest::nearest;
+
+/// Reads fields from values by name, each known and given once.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    values: &'a ParamValues,
+    fields: &'static [FieldDesc],
+}
+
+impl<'a> Reader<'a> {
+    /// Checks the names.
+    pub fn new(values: &'a ParamValues, fields: &'static [FieldDesc]) -> Result<Self, ParamError> {
+        for (i, (name, _)) in values.0.iter().enumerate() {
+            if !fields.iter().any(|f| f.name == name) {
+                return Err(ParamError::Unknown {
+                    name: name.clone(),
+                    nearest: nearest(name, fields.iter().map(|f| f.name)).map(str::to_owned),
+                    known: fields.iter().map(|f| f.name.to_owned()).collect(),
+                });
+            }
+            if values.0[..i].iter().any(|(earlier, _)| earlier == name) {
+                return Err(ParamError::Twice { name: name.clone() });
+            }
+        }
+        Ok(Reader { values, fields })
+    }
+
+    /// A field without default.
+    pub fn required<T: ParamField>(&self, name: &str) -> Result<T, ParamError> {
+        let value = self.values.get(name).ok_or_else(|| ParamError::Missing {
+            name: name.to_owned(),
+            ty: self.fields.iter().find(|f| f.name == name).map_or_else(String::new, describe),
+        })?;
+        T::from_value(name, value)
+    }
+
+    /// A field with a default.
+    pub fn optional<T: ParamField>(&self, name: &str, default: impl FnOnce() -> T) -> Result<T, ParamError> {
+        self.values.get(name).map_or_else(|| Ok(default()), |value| T::from_value(name, value))
+    }
+}
+
+/// A field's type in words.
+fn describe(field: &FieldDesc) -> String {
+    match field.ty {
+        FieldType::Scalar(elem) => elem.name().to_owned(),
+        FieldType::Tensor { elem, .. } => format!("a tensor of {} of shape ({})", elem.name(), field.shape),
+    }
+}
+
+/// Why a shape has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeProblem {
+    /// A word is not known yet.
+    Unknown,
+    /// It overflows or divides by zero.
+    Arithmetic,
+}
+
+/// A word of [`Dims`] in a shape.
+pub fn dim(word: Option<i64>) -> Result<i64, ShapeProblem> {
+    word.ok_or(ShapeProblem::Unknown)
+}
+
+/// A word of [`Dims`] in a condition.
+#[must_use]
+pub fn dim_i32(word: Option<i64>) -> Option<i32> {
+    word.map(|x| i32::try_from(x).unwrap_or(i32::MAX))
+}
+
+/// Calls a tensor's default, which may be a closure without written types.
+pub fn call_default<S: VariantParams, T>(params: &S, dims: &Dims, default: impl FnOnce(&S, &Dims) -> Vec<T>) -> Vec<T> {
+    default(params, dims)
+}
+
+/// Fills a tensor from its default, if that was called for, and checks it against its shape as far as that is known.
+pub fn bind_tensor<T: TensorField>(
+    tensor: &mut T,
+    field: &FieldDesc,
+    want: Result<Vec<i64>, ShapeProblem>,
+    default: Option<Vec<T::Item>>,
+) -> Result<(), BindError> {
+    let (name, shape) = (field.name.to_owned(), field.shape.to_owned());
+    let want = match want {
+        Ok(want) => Some(want),
+        Err(ShapeProblem::Unknown) => None,
+        Err(ShapeProblem::Arithmetic) => return Err(BindError::ShapeArithmetic { name, shape }),
+    };
+    if let (Some(values), Some(want)) = (default, &want) {
+        let got = values.len() as i64;
+        let count = want.iter().try_fold(1i64, |n, &x| n.checked_mul(x));
+        if count != Some(got) || want.iter().any(|&x| x < 0) {
+            return Err(BindError::Shape { name, shape, want: want.clone(), got: vec![got] });
+        }
+        tensor.fill(values, want);
+    }
+    if !tensor.is_set() {
+        // with a default, and a shape not known yet: a later binding fills it
+        return if field.default.is_some() { Ok(()) } else { Err(BindError::Unset { name }) };
+    }
+    let got = tensor.extents();
+    match want {
+        Some(want) if want != got => Err(BindError::Shape { name, shape, want, got }),
+        None if got.contains(&0) => Err(BindError::Empty { name, shape }),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a `#[require]` that does not hold.
+#[must_use]
+pub fn require_failed(field: &FieldDesc, value: Option<ParamValue>) -> RequireError {
+    RequireError {
+        name: field.name.to_owned(),
+        value: value.map_or_else(|| "(unset)".to_owned(), |v| v.to_string()),
+        require: field.require.unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,49 @@
+//! What a `#[require]` talks about: fields by name, and words of `Dims`.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::visit::Visit;
+use syn::{Expr, ExprPath, Ident};
+
+use super::DIMS;
+use super::field::{Field, Kind};
+
+/// A block that leaves with `$failed` if the condition does not hold, and waits for unset tensors and unknown words.
+/// In scope: `self`, and `dims`.
+pub(super) fn check(condition: &Expr, fields: &[Field], failed: &TokenStream) -> TokenStream {
+    let mut words = Words::default();
+    words.visit_expr(condition);
+    let mut check = quote! {
+        let __holds: bool = #condition;
+        if !__holds {
+            return ::core::result::Result::Err(#failed);
+        }
+    };
+    for word in &words.0 {
+        check = match fields.iter().find(|f| f.ident == *word) {
+            Some(Field { kind: Kind::Tensor(_), .. }) => quote! {
+                let #word = &self.#word;
+                if ::attn::__private::TensorField::is_set(#word) { #check }
+            },
+            Some(_) => quote!(let #word = self.#word; #check),
+            None if DIMS.iter().any(|d| word == d) => quote! {
+                if let ::core::option::Option::Some(#word) = ::attn::__private::dim_i32(dims.#word) { #check }
+            },
+            // a constant, or a mistake that the compiler names
+            None => check,
+        };
+    }
+    quote!({ #check })
+}
+
+/// Single identifiers.
+#[derive(Default)]
+struct Words(BTreeSet<Ident>);
+
+impl<'ast> Visit<'ast> for Words {
+    fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+        self.0.extend(path.path.get_ident().cloned());
+    }
+}

@@ -1,0 +1,220 @@
+//! Writes the impl.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::DeriveInput;
+use syn::spanned::Spanned as _;
+
+use super::field::{Field, Kind, doc};
+use super::{condition, shape};
+use crate::report::Report;
+
+/// The checks of a binding, already as text, since making them finds errors.
+pub(super) struct Checks {
+    require: Vec<TokenStream>,
+    bind: Vec<TokenStream>,
+}
+
+impl Checks {
+    pub(super) fn new(fields: &[Field], report: &mut Report) -> Self {
+        let mut checks = Checks { require: Vec::new(), bind: Vec::new() };
+        for (i, field) in fields.iter().enumerate() {
+            let ident = &field.ident;
+            if let Some(require) = &field.require {
+                let failed = quote! {
+                    ::attn::__private::require_failed(
+                        &<Self as ::attn::lang::VariantParams>::FIELDS[#i],
+                        ::attn::lang::params::ParamField::to_value(&self.#ident),
+                    )
+                };
+                checks.require.push(condition::check(&require.value, fields, &failed));
+            }
+            if let (Kind::Tensor(_), Some(shape)) = (field.kind, &field.shape) {
+                let extents: Vec<_> = shape.value.iter().map(|e| shape::extent(e, fields, report)).collect();
+                checks.bind.push(bind_tensor(i, field, &extents));
+            }
+        }
+        checks
+    }
+}
+
+/// Fills and checks one tensor. In scope: `self`, and `dims`.
+fn bind_tensor(i: usize, field: &Field, extents: &[TokenStream]) -> TokenStream {
+    let ident = &field.ident;
+    let default = match &field.default {
+        None => quote!(::core::option::Option::None),
+        // only with a known shape: what the default needs is known then too
+        Some(default) => {
+            let closure = &default.value;
+            let call = quote_spanned!(closure.span()=> ::attn::__private::call_default(&*self, dims, #closure));
+            quote! {
+                if __want.is_ok() && ::attn::__private::TensorField::wants_default(&self.#ident) {
+                    ::core::option::Option::Some(#call)
+                } else {
+                    ::core::option::Option::None
+                }
+            }
+        }
+    };
+    quote! {{
+        let __extents = || -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
+            ::core::result::Result::Ok(::std::vec![#(#extents),*])
+        };
+        let __want = __extents();
+        let __default = #default;
+        let __field = &<Self as ::attn::lang::VariantParams>::FIELDS[#i];
+        ::attn::__private::bind_tensor(&mut self.#ident, __field, __want, __default)?;
+    }}
+}
+
+/// The impl of `VariantParams`, and of `Default` where every field has one.
+pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> TokenStream {
+    let name = &item.ident;
+    let (generics, types, bounds) = item.generics.split_for_impl();
+    let doc = doc(&item.attrs);
+    let descs = fields.iter().map(desc);
+    let reads = fields.iter().map(read);
+    let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
+    let names = fields.iter().map(|f| &f.name);
+    let Checks { require, bind } = checks;
+    let default = default(item, fields);
+    quote! {
+        #[automatically_derived]
+        #[allow(clippy::all, clippy::pedantic, unused_variables, unused_parens)]
+        impl #generics ::attn::lang::VariantParams for #name #types #bounds {
+            const FIELDS: &'static [::attn::lang::FieldDesc] = &[#(#descs),*];
+            const DOC: &'static str = #doc;
+            fn from_values(
+                values: &::attn::lang::ParamValues,
+            ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
+                let __reader = ::attn::__private::Reader::new(values, Self::FIELDS)?;
+                let __params = Self { #(#reads),* };
+                ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
+                ::core::result::Result::Ok(__params)
+            }
+            fn to_values(&self) -> ::attn::lang::ParamValues {
+                let mut __values = ::attn::lang::ParamValues::default();
+                #(
+                    if let ::core::option::Option::Some(__value) = ::attn::lang::params::ParamField::to_value(&self.#idents) {
+                        __values.set(#names, __value);
+                    }
+                )*
+                __values
+            }
+            fn require(
+                &self,
+                dims: &::attn::lang::Dims,
+            ) -> ::core::result::Result<(), ::attn::lang::params::RequireError> {
+                #(#require)*
+                ::core::result::Result::Ok(())
+            }
+            fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
+                // before the defaults, which may rely on it, and after them, for what it says of them
+                ::attn::lang::VariantParams::require(self, dims)?;
+                #(#bind)*
+                ::attn::lang::VariantParams::require(self, dims)?;
+                ::core::result::Result::Ok(())
+            }
+            fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {
+                #( ::attn::lang::params::ParamField::visit(&self.#idents, visitor); )*
+            }
+        }
+        #default
+    }
+}
+
+/// Keeps errors of absence away after an error.
+pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
+    let name = &item.ident;
+    let (generics, types, bounds) = item.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        #[allow(unused_variables)]
+        impl #generics ::attn::lang::VariantParams for #name #types #bounds {
+            const FIELDS: &'static [::attn::lang::FieldDesc] = &[];
+            const DOC: &'static str = "";
+            fn from_values(
+                values: &::attn::lang::ParamValues,
+            ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
+                ::core::unreachable!()
+            }
+            fn to_values(&self) -> ::attn::lang::ParamValues {
+                ::core::unreachable!()
+            }
+            fn require(
+                &self,
+                dims: &::attn::lang::Dims,
+            ) -> ::core::result::Result<(), ::attn::lang::params::RequireError> {
+                ::core::unreachable!()
+            }
+            fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
+                ::core::unreachable!()
+            }
+            fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {}
+        }
+    }
+}
+
+fn desc(field: &Field) -> TokenStream {
+    let Field { name, ty, doc, .. } = field;
+    let option = |text: Option<&str>| match text {
+        Some(text) => quote!(::core::option::Option::Some(#text)),
+        None => quote!(::core::option::Option::None),
+    };
+    let shape = field.shape.as_ref().map_or("", |s| &s.text);
+    let default = option(field.default.as_ref().map(|d| &*d.text));
+    let require = option(field.require.as_ref().map(|r| &*r.text));
+    // the type's own span: a type that cannot be a parameter is shown there
+    let ty = quote_spanned!(ty.span()=> <#ty as ::attn::lang::params::ParamField>::TYPE);
+    quote! {
+        ::attn::lang::FieldDesc {
+            name: #name,
+            doc: #doc,
+            ty: #ty,
+            shape: #shape,
+            default: #default,
+            require: #require,
+        }
+    }
+}
+
+fn read(field: &Field) -> TokenStream {
+    let Field { ident, name, ty, .. } = field;
+    match (field.kind, &field.default) {
+        (_, None) => quote!(#ident: __reader.required::<#ty>(#name)?),
+        (Kind::Tensor(_), Some(_)) => {
+            quote!(#ident: __reader.optional::<#ty>(#name, ::core::default::Default::default)?)
+        }
+        (_, Some(default)) => {
+            let value = &default.value;
+            quote!(#ident: __reader.optional::<#ty>(#name, || #value)?)
+        }
+    }
+}
+
+fn default(item: &DeriveInput, fields: &[Field]) -> TokenStream {
+    if fields.is_empty() || fields.iter().any(|f| f.default.is_none()) {
+        return TokenStream::new();
+    }
+    let name = &item.ident;
+    let (generics, types, bounds) = item.generics.split_for_impl();
+    let values = fields.iter().map(|field| {
+        let ident = &field.ident;
+        match (field.kind, &field.default) {
+            (Kind::Tensor(_), _) | (_, None) => quote!(#ident: ::core::default::Default::default()),
+            (_, Some(default)) => {
+                let value = &default.value;
+                quote!(#ident: #value)
+            }
+        }
+    });
+    quote! {
+        /// Every parameter at its default.
+        #[automatically_derived]
+        impl #generics ::core::default::Default for #name #types #bounds {
+            fn default() -> Self {
+                Self { #(#values),* }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the derive says.
+
+pub(super) const NOT_A_STRUCT: &str = "a variant is a struct with named fields, or without fields";
+pub(super) const UNNAMED: &str = "give the fields names: parameters are set by name";
+pub(super) const TWICE: &str = "this attribute is given twice";
+pub(super) const DEFAULT: &str = "write `#[default(value)]`, for a tensor `#[default(|p: &Self, dims: &Dims| values)]`";
+pub(super) const REQUIRE: &str = "write a condition over the fields: `#[require(cap > 0.0)]`";
+pub(super) const SHAPE: &str = "write the extents: `#[shape(qo_heads, 2 * max_distance + 1)]`";
+pub(super) const SHAPE_MISSING: &str = "a tensor parameter needs its extents: `#[shape(qo_heads)]`, over qo_heads, kv_heads, \
+     head_dim, batch, qo_tokens, kv_tokens, and integer fields";
+pub(super) const SHAPE_ON_SCALAR: &str = "only a tensor has a shape: write the field's type as `Tensor1<f32>` or `Tensor2<f32>`";
+pub(super) const SHAPE_OP: &str = "a shape is integer arithmetic (`+ - * / %`), comparisons, and `if`/`else`";
+pub(super) const SHAPE_LITERAL: &str = "a shape is written in whole numbers without suffix";
+pub(super) const SHAPE_BLOCK: &str = "a branch of a shape is one expression";
+
+pub(super) fn rank(name: &str, want: usize, got: usize) -> String {
+    format!("a `{name}` has {want} extent{}, this shape has {got}", if want == 1 { "" } else { "s" })
+}
+
+pub(super) fn unknown_word(word: &str, nearest: Option<&str>) -> String {
+    let hint = nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default();
+    format!("a shape does not know `{word}`{hint}: use qo_heads, kv_heads, head_dim, batch, qo_tokens, kv_tokens, or an integer field")
+}
+
+pub(super) fn not_an_integer(word: &str) -> String {
+    format!("`{word}` is no integer: shapes are over i32, u32 and bool fields")
+}

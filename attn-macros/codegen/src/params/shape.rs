@@ -1,0 +1,98 @@
+//! Turns an extent into arithmetic that can neither overflow nor divide by zero unnoticed.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned as _;
+use syn::{BinOp, Block, Expr, Lit, Stmt, UnOp};
+
+use super::field::{Field, Kind};
+use super::{DIMS, messages};
+use crate::names::nearest;
+use crate::report::Report;
+
+/// An extent as an expression of type i64 (or bool inside conditions) that may leave with a `ShapeProblem`.
+/// In scope: `self`, and `dims`.
+pub(super) fn extent(expr: &Expr, fields: &[Field], report: &mut Report) -> TokenStream {
+    let mut sub = |expr: &Expr| extent(expr, fields, report);
+    match expr {
+        Expr::Paren(paren) => sub(&paren.expr),
+        Expr::Group(group) => sub(&group.expr),
+        Expr::Binary(binary) => {
+            let (a, b) = (sub(&binary.left), sub(&binary.right));
+            operation(&binary.op, &a, &b).unwrap_or_else(|| refuse(expr, messages::SHAPE_OP, report))
+        }
+        Expr::Unary(unary) => {
+            let a = sub(&unary.expr);
+            match unary.op {
+                UnOp::Neg(_) => quote!((0i64 - #a)),
+                UnOp::Not(_) => quote!((!#a)),
+                _ => refuse(expr, messages::SHAPE_OP, report),
+            }
+        }
+        Expr::If(branch) => {
+            let condition = sub(&branch.cond);
+            let then = block(&branch.then_branch, fields, report);
+            let otherwise = match &branch.else_branch {
+                Some((_, other)) => extent(other, fields, report),
+                None => refuse(expr, messages::SHAPE_OP, report),
+            };
+            quote!(if #condition { #then } else { #otherwise })
+        }
+        Expr::Block(inner) => block(&inner.block, fields, report),
+        Expr::Lit(lit) => match &lit.lit {
+            Lit::Int(n) if n.suffix().is_empty() && n.base10_parse::<i64>().is_ok() => quote!(#n),
+            Lit::Bool(b) => quote!(#b),
+            _ => refuse(expr, messages::SHAPE_LITERAL, report),
+        },
+        Expr::Path(path) => match path.path.get_ident() {
+            Some(word) => self::word(word, fields, report),
+            None => refuse(expr, messages::SHAPE_OP, report),
+        },
+        _ => refuse(expr, messages::SHAPE_OP, report),
+    }
+}
+
+fn operation(op: &BinOp, a: &TokenStream, b: &TokenStream) -> Option<TokenStream> {
+    let checked = |method: &str| {
+        let method = quote::format_ident!("{method}");
+        quote!(i64::#method(#a, #b).ok_or(::attn::__private::ShapeProblem::Arithmetic)?)
+    };
+    Some(match op {
+        BinOp::Add(_) => checked("checked_add"),
+        BinOp::Sub(_) => checked("checked_sub"),
+        BinOp::Mul(_) => checked("checked_mul"),
+        BinOp::Div(_) => checked("checked_div"),
+        BinOp::Rem(_) => checked("checked_rem"),
+        BinOp::And(_) | BinOp::Or(_) | BinOp::Eq(_) | BinOp::Ne(_) => quote!((#a #op #b)),
+        BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => quote!((#a #op #b)),
+        _ => return None,
+    })
+}
+
+fn block(block: &Block, fields: &[Field], report: &mut Report) -> TokenStream {
+    match block.stmts.as_slice() {
+        [Stmt::Expr(expr, None)] => extent(expr, fields, report),
+        _ => refuse(block, messages::SHAPE_BLOCK, report),
+    }
+}
+
+/// A field hides a word of the same name.
+fn word(word: &syn::Ident, fields: &[Field], report: &mut Report) -> TokenStream {
+    let name = word.to_string();
+    match fields.iter().find(|f| f.ident == *word).map(|f| f.kind) {
+        Some(Kind::Integer) => quote!(i64::from(self.#word)),
+        Some(Kind::Bool) => quote!(self.#word),
+        Some(_) => refuse(word, &messages::not_an_integer(&name), report),
+        None if DIMS.contains(&name.as_str()) => quote!(::attn::__private::dim(dims.#word)?),
+        None => {
+            let integers = fields.iter().filter(|f| f.kind == Kind::Integer).map(|f| f.name.as_str());
+            let hint = nearest(&name, DIMS.into_iter().chain(integers)).map(str::to_owned);
+            refuse(word, &messages::unknown_word(&name, hint.as_deref()), report)
+        }
+    }
+}
+
+fn refuse(node: &impl quote::ToTokens, message: &str, report: &mut Report) -> TokenStream {
+    report.at(node.span(), message);
+    quote!(0i64)
+}

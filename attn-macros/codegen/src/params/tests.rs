@@ -1,0 +1,62 @@
+//! The derive on token streams; what it makes is run by the tests of attn-core.
+
+use quote::quote;
+
+use super::derive;
+
+/// Messages of the errors in an expansion, in order.
+fn errors(expansion: &proc_macro2::TokenStream) -> Vec<String> {
+    let text = expansion.to_string();
+    let pieces = text.split("compile_error ! { \"").skip(1);
+    pieces.filter_map(|piece| piece.split("\" }").next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn all_errors_come_at_once_and_the_impl_is_still_there() {
+    let expansion = derive(quote! {
+        struct V {
+            #[shape(heads)]
+            a: Tensor1<f32>,
+            b: Tensor2<i32>,
+            #[shape(4)]
+            c: f32,
+            #[default]
+            d: f32,
+            #[shape(qo_heads, c)]
+            e: Tensor2<f32>,
+        }
+    });
+    let errors = errors(&expansion);
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    assert!(errors.iter().any(|e| e.starts_with("a shape does not know `heads`")));
+    assert!(errors.iter().any(|e| e.starts_with("a tensor parameter needs its extents")));
+    assert!(errors.iter().any(|e| e.starts_with("only a tensor has a shape")));
+    assert!(errors.iter().any(|e| e.starts_with("write `#[default(value)]`")));
+    assert!(errors.iter().any(|e| e.starts_with("`c` is no integer")));
+    assert!(expansion.to_string().contains("VariantParams for V"));
+}
+
+#[test]
+fn a_shape_has_the_rank_of_its_tensor_and_only_arithmetic() {
+    let one = |shape| errors(&derive(quote!(struct V { #[shape(#shape)] t: Tensor1<f32>, #[default(1)] n: i32 })));
+    assert_eq!(one(quote!(qo_heads, 2)), ["a `Tensor1` has 1 extent, this shape has 2"]);
+    assert!(one(quote!(qo_head))[0].contains("did you mean `qo_heads`?"));
+    assert!(one(quote!(n << 2))[0].starts_with("a shape is integer arithmetic"));
+    assert!(one(quote!(2i32))[0].starts_with("a shape is written in whole numbers"));
+    assert!(one(quote!(if n == 0 { head_dim } else { n / 2 })).is_empty());
+}
+
+#[test]
+fn only_structs_with_names() {
+    assert_eq!(errors(&derive(quote!(enum E { A })))[0], super::messages::NOT_A_STRUCT);
+    assert_eq!(errors(&derive(quote!(struct T(f32);)))[0], super::messages::UNNAMED);
+    assert!(errors(&derive(quote!(struct U;))).is_empty());
+}
+
+#[test]
+fn a_full_set_of_defaults_is_a_default() {
+    let has = |tokens| derive(tokens).to_string().contains("Default for V");
+    assert!(has(quote!(struct V { #[default(1.0)] a: f32 })));
+    assert!(!has(quote!(struct V { #[default(1.0)] a: f32, b: f32 })));
+    assert!(!has(quote!(struct V;)));
+}
