@@ -47,7 +47,7 @@ struct KernelParams {
   const WorkItem* items;      // [gridDim.x of the main kernel]
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
   float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
-  float2_* partial_md;        // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
+  float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
   FastDiv group;              // query heads per KV head
   FastDiv page_size;
   int batch;

@@ -1,0 +1,74 @@
+// The state of one query row over some of its keys, how two of them become one, and how a whole one becomes output.
+// An unfinished state is what partial slots hold: natural units, no sink, no output transform.
+#pragma once
+
+#include "address.cuh"
+#include "finish.cuh"
+#include "rows.cuh"
+
+// Eight 16-bit elements are one 16-byte access.
+constexpr int LANE_VALUES = 8;
+constexpr int ROW_LANES = HEAD_DIM / LANE_VALUES;
+using Values = LaneRow<ROW_LANES, LANE_VALUES>;
+
+struct PartialRow {
+  float row_max = Variant::PLAIN ? 0.f : NO_LOGIT;
+  float denominator = 0.f;
+  Values sum = {};  // of weight * value, weights relative to row_max
+
+  // Merging is not associative in f32, so the order of calls is part of the result: always that of the slots.
+  void absorb(const PartialRow& other) {
+    float keep = 1.f, take = 1.f;
+    if constexpr (!Variant::PLAIN) {
+      float maximum = fmaxf(row_max, other.row_max);
+      keep = exp_below(row_max, maximum);
+      take = exp_below(other.row_max, maximum);
+      row_max = maximum;
+    }
+    denominator = denominator * keep + other.denominator * take;
+#pragma unroll
+    for (int i = 0; i < LANE_VALUES; ++i) sum.x[i] = sum.x[i] * keep + other.sum.x[i] * take;
+  }
+};
+
+// A state in memory, shared or global: `sums` points at the row's HEAD_DIM sums, `md` at its (maximum, denominator).
+inline PartialRow load_partial(const float* sums, const float2* md) {
+  PartialRow state;
+  state.row_max = md->x;
+  state.denominator = md->y;
+  const float4* from = reinterpret_cast<const float4*>(sums + Values::first());
+#pragma unroll
+  for (int i = 0; i < LANE_VALUES; i += 4) {
+    float4 four = from[i / 4];
+    state.sum.x[i] = four.x;
+    state.sum.x[i + 1] = four.y;
+    state.sum.x[i + 2] = four.z;
+    state.sum.x[i + 3] = four.w;
+  }
+  return state;
+}
+
+inline void store_partial(const PartialRow& state, float* sums, float2* md) {
+  float4* to = reinterpret_cast<float4*>(sums + Values::first());
+#pragma unroll
+  for (int i = 0; i < LANE_VALUES; i += 4) to[i / 4] = {state.sum.x[i], state.sum.x[i + 1], state.sum.x[i + 2], state.sum.x[i + 3]};
+  if (Values::lane() == 0) *md = {state.row_max, state.denominator};
+}
+
+// Where a slot keeps a row, in rows: times HEAD_DIM in partial_o, as it is in partial_md.
+inline long long partial_index(const KernelParams& p, int slot, int kv_head, int row) {
+  return (static_cast<long long>(slot) * p.kv_heads + kv_head) * TILE_ROWS + row;
+}
+
+// The end of a row: sink, division, output transform, rounding. All lanes of the warp call it; `store` says whether this
+// row exists.
+inline void write_output(const KernelParams& p, const Variant& variant, PartialRow state, RowIndex at, bool store) {
+  FinishedRow finished = finish_row(variant, state.row_max, state.denominator, at);
+#pragma unroll
+  for (float& x : state.sum.x) x *= finished.scale;
+  if constexpr (Variant::HAS_OUTPUT_TRANSFORM) variant.output_transform(state.sum, finished.state, at);
+  if (!store) return;
+  QoElem* row = static_cast<QoElem*>(p.o.data) + row_offset(p.o, at);
+  *reinterpret_cast<uint4*>(row + Values::first()) = pack<QoElem>(state.sum);
+  if (p.lse && Values::lane() == 0) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
+}

@@ -1,0 +1,154 @@
+// A row of head_dim values in f32, spread over the lanes of a warp: what the row hooks of a variant work on.
+// Lane i of LANES neighbouring lanes holds values VEC * i .. VEC * i + VEC. A warp holds 32 / LANES such rows at a
+// time, and all of its lanes must call a combinator together, since values travel by shuffles.
+#pragma once
+
+#include "elem.cuh"
+
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+template <int LANES, int VEC> struct LaneRow {
+  static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
+  static_assert((VEC & (VEC - 1)) == 0, "a lane holds a power of two of values");
+
+  float x[VEC];
+
+  static int lane() { return threadIdx.x % LANES; }
+  static int first() { return lane() * VEC; }
+
+  int dim() const { return LANES * VEC; }
+
+  template <class F> void map(F f) {
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) x[i] = f(first() + i, x[i]);
+  }
+
+  float sum() const {
+    float total = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) total += x[i];
+    return sum_over_lanes(total);
+  }
+
+  float sum_sq() const {
+    float total = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], x[i], total);
+    return sum_over_lanes(total);
+  }
+
+  float max_abs() const {
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) most = fmaxf(most, fabsf(x[i]));
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2) most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, step));
+    return most;
+  }
+
+  // Pairs (2 i, 2 i + 1) lie in one lane.
+  template <class F> void rotate_pairs(int rot, F f) {
+    static_assert(VEC % 2 == 0, "a pair lies in one lane");
+#pragma unroll
+    for (int i = 0; i < VEC; i += 2) {
+      int d = first() + i;
+      if (d < rot) {
+        auto turn = f(d / 2);
+        float a = x[i], b = x[i + 1];
+        x[i] = a * turn.x - b * turn.y;
+        x[i + 1] = b * turn.x + a * turn.y;
+      }
+    }
+  }
+
+  // Pairs (d, d + rot / 2). When the two halves start on lane boundaries, a lane and its partner hold the same VEC pairs:
+  // each asks `f`, which is where the time goes (a sine and a cosine), for one half of them and they swap the answers.
+  template <class F> void rotate_half(int rot, F f) {
+    int half = rot / 2;
+    if (LANES > 1 && half % VEC == 0)
+      rotate_aligned(half, f);
+    else
+      rotate_unaligned(half, f);
+  }
+
+ private:
+  static float sum_over_lanes(float total) {
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2) total += __shfl_xor_sync(ALL_LANES, total, step);
+    return total;
+  }
+
+  template <class F> void rotate_aligned(int half, F f) {
+    int lanes = half / VEC;
+    bool upper = lane() >= lanes, inside = lane() < 2 * lanes;
+    int partner = !inside ? lane() : upper ? lane() - lanes : lane() + lanes;
+    int pair = first() - (upper ? half : 0);  // of x[0]
+    float sign = upper ? 1.f : -1.f;
+#pragma unroll
+    for (int i = 0; i < VEC / 2; ++i) {
+      auto mine = f(inside ? pair + i + (upper ? VEC / 2 : 0) : 0);
+      float other_cos = __shfl_sync(ALL_LANES, mine.x, partner, LANES);
+      float other_sin = __shfl_sync(ALL_LANES, mine.y, partner, LANES);
+      rotate_one(i, partner, inside, sign, upper ? other_cos : mine.x, upper ? other_sin : mine.y);
+      rotate_one(i + VEC / 2, partner, inside, sign, upper ? mine.x : other_cos, upper ? mine.y : other_sin);
+    }
+  }
+
+  void rotate_one(int i, int partner, bool inside, float sign, float cos, float sin) {
+    float other = __shfl_sync(ALL_LANES, x[i], partner, LANES);
+    if (inside) x[i] = fmaf(sign * other, sin, x[i] * cos);
+  }
+
+  // Any even rot. The partner of slot i sits `half` values away, in slot (i +- half) % VEC of some lane: publish the
+  // row turned by that many slots, so that every shuffle reads the slot of its own number. Rare, so small code counts:
+  // `f` is expanded once.
+  template <class F> void rotate_unaligned(int half, F f) {
+    LaneRow above = *this, below = *this;
+    above.turn_slots(half % VEC);
+    below.turn_slots((VEC - half % VEC) % VEC);
+    float other[VEC];
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      int d = first() + i;
+      float from_above = __shfl_sync(ALL_LANES, above.x[i], (d + half) / VEC, LANES);
+      float from_below = __shfl_sync(ALL_LANES, below.x[i], (d < half ? 0 : d - half) / VEC, LANES);
+      other[i] = d < half ? -from_above : from_below;
+    }
+#pragma unroll 1
+    for (int turned = 0; turned < VEC; ++turned) {
+      int d = first() + turned;
+      if (d >= 2 * half) break;
+      auto turn = f(d < half ? d : d - half);
+#pragma unroll
+      for (int i = 0; i < VEC; ++i)
+        if (i == turned) x[i] = fmaf(other[i], turn.y, x[i] * turn.x);
+    }
+  }
+
+  // x[i] = x[(i + by) % VEC], by a run-time amount: one conditional turn a bit, since registers have no run-time index.
+  void turn_slots(int by) {
+#pragma unroll
+    for (int bit = 1; bit < VEC; bit *= 2) {
+      float old[VEC];
+#pragma unroll
+      for (int i = 0; i < VEC; ++i) old[i] = x[i];
+#pragma unroll
+      for (int i = 0; i < VEC; ++i) x[i] = by & bit ? old[(i + bit) % VEC] : old[i];
+    }
+  }
+};
+
+// Eight 16-bit elements and back: one 16-byte access a lane.
+template <class E, int LANES> void unpack(LaneRow<LANES, 8>& row, uint4 words) {
+  unsigned word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float2 pair = unpack2<E>(word[i]);
+    row.x[2 * i] = pair.x;
+    row.x[2 * i + 1] = pair.y;
+  }
+}
+
+template <class E, int LANES> uint4 pack(const LaneRow<LANES, 8>& row) {
+  return {pack2<E>(row.x[0], row.x[1]), pack2<E>(row.x[2], row.x[3]), pack2<E>(row.x[4], row.x[5]), pack2<E>(row.x[6], row.x[7])};
+}
