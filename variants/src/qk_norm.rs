@@ -1,0 +1,81 @@
+use attn::lang::{AttentionVariant, Dims, KvIndex, Row, RowIndex, Tensor1};
+use attn::{VariantParams, attention_variant};
+
+/// QK norm: queries and keys are normalised to unit mean square before the product.
+///
+/// `x[d] * w[d] / sqrt(mean(x^2) + eps)` over a head, with one weight per value of a head (RMSNorm, arXiv 1910.07467;
+/// on queries and keys as in Qwen3 and OLMo 2). The cache must hold keys that are not normalised yet. With `rope`,
+/// norm comes first: `qk_norm + rope`.
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct QkNorm {
+    /// Weights of queries.
+    #[shape(head_dim)]
+    #[default(ones)]
+    pub q_weight: Tensor1<f32>,
+    /// Weights of keys.
+    #[shape(head_dim)]
+    #[default(ones)]
+    pub k_weight: Tensor1<f32>,
+    /// Added to the mean square.
+    #[default(1e-6)]
+    #[require(eps >= 0.0 && eps.is_finite())]
+    pub eps: f32,
+}
+
+/// QK norm: queries and keys are normalised to unit mean square before the product.
+#[attention_variant(name = "qk_norm")]
+impl AttentionVariant for QkNorm {
+    fn query_transform<R: Row>(&self, q: &mut R, _at: RowIndex) {
+        let mean = q.sum_sq() / q.dim() as f32;
+        let inv = 1.0 / (mean + self.eps).sqrt();
+        q.map(|d, x| x * inv * self.q_weight[d]);
+    }
+
+    fn key_transform<R: Row>(&self, k: &mut R, _at: KvIndex) {
+        let mean = k.sum_sq() / k.dim() as f32;
+        let inv = 1.0 / (mean + self.eps).sqrt();
+        k.map(|d, x| x * inv * self.k_weight[d]);
+    }
+}
+
+fn ones(_: &QkNorm, dims: &Dims) -> Vec<f32> {
+    vec![1.0; dims.head_dim.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use attn::lang::{BindError, VariantParams};
+
+    #[test]
+    fn the_formula() {
+        let mut norm = QkNorm { k_weight: Tensor1::from([1.0, 2.0, 3.0, 4.0]), eps: 0.5, ..QkNorm::default() };
+        norm.bind(&Dims { head_dim: Some(4), ..Dims::default() }).expect("valid");
+        let row = [3.0f32, -1.0, 0.5, 2.0];
+        let rms = (row.iter().map(|&x| f64::from(x * x)).sum::<f64>() / 4.0 + 0.5).sqrt();
+        let (mut q, mut k) = (row, row);
+        norm.query_transform(&mut q.as_mut_slice(), RowIndex::default());
+        norm.key_transform(&mut k.as_mut_slice(), KvIndex::default());
+        for d in 0..4 {
+            let want = f64::from(row[d]) / rms;
+            assert!((f64::from(q[d]) - want).abs() < 1e-6);
+            assert!((f64::from(k[d]) - want * (d + 1) as f64).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_row_of_zeros_stays_zero() {
+        let mut norm = QkNorm::default();
+        norm.bind(&Dims { head_dim: Some(2), ..Dims::default() }).expect("valid");
+        let mut q = [0.0f32; 2];
+        norm.query_transform(&mut q.as_mut_slice(), RowIndex::default());
+        assert_eq!(q, [0.0; 2]);
+    }
+
+    #[test]
+    fn weights_are_one_a_value() {
+        let mut norm = QkNorm { q_weight: Tensor1::from([1.0; 64]), ..QkNorm::default() };
+        let error = norm.bind(&Dims { head_dim: Some(128), ..Dims::default() }).expect_err("64 weights");
+        assert!(matches!(error, BindError::Shape { .. }), "{error}");
+    }
+}

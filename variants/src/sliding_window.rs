@@ -1,0 +1,63 @@
+use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
+use attn::{VariantParams, attention_variant};
+
+/// Sliding window: a query attends to the last `window` keys, its own among them.
+///
+/// Attends where `qo_pos - kv_pos < window`. Keys *newer* than the query are not masked by it: compose it with
+/// `causal`. Together they leave `max(0, qo_pos - window + 1) ..= qo_pos`: `window` keys. A window of 1 leaves the
+/// query's own key. A window of 0 masks the query's own key too: alone it leaves the newer keys, and with `causal`
+/// nothing, which makes every output row zero. (Longformer, arXiv 2004.05150; Mistral 7B, arXiv 2310.06825, whose
+/// `sliding_window = 4096` is the same number here.)
+#[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
+pub struct SlidingWindow {
+    /// Number of keys, the query's own among them.
+    #[require(window >= 0)]
+    pub window: i32,
+}
+
+/// Sliding window: a query attends to the last `window` keys, its own among them.
+#[attention_variant(name = "sliding_window")]
+impl AttentionVariant for SlidingWindow {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.qo_pos - at.kv_pos < self.window
+    }
+
+    fn tile_class(&self, tile: Tile) -> TileClass {
+        if tile.qo_pos_min - tile.kv_pos_max >= self.window {
+            TileClass::Skip
+        } else if tile.qo_pos_max - tile.kv_pos_min < self.window {
+            TileClass::Full
+        } else {
+            TileClass::Partial
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check_tile_class, keys};
+    use attn::lang::{BindError, Dims, VariantParams};
+
+    #[test]
+    fn the_last_keys_and_newer_ones() {
+        let window = |window| keys(&SlidingWindow { window }, 3, 6);
+        assert_eq!(window(2), [false, false, true, true, true, true]);
+        assert_eq!(window(1), [false, false, false, true, true, true]);
+        assert_eq!(window(0), [false, false, false, false, true, true]);
+        assert_eq!(window(i32::MAX), [true; 6]);
+    }
+
+    #[test]
+    fn tile_class_is_sound_and_exact() {
+        for window in [0, 1, 2, 5, 30, i32::MAX] {
+            assert_eq!(check_tile_class(&SlidingWindow { window }), 0, "window {window}");
+        }
+    }
+
+    #[test]
+    fn a_negative_window_is_refused() {
+        let error = SlidingWindow { window: -1 }.bind(&Dims::default()).expect_err("negative");
+        assert!(matches!(error, BindError::Require { .. }), "{error}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Helpers of the unit tests.
+
+use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tile, TileClass};
+
+/// A logit at two positions.
+pub(crate) fn at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
+    LogitIndex { row: RowIndex { qo_pos, ..RowIndex::default() }, kv_pos, ..LogitIndex::default() }
+}
+
+/// Which of `kv_len` keys a query attends to.
+pub(crate) fn keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) -> Vec<bool> {
+    (0..kv_len).map(|kv_pos| variant.logits_mask(at(qo_pos, kv_pos))).collect()
+}
+
+/// Compares `tile_class` with every logit of all small tiles; panics where it is unsound, and counts where it knows
+/// less than there is to know.
+pub(crate) fn check_tile_class(variant: &impl AttentionVariant) -> usize {
+    let spans = || (0..9).flat_map(|min| (min..9).map(move |max| (min, max)));
+    let mut unknown = 0;
+    for (qo_pos_min, qo_pos_max) in spans() {
+        for (kv_pos_min, kv_pos_max) in spans() {
+            let tile = Tile { qo_pos_min, qo_pos_max, kv_pos_min, kv_pos_max, ..Tile::default() };
+            let mut logits = (qo_pos_min..=qo_pos_max)
+                .flat_map(|q| (kv_pos_min..=kv_pos_max).map(move |k| at(q, k)))
+                .map(|at| variant.logits_mask(at));
+            let truth = match (logits.clone().all(|x| x), logits.any(|x| x)) {
+                (true, _) => TileClass::Full,
+                (_, false) => TileClass::Skip,
+                _ => TileClass::Partial,
+            };
+            let class = variant.tile_class(tile);
+            assert!(class == truth || class == TileClass::Partial, "{tile:?}: {class:?} is not {truth:?}");
+            unknown += usize::from(class != truth);
+        }
+    }
+    unknown
+}
