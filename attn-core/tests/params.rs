@@ -1,0 +1,147 @@
+//! What `#[derive(VariantParams)]` makes: values by name, conditions, defaults, shapes, kernel arguments.
+
+extern crate attn_core as attn;
+
+mod common;
+
+use attn::VariantParams as Derive;
+use attn::lang::params::ArgVisitor;
+use attn::lang::{BindError, Dims, FieldType, ParamError, ParamValue, ParamValues, Tensor1, Tensor2, VariantParams};
+use common::{Everything, Sink, SoftCap};
+
+fn values(list: &[(&str, ParamValue)]) -> ParamValues {
+    ParamValues(list.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect())
+}
+
+fn dims(qo_heads: i64, kv_heads: i64) -> Dims {
+    Dims { qo_heads: Some(qo_heads), kv_heads: Some(kv_heads), ..Dims::default() }
+}
+
+#[test]
+fn descriptors_say_what_was_written() {
+    let field = |name: &str| Everything::FIELDS.iter().find(|f| f.name == name).expect("a field");
+    assert_eq!(field("table").shape, "kv_heads, 2 * seed + 1");
+    assert_eq!(field("rate").default, Some("0.5"));
+    assert_eq!(field("offset").require, Some("offset < 100"));
+    assert!(matches!(field("starts").ty, FieldType::Tensor { rank: 1, .. }));
+    assert_eq!(SoftCap::FIELDS[0].doc, "The bound.");
+    assert_eq!(Everything::DOC, "One parameter of every type.");
+    assert_eq!(SoftCap::FIELDS[0].default, None);
+}
+
+#[test]
+fn defaults_fill_what_is_not_given() {
+    let given = values(&[("offset", ParamValue::Float(3.0)), ("rate", ParamValue::Int(2))]);
+    let v = Everything::from_values(&given).expect("valid");
+    assert_eq!((v.rate, v.offset, v.seed, v.on), (2.0, 3, 7, true));
+    assert!(!v.bias.is_set());
+    let d = Everything::default();
+    assert_eq!((d.rate, d.offset, d.seed, d.on, d.table.is_set()), (0.5, -4, 7, true, false));
+}
+
+#[test]
+fn wrong_names_and_values_are_typed_errors() {
+    let error = |list: &[(&str, ParamValue)]| Everything::from_values(&values(list)).map(|_| ()).expect_err("wrong");
+    let unknown = error(&[("rat", ParamValue::Int(1))]);
+    assert!(matches!(&unknown, ParamError::Unknown { nearest: Some(n), .. } if n == "rate"), "{unknown}");
+    assert!(unknown.to_string().contains("did you mean `rate`?"));
+    let twice = error(&[("on", ParamValue::Bool(true)), ("on", ParamValue::Bool(true))]);
+    assert_eq!(twice, ParamError::Twice { name: "on".to_owned() });
+    assert!(matches!(error(&[("on", ParamValue::Int(1))]), ParamError::Type { .. }));
+    assert!(matches!(error(&[("seed", ParamValue::Int(-1))]), ParamError::Range { .. }));
+    assert!(matches!(error(&[("bias", ParamValue::Int(1))]), ParamError::Type { .. }));
+    let require = error(&[("offset", ParamValue::Int(100))]);
+    assert_eq!(require.to_string(), "parameter `offset` = 100 is not allowed: `offset < 100` must hold");
+    let bias = ParamValue::List(vec![ParamValue::Int(5000)]);
+    assert!(matches!(error(&[("bias", bias)]), ParamError::Require { .. }), "over a tensor, once it is set");
+    let missing = Sink::from_values(&ParamValues::default()).map(|_| ()).expect_err("no default");
+    assert!(missing.to_string().contains("a tensor of f32 of shape (qo_heads)"), "{missing}");
+}
+
+#[test]
+fn binding_fills_tensors_as_far_as_sizes_are_known() {
+    let mut v = Everything { seed: 1, ..Everything::default() };
+    v.bind(&dims(4, 2)).expect("valid");
+    assert_eq!(v.bias.as_slice(), [0.5; 4]);
+    assert_eq!((v.table.shape(), v.table.as_slice()), ([2, 3], [-4; 6].as_slice()));
+    assert!(!v.starts.is_set(), "the batch is not known yet");
+    v.bind(&Dims { batch: Some(3), ..dims(4, 2) }).expect("valid");
+    assert_eq!(v.starts.as_slice(), [0, 1, 2]);
+    // what was computed follows its causes, and is not a value given
+    v.rate = 0.25;
+    v.bind(&dims(2, 2)).expect("valid");
+    assert_eq!(v.bias.as_slice(), [0.25; 2]);
+    assert!(v.to_values().get("bias").is_none());
+}
+
+#[test]
+fn given_tensors_are_held_to_their_shapes() {
+    let mut v = Everything { bias: Tensor1::from([1.0, 2.0]), ..Everything::default() };
+    let error = v.bind(&dims(4, 2)).expect_err("two of four");
+    let BindError::Shape { name, shape, want, got } = &error else { panic!("{error}") };
+    assert_eq!((name.as_str(), shape.as_str(), want.as_slice(), got.as_slice()), ("bias", "qo_heads", [4].as_slice(), [2].as_slice()));
+    let table = Tensor2::new(vec![0; 6], [3, 2]).expect("six");
+    let mut v = Everything { table, seed: 1, ..Everything::default() };
+    assert!(matches!(v.bind(&dims(4, 2)), Err(BindError::Shape { want, .. }) if want == [2, 3]));
+    v.bind(&Dims::default()).expect("nothing is known to be wrong yet");
+    let mut v = Everything { starts: Tensor1::from(vec![]), ..Everything::default() };
+    assert!(matches!(v.bind(&Dims::default()), Err(BindError::Empty { .. })));
+    v.bind(&Dims { batch: Some(0), ..Dims::default() }).expect("an empty batch has an empty table");
+    let mut v = Everything { offset: 100, ..Everything::default() };
+    assert!(matches!(v.bind(&Dims::default()), Err(BindError::Require { .. })));
+    let mut sink = Sink { logits: Tensor1::unset() };
+    assert_eq!(sink.bind(&Dims::default()), Err(BindError::Unset { name: "logits".to_owned() }));
+}
+
+/// Shapes that can go wrong, and a condition over a size.
+#[derive(Clone, Derive)]
+struct Odd {
+    groups: i32,
+    #[default(false)]
+    wide: bool,
+    #[require(dim <= head_dim)]
+    #[default(0)]
+    dim: i32,
+    #[shape(if wide && groups > 1 { head_dim } else { (head_dim - 1) / groups })]
+    table: Tensor1<f32>,
+    #[shape(4)]
+    #[default(|_, _| vec![1.0; 3])]
+    wrong: Tensor1<f32>,
+}
+
+#[test]
+fn arithmetic_of_shapes_is_checked() {
+    let odd = |groups, wide| Odd { groups, wide, dim: 0, table: [0.0; 3].into(), wrong: [0.0; 4].into() };
+    let known = Dims { head_dim: Some(7), ..Dims::default() };
+    odd(2, false).bind(&known).expect("6 / 2");
+    assert!(matches!(odd(0, false).bind(&known), Err(BindError::ShapeArithmetic { .. })));
+    assert!(matches!(odd(2, true).bind(&known), Err(BindError::Shape { want, .. }) if want == [7]));
+    odd(0, false).bind(&Dims::default()).expect("head_dim is not known yet");
+    let mut wrong = Odd { wrong: Tensor1::unset(), ..odd(2, false) };
+    assert!(matches!(wrong.bind(&known), Err(BindError::Shape { got, .. }) if got == [3]), "a default of the wrong length");
+    let mut far = Odd { dim: 8, ..odd(2, false) };
+    far.bind(&Dims::default()).expect("head_dim is not known yet");
+    assert!(matches!(far.bind(&known), Err(BindError::Require { .. })));
+}
+
+#[derive(Default)]
+struct Args(Vec<String>);
+
+impl ArgVisitor for Args {
+    fn scalar(&mut self, bits: u32) {
+        self.0.push(format!("{bits:#x}"));
+    }
+    fn tensor(&mut self, words: &[u32], shape: &[i64]) {
+        self.0.push(format!("{words:x?} {shape:?}"));
+    }
+}
+
+#[test]
+fn arguments_are_the_bits_of_the_fields_in_order() {
+    let mut v = Everything { seed: 0, bias: Tensor1::from([-1.0]), ..Everything::default() };
+    v.bind(&Dims { batch: Some(2), ..dims(1, 1) }).expect("valid");
+    let mut args = Args::default();
+    v.visit_args(&mut args);
+    let want = ["0x3f000000", "0xfffffffc", "0x0", "0x1", "[bf800000] [1]", "[fffffffc] [1, 1]", "[0, 1] [2]"];
+    assert_eq!(args.0, want);
+}
