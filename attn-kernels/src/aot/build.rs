@@ -1,0 +1,285 @@
+//! The builder that build scripts call.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use attn_core::{
+    dtype::{Dtype, Dtypes}, expr::Variant, lang::VariantDesc, registry::Registry, spec::KernelKind,
+};
+use rayon::prelude::*;
+
+use super::{AotError, AotReport};
+use crate::{
+    cache::{CubinCache, Origin},
+    cell::{Cell, CellRequest},
+    compile::{Arch, Compiled, Compiler},
+    jit::{self, Ready},
+    splice::{KernelSource, has_key_hooks},
+};
+
+/// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
+/// architectures of `ATTN_CUDA_ARCHS`.
+#[derive(Clone, Debug)]
+pub struct Aot {
+    table: Vec<&'static VariantDesc>,
+    expressions: Vec<String>,
+    head_dims: Vec<u32>,
+    dtypes: Vec<Dtype>,
+    kinds: Vec<KernelKind>,
+    paged: Vec<bool>,
+    groups: Vec<u32>,
+    archs: Option<Vec<Arch>>,
+}
+
+/// Environment variables that change what is embedded.
+const KNOBS: [&str; 9] = [
+    "ATTN_CUDA_ARCHS",
+    "ATTN_AOT_EXPRS",
+    "ATTN_COMPILER",
+    "ATTN_NVRTC",
+    "ATTN_NVCC",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "ATTN_CACHE",
+    "ATTN_CACHE_DIR",
+];
+
+impl Aot {
+    /// Over the variants of a table (`attn::variants![..]`), or of several one after another ([`Aot::and`]).
+    ///
+    /// Head dimension 128, bf16, both kernels, paged and ragged, group sizes 1 to 8, and no expressions, unless told.
+    #[must_use]
+    pub fn new(variants: &[&'static VariantDesc]) -> Self {
+        Aot {
+            table: variants.to_vec(),
+            expressions: Vec::new(),
+            head_dims: vec![128],
+            dtypes: vec![Dtype::Bf16],
+            kinds: vec![KernelKind::Prefill, KernelKind::Decode],
+            paged: vec![false, true],
+            groups: vec![1, 2, 4, 8],
+            archs: None,
+        }
+    }
+
+    /// More variants that expressions may name.
+    #[must_use]
+    pub fn and(mut self, variants: &[&'static VariantDesc]) -> Self {
+        self.table.extend(variants);
+        self
+    }
+
+    /// The expressions, instead of those so far. Values of parameters do not matter: one cubin serves all.
+    #[must_use]
+    pub fn expressions<S: Into<String>>(mut self, expressions: impl IntoIterator<Item = S>) -> Self {
+        self.expressions = expressions.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The expressions of `ATTN_AOT_EXPRS` (separated by `;`) if it is set, else these.
+    #[must_use]
+    pub fn expressions_or_env<S: Into<String>>(self, expressions: impl IntoIterator<Item = S>) -> Self {
+        match env::var("ATTN_AOT_EXPRS") {
+            Ok(list) if !list.trim().is_empty() => self.expressions(split(&list)),
+            _ => self.expressions(expressions),
+        }
+    }
+
+    /// The head dimensions, instead of 128.
+    #[must_use]
+    pub fn head_dims(mut self, head_dims: impl IntoIterator<Item = u32>) -> Self {
+        self.head_dims = head_dims.into_iter().collect();
+        self
+    }
+
+    /// The element types, instead of bf16.
+    #[must_use]
+    pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
+        self.dtypes = dtypes.into_iter().collect();
+        self
+    }
+
+    /// The kernels, instead of both.
+    #[must_use]
+    pub fn kinds(mut self, kinds: impl IntoIterator<Item = KernelKind>) -> Self {
+        self.kinds = kinds.into_iter().collect();
+        self
+    }
+
+    /// Whether for paged keys, ragged keys, or both.
+    #[must_use]
+    pub fn layouts(mut self, ragged: bool, paged: bool) -> Self {
+        self.paged = [(ragged, false), (paged, true)].into_iter().filter(|(on, _)| *on).map(|(_, p)| p).collect();
+        self
+    }
+
+    /// The group sizes (query heads per KV head) that decode is built for, instead of 1 to 8. Prefill serves all.
+    #[must_use]
+    pub fn groups(mut self, groups: impl IntoIterator<Item = u32>) -> Self {
+        self.groups = groups.into_iter().collect();
+        self
+    }
+
+    /// These architectures, instead of those of `ATTN_CUDA_ARCHS`.
+    #[must_use]
+    pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
+        self.archs = Some(archs.into_iter().collect());
+        self
+    }
+
+    /// Everything that a build script has to do: builds into `OUT_DIR`, prints what cargo is to watch, notes as warnings
+    /// and errors as errors. `attn::include_prebuilt!` reads what it wrote.
+    #[allow(clippy::print_stdout)] // a build script speaks to cargo by printing
+    pub fn build_script(self) {
+        for knob in KNOBS {
+            println!("cargo::rerun-if-env-changed={knob}");
+        }
+        println!("cargo::rerun-if-changed=build.rs");
+        let Some(out) = env::var_os("OUT_DIR") else {
+            println!("cargo::error=attn: OUT_DIR is not set; `build_script` is to be called by a build script");
+            return;
+        };
+        match self.build(Path::new(&out)) {
+            Ok(report) => report.notes.iter().for_each(|note| println!("cargo::warning=attn: {note}")),
+            Err(error) => {
+                for line in error.to_string().lines() {
+                    println!("cargo::error=attn: {line}");
+                }
+            }
+        }
+    }
+
+    /// Compiles in parallel, and writes `attn_aot.rs` and the cubins into a folder.
+    ///
+    /// Without architectures nothing is embedded; without a compiler (and without everything in the cache) nothing is
+    /// embedded either, with a note that says so.
+    ///
+    /// # Errors
+    ///
+    /// Something that was asked for cannot be: an unknown architecture, an expression that does not parse, a kernel that
+    /// does not compile.
+    pub fn build(&self, out: &Path) -> Result<AotReport, AotError> {
+        let mut report = AotReport::default();
+        let archs = match &self.archs {
+            Some(archs) => archs.clone(),
+            None => archs_from_env(&mut report)?,
+        };
+        let sources = self.sources(&archs)?;
+        let compiler = Compiler::find();
+        let built = match &compiler {
+            Err(error) if !sources.is_empty() => {
+                report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
+                Vec::new()
+            }
+            _ => compile_all(sources)?,
+        };
+        write(out, &built)?;
+        report.cubins = built.len();
+        report.bytes = built.iter().map(|ready| ready.compiled.cubin.len()).sum();
+        report.compiled = built.iter().filter(|ready| ready.origin == Origin::Compiled).count();
+        Ok(report)
+    }
+
+    /// Every source that is asked for, each once.
+    fn sources(&self, archs: &[Arch]) -> Result<Vec<KernelSource>, AotError> {
+        let mut registry = Registry::empty();
+        registry.register_all(&self.table)?;
+        let mut sources: Vec<KernelSource> = Vec::new();
+        for expr in &self.expressions {
+            let variant = Variant::parse_with(expr, &registry)
+                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
+            for cell in self.cells(archs, has_key_hooks(&variant))? {
+                let source = KernelSource::build(&variant, &cell)
+                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
+                sources.push(source);
+            }
+        }
+        sources.sort_by_key(KernelSource::key);
+        sources.dedup_by_key(|source| source.key());
+        Ok(sources)
+    }
+
+    fn cells(&self, archs: &[Arch], key_hooks: bool) -> Result<Vec<Cell>, AotError> {
+        let mut cells = Vec::new();
+        for (&arch, &head_dim, &dtype) in product(archs, &self.head_dims, &self.dtypes) {
+            for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
+                let dtypes = Dtypes { qo: dtype, kv: dtype };
+                let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch })?;
+                if !cells.contains(&cell) {
+                    cells.push(cell);
+                }
+            }
+        }
+        Ok(cells)
+    }
+}
+
+fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Item = (&'a A, &'a B, &'a C)> {
+    a.iter().flat_map(move |x| b.iter().flat_map(move |y| c.iter().map(move |z| (x, y, z))))
+}
+
+fn compile_all(sources: Vec<KernelSource>) -> Result<Vec<Ready>, AotError> {
+    let cache = CubinCache::global();
+    Ok(sources.into_par_iter().map(|source| jit::build_from(cache, source)).collect::<Result<_, _>>()?)
+}
+
+fn split(list: &str) -> impl Iterator<Item = &str> {
+    list.split(';').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn archs_from_env(report: &mut AotReport) -> Result<Vec<Arch>, AotError> {
+    let list = env::var("ATTN_CUDA_ARCHS").unwrap_or_default();
+    let mut archs = Vec::new();
+    for part in split(&list) {
+        if part == "native" {
+            let native = native();
+            if native.is_empty() {
+                report.notes.push("ATTN_CUDA_ARCHS=native: nvidia-smi names no GPU here, nothing is embedded for it".into());
+            }
+            archs.extend(native);
+        } else {
+            archs.push(part.parse()?);
+        }
+    }
+    archs.sort_unstable();
+    archs.dedup();
+    Ok(archs)
+}
+
+/// The architectures of the GPUs of this machine.
+fn native() -> Vec<Arch> {
+    let output = Command::new("nvidia-smi").args(["--query-gpu=compute_cap", "--format=csv,noheader"]).output();
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.trim().parse::<Arch>().ok())
+        .map(|arch| Arch::for_device(arch.major(), arch.minor()))
+        .collect()
+}
+
+/// The table as Rust, and the cubins beside it.
+fn write(out: &Path, built: &[Ready]) -> Result<(), AotError> {
+    let put = |path: PathBuf, bytes: &[u8]| fs::write(&path, bytes).map_err(|source| AotError::Write { path, source });
+    let dir = out.join("attn_aot");
+    fs::create_dir_all(&dir).map_err(|source| AotError::Write { path: dir.clone(), source })?;
+    let mut table = String::from("&[\n");
+    for ready in built {
+        let key = ready.source.key().to_string();
+        let path = dir.join(format!("{key}.cubin"));
+        let Compiled { compiler, log, .. } = &*ready.compiled;
+        let (name, arch) = (&ready.source.name, ready.source.cell.arch.to_string());
+        // writing into a String does not fail
+        let _ = writeln!(
+            table,
+            "    ::attn::aot::Prebuilt {{ key: {key:?}, name: {name:?}, arch: {arch:?}, compiler: {compiler:?}, log: {log:?}, \
+             cubin: include_bytes!({path:?}) }},"
+        );
+        put(path, &ready.compiled.cubin)?;
+    }
+    table.push_str("]\n");
+    put(out.join("attn_aot.rs"), table.as_bytes())
+}

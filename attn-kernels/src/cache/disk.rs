@@ -1,0 +1,184 @@
+//! The cache on disk: `<dir>/<first two digits>/<key>.cubin`.
+//!
+//! An entry is written to a file of its own and renamed into place, so that readers see a whole one or none. A lock
+//! beside it lets other processes wait for a compilation that is under way; failing to lock only means compiling twice.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Once,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use super::{Key, Origin, entry, evict, stats::Stats};
+use crate::compile::Compiled;
+
+/// After this, a compilation under way elsewhere is no longer waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+/// How stale the time of last use may be: writing it at every hit would cost more than it is worth.
+const USE_GRANULARITY: Duration = Duration::from_secs(600);
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    dir: PathBuf,
+    limit: u64,
+    complained: Once,
+}
+
+impl Disk {
+    pub(super) fn new(dir: PathBuf, limit: u64) -> Self {
+        Disk { dir, limit, complained: Once::new() }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(super) fn check_writable(&self) -> io::Result<()> {
+        make_dir(&self.dir)?;
+        let probe = self.dir.join(format!("probe-{}", std::process::id()));
+        File::create(&probe)?;
+        fs::remove_file(probe)
+    }
+
+    pub(super) fn get_or_compile<E>(
+        &self,
+        key: &Key,
+        stats: &Stats,
+        compile: impl FnOnce() -> Result<Compiled, E>,
+    ) -> Result<(Compiled, Origin), E> {
+        if let Some(hit) = self.read(key, stats) {
+            return Ok((hit, Origin::Disk));
+        }
+        let lock = self.lock(key, stats);
+        if let Some(hit) = self.read(key, stats) {
+            return Ok((hit, Origin::Disk)); // somebody else wrote it while we waited
+        }
+        stats.compiled();
+        let compiled = compile()?;
+        if let Err(error) = self.write(key, &compiled) {
+            self.complain(stats, "a compiled kernel could not be kept", &error);
+        } else {
+            stats.evicted(evict::keep_within(&self.dir, self.limit));
+        }
+        drop(lock);
+        Ok((compiled, Origin::Compiled))
+    }
+
+    fn path(&self, key: &Key, extension: &str) -> PathBuf {
+        let name = key.to_string();
+        self.dir.join(&name[..2]).join(format!("{name}.{extension}"))
+    }
+
+    fn read(&self, key: &Key, stats: &Stats) -> Option<Compiled> {
+        let path = self.path(key, "cubin");
+        let file = match fs::read(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                self.complain(stats, "a cached kernel could not be read", &error);
+                return None;
+            }
+        };
+        let Some(compiled) = entry::decode(key, &file) else {
+            stats.damaged();
+            tracing::warn!(path = %path.display(), "a cached kernel is damaged; it is compiled again");
+            let _ = fs::remove_file(&path); // else it is overwritten
+            return None;
+        };
+        stats.disk_hit();
+        touch(&path);
+        Some(compiled)
+    }
+
+    fn write(&self, key: &Key, compiled: &Compiled) -> io::Result<()> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let path = self.path(key, "cubin");
+        make_dir(path.parent().unwrap_or(&self.dir))?;
+        let unique = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temporary = path.with_extension(format!("tmp-{}-{unique}", std::process::id()));
+        let written = File::create_new(&temporary)
+            .and_then(|mut file| file.write_all(&entry::encode(key, compiled)).and_then(|()| file.sync_data()))
+            .and_then(|()| fs::rename(&temporary, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// The lock of a key; `None` when it cannot be had, which costs nothing but perhaps a second compilation.
+    fn lock(&self, key: &Key, stats: &Stats) -> Option<Lock> {
+        let path = self.path(key, "lock");
+        let opened = make_dir(path.parent().unwrap_or(&self.dir))
+            .and_then(|()| OpenOptions::new().create(true).truncate(false).write(true).open(&path));
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                self.complain(stats, "the folder of compiled kernels cannot be written", &error);
+                return None;
+            }
+        };
+        let started = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Some(Lock { path, _file: file }),
+                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => thread::sleep(POLL),
+                Err(TryLockError::WouldBlock) => return None,
+                Err(TryLockError::Error(error)) => {
+                    self.complain(stats, "a compiled kernel cannot be locked", &error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn complain(&self, stats: &Stats, what: &str, error: &io::Error) {
+        stats.io_failure();
+        self.complained.call_once(|| {
+            tracing::warn!(dir = %self.dir.display(), %error, "{what}; set ATTN_CACHE_DIR to a folder that can be written");
+        });
+    }
+}
+
+/// Held while a key is compiled.
+struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever has opened the file and waits gets the lock of a file without name; a third process may lock a new
+        // one. Both find the entry written.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir)
+}
+
+/// Marks an entry as used, for eviction. Access times are no use: most systems do not keep them.
+fn touch(path: &Path) {
+    let now = SystemTime::now();
+    let fresh = fs::metadata(path)
+        .and_then(|m| m.modified())
+        .is_ok_and(|t| now.duration_since(t).is_ok_and(|age| age < USE_GRANULARITY));
+    if !fresh && let Ok(file) = OpenOptions::new().append(true).open(path) {
+        let _ = file.set_modified(now);
+    }
+}

@@ -1,0 +1,82 @@
+//! The name of a cubin: a hash of everything that it is made from.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::compile::{Arch, OPTIONS};
+
+/// SHA-256 of source, options and architecture.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The key of a translation unit for an architecture.
+    ///
+    /// `#line` directives do not count: where the source of a variant lies on the disk of whoever built it changes
+    /// messages, not code.
+    #[must_use]
+    pub fn of(source: &str, arch: Arch) -> Self {
+        let mut hash = Sha256::new();
+        for line in source.lines().filter(|line| !line.trim_start().starts_with("#line")) {
+            hash.update(line.as_bytes());
+            hash.update(b"\n");
+        }
+        for option in OPTIONS {
+            hash.update(b"\0");
+            hash.update(option.as_bytes());
+        }
+        hash.update(format!("\0{arch}").as_bytes());
+        Key(hash.finalize().into())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(Key(bytes))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// SHA-256 as hexadecimal digits.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Key(Sha256::digest(bytes).into()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_depends_on_code_and_arch_and_not_on_line_directives() {
+        let arch = Arch::new(8, 0);
+        let key = Key::of("#line 3 \"/home/me/a.rs\"\nint x;\n", arch);
+        assert_eq!(key, Key::of("#line 4 \"/home/you/a.rs\"\nint x;\n", arch));
+        assert_ne!(key, Key::of("int y;\n", arch));
+        assert_ne!(key, Key::of("int x;\n", Arch::for_device(9, 0)));
+        assert_eq!(Key::from_hex(&key.to_string()), Some(key));
+        assert_eq!(Key::from_hex("12"), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! A cell: one point of the grid of kernels, and the tile sizes chosen for it.
+
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::KernelKind,
+};
+
+use crate::compile::Arch;
+
+/// Head dimensions that the templates are written for.
+pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
+/// Element types of the templates.
+pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+
+/// Threads of a CTA of the merge kernel.
+pub const MERGE_THREADS: u32 = 128;
+/// Threads of a CTA of the key pass.
+pub const KEY_PASS_THREADS: u32 = 128;
+
+/// What a kernel is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CellRequest {
+    /// Kernel family.
+    pub kind: KernelKind,
+    /// Values per head.
+    pub head_dim: u32,
+    /// Element types.
+    pub dtypes: Dtypes,
+    /// Whether keys and values are in pages.
+    pub paged: bool,
+    /// Query heads per KV head.
+    pub group: u32,
+    /// Whether the variant rewrites keys.
+    pub key_hooks: bool,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+/// A kernel's compile-time constants; they are spliced in front of the template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// Kernel family.
+    pub kind: KernelKind,
+    /// Values per head.
+    pub head_dim: u32,
+    /// Element types.
+    pub dtypes: Dtypes,
+    /// Whether keys and values are in pages.
+    pub paged: bool,
+    /// Prefill: keys are rewritten by a kernel of their own, into the workspace.
+    pub key_pre_pass: bool,
+    /// Packed query rows of a CTA.
+    pub tile_rows: u32,
+    /// Prefill: keys that a CTA handles at a time.
+    pub tile_keys: u32,
+    /// Warps of a CTA.
+    pub warps: u32,
+    /// Steps that loads run ahead.
+    pub stages: u32,
+    /// Decode: keys of a team of lanes in one step.
+    pub team_keys: u32,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+/// A kernel that there is no template for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CellError {
+    /// The head dimension.
+    #[error("no {kind} kernel for head_dim = {head_dim}; there are: 64, 128, 256. Pad the heads with zeros, or use `Engine::cpu()`")]
+    HeadDim {
+        /// Kernel family.
+        kind: KernelKind,
+        /// What was asked.
+        head_dim: u32,
+    },
+    /// The element types.
+    #[error(
+        "no {kind} kernel for q and o of {} with k and v of {}; there are: f16 and bf16, the same for all. Convert, or use `Engine::cpu()`",
+        .dtypes.qo, .dtypes.kv
+    )]
+    Dtypes {
+        /// Kernel family.
+        kind: KernelKind,
+        /// What was asked.
+        dtypes: Dtypes,
+    },
+}
+
+impl Cell {
+    /// The cell for a request.
+    ///
+    /// # Errors
+    ///
+    /// [`CellError`] names what was asked and what there is.
+    pub fn choose(request: &CellRequest) -> Result<Self, CellError> {
+        let &CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch } = request;
+        if !HEAD_DIMS.contains(&head_dim) {
+            return Err(CellError::HeadDim { kind, head_dim });
+        }
+        if dtypes.qo != dtypes.kv || !DTYPES.contains(&dtypes.qo) {
+            return Err(CellError::Dtypes { kind, dtypes });
+        }
+        let key_pre_pass = kind == KernelKind::Prefill && key_hooks;
+        let cell = Cell {
+            kind,
+            head_dim,
+            dtypes,
+            paged,
+            key_pre_pass,
+            tile_rows: 128,
+            tile_keys: 64,
+            warps: 4,
+            stages: 2,
+            team_keys: 1,
+            arch,
+        };
+        Ok(match kind {
+            KernelKind::Prefill if head_dim == 256 => Cell { tile_rows: 64, tile_keys: 32, ..cell },
+            KernelKind::Prefill => cell,
+            KernelKind::Decode => {
+                let tile_rows = decode_rows(group);
+                Cell { tile_rows, stages: 3, team_keys: (8 / tile_rows).clamp(1, 4), ..cell }
+            }
+        })
+    }
+
+    /// Threads of a CTA.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        32 * self.warps
+    }
+
+    /// Dynamic shared memory of a CTA, in bytes: what the template calls `SMEM_BYTES`.
+    #[must_use]
+    pub fn smem_bytes(&self) -> u32 {
+        match self.kind {
+            KernelKind::Prefill => (self.tile_rows + 2 * self.stages * self.tile_keys) * self.head_dim * 2,
+            KernelKind::Decode => {
+                let queries = self.tile_rows * self.head_dim * 4;
+                let teams = self.threads() / (self.head_dim / 8);
+                let ring = self.stages * 2 * self.team_keys * self.threads() * 16;
+                let states = teams * self.tile_rows * (self.head_dim * 4 + 8);
+                queries + ring.max(states)
+            }
+        }
+    }
+
+    /// Keys of a CTA of the key pass: what the template calls `KEY_PASS_KEYS`.
+    #[must_use]
+    pub fn key_pass_keys(&self) -> u32 {
+        4096 / self.head_dim
+    }
+
+    /// Keys that one step of the kernel takes; spans of work are best cut at multiples of it.
+    #[must_use]
+    pub fn step_keys(&self) -> u32 {
+        match self.kind {
+            KernelKind::Prefill => self.tile_keys,
+            KernelKind::Decode => self.team_keys * self.threads() / (self.head_dim / 8),
+        }
+    }
+
+    /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let &Cell { kind, head_dim, paged, key_pre_pass, arch, tile_rows, .. } = self;
+        let layout = if paged { "paged" } else { "ragged" };
+        let keys = if key_pre_pass { " key-pass" } else { "" };
+        let rows = if kind == KernelKind::Decode { format!(" rows {tile_rows}") } else { String::new() };
+        format!("{kind} head_dim {head_dim} {} {layout}{keys}{rows} {arch}", self.dtypes.qo)
+    }
+}
+
+/// Rows of a decode tile: the group of query heads, in power-of-two steps up to 8; larger groups take several tiles.
+fn decode_rows(group: u32) -> u32 {
+    group.clamp(1, 8).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kind: KernelKind, head_dim: u32) -> CellRequest {
+        let arch = Arch::new(8, 0);
+        CellRequest { kind, head_dim, dtypes: Dtypes::bf16(), paged: true, group: 4, key_hooks: true, arch }
+    }
+
+    #[test]
+    fn every_cell_fits_the_smallest_gpu() {
+        for kind in [KernelKind::Prefill, KernelKind::Decode] {
+            for head_dim in HEAD_DIMS {
+                let cell = Cell::choose(&request(kind, head_dim)).expect("supported");
+                assert!(cell.smem_bytes() <= Arch::new(12, 0).max_smem(), "{}", cell.describe());
+                assert_eq!(cell.key_pre_pass, kind == KernelKind::Prefill);
+            }
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_template_for_is_named() {
+        let error = Cell::choose(&request(KernelKind::Prefill, 80)).expect_err("80");
+        assert_eq!(error, CellError::HeadDim { kind: KernelKind::Prefill, head_dim: 80 });
+        assert!(error.to_string().contains("64, 128, 256"));
+        let f32 = CellRequest { dtypes: Dtypes::f32(), ..request(KernelKind::Decode, 64) };
+        assert!(matches!(Cell::choose(&f32), Err(CellError::Dtypes { .. })));
+    }
+
+    #[test]
+    fn decode_tiles_hold_a_group() {
+        for (group, rows) in [(1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (8, 8), (16, 8)] {
+            let cell = Cell::choose(&CellRequest { group, ..request(KernelKind::Decode, 128) }).expect("supported");
+            assert_eq!(cell.tile_rows, rows);
+        }
+    }
+}

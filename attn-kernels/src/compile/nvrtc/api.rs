@@ -1,0 +1,93 @@
+//! The entry points of NVRTC that are used.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    path::Path,
+};
+
+use libloading::Library;
+
+/// `nvrtcProgram`.
+pub(super) type Program = *mut c_void;
+/// `NVRTC_SUCCESS`.
+pub(super) const SUCCESS: c_int = 0;
+/// `NVRTC_ERROR_COMPILATION`.
+pub(super) const COMPILATION: c_int = 6;
+
+macro_rules! entry_points {
+    ($($field:ident = $symbol:literal: fn($($arg:ty),*) -> $ret:ty;)*) => {
+        /// The library and its entry points; the library is never unloaded, so they stay valid.
+        pub(super) struct Api {
+            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
+        }
+
+        impl Api {
+            fn bind(library: &'static Library) -> Result<Self, String> {
+                Ok(Api { $(
+                    // SAFETY: the signature is that of nvrtc.h, unchanged since CUDA 11.2.
+                    $field: *unsafe { library.get(concat!($symbol, "\0")) }.map_err(|e| e.to_string())?,
+                )* })
+            }
+        }
+    };
+}
+
+entry_points! {
+    version = "nvrtcVersion": fn(*mut c_int, *mut c_int) -> c_int;
+    error_string = "nvrtcGetErrorString": fn(c_int) -> *const c_char;
+    num_archs = "nvrtcGetNumSupportedArchs": fn(*mut c_int) -> c_int;
+    archs = "nvrtcGetSupportedArchs": fn(*mut c_int) -> c_int;
+    create = "nvrtcCreateProgram":
+        fn(*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> c_int;
+    compile = "nvrtcCompileProgram": fn(Program, c_int, *const *const c_char) -> c_int;
+    log_size = "nvrtcGetProgramLogSize": fn(Program, *mut usize) -> c_int;
+    log = "nvrtcGetProgramLog": fn(Program, *mut c_char) -> c_int;
+    cubin_size = "nvrtcGetCUBINSize": fn(Program, *mut usize) -> c_int;
+    cubin = "nvrtcGetCUBIN": fn(Program, *mut c_char) -> c_int;
+    destroy = "nvrtcDestroyProgram": fn(*mut Program) -> c_int;
+}
+
+impl Api {
+    /// Loads a library for good and binds it.
+    pub(super) fn load(path: &Path) -> Result<Self, String> {
+        // SAFETY: NVRTC and its builtins run no initialisers with requirements on the caller.
+        let library = unsafe { open(path) }.map_err(|e| e.to_string())?;
+        Api::bind(Box::leak(Box::new(library)))
+    }
+
+    pub(super) fn message(&self, code: c_int) -> String {
+        // SAFETY: NVRTC gives a static string for every code.
+        let text = unsafe { (self.error_string)(code) };
+        if text.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: not null, NUL-terminated and static.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    pub(super) fn check(&self, code: c_int) -> Result<(), String> {
+        if code == SUCCESS { Ok(()) } else { Err(self.message(code)) }
+    }
+}
+
+/// Loads `libnvrtc-builtins` before NVRTC asks for it by bare name, so that it need not be on the loader's path.
+pub(super) fn preload_builtins(path: &Path) {
+    // SAFETY: as in `Api::load`.
+    match unsafe { open(path) } {
+        Ok(library) => std::mem::forget(library),
+        Err(error) => tracing::debug!(path = %path.display(), %error, "NVRTC builtins did not load"),
+    }
+}
+
+#[cfg(unix)]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    use libloading::os::unix::{Library as Unix, RTLD_GLOBAL, RTLD_NOW};
+    // SAFETY: the caller's promise.
+    unsafe { Unix::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map(Into::into)
+}
+
+#[cfg(not(unix))]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: the caller's promise.
+    unsafe { Library::new(path) }
+}

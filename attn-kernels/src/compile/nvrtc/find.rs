@@ -1,0 +1,141 @@
+//! Where NVRTC may be.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{Nvrtc, api};
+use crate::compile::NoCompiler;
+
+/// Names that the loader's path is asked for, newest first.
+const NAMES: &[&str] = if cfg!(windows) {
+    &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
+} else {
+    &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
+};
+
+/// Folders of a CUDA toolkit.
+const IN_TOOLKIT: &[&str] = &["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin/x64", "bin"];
+
+/// Folders of the Python packages, below `site-packages`: CUDA 13's, CUDA 12's.
+const IN_SITE_PACKAGES: &[&str] =
+    &["nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin"];
+
+pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
+    let mut tried = Vec::new();
+    if let Some(named) = env::var_os("ATTN_NVRTC").filter(|v| !v.is_empty()) {
+        let named = PathBuf::from(named);
+        let found = if named.is_dir() { in_folder(&named, &mut tried) } else { load(&named, &mut tried) };
+        if found.is_none() && tried.is_empty() {
+            tried.push(format!("there is no NVRTC in ATTN_NVRTC={}", named.display()));
+        }
+        return found.ok_or(NoCompiler { tried });
+    }
+    for name in NAMES {
+        // a name that is nowhere on the loader's path is the ordinary case, and not worth a line
+        if let Some(nvrtc) = load(Path::new(name), &mut Vec::new()) {
+            return Ok(nvrtc);
+        }
+    }
+    let folders = toolkits().chain(from_rust_builds()).chain(from_environments());
+    for folder in folders.chain(std::iter::once_with(from_python).flatten()) {
+        if let Some(nvrtc) = in_folder(&folder, &mut tried) {
+            return Ok(nvrtc);
+        }
+    }
+    tried.push(
+        "NVRTC is not on the loader's path, under CUDA_HOME or CUDA_PATH, in target/nvrtc, or among Python's packages".into(),
+    );
+    Err(NoCompiler { tried })
+}
+
+/// Loads the newest NVRTC of a folder, its builtins first.
+fn in_folder(folder: &Path, tried: &mut Vec<String>) -> Option<Nvrtc> {
+    let names: Vec<String> =
+        fs::read_dir(folder).ok()?.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+    let mut libraries: Vec<&String> = names.iter().filter(|n| is_nvrtc(n)).collect();
+    libraries.sort_by_key(|n| std::cmp::Reverse(numbers(n)));
+    libraries.into_iter().find_map(|name| load(&folder.join(name), tried))
+}
+
+fn load(path: &Path, tried: &mut Vec<String>) -> Option<Nvrtc> {
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        for entry in fs::read_dir(folder).ok()?.filter_map(Result::ok) {
+            if entry.file_name().to_str().is_some_and(is_builtins) {
+                api::preload_builtins(&entry.path());
+            }
+        }
+    }
+    match api::Api::load(path).and_then(|api| Nvrtc::open(path.to_owned(), api)) {
+        Ok(nvrtc) => {
+            tracing::debug!(?nvrtc, "found NVRTC");
+            Some(nvrtc)
+        }
+        Err(reason) => {
+            tried.push(format!("{} does not load ({reason})", path.display()));
+            None
+        }
+    }
+}
+
+fn is_nvrtc(name: &str) -> bool {
+    name.starts_with("libnvrtc.so") || (name.starts_with("nvrtc64_") && name.ends_with("_0.dll"))
+}
+
+fn is_builtins(name: &str) -> bool {
+    (name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64_")) && !name.contains(".alt.")
+}
+
+/// The numbers in a file name, to order versions by.
+fn numbers(name: &str) -> Vec<u32> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
+}
+
+fn toolkits() -> impl Iterator<Item = PathBuf> {
+    ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .map(PathBuf::from)
+        .chain([PathBuf::from("/usr/local/cuda")])
+        .flat_map(|root| IN_TOOLKIT.iter().map(move |below| root.join(below)))
+}
+
+/// `target/nvrtc`, where `cargo xtask test` puts the wheel: of the current folder or one above, of the running
+/// executable, of cargo.
+fn from_rust_builds() -> impl Iterator<Item = PathBuf> {
+    let current = env::current_dir().unwrap_or_default();
+    let executable = env::current_exe().unwrap_or_default();
+    let mut folders: Vec<PathBuf> = Vec::new();
+    folders.extend(env::var_os("CARGO_TARGET_DIR").map(|t| PathBuf::from(t).join("nvrtc")));
+    folders.extend(current.ancestors().map(|a| a.join("target/nvrtc")));
+    folders.extend(executable.ancestors().skip(1).map(|a| a.join("nvrtc")));
+    folders.into_iter().flat_map(below_site_packages)
+}
+
+/// The Python environment that is active.
+fn from_environments() -> impl Iterator<Item = PathBuf> {
+    ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).flat_map(|root| {
+        let lib = PathBuf::from(&root).join("lib");
+        let versions = fs::read_dir(lib).into_iter().flatten().filter_map(|e| Some(e.ok()?.path().join("site-packages")));
+        versions.chain([PathBuf::from(root).join("Lib/site-packages")]).flat_map(below_site_packages).collect::<Vec<_>>()
+    })
+}
+
+/// What the Python on the PATH says of its packages: the last resort, since it starts a process.
+fn from_python() -> Vec<PathBuf> {
+    let script = "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";
+    ["python3", "python"]
+        .into_iter()
+        .find_map(|python| Command::new(python).args(["-c", script]).output().ok().filter(|o| o.status.success()))
+        .map(|output| {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().map(PathBuf::from).flat_map(below_site_packages).collect()
+        })
+        .unwrap_or_default()
+}
+
+fn below_site_packages(root: PathBuf) -> impl Iterator<Item = PathBuf> {
+    IN_SITE_PACKAGES.iter().map(move |below| root.join(below))
+}

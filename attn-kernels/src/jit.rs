@@ -1,0 +1,131 @@
+//! A kernel's source becomes a cubin: embedded, cached, or compiled now.
+
+use std::{env, sync::Arc};
+
+use crate::{
+    aot,
+    cache::{CubinCache, Origin},
+    compile::{Arch, CompileError, Compiled, Compiler, NoCompiler},
+    splice::{KernelSource, SpliceError},
+};
+
+/// A cubin that is ready to be loaded.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The cubin and what is known of its making.
+    pub compiled: Arc<Compiled>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What it was made from.
+    pub source: KernelSource,
+}
+
+/// Why there is no cubin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JitError {
+    /// The variant does not go into the kernel.
+    #[error(transparent)]
+    Splice(#[from] SpliceError),
+    /// The source does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// There is nothing to compile it with.
+    #[error("cannot compile `{name}`: {source}")]
+    NoCompiler {
+        /// The kernel.
+        name: String,
+        /// What was tried.
+        source: NoCompiler,
+    },
+    /// `ATTN_JIT=off`, and the kernel was neither embedded nor cached.
+    #[error(
+        "`{name}` is not among the {embedded} kernels embedded for this GPU, and ATTN_JIT=off forbids compiling it; \
+         embed it (ATTN_CUDA_ARCHS, ATTN_AOT_EXPRS, or `Aot` in a build script), or unset ATTN_JIT"
+    )]
+    Refused {
+        /// The kernel.
+        name: String,
+        /// How many embedded kernels run on the architecture asked for.
+        embedded: usize,
+    },
+}
+
+/// Whether `ATTN_JIT` allows compiling.
+#[must_use]
+pub fn allowed() -> bool {
+    !env::var("ATTN_JIT").is_ok_and(|v| ["off", "0", "false"].contains(&v.as_str()))
+}
+
+/// The cubin of a source: embedded, from the cache, or compiled.
+///
+/// # Errors
+///
+/// [`JitError`] says what is missing.
+pub fn obtain(source: KernelSource) -> Result<Ready, JitError> {
+    obtain_from(CubinCache::global(), source)
+}
+
+/// As [`obtain`], with a cache of one's own.
+///
+/// # Errors
+///
+/// As [`obtain`].
+pub fn obtain_from(cache: &CubinCache, source: KernelSource) -> Result<Ready, JitError> {
+    if let Some(prebuilt) = aot::find(&source.key()) {
+        return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
+    }
+    cached(cache, source, allowed())
+}
+
+/// As [`obtain_from`], for build scripts: whatever `ATTN_JIT` and embedded cubins say.
+pub(crate) fn build_from(cache: &CubinCache, source: KernelSource) -> Result<Ready, JitError> {
+    cached(cache, source, true)
+}
+
+fn cached(cache: &CubinCache, source: KernelSource, may_compile: bool) -> Result<Ready, JitError> {
+    let (compiled, origin) = cache.get_or_compile(&source.key(), || {
+        if !may_compile {
+            let arch = source.cell.arch;
+            let embedded = aot::embedded().filter(|p| p.arch() == Some(arch)).count();
+            return Err(JitError::Refused { name: source.name.clone(), embedded });
+        }
+        let compiler = Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name.clone(), source: e })?;
+        Ok(compiler.compile(&source.name, &source.text, source.cell.arch)?)
+    })?;
+    Ok(Ready { compiled, origin, source })
+}
+
+/// The cubin for a device: an embedded one of any architecture that runs there, else one for the device itself.
+/// `build` gives the source for an architecture.
+///
+/// # Errors
+///
+/// As [`obtain`].
+pub fn obtain_for_device<E: From<JitError>>(
+    (major, minor): (u32, u32),
+    build: impl Fn(Arch) -> Result<KernelSource, E>,
+) -> Result<Ready, E> {
+    for arch in aot::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
+        let source = build(arch)?;
+        if let Some(prebuilt) = aot::find(&source.key()) {
+            return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
+        }
+    }
+    let exact = Arch::for_device(major, minor);
+    let ready = obtain(build(exact)?);
+    match ready {
+        // a compiler older than the GPU: what it makes for an earlier minor version runs there too
+        Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {
+            let mut last = ready;
+            for minor in (0..=minor).rev() {
+                last = obtain(build(Arch::new(major, minor))?);
+                if !matches!(last, Err(JitError::Compile(CompileError::UnknownToCompiler { .. }))) {
+                    break;
+                }
+            }
+            Ok(last?)
+        }
+        ready => Ok(ready?),
+    }
+}

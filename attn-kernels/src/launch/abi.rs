@@ -1,0 +1,93 @@
+//! The mirror of `cuda/abi.cuh`, field by field. Work items and merges are [`attn_core::plan`]'s.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::FastDiv;
+
+/// A 3-d strided tensor on the device: (token or slot, head, dim), dim contiguous; pages when it is a pool.
+/// Strides count elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[allow(missing_docs)] // as in abi.cuh
+pub struct Strided {
+    pub data: u64,
+    pub token: i64,
+    pub head: i64,
+    pub page: i64,
+}
+
+/// The first argument of every kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[allow(missing_docs)] // as in abi.cuh
+pub struct KernelParams {
+    pub q: Strided,
+    pub k: Strided,
+    pub v: Strided,
+    pub o: Strided,
+    pub k_pre: Strided,
+    pub lse: u64,
+    pub lse_token: i64,
+    pub lse_head: i64,
+    pub qo_indptr: u64,
+    pub kv_indptr: u64,
+    pub page_indptr: u64,
+    pub page_indices: u64,
+    pub items: u64,
+    pub merges: u64,
+    pub partial_o: u64,
+    pub partial_md: u64,
+    pub group: FastDiv,
+    pub page_size: FastDiv,
+    pub batch: i32,
+    pub kv_heads: i32,
+    pub num_items: i32,
+    pub num_merges: i32,
+    pub sm_scale: f32,
+    #[doc(hidden)]
+    pub _pad: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use attn_core::plan::{MergeItem, WorkItem};
+
+    use super::*;
+
+    /// Compiles assertions about every size and offset, with the header itself.
+    #[cfg(feature = "jit")]
+    #[test]
+    fn the_mirror_is_exact() {
+        let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
+            eprintln!("skipped: no NVRTC found (cargo xtask test fetches it)");
+            return;
+        };
+        let mut checks = String::new();
+        macro_rules! mirror {
+            ($cuda:literal, $rust:ty { $($field:ident),* }) => {
+                checks += &format!("static_assert(sizeof({}) == {}, \"size\");\n", $cuda, size_of::<$rust>());
+                $(
+                    checks += &format!(
+                        "static_assert(__builtin_offsetof({}, {}) == {}, \"offset\");\n",
+                        $cuda, stringify!($field), offset_of!($rust, $field)
+                    );
+                )*
+            };
+        }
+        mirror!("Strided", Strided { data, token, head, page });
+        mirror!("FastDiv", FastDiv { divisor, magic, shift });
+        mirror!("WorkItem", WorkItem { request, qo_tile, kv_begin, kv_end, partial });
+        mirror!("MergeItem", MergeItem { request, qo_tile, first, count });
+        mirror!("KernelParams", KernelParams {
+            q, k, v, o, k_pre, lse, lse_token, lse_head, qo_indptr, kv_indptr, page_indptr, page_indices, items, merges,
+            partial_o, partial_md, group, page_size, batch, kv_heads, num_items, num_merges, sm_scale
+        });
+        let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
+        let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
+        compiler.compile("abi", &unit, crate::compile::Arch::new(8, 0)).expect("abi.rs mirrors abi.cuh");
+        let wrong = unit + "static_assert(sizeof(KernelParams) == 1, \"\");";
+        compiler.compile("abi", &wrong, crate::compile::Arch::new(8, 0)).expect_err("assertions are compiled");
+    }
+}

@@ -1,0 +1,7 @@
+//! What the host hands to kernels.
+
+mod abi;
+mod fast_div;
+
+pub use abi::{KernelParams, Strided};
+pub use fast_div::FastDiv;

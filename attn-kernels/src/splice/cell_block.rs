@@ -1,0 +1,48 @@
+//! The constants of a cell, as CUDA.
+
+use attn_core::dtype::Dtype;
+
+use crate::cell::{Cell, KEY_PASS_THREADS, MERGE_THREADS};
+
+/// The block of constants that templates read.
+pub(super) fn text(cell: &Cell) -> String {
+    let &Cell { head_dim, dtypes, paged, key_pre_pass, tile_rows, tile_keys, warps, stages, team_keys, .. } = cell;
+    format!(
+        "\n#line 1 \"cell\"\n\
+        using QoElem = {};\n\
+        using KvElem = {};\n\
+        constexpr int HEAD_DIM = {head_dim};\n\
+        constexpr int TILE_ROWS = {tile_rows};\n\
+        constexpr int TILE_KEYS = {tile_keys};\n\
+        constexpr int WARPS = {warps};\n\
+        constexpr int STAGES = {stages};\n\
+        constexpr int TEAM_KEYS = {team_keys};\n\
+        constexpr bool KV_PAGED = {paged};\n\
+        constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\n",
+        elem(dtypes.qo),
+        elem(dtypes.kv),
+    )
+}
+
+/// What host and template must agree on.
+pub(super) fn checks(cell: &Cell) -> String {
+    let mut checks = String::from("\n#line 1 \"checks\"\n");
+    let mut check = |what: &str, value: u32| {
+        checks += &format!("static_assert({what} == {value}, \"cell.rs and the template agree\");\n");
+    };
+    check("SMEM_BYTES", cell.smem_bytes());
+    check("MERGE_THREADS", MERGE_THREADS);
+    if cell.key_pre_pass {
+        check("KEY_PASS_KEYS", cell.key_pass_keys());
+        check("KEY_PASS_THREADS", KEY_PASS_THREADS);
+    }
+    checks
+}
+
+fn elem(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bf16 => "bf16",
+        Dtype::F16 => "f16",
+        Dtype::F32 => "float",
+    }
+}

@@ -1,0 +1,76 @@
+//! A variant and a cell become one self-contained translation unit.
+//!
+//! Order: elements, the language, the ABI, the cell's constants, the variant's struct, the template of the kernel
+//! family. No header of CUDA or C++ is included. Parameters of the variant are kernel arguments and not in the text,
+//! so that a value never recompiles.
+
+mod cell_block;
+mod support;
+mod templates;
+mod variant;
+
+use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
+
+use crate::{cache::Key, cell::Cell};
+
+pub use support::SpliceError;
+pub use templates::NoTemplate;
+
+/// The text of one kernel family for one variant and cell.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    /// The translation unit.
+    pub text: String,
+    /// What messages call it: the parts and the cell.
+    pub name: String,
+    /// The cell.
+    pub cell: Cell,
+}
+
+impl KernelSource {
+    /// Splices a variant into the template of a cell.
+    ///
+    /// # Errors
+    ///
+    /// A hook or a normaliser that the kernel does not support.
+    pub fn build(variant: &Variant, cell: &Cell) -> Result<Self, SpliceError> {
+        support::check(variant, cell.kind)?;
+        let parts: Vec<_> = variant.parts().map(|part| part.desc().name).collect();
+        let parts = if parts.is_empty() { "full".to_owned() } else { parts.join(" + ") };
+        Self::assemble(&parts, &variant::variant_source(variant)?, cell)
+    }
+
+    /// Splices the text of a `struct Variant` into the template of a cell.
+    pub(crate) fn assemble(parts: &str, variant_struct: &str, cell: &Cell) -> Result<Self, SpliceError> {
+        let name = format!("{parts}: {}", cell.describe());
+        let mut unit = templates::Inliner::default();
+        unit.push(&format!("// attn-rs, {name}\n"));
+        for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
+            unit.include(file)?;
+        }
+        unit.push(&cell_block::text(cell));
+        unit.push(variant_struct);
+        unit.include(match cell.kind {
+            KernelKind::Prefill => "prefill.cuh",
+            KernelKind::Decode => "decode.cuh",
+        })?;
+        if cell.key_pre_pass {
+            unit.include("key_pass.cuh")?;
+        }
+        unit.include("merge.cuh")?;
+        unit.push(&cell_block::checks(cell));
+        Ok(KernelSource { text: unit.finish(), name, cell: *cell })
+    }
+
+    /// The name of its cubin in the cache, and in tables built ahead of time.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::of(&self.text, self.cell.arch)
+    }
+}
+
+/// Whether the variant rewrites keys, which in prefill takes a kernel of its own.
+#[must_use]
+pub fn has_key_hooks(variant: &Variant) -> bool {
+    variant.has(Hook::KeyTransform)
+}

@@ -1,0 +1,83 @@
+//! The CUDA templates, embedded, and their includes.
+
+use std::collections::HashSet;
+
+/// Every file of `cuda/`: name and text.
+pub(super) const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+
+/// Writes templates into one text: each file once, where it is first included.
+#[derive(Default)]
+pub(super) struct Inliner {
+    seen: HashSet<&'static str>,
+    text: String,
+}
+
+/// A file that a template includes and that is not there: a mistake in the templates.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no template `{name}`")]
+pub struct NoTemplate {
+    /// The file.
+    pub name: String,
+}
+
+impl Inliner {
+    /// Text that is not of a template.
+    pub(super) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        if !text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+
+    /// A template with what it includes, unless it is there already. `#line` directives make compilers name the file.
+    pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
+        let &(name, text) = FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
+        if !self.seen.insert(name) {
+            return Ok(());
+        }
+        let mut directive = true; // whether the next line needs a `#line`
+        for (number, line) in (1..).zip(text.lines()) {
+            if let Some(included) = included_file(line) {
+                self.include(included)?;
+                directive = true;
+            } else if line.trim() == "#pragma once" {
+                directive = true;
+            } else if !(directive && line.trim().is_empty()) {
+                if directive {
+                    self.text.push_str(&format!("\n#line {number} \"cuda/{name}\"\n"));
+                    directive = false;
+                }
+                self.text.push_str(line);
+                self.text.push('\n');
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// `x.cuh` of `#include "x.cuh"`.
+fn included_file(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("#include")?.trim().strip_prefix('"')?.split('"').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_template_is_inlined_once_and_nothing_is_included() {
+        let mut inliner = Inliner::default();
+        for (name, _) in FILES {
+            inliner.include(name).expect("every include is a template");
+        }
+        let text = inliner.finish();
+        assert!(!text.contains("#include"), "no header of CUDA or C++");
+        assert_eq!(text.matches("struct KernelParams {").count(), 1);
+        assert!(text.contains("\"cuda/abi.cuh\""));
+        assert_eq!(Inliner::default().include("nowhere.cuh"), Err(NoTemplate { name: "nowhere.cuh".into() }));
+    }
+}
