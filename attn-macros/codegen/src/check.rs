@@ -1,0 +1,229 @@
+//! Refuses what is legal Rust, and in the subset, but wrong as a variant.
+
+use std::collections::HashSet;
+
+use crate::{
+    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
+    messages,
+    report::Report,
+};
+
+/// Checks one hook or helper.
+pub(crate) fn function(f: &Function, report: &mut Report) {
+    let mut check = Check {
+        hook: &f.name,
+        report,
+        uniform: HashSet::new(),
+        divergent: 0,
+        returned: false,
+    };
+    check.block(&f.body);
+    if f.name == "logits_transform" {
+        check.masks_by_position(&f.body, false);
+    }
+}
+
+struct Check<'a> {
+    hook: &'a str,
+    report: &'a mut Report,
+    /// Locals that are the same for all rows: made of parameters alone.
+    uniform: HashSet<LocalId>,
+    /// Branches around that not all rows take.
+    divergent: usize,
+    /// Some rows have returned already.
+    returned: bool,
+}
+
+impl Check<'_> {
+    fn block(&mut self, block: &Block) {
+        for stmt in &block.stmts {
+            self.stmt(stmt);
+        }
+        if let Some(tail) = &block.tail {
+            self.expr(tail);
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let { local, init } => {
+                self.expr(init);
+                if self.is_uniform(init) {
+                    self.uniform.insert(*local);
+                }
+            }
+            Stmt::LetTuple { init, .. } => self.expr(init),
+            Stmt::Expr(e) => self.expr(e),
+            Stmt::Assign { local, value, .. } => {
+                self.expr(value);
+                if self.divergent > 0 || !self.is_uniform(value) {
+                    self.uniform.remove(local);
+                }
+            }
+            Stmt::For { from, to, body, .. } => {
+                self.expr(from);
+                self.expr(to);
+                let uniform = self.is_uniform(from) && self.is_uniform(to);
+                self.branch(uniform, |c| c.block(body));
+            }
+            Stmt::Return(value) => {
+                if let Some(value) = value {
+                    self.expr(value);
+                }
+                self.returned |= self.divergent > 0;
+            }
+            Stmt::Break | Stmt::Continue => self.returned |= self.divergent > 0,
+        }
+    }
+
+    fn branch(&mut self, uniform: bool, f: impl FnOnce(&mut Self)) {
+        self.divergent += usize::from(!uniform);
+        f(self);
+        self.divergent -= usize::from(!uniform);
+    }
+
+    fn expr(&mut self, e: &Expr) {
+        match &e.kind {
+            Kind::Row(_, method, args) => {
+                let collective = !matches!(*method, "dim" | "map");
+                if collective && (self.divergent > 0 || self.returned) {
+                    self.report.at(e.span, messages::DIVERGENT_ROW);
+                }
+                args.iter().for_each(|a| self.expr(a));
+            }
+            Kind::Closure { body, .. } => {
+                // rows inside a closure are not the closure's to reduce
+                let returned = self.returned;
+                self.branch(false, |c| c.block(body));
+                self.returned = returned;
+            }
+            Kind::Binary(op, a, b) => {
+                self.expr(a);
+                let uniform = !op.is_logical() || self.is_uniform(a);
+                self.branch(uniform, |c| c.expr(b));
+                if (op.is_comparison() || *op == Op::Sub) && mixes_rows_and_positions(a, b) {
+                    self.report.at(e.span, messages::QO_ROW_KV_POS);
+                }
+            }
+            Kind::If { cond, then, other } => {
+                self.expr(cond);
+                let uniform = self.is_uniform(cond);
+                self.branch(uniform, |c| {
+                    c.block(then);
+                    if let Some(other) = other {
+                        c.block(other);
+                    }
+                });
+            }
+            Kind::Match { subject, arms, .. } => {
+                self.expr(subject);
+                let uniform = self.is_uniform(subject);
+                self.branch(uniform, |c| {
+                    for arm in arms {
+                        if let Some(guard) = &arm.guard {
+                            c.expr(guard);
+                        }
+                        c.block(&arm.body);
+                    }
+                });
+            }
+            Kind::Block(block) => self.block(block),
+            Kind::Diverge(stmt) => self.stmt(stmt),
+            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => self.expr(e),
+            Kind::Element(_, items)
+            | Kind::Call(_, items)
+            | Kind::Helper(_, items)
+            | Kind::Tuple(items) => {
+                items.iter().for_each(|e| self.expr(e));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether all rows agree on it.
+    fn is_uniform(&self, e: &Expr) -> bool {
+        match &e.kind {
+            Kind::Int(_)
+            | Kind::Float(_)
+            | Kind::Bool(_)
+            | Kind::Param(_)
+            | Kind::Const(_)
+            | Kind::Builtin(_) => true,
+            Kind::Local(local) => self.uniform.contains(local),
+            Kind::Row(_, "dim", _) => true,
+            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) => self.is_uniform(e),
+            Kind::Binary(_, a, b) => self.is_uniform(a) && self.is_uniform(b),
+            Kind::Call(_, items) | Kind::Helper(_, items) => {
+                items.iter().all(|e| self.is_uniform(e))
+            }
+            _ => false,
+        }
+    }
+
+    /// Finds `-inf` as a result that a test of positions chose.
+    fn masks_by_position(&mut self, block: &Block, tested: bool) {
+        for stmt in &block.stmts {
+            match stmt {
+                Stmt::Return(Some(e)) | Stmt::Expr(e) => self.masked_value(e, tested),
+                _ => {}
+            }
+        }
+        if let Some(tail) = &block.tail {
+            self.masked_value(tail, tested);
+        }
+    }
+
+    fn masked_value(&mut self, e: &Expr, tested: bool) {
+        debug_assert_eq!(self.hook, "logits_transform");
+        match &e.kind {
+            Kind::NegInfinity if tested => self.report.at(e.span, messages::MASK_IN_TRANSFORM),
+            Kind::If { cond, then, other } => {
+                let tested = tested || reads_index(cond);
+                self.masks_by_position(then, tested);
+                if let Some(other) = other {
+                    self.masks_by_position(other, tested);
+                }
+            }
+            Kind::Match { subject, arms, .. } => {
+                for arm in arms {
+                    let by_guard = arm.guard.as_ref().is_some_and(reads_index);
+                    let tested = tested
+                        || by_guard
+                        || reads_index(subject) && !matches!(arm.test, Test::Always);
+                    self.masks_by_position(&arm.body, tested || reads_index(subject));
+                }
+            }
+            Kind::Block(block) => self.masks_by_position(block, tested),
+            Kind::Diverge(stmt) => {
+                if let Stmt::Return(Some(e)) = &**stmt {
+                    self.masked_value(e, tested);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn reads_index(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Word(..) => true,
+        Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => reads_index(e),
+        Kind::Binary(_, a, b) => reads_index(a) || reads_index(b),
+        Kind::Element(_, items)
+        | Kind::Call(_, items)
+        | Kind::Helper(_, items)
+        | Kind::Tuple(items) => items.iter().any(reads_index),
+        _ => false,
+    }
+}
+
+fn mixes_rows_and_positions(a: &Expr, b: &Expr) -> bool {
+    let word = |e: &Expr| match &e.kind {
+        Kind::Word(_, word) => word.clone(),
+        _ => String::new(),
+    };
+    matches!(
+        (word(a).as_str(), word(b).as_str()),
+        ("qo_row", "kv_pos") | ("kv_pos", "qo_row")
+    )
+}

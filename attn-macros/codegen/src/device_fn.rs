@@ -1,0 +1,108 @@
+//! `#[device_fn]`: the function stays, and a module of its name holds its text, so that `use` brings both.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+
+use crate::{
+    check, emit, glue, messages, names,
+    parse::{self, Links, Shared},
+    report::Report,
+};
+
+/// Expands the attribute. The item is always there, with or without errors.
+#[must_use]
+pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let f = match syn::parse2::<syn::Item>(item.clone()) {
+        Ok(syn::Item::Fn(f)) => f,
+        Ok(other) => {
+            let error = syn::Error::new_spanned(&other, messages::NOT_A_FN).into_compile_error();
+            return quote!(#item #error);
+        }
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let (cuda, links) = match read(&attr, &f) {
+        Ok(read) => read,
+        Err(report) => {
+            let errors = report.into_tokens();
+            return quote!(#item #errors);
+        }
+    };
+    let (vis, ident) = (&f.vis, &f.sig.ident);
+    let name = names::helper(&ident.to_string());
+    let consts = glue::consts(&links, deeper);
+    let helpers = glue::helpers(&links, deeper);
+    quote! {
+        #item
+        #[doc(hidden)]
+        #[allow(unused_imports, unreachable_pub, non_snake_case)]
+        #vis mod #ident {
+            use super::*;
+            pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
+                name: #name,
+                cuda: #cuda,
+                device_fns: #helpers,
+                consts: #consts,
+            };
+        }
+    }
+}
+
+fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> {
+    let mut shared = Shared::default();
+    shared.this_fn = Some(f.sig.ident.to_string());
+    let sig = &f.sig;
+    if !attr.is_empty() {
+        shared.report.on(attr, messages::DEVICE_FN_ATTR);
+    }
+    if !sig.generics.params.is_empty() {
+        shared.report.on(&sig.generics, messages::GENERIC_FN);
+    }
+    if sig.asyncness.is_some() || matches!(sig.safety, syn::Safety::Unsafe(_)) || sig.abi.is_some()
+    {
+        shared.report.on(&sig.ident, messages::FN_KIND);
+    }
+    if let Some(receiver) = sig.receiver() {
+        shared.report.on(receiver, messages::FN_SELF);
+    }
+    let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, report| {
+        parse::ty::of(ty, report)
+    });
+    shared.finish();
+    check::function(&read, &mut shared.report);
+    let file = glue::file_of(sig.fn_token.span());
+    let cuda = emit::helper(&read, &shared.types, &file, &mut shared.report);
+    if shared.report.is_empty() {
+        Ok((cuda, shared.links))
+    } else {
+        Err(shared.report)
+    }
+}
+
+/// A path as seen from one module deeper.
+fn deeper(path: &syn::Path) -> syn::Path {
+    let Some(first) = path.segments.first() else {
+        return path.clone();
+    };
+    let span = first.ident.span();
+    let prefix: Vec<syn::PathSegment> = match first.ident.to_string().as_str() {
+        "super" => vec![syn::Ident::new("super", span).into()],
+        "self" => return replaced_first(path, span),
+        _ => return path.clone(),
+    };
+    let mut path = path.clone();
+    path.segments = prefix.into_iter().chain(path.segments).collect();
+    path
+}
+
+/// `self::x` is `super::x` from one module deeper.
+fn replaced_first(path: &syn::Path, span: proc_macro2::Span) -> syn::Path {
+    let mut path = path.clone();
+    if let Some(first) = path.segments.first_mut() {
+        first.ident = syn::Ident::new("super", span);
+    }
+    path
+}

@@ -1,0 +1,152 @@
+//! C++ text of a function.
+//!
+//! Types that are not seen are left to C++ (`auto`, overloads of lang.cuh). Integer arithmetic is written with plain
+//! operators where it provably cannot overflow ([`bound`]), else with functions that wrap as Rust does:
+//! NVRTC has no -fwrapv, and signed overflow would be undefined.
+
+mod bound;
+mod stmt;
+mod value;
+
+use std::collections::HashMap;
+
+use crate::{
+    ir::{Function, LocalId},
+    report::Report,
+    types::{Ty, Types},
+};
+
+/// Writes one function.
+pub(crate) struct Writer<'a> {
+    types: &'a Types,
+    function: &'a Function,
+    report: &'a mut Report,
+    out: String,
+    indent: usize,
+    /// Largest magnitudes of locals that never change.
+    bounds: HashMap<LocalId, u64>,
+}
+
+/// A hook as a const member function.
+pub(crate) fn hook(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
+    let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) {
+        "template <class R> "
+    } else {
+        ""
+    };
+    let head = format!(
+        "{template}ATTN_FN {} {}",
+        spelled(&f.ret, types).unwrap_or_else(|| "auto".into()),
+        f.name
+    );
+    function(f, &head, " const", types, file, report)
+}
+
+/// A helper as a static member function.
+pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
+    let name = crate::names::helper(&f.name);
+    let head = format!(
+        "static ATTN_FN {} {name}",
+        spelled(&f.ret, types).unwrap_or_else(|| "auto".into())
+    );
+    function(f, &head, "", types, file, report)
+}
+
+fn function(
+    f: &Function,
+    head: &str,
+    tail: &str,
+    types: &Types,
+    file: &str,
+    report: &mut Report,
+) -> String {
+    let mut out = String::new();
+    for line in &f.doc {
+        out.push_str(format!("/// {line}").trim_end());
+        out.push('\n');
+    }
+    let args: Vec<String> = f
+        .args
+        .iter()
+        .map(|(local, ty)| {
+            let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
+            match local {
+                Some(local) => format!("{ty} {}", f.locals[*local].name),
+                None => ty,
+            }
+        })
+        .collect();
+    out.push_str(&format!("#line {} {:?}\n", f.span.start().line, file));
+    out.push_str(&format!("{head}({}){tail} {{\n", args.join(", ")));
+    let mut writer = Writer {
+        types,
+        function: f,
+        report,
+        out,
+        indent: 1,
+        bounds: HashMap::new(),
+    };
+    writer.body(&f.body, &f.ret);
+    let mut out = writer.out;
+    out.push_str("}\n");
+    out
+}
+
+/// The C++ type, where it is known.
+fn spelled(ty: &Ty, types: &Types) -> Option<String> {
+    Some(match types.settled(ty) {
+        Ty::F32 => "float".into(),
+        Ty::I32 => "int".into(),
+        Ty::U32 => "u32".into(),
+        Ty::U8 => "u8".into(),
+        Ty::U64 => "u64".into(),
+        Ty::Bool => "bool".into(),
+        Ty::Unit => "void".into(),
+        Ty::RowIndex => "RowIndex".into(),
+        Ty::LogitIndex => "LogitIndex".into(),
+        Ty::KvIndex => "KvIndex".into(),
+        Ty::RowState => "RowState".into(),
+        Ty::Tile => "Tile".into(),
+        Ty::TileClass => "TileClass".into(),
+        Ty::Row => "R&".into(),
+        Ty::Tuple(items) if items == [Ty::F32, Ty::F32] => "Pair".into(),
+        Ty::Tuple(items) => {
+            let items: Option<Vec<String>> = items.iter().map(|t| spelled(t, types)).collect();
+            let items = items?;
+            format!("Tuple{}<{}>", items.len(), items.join(", "))
+        }
+        Ty::Var(_) => return None,
+    })
+}
+
+impl Writer<'_> {
+    fn line(&mut self, text: &str) {
+        for _ in 0..self.indent {
+            self.out.push_str("  ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn name(&self, local: LocalId) -> &str {
+        &self.function.locals[local].name
+    }
+
+    fn settled(&self, ty: &Ty) -> Ty {
+        self.types.settled(ty)
+    }
+
+    /// The C++ type of a local.
+    fn declared(&self, local: LocalId) -> Option<String> {
+        spelled(&self.function.locals[local].ty, self.types)
+    }
+
+    /// Text that is written aside, one level deeper.
+    fn aside(&mut self, f: impl FnOnce(&mut Self)) -> String {
+        let before = std::mem::take(&mut self.out);
+        self.indent += 1;
+        f(self);
+        self.indent -= 1;
+        std::mem::replace(&mut self.out, before)
+    }
+}

@@ -1,0 +1,287 @@
+//! Statements as C++ text.
+
+use super::{
+    Writer,
+    value::{function, operator, simple},
+};
+use crate::{
+    ir::{Block, Expr, Kind, LocalId, Op, Stmt},
+    types::Ty,
+};
+
+/// Where a value goes.
+#[derive(Clone, Debug)]
+enum Dest {
+    Return,
+    Local(LocalId),
+    Nowhere,
+}
+
+impl Writer<'_> {
+    /// A whole body, whose value is returned.
+    pub(super) fn body(&mut self, block: &Block, ret: &Ty) {
+        let dest = if *ret == Ty::Unit {
+            Dest::Nowhere
+        } else {
+            Dest::Return
+        };
+        self.block(block, &dest);
+    }
+
+    /// An expression as a whole body.
+    pub(super) fn tail(&mut self, e: &Expr, ret: &Ty) {
+        let dest = if *ret == Ty::Unit {
+            Dest::Nowhere
+        } else {
+            Dest::Return
+        };
+        self.into(e, &dest);
+    }
+
+    fn block(&mut self, block: &Block, dest: &Dest) {
+        for stmt in &block.stmts {
+            self.stmt(stmt);
+        }
+        if let Some(tail) = &block.tail {
+            self.into(tail, dest);
+        }
+    }
+
+    fn nested(&mut self, block: &Block, dest: &Dest) {
+        self.indent += 1;
+        self.block(block, dest);
+        self.indent -= 1;
+    }
+
+    fn into(&mut self, e: &Expr, dest: &Dest) {
+        match &e.kind {
+            Kind::If { cond, then, other } => {
+                let ternary = !matches!(dest, Dest::Nowhere)
+                    && is_plain_value(then)
+                    && other.as_ref().is_some_and(is_plain_value);
+                if !ternary {
+                    return self.if_else(cond, then, other.as_ref(), dest, "");
+                }
+            }
+            Kind::Match {
+                subject,
+                bound,
+                arms,
+            } => {
+                let same = matches!(subject.kind, Kind::Local(local) if local == *bound);
+                if !same {
+                    let value = self.value(subject);
+                    let name = self.name(*bound).to_owned();
+                    self.line(&format!("const auto {name} = {value};"));
+                }
+                let mut prefix = "";
+                for (i, arm) in arms.iter().enumerate() {
+                    let last = i + 1 == arms.len();
+                    match self.arm_condition(arm, *bound) {
+                        Some(cond) if !last => self.line(&format!("{prefix}if ({cond}) {{")),
+                        _ if prefix.is_empty() => self.line("{"),
+                        _ => self.line("} else {"),
+                    }
+                    prefix = "} else ";
+                    self.nested(&arm.body, dest);
+                    if !last && self.arm_condition(arm, *bound).is_none() {
+                        break;
+                    }
+                }
+                return self.line("}");
+            }
+            Kind::Block(block) => return self.block(block, dest),
+            Kind::Diverge(stmt) => return self.stmt(stmt),
+            _ => {}
+        }
+        let value = self.value(e);
+        match dest {
+            Dest::Return => self.line(&format!("return {value};")),
+            Dest::Local(local) => {
+                let name = self.name(*local).to_owned();
+                self.line(&format!("{name} = {value};"));
+            }
+            Dest::Nowhere if matches!(e.kind, Kind::Row(..)) => self.line(&format!("{value};")),
+            Dest::Nowhere => self.line(&format!("(void)({value});")),
+        }
+    }
+
+    fn if_else(
+        &mut self,
+        cond: &Expr,
+        then: &Block,
+        other: Option<&Block>,
+        dest: &Dest,
+        prefix: &str,
+    ) {
+        let cond = self.value(cond);
+        self.line(&format!("{prefix}if ({cond}) {{"));
+        self.nested(then, dest);
+        match other {
+            None => self.line("}"),
+            Some(other) => match other.tail.as_deref() {
+                Some(Expr {
+                    kind:
+                        Kind::If {
+                            cond,
+                            then,
+                            other: rest,
+                        },
+                    ..
+                }) if other.stmts.is_empty() => {
+                    self.if_else(cond, then, rest.as_ref(), dest, "} else ");
+                }
+                _ => {
+                    self.line("} else {");
+                    self.nested(other, dest);
+                    self.line("}");
+                }
+            },
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let { local, init } => self.let_local(*local, init),
+            Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),
+            Stmt::Expr(e) => self.into(e, &Dest::Nowhere),
+            Stmt::Assign { local, op, value } => self.assign(*local, *op, value),
+            Stmt::For {
+                var,
+                end,
+                from,
+                to,
+                inclusive,
+                body,
+            } => self.for_loop(*var, *end, from, to, *inclusive, body),
+            Stmt::Return(None) => self.line("return;"),
+            Stmt::Return(Some(e)) => self.into(e, &Dest::Return),
+            Stmt::Break => self.line("break;"),
+            Stmt::Continue => self.line("continue;"),
+        }
+    }
+
+    fn let_local(&mut self, local: LocalId, init: &Expr) {
+        let ty = self.declared(local);
+        let name = self.name(local).to_owned();
+        let mutable = self.function.locals[local].mutable;
+        if !mutable && let Some(bound) = self.bound(init) {
+            self.bounds.insert(local, bound);
+        }
+        let is_simple = match &init.kind {
+            Kind::If { then, other, .. } => {
+                is_plain_value(then) && other.as_ref().is_some_and(is_plain_value)
+            }
+            Kind::Match { .. } => false,
+            Kind::Block(block) => simple(block).is_some(),
+            _ => true,
+        };
+        match ty {
+            Some(ty) if !is_simple => {
+                self.line(&format!("{ty} {name};"));
+                self.into(init, &Dest::Local(local));
+            }
+            ty => {
+                let value = self.value(init);
+                let ty = ty.unwrap_or_else(|| "auto".into());
+                let constant = if mutable { "" } else { "const " };
+                self.line(&format!("{constant}{ty} {name} = {value};"));
+            }
+        }
+    }
+
+    fn let_tuple(&mut self, parts: &[Option<LocalId>], whole: LocalId, init: &Expr) {
+        if let Kind::Tuple(items) = &init.kind {
+            for (part, item) in parts.iter().zip(items) {
+                if let Some(local) = part {
+                    self.let_local(*local, item);
+                }
+            }
+            return;
+        }
+        self.let_local(whole, init);
+        let whole = self.name(whole).to_owned();
+        for (part, field) in parts.iter().zip(["x", "y", "z", "w"]) {
+            let Some(local) = *part else { continue };
+            let ty = self.declared(local).unwrap_or_else(|| "auto".into());
+            let constant = if self.function.locals[local].mutable {
+                ""
+            } else {
+                "const "
+            };
+            let name = self.name(local).to_owned();
+            self.line(&format!("{constant}{ty} {name} = {whole}.{field};"));
+        }
+    }
+
+    fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr) {
+        let name = self.name(local).to_owned();
+        let Some(op) = op else {
+            return self.into(value, &Dest::Local(local));
+        };
+        let place = Expr {
+            kind: Kind::Local(local),
+            ty: self.function.locals[local].ty.clone(),
+            span: value.span,
+        };
+        let is_bool = self.settled(&place.ty) == Ty::Bool;
+        let plain = self.is_plain(op, &place, value);
+        let value = self.value(value);
+        self.line(&if plain && !is_bool {
+            format!("{name} {}= {value};", operator(op))
+        } else if plain {
+            format!("{name} = bool({name} {} ({value}));", operator(op))
+        } else {
+            format!("{name} = {}({name}, {value});", function(op))
+        });
+    }
+
+    fn for_loop(
+        &mut self,
+        var: LocalId,
+        end: LocalId,
+        from: &Expr,
+        to: &Expr,
+        inclusive: bool,
+        body: &Block,
+    ) {
+        let (i, end) = (self.name(var).to_owned(), self.name(end).to_owned());
+        let ty = self.declared(var);
+        let (from_text, to_text) = (self.value(from), self.value(to));
+        let compare = if inclusive { "<=" } else { "<" };
+        if !inclusive
+            && ty.as_deref() == Some("int")
+            && let Some(bound) = self.bound(to)
+        {
+            let from = self.bound(from).unwrap_or(0);
+            self.bounds.insert(var, bound.max(from));
+        }
+        let fixed = matches!(
+            to.kind,
+            Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..)
+        );
+        match ty {
+            Some(ty) if fixed => {
+                self.line(&format!(
+                    "for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"
+                ));
+            }
+            ty => {
+                let auto = ty.clone().unwrap_or_else(|| "auto".into());
+                self.line(&format!("const {auto} {end} = {to_text};"));
+                // the bound's type is the variable's: a literal in front says nothing of it
+                let ty = ty.unwrap_or_else(|| format!("Plain<decltype({end})>"));
+                self.line(&format!(
+                    "for ({ty} {i} = {from_text}; {i} {compare} {end}; ++{i}) {{"
+                ));
+            }
+        }
+        self.nested(body, &Dest::Nowhere);
+        self.line("}");
+    }
+}
+
+/// A value without inner choices, which reads well in a `?:`.
+fn is_plain_value(block: &Block) -> bool {
+    simple(block).is_some_and(|e| !matches!(e.kind, Kind::If { .. } | Kind::Match { .. }))
+}

@@ -1,0 +1,530 @@
+//! Expressions as C++ text, with as few parentheses as read well.
+
+use super::{Writer, bound::positive, spelled};
+use crate::{
+    ir::{Arm, Block, Expr, Kind, Op, Stmt, Test},
+    messages, names,
+    types::Ty,
+};
+
+/// Text and how tightly its outermost operator binds.
+pub(super) struct Text {
+    pub(super) text: String,
+    level: u8,
+}
+
+const TERNARY: u8 = 1;
+const OR_ELSE: u8 = 2;
+const AND_ALSO: u8 = 3;
+const BITS: u8 = 4;
+const COMPARE: u8 = 5;
+const SHIFT: u8 = 6;
+const SUM: u8 = 7;
+const PRODUCT: u8 = 8;
+const UNARY: u8 = 9;
+const ATOM: u8 = 10;
+
+impl Text {
+    fn atom(text: impl Into<String>) -> Text {
+        Text {
+            text: text.into(),
+            level: ATOM,
+        }
+    }
+
+    /// As an operand that must bind at least this tightly.
+    fn at_least(self, level: u8) -> String {
+        if self.level >= level {
+            self.text
+        } else {
+            format!("({})", self.text)
+        }
+    }
+}
+
+impl Writer<'_> {
+    pub(super) fn value(&mut self, e: &Expr) -> String {
+        self.text(e).text
+    }
+
+    fn text(&mut self, e: &Expr) -> Text {
+        match &e.kind {
+            Kind::Int(n) => Text::atom(self.integer(*n, &e.ty)),
+            Kind::Float(x) => float(*x),
+            Kind::Bool(b) => Text::atom(b.to_string()),
+            Kind::Local(local) => Text::atom(self.name(*local)),
+            Kind::Param(name) => Text::atom(names::member(name)),
+            Kind::Element(name, indices) => {
+                let name = names::member(name);
+                let indices = self.list(indices);
+                Text::atom(if indices.contains(", ") && self.is_pair_of_indices(e) {
+                    format!("{name}({indices})")
+                } else {
+                    format!("{name}[{indices}]")
+                })
+            }
+            Kind::Word(local, word) => Text::atom(format!("{}.{word}", self.name(*local))),
+            Kind::Const(name) => Text::atom(name),
+            Kind::Builtin(name) => Text::atom(*name),
+            Kind::NegInfinity => Text {
+                text: "-F32_INFINITY".into(),
+                level: UNARY,
+            },
+            Kind::TileClass(class) => Text::atom(format!("TileClass::{class}")),
+            Kind::Neg(inner) => self.negation(e, inner),
+            Kind::Not(inner) => self.complement(inner),
+            Kind::Binary(op, a, b) => self.binary(*op, a, b),
+            Kind::Cast(inner, to) => self.cast(inner, to),
+            Kind::Call(name, args) => {
+                let args = self.list(args);
+                Text::atom(format!("{name}({args})"))
+            }
+            Kind::Helper(name, args) => {
+                let args = self.list(args);
+                Text::atom(format!("{name}({args})"))
+            }
+            Kind::Row(row, method, args) => {
+                let args = self.list(args);
+                Text::atom(format!("{}.{method}({args})", self.name(*row)))
+            }
+            Kind::Closure { params, ret, body } => {
+                let params: Vec<String> = params
+                    .iter()
+                    .map(|(local, ty)| {
+                        let ty = spelled(ty, self.types).unwrap_or_else(|| "auto".into());
+                        local.map_or_else(|| ty.clone(), |l| format!("{ty} {}", self.name(l)))
+                    })
+                    .collect();
+                self.lambda(&params.join(", "), ret, body)
+            }
+            Kind::Tuple(items) => {
+                let known = self.settled(&e.ty) == Ty::pair();
+                let items = self.list(items);
+                Text::atom(if known {
+                    format!("Pair{{{items}}}")
+                } else {
+                    format!("tuple({items})")
+                })
+            }
+            Kind::TupleField(inner, i) => {
+                let inner = self.text(inner).at_least(ATOM);
+                Text::atom(format!(
+                    "{inner}.{}",
+                    ["x", "y", "z", "w"].get(*i).unwrap_or(&"w")
+                ))
+            }
+            Kind::If { cond, then, other } => self.if_value(e, cond, then, other.as_ref()),
+            Kind::Match {
+                subject,
+                bound,
+                arms,
+            } => self.match_value(e, subject, *bound, arms),
+            Kind::Block(block) => match simple(block) {
+                Some(value) => self.text(value),
+                None => self.immediate(e, |w, ret| w.body(block, ret)),
+            },
+            Kind::Diverge(_) => {
+                self.report.at(e.span, messages::RETURN_IN_VALUE);
+                Text::atom("0")
+            }
+            Kind::Error => Text::atom("0"),
+        }
+    }
+
+    fn is_pair_of_indices(&self, e: &Expr) -> bool {
+        matches!(&e.kind, Kind::Element(_, indices) if indices.len() == 2)
+    }
+
+    fn list(&mut self, items: &[Expr]) -> String {
+        let items: Vec<String> = items.iter().map(|e| self.value(e)).collect();
+        items.join(", ")
+    }
+
+    fn integer(&self, n: u64, ty: &Ty) -> String {
+        match self.settled(ty) {
+            Ty::U32 => format!("{n}u"),
+            Ty::U64 => format!("{n}ull"),
+            Ty::U8 => format!("u8({n})"),
+            _ if n > i32::MAX as u64 => format!("{n}u"),
+            _ => n.to_string(),
+        }
+    }
+
+    fn negation(&mut self, e: &Expr, inner: &Expr) -> Text {
+        if let Kind::Int(n) = inner.kind
+            && n == 1 << 31
+        {
+            return Text::atom("I32_MIN");
+        }
+        let ty = self.settled(&e.ty);
+        let plain = ty == Ty::F32 || self.bound(inner).is_some();
+        let text = self.text(inner);
+        if plain {
+            // no `--x`
+            let operand = if text.text.starts_with('-') {
+                format!("({})", text.text)
+            } else {
+                text.at_least(UNARY)
+            };
+            Text {
+                text: format!("-{operand}"),
+                level: UNARY,
+            }
+        } else {
+            Text::atom(format!("neg({})", text.text))
+        }
+    }
+
+    fn complement(&mut self, inner: &Expr) -> Text {
+        let operator = match self.settled(&inner.ty) {
+            Ty::Bool => "!",
+            Ty::I32 | Ty::U32 | Ty::U64 => "~",
+            _ => {
+                let inner = self.value(inner);
+                return Text::atom(format!("bit_not({inner})"));
+            }
+        };
+        let inner = self.text(inner).at_least(UNARY);
+        Text {
+            text: format!("{operator}{inner}"),
+            level: UNARY,
+        }
+    }
+
+    fn cast(&mut self, inner: &Expr, to: &Ty) -> Text {
+        let from = self.settled(&inner.ty);
+        if from == *to {
+            return self.text(inner);
+        }
+        if let (Kind::Int(n), Ty::F32) = (&inner.kind, to) {
+            return float(*n as f32);
+        }
+        let name = spelled(to, self.types).unwrap_or_default();
+        let value = self.value(inner);
+        // to float, C++ rounds as Rust; between integers it wraps as Rust; from float it does not saturate
+        let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool;
+        let short = if name == "int" { "i32" } else { &name };
+        Text::atom(if plain {
+            format!("{name}({value})")
+        } else {
+            format!("cast_{short}({value})")
+        })
+    }
+
+    fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Text {
+        let plain = self.is_plain(op, a, b);
+        let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
+        let (a, b) = (self.text(a), self.text(b));
+        if !plain {
+            return Text::atom(format!("{}({}, {})", function(op), a.text, b.text));
+        }
+        let level = level(op);
+        // the left operand may be of the same operator; bit operators are never mixed without parentheses
+        let mixes = |t: &Text| t.level == level && matches!(level, BITS | SHIFT | COMPARE);
+        let left = if mixes(&a) {
+            format!("({})", a.text)
+        } else {
+            a.at_least(operand_level(level))
+        };
+        let right = b.at_least(level + 1);
+        let text = format!("{left} {} {right}", operator(op));
+        if is_bool {
+            Text::atom(format!("bool({text})"))
+        } else {
+            Text { text, level }
+        }
+    }
+
+    /// Whether C++'s operator means what Rust's does, here.
+    pub(super) fn is_plain(&self, op: Op, a: &Expr, b: &Expr) -> bool {
+        let ty = self.settled(&a.ty);
+        let bits = if ty == Ty::U64 { 64 } else { 32 };
+        let shift_fits = matches!(b.kind, Kind::Int(n) if n < bits);
+        let unsigned = matches!(ty, Ty::U32 | Ty::U64);
+        match op {
+            _ if op.is_comparison() || op.is_logical() => true,
+            Op::Add | Op::Sub => {
+                let sum = || self.bound(a)?.checked_add(self.bound(b)?);
+                ty == Ty::F32
+                    || unsigned
+                    || ty == Ty::I32 && sum().is_some_and(|n| n <= i32::MAX as u64)
+            }
+            Op::Mul => {
+                let product = || self.bound(a)?.checked_mul(self.bound(b)?);
+                ty == Ty::F32
+                    || unsigned
+                    || ty == Ty::I32 && product().is_some_and(|n| n <= i32::MAX as u64)
+            }
+            Op::Div => ty == Ty::F32 || (unsigned || ty == Ty::I32) && positive(b),
+            Op::Rem => (unsigned || ty == Ty::I32) && positive(b),
+            Op::Shl => unsigned && shift_fits,
+            Op::Shr => (unsigned || ty == Ty::I32) && shift_fits,
+            _ => unsigned || matches!(ty, Ty::I32 | Ty::Bool),
+        }
+    }
+
+    fn if_value(&mut self, e: &Expr, cond: &Expr, then: &Block, other: Option<&Block>) -> Text {
+        let (Some(a), Some(b)) = (simple(then), other.and_then(simple)) else {
+            return self.immediate(e, |w, ret| w.tail(e, ret));
+        };
+        let cond = self.text(cond).at_least(OR_ELSE);
+        let (a, b) = (
+            self.text(a).at_least(OR_ELSE),
+            self.text(b).at_least(TERNARY),
+        );
+        Text {
+            text: format!("{cond} ? {a} : {b}"),
+            level: TERNARY,
+        }
+    }
+
+    fn match_value(&mut self, e: &Expr, subject: &Expr, bound: usize, arms: &[Arm]) -> Text {
+        let same = matches!(subject.kind, Kind::Local(local) if local == bound);
+        if !same || arms.iter().any(|arm| simple(&arm.body).is_none()) {
+            return self.immediate(e, |w, ret| w.tail(e, ret));
+        }
+        let mut text = String::new();
+        for (i, arm) in arms.iter().enumerate() {
+            let Some(value) = simple(&arm.body) else {
+                continue;
+            };
+            let value = self.text(value).at_least(OR_ELSE);
+            match self.arm_condition(arm, bound) {
+                Some(cond) if i + 1 < arms.len() => text.push_str(&format!("{cond} ? {value} : ")),
+                _ => {
+                    text.push_str(&value);
+                    break;
+                }
+            }
+        }
+        Text {
+            text,
+            level: TERNARY,
+        }
+    }
+
+    /// The condition of an arm; `None` when it always matches.
+    pub(super) fn arm_condition(&mut self, arm: &Arm, bound: usize) -> Option<String> {
+        let test = self.test(&arm.test, bound);
+        let guard = arm.guard.as_ref().map(|g| self.text(g));
+        match (test, guard) {
+            (None, None) => None,
+            (Some(test), None) => Some(test.text),
+            (None, Some(guard)) => Some(guard.text),
+            (Some(test), Some(guard)) => Some(format!(
+                "{} && {}",
+                test.at_least(AND_ALSO),
+                guard.at_least(AND_ALSO)
+            )),
+        }
+    }
+
+    fn test(&mut self, test: &Test, bound: usize) -> Option<Text> {
+        let subject = self.name(bound).to_owned();
+        match test {
+            Test::Always => None,
+            Test::Equal(e) => Some(match e.kind {
+                Kind::Bool(true) => Text::atom(subject),
+                Kind::Bool(false) => Text {
+                    text: format!("!{subject}"),
+                    level: UNARY,
+                },
+                _ => {
+                    let value = self.text(e).at_least(SHIFT);
+                    Text {
+                        text: format!("{subject} == {value}"),
+                        level: COMPARE,
+                    }
+                }
+            }),
+            Test::Range {
+                from,
+                to,
+                inclusive,
+            } => {
+                let from = from
+                    .as_ref()
+                    .map(|e| format!("{subject} >= {}", self.value(e)));
+                let op = if *inclusive { "<=" } else { "<" };
+                let to = to
+                    .as_ref()
+                    .map(|e| format!("{subject} {op} {}", self.value(e)));
+                match (from, to) {
+                    (Some(a), Some(b)) => Some(Text {
+                        text: format!("{a} && {b}"),
+                        level: AND_ALSO,
+                    }),
+                    (Some(a), None) | (None, Some(a)) => Some(Text {
+                        text: a,
+                        level: COMPARE,
+                    }),
+                    (None, None) => None,
+                }
+            }
+            Test::Any(tests) => {
+                let mut all = Vec::new();
+                for test in tests {
+                    all.push(self.test(test, bound)?.at_least(BITS));
+                }
+                Some(Text {
+                    text: all.join(" || "),
+                    level: OR_ELSE,
+                })
+            }
+        }
+    }
+
+    /// A lambda that is called at once: a value that needs statements.
+    fn immediate(&mut self, e: &Expr, f: impl FnOnce(&mut Self, &Ty)) -> Text {
+        if escapes_expr(e) {
+            self.report.at(e.span, messages::RETURN_IN_VALUE);
+        }
+        let ret = self.settled(&e.ty);
+        let arrow = spelled(&ret, self.types)
+            .map(|t| format!("() -> {t}"))
+            .unwrap_or_default();
+        let body = self.aside(|w| f(w, &ret));
+        let close = "  ".repeat(self.indent);
+        Text::atom(format!("[&]{arrow} {{\n{body}{close}}}()"))
+    }
+
+    fn lambda(&mut self, params: &str, ret: &Ty, body: &Block) -> Text {
+        let arrow = spelled(ret, self.types).unwrap_or_else(|| "auto".into());
+        if let Some(value) = simple(body)
+            && !matches!(value.kind, Kind::If { .. } | Kind::Match { .. })
+        {
+            let value = self.value(value);
+            return Text::atom(format!("[&]({params}) -> {arrow} {{ return {value}; }}"));
+        }
+        let body = self.aside(|w| w.body(body, ret));
+        let close = "  ".repeat(self.indent);
+        Text::atom(format!("[&]({params}) -> {arrow} {{\n{body}{close}}}"))
+    }
+}
+
+/// The value of a block that is nothing else.
+pub(super) fn simple(block: &Block) -> Option<&Expr> {
+    let tail = block.tail.as_deref().filter(|_| block.stmts.is_empty())?;
+    match &tail.kind {
+        Kind::Block(inner) => simple(inner),
+        Kind::If { then, other, .. } => {
+            simple(then)?;
+            simple(other.as_ref()?)?;
+            Some(tail)
+        }
+        Kind::Match { .. } | Kind::Diverge(_) => None,
+        _ => Some(tail),
+    }
+}
+
+/// Whether control leaves it other than by its value.
+fn escapes(block: &Block) -> bool {
+    block.tail.as_deref().is_some_and(escapes_expr)
+        || block.stmts.iter().any(|stmt| match stmt {
+            Stmt::Return(_) | Stmt::Break | Stmt::Continue => true,
+            Stmt::Expr(e) => escapes_expr(e),
+            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } => escapes_expr(init),
+            Stmt::Assign { value, .. } => escapes_expr(value),
+            Stmt::For { body, .. } => returns(body),
+        })
+}
+
+/// As [`escapes`], where `break` and `continue` belong to a loop inside.
+fn returns(block: &Block) -> bool {
+    block.stmts.iter().any(|stmt| match stmt {
+        Stmt::Return(_) => true,
+        Stmt::For { body, .. } => returns(body),
+        Stmt::Expr(e) => returns_expr(e),
+        _ => false,
+    }) || block.tail.as_deref().is_some_and(returns_expr)
+}
+
+fn returns_expr(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Diverge(stmt) => matches!(**stmt, Stmt::Return(_)),
+        Kind::If { then, other, .. } => returns(then) || other.as_ref().is_some_and(returns),
+        Kind::Match { arms, .. } => arms.iter().any(|arm| returns(&arm.body)),
+        Kind::Block(block) => returns(block),
+        _ => false,
+    }
+}
+
+fn escapes_expr(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Diverge(_) => true,
+        Kind::If { then, other, .. } => escapes(then) || other.as_ref().is_some_and(escapes),
+        Kind::Match { arms, .. } => arms.iter().any(|arm| escapes(&arm.body)),
+        Kind::Block(block) => escapes(block),
+        _ => false,
+    }
+}
+
+/// Bit-exact: the shortest decimal that reads back as the same f32.
+fn float(x: f32) -> Text {
+    let text = format!("{x:?}f");
+    Text {
+        level: if text.starts_with('-') { UNARY } else { ATOM },
+        text,
+    }
+}
+
+fn level(op: Op) -> u8 {
+    match op {
+        Op::OrElse => OR_ELSE,
+        Op::AndAlso => AND_ALSO,
+        Op::And | Op::Or | Op::Xor => BITS,
+        Op::Shl | Op::Shr => SHIFT,
+        Op::Add | Op::Sub => SUM,
+        Op::Mul | Op::Div | Op::Rem => PRODUCT,
+        _ => COMPARE,
+    }
+}
+
+/// Under `||`, `&&` gets parentheses; bit operators and shifts take atoms and unary operands only.
+fn operand_level(level: u8) -> u8 {
+    if matches!(level, BITS | SHIFT) {
+        UNARY
+    } else {
+        level
+    }
+}
+
+pub(super) fn operator(op: Op) -> &'static str {
+    match op {
+        Op::Add => "+",
+        Op::Sub => "-",
+        Op::Mul => "*",
+        Op::Div => "/",
+        Op::Rem => "%",
+        Op::Shl => "<<",
+        Op::Shr => ">>",
+        Op::And => "&",
+        Op::Or => "|",
+        Op::Xor => "^",
+        Op::Lt => "<",
+        Op::Le => "<=",
+        Op::Gt => ">",
+        Op::Ge => ">=",
+        Op::Eq => "==",
+        Op::Ne => "!=",
+        Op::AndAlso => "&&",
+        Op::OrElse => "||",
+    }
+}
+
+pub(super) fn function(op: Op) -> &'static str {
+    match op {
+        Op::Add => "add",
+        Op::Sub => "sub",
+        Op::Mul => "mul",
+        Op::Div => "div",
+        Op::Rem => "rem",
+        Op::Shl => "shl",
+        Op::Shr => "shr",
+        Op::And => "bit_and",
+        Op::Or => "bit_or",
+        Op::Xor => "bit_xor",
+        // always plain
+        _ => "",
+    }
+}

@@ -1,0 +1,31 @@
+//! The Rust that carries the text: descriptors, links by path, registration.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+
+use crate::parse::Links;
+
+/// `&[ConstDesc { .. }, ..]`; `fix` adapts each path to where the tokens will stand.
+pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let consts = links.consts.iter().map(|link| {
+        let (name, path) = (&link.name, fix(&link.path));
+        let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::ConstValue::from(#path));
+        quote!(::attn::lang::desc::ConstDesc { name: #name, value: || #value })
+    });
+    quote!(&[#(#consts),*])
+}
+
+/// `&[&path::DEVICE_FN, ..]`.
+pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let helpers = links.helpers.iter().map(|(_, path)| {
+        let path = fix(path);
+        quote::quote_spanned!(path.span()=> &#path::DEVICE_FN)
+    });
+    quote!(&[#(#helpers),*])
+}
+
+/// The name of the file that a span is in, as rustc was given it.
+pub(crate) fn file_of(span: proc_macro2::Span) -> String {
+    span.file().replace('\\', "/")
+}

@@ -1,0 +1,210 @@
+//! The checked representation of hooks and helpers: what is left of Rust once the subset was enforced.
+
+use proc_macro2::Span;
+
+use crate::types::Ty;
+
+/// A local variable or argument.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// Its name in the text.
+    pub name: String,
+    /// Its type.
+    pub ty: Ty,
+    /// Declared `mut`.
+    pub mutable: bool,
+}
+
+/// Index into [`Function::locals`].
+pub type LocalId = usize;
+
+/// A hook or helper.
+#[derive(Debug)]
+pub struct Function {
+    /// Rust name.
+    pub name: String,
+    /// Doc comment, a line each.
+    pub doc: Vec<String>,
+    /// Where it is.
+    pub span: Span,
+    /// All locals.
+    pub locals: Vec<Local>,
+    /// Arguments; `None` for `_`.
+    pub args: Vec<(Option<LocalId>, Ty)>,
+    /// Result.
+    pub ret: Ty,
+    /// Body.
+    pub body: Block,
+}
+
+/// Statements and a value.
+#[derive(Debug, Default)]
+pub struct Block {
+    /// In order.
+    pub stmts: Vec<Stmt>,
+    /// The value; `None` is `()`.
+    pub tail: Option<Box<Expr>>,
+}
+
+/// A statement.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Stmt {
+    Let {
+        local: LocalId,
+        init: Expr,
+    },
+    /// `let (a, b) = init`, `None` for `_`; `whole` is for the tuple.
+    LetTuple {
+        parts: Vec<Option<LocalId>>,
+        whole: LocalId,
+        init: Expr,
+    },
+    Expr(Expr),
+    Assign {
+        local: LocalId,
+        op: Option<Op>,
+        value: Expr,
+    },
+    /// `end` is for the bound, which Rust computes once.
+    For {
+        var: LocalId,
+        end: LocalId,
+        from: Expr,
+        to: Expr,
+        inclusive: bool,
+        body: Block,
+    },
+    Return(Option<Expr>),
+    Break,
+    Continue,
+}
+
+/// An expression with its type.
+#[derive(Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: Kind,
+    /// Its type.
+    pub ty: Ty,
+    /// Where it is.
+    pub span: Span,
+}
+
+/// Kinds of expressions.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Int(u64),
+    Float(f32),
+    Bool(bool),
+    Local(LocalId),
+    /// `self.name`.
+    Param(String),
+    /// `self.name[i]`, `self.name[[i, j]]`.
+    Element(String, Vec<Expr>),
+    /// `at.qo_pos`, `tile.kv_len`, `state.lse`: of a local.
+    Word(LocalId, String),
+    /// A constant, by its name in the text.
+    Const(String),
+    /// A name of lang.cuh.
+    Builtin(&'static str),
+    /// `-inf`.
+    NegInfinity,
+    TileClass(&'static str),
+    Neg(Box<Expr>),
+    Not(Box<Expr>),
+    Binary(Op, Box<Expr>, Box<Expr>),
+    Cast(Box<Expr>, Ty),
+    /// A function of lang.cuh.
+    Call(&'static str, Vec<Expr>),
+    /// A helper, by its name in the text.
+    Helper(String, Vec<Expr>),
+    /// A combinator of a row.
+    Row(LocalId, &'static str, Vec<Expr>),
+    Closure {
+        params: Vec<(Option<LocalId>, Ty)>,
+        ret: Ty,
+        body: Block,
+    },
+    Tuple(Vec<Expr>),
+    TupleField(Box<Expr>, usize),
+    If {
+        cond: Box<Expr>,
+        then: Block,
+        other: Option<Block>,
+    },
+    Match {
+        subject: Box<Expr>,
+        bound: LocalId,
+        arms: Vec<Arm>,
+    },
+    Block(Block),
+    /// A `return` (or `break`, `continue`) in the place of a value.
+    Diverge(Box<Stmt>),
+    /// Reported already.
+    Error,
+}
+
+/// An arm of a `match`, whose subject is in a local.
+#[derive(Debug)]
+pub struct Arm {
+    /// What the subject must be.
+    pub test: Test,
+    /// And this.
+    pub guard: Option<Expr>,
+    /// The value.
+    pub body: Block,
+}
+
+/// A pattern as a test.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Test {
+    Always,
+    Equal(Expr),
+    Range {
+        from: Option<Expr>,
+        to: Option<Expr>,
+        inclusive: bool,
+    },
+    Any(Vec<Test>),
+}
+
+/// Binary operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Op {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Shl,
+    Shr,
+    And,
+    Or,
+    Xor,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+    AndAlso,
+    OrElse,
+}
+
+impl Op {
+    /// `< <= > >= == !=`.
+    #[must_use]
+    pub fn is_comparison(self) -> bool {
+        matches!(self, Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne)
+    }
+
+    /// `&& ||`.
+    #[must_use]
+    pub fn is_logical(self) -> bool {
+        matches!(self, Op::AndAlso | Op::OrElse)
+    }
+}

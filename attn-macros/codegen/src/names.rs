@@ -1,0 +1,233 @@
+//! Names of the generated text.
+//!
+//! What belongs to the variant is told by its ending, so that it can never hide a function of the language:
+//! parameters and constants end in `_`, helpers in `_fn`. Locals keep their names unless those are taken.
+
+use std::collections::HashSet;
+
+/// The member of a parameter `self.name`, or of a constant.
+#[must_use]
+pub fn member(name: &str) -> String {
+    format!("{}_", ascii(name))
+}
+
+/// The static member function of a `#[device_fn]`.
+#[must_use]
+pub fn helper(name: &str) -> String {
+    format!("{}_fn", ascii(name))
+}
+
+/// A name for a local that is neither reserved nor in `taken`; it is added there.
+pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
+    let plain = ascii(name);
+    let plain = plain.trim_end_matches('_');
+    let plain = if plain.is_empty() { "x" } else { plain };
+    let mut candidate = plain.to_owned();
+    let mut n = 2;
+    while taken.contains(&candidate) || is_reserved(&candidate) {
+        candidate = format!("{plain}_{n}");
+        n += 1;
+    }
+    taken.insert(candidate.clone());
+    candidate
+}
+
+/// The identifier without `r#`, other scripts spelt out.
+fn ascii(name: &str) -> String {
+    let name = name.strip_prefix("r#").unwrap_or(name);
+    name.chars().fold(String::new(), |mut s, c| {
+        if c.is_ascii() {
+            s.push(c);
+        } else {
+            s.push_str(&format!("u{:x}", u32::from(c)));
+        }
+        s
+    })
+}
+
+fn is_reserved(name: &str) -> bool {
+    name.ends_with("_fn")
+        || CPP.contains(&name)
+        || LANG.contains(&name)
+        || crate::parse::method::METHODS.iter().any(|m| m.name == name)
+        || crate::parse::hook::NAMES.contains(&name)
+}
+
+/// Words of C++ that Rust does not reserve, and macros of common headers.
+const CPP: &[&str] = &[
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "atomic_cancel",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "case",
+    "catch",
+    "char",
+    "char8_t",
+    "char16_t",
+    "char32_t",
+    "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "const_cast",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "explicit",
+    "export",
+    "float",
+    "friend",
+    "goto",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "short",
+    "signed",
+    "sizeof",
+    "static_assert",
+    "static_cast",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "xor",
+    "xor_eq",
+    "linux",
+    "unix",
+    "NULL",
+    "INFINITY",
+    "NAN",
+    "M_PI",
+];
+
+/// Names of lang.cuh that are no methods of Rust's numbers.
+const LANG: &[&str] = &[
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "rem",
+    "neg",
+    "bit_not",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "shl",
+    "shr",
+    "cast_i32",
+    "cast_u32",
+    "cast_u8",
+    "cast_u64",
+    "from_bits",
+    "approx_tanh",
+    "approx_exp",
+    "approx_recip",
+    "tuple",
+    "u8",
+    "u32",
+    "u64",
+    "R",
+    "Pair",
+    "Tuple2",
+    "Tuple3",
+    "Tuple4",
+    "RowIndex",
+    "LogitIndex",
+    "KvIndex",
+    "RowState",
+    "Tile",
+    "TileClass",
+    "Tensor1",
+    "Tensor2",
+    "Variant",
+    "lang",
+];
+
+/// The candidate nearest to `name`, if any is near.
+#[must_use]
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|c| (distance(name, c), c))
+        .filter(|&(d, c)| d <= 1 + c.len().max(name.len()) / 4)
+        .min_by_key(|&(d, _)| d)
+        .map(|(_, c)| c)
+}
+
+/// Levenshtein's.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let best = (diagonal + usize::from(x != *y))
+                .min(row[j] + 1)
+                .min(row[j + 1] + 1);
+            diagonal = std::mem::replace(&mut row[j + 1], best);
+        }
+    }
+    row[b.len()]
+}
+
+/// `SoftCap` is `soft_cap`.
+#[must_use]
+pub fn snake_case(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (i, &c) in chars.iter().enumerate() {
+        let starts = c.is_uppercase()
+            && i > 0
+            && (chars[i - 1].is_lowercase()
+                || chars[i - 1].is_ascii_digit()
+                || chars.get(i + 1).is_some_and(|n| n.is_lowercase()));
+        if starts && !out.ends_with('_') {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}

@@ -1,0 +1,151 @@
+//! Calls of functions by path.
+
+use syn::spanned::Spanned;
+
+use super::{Reader, path, stmt::strip};
+use crate::{
+    ir::{Expr, Kind},
+    messages, names,
+    types::Ty,
+};
+
+impl Reader<'_> {
+    pub(super) fn call(&mut self, e: &syn::ExprCall) -> Expr {
+        let syn::Expr::Path(f) = strip(&e.func) else {
+            return self.refused(&e.func, messages::CALL);
+        };
+        if f.qself.is_some() || f.path.segments.iter().any(|s| !s.arguments.is_empty()) {
+            return self.refused(f, messages::CALL);
+        }
+        let two = path::last_two(&f.path);
+        if let Some((ty, name)) = &two {
+            if ty == "approx" {
+                return self.approx(e, f, name);
+            }
+            if let Some(receiver) = number(ty) {
+                return self.assoc_call(e, f, receiver, name);
+            }
+            if ty == "Self" {
+                return self.refused(f, messages::CALL_SELF);
+            }
+        }
+        let first = f
+            .path
+            .segments
+            .first()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default();
+        if matches!(first.as_str(), "std" | "core" | "alloc" | "f64") {
+            return self.refused(f, messages::CALL_STD);
+        }
+        self.helper(e, f)
+    }
+
+    fn approx(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
+        let text =
+            match name {
+                "tanh" => "approx_tanh",
+                "exp" => "approx_exp",
+                "recip" => "approx_recip",
+                _ => return self.refused(
+                    f,
+                    "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`",
+                ),
+            };
+        let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
+        Expr {
+            kind: Kind::Call(text, args),
+            ty: Ty::F32,
+            span: e.span(),
+        }
+    }
+
+    /// `f32::max(a, b)`, `f32::from_bits(b)`, `f32::from(b)`.
+    fn assoc_call(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, ty: Ty, name: &str) -> Expr {
+        let mut args = e.args.iter();
+        let Some(first) = args.next() else {
+            return self.refused(f, messages::CALL);
+        };
+        match name {
+            "from" if e.args.len() == 1 => {
+                let value = self.expr(first);
+                Expr {
+                    kind: Kind::Cast(Box::new(value), ty.clone()),
+                    ty,
+                    span: e.span(),
+                }
+            }
+            "from_bits" if ty == Ty::F32 && e.args.len() == 1 => {
+                let value = self.expr_as(first, &Ty::U32);
+                Expr {
+                    kind: Kind::Call("from_bits", vec![value]),
+                    ty,
+                    span: e.span(),
+                }
+            }
+            _ => {
+                let Some(last) = f.path.segments.last() else {
+                    return self.error(e.span());
+                };
+                let receiver = self.expr_as(first, &ty);
+                let rest: Vec<&syn::Expr> = args.collect();
+                self.number_method(e, receiver, &last.ident, &rest)
+            }
+        }
+    }
+
+    fn helper(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
+        let Some(last) = f.path.segments.last() else {
+            return self.error(e.span());
+        };
+        let rust = last.ident.to_string();
+        if rust.chars().next().is_some_and(char::is_uppercase) {
+            return self.refused(f, messages::CALL_TYPE);
+        }
+        if f.path.segments.len() == 1 && self.lookup(&rust).is_some() {
+            return self.refused(f, messages::CALL);
+        }
+        let name = names::helper(&rust);
+        let key = path::key(&f.path);
+        if self.shared.this_fn.as_deref() == Some(&key) {
+            return self.refused(f, messages::RECURSION);
+        }
+        match self.shared.links.helpers.iter().find(|(n, _)| *n == name) {
+            Some((_, p)) if path::key(p) != key => {
+                return self.refused(f, format!("two helpers are called `{rust}`: rename one"));
+            }
+            Some(_) => {}
+            None => self
+                .shared
+                .links
+                .helpers
+                .push((name.clone(), f.path.clone())),
+        }
+        let args = e
+            .args
+            .iter()
+            .enumerate()
+            .map(|(i, arg)| {
+                let ty = self.shared.types.named(format!("{key}({i})"));
+                self.expr_as(arg, &ty)
+            })
+            .collect();
+        let ty = self.shared.types.named(format!("{key}()"));
+        Expr {
+            kind: Kind::Helper(name, args),
+            ty,
+            span: e.span(),
+        }
+    }
+}
+
+fn number(name: &str) -> Option<Ty> {
+    Some(match name {
+        "f32" => Ty::F32,
+        "i32" => Ty::I32,
+        "u32" => Ty::U32,
+        "u8" => Ty::U8,
+        "u64" => Ty::U64,
+        _ => return None,
+    })
+}

@@ -1,0 +1,357 @@
+//! Expressions.
+
+use syn::spanned::Spanned;
+
+use super::{Reader, hook, stmt::strip, ty};
+use crate::{
+    ir::{Block, Expr, Kind, Op},
+    messages, names,
+    types::Ty,
+};
+
+impl Reader<'_> {
+    /// An expression that must have this type.
+    pub(super) fn expr_as(&mut self, expr: &syn::Expr, want: &Ty) -> Expr {
+        let value = self.expr(expr);
+        self.unify(want, &value.ty);
+        value
+    }
+
+    pub(super) fn expr(&mut self, expr: &syn::Expr) -> Expr {
+        let span = expr.span();
+        match expr {
+            syn::Expr::Paren(e) => self.expr(&e.expr),
+            syn::Expr::Group(e) => self.expr(&e.expr),
+            syn::Expr::Lit(e) => self.literal(&e.lit),
+            syn::Expr::Path(e) => self.path(e),
+            syn::Expr::Field(e) => self.field(e),
+            syn::Expr::Index(e) => self.index(e),
+            syn::Expr::Unary(e) => self.unary(e),
+            syn::Expr::Binary(e) => self.binary(e),
+            syn::Expr::Cast(e) => self.cast(e),
+            syn::Expr::MethodCall(e) => self.method_call(e),
+            syn::Expr::Call(e) => self.call(e),
+            syn::Expr::If(e) => self.if_else(e),
+            syn::Expr::Match(e) => self.match_expr(e),
+            syn::Expr::Block(e) => {
+                if let Some(label) = &e.label {
+                    self.refuse(label, messages::LABEL);
+                }
+                let ty = self.shared.types.fresh();
+                let block = self.block(&e.block, &ty);
+                let ty = self.block_type(&block, ty);
+                Expr {
+                    kind: Kind::Block(block),
+                    ty,
+                    span,
+                }
+            }
+            syn::Expr::Tuple(e) if e.elems.is_empty() => Expr {
+                kind: Kind::Block(Block::default()),
+                ty: Ty::Unit,
+                span,
+            },
+            syn::Expr::Tuple(e) if (2..=4).contains(&e.elems.len()) => {
+                let items: Vec<Expr> = e.elems.iter().map(|e| self.expr(e)).collect();
+                let ty = Ty::Tuple(items.iter().map(|e| e.ty.clone()).collect());
+                Expr {
+                    kind: Kind::Tuple(items),
+                    ty,
+                    span,
+                }
+            }
+            syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => {
+                match self.expr_stmt(expr) {
+                    Some(stmt) => Expr {
+                        kind: Kind::Diverge(Box::new(stmt)),
+                        ty: self.shared.types.fresh(),
+                        span,
+                    },
+                    None => self.error(span),
+                }
+            }
+            other => {
+                let message = refusal(other);
+                self.refused(other, message)
+            }
+        }
+    }
+
+    /// The type of a block: `()` without a value, unless it never ends.
+    pub(super) fn block_type(&mut self, block: &Block, value: Ty) -> Ty {
+        use crate::ir::Stmt;
+        let diverges = matches!(
+            block.stmts.last(),
+            Some(Stmt::Return(_) | Stmt::Break | Stmt::Continue)
+        );
+        if block.tail.is_none() && !diverges {
+            return Ty::Unit;
+        }
+        value
+    }
+
+    fn field(&mut self, e: &syn::ExprField) -> Expr {
+        let span = e.span();
+        if is_self(&e.base) {
+            let syn::Member::Named(name) = &e.member else {
+                return self.refused(e, messages::NESTED_FIELD);
+            };
+            let ty = self.shared.types.named(format!("self.{name}"));
+            return Expr {
+                kind: Kind::Param(name.to_string()),
+                ty,
+                span,
+            };
+        }
+        if let syn::Expr::Field(base) = strip(&e.base)
+            && is_self(&base.base)
+        {
+            return self.refused(e, messages::NESTED_FIELD);
+        }
+        let base = self.expr(&e.base);
+        let base_ty = self.resolve(&base.ty);
+        match &e.member {
+            syn::Member::Unnamed(index) => {
+                let i = index.index as usize;
+                let ty = match &base_ty {
+                    Ty::Tuple(items) if i < items.len() => items[i].clone(),
+                    _ => self.shared.types.outside(),
+                };
+                Expr {
+                    kind: Kind::TupleField(Box::new(base), i),
+                    ty,
+                    span,
+                }
+            }
+            syn::Member::Named(name) => self.word(e, base, &base_ty, name),
+        }
+    }
+
+    /// `at.qo_pos`, `at.row.qo_pos`.
+    fn word(&mut self, e: &syn::ExprField, base: Expr, base_ty: &Ty, name: &syn::Ident) -> Expr {
+        let text = name.to_string();
+        if *base_ty == Ty::LogitIndex && text == "row" {
+            return Expr {
+                ty: Ty::RowIndex,
+                ..base
+            };
+        }
+        let Some((words, ty)) = hook::words(base_ty) else {
+            if matches!(base.kind, Kind::Error) {
+                return base;
+            }
+            return self.refused(e, messages::EXPRESSION);
+        };
+        if !words.contains(&text.as_str()) {
+            let hint = names::nearest(&text, words.iter().copied())
+                .map(|n| format!(": did you mean `{n}`?"))
+                .unwrap_or_default();
+            return self.refused(name, format!("no `{text}` here{hint}"));
+        }
+        match base.kind {
+            Kind::Local(local) => Expr {
+                kind: Kind::Word(local, text),
+                ty,
+                span: e.span(),
+            },
+            _ => self.refused(e, messages::EXPRESSION),
+        }
+    }
+
+    fn index(&mut self, e: &syn::ExprIndex) -> Expr {
+        let name = match strip(&e.expr) {
+            syn::Expr::Field(f) if is_self(&f.base) => match &f.member {
+                syn::Member::Named(name) => name.to_string(),
+                syn::Member::Unnamed(_) => return self.refused(e, messages::NESTED_FIELD),
+            },
+            syn::Expr::Array(_) | syn::Expr::Repeat(_) => {
+                return self.refused(&e.expr, messages::ARRAY);
+            }
+            _ => return self.refused(e, messages::INDEX_BASE),
+        };
+        let indices: Vec<Expr> = match strip(&e.index) {
+            syn::Expr::Array(a) if a.elems.len() == 2 => {
+                a.elems.iter().map(|i| self.expr_as(i, &Ty::I32)).collect()
+            }
+            syn::Expr::Array(a) => return self.refused(a, messages::TENSOR_RANK),
+            i => vec![self.expr_as(i, &Ty::I32)],
+        };
+        let ty = self.shared.types.named(format!("self.{name}[]"));
+        Expr {
+            kind: Kind::Element(name, indices),
+            ty,
+            span: e.span(),
+        }
+    }
+
+    fn unary(&mut self, e: &syn::ExprUnary) -> Expr {
+        let span = e.span();
+        if let syn::UnOp::Neg(_) = e.op
+            && let syn::Expr::Path(p) = strip(&e.expr)
+            && super::path::is_assoc(&p.path, "f32", "INFINITY")
+        {
+            return Expr {
+                kind: Kind::NegInfinity,
+                ty: Ty::F32,
+                span,
+            };
+        }
+        let value = self.expr(&e.expr);
+        let ty = value.ty.clone();
+        match e.op {
+            syn::UnOp::Neg(_) => Expr {
+                kind: Kind::Neg(Box::new(value)),
+                ty,
+                span,
+            },
+            syn::UnOp::Not(_) => Expr {
+                kind: Kind::Not(Box::new(value)),
+                ty,
+                span,
+            },
+            syn::UnOp::Deref(_) if self.resolve(&ty) == Ty::LogitIndex => Expr {
+                ty: Ty::RowIndex,
+                ..value
+            },
+            _ => self.refused(e, messages::REFERENCE),
+        }
+    }
+
+    fn binary(&mut self, e: &syn::ExprBinary) -> Expr {
+        let span = e.span();
+        let Some(op) = operator(&e.op) else {
+            return self.refused(e, messages::ASSIGN_VALUE);
+        };
+        let (a, b) = (self.expr(&e.left), self.expr(&e.right));
+        let ty = match op {
+            Op::Shl | Op::Shr => a.ty.clone(),
+            Op::AndAlso | Op::OrElse => {
+                self.unify(&Ty::Bool, &a.ty);
+                self.unify(&Ty::Bool, &b.ty);
+                Ty::Bool
+            }
+            _ => {
+                self.unify(&a.ty, &b.ty);
+                if op.is_comparison() {
+                    Ty::Bool
+                } else {
+                    a.ty.clone()
+                }
+            }
+        };
+        Expr {
+            kind: Kind::Binary(op, Box::new(a), Box::new(b)),
+            ty,
+            span,
+        }
+    }
+
+    fn cast(&mut self, e: &syn::ExprCast) -> Expr {
+        let value = self.expr(&e.expr);
+        let Some(ty) = ty::of(&e.ty, &mut self.shared.report) else {
+            return self.error(e.span());
+        };
+        if !(ty.is_int() || ty == Ty::F32) {
+            return self.refused(&e.ty, messages::CAST);
+        }
+        Expr {
+            kind: Kind::Cast(Box::new(value), ty.clone()),
+            ty,
+            span: e.span(),
+        }
+    }
+
+    fn if_else(&mut self, e: &syn::ExprIf) -> Expr {
+        let cond = self.expr_as(&e.cond, &Ty::Bool);
+        let Some((_, other)) = &e.else_branch else {
+            let then = self.block(&e.then_branch, &Ty::Unit);
+            let kind = Kind::If {
+                cond: Box::new(cond),
+                then,
+                other: None,
+            };
+            return Expr {
+                kind,
+                ty: Ty::Unit,
+                span: e.span(),
+            };
+        };
+        let ty = self.shared.types.fresh();
+        let then = self.block(&e.then_branch, &ty);
+        let other = match &**other {
+            syn::Expr::Block(b) => self.block(&b.block, &ty),
+            nested => {
+                let value = self.expr_as(nested, &ty);
+                Block {
+                    stmts: Vec::new(),
+                    tail: Some(Box::new(value)),
+                }
+            }
+        };
+        let (a, b) = (
+            self.block_type(&then, ty.clone()),
+            self.block_type(&other, ty.clone()),
+        );
+        let ty = if a == Ty::Unit || b == Ty::Unit {
+            Ty::Unit
+        } else {
+            ty
+        };
+        Expr {
+            kind: Kind::If {
+                cond: Box::new(cond),
+                then,
+                other: Some(other),
+            },
+            ty,
+            span: e.span(),
+        }
+    }
+}
+
+pub(super) fn is_self(expr: &syn::Expr) -> bool {
+    matches!(strip(expr), syn::Expr::Path(p) if p.path.is_ident("self"))
+}
+
+fn refusal(expr: &syn::Expr) -> &'static str {
+    match expr {
+        syn::Expr::Reference(_) | syn::Expr::RawAddr(_) => messages::REFERENCE,
+        syn::Expr::Macro(_) => messages::MACRO,
+        syn::Expr::Try(_) | syn::Expr::TryBlock(_) => messages::QUESTION,
+        syn::Expr::Loop(_) | syn::Expr::While(_) => messages::LOOP,
+        syn::Expr::ForLoop(_) | syn::Expr::Assign(_) => messages::ASSIGN_VALUE,
+        syn::Expr::Closure(_) => messages::CLOSURE,
+        syn::Expr::Array(_) | syn::Expr::Repeat(_) => messages::ARRAY,
+        syn::Expr::Struct(_) => messages::STRUCT,
+        syn::Expr::Range(_) => messages::RANGE,
+        syn::Expr::Let(_) => messages::LET_CONDITION,
+        syn::Expr::Unsafe(_) => messages::UNSAFE,
+        syn::Expr::Async(_) | syn::Expr::Await(_) | syn::Expr::Yield(_) => messages::ASYNC,
+        syn::Expr::Tuple(_) => messages::TUPLE_SIZE,
+        _ => messages::EXPRESSION,
+    }
+}
+
+fn operator(op: &syn::BinOp) -> Option<Op> {
+    Some(match op {
+        syn::BinOp::Add(_) => Op::Add,
+        syn::BinOp::Sub(_) => Op::Sub,
+        syn::BinOp::Mul(_) => Op::Mul,
+        syn::BinOp::Div(_) => Op::Div,
+        syn::BinOp::Rem(_) => Op::Rem,
+        syn::BinOp::And(_) => Op::AndAlso,
+        syn::BinOp::Or(_) => Op::OrElse,
+        syn::BinOp::BitXor(_) => Op::Xor,
+        syn::BinOp::BitAnd(_) => Op::And,
+        syn::BinOp::BitOr(_) => Op::Or,
+        syn::BinOp::Shl(_) => Op::Shl,
+        syn::BinOp::Shr(_) => Op::Shr,
+        syn::BinOp::Eq(_) => Op::Eq,
+        syn::BinOp::Lt(_) => Op::Lt,
+        syn::BinOp::Le(_) => Op::Le,
+        syn::BinOp::Ne(_) => Op::Ne,
+        syn::BinOp::Ge(_) => Op::Ge,
+        syn::BinOp::Gt(_) => Op::Gt,
+        _ => return None,
+    })
+}

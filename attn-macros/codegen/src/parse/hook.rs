@@ -1,0 +1,66 @@
+//! The hooks: names, arguments and results of the trait's methods.
+
+use crate::types::Ty;
+
+/// Names of the hooks, in the order of the trait.
+pub const NAMES: &[&str] = &[
+    "query_transform",
+    "key_transform",
+    "value_transform",
+    "logits_transform",
+    "logits_mask",
+    "weight",
+    "denominator",
+    "sink_logit",
+    "output_transform",
+    "tile_class",
+];
+
+/// Argument types of a hook, after `self`.
+#[must_use]
+pub fn args(name: &str) -> Vec<Ty> {
+    match name {
+        "query_transform" => vec![Ty::Row, Ty::RowIndex],
+        "key_transform" | "value_transform" => vec![Ty::Row, Ty::KvIndex],
+        "logits_transform" => vec![Ty::F32, Ty::LogitIndex],
+        "logits_mask" => vec![Ty::LogitIndex],
+        "weight" => vec![Ty::F32, Ty::F32, Ty::LogitIndex],
+        "denominator" => vec![Ty::F32, Ty::F32, Ty::F32, Ty::LogitIndex],
+        "sink_logit" => vec![Ty::RowIndex],
+        "output_transform" => vec![Ty::Row, Ty::RowState, Ty::RowIndex],
+        "tile_class" => vec![Ty::Tile],
+        _ => Vec::new(),
+    }
+}
+
+const ROW: &[&str] = &[
+    "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len",
+];
+const LOGIT: &[&str] = &[
+    "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos",
+    "kv_token",
+];
+const KV: &[&str] = &["batch", "kv_pos", "kv_token", "kv_head", "kv_len"];
+const TILE: &[&str] = &[
+    "batch",
+    "qo_pos_min",
+    "qo_pos_max",
+    "kv_pos_min",
+    "kv_pos_max",
+    "qo_len",
+    "kv_len",
+];
+const STATE: &[&str] = &["row_max", "denominator", "lse"];
+
+/// The words of an index type, and the type of each.
+#[must_use]
+pub fn words(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {
+    match ty {
+        Ty::RowIndex => Some((ROW, Ty::I32)),
+        Ty::LogitIndex => Some((LOGIT, Ty::I32)),
+        Ty::KvIndex => Some((KV, Ty::I32)),
+        Ty::Tile => Some((TILE, Ty::I32)),
+        Ty::RowState => Some((STATE, Ty::F32)),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! Rust syntax to [`ir`](crate::ir): enforces the subset, resolves names, and infers what types it can.
+//!
+//! Every refusal goes into the report at its expression, and reading goes on, so that one run finds them all.
+
+mod call;
+mod expr;
+pub mod hook;
+mod literal;
+mod matching;
+pub mod method;
+mod path;
+mod row;
+mod stmt;
+pub mod ty;
+
+use std::collections::{HashMap, HashSet};
+
+use proc_macro2::Span;
+use syn::spanned::Spanned;
+
+use crate::{
+    ir::{Expr, Function, Kind, Local, LocalId},
+    messages, names,
+    report::Report,
+    types::{Ty, Types},
+};
+
+/// A constant that the text names, by its Rust path.
+#[derive(Debug)]
+pub struct ConstLink {
+    /// Name in the text.
+    pub name: String,
+    /// Path in Rust.
+    pub path: syn::Path,
+}
+
+/// What the text links to by path: found once an item, for all of its functions.
+#[derive(Debug, Default)]
+pub struct Links {
+    /// Constants.
+    pub consts: Vec<ConstLink>,
+    /// Helpers: name in the text, and path.
+    pub helpers: Vec<(String, syn::Path)>,
+}
+
+/// What the functions of one item share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Type variables.
+    pub types: Types,
+    /// Links found.
+    pub links: Links,
+    /// Errors found.
+    pub report: Report,
+    /// `let`s of a bare integer literal: the type must turn out visible.
+    bare: Vec<(Ty, Span)>,
+    /// The function being read, when it is a helper: it may not call itself.
+    pub this_fn: Option<String>,
+}
+
+impl Shared {
+    /// Reports the variables whose integer type stayed out of sight. To be called after the last function.
+    pub fn finish(&mut self) {
+        for (ty, span) in std::mem::take(&mut self.bare) {
+            if self.types.is_hidden_int(&ty) {
+                self.report.at(span, messages::UNTYPED_LITERAL);
+            }
+        }
+    }
+}
+
+/// Reads one function.
+pub(crate) struct Reader<'a> {
+    shared: &'a mut Shared,
+    locals: Vec<Local>,
+    scopes: Vec<HashMap<String, LocalId>>,
+    taken: HashSet<String>,
+    /// Result types: of the function, and of the closures around.
+    returns: Vec<Ty>,
+}
+
+/// Reads a hook (with `self`) or a helper; the argument types are given by `ty_of`.
+pub(crate) fn function(
+    shared: &mut Shared,
+    attrs: &[syn::Attribute],
+    sig: &syn::Signature,
+    block: &syn::Block,
+    ty_of: impl Fn(usize, &syn::Type, &mut Report) -> Option<Ty>,
+) -> Function {
+    let ret = match &sig.output {
+        syn::ReturnType::Default => Ty::Unit,
+        syn::ReturnType::Type(_, ty) => {
+            ty::of(ty, &mut shared.report).unwrap_or_else(|| shared.types.outside())
+        }
+    };
+    let mut reader = Reader {
+        shared,
+        locals: Vec::new(),
+        scopes: vec![HashMap::new()],
+        taken: HashSet::new(),
+        returns: vec![ret.clone()],
+    };
+    let mut args = Vec::new();
+    let typed = sig.inputs.iter().filter_map(|input| match input {
+        syn::FnArg::Typed(arg) => Some(arg),
+        syn::FnArg::Receiver(_) => None,
+    });
+    for (i, arg) in typed.enumerate() {
+        let ty = ty_of(i, &arg.ty, &mut reader.shared.report)
+            .unwrap_or_else(|| reader.shared.types.outside());
+        let local = match &*arg.pat {
+            syn::Pat::Wild(_) => None,
+            syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                Some(reader.declare(&p.ident, ty.clone(), p.mutability.is_some()))
+            }
+            pat => {
+                reader.refuse(pat, messages::ARGUMENT);
+                None
+            }
+        };
+        args.push((local, ty));
+    }
+    let body = reader.block(block, &ret);
+    Function {
+        name: sig.ident.to_string(),
+        doc: doc_lines(attrs),
+        span: sig.fn_token.span(),
+        locals: reader.locals,
+        args,
+        ret,
+        body,
+    }
+}
+
+impl Reader<'_> {
+    fn refuse(&mut self, tokens: &impl quote::ToTokens, message: impl std::fmt::Display) {
+        self.shared.report.on(tokens, message);
+    }
+
+    /// Reports, and stands in for the expression.
+    fn refused(
+        &mut self,
+        tokens: &(impl quote::ToTokens + Spanned),
+        message: impl std::fmt::Display,
+    ) -> Expr {
+        self.refuse(tokens, message);
+        self.error(tokens.span())
+    }
+
+    fn error(&mut self, span: Span) -> Expr {
+        Expr {
+            kind: Kind::Error,
+            ty: self.shared.types.outside(),
+            span,
+        }
+    }
+
+    fn declare(&mut self, ident: &syn::Ident, ty: Ty, mutable: bool) -> LocalId {
+        let id = self.temporary(&ident.to_string(), ty, mutable);
+        self.bind(ident, id);
+        id
+    }
+
+    /// A local that the user's code cannot name.
+    fn temporary(&mut self, name: &str, ty: Ty, mutable: bool) -> LocalId {
+        let name = names::local(name, &mut self.taken);
+        self.locals.push(Local { name, ty, mutable });
+        self.locals.len() - 1
+    }
+
+    fn bind(&mut self, ident: &syn::Ident, id: LocalId) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(ident.to_string(), id);
+        }
+    }
+
+    fn lookup(&self, name: &str) -> Option<LocalId> {
+        self.scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(name).copied())
+    }
+
+    fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    fn resolve(&self, ty: &Ty) -> Ty {
+        self.shared.types.resolve(ty)
+    }
+
+    fn unify(&mut self, a: &Ty, b: &Ty) {
+        self.shared.types.unify(a, b);
+    }
+}
+
+/// The lines of a doc comment, without the leading blank.
+pub(crate) fn doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
+    attrs
+        .iter()
+        .filter(|a| a.path().is_ident("doc"))
+        .filter_map(|a| match &a.meta {
+            syn::Meta::NameValue(syn::MetaNameValue {
+                value:
+                    syn::Expr::Lit(syn::ExprLit {
+                        lit: syn::Lit::Str(text),
+                        ..
+                    }),
+                ..
+            }) => Some(text.value()),
+            _ => None,
+        })
+        .flat_map(|text| {
+            text.lines()
+                .map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! Paths as values: locals, constants, and the associated constants of numbers.
+
+use syn::spanned::Spanned;
+
+use super::{ConstLink, Reader};
+use crate::{
+    ir::{Expr, Kind},
+    messages, names,
+    types::Ty,
+};
+
+impl Reader<'_> {
+    pub(super) fn path(&mut self, e: &syn::ExprPath) -> Expr {
+        let span = e.span();
+        if e.qself.is_some() || e.path.segments.iter().any(|s| !s.arguments.is_empty()) {
+            return self.refused(e, messages::EXPRESSION);
+        }
+        if let Some(ident) = e.path.get_ident() {
+            if ident == "self" {
+                return self.refused(e, messages::BARE_SELF);
+            }
+            if let Some(local) = self.lookup(&ident.to_string()) {
+                return Expr {
+                    kind: Kind::Local(local),
+                    ty: self.locals[local].ty.clone(),
+                    span,
+                };
+            }
+        }
+        if let Some((ty, last)) = last_two(&e.path) {
+            if ty == "TileClass" {
+                let class = ["Skip", "Partial", "Full"].into_iter().find(|c| *c == last);
+                return match class {
+                    Some(class) => Expr {
+                        kind: Kind::TileClass(class),
+                        ty: Ty::TileClass,
+                        span,
+                    },
+                    None => self.refused(e, "a tile is `TileClass::Skip`, `Partial` or `Full`"),
+                };
+            }
+            if let Some(found) = assoc(&ty, &last) {
+                return Expr {
+                    kind: found.0,
+                    ty: found.1,
+                    span,
+                };
+            }
+            if ty == "f64" {
+                return self.refused(e, messages::FLOAT64);
+            }
+        }
+        self.constant(e)
+    }
+
+    fn constant(&mut self, e: &syn::ExprPath) -> Expr {
+        let Some(last) = e.path.segments.last().map(|s| s.ident.to_string()) else {
+            return self.error(e.span());
+        };
+        if last.chars().any(char::is_lowercase) {
+            return self.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
+        }
+        let key = key(&e.path);
+        let ty = self.shared.types.named(key.clone());
+        let known = self
+            .shared
+            .links
+            .consts
+            .iter()
+            .position(|c| self::key(&c.path) == key);
+        let name = match known {
+            Some(i) => self.shared.links.consts[i].name.clone(),
+            None => {
+                let mut name = names::member(&last);
+                // two constants of one name, from two places
+                while self.shared.links.consts.iter().any(|c| c.name == name) {
+                    name.push('_');
+                }
+                self.shared.links.consts.push(ConstLink {
+                    name: name.clone(),
+                    path: e.path.clone(),
+                });
+                name
+            }
+        };
+        Expr {
+            kind: Kind::Const(name),
+            ty,
+            span: e.span(),
+        }
+    }
+}
+
+/// A path as text, to compare.
+pub(super) fn key(path: &syn::Path) -> String {
+    path.segments
+        .iter()
+        .map(|s| s.ident.to_string())
+        .collect::<Vec<_>>()
+        .join("::")
+}
+
+pub(super) fn last_two(path: &syn::Path) -> Option<(String, String)> {
+    let mut last = path.segments.iter().rev();
+    let (b, a) = (last.next()?, last.next()?);
+    Some((a.ident.to_string(), b.ident.to_string()))
+}
+
+/// Whether it is `ty::name`.
+pub(super) fn is_assoc(path: &syn::Path, ty: &str, name: &str) -> bool {
+    last_two(path).is_some_and(|(a, b)| a == ty && b == name)
+}
+
+/// `f32::MAX` and its like.
+fn assoc(ty: &str, name: &str) -> Option<(Kind, Ty)> {
+    let float = |kind| Some((kind, Ty::F32));
+    match (ty, name) {
+        ("f32", "NEG_INFINITY") => float(Kind::NegInfinity),
+        ("f32", "INFINITY") => float(Kind::Builtin("F32_INFINITY")),
+        ("f32", "NAN") => float(Kind::Builtin("F32_NAN")),
+        ("f32", "MAX") => float(Kind::Float(f32::MAX)),
+        ("f32", "MIN") => float(Kind::Float(f32::MIN)),
+        ("f32", "EPSILON") => float(Kind::Float(f32::EPSILON)),
+        ("f32", "MIN_POSITIVE") => float(Kind::Float(f32::MIN_POSITIVE)),
+        ("i32", "MAX") => Some((Kind::Int(i32::MAX as u64), Ty::I32)),
+        ("i32", "MIN") => Some((Kind::Builtin("I32_MIN"), Ty::I32)),
+        ("u32", "MAX") => Some((Kind::Int(u64::from(u32::MAX)), Ty::U32)),
+        ("u8", "MAX") => Some((Kind::Int(u64::from(u8::MAX)), Ty::U8)),
+        ("u64", "MAX") => Some((Kind::Int(u64::MAX), Ty::U64)),
+        ("u32", "MIN") => Some((Kind::Int(0), Ty::U32)),
+        ("u8", "MIN") => Some((Kind::Int(0), Ty::U8)),
+        ("u64", "MIN") => Some((Kind::Int(0), Ty::U64)),
+        ("i32" | "u32", "BITS") => Some((Kind::Int(32), Ty::U32)),
+        ("u8", "BITS") => Some((Kind::Int(8), Ty::U32)),
+        ("u64", "BITS") => Some((Kind::Int(64), Ty::U32)),
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! Combinators of rows, and their closures.
+
+use syn::spanned::Spanned;
+
+use super::{Reader, stmt::strip, ty};
+use crate::{
+    ir::{Block, Expr, Kind},
+    messages, names,
+    types::Ty,
+};
+
+/// The methods of a row.
+const METHODS: &[&str] = &[
+    "dim",
+    "map",
+    "rotate_half",
+    "rotate_pairs",
+    "sum",
+    "sum_sq",
+    "max_abs",
+];
+
+impl Reader<'_> {
+    pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: Expr) -> Expr {
+        let span = e.span();
+        let Kind::Local(row) = receiver.kind else {
+            return self.refused(e, messages::EXPRESSION);
+        };
+        let name = e.method.to_string();
+        let Some(method) = METHODS.iter().copied().find(|m| *m == name) else {
+            let hint = names::nearest(&name, METHODS.iter().copied()).map_or_else(
+                || format!("there are {}", METHODS.join(", ")),
+                |n| format!("did you mean `{n}`?"),
+            );
+            return self.refused(&e.method, format!("a row has no `{name}`: {hint}"));
+        };
+        let (want, result): (usize, Ty) = match method {
+            "dim" => (0, Ty::I32),
+            "map" => (1, Ty::Unit),
+            "rotate_half" | "rotate_pairs" => (2, Ty::Unit),
+            _ => (0, Ty::F32),
+        };
+        if e.args.len() != want {
+            return self.refused(&e.method, format!("`{name}` takes {want} argument(s)"));
+        }
+        let mut args = Vec::new();
+        if want == 2 {
+            args.push(self.expr_as(&e.args[0], &Ty::I32));
+        }
+        if let Some(closure) = e.args.last() {
+            args.push(match want {
+                1 => self.closure(closure, &[Ty::I32, Ty::F32], Ty::F32),
+                _ => self.closure(closure, &[Ty::I32], Ty::pair()),
+            });
+        }
+        Expr {
+            kind: Kind::Row(row, method, args),
+            ty: result,
+            span,
+        }
+    }
+
+    fn closure(&mut self, expr: &syn::Expr, params: &[Ty], ret: Ty) -> Expr {
+        let syn::Expr::Closure(closure) = strip(expr) else {
+            return self.refused(expr, messages::CLOSURE_WANTED);
+        };
+        if closure.inputs.len() != params.len() {
+            return self.refused(
+                expr,
+                format!("this closure takes {} argument(s)", params.len()),
+            );
+        }
+        self.scoped(|r| {
+            let mut locals = Vec::new();
+            for (pat, want) in closure.inputs.iter().zip(params) {
+                let pat = match pat {
+                    syn::Pat::Type(p) => {
+                        let _ = ty::of(&p.ty, &mut r.shared.report);
+                        &*p.pat
+                    }
+                    pat => pat,
+                };
+                let local = match pat {
+                    syn::Pat::Wild(_) => None,
+                    syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                        Some(r.declare(&p.ident, want.clone(), p.mutability.is_some()))
+                    }
+                    pat => {
+                        r.refuse(pat, messages::CLOSURE_PARAM);
+                        None
+                    }
+                };
+                locals.push((local, want.clone()));
+            }
+            r.returns.push(ret.clone());
+            let body = match strip(&closure.body) {
+                syn::Expr::Block(b) => r.block(&b.block, &ret),
+                value => {
+                    let value = r.expr_as(value, &ret);
+                    Block {
+                        stmts: Vec::new(),
+                        tail: Some(Box::new(value)),
+                    }
+                }
+            };
+            r.returns.pop();
+            Expr {
+                kind: Kind::Closure {
+                    params: locals,
+                    ret,
+                    body,
+                },
+                ty: Ty::Unit,
+                span: expr.span(),
+            }
+        })
+    }
+}

@@ -1,0 +1,272 @@
+//! Blocks and statements.
+
+use syn::spanned::Spanned;
+
+use super::{Reader, ty};
+use crate::{
+    ir::{Block, Expr, Kind, LocalId, Op, Stmt},
+    messages,
+    types::Ty,
+};
+
+impl Reader<'_> {
+    /// A block of this type.
+    pub(super) fn block(&mut self, block: &syn::Block, want: &Ty) -> Block {
+        self.scoped(|r| {
+            let mut out = Block::default();
+            for (i, stmt) in block.stmts.iter().enumerate() {
+                let last = i + 1 == block.stmts.len();
+                r.stmt(stmt, last, want, &mut out);
+            }
+            out
+        })
+    }
+
+    fn stmt(&mut self, stmt: &syn::Stmt, last: bool, want: &Ty, out: &mut Block) {
+        match stmt {
+            syn::Stmt::Local(local) => self.local(local, out),
+            syn::Stmt::Item(syn::Item::Const(item)) => {
+                let ty = ty::of(&item.ty, &mut self.shared.report)
+                    .unwrap_or_else(|| self.shared.types.outside());
+                let init = self.expr_as(&item.expr, &ty);
+                let local = self.declare(&item.ident, ty, false);
+                out.stmts.push(Stmt::Let { local, init });
+            }
+            syn::Stmt::Item(item) => self.refuse(item, messages::ITEM),
+            syn::Stmt::Macro(mac) => self.refuse(&mac.mac, messages::MACRO),
+            syn::Stmt::Expr(expr, semi) => {
+                if let Some(stmt) = self.expr_stmt(expr) {
+                    out.stmts.push(stmt);
+                } else if last && semi.is_none() {
+                    let value = self.expr_as(expr, want);
+                    out.tail = Some(Box::new(value));
+                } else {
+                    let value = self.expr(expr);
+                    out.stmts.push(Stmt::Expr(value));
+                }
+            }
+        }
+    }
+
+    /// What is a statement whether or not a semicolon follows.
+    pub(super) fn expr_stmt(&mut self, expr: &syn::Expr) -> Option<Stmt> {
+        match expr {
+            syn::Expr::Assign(e) => {
+                let value = self.expr(&e.right);
+                self.assign(&e.left, None, value)
+            }
+            syn::Expr::Binary(e) => {
+                let op = compound(&e.op)?;
+                let value = self.expr(&e.right);
+                self.assign(&e.left, Some(op), value)
+            }
+            syn::Expr::ForLoop(e) => Some(self.for_loop(e)),
+            syn::Expr::Return(e) => {
+                let want = self.returns.last().cloned().unwrap_or(Ty::Unit);
+                Some(Stmt::Return(
+                    e.expr.as_ref().map(|e| self.expr_as(e, &want)),
+                ))
+            }
+            syn::Expr::Break(e) => {
+                if let Some(label) = &e.label {
+                    self.refuse(label, messages::LABEL);
+                }
+                if let Some(value) = &e.expr {
+                    self.refuse(value, messages::BREAK_VALUE);
+                }
+                Some(Stmt::Break)
+            }
+            syn::Expr::Continue(e) => {
+                if let Some(label) = &e.label {
+                    self.refuse(label, messages::LABEL);
+                }
+                Some(Stmt::Continue)
+            }
+            _ => None,
+        }
+    }
+
+    fn local(&mut self, local: &syn::Local, out: &mut Block) {
+        let Some(init) = &local.init else {
+            return self.refuse(local, messages::LET_INIT);
+        };
+        if let Some((_, diverge)) = &init.diverge {
+            return self.refuse(diverge, messages::LET_ELSE);
+        }
+        let (pat, given) = match &local.pat {
+            syn::Pat::Type(p) => (&*p.pat, ty::of(&p.ty, &mut self.shared.report)),
+            pat => (pat, None),
+        };
+        let ty = given.clone().unwrap_or_else(|| self.shared.types.fresh());
+        let value = self.expr_as(&init.expr, &ty);
+        if given.is_none() && is_bare(&value) {
+            self.shared.bare.push((ty.clone(), value.span));
+        }
+        self.let_pattern(pat, ty, value, out);
+    }
+
+    /// Declares what a pattern names, in statements of `out`.
+    fn let_pattern(&mut self, pat: &syn::Pat, ty: Ty, init: Expr, out: &mut Block) {
+        match pat {
+            syn::Pat::Paren(p) => self.let_pattern(&p.pat, ty, init, out),
+            syn::Pat::Wild(_) => out.stmts.push(Stmt::Expr(init)),
+            syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                let local = self.declare(&p.ident, ty, p.mutability.is_some());
+                out.stmts.push(Stmt::Let { local, init });
+            }
+            syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => {
+                self.let_tuple(p, &ty, init, out)
+            }
+            pat => self.refuse(pat, messages::PATTERN),
+        }
+    }
+
+    fn let_tuple(&mut self, pat: &syn::PatTuple, ty: &Ty, init: Expr, out: &mut Block) {
+        let elems: Vec<Ty> = match self.resolve(ty) {
+            Ty::Tuple(elems) if elems.len() == pat.elems.len() => elems,
+            ty => {
+                let elems: Vec<Ty> = pat
+                    .elems
+                    .iter()
+                    .map(|_| self.shared.types.outside())
+                    .collect();
+                self.unify(&ty, &Ty::Tuple(elems.clone()));
+                elems
+            }
+        };
+        let mut parts: Vec<Option<LocalId>> = Vec::new();
+        let mut nested = Vec::new();
+        for (pat, ty) in pat.elems.iter().zip(&elems) {
+            parts.push(match pat {
+                syn::Pat::Wild(_) => None,
+                syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                    Some(self.declare(&p.ident, ty.clone(), p.mutability.is_some()))
+                }
+                syn::Pat::Tuple(_) | syn::Pat::Paren(_) => {
+                    let local = self.temporary("part", ty.clone(), false);
+                    nested.push((pat, local, ty.clone()));
+                    Some(local)
+                }
+                pat => {
+                    self.refuse(pat, messages::PATTERN);
+                    None
+                }
+            });
+        }
+        let whole = self.temporary("whole", ty.clone(), false);
+        out.stmts.push(Stmt::LetTuple { parts, whole, init });
+        for (pat, local, ty) in nested {
+            let init = Expr {
+                kind: Kind::Local(local),
+                ty: ty.clone(),
+                span: pat.span(),
+            };
+            self.let_pattern(pat, ty, init, out);
+        }
+    }
+
+    fn assign(&mut self, place: &syn::Expr, op: Option<Op>, value: Expr) -> Option<Stmt> {
+        match place {
+            syn::Expr::Paren(p) => return self.assign(&p.expr, op, value),
+            syn::Expr::Infer(_) if op.is_none() => return Some(Stmt::Expr(value)),
+            syn::Expr::Path(p) => {
+                if let Some(local) = p.path.get_ident().and_then(|i| self.lookup(&i.to_string())) {
+                    let ty = self.locals[local].ty.clone();
+                    if !matches!(op, Some(Op::Shl | Op::Shr)) {
+                        self.unify(&ty, &value.ty);
+                    }
+                    return Some(Stmt::Assign { local, op, value });
+                }
+                self.refuse(place, messages::PLACE);
+            }
+            syn::Expr::Field(f) if super::expr::is_self(&f.base) => {
+                self.refuse(place, messages::SELF_ASSIGN)
+            }
+            syn::Expr::Field(_) => self.refuse(place, messages::INDEX_ASSIGN),
+            _ => self.refuse(place, messages::PLACE),
+        }
+        Some(Stmt::Expr(value))
+    }
+
+    fn for_loop(&mut self, e: &syn::ExprForLoop) -> Stmt {
+        if let Some(label) = &e.label {
+            self.refuse(label, messages::LABEL);
+        }
+        let ty = self.shared.types.fresh();
+        let (from, to, inclusive) = match strip(&e.expr) {
+            syn::Expr::Range(syn::ExprRange {
+                start: Some(a),
+                end: Some(b),
+                limits,
+                ..
+            }) => {
+                let from = self.expr_as(a, &ty);
+                let to = self.expr_as(b, &ty);
+                (from, to, matches!(limits, syn::RangeLimits::Closed(_)))
+            }
+            other => {
+                self.refuse(other, messages::FOR_RANGE);
+                (self.error(other.span()), self.error(other.span()), false)
+            }
+        };
+        self.scoped(|r| {
+            let var = match &*e.pat {
+                syn::Pat::Ident(p)
+                    if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() =>
+                {
+                    r.declare(&p.ident, ty.clone(), false)
+                }
+                pat => {
+                    if !matches!(pat, syn::Pat::Wild(_)) {
+                        r.refuse(pat, messages::FOR_PATTERN);
+                    }
+                    r.temporary("i", ty.clone(), false)
+                }
+            };
+            let end = r.temporary("end", ty.clone(), false);
+            let body = r.block(&e.body, &Ty::Unit);
+            Stmt::For {
+                var,
+                end,
+                from,
+                to,
+                inclusive,
+                body,
+            }
+        })
+    }
+}
+
+/// Without parentheses.
+pub(super) fn strip(expr: &syn::Expr) -> &syn::Expr {
+    match expr {
+        syn::Expr::Paren(e) => strip(&e.expr),
+        syn::Expr::Group(e) => strip(&e.expr),
+        expr => expr,
+    }
+}
+
+/// A literal, from whose place alone the type cannot be told.
+fn is_bare(value: &Expr) -> bool {
+    match &value.kind {
+        Kind::Int(_) => true,
+        Kind::Neg(e) => is_bare(e),
+        _ => false,
+    }
+}
+
+fn compound(op: &syn::BinOp) -> Option<Op> {
+    Some(match op {
+        syn::BinOp::AddAssign(_) => Op::Add,
+        syn::BinOp::SubAssign(_) => Op::Sub,
+        syn::BinOp::MulAssign(_) => Op::Mul,
+        syn::BinOp::DivAssign(_) => Op::Div,
+        syn::BinOp::RemAssign(_) => Op::Rem,
+        syn::BinOp::BitXorAssign(_) => Op::Xor,
+        syn::BinOp::BitAndAssign(_) => Op::And,
+        syn::BinOp::BitOrAssign(_) => Op::Or,
+        syn::BinOp::ShlAssign(_) => Op::Shl,
+        syn::BinOp::ShrAssign(_) => Op::Shr,
+        _ => return None,
+    })
+}

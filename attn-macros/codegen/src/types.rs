@@ -1,0 +1,158 @@
+//! Types as far as one impl shows them: a small unification over what the macro can see.
+//!
+//! A parameter, constant or helper starts as a variable and takes its type from how it is used
+//! (`at.qo_pos - self.window`: an i32). What stays open is emitted so that C++ overloads decide.
+
+use std::collections::HashMap;
+
+/// A type of the language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Ty {
+    F32,
+    I32,
+    U32,
+    U8,
+    U64,
+    Bool,
+    Unit,
+    Tuple(Vec<Ty>),
+    RowIndex,
+    LogitIndex,
+    KvIndex,
+    RowState,
+    Tile,
+    TileClass,
+    Row,
+    /// Not known (yet).
+    Var(usize),
+}
+
+impl Ty {
+    /// `(f32, f32)`.
+    #[must_use]
+    pub fn pair() -> Ty {
+        Ty::Tuple(vec![Ty::F32, Ty::F32])
+    }
+
+    /// i32, u32, u8 or u64.
+    #[must_use]
+    pub fn is_int(&self) -> bool {
+        matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Var {
+    parent: Option<usize>,
+    bound: Option<Ty>,
+    /// An integer literal is in it.
+    int: bool,
+    /// Something is in it whose type the macro does not see.
+    outside: bool,
+}
+
+/// The type variables of one item.
+#[derive(Debug, Default)]
+pub struct Types {
+    vars: Vec<Var>,
+    named: HashMap<String, Ty>,
+}
+
+impl Types {
+    fn var(&mut self, var: Var) -> Ty {
+        self.vars.push(var);
+        Ty::Var(self.vars.len() - 1)
+    }
+
+    /// The type of something that the macro does not see.
+    pub fn outside(&mut self) -> Ty {
+        self.var(Var {
+            outside: true,
+            ..Var::default()
+        })
+    }
+
+    /// A type to be found from use.
+    pub fn fresh(&mut self) -> Ty {
+        self.var(Var::default())
+    }
+
+    /// The type of an integer literal without suffix.
+    pub fn int(&mut self) -> Ty {
+        self.var(Var {
+            int: true,
+            ..Var::default()
+        })
+    }
+
+    /// The one type of everything of this name: a parameter, an element, a constant, a helper's result.
+    pub fn named(&mut self, key: String) -> Ty {
+        if let Some(ty) = self.named.get(&key) {
+            return ty.clone();
+        }
+        let ty = self.outside();
+        self.named.insert(key, ty.clone());
+        ty
+    }
+
+    fn root(&self, mut v: usize) -> usize {
+        while let Some(parent) = self.vars[v].parent {
+            v = parent;
+        }
+        v
+    }
+
+    /// What is known of a type.
+    #[must_use]
+    pub fn resolve(&self, ty: &Ty) -> Ty {
+        match ty {
+            Ty::Var(v) => {
+                let root = self.root(*v);
+                let var = &self.vars[root];
+                match &var.bound {
+                    Some(bound) => self.resolve(bound),
+                    None => Ty::Var(root),
+                }
+            }
+            Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
+            ty => ty.clone(),
+        }
+    }
+
+    /// What is known once everything was read: literals alone are i32.
+    #[must_use]
+    pub fn settled(&self, ty: &Ty) -> Ty {
+        match self.resolve(ty) {
+            Ty::Var(v) if self.vars[v].int && !self.vars[v].outside => Ty::I32,
+            Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.settled(t)).collect()),
+            ty => ty,
+        }
+    }
+
+    /// Whether it is an integer whose width comes from something that the macro does not see.
+    #[must_use]
+    pub fn is_hidden_int(&self, ty: &Ty) -> bool {
+        matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].int && self.vars[v].outside)
+    }
+
+    /// Both are one type. A contradiction is left to rustc, which says it better.
+    pub fn unify(&mut self, a: &Ty, b: &Ty) {
+        match (self.resolve(a), self.resolve(b)) {
+            (Ty::Var(a), Ty::Var(b)) if a == b => {}
+            (Ty::Var(a), Ty::Var(b)) => {
+                let (int, outside) = (self.vars[b].int, self.vars[b].outside);
+                self.vars[b].parent = Some(a);
+                self.vars[a].int |= int;
+                self.vars[a].outside |= outside;
+            }
+            (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
+            (Ty::Tuple(a), Ty::Tuple(b)) => {
+                for (a, b) in a.iter().zip(&b) {
+                    self.unify(a, b);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! `#[attention_variant]`.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
+
+use crate::{
+    check, emit, glue, messages, names,
+    parse::{self, Links, Shared, hook},
+    report::Report,
+};
+
+/// A hook's name and text.
+#[derive(Debug)]
+pub struct HookText {
+    /// The method.
+    pub name: String,
+    /// C++.
+    pub cuda: String,
+}
+
+/// Everything found in one impl.
+struct Variant {
+    name: String,
+    hooks: Vec<HookText>,
+    links: Links,
+    replaces_normalizer: bool,
+}
+
+/// Expands the attribute. The item is always there, with or without errors.
+#[must_use]
+pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let parsed = match syn::parse2::<syn::Item>(item.clone()) {
+        Ok(syn::Item::Impl(parsed)) => parsed,
+        Ok(other) => {
+            let error = syn::Error::new_spanned(&other, messages::NOT_AN_IMPL).into_compile_error();
+            return quote!(#item #error);
+        }
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    match read(attr, &parsed) {
+        Ok(variant) => {
+            let carrier = carrier(&parsed, &variant);
+            quote!(#item #carrier)
+        }
+        Err(report) => {
+            let errors = report.into_tokens();
+            quote!(#item #errors)
+        }
+    }
+}
+
+/// The C++ text of an impl's hooks, for tests and tools.
+pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
+    read(TokenStream::new(), item).map(|v| v.hooks)
+}
+
+fn read(attr: TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
+    let mut shared = Shared::default();
+    let name = shape(attr, item, &mut shared.report);
+    let file = glue::file_of(item.impl_token.span());
+    let mut functions = Vec::new();
+    let mut normalizer = None;
+    for entry in &item.items {
+        match entry {
+            syn::ImplItem::Fn(f) => functions.extend(read_hook(f, &mut shared)),
+            syn::ImplItem::Const(c) if c.ident == "NORMALIZER" => normalizer = Some(c),
+            _ => {}
+        }
+    }
+    shared.finish();
+    rules(item, normalizer, &mut shared.report);
+    let mut hooks = Vec::new();
+    for f in &functions {
+        check::function(f, &mut shared.report);
+        let cuda = emit::hook(f, &shared.types, &file, &mut shared.report);
+        hooks.push(HookText {
+            name: f.name.clone(),
+            cuda,
+        });
+    }
+    if !shared.report.is_empty() {
+        return Err(shared.report);
+    }
+    hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
+    Ok(Variant {
+        name,
+        hooks,
+        links: shared.links,
+        replaces_normalizer: normalizer.is_some(),
+    })
+}
+
+/// The shape of the item, and the variant's name.
+fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String {
+    match &item.trait_ {
+        Some((path, _))
+            if path
+                .segments
+                .last()
+                .is_some_and(|s| s.ident == "AttentionVariant") => {}
+        Some((path, _)) => report.on(path, messages::NOT_THE_TRAIT),
+        None => report.on(&item.self_ty, messages::NOT_THE_TRAIT),
+    }
+    if !item.generics.params.is_empty() {
+        report.on(&item.generics, messages::GENERIC_VARIANT);
+    }
+    let type_name = type_name(item);
+    if type_name.is_none() {
+        report.on(&item.self_ty, messages::NOT_A_PATH);
+    }
+    let default = names::snake_case(&type_name.unwrap_or_default());
+    if attr.is_empty() {
+        return default;
+    }
+    match syn::parse2::<syn::MetaNameValue>(attr.clone()) {
+        Ok(syn::MetaNameValue {
+            path,
+            value:
+                syn::Expr::Lit(syn::ExprLit {
+                    lit: syn::Lit::Str(name),
+                    ..
+                }),
+            ..
+        }) if path.is_ident("name") => {
+            let text = name.value();
+            let legal = text.starts_with(|c: char| c.is_ascii_lowercase())
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            if !legal {
+                report.on(&name, messages::ATTR_NAME);
+            }
+            text
+        }
+        _ => {
+            report.on(&attr, messages::ATTR);
+            default
+        }
+    }
+}
+
+fn type_name(item: &syn::ItemImpl) -> Option<String> {
+    match &*item.self_ty {
+        syn::Type::Path(t) if t.qself.is_none() => {
+            t.path.segments.last().map(|s| s.ident.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn read_hook(f: &syn::ImplItemFn, shared: &mut Shared) -> Option<crate::ir::Function> {
+    let name = f.sig.ident.to_string();
+    if !hook::NAMES.contains(&name.as_str()) {
+        let hint = names::nearest(&name, hook::NAMES.iter().copied()).map_or_else(
+            || format!("there are {}", hook::NAMES.join(", ")),
+            |n| format!("did you mean `{n}`?"),
+        );
+        shared
+            .report
+            .on(&f.sig.ident, format!("no hook is called `{name}`: {hint}"));
+        return None;
+    }
+    if let Some(attr) = f
+        .attrs
+        .iter()
+        .find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr"))
+    {
+        shared.report.on(attr, messages::CFG_HOOK);
+    }
+    let args = hook::args(&name);
+    Some(parse::function(
+        shared,
+        &f.attrs,
+        &f.sig,
+        &f.block,
+        |i, _, _| args.get(i).cloned(),
+    ))
+}
+
+/// Which hooks go together.
+fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: &mut Report) {
+    let find = |name: &str| {
+        item.items.iter().find_map(|i| match i {
+            syn::ImplItem::Fn(f) if f.sig.ident == name => Some(&f.sig.ident),
+            _ => None,
+        })
+    };
+    let text = normalizer
+        .map(|c| c.expr.to_token_stream().to_string())
+        .unwrap_or_default();
+    let is = |kind: &str| {
+        text.split(|c: char| !c.is_alphanumeric())
+            .any(|word| word == kind)
+    };
+    let softmax = normalizer.is_none() || is("Softmax");
+    match (find("weight"), normalizer) {
+        (Some(weight), _) if softmax => report.on(weight, messages::WEIGHT_UNDER_SOFTMAX),
+        (None, Some(c)) if !softmax => report.on(&c.expr, messages::NORMALIZER_WITHOUT_WEIGHT),
+        _ => {}
+    }
+    if let Some(denominator) = find("denominator")
+        && (softmax || is("Plain"))
+    {
+        report.on(denominator, messages::DENOMINATOR_UNDER_OTHER);
+    }
+    if let Some(sink) = find("sink_logit")
+        && is("Plain")
+    {
+        report.on(sink, messages::SINK_UNDER_PLAIN);
+    }
+    if let Some(class) = find("tile_class")
+        && find("logits_mask").is_none()
+    {
+        report.on(class, messages::TILE_CLASS_WITHOUT_MASK);
+    }
+}
+
+/// What stands beside the impl.
+fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
+    let ty = &item.self_ty;
+    let name = &variant.name;
+    let type_name = type_name(item).unwrap_or_default();
+    let doc = parse::doc_lines(&item.attrs).join("\n");
+    let file = glue::file_of(item.impl_token.span());
+    let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
+    let hooks = variant.hooks.iter().map(|h| {
+        let kind = syn::Ident::new(&camel_case(&h.name), item.impl_token.span());
+        let cuda = &h.cuda;
+        quote!(::attn::lang::HookText { hook: ::attn::lang::Hook::#kind, cuda: #cuda })
+    });
+    let consts = glue::consts(&variant.links, |path| without_self(path, ty));
+    let helpers = glue::helpers(&variant.links, syn::Path::clone);
+    let kind = if variant.replaces_normalizer {
+        quote!(Replaces)
+    } else {
+        quote!(Keeps)
+    };
+    quote! {
+        const _: () = {
+            static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
+                name: #name,
+                type_name: #type_name,
+                doc: #doc,
+                file: #file,
+                line: #line,
+                hooks: &[#(#hooks),*],
+                normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
+                fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
+                device_fns: #helpers,
+                consts: #consts,
+                make: ::attn::__private::make::<#ty>,
+            };
+            #[automatically_derived]
+            impl ::attn::lang::Described for #ty {
+                fn desc() -> &'static ::attn::lang::VariantDesc {
+                    &DESC
+                }
+            }
+            #[automatically_derived]
+            impl ::attn::lang::compose::NormalizerKind for #ty {
+                type Kind = ::attn::lang::compose::#kind;
+            }
+            ::attn::__private::submit!(#ty);
+        };
+    }
+}
+
+/// `Self::X` outside of the impl.
+fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
+    let mut path = path.clone();
+    let syn::Type::Path(ty) = ty else { return path };
+    if path.segments.first().is_some_and(|s| s.ident == "Self") {
+        let rest = path.segments.iter().skip(1).cloned();
+        path.segments = ty.path.segments.iter().cloned().chain(rest).collect();
+        path.leading_colon = ty.path.leading_colon;
+    }
+    path
+}
+
+fn camel_case(name: &str) -> String {
+    name.split('_')
+        .map(|word| {
+            let mut chars = word.chars();
+            chars
+                .next()
+                .map(|c| c.to_ascii_uppercase().to_string() + chars.as_str())
+                .unwrap_or_default()
+        })
+        .collect()
+}

@@ -1,0 +1,30 @@
+//! The proc macros of attn-rs. Thin: everything happens in `attn-codegen`, an ordinary crate that tests can call.
+
+use proc_macro::TokenStream;
+
+/// Makes a variant of an `impl AttentionVariant for X`: the impl stays what it is and runs on the CPU; beside it
+/// comes the same text as CUDA, a descriptor, and a registration by name.
+///
+/// `#[attention_variant(name = "soft_cap")]`; without a name it is the type's in `snake_case`.
+#[proc_macro_attribute]
+pub fn attention_variant(attr: TokenStream, item: TokenStream) -> TokenStream {
+    attn_codegen::variant::expand(attr.into(), item.into()).into()
+}
+
+/// Lets hooks call a helper function, on either side.
+#[proc_macro_attribute]
+pub fn device_fn(attr: TokenStream, item: TokenStream) -> TokenStream {
+    attn_codegen::device_fn::expand(attr.into(), item.into()).into()
+}
+
+/// Makes parameters of the fields of a variant. Field attributes: `#[default(..)]`, `#[shape(..)]`, `#[require(..)]`.
+#[proc_macro_derive(VariantParams, attributes(default, shape, require))]
+pub fn variant_params(input: TokenStream) -> TokenStream {
+    attn_codegen::params::derive(input.into()).into()
+}
+
+/// Composes variants: `compose!(Causal, SoftCap { cap: 30.0 })`.
+#[proc_macro]
+pub fn compose(input: TokenStream) -> TokenStream {
+    attn_codegen::compose::expand(input.into()).into()
+}
