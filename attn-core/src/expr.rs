@@ -11,7 +11,7 @@
 //! `1e4`, `10_000`, and `inf`, `-inf`, `nan`. White space is free. `+` composes: masks AND, rows and logits transform in
 //! order, sinks add up as exponentials, and at most one part changes the normaliser. `full` is the identity.
 //!
-//! [`token`] cuts the text, [`parse`] reads it, [`variant`] is what comes out, [`spec`] its serde form.
+//! `token` cuts the text, `parse` reads it, `variant` is what comes out, `spec` its serde form.
 
 mod error;
 mod parse;

@@ -12,9 +12,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, ignoring case and `-`/`_`.
 fn distance(a: &str, b: &str) -> usize {
-    let letters = |s: &str| -> Vec<char> {
-        s.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
-    };
+    let letters =
+        |s: &str| -> Vec<char> { s.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect() };
     let (a, b) = (letters(a), letters(b));
     // rows[i][j]: distance of the first i letters of a and the first j of b
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

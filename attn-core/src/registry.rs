@@ -20,7 +20,9 @@ pub struct Registry {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two variants of one name.
-    #[error("two variants are called `{name}`: at {first} and at {second}; rename one with `#[attention_variant(name = \"..\")]`")]
+    #[error(
+        "two variants are called `{name}`: at {first} and at {second}; rename one with `#[attention_variant(name = \"..\")]`"
+    )]
     Duplicate {
         /// The name.
         name: String,
@@ -64,11 +66,9 @@ impl Registry {
             return Err(RegistryError::Name { name: desc.name.to_owned(), place: place(desc) });
         }
         match self.by_name.get(desc.name) {
-            Some(&there) if !std::ptr::eq(there, desc) => Err(RegistryError::Duplicate {
-                name: desc.name.to_owned(),
-                first: place(there),
-                second: place(desc),
-            }),
+            Some(&there) if !std::ptr::eq(there, desc) => {
+                Err(RegistryError::Duplicate { name: desc.name.to_owned(), first: place(there), second: place(desc) })
+            }
             _ => {
                 self.by_name.insert(desc.name, desc);
                 Ok(())

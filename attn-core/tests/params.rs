@@ -79,7 +79,10 @@ fn given_tensors_are_held_to_their_shapes() {
     let mut v = Everything { bias: Tensor1::from([1.0, 2.0]), ..Everything::default() };
     let error = v.bind(&dims(4, 2)).expect_err("two of four");
     let BindError::Shape { name, shape, want, got } = &error else { panic!("{error}") };
-    assert_eq!((name.as_str(), shape.as_str(), want.as_slice(), got.as_slice()), ("bias", "qo_heads", [4].as_slice(), [2].as_slice()));
+    assert_eq!(
+        (name.as_str(), shape.as_str(), want.as_slice(), got.as_slice()),
+        ("bias", "qo_heads", [4].as_slice(), [2].as_slice())
+    );
     let table = Tensor2::new(vec![0; 6], [3, 2]).expect("six");
     let mut v = Everything { table, seed: 1, ..Everything::default() };
     assert!(matches!(v.bind(&dims(4, 2)), Err(BindError::Shape { want, .. }) if want == [2, 3]));
@@ -118,7 +121,10 @@ fn arithmetic_of_shapes_is_checked() {
     assert!(matches!(odd(2, true).bind(&known), Err(BindError::Shape { want, .. }) if want == [7]));
     odd(0, false).bind(&Dims::default()).expect("head_dim is not known yet");
     let mut wrong = Odd { wrong: Tensor1::unset(), ..odd(2, false) };
-    assert!(matches!(wrong.bind(&known), Err(BindError::Shape { got, .. }) if got == [3]), "a default of the wrong length");
+    assert!(
+        matches!(wrong.bind(&known), Err(BindError::Shape { got, .. }) if got == [3]),
+        "a default of the wrong length"
+    );
     let mut far = Odd { dim: 8, ..odd(2, false) };
     far.bind(&Dims::default()).expect("head_dim is not known yet");
     assert!(matches!(far.bind(&known), Err(BindError::Require { .. })));

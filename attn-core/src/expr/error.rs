@@ -40,7 +40,7 @@ pub enum ExprError {
         /// The part.
         variant: String,
         /// What is wrong.
-        source: ParamError,
+        source: Box<ParamError>,
     },
     /// Parts that do not go together.
     #[error(transparent)]

@@ -57,7 +57,7 @@ pub(super) fn add(
     values: &ParamValues,
     registry: &Registry,
 ) -> Result<Variant, ExprError> {
-    let param = |source| ExprError::Param { column: None, variant: name.to_owned(), source };
+    let param = |source| ExprError::Param { column: None, variant: name.to_owned(), source: Box::new(source) };
     match registry.get(name) {
         Some(desc) => Ok(variant.push((desc.make)(values).map_err(param)?)),
         None if name == IDENTITY => match values.0.first() {
@@ -110,7 +110,7 @@ fn args(tokens: &mut Tokens<'_>, variant: &str) -> Result<(ParamValues, Vec<usiz
             return Err(tokens.expected("the name of a parameter, or `)`"));
         };
         if values.get(name).is_some() {
-            let source = ParamError::Twice { name: name.to_owned() };
+            let source = Box::new(ParamError::Twice { name: name.to_owned() });
             return Err(ExprError::Param { column: Some(column), variant: variant.to_owned(), source });
         }
         tokens.take();

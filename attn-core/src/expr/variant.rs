@@ -107,7 +107,8 @@ impl Variant {
             .collect();
         let found: Vec<_> = known.iter().filter(|(_, full, short)| full == path || *short == path).collect();
         let &[(i, _, field)] = found.as_slice() else {
-            let names = |list: &[&(usize, String, &'static str)]| list.iter().map(|(_, full, _)| full.clone()).collect();
+            let names =
+                |list: &[&(usize, String, &'static str)]| list.iter().map(|(_, full, _)| full.clone()).collect();
             return Err(if found.is_empty() {
                 let known: Vec<String> = known.into_iter().map(|(_, full, _)| full).collect();
                 let words = known.iter().flat_map(|full| [Some(full.as_str()), full.split('.').nth(1)]).flatten();
@@ -120,8 +121,12 @@ impl Variant {
         let desc = self.parts[*i].desc();
         let mut values = self.parts[*i].to_values();
         values.set(field, value);
-        let source = |source: ParamError| ExprError::Param { column: None, variant: desc.name.to_owned(), source };
-        self.parts[*i] = (desc.make)(&values).map_err(source)?;
+        let error = |source: ParamError| ExprError::Param {
+            column: None,
+            variant: desc.name.to_owned(),
+            source: Box::new(source),
+        };
+        self.parts[*i] = (desc.make)(&values).map_err(error)?;
         Ok(())
     }
 
@@ -134,10 +139,8 @@ impl Variant {
         compose::check(&self.parts)?;
         let mut bound = self.clone();
         for part in &mut bound.parts {
-            part.bind(dims).map_err(|source| BindError::Part {
-                variant: part.desc().name.to_owned(),
-                source: Box::new(source),
-            })?;
+            part.bind(dims)
+                .map_err(|source| BindError::Part { variant: part.desc().name.to_owned(), source: Box::new(source) })?;
         }
         Ok(bound)
     }

@@ -18,7 +18,7 @@ pub trait Described {
     fn desc() -> &'static VariantDesc;
 }
 
-/// A variant whose type is forgotten. Every [`AttentionVariant`](super::AttentionVariant) that
+/// A variant whose type is forgotten. Every [`AttentionVariant`] that
 /// `#[attention_variant]` was put on has this form.
 ///
 /// A *tile row* is one query row against `logits.len()` consecutive keys, of which the first is `at`. Its loops are
@@ -28,11 +28,11 @@ pub trait ErasedVariant: Send + Sync {
     fn desc(&self) -> &'static VariantDesc;
     /// A copy that owns itself.
     fn clone_box(&self) -> Box<dyn ErasedVariant>;
-    /// See [`VariantParams::to_values`](super::VariantParams::to_values).
+    /// See [`VariantParams::to_values`].
     fn to_values(&self) -> ParamValues;
-    /// See [`VariantParams::bind`](super::VariantParams::bind).
+    /// See [`VariantParams::bind`].
     fn bind(&mut self, dims: &Dims) -> Result<(), BindError>;
-    /// See [`VariantParams::visit_args`](super::VariantParams::visit_args).
+    /// See [`VariantParams::visit_args`].
     fn visit_args(&self, visitor: &mut dyn ArgVisitor);
 
     /// `NORMALIZER`.

@@ -246,36 +246,36 @@ tensor_fields!(f32, i32, u32);
 mod tests {
     use super::*;
 
-    fn read<T: ParamField>(value: ParamValue) -> Result<T, ParamError> {
-        T::from_value("x", &value)
+    fn read<T: ParamField>(value: &ParamValue) -> Result<T, ParamError> {
+        T::from_value("x", value)
     }
 
     #[test]
     fn whole_numbers_go_where_nothing_is_lost() {
-        assert_eq!(read::<f32>(ParamValue::Int(30)), Ok(30.0));
-        assert_eq!(read::<i32>(ParamValue::Float(-4.0)), Ok(-4));
-        assert!(matches!(read::<i32>(ParamValue::Float(0.5)), Err(ParamError::Type { .. })));
-        assert!(matches!(read::<i32>(ParamValue::Float(f64::NAN)), Err(ParamError::Type { .. })));
-        assert!(matches!(read::<bool>(ParamValue::Int(1)), Err(ParamError::Type { .. })));
+        assert_eq!(read::<f32>(&ParamValue::Int(30)), Ok(30.0));
+        assert_eq!(read::<i32>(&ParamValue::Float(-4.0)), Ok(-4));
+        assert!(matches!(read::<i32>(&ParamValue::Float(0.5)), Err(ParamError::Type { .. })));
+        assert!(matches!(read::<i32>(&ParamValue::Float(f64::NAN)), Err(ParamError::Type { .. })));
+        assert!(matches!(read::<bool>(&ParamValue::Int(1)), Err(ParamError::Type { .. })));
     }
 
     #[test]
     fn what_a_type_cannot_hold_is_refused() {
-        let error = read::<u32>(ParamValue::Int(-1)).expect_err("negative");
+        let error = read::<u32>(&ParamValue::Int(-1)).expect_err("negative");
         assert_eq!(error.to_string(), "parameter `x` is u32, which cannot hold -1; it holds 0 to 4294967295");
-        assert!(matches!(read::<i32>(ParamValue::Int(1 << 31)), Err(ParamError::Range { .. })));
-        assert!(matches!(read::<i32>(ParamValue::Float(1e300)), Err(ParamError::Range { .. })));
-        assert!(matches!(read::<f32>(ParamValue::Float(1e39)), Err(ParamError::Range { .. })));
-        assert_eq!(read::<f32>(ParamValue::Float(f64::INFINITY)), Ok(f32::INFINITY));
+        assert!(matches!(read::<i32>(&ParamValue::Int(1 << 31)), Err(ParamError::Range { .. })));
+        assert!(matches!(read::<i32>(&ParamValue::Float(1e300)), Err(ParamError::Range { .. })));
+        assert!(matches!(read::<f32>(&ParamValue::Float(1e39)), Err(ParamError::Range { .. })));
+        assert_eq!(read::<f32>(&ParamValue::Float(f64::INFINITY)), Ok(f32::INFINITY));
     }
 
     #[test]
     fn lists_name_the_element_that_is_wrong() {
         let list = ParamValue::List(vec![ParamValue::Int(1), ParamValue::Bool(true)]);
-        let error = read::<Tensor1<f32>>(list).expect_err("a bool among numbers");
+        let error = read::<Tensor1<f32>>(&list).expect_err("a bool among numbers");
         assert_eq!(error.to_string(), "parameter `x[1]` is f32; got `true`");
         let ragged = ParamValue::List(vec![ParamValue::List(vec![ParamValue::Int(1)]), ParamValue::List(vec![])]);
-        assert!(matches!(read::<Tensor2<i32>>(ragged), Err(ParamError::Type { .. })));
+        assert!(matches!(read::<Tensor2<i32>>(&ragged), Err(ParamError::Type { .. })));
     }
 
     #[test]

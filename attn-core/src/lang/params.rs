@@ -78,7 +78,9 @@ impl fmt::Display for ParamValue {
             // a text that reads back as the same number
             ParamValue::Float(x) if x.is_nan() => f.write_str("nan"),
             ParamValue::Float(x) if *x == 0.0 && x.is_sign_negative() => f.write_str("-0.0"),
-            ParamValue::Float(x) if x.is_finite() && *x != 0.0 && !(1e-5..1e16).contains(&x.abs()) => write!(f, "{x:e}"),
+            ParamValue::Float(x) if x.is_finite() && *x != 0.0 && !(1e-5..1e16).contains(&x.abs()) => {
+                write!(f, "{x:e}")
+            }
             ParamValue::Float(x) => write!(f, "{x}"),
             ParamValue::List(xs) => {
                 f.write_str("[")?;

@@ -37,6 +37,6 @@ mod tests {
         let want = quote!(::attn::lang::compose::Chain::new().with(Causal).with(SoftCap { cap: 30.0 }).finish());
         assert_eq!(got, want.to_string());
         assert_eq!(expand(quote!()).to_string(), quote!(::attn::lang::compose::Chain::new().finish()).to_string());
-        assert!(expand(quote!(Causal +)).to_string().contains("compile_error"));
+        assert!(expand(quote!(Causal+)).to_string().contains("compile_error"));
     }
 }

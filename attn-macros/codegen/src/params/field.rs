@@ -97,7 +97,9 @@ fn set<T>(
     if slot.is_some() {
         return report.on(attr, messages::TWICE);
     }
-    let Meta::List(list) = &attr.meta else { return report.on(attr, usage) };
+    let Meta::List(list) = &attr.meta else {
+        return report.on(attr, usage);
+    };
     if list.tokens.is_empty() {
         return report.on(attr, usage);
     }
@@ -118,7 +120,9 @@ fn as_written(list: &syn::MetaList) -> String {
 }
 
 fn kind(ty: &Type) -> Kind {
-    let Type::Path(path) = ty else { return Kind::OtherScalar };
+    let Type::Path(path) = ty else {
+        return Kind::OtherScalar;
+    };
     match path.path.segments.last().map(|s| s.ident.to_string()).as_deref() {
         Some("i32" | "u32") => Kind::Integer,
         Some("bool") => Kind::Bool,

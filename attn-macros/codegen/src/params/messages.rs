@@ -8,7 +8,8 @@ pub(super) const REQUIRE: &str = "write a condition over the fields: `#[require(
 pub(super) const SHAPE: &str = "write the extents: `#[shape(qo_heads, 2 * max_distance + 1)]`";
 pub(super) const SHAPE_MISSING: &str = "a tensor parameter needs its extents: `#[shape(qo_heads)]`, over qo_heads, kv_heads, \
      head_dim, batch, qo_tokens, kv_tokens, and integer fields";
-pub(super) const SHAPE_ON_SCALAR: &str = "only a tensor has a shape: write the field's type as `Tensor1<f32>` or `Tensor2<f32>`";
+pub(super) const SHAPE_ON_SCALAR: &str =
+    "only a tensor has a shape: write the field's type as `Tensor1<f32>` or `Tensor2<f32>`";
 pub(super) const SHAPE_OP: &str = "a shape is integer arithmetic (`+ - * / %`), comparisons, and `if`/`else`";
 pub(super) const SHAPE_LITERAL: &str = "a shape is written in whole numbers without suffix";
 pub(super) const SHAPE_BLOCK: &str = "a branch of a shape is one expression";
@@ -19,7 +20,9 @@ pub(super) fn rank(name: &str, want: usize, got: usize) -> String {
 
 pub(super) fn unknown_word(word: &str, nearest: Option<&str>) -> String {
     let hint = nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default();
-    format!("a shape does not know `{word}`{hint}: use qo_heads, kv_heads, head_dim, batch, qo_tokens, kv_tokens, or an integer field")
+    format!(
+        "a shape does not know `{word}`{hint}: use qo_heads, kv_heads, head_dim, batch, qo_tokens, kv_tokens, or an integer field"
+    )
 }
 
 pub(super) fn not_an_integer(word: &str) -> String {

@@ -38,7 +38,16 @@ fn all_errors_come_at_once_and_the_impl_is_still_there() {
 
 #[test]
 fn a_shape_has_the_rank_of_its_tensor_and_only_arithmetic() {
-    let one = |shape| errors(&derive(quote!(struct V { #[shape(#shape)] t: Tensor1<f32>, #[default(1)] n: i32 })));
+    let one = |shape| {
+        errors(&derive(quote!(
+            struct V {
+                #[shape(#shape)]
+                t: Tensor1<f32>,
+                #[default(1)]
+                n: i32,
+            }
+        )))
+    };
     assert_eq!(one(quote!(qo_heads, 2)), ["a `Tensor1` has 1 extent, this shape has 2"]);
     assert!(one(quote!(qo_head))[0].contains("did you mean `qo_heads`?"));
     assert!(one(quote!(n << 2))[0].starts_with("a shape is integer arithmetic"));
@@ -48,15 +57,45 @@ fn a_shape_has_the_rank_of_its_tensor_and_only_arithmetic() {
 
 #[test]
 fn only_structs_with_names() {
-    assert_eq!(errors(&derive(quote!(enum E { A })))[0], super::messages::NOT_A_STRUCT);
-    assert_eq!(errors(&derive(quote!(struct T(f32);)))[0], super::messages::UNNAMED);
-    assert!(errors(&derive(quote!(struct U;))).is_empty());
+    assert_eq!(
+        errors(&derive(quote!(
+            enum E {
+                A,
+            }
+        )))[0],
+        super::messages::NOT_A_STRUCT
+    );
+    assert_eq!(
+        errors(&derive(quote!(
+            struct T(f32);
+        )))[0],
+        super::messages::UNNAMED
+    );
+    assert!(
+        errors(&derive(quote!(
+            struct U;
+        )))
+        .is_empty()
+    );
 }
 
 #[test]
 fn a_full_set_of_defaults_is_a_default() {
     let has = |tokens| derive(tokens).to_string().contains("Default for V");
-    assert!(has(quote!(struct V { #[default(1.0)] a: f32 })));
-    assert!(!has(quote!(struct V { #[default(1.0)] a: f32, b: f32 })));
-    assert!(!has(quote!(struct V;)));
+    assert!(has(quote!(
+        struct V {
+            #[default(1.0)]
+            a: f32,
+        }
+    )));
+    assert!(!has(quote!(
+        struct V {
+            #[default(1.0)]
+            a: f32,
+            b: f32,
+        }
+    )));
+    assert!(!has(quote!(
+        struct V;
+    )));
 }
