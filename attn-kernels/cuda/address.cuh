@@ -1,0 +1,76 @@
+// From logical places (request, packed row, key) to index words and memory.
+#pragma once
+#include "abi.cuh"
+
+// n / d, for 0 <= n < 2^31.
+inline int divide(int n, FastDiv d) { return d.magic ? static_cast<int>(__umulhi(static_cast<unsigned>(n), d.magic) >> d.shift) : n; }
+
+// The request that a CTA works on.
+struct Request {
+  int batch;  // its number
+  int qo_len;
+  int kv_len;
+  int qo_begin;  // first packed query token
+  int kv_begin;  // first packed key token
+};
+
+inline Request load_request(const KernelParams& p, int batch) {
+  int qo_begin = p.qo_indptr[batch], kv_begin = p.kv_indptr[batch];
+  return {batch, p.qo_indptr[batch + 1] - qo_begin, p.kv_indptr[batch + 1] - kv_begin, qo_begin, kv_begin};
+}
+
+// Rows are packed: row r of a request and KV head is query r / group, query head kv_head * group + r % group.
+inline int packed_rows(const KernelParams& p, const Request& request) { return request.qo_len * static_cast<int>(p.group.divisor); }
+
+inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
+  int group = p.group.divisor;
+  int query = divide(packed_row, p.group);
+  RowIndex at;
+  at.batch = request.batch;
+  at.qo_row = query;
+  at.qo_pos = query + request.kv_len - request.qo_len;
+  at.qo_token = request.qo_begin + query;
+  at.qo_head = kv_head * group + packed_row - query * group;
+  at.kv_head = kv_head;
+  at.qo_len = request.qo_len;
+  at.kv_len = request.kv_len;
+  return at;
+}
+
+inline KvIndex kv_index(const Request& request, int kv_head, int kv_pos) {
+  KvIndex at;
+  at.batch = request.batch;
+  at.kv_pos = kv_pos;
+  at.kv_token = request.kv_begin + kv_pos;
+  at.kv_head = kv_head;
+  at.kv_len = request.kv_len;
+  return at;
+}
+
+// In elements, where the row of a query or output begins.
+inline long long row_offset(const Strided& t, const RowIndex& at) { return at.qo_token * t.token + at.qo_head * t.head; }
+
+// Where a key lies, and its value with it: a slot of a page, or a token of a ragged tensor.
+struct KeyPlace {
+  int page;
+  int slot;
+};
+
+// `pages`: the request's row of the page table, if there is one.
+template <bool PAGED>
+inline KeyPlace find_key(const KernelParams& p, const Request& request, const int* pages, int kv_pos) {
+  if constexpr (PAGED) {
+    int page = divide(kv_pos, p.page_size);
+    return {pages[page], kv_pos - page * static_cast<int>(p.page_size.divisor)};
+  } else {
+    return {0, request.kv_begin + kv_pos};
+  }
+}
+
+inline const int* page_row(const KernelParams& p, const Request& request) { return p.page_indices + p.page_indptr[request.batch]; }
+
+// In elements, without the head.
+template <bool PAGED>
+inline long long key_offset(const Strided& t, KeyPlace place) {
+  return place.slot * t.token + (PAGED ? place.page * t.page : 0);
+}

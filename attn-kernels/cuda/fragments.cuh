@@ -1,0 +1,81 @@
+// What a warp holds in registers: logits and outputs as tensor-core accumulators.
+//
+// A warp has ROW_BLOCKS blocks of 16 rows. Lane l holds, of block m and 8-column block n, the four values
+// (row l / 4, columns 2 * (l % 4) and the next) and (row l / 4 + 8, the same columns).
+#pragma once
+#include "tile.cuh"
+
+constexpr int ROW_BLOCKS = TILE_ROWS / WARPS / 16;
+constexpr int ROWS_PER_THREAD = 2 * ROW_BLOCKS;
+static_assert(ROW_BLOCKS * WARPS * 16 == TILE_ROWS, "a warp has whole blocks of 16 rows");
+
+using Logits = float[ROW_BLOCKS][TILE_KEYS / 8][4];
+using Outputs = float[ROW_BLOCKS][HEAD_DIM / 8][4];
+using Weights = unsigned[ROW_BLOCKS][TILE_KEYS / 16][4];
+
+// Row within the CTA's tile of this thread's row `r`, 0 <= r < ROWS_PER_THREAD.
+inline int fragment_row(int r) {
+  return threadIdx.x / 32 * (16 * ROW_BLOCKS) + r / 2 * 16 + r % 2 * 8 + threadIdx.x % 32 / 4;
+}
+// First of this thread's two adjacent columns in an 8-column block.
+inline int fragment_column() { return threadIdx.x % 4 * 2; }
+
+// logits = Q K^T, unscaled.
+inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k) {
+  const int lane = threadIdx.x % 32;
+  const unsigned q_lane = q.at(threadIdx.x / 32 * (16 * ROW_BLOCKS) + lane % 16, lane / 16);
+  const unsigned k_lane = k.at(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+#pragma unroll
+  for (int m = 0; m < ROW_BLOCKS; ++m)
+#pragma unroll
+    for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[m][n][e] = 0.f;
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM / 16; ++d) {
+    unsigned a[ROW_BLOCKS][4];
+#pragma unroll
+    for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.advance(q_lane, 2 * d) + m * 16 * 128);
+#pragma unroll
+    for (int n = 0; n < TILE_KEYS / 16; ++n) {
+      unsigned b[4];
+      load_matrices(b, k.advance(k_lane, 2 * d) + n * 16 * 128);
+#pragma unroll
+      for (int m = 0; m < ROW_BLOCKS; ++m) {
+        mma<QoElem>(s[m][2 * n], a[m], b[0], b[1]);
+        mma<QoElem>(s[m][2 * n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Accumulators of the first product become operands of the second without leaving their lane.
+inline void pack_weights(Weights& w, const Logits& s) {
+#pragma unroll
+  for (int m = 0; m < ROW_BLOCKS; ++m)
+#pragma unroll
+    for (int n = 0; n < TILE_KEYS / 16; ++n) {
+      w[m][n][0] = pack2<KvElem>(s[m][2 * n][0], s[m][2 * n][1]);
+      w[m][n][1] = pack2<KvElem>(s[m][2 * n][2], s[m][2 * n][3]);
+      w[m][n][2] = pack2<KvElem>(s[m][2 * n + 1][0], s[m][2 * n + 1][1]);
+      w[m][n][3] = pack2<KvElem>(s[m][2 * n + 1][2], s[m][2 * n + 1][3]);
+    }
+}
+
+// outputs += weights * V.
+inline void multiply_weights_values(Outputs& o, const Weights& w, SharedTile<TILE_KEYS> v) {
+  const int lane = threadIdx.x % 32;
+  const unsigned v_lane = v.at(lane % 16, lane / 16);
+#pragma unroll
+  for (int n = 0; n < TILE_KEYS / 16; ++n)
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+      unsigned b[4];
+      load_matrices_transposed(b, v.advance(v_lane, 2 * d) + n * 16 * 128);
+#pragma unroll
+      for (int m = 0; m < ROW_BLOCKS; ++m) {
+        mma<KvElem>(o[m][2 * d], w[m][n], b[0], b[1]);
+        mma<KvElem>(o[m][2 * d + 1], w[m][n], b[2], b[3]);
+      }
+    }
+}

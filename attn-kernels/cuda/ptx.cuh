@@ -1,0 +1,66 @@
+// The few PTX instructions that C++ does not reach.
+#pragma once
+#include "elem.cuh"
+
+// 2^x, relative error 2^-22; 2^-inf = 0.
+inline float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Byte address within shared memory, as ldmatrix and cp.async want it.
+inline unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+// 16 bytes from global to shared memory, in the background. L2 only: no tile is read twice by one CTA.
+inline void copy_async_16(unsigned shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+// The same, of the first `bytes` bytes; the rest become zeros.
+inline void copy_async_16(unsigned shared, const void* global, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+// Ends a group of background copies.
+inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `pending` groups of this thread are under way.
+template <int pending>
+inline void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+inline void store_shared_16(unsigned shared, uint4 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+inline void store_shared_4(unsigned shared, unsigned v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
+}
+inline uint4 load_shared_16(unsigned shared) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(shared) : "memory");
+  return v;
+}
+
+// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Volatile, so that it
+// stays between the barriers around it: the compiler does not know that it reads memory.
+inline void load_matrices(unsigned (&r)[4], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+}
+inline void load_matrices_transposed(unsigned (&r)[4], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+}
+
+// c (16 x 8, f32) += a (16 x 16) * b (16 x 8).
+template <class E>
+void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
+template <>
+inline void mma<bf16>(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+inline void mma<f16>(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}

@@ -1,0 +1,92 @@
+// Tiles of rows in shared memory, and how the CTA copies keys and values into them.
+#pragma once
+#include "address.cuh"
+#include "ptx.cuh"
+#include "rows.cuh"
+
+constexpr int THREADS = 32 * WARPS;
+
+// ROWS rows of HEAD_DIM 16-bit elements. Panels of 64 elements, 128 bytes a row; within a row of a panel the eight 16-byte
+// chunks are permuted by row % 8, so that the eight rows which ldmatrix reads at once lie in different banks.
+template <int ROWS>
+struct SharedTile {
+  static constexpr int PANEL_BYTES = ROWS * 128;
+  static constexpr int BYTES = ROWS * HEAD_DIM * 2;
+
+  unsigned base;
+
+  // Address of 16-byte chunk `chunk` of a row.
+  unsigned at(int row, int chunk) const {
+    return base + (chunk / 8) * PANEL_BYTES + row * 128 + (((chunk ^ row) & 7) << 4);
+  }
+  // From the address of chunk 0 or 1 of the row to the one `chunk` (even) further on: the permutation is an exclusive or,
+  // so that all of a lane's addresses derive from one.
+  static unsigned advance(unsigned at_first, int chunk) {
+    return (at_first ^ ((chunk & 7) << 4)) + (chunk / 8) * PANEL_BYTES;
+  }
+};
+
+// How the CTA walks a tile row by row: CHUNKS consecutive lanes hold one row, 16 bytes each.
+struct RowWalk {
+  static constexpr int CHUNKS = HEAD_DIM / 8;
+  static constexpr int ROWS_PER_WARP = 32 / CHUNKS;
+  static constexpr int ROWS_PER_PASS = ROWS_PER_WARP * WARPS;
+
+  static int chunk() { return threadIdx.x % CHUNKS; }
+  // The row of this thread in the first pass.
+  static int row() { return threadIdx.x / CHUNKS; }
+};
+
+// Copies the TILE_KEYS keys (or values) of one request and KV head from `first_key` on, in the background. Keys past the span
+// repeat its last one: the mask hides their logits, and their values stay finite (0 * NaN would not be 0).
+template <bool PAGED>
+class KeyTileCopy;
+
+template <>
+class KeyTileCopy<false> {
+  const char* data_;  // this lane's chunk of the request's first key
+  int stride_;        // bytes from key to key: one multiplication a copy; the host sees to it that it fits
+
+ public:
+  KeyTileCopy(const KernelParams&, const Strided& t, const Request& request, int kv_head)
+      : data_(static_cast<const char*>(t.data) + 2 * (request.kv_begin * t.token + kv_head * t.head) + 16 * RowWalk::chunk()),
+        stride_(static_cast<int>(2 * t.token)) {}
+
+  void find(const KernelParams&, const Request&, int, int) {}
+
+  void copy(SharedTile<TILE_KEYS> to, const Strided&, int first_key, int kv_end) const {
+#pragma unroll
+    for (int row = 0; row < TILE_KEYS; row += RowWalk::ROWS_PER_PASS) {
+      int key = min(first_key + row + RowWalk::row(), kv_end - 1);
+      copy_async_16(to.at(row + RowWalk::row(), RowWalk::chunk()), data_ + static_cast<long long>(key) * stride_);
+    }
+  }
+};
+
+// Paged: a lane looks up the page of one of its warp's rows, well before the copy, and hands it to the lanes that copy the row.
+template <>
+class KeyTileCopy<true> {
+  static_assert(TILE_KEYS / WARPS <= 32, "a warp looks up one row a lane");
+  const char* data_;  // this lane's chunk of page 0, slot 0
+  KeyPlace place_;    // of this lane's row
+
+ public:
+  KeyTileCopy(const KernelParams&, const Strided& t, const Request&, int kv_head)
+      : data_(static_cast<const char*>(t.data) + 2 * kv_head * t.head + 16 * RowWalk::chunk()) {}
+
+  void find(const KernelParams& p, const Request& request, int first_key, int kv_end) {
+    int lane = threadIdx.x % 32;
+    int pass = lane / RowWalk::ROWS_PER_WARP;
+    int row = pass * RowWalk::ROWS_PER_PASS + threadIdx.x / 32 * RowWalk::ROWS_PER_WARP + lane % RowWalk::ROWS_PER_WARP;
+    place_ = find_key<true>(p, request, page_row(p, request), min(first_key + row, kv_end - 1));
+  }
+
+  void copy(SharedTile<TILE_KEYS> to, const Strided& t, int, int) const {
+    long long mine = 2 * key_offset<true>(t, place_);
+#pragma unroll
+    for (int pass = 0; pass < TILE_KEYS / RowWalk::ROWS_PER_PASS; ++pass) {
+      int owner = pass * RowWalk::ROWS_PER_WARP + threadIdx.x % 32 / RowWalk::CHUNKS;
+      copy_async_16(to.at(pass * RowWalk::ROWS_PER_PASS + RowWalk::row(), RowWalk::chunk()), data_ + __shfl_sync(ALL_LANES, mine, owner));
+    }
+  }
+};
