@@ -16,6 +16,7 @@ pub mod nearest;
 pub mod plan;
 pub mod registry;
 pub mod spec;
+pub mod state;
 pub mod tensor;
 
 #[doc(hidden)]

@@ -10,7 +10,7 @@ mod error;
 mod kv;
 mod shape;
 
-pub use check::check_run;
+pub use check::{check_inputs, check_run};
 pub use element::Element;
 pub use error::TensorError;
 pub use kv::{Kv, PageOrder};

@@ -23,13 +23,8 @@ pub fn check_run(
     kv: &Kv<'_>,
     out: &Out<'_>,
 ) -> Result<(), TensorError> {
-    heads.check()?;
-    let (group, qo_len) = (heads.group(), layout.max_qo_len());
-    if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
-        return Err(TensorError::TooManyRows { qo_len, group });
-    }
+    check_inputs(layout, heads, dtypes, q, kv)?;
     let tokens = layout.qo_tokens();
-    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
     rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
     disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
@@ -40,6 +35,28 @@ pub fn check_run(
         named.extent(1, "heads", heads.qo as usize, true)?;
         disjoint("lse", lse)?;
     }
+    Ok(())
+}
+
+/// The part of [`check_run`] that does not need an output.
+///
+/// # Errors
+///
+/// The first thing that does not fit.
+pub fn check_inputs(
+    layout: &Layout,
+    heads: Heads,
+    dtypes: Dtypes,
+    q: &TensorRef<'_>,
+    kv: &Kv<'_>,
+) -> Result<(), TensorError> {
+    heads.check()?;
+    let (group, qo_len) = (heads.group(), layout.max_qo_len());
+    if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
+        return Err(TensorError::TooManyRows { qo_len, group });
+    }
+    let tokens = layout.qo_tokens();
+    rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
     for (name, tensor) in [("k", &kv.k), ("v", &kv.v)] {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {

@@ -1,0 +1,25 @@
+//! The CPU backend: the same variant, batch, plan and output as on a GPU, in the same Rust hooks.
+//!
+//! [`run`] is the working path: f32, vectorised, parallel over work items and KV heads, partial states merged in slot
+//! order. [`oracle`] is the reference for every backend: plain loops that accumulate in f64, with no tiles and no
+//! splitting. [`check_tile_classes`] checks a variant's `tile_class` against its mask.
+
+mod classes;
+mod error;
+mod finish;
+mod math;
+mod oracle;
+mod problem;
+mod read;
+mod run;
+mod tile;
+mod write;
+
+pub use classes::{UnsoundTile, check_tile_classes};
+pub use error::CpuError;
+pub use oracle::{OracleOut, oracle};
+pub use problem::{Problem, plan_rule};
+pub use run::run;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Whether `tile_class` says nothing wrong: each class against every element of its tile.
+
+use super::problem::{logit_index, row_index};
+use crate::{
+    batch::Layout,
+    expr::Variant,
+    lang::{LogitIndex, Tile, TileClass},
+    spec::Heads,
+};
+
+/// A tile whose class is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tile_class says {class:?} of {tile:?}, but query head {head} at position {qo_pos} {attends} to key {key}",
+    head = .at.row.qo_head, qo_pos = .at.row.qo_pos, key = .at.kv_pos,
+    attends = if *.class == TileClass::Skip { "attends" } else { "does not attend" }
+)]
+pub struct UnsoundTile {
+    /// The tile.
+    pub tile: Tile,
+    /// Its class.
+    pub class: TileClass,
+    /// An element that says otherwise.
+    pub at: LogitIndex,
+}
+
+/// Checks the class of every tile of `tile_rows` packed query rows by `tile_keys` keys against the mask of each of its elements.
+///
+/// For tests: it evaluates every element of every mask.
+///
+/// # Errors
+///
+/// The first tile whose class is wrong.
+pub fn check_tile_classes(
+    variant: &Variant,
+    layout: &Layout,
+    heads: Heads,
+    tile_rows: usize,
+    tile_keys: usize,
+) -> Result<(), UnsoundTile> {
+    let (tile_rows, tile_keys) = (tile_rows.max(1), tile_keys.max(1));
+    for request in 0..layout.batch() {
+        let (rows, kv_len) = (layout.qo_len(request) * heads.group() as usize, layout.kv_len(request));
+        for first in (0..rows).step_by(tile_rows) {
+            let rows = first..(first + tile_rows).min(rows);
+            for begin in (0..kv_len).step_by(tile_keys) {
+                let keys = begin..(begin + tile_keys).min(kv_len);
+                for kv_head in 0..heads.kv as usize {
+                    let at = |row| logit_index(layout, row_index(layout, heads, request, kv_head, row), begin);
+                    check_tile(variant, keys.len(), rows.clone().map(at))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks one tile: `at` is the first element of each of its rows.
+fn check_tile(variant: &Variant, keys: usize, at: impl Iterator<Item = LogitIndex> + Clone) -> Result<(), UnsoundTile> {
+    let (Some(first), Some(last)) = (at.clone().next(), at.clone().last()) else { return Ok(()) };
+    let tile = Tile {
+        batch: first.batch,
+        qo_pos_min: first.qo_pos,
+        qo_pos_max: last.qo_pos,
+        kv_pos_min: first.kv_pos,
+        kv_pos_max: first.kv_pos + keys as i32 - 1,
+        qo_len: first.qo_len,
+        kv_len: first.kv_len,
+    };
+    let class = variant.tile_class(tile);
+    let proven = match class {
+        TileClass::Skip => false,
+        TileClass::Full => true,
+        TileClass::Partial => return Ok(()),
+    };
+    for at in at {
+        let mut keep = vec![true; keys];
+        variant.mask_tile(&mut keep, at);
+        if let Some(i) = keep.iter().position(|keep| *keep != proven) {
+            let (kv_pos, kv_token) = (at.kv_pos + i as i32, at.kv_token + i as i32);
+            return Err(UnsoundTile { tile, class, at: LogitIndex { kv_pos, kv_token, ..at } });
+        }
+    }
+    Ok(())
+}

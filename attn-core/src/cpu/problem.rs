@@ -1,0 +1,124 @@
+//! What is asked of the CPU backend.
+
+use super::{CpuError, read::{Kv, Rows}};
+use crate::{
+    batch::Layout,
+    dtype::Dtypes,
+    expr::Variant,
+    lang::{Hook, LogitIndex, Normalizer, RowIndex},
+    plan::{PlanRule, WorkList},
+    spec::Heads,
+    tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
+};
+
+/// Keys that are loaded, transformed and multiplied at a time.
+pub(super) const BLOCK: usize = 64;
+
+/// One attention over one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// What to compute; bound.
+    pub variant: &'a Variant,
+    /// Head counts and head dimension, any that [`Heads::check`] allows.
+    pub heads: Heads,
+    /// What `q . k` is multiplied by.
+    pub sm_scale: f32,
+    /// The batch.
+    pub layout: &'a Layout,
+    /// Its work; [`oracle`](super::oracle) does not look at it.
+    pub work: &'a WorkList,
+    /// (qo tokens, qo heads, head_dim) in host memory.
+    pub q: TensorRef<'a>,
+    /// Keys and values in host memory.
+    pub kv: KvTensors<'a>,
+}
+
+/// A plan that keeps the threads of this machine busy.
+#[must_use]
+pub fn plan_rule(heads: Heads) -> PlanRule {
+    let threads = rayon::current_num_threads() as u32;
+    PlanRule {
+        tile_rows: 64,
+        kv_align: BLOCK as u32,
+        target_items: (4 * threads).div_ceil(heads.kv.max(1)),
+        min_span: 1024,
+        longest_first: true,
+    }
+}
+
+/// A problem that is known to fit, ready to be read.
+pub(super) struct Sound<'a> {
+    pub(super) variant: &'a Variant,
+    pub(super) heads: Heads,
+    pub(super) sm_scale: f32,
+    pub(super) layout: &'a Layout,
+    pub(super) q: Rows<'a>,
+    pub(super) k: Kv<'a>,
+    pub(super) v: Kv<'a>,
+}
+
+impl<'a> Problem<'a> {
+    /// The element types of the inputs.
+    pub(super) fn dtypes(&self) -> Dtypes {
+        Dtypes { qo: self.q.dtype(), kv: self.kv.k.dtype() }
+    }
+
+    /// Checks all but the work and the output.
+    pub(super) fn sound(&self) -> Result<Sound<'a>, CpuError> {
+        check_inputs(self.layout, self.heads, self.dtypes(), &self.q, &self.kv)?;
+        let unsupported = [Hook::ValueTransform, Hook::Denominator];
+        if let Some(hook) = unsupported.into_iter().find(|&hook| self.variant.has(hook)) {
+            return Err(CpuError::Hook { hook });
+        }
+        let normalizer = self.variant.normalizer();
+        match normalizer {
+            Normalizer::Softmax => {}
+            Normalizer::Plain { .. } if !self.variant.has(Hook::SinkLogit) => {}
+            Normalizer::Plain { .. } => return Err(CpuError::Normalizer { normalizer, why: " with a sink" }),
+            _ => return Err(CpuError::Normalizer { normalizer, why: " yet" }),
+        }
+        let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
+        Ok(Sound {
+            variant: self.variant,
+            heads: self.heads,
+            sm_scale: self.sm_scale,
+            layout: self.layout,
+            q: Rows::new(&self.q).ok_or_else(|| device("q"))?,
+            k: Kv::new(&self.kv.k, self.layout).ok_or_else(|| device("k"))?,
+            v: Kv::new(&self.kv.v, self.layout).ok_or_else(|| device("v"))?,
+        })
+    }
+}
+
+impl Sound<'_> {
+    /// The index words of a packed row of a request: query `row / group`, head `kv_head * group + row % group`.
+    pub(super) fn row_index(&self, request: usize, kv_head: usize, row: usize) -> RowIndex {
+        row_index(self.layout, self.heads, request, kv_head, row)
+    }
+
+    /// The index words of a row and a key.
+    pub(super) fn logit_index(&self, row: RowIndex, key: usize) -> LogitIndex {
+        logit_index(self.layout, row, key)
+    }
+}
+
+pub(super) fn row_index(layout: &Layout, heads: Heads, request: usize, kv_head: usize, row: usize) -> RowIndex {
+    let group = heads.group() as usize;
+    let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
+    let qo_row = (row / group) as i32;
+    RowIndex {
+        batch: request as i32,
+        qo_row,
+        qo_pos: qo_row + (kv_len - qo_len),
+        qo_token: layout.qo_indptr()[request] + qo_row,
+        qo_head: (kv_head * group + row % group) as i32,
+        kv_head: kv_head as i32,
+        qo_len,
+        kv_len,
+    }
+}
+
+pub(super) fn logit_index(layout: &Layout, row: RowIndex, key: usize) -> LogitIndex {
+    let kv_pos = key as i32;
+    LogitIndex { row, kv_pos, kv_token: layout.kv_indptr()[row.batch as usize] + kv_pos }
+}

@@ -1,0 +1,153 @@
+//! The working path: work items times KV heads in parallel, then the merges.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rayon::prelude::*;
+
+use super::{
+    CpuError, Problem,
+    problem::Sound,
+    tile::{Scratch, Span},
+    write::Writer,
+};
+use crate::{
+    plan::{MergeItem, WorkItem, WorkList},
+    state::State,
+    tensor::{Out, check_run},
+};
+
+/// The unfinished states of one item and one KV head: rows of head_dim.
+struct Partial {
+    o: Vec<f32>,
+    states: Vec<State>,
+}
+
+/// One run.
+struct Run<'a> {
+    problem: Sound<'a>,
+    work: &'a WorkList,
+    /// `[slots][kv_heads]`.
+    partials: Vec<OnceLock<Partial>>,
+    /// Held for the time of writing one tile: short against computing it.
+    writer: Mutex<Writer<'a>>,
+}
+
+/// Computes attention, in f32, on all threads of the current rayon pool.
+///
+/// The result depends on the inputs and the plan, not on the number of threads. Nothing outside the requests' pages
+/// and lengths is read.
+///
+/// # Errors
+///
+/// Tensors that do not fit or are in device memory, work of another batch, hooks that are not supported; nothing is
+/// written then.
+pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
+    let mut out = out;
+    check_run(problem.layout, problem.heads, problem.dtypes(), &problem.q, &problem.kv, &out)?;
+    let sound = problem.sound()?;
+    problem.work.check(problem.layout)?;
+    let (planned, group) = (problem.work.group, problem.heads.group());
+    if planned != group {
+        return Err(CpuError::Group { planned, group });
+    }
+    check_slots(problem.work)?;
+    let kv_heads = problem.heads.kv as usize;
+    let run = Run {
+        problem: sound,
+        work: problem.work,
+        partials: (0..problem.work.slots as usize * kv_heads).map(|_| OnceLock::new()).collect(),
+        writer: Mutex::new(Writer::new(&mut out)?),
+    };
+    let head_dim = problem.heads.head_dim as usize;
+    let tasks = problem.work.items.len() * kv_heads;
+    (0..tasks).into_par_iter().with_max_len(1).for_each_init(
+        || Scratch::new(head_dim),
+        |scratch, task| run.item(scratch, &problem.work.items[task / kv_heads], task % kv_heads),
+    );
+    let merges = problem.work.merges.len() * kv_heads;
+    (0..merges).into_par_iter().for_each(|task| run.merge(&problem.work.merges[task / kv_heads], task % kv_heads));
+    Ok(())
+}
+
+/// Every slot that a merge reads is filled by one item of the same tile.
+fn check_slots(work: &WorkList) -> Result<(), CpuError> {
+    let mut filled = vec![None; work.slots as usize];
+    for item in work.items.iter().filter(|item| item.partial >= 0) {
+        let slot = &mut filled[item.partial as usize];
+        if slot.is_some() {
+            return Err(CpuError::Slot { slot: item.partial as u32 });
+        }
+        *slot = Some((item.request, item.qo_tile));
+    }
+    for merge in &work.merges {
+        for slot in merge.first..merge.first + merge.count {
+            if filled[slot as usize] != Some((merge.request, merge.qo_tile)) {
+                return Err(CpuError::Slot { slot: slot as u32 });
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    fn span(&self, request: i32, qo_tile: i32, kv_head: usize, begin: i32, end: i32) -> Span {
+        let (request, tile_rows) = (request as usize, self.work.tile_rows as usize);
+        let first_row = qo_tile as usize * tile_rows;
+        let rows = self.problem.layout.qo_len(request) * self.problem.heads.group() as usize - first_row;
+        Span {
+            request,
+            kv_head,
+            first_row,
+            rows: rows.min(tile_rows),
+            begin: begin as usize,
+            end: end as usize,
+        }
+    }
+
+    fn item(&self, scratch: &mut Scratch, item: &WorkItem, kv_head: usize) {
+        let span = self.span(item.request, item.qo_tile, kv_head, item.kv_begin, item.kv_end);
+        scratch.run(&self.problem, span);
+        let (head_dim, width) = (self.problem.heads.head_dim as usize, scratch.width());
+        let Ok(slot) = usize::try_from(item.partial) else {
+            self.write(span, &mut scratch.o, width, &scratch.states);
+            return;
+        };
+        let rows = scratch.o.chunks_exact(width);
+        let o = rows.flat_map(|row| &row[..head_dim]).copied().collect();
+        let partial = Partial { o, states: scratch.states.clone() };
+        // a slot is filled once: `check_slots` found one item for each
+        let _ = self.partials[slot * self.problem.heads.kv as usize + kv_head].set(partial);
+    }
+
+    /// Merges the partial states of one tile in slot order, so that the sum is the same every time.
+    fn merge(&self, merge: &MergeItem, kv_head: usize) {
+        let head_dim = self.problem.heads.head_dim as usize;
+        let span = self.span(merge.request, merge.qo_tile, kv_head, 0, 0);
+        let mut o = vec![0f32; span.rows * head_dim];
+        let mut states = vec![State::EMPTY; span.rows];
+        for slot in merge.first..merge.first + merge.count {
+            let index = slot as usize * self.problem.heads.kv as usize + kv_head;
+            let Some(partial) = self.partials[index].get() else { continue };
+            let rows = o.chunks_exact_mut(head_dim).zip(partial.o.chunks_exact(head_dim));
+            for ((o, part), (state, other)) in rows.zip(states.iter_mut().zip(&partial.states)) {
+                let merged = state.merge(*other);
+                *state = merged.state;
+                o.iter_mut().zip(part).for_each(|(x, y)| *x = *x * merged.first + *y * merged.second);
+            }
+        }
+        self.write(span, &mut o, head_dim, &states);
+    }
+
+    /// Finishes the rows of a tile, which lie `width` apart, and writes them.
+    fn write(&self, span: Span, o: &mut [f32], width: usize, states: &[State]) {
+        let head_dim = self.problem.heads.head_dim as usize;
+        let at = |i| self.problem.row_index(span.request, span.kv_head, span.first_row + i);
+        let rows = o.chunks_exact_mut(width).zip(states).enumerate();
+        let lse: Vec<f32> =
+            rows.map(|(i, (row, state))| self.problem.finish(*state, &mut row[..head_dim], at(i))).collect();
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        for (i, (row, lse)) in o.chunks_exact(width).zip(lse).enumerate() {
+            writer.write(at(i), &row[..head_dim], lse);
+        }
+    }
+}

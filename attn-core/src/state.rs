@@ -1,0 +1,142 @@
+//! The state of attention over a part of the keys, and how parts become a whole.
+//!
+//! Attention over two disjoint sets of keys follows from attention over each: this is what lets keys be split over
+//! work items, and results be cascaded. An *unfinished* state is ([`State`], unnormalised output); a *finished* one
+//! is (output, log-sum-exp), see [`merge_state`]. Logs are natural throughout.
+
+/// The running state of one query row over some of its keys. The output that goes with it is
+/// the sum of `exp(logit - row_max) * value`, not yet divided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// Largest logit seen; `-inf` when there was none.
+    pub row_max: f32,
+    /// Sum of `exp(logit - row_max)`.
+    pub denominator: f32,
+}
+
+/// Two states merged, and what the outputs that go with them are to be multiplied by before they are added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Merged {
+    /// The state over both sets of keys.
+    pub state: State,
+    /// Factor of the first output.
+    pub first: f32,
+    /// Factor of the second output.
+    pub second: f32,
+}
+
+impl State {
+    /// The state over no keys: merging it changes nothing.
+    pub const EMPTY: State = State { row_max: f32::NEG_INFINITY, denominator: 0.0 };
+
+    /// The state over the keys of both, which share none.
+    #[must_use]
+    pub fn merge(self, other: State) -> Merged {
+        let row_max = self.row_max.max(other.row_max);
+        let (first, second) = (exp_below(self.row_max, row_max), exp_below(other.row_max, row_max));
+        let denominator = self.denominator * first + other.denominator * second;
+        Merged { state: State { row_max, denominator }, first, second }
+    }
+
+    /// Log-sum-exp of the logits: `-inf` over no keys.
+    #[must_use]
+    pub fn lse(self) -> f32 {
+        if self.denominator == 0.0 { f32::NEG_INFINITY } else { self.row_max + self.denominator.ln() }
+    }
+}
+
+/// `exp(x - max)` for `x <= max`; 0 when both are `-inf`, which is no logit at all.
+#[must_use]
+pub(crate) fn exp_below(x: f32, max: f32) -> f32 {
+    if x == f32::NEG_INFINITY { 0.0 } else { (x - max).exp() }
+}
+
+/// Merges two finished states of one row over disjoint sets of keys: `(o, lse)` becomes that over both, and the
+/// log-sum-exp over both is returned. `o` and `other_o` are normalised outputs of the same length, `lse` and `other_lse` are in natural log.
+///
+/// A state over no keys (`lse = -inf`) is the identity, whatever its output holds. The result does not depend on the order of the two;
+/// over three, it does up to rounding. A sink must be in one of the states at most, or it counts twice.
+///
+/// ```
+/// use attn_core::state::merge_state;
+/// let mut o = [1.0, 0.0];
+/// let lse = merge_state(&mut o, 0.0, &[0.0, 1.0], 0.0);
+/// assert_eq!(o, [0.5, 0.5]);
+/// assert!((lse - 2f32.ln()).abs() < 1e-6);
+/// ```
+#[must_use = "the outputs are merged in place, the log-sum-exp is returned"]
+pub fn merge_state(o: &mut [f32], lse: f32, other_o: &[f32], other_lse: f32) -> f32 {
+    let max = lse.max(other_lse);
+    let (first, second) = (exp_below(lse, max), exp_below(other_lse, max));
+    let sum = first + second;
+    match (first == 0.0, second == 0.0) {
+        (_, true) => {}
+        (true, false) => o.iter_mut().zip(other_o).for_each(|(x, y)| *x = *y),
+        (false, false) => {
+            let (first, second) = (first / sum, second / sum);
+            o.iter_mut().zip(other_o).for_each(|(x, y)| *x = *x * first + *y * second);
+        }
+    }
+    if sum == 0.0 { f32::NEG_INFINITY } else { max + sum.ln() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state() -> impl Strategy<Value = ([f32; 3], f32)> {
+        let lse = prop_oneof![4 => -60f32..60.0, 1 => Just(f32::NEG_INFINITY)];
+        (prop::array::uniform3(-3f32..3.0), lse)
+    }
+
+    fn merged(mut a: ([f32; 3], f32), b: &([f32; 3], f32)) -> ([f32; 3], f32) {
+        let lse = merge_state(&mut a.0, a.1, &b.0, b.1);
+        (a.0, lse)
+    }
+
+    fn near(a: f32, b: f32) -> bool {
+        a == b || (a - b).abs() <= 1e-5 * (1.0 + b.abs())
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_associative_up_to_rounding(a in state(), b in state(), c in state()) {
+            let left = merged(merged(a, &b), &c);
+            let right = merged(a, &merged(b, &c));
+            prop_assert!(near(left.1, right.1), "{:?} {:?}", left, right);
+            if left.1 > f32::NEG_INFINITY {
+                prop_assert!(left.0.iter().zip(right.0).all(|(x, y)| near(*x, y)), "{:?} {:?}", left, right);
+            }
+        }
+
+        #[test]
+        fn merging_commutes(a in state(), b in state()) {
+            let (ab, ba) = (merged(a, &b), merged(b, &a));
+            prop_assert_eq!(ab.1, ba.1);
+            prop_assert!(ab.0 == ba.0 || ab.1 == f32::NEG_INFINITY);
+        }
+
+        #[test]
+        fn no_keys_are_the_identity(a in state()) {
+            let empty = ([f32::NAN; 3], f32::NEG_INFINITY);
+            prop_assert_eq!(merged(a, &empty), a);
+            if a.1 > f32::NEG_INFINITY {
+                prop_assert_eq!(merged(empty, &a), a);
+            }
+        }
+
+        #[test]
+        fn unfinished_states_merge_to_the_state_of_all_logits(logits in prop::collection::vec(-80f32..80.0, 0..20), at in 0usize..20) {
+            let over = |logits: &[f32]| {
+                let row_max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                State { row_max, denominator: logits.iter().map(|l| (l - row_max).exp()).sum() }
+            };
+            let (left, right) = logits.split_at(at.min(logits.len()));
+            let (merged, whole) = (over(left).merge(over(right)), over(&logits));
+            prop_assert_eq!(merged.state.row_max, whole.row_max);
+            prop_assert!(near(merged.state.lse(), whole.lse()));
+            prop_assert_eq!(over(left).merge(State::EMPTY).state, over(left));
+        }
+    }
+}
