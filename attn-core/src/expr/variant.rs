@@ -8,8 +8,8 @@ use super::parse;
 use crate::lang::compose::{self, ComposeError};
 use crate::lang::params::ArgVisitor;
 use crate::lang::{
-    AttentionVariant, BindError, Described, Dims, ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, ParamError,
-    ParamValue, RowIndex, RowState, Tile, TileClass,
+    BindError, Described, Dims, ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, ParamError, ParamValue, RowIndex,
+    RowState, Tile, TileClass,
 };
 use crate::nearest::nearest;
 use crate::registry::Registry;
@@ -201,7 +201,7 @@ fn log_add_exp(a: f32, b: f32) -> f32 {
     if low == f32::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-impl<V: AttentionVariant + Described> From<V> for Variant {
+impl<V: Described> From<V> for Variant {
     fn from(variant: V) -> Self {
         Variant::full().push(Box::new(variant))
     }

@@ -1,11 +1,16 @@
 //! What may be composed: at most one part changes the normaliser. `compose!` checks it by trait bounds, so that a
 //! conflict is a compile error even under `cargo check`; composition by name checks it at run time.
 
-use super::{AttentionVariant, Described, ErasedVariant, Hook, Normalizer};
+use super::{Described, ErasedVariant, Hook, Normalizer};
 use crate::expr::Variant;
 
 /// Whether a variant keeps the softmax or replaces it: `#[attention_variant]` implements it.
-pub trait NormalizerKind {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an attention variant",
+    label = "this is no variant",
+    note = "write `#[attention_variant] impl AttentionVariant for {Self} {{ .. }}`"
+)]
+pub trait NormalizerKind: Described {
     /// [`Keeps`] or [`Replaces`].
     type Kind;
 }
@@ -37,6 +42,15 @@ impl Accepts<Replaces> for Keeps {
 impl Accepts<Keeps> for Replaces {
     type Out = Replaces;
 }
+// With one impl alone the compiler would take it and speak of mismatched types; with two it says what is wrong.
+impl Accepts<Nothing> for Replaces {
+    type Out = Replaces;
+}
+
+/// The kind of no variant.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
 
 /// A composition under construction; what `compose!` expands to.
 #[derive(Debug)]
@@ -64,7 +78,7 @@ impl<K> Chain<K> {
     #[must_use]
     pub fn with<V>(self, part: V) -> Chain<<K as Accepts<V::Kind>>::Out>
     where
-        V: AttentionVariant + Described + NormalizerKind,
+        V: NormalizerKind,
         K: Accepts<V::Kind>,
     {
         Chain { variant: self.variant.push(Box::new(part)), kind: std::marker::PhantomData }

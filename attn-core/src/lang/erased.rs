@@ -10,10 +10,11 @@ use super::{
 
 /// A variant with a descriptor: `#[attention_variant]` implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` has no descriptor",
-    note = "put `#[attention_variant]` on `impl AttentionVariant for {Self}`"
+    message = "`{Self}` is not an attention variant",
+    label = "this is no variant",
+    note = "write `#[attention_variant] impl AttentionVariant for {Self} {{ .. }}`"
 )]
-pub trait Described {
+pub trait Described: AttentionVariant {
     /// The descriptor: one for the program, so that its address is the variant's identity.
     fn desc() -> &'static VariantDesc;
 }
@@ -55,7 +56,7 @@ pub trait ErasedVariant: Send + Sync {
     fn tile_class(&self, tile: Tile) -> TileClass;
 }
 
-impl<V: AttentionVariant + Described> ErasedVariant for V {
+impl<V: Described> ErasedVariant for V {
     fn desc(&self) -> &'static VariantDesc {
         V::desc()
     }
@@ -120,7 +121,7 @@ fn along(at: LogitIndex) -> impl Iterator<Item = LogitIndex> {
 }
 
 /// Makes a variant from values by name and forgets its type: [`VariantDesc::make`].
-pub fn make<V: AttentionVariant + Described>(values: &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError> {
+pub fn make<V: Described>(values: &ParamValues) -> Result<Box<dyn ErasedVariant>, ParamError> {
     Ok(Box::new(V::from_values(values)?))
 }
 

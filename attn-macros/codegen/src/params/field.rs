@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, Token, Type};
+use syn::{Attribute, Expr, ExprLit, GenericArgument, Ident, Lit, Meta, PathArguments, Token, Type};
 
 use super::messages;
 use crate::report::Report;
@@ -71,6 +71,9 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
             }
         }
     }
+    if seen_wrong(&field.ty) {
+        report.on(&field.ty, messages::TYPE);
+    }
     if let Kind::Tensor(rank) = kind {
         match &read.shape {
             // not said again where the attribute itself is wrong
@@ -129,6 +132,25 @@ fn kind(ty: &Type) -> Kind {
         Some("Tensor1") => Kind::Tensor(1),
         Some("Tensor2") => Kind::Tensor(2),
         _ => Kind::OtherScalar,
+    }
+}
+
+/// Types that no parameter has; the compiler refuses the rest, but not in one sentence.
+fn seen_wrong(ty: &Type) -> bool {
+    const WRONG: [&str; 17] = [
+        "f64", "f16", "bf16", "i8", "i16", "i64", "i128", "isize", "u8", "u16", "u64", "u128", "usize", "char",
+        "String", "Vec", "Option",
+    ];
+    let Type::Path(path) = ty else { return true };
+    let Some(last) = path.path.segments.last() else { return true };
+    match &last.arguments {
+        PathArguments::AngleBracketed(args) if last.ident == "Tensor1" || last.ident == "Tensor2" => {
+            args.args.iter().any(|arg| match arg {
+                GenericArgument::Type(elem) => matches!(kind(elem), Kind::Bool | Kind::Tensor(_)) || seen_wrong(elem),
+                _ => false,
+            })
+        }
+        _ => WRONG.iter().any(|wrong| last.ident == wrong),
     }
 }
 

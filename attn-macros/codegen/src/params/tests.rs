@@ -99,3 +99,24 @@ fn a_full_set_of_defaults_is_a_default() {
         struct V;
     )));
 }
+
+#[test]
+fn types_that_are_seen_to_be_wrong() {
+    let wrong = |tokens: proc_macro2::TokenStream| errors(&derive(tokens));
+    for ty in [quote!(f64), quote!(usize), quote!(&'static str), quote!(String), quote!([f32; 4]), quote!((f32, f32))] {
+        assert_eq!(wrong(quote!(struct V { x: #ty })), [super::messages::TYPE], "{ty}");
+    }
+    for elem in [quote!(f64), quote!(bool), quote!(Tensor1<f32>)] {
+        let ty = quote!(attn::lang::Tensor1<#elem>);
+        assert_eq!(wrong(quote!(struct V { #[shape(4)] x: #ty })), [super::messages::TYPE], "{elem}");
+    }
+    // an alias is for the compiler to see
+    assert!(
+        wrong(quote!(
+            struct V {
+                x: Width,
+            }
+        ))
+        .is_empty()
+    );
+}
