@@ -7,7 +7,7 @@
 mod cell_block;
 mod support;
 mod templates;
-mod variant;
+pub mod variant;
 
 use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 

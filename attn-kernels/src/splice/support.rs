@@ -36,6 +36,9 @@ pub enum SpliceError {
         /// The composition.
         variant: String,
     },
+    /// Names in a part that clash, and helpers that call themselves.
+    #[error(transparent)]
+    Variant(#[from] super::variant::VariantError),
     /// A mistake in the templates.
     #[error(transparent)]
     Template(#[from] NoTemplate),

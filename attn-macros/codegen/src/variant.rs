@@ -224,7 +224,11 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let ty = &item.self_ty;
     let name = &variant.name;
     let type_name = type_name(item).unwrap_or_default();
-    let doc = parse::doc_lines(&item.attrs).join("\n");
+    // what stands on the impl, else what stands on the struct, which only the derive sees
+    let doc = match parse::doc_lines(&item.attrs).join("\n") {
+        doc if doc.is_empty() => quote!(<#ty as ::attn::lang::VariantParams>::DOC),
+        doc => quote!(#doc),
+    };
     let file = glue::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
     let hooks = variant.hooks.iter().map(|h| {

@@ -1,0 +1,114 @@
+//! `struct Variant`: the parts as members, flags, and every hook.
+
+use attn_core::lang::{Hook, Normalizer, VariantDesc};
+
+use super::args::struct_size;
+
+/// The text of `struct Variant`.
+pub(super) fn struct_text(parts: &[&VariantDesc], names: &[String]) -> String {
+    let mut text = String::from("struct Variant {\n");
+    for (i, name) in names.iter().enumerate() {
+        text += &format!("  {name} part{i};\n");
+    }
+    if !names.is_empty() {
+        text.push('\n');
+    }
+    for (flag, value) in flags(parts) {
+        text += &format!("  static constexpr bool {flag} = {value};\n");
+    }
+    for hook in Hook::ALL {
+        text += &format!("\n{}", hook_text(hook, parts));
+    }
+    text += "};\n";
+    text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", struct_size(parts));
+    text
+}
+
+fn flags(parts: &[&VariantDesc]) -> Vec<(&'static str, bool)> {
+    let has = |hook| parts.iter().any(|p| p.has(hook));
+    let plain = |wanted: Option<bool>| {
+        parts.iter().any(|p| match p.normalizer {
+            Normalizer::Plain { divide } => wanted.is_none_or(|w| w == divide),
+            _ => false,
+        })
+    };
+    vec![
+        ("HAS_QUERY_TRANSFORM", has(Hook::QueryTransform)),
+        ("HAS_KEY_TRANSFORM", has(Hook::KeyTransform)),
+        ("HAS_VALUE_TRANSFORM", has(Hook::ValueTransform)),
+        ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
+        ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),
+        ("HAS_TILE_CLASS", has(Hook::TileClass)),
+        ("HAS_WEIGHT", has(Hook::Weight)),
+        ("HAS_DENOMINATOR", has(Hook::Denominator)),
+        ("HAS_SINK", has(Hook::SinkLogit)),
+        ("HAS_OUTPUT_TRANSFORM", has(Hook::OutputTransform)),
+        ("PLAIN", plain(None)),
+        ("PLAIN_DIVIDE", plain(Some(true))),
+    ]
+}
+
+/// A hook of the composition: of all parts that wrote it, or trivial.
+fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
+    let with = |hook| move |(_, p): &(usize, &&VariantDesc)| p.has(hook);
+    let calls: Vec<usize> = parts.iter().enumerate().filter(with(hook)).map(|(i, _)| i).collect();
+    let head = match hook {
+        Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
+        Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
+        Hook::ValueTransform => "template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const",
+        Hook::LogitsTransform => "ATTN_FN float logits_transform(float logit, LogitIndex at) const",
+        Hook::LogitsMask => "ATTN_FN bool logits_mask(LogitIndex at) const",
+        Hook::Weight => "ATTN_FN float weight(float logit, float row_max, LogitIndex at) const",
+        Hook::Denominator => "ATTN_FN float denominator(float logit, float row_max, float weight, LogitIndex at) const",
+        Hook::SinkLogit => "ATTN_FN float sink_logit(RowIndex at) const",
+        Hook::OutputTransform => {
+            "template <class R> ATTN_FN void output_transform(R& o, RowState state, RowIndex at) const"
+        }
+        Hook::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
+    };
+    let each = |call: &str| calls.iter().map(|i| format!("    part{i}.{call};\n")).collect::<String>();
+    // f(f(first, second), third)
+    let folded = |function: &str, call: &str, none: &str| {
+        let mut items = calls.iter().map(|i| format!("part{i}.{call}"));
+        let first = items.next().unwrap_or_else(|| none.to_owned());
+        let value = items.fold(first, |all, item| format!("{function}({all}, {item})"));
+        format!("    return {value};\n")
+    };
+    // at most one part may write it
+    let one = |call: &str, none: &str| match calls.last() {
+        Some(i) => format!("    return part{i}.{call};\n"),
+        None => format!("    return {none};\n"),
+    };
+    let body = match hook {
+        Hook::QueryTransform => each("query_transform(q, at)"),
+        Hook::KeyTransform => each("key_transform(k, at)"),
+        Hook::ValueTransform => each("value_transform(v, at)"),
+        Hook::OutputTransform => each("output_transform(o, state, at)"),
+        Hook::LogitsTransform => {
+            let steps: String =
+                calls.iter().map(|i| format!("    logit = part{i}.logits_transform(logit, at);\n")).collect();
+            steps + "    return logit;\n"
+        }
+        Hook::LogitsMask if calls.is_empty() => "    return true;\n".to_owned(),
+        Hook::LogitsMask => {
+            let all: Vec<_> = calls.iter().map(|i| format!("part{i}.logits_mask(at)")).collect();
+            format!("    return {};\n", all.join(" && "))
+        }
+        Hook::Weight => one("weight(logit, row_max, at)", "exp(logit - row_max)"),
+        Hook::Denominator => one("denominator(logit, row_max, weight, at)", "weight"),
+        Hook::SinkLogit => folded("log_add_exp", "sink_logit(at)", "-F32_INFINITY"),
+        Hook::TileClass => tile_class(parts),
+    };
+    format!("  {head} {{\n{body}  }}\n")
+}
+
+/// The smallest class of all masks; a mask without `tile_class` proves nothing.
+fn tile_class(parts: &[&VariantDesc]) -> String {
+    let mut text = String::from("    TileClass all = TileClass::Full;\n");
+    for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
+        let class =
+            if part.has(Hook::TileClass) { format!("part{i}.tile_class(tile)") } else { "TileClass::Partial".into() };
+        text += &format!("    if (const TileClass class{i} = {class}; class{i} < all) all = class{i};\n");
+    }
+    text + "    return all;\n"
+}

@@ -1,0 +1,152 @@
+//! The struct of one part: parameters, constants, helpers, hooks.
+
+use attn_core::lang::{
+    ConstValue, DeviceFn, FieldType, VariantDesc,
+    desc::{ConstDesc, Elem},
+};
+
+use super::VariantError;
+
+/// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
+pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
+    let mut text = String::new();
+    for line in desc.doc.lines() {
+        text += format!("/// {line}").trim_end();
+        text.push('\n');
+    }
+    text += &format!("struct {name} {{\n");
+    for field in desc.fields {
+        text += &format!("  {}{}_;\n", member_type(field.ty), field.name);
+    }
+    let links = Links::of(desc)?;
+    for (name, value) in &links.consts {
+        text += &format!("  static constexpr {}{name} = {};\n", const_type(*value), const_text(*value));
+    }
+    for helper in &links.helpers {
+        text += "\n";
+        text += &indented(helper.cuda);
+    }
+    for hook in desc.hooks {
+        text += "\n";
+        text += &indented(hook.cuda);
+    }
+    text += "#line 1 \"variant\"\n};\n\n";
+    Ok(text)
+}
+
+/// A bool takes 4 bytes, as the host passes it.
+fn member_type(ty: FieldType) -> String {
+    let elem = |e| match e {
+        Elem::F32 => "float",
+        Elem::I32 | Elem::Bool => "int",
+        Elem::U32 => "u32",
+    };
+    match ty {
+        FieldType::Scalar(Elem::Bool) => "alignas(4) bool ".to_owned(),
+        FieldType::Scalar(e) => format!("{} ", elem(e)),
+        FieldType::Tensor { elem: e, rank } => format!("Tensor{rank}<{}> ", elem(e)),
+    }
+}
+
+fn const_type(value: ConstValue) -> &'static str {
+    match value {
+        ConstValue::F32(_) => "float ",
+        ConstValue::I32(_) => "int ",
+        ConstValue::U32(_) => "u32 ",
+        ConstValue::U64(_) => "u64 ",
+        ConstValue::Bool(_) => "bool ",
+    }
+}
+
+/// Bit-exact, but for the payload of a NaN.
+fn const_text(value: ConstValue) -> String {
+    match value {
+        ConstValue::F32(x) if x.is_nan() => "F32_NAN".to_owned(),
+        ConstValue::F32(x) if x.is_infinite() => if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned(),
+        ConstValue::F32(x) => format!("{x:?}f"),
+        ConstValue::I32(i32::MIN) => "I32_MIN".to_owned(),
+        ConstValue::I32(x) => x.to_string(),
+        ConstValue::U32(x) => format!("{x}u"),
+        ConstValue::U64(x) => format!("{x}ull"),
+        ConstValue::Bool(x) => x.to_string(),
+    }
+}
+
+/// Two spaces in front of each line that is no directive.
+fn indented(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if !line.starts_with('#') && !line.is_empty() {
+            out += "  ";
+        }
+        out += line;
+        out.push('\n');
+    }
+    out
+}
+
+/// Constants and helpers of a part, each once, those of helpers included.
+#[derive(Default)]
+struct Links {
+    consts: Vec<(&'static str, ConstValue)>,
+    helpers: Vec<&'static DeviceFn>,
+}
+
+impl Links {
+    fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
+        let mut links = Links::default();
+        links.add_consts(desc, desc.consts)?;
+        for helper in desc.device_fns {
+            links.add_helper(desc, helper, &mut Vec::new())?;
+        }
+        Ok(links)
+    }
+
+    fn add_consts(&mut self, desc: &VariantDesc, consts: &[ConstDesc]) -> Result<(), VariantError> {
+        for link in consts {
+            let value = (link.value)();
+            match self.consts.iter().find(|(name, _)| *name == link.name) {
+                Some((_, there)) if !same_bits(*there, value) => return Err(clash(desc, link.name)),
+                Some(_) => {}
+                None => self.consts.push((link.name, value)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a helper after those that it calls; `callers` are the helpers around.
+    fn add_helper(
+        &mut self,
+        desc: &VariantDesc,
+        helper: &'static DeviceFn,
+        callers: &mut Vec<&'static DeviceFn>,
+    ) -> Result<(), VariantError> {
+        if callers.iter().any(|c| std::ptr::eq(*c, helper)) {
+            return Err(VariantError::Recursion { variant: desc.name.to_owned(), name: helper.name.to_owned() });
+        }
+        match self.helpers.iter().find(|h| h.name == helper.name) {
+            Some(there) if std::ptr::eq(*there, helper) => return Ok(()),
+            Some(_) => return Err(clash(desc, helper.name)),
+            None => {}
+        }
+        self.add_consts(desc, helper.consts)?;
+        callers.push(helper);
+        for inner in helper.device_fns {
+            self.add_helper(desc, inner, callers)?;
+        }
+        callers.pop();
+        self.helpers.push(helper);
+        Ok(())
+    }
+}
+
+fn clash(desc: &VariantDesc, name: &str) -> VariantError {
+    VariantError::Clash { variant: desc.name.to_owned(), name: name.to_owned() }
+}
+
+fn same_bits(a: ConstValue, b: ConstValue) -> bool {
+    match (a, b) {
+        (ConstValue::F32(a), ConstValue::F32(b)) => a.to_bits() == b.to_bits(),
+        (a, b) => a == b,
+    }
+}
