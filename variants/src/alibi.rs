@@ -14,7 +14,6 @@ pub struct Alibi {
     pub slopes: Tensor1<f32>,
 }
 
-/// ALiBi: logits get a penalty that grows linearly with the distance of the key.
 #[attention_variant(name = "alibi")]
 impl AttentionVariant for Alibi {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {

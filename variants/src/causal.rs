@@ -8,7 +8,6 @@ use attn::{VariantParams, attention_variant};
 #[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
 pub struct Causal;
 
-/// Causal mask: a query attends to the keys up to its own position.
 #[attention_variant(name = "causal")]
 impl AttentionVariant for Causal {
     fn logits_mask(&self, at: LogitIndex) -> bool {

@@ -7,7 +7,6 @@ use attn::{VariantParams, attention_variant};
 #[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
 pub struct Full;
 
-/// Full attention: every query attends to every key; the identity of composition.
 #[attention_variant(name = "full")]
 impl AttentionVariant for Full {}
 

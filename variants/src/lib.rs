@@ -34,3 +34,39 @@ use attn::lang::VariantDesc;
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn::variants![Alibi, Causal, Full, QkNorm, Rope, Sigmoid, Sink, SlidingWindow, SoftCap]
 }
+
+#[cfg(test)]
+mod tests {
+    use attn::lang::{FieldType, Hook};
+
+    /// What `attn list` and the README print comes from here.
+    #[test]
+    fn every_variant_says_what_it_is_in_a_line() {
+        let table = super::variants();
+        assert_eq!(table.len(), 9);
+        for desc in table {
+            let summary = desc.doc.lines().next().unwrap_or_default();
+            assert!(summary.ends_with('.') && summary.len() <= 100, "{}: `{summary}`", desc.name);
+            assert_eq!(desc.doc.lines().nth(1).unwrap_or_default(), "", "{}: one line, then a blank one", desc.name);
+            assert!(desc.doc.contains("arXiv"), "{}: a source", desc.name);
+            assert!(desc.file.ends_with(&format!("{}.rs", desc.name)), "{}: {}", desc.name, desc.file);
+            for field in desc.fields {
+                assert!(!field.doc.is_empty(), "{}.{} has no doc", desc.name, field.name);
+                let tensor = matches!(field.ty, FieldType::Tensor { .. });
+                assert_eq!(tensor, !field.shape.is_empty(), "{}.{}", desc.name, field.name);
+            }
+            assert_eq!(desc.has(Hook::LogitsMask), desc.has(Hook::TileClass), "{}: tiles are classed", desc.name);
+        }
+    }
+
+    #[test]
+    fn all_are_registered_by_name() {
+        attn::registry::register(super::variants()).expect("no two share a name");
+        let registry = attn::Registry::global().expect("no two share a name");
+        assert!(super::variants().iter().all(|desc| registry.get(desc.name).is_some()));
+        let text = "causal + sliding_window(window=4096) + alibi + qk_norm + rope(interleaved=true) + soft_cap(cap=50)";
+        let variant = attn::Variant::parse(text).expect("all are there");
+        let dims = attn::lang::Dims { qo_heads: Some(9), kv_heads: Some(3), head_dim: Some(64), ..Default::default() };
+        variant.bind(&dims).expect("the rest has defaults");
+    }
+}

@@ -22,7 +22,6 @@ pub struct QkNorm {
     pub eps: f32,
 }
 
-/// QK norm: queries and keys are normalised to unit mean square before the product.
 #[attention_variant(name = "qk_norm")]
 impl AttentionVariant for QkNorm {
     fn query_transform<R: Row>(&self, q: &mut R, _at: RowIndex) {

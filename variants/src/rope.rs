@@ -34,7 +34,6 @@ pub struct Rope {
     pub inv_freq: Tensor1<f32>,
 }
 
-/// Rotary embedding: queries and keys are rotated by their positions.
 #[attention_variant(name = "rope")]
 impl AttentionVariant for Rope {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {

@@ -13,7 +13,6 @@ pub struct Sigmoid {
     pub bias: f32,
 }
 
-/// Sigmoid attention: each key is weighted by itself, with no sum over the others.
 #[attention_variant(name = "sigmoid")]
 impl AttentionVariant for Sigmoid {
     const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };

@@ -12,7 +12,6 @@ pub struct Sink {
     pub logits: Tensor1<f32>,
 }
 
-/// Attention sink: a learnt logit per head enters the denominator, with no value behind it.
 #[attention_variant(name = "sink")]
 impl AttentionVariant for Sink {
     fn sink_logit(&self, at: RowIndex) -> f32 {

@@ -15,7 +15,6 @@ pub struct SlidingWindow {
     pub window: i32,
 }
 
-/// Sliding window: a query attends to the last `window` keys, its own among them.
 #[attention_variant(name = "sliding_window")]
 impl AttentionVariant for SlidingWindow {
     fn logits_mask(&self, at: LogitIndex) -> bool {

@@ -15,7 +15,6 @@ pub struct SoftCap {
     pub cap: f32,
 }
 
-/// Soft cap: logits are squeezed smoothly into `(-cap, cap)`.
 #[attention_variant(name = "soft_cap")]
 impl AttentionVariant for SoftCap {
     fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {

@@ -179,7 +179,7 @@ pub struct VariantDesc {
     pub name: &'static str,
     /// Name of the Rust struct, and of the C++ struct.
     pub type_name: &'static str,
-    /// Doc comment of the impl, else of the struct is not seen: first paragraph is the summary.
+    /// Doc comment of the impl, else of the struct; its first paragraph is the summary.
     pub doc: &'static str,
     /// File of the impl, as rustc names it.
     pub file: &'static str,

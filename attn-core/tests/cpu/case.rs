@@ -1,0 +1,319 @@
+//! A case: sizes, values, layout; everything that no request owns is NaN.
+
+use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
+use attn::cpu::{self, CpuError, Problem};
+use attn::dtype::Dtype;
+use attn::lang::Dims;
+use attn::plan::{PlanRule, WorkList};
+use attn::spec::Heads;
+use attn::tensor::{Element, Kv, Out, PageOrder, TensorMut, TensorRef};
+use attn::{Variant, lang::TileClass};
+use half::{bf16, f16};
+
+use super::naive::{At, Naive};
+use super::variants;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keys {
+    Ragged,
+    Paged { page_size: u32, hnd: bool, fused: bool },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// (queries, keys) of each request.
+    pub(crate) lens: Vec<(usize, usize)>,
+    pub(crate) group: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) keys: Keys,
+    pub(crate) dtype: Dtype,
+    pub(crate) variant: usize,
+    pub(crate) tile_rows: u32,
+    pub(crate) target_items: u32,
+    pub(crate) seed: u64,
+}
+
+/// Values of one of the three types.
+pub(crate) enum Values {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+}
+
+impl Values {
+    fn new(dtype: Dtype, values: &[f32]) -> Self {
+        fn cast<T: Element>(values: &[f32]) -> Vec<T> {
+            values.iter().map(|&x| T::from_f32(x)).collect()
+        }
+        match dtype {
+            Dtype::F32 => Values::F32(cast(values)),
+            Dtype::F16 => Values::F16(cast(values)),
+            Dtype::Bf16 => Values::Bf16(cast(values)),
+        }
+    }
+
+    pub(crate) fn tensor(&self, shape: &[usize]) -> TensorRef<'_> {
+        match self {
+            Values::F32(x) => TensorRef::host(x, shape),
+            Values::F16(x) => TensorRef::host(x, shape),
+            Values::Bf16(x) => TensorRef::host(x, shape),
+        }
+        .expect("the right length")
+    }
+
+    pub(crate) fn tensor_mut(&mut self, shape: &[usize]) -> TensorMut<'_> {
+        match self {
+            Values::F32(x) => TensorMut::host(x, shape),
+            Values::F16(x) => TensorMut::host(x, shape),
+            Values::Bf16(x) => TensorMut::host(x, shape),
+        }
+        .expect("the right length")
+    }
+
+    pub(crate) fn to_f64(&self) -> Vec<f64> {
+        fn cast<T: Element>(values: &[T]) -> Vec<f64> {
+            values.iter().map(|x| f64::from(x.to_f32())).collect()
+        }
+        match self {
+            Values::F32(x) => cast(x),
+            Values::F16(x) => cast(x),
+            Values::Bf16(x) => cast(x),
+        }
+    }
+}
+
+/// Output and log-sum-exp.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Result64 {
+    pub(crate) o: Vec<f64>,
+    pub(crate) lse: Vec<f64>,
+}
+
+/// A case with its values.
+pub(crate) struct Setup {
+    pub(crate) case: Case,
+    pub(crate) variant: Variant,
+    naive: Naive,
+    pub(crate) heads: Heads,
+    pub(crate) layout: Layout,
+    pub(crate) work: WorkList,
+    q: Values,
+    /// Keys then values in memory order, or one fused pool.
+    k: Values,
+    v: Values,
+    pool_shape: Vec<usize>,
+    /// Logical (token, kv_head, dim) values, rounded to the dtype.
+    keys: Vec<f64>,
+    values: Vec<f64>,
+}
+
+/// Numbers that look random, in -1 .. 1.
+fn numbers(seed: u64) -> impl FnMut() -> f32 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+impl Case {
+    pub(crate) fn tolerance(&self) -> f64 {
+        match self.dtype {
+            Dtype::F32 => 2e-5,
+            Dtype::F16 => 6e-4,
+            Dtype::Bf16 => 4.5e-3,
+        }
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        self.setup_with(variants::get(self.variant))
+    }
+
+    pub(crate) fn setup_with(&self, (variant, naive): (Variant, Naive)) -> Setup {
+        let heads =
+            Heads { qo: (self.group * self.kv_heads) as u32, kv: self.kv_heads as u32, head_dim: self.head_dim as u32 };
+        let (qo_lens, kv_lens): (Vec<u32>, Vec<u32>) = self.lens.iter().map(|&(q, k)| (q as u32, k as u32)).unzip();
+        let (qo_indptr, kv_indptr) = (indptr(&qo_lens).expect("short"), indptr(&kv_lens).expect("short"));
+        let row = self.kv_heads * self.head_dim;
+        let (tokens, kv_tokens) = (qo_indptr[self.lens.len()] as usize, kv_indptr[self.lens.len()] as usize);
+        let mut next = numbers(self.seed);
+        let mut fill = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
+        // two tokens of poison behind the last one
+        let poison = vec![f32::NAN; 2 * self.group * row];
+        let q = [fill(tokens * self.group * row).iter().map(|x| 3.0 * x).collect(), poison].concat();
+        let (keys, values) = (fill(kv_tokens * row), fill(kv_tokens * row));
+
+        let (layout, pool_shape, k, v) = match self.keys {
+            Keys::Ragged => {
+                let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
+                let pad = |x: &[f32]| [x, &vec![f32::NAN; 3 * row]].concat();
+                (layout, vec![kv_tokens + 3, self.kv_heads, self.head_dim], pad(&keys), pad(&values))
+            }
+            Keys::Paged { page_size, hnd, fused } => {
+                let pages: usize = kv_lens.iter().map(|len| len.div_ceil(page_size) as usize).sum();
+                let pool = pages + 3;
+                // pages in a scattered order
+                let step = (1..).find(|step| step * 7 > pool && gcd(*step, pool) == 1).expect("there is one");
+                let mut used = 0;
+                let table = PageTableBuf::from_lens(&kv_lens, page_size, pool as u32, || {
+                    used += 1;
+                    (used * step % pool) as i32
+                });
+                let batch = Batch { qo_indptr: &qo_indptr, kv: KvLayout::Paged(table.table()) };
+                let layout = batch.validate().expect("sound");
+                assert_eq!(layout.kv_indptr(), kv_indptr);
+                let slots = page_size as usize;
+                let page = slots * row;
+                let stride = if fused { 2 * page } else { page };
+                let place = |x: &[f32], to: &mut [f32], part: usize| {
+                    for request in 0..self.lens.len() {
+                        for key in 0..layout.kv_len(request) {
+                            let (at, slot) = layout.pages().expect("paged").locate(request, key);
+                            for head in 0..self.kv_heads {
+                                let within =
+                                    if hnd { head * slots + slot } else { slot * self.kv_heads + head } * self.head_dim;
+                                let from = (kv_indptr[request] as usize + key) * row + head * self.head_dim;
+                                to[at * stride + part * page + within..][..self.head_dim]
+                                    .copy_from_slice(&x[from..from + self.head_dim]);
+                            }
+                        }
+                    }
+                };
+                let (outer, inner) = if hnd { (self.kv_heads, slots) } else { (slots, self.kv_heads) };
+                let (mut k, mut v) = (vec![f32::NAN; pool * stride], vec![f32::NAN; pool * page]);
+                place(&keys, &mut k, 0);
+                if fused {
+                    place(&values, &mut k, 1);
+                } else {
+                    place(&values, &mut v, 0);
+                }
+                let mut shape = vec![pool, outer, inner, self.head_dim];
+                if fused {
+                    shape.insert(1, 2);
+                }
+                (layout, shape, k, v)
+            }
+        };
+        let dims = Dims {
+            qo_heads: Some(i64::from(heads.qo)),
+            kv_heads: Some(i64::from(heads.kv)),
+            head_dim: Some(i64::from(heads.head_dim)),
+            ..Dims::default()
+        };
+        let variant = variant.bind(&dims).expect("bound");
+        let rule = PlanRule {
+            tile_rows: self.tile_rows,
+            kv_align: 16,
+            target_items: self.target_items,
+            min_span: 32,
+            longest_first: self.seed % 2 == 0,
+        };
+        let work = match self.seed % 3 {
+            0 => WorkList::build(&layout, heads.group(), &rule),
+            _ => WorkList::build_visible(&layout, heads.group(), &rule, &|tile| match variant.tile_class(tile) {
+                TileClass::Full => TileClass::Partial, // the planner asks for skipped tiles only
+                class => class,
+            }),
+        };
+        let rounded = |x: &[f32]| Values::new(self.dtype, x).to_f64();
+        Setup {
+            case: self.clone(),
+            variant,
+            naive,
+            heads,
+            layout,
+            work: work.expect("small"),
+            q: Values::new(self.dtype, &q),
+            k: Values::new(self.dtype, &k),
+            v: Values::new(self.dtype, &v),
+            pool_shape,
+            keys: rounded(&keys),
+            values: rounded(&values),
+        }
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Setup {
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        let kv = match self.case.keys {
+            Keys::Ragged => Kv::ragged(self.k.tensor(&self.pool_shape), self.v.tensor(&self.pool_shape)),
+            Keys::Paged { hnd, fused, .. } => {
+                let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
+                match fused {
+                    true => Kv::paged_fused(self.k.tensor(&self.pool_shape), order),
+                    false => Kv::paged_in(self.k.tensor(&self.pool_shape), self.v.tensor(&self.pool_shape), order),
+                }
+                .expect("the right rank")
+            }
+        };
+        Problem {
+            variant: &self.variant,
+            heads: self.heads,
+            sm_scale: self.heads.default_sm_scale(),
+            layout: &self.layout,
+            work: &self.work,
+            q: self.q.tensor(&[self.layout.qo_tokens() + 2, self.heads.qo as usize, self.case.head_dim]),
+            kv,
+        }
+    }
+
+    pub(crate) fn run(&self) -> Result<Result64, CpuError> {
+        let (tokens, heads) = (self.layout.qo_tokens(), self.heads.qo as usize);
+        let mut o = Values::new(self.case.dtype, &vec![f32::NAN; tokens * heads * self.case.head_dim]);
+        let mut lse = vec![f32::NAN; tokens * heads];
+        let out = Out::with_lse(
+            o.tensor_mut(&[tokens, heads, self.case.head_dim]),
+            TensorMut::host(&mut lse, &[tokens, heads]).expect("the right length"),
+        );
+        cpu::run(&self.problem(), out)?;
+        Ok(Result64 { o: o.to_f64(), lse: lse.into_iter().map(f64::from).collect() })
+    }
+
+    /// What is right.
+    pub(crate) fn naive(&self) -> Result64 {
+        let (dim, group, kv_heads) = (self.case.head_dim, self.case.group, self.case.kv_heads);
+        let (q, scale) = (self.q.to_f64(), f64::from(self.heads.default_sm_scale()));
+        let mut result = Result64 { o: Vec::new(), lse: Vec::new() };
+        let (mut qo_token, mut kv_token) = (0, 0);
+        for (request, &(qo_len, kv_len)) in self.case.lens.iter().enumerate() {
+            let keys_of = |head: usize| -> Vec<_> {
+                let row = |x: &[f64], key| {
+                    let at = ((kv_token + key) * kv_heads + head) * dim;
+                    x[at..at + dim].to_vec()
+                };
+                let key = |key| (self.naive.rotate(&row(&self.keys, key), key as i64), row(&self.values, key));
+                (0..kv_len).map(key).collect()
+            };
+            let keys: Vec<Vec<_>> = (0..kv_heads).map(keys_of).collect();
+            for qo_row in 0..qo_len {
+                for qo_head in 0..group * kv_heads {
+                    let at = At {
+                        request: request as i64,
+                        qo_row: qo_row as i64,
+                        qo_pos: qo_row as i64 + kv_len as i64 - qo_len as i64,
+                        qo_token: (qo_token + qo_row) as i64,
+                        qo_head: qo_head as i64,
+                        kv_head: (qo_head / group) as i64,
+                        key: 0,
+                        kv_token: kv_token as i64,
+                    };
+                    let start = ((qo_token + qo_row) * group * kv_heads + qo_head) * dim;
+                    let (o, lse) = self.naive.attend(&q[start..start + dim], scale, &keys[qo_head / group], at);
+                    result.o.extend(o);
+                    result.lse.push(lse);
+                }
+            }
+            qo_token += qo_len;
+            kv_token += kv_len;
+        }
+        result
+    }
+}

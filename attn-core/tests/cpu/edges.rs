@@ -1,0 +1,146 @@
+//! Edges: NaN in the wrong and in the right place, empty rows, strides, threads, tile classes.
+
+use attn::Variant;
+use attn::batch::Batch;
+use attn::cpu::{self, Problem, check_tile_classes, plan_rule};
+use attn::dtype::Dtype;
+use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
+use attn::plan::WorkList;
+use attn::spec::Heads;
+use attn::tensor::{Kv, Out, TensorMut, TensorRef};
+use attn::{VariantParams, attention_variant};
+
+use super::case::{Case, Keys};
+use super::variants::{Band, RowSink, Scattered};
+
+pub(crate) fn case() -> Case {
+    Case {
+        lens: vec![(40, 150), (1, 700), (0, 3), (5, 0)],
+        group: 3,
+        kv_heads: 2,
+        head_dim: 64,
+        keys: Keys::Paged { page_size: 16, hnd: false, fused: false },
+        dtype: Dtype::Bf16,
+        variant: 11,
+        tile_rows: 16,
+        target_items: 40,
+        seed: 5,
+    }
+}
+
+const ONE: Heads = Heads { qo: 1, kv: 1, head_dim: 4 };
+
+/// One head, 4 values a row, f32: queries all 1, keys all 0 (so that weights are equal), values as given.
+fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
+    let kv_len = values.len() / 4;
+    let (qo_indptr, kv_indptr) = ([0, qo_len as i32], [0, kv_len as i32]);
+    let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
+    let work = WorkList::build(&layout, 1, &plan_rule(ONE)).expect("small");
+    let (q, k) = (vec![1f32; qo_len * 4], vec![0f32; values.len()]);
+    let mut o = vec![7f32; qo_len * 4];
+    let problem = Problem {
+        variant,
+        heads: ONE,
+        sm_scale: 0.5,
+        layout: &layout,
+        work: &work,
+        q: TensorRef::host(&q, &[qo_len, 1, 4]).expect("fits"),
+        kv: Kv::ragged(
+            TensorRef::host(&k, &[kv_len, 1, 4]).expect("fits"),
+            TensorRef::host(values, &[kv_len, 1, 4]).expect("fits"),
+        ),
+    };
+    cpu::run(&problem, Out::new(TensorMut::host(&mut o, &[qo_len, 1, 4]).expect("fits"))).expect("sound");
+    o
+}
+
+#[test]
+fn a_nan_that_is_masked_does_not_show_and_one_that_is_attended_does() {
+    let mut values = vec![1f32; 5 * 4];
+    values[4 * 4..].fill(f32::NAN);
+    let o = attend(&Band { window: 100 }.into(), 5, &values);
+    assert_eq!(o[..16], [1.0; 16]);
+    assert!(o[16..].iter().all(|x| x.is_nan()));
+}
+
+#[test]
+fn a_row_of_nan_logits_is_nan_and_not_empty() {
+    #[derive(Clone, Copy, VariantParams)]
+    struct NanBias;
+    #[attention_variant(name = "nan_bias")]
+    impl AttentionVariant for NanBias {
+        fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+            logit + f32::from_bits(0x7fc0_0000)
+        }
+    }
+    assert!(attend(&NanBias.into(), 1, &[1.0; 400]).iter().all(|x| x.is_nan()));
+}
+
+#[test]
+fn queries_before_the_first_key_give_zero() {
+    // 3 queries, 1 key: under a causal mask the first two see nothing
+    let o = attend(&Band { window: 100 }.into(), 3, &[2.0; 4]);
+    assert_eq!(o, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]);
+}
+
+#[test]
+fn a_batch_of_none_writes_nothing() {
+    let case = Case { lens: vec![], ..case() };
+    assert_eq!(case.setup().run().expect("sound").o, []);
+    let only_keys = Case { lens: vec![(0, 10)], ..case };
+    assert_eq!(only_keys.setup().run().expect("sound").lse, []);
+}
+
+#[test]
+fn strides_of_the_output_are_kept_and_the_rest_is_left_alone() {
+    let setup = Case { keys: Keys::Ragged, dtype: Dtype::F32, ..case() }.setup();
+    let want = setup.run().expect("sound").o;
+    let (tokens, heads, dim) = (setup.layout.qo_tokens(), setup.heads.qo as usize, 64);
+    let mut o = vec![9f32; tokens * heads * (dim + 1)];
+    let strides = [dim as i64 + 1, (tokens * (dim + 1)) as i64, 1]; // heads outermost
+    let out = TensorMut::host(&mut o, &[tokens, heads, dim]).and_then(|o| o.with_strides(&strides)).expect("fits");
+    cpu::run(&setup.problem(), Out::new(out)).expect("sound");
+    for token in 0..tokens {
+        for head in 0..heads {
+            let row = &o[(head * tokens + token) * (dim + 1)..][..dim + 1];
+            assert_eq!(row[dim], 9.0);
+            let want = &want[(token * heads + head) * dim..][..dim];
+            assert!(row.iter().zip(want).all(|(x, y)| f64::from(*x) == *y));
+        }
+    }
+}
+
+#[test]
+fn the_result_does_not_depend_on_threads() {
+    let setup = case().setup();
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| setup.run().expect("sound"))
+    };
+    assert_eq!(on(1), on(7));
+}
+
+#[test]
+fn classes_that_are_right_pass_and_wrong_ones_are_named() {
+    #[derive(Clone, Copy, Debug, VariantParams)]
+    struct OffByOne;
+    #[attention_variant(name = "off_by_one")]
+    impl AttentionVariant for OffByOne {
+        fn logits_mask(&self, at: LogitIndex) -> bool {
+            at.kv_pos <= at.qo_pos
+        }
+        fn tile_class(&self, tile: Tile) -> TileClass {
+            if tile.kv_pos_min >= tile.qo_pos_max { TileClass::Skip } else { TileClass::Partial }
+        }
+    }
+    let setup = case().setup();
+    let check = |variant: &Variant, keys| check_tile_classes(variant, &setup.layout, setup.heads, 4, keys);
+    for keys in [1, 3, 64, 1000] {
+        let variant = Variant::from(Band { window: 20 }).and(Scattered).expect("masks go together");
+        assert_eq!(check(&variant, keys), Ok(()));
+        assert_eq!(check(&RowSink.into(), keys), Ok(()), "no mask: all tiles are full");
+    }
+    let wrong = check(&OffByOne.into(), 1).expect_err("unsound");
+    assert_eq!((wrong.class, wrong.at.kv_pos), (TileClass::Skip, wrong.at.qo_pos));
+    assert!(wrong.to_string().contains("attends to key"), "{wrong}");
+}

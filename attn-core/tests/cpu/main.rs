@@ -1,0 +1,84 @@
+//! The CPU backend against a naive attention in f64 that knows nothing of tiles, plans or hooks.
+
+extern crate attn_core as attn;
+
+mod case;
+mod edges;
+mod errors;
+mod naive;
+mod variants;
+
+use attn::cpu;
+use case::{Case, Keys};
+use proptest::prelude::*;
+
+/// Largest error relative to the size of the values.
+fn worst(got: &[f64], want: &[f64]) -> f64 {
+    assert_eq!(got.len(), want.len());
+    let error = |(got, want): (&f64, &f64)| match got == want {
+        true => 0.0, // infinities
+        false => (got - want).abs() / (1.0 + want.abs()),
+    };
+    // a NaN must not look small
+    got.iter().zip(want).map(error).fold(0.0, |worst, e| if e <= worst { worst } else { e })
+}
+
+fn keys() -> impl Strategy<Value = Keys> {
+    prop_oneof![
+        Just(Keys::Ragged),
+        (prop::sample::select(vec![1, 5, 16]), any::<bool>(), any::<bool>())
+            .prop_map(|(page_size, hnd, fused)| Keys::Paged { page_size, hnd, fused }),
+    ]
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let lens = prop_oneof![
+        prop::collection::vec((0usize..9, 0usize..200), 0..5),
+        prop::collection::vec((0usize..100, 0usize..60), 1..3),
+        prop::collection::vec((1usize..2, 100usize..700), 1..4),
+    ];
+    let heads = (prop::sample::select(vec![1, 3, 4, 7, 8]), 1usize..3);
+    let head_dim = prop::sample::select(vec![16, 17, 24, 48, 64, 80, 112, 128, 208, 256]);
+    let plan = (prop::sample::select(vec![1u32, 3, 16, 64]), prop::sample::select(vec![0u32, 8, 64]));
+    (lens, heads, head_dim, keys(), 0..3usize, 0..variants::count(), plan, any::<u64>()).prop_map(
+        |(lens, (group, kv_heads), head_dim, keys, dtype, variant, (tile_rows, target_items), seed)| Case {
+            lens,
+            group,
+            kv_heads,
+            head_dim,
+            keys,
+            dtype: [attn::dtype::Dtype::F32, attn::dtype::Dtype::F16, attn::dtype::Dtype::Bf16][dtype],
+            variant,
+            tile_rows,
+            target_items,
+            seed,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn run_and_oracle_agree_with_the_naive_attention(case in cases()) {
+        let set = case.setup();
+        let want = set.naive();
+        let got = set.run().expect("a sound case");
+        let tolerance = case.tolerance();
+        prop_assert!(worst(&got.o, &want.o) <= tolerance, "o is {} off", worst(&got.o, &want.o));
+        prop_assert!(worst(&got.lse, &want.lse) <= 2e-5, "lse is {} off", worst(&got.lse, &want.lse));
+        let oracle = cpu::oracle(&set.problem()).expect("a sound case");
+        // hooks are in f32
+        prop_assert!(worst(&oracle.o, &want.o) <= 2e-5, "the oracle's o is {} off", worst(&oracle.o, &want.o));
+        prop_assert!(worst(&oracle.lse, &want.lse) <= 2e-5, "the oracle's lse is {} off", worst(&oracle.lse, &want.lse));
+    }
+
+    #[test]
+    fn splitting_changes_nothing_but_rounding(case in cases()) {
+        let case = Case { dtype: attn::dtype::Dtype::F32, ..case };
+        let whole = Case { target_items: 0, ..case.clone() }.setup().run().expect("a sound case");
+        let split = Case { target_items: 64, tile_rows: 16, ..case }.setup().run().expect("a sound case");
+        prop_assert!(worst(&split.o, &whole.o) <= 2e-5);
+        prop_assert!(worst(&split.lse, &whole.lse) <= 2e-5);
+    }
+}
