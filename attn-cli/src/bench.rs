@@ -1,0 +1,103 @@
+//! `attn bench`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use attn::{Engine, testing};
+use serde_json::json;
+
+use crate::{
+    Global,
+    cases::Cases,
+    output::{Output, figure, progress, with},
+    serve,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    cases: Cases,
+    #[command(flatten)]
+    device: Device,
+    /// Timed runs of each case; the median counts.
+    #[arg(long, default_value_t = 15)]
+    reps: usize,
+    /// Speaks the line protocol of race.py on stdin and stdout: prepare, time, drop.
+    #[arg(long)]
+    serve: bool,
+}
+
+/// Where to run.
+#[derive(clap::Args)]
+pub(crate) struct Device {
+    /// cpu, cuda, cuda:1, or auto: CUDA device 0, else the CPU.
+    #[arg(long, default_value = "auto")]
+    device: String,
+}
+
+impl Device {
+    /// The engine on it.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        let ordinal = |text: &str| text.parse::<usize>().with_context(|| format!("--device cuda:{text}: not a number"));
+        Ok(match self.device.as_str() {
+            "auto" => Engine::auto()?,
+            "cpu" => Engine::cpu(),
+            "cuda" => Engine::cuda(0)?,
+            other => match other.strip_prefix("cuda:") {
+                Some(number) => Engine::cuda(ordinal(number)?)?,
+                None => bail!("--device {other}: there are cpu, cuda, cuda:N, auto"),
+            },
+        })
+    }
+}
+
+/// Times every case. A case that cannot be run says why and is no failure.
+pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
+    if args.serve {
+        if args.cases.named() {
+            bail!("--serve takes its cases from stdin");
+        }
+        return serve::run(&args.device.engine()?);
+    }
+    let cases = args.cases.load()?;
+    let engine = args.device.engine()?;
+    let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
+    let mut output = Output::new(global, &columns)?;
+    let bar = progress(cases.len());
+    let mut ran = 0usize;
+    for case in &cases {
+        bar.set_message(case.title().to_owned());
+        let echo = serde_json::to_value(case)?;
+        match testing::bench(case, &engine, args.reps) {
+            Ok(result) => {
+                ran += 1;
+                output.record(&with(echo, serde_json::to_value(&result)?), || {
+                    let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
+                    vec![
+                        case.title().to_owned(),
+                        result.ran.clone(),
+                        figure(Some(result.ms * 1e3)),
+                        figure(Some(result.gbps)),
+                        figure(Some(result.tflops)),
+                        figure(Some(result.plan_us)),
+                        figure(result.compile_ms),
+                        count(result.regs),
+                        count(result.spill_bytes),
+                        count(result.smem),
+                    ]
+                })?;
+            }
+            Err(error) => {
+                let why = crate::causes(&error.into());
+                output.record(&with(echo, json!({ "cannot": why })), || {
+                    vec![case.title().to_owned(), format!("cannot: {why}")]
+                })?;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    output.finish()?;
+    eprintln!("{} of {} cases timed on {}", ran, cases.len(), testing::device_name(&engine));
+    Ok(ExitCode::SUCCESS)
+}

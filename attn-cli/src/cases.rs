@@ -1,0 +1,77 @@
+//! Which cases a command runs.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use attn::testing::{Case, grid};
+use clap::{Args, ValueEnum};
+use regex::Regex;
+
+/// Case files and how to choose from them.
+#[derive(Args)]
+pub(crate) struct Cases {
+    /// Files of JSON lines, one case a line; `-` is stdin.
+    #[arg(value_name = "CASES.jsonl")]
+    files: Vec<PathBuf>,
+    /// A built-in grid.
+    #[arg(long)]
+    grid: Option<Grid>,
+    /// Only cases whose name (or variant) matches.
+    #[arg(long = "match", value_name = "REGEX")]
+    pattern: Option<Regex>,
+}
+
+/// The built-in grids.
+#[derive(Clone, Copy, ValueEnum)]
+enum Grid {
+    /// Over 400 cases; committed as benches/cases/check.jsonl.
+    #[value(alias = "check")]
+    Full,
+    /// Every variant in both kernels, short; committed as benches/cases/small.jsonl.
+    Small,
+}
+
+impl Cases {
+    /// Whether a file or a grid was named.
+    pub(crate) fn named(&self) -> bool {
+        !self.files.is_empty() || self.grid.is_some()
+    }
+
+    /// The cases, in order; at least one.
+    pub(crate) fn load(&self) -> Result<Vec<Case>> {
+        let mut cases = load_files(&self.files)?;
+        match self.grid {
+            Some(Grid::Full) => cases.extend(grid::check()),
+            Some(Grid::Small) => cases.extend(grid::small()),
+            None if self.files.is_empty() => bail!("no cases: name a file of cases, or a grid (--grid full, --grid small)"),
+            None => {}
+        }
+        let there = cases.len();
+        if let Some(pattern) = &self.pattern {
+            cases.retain(|case| pattern.is_match(case.title()));
+        }
+        match &self.pattern {
+            Some(pattern) if cases.is_empty() => bail!("none of {there} cases matches `{pattern}`"),
+            _ if cases.is_empty() => bail!("no cases in {}", names(&self.files)),
+            _ => Ok(cases),
+        }
+    }
+}
+
+/// The cases of files.
+pub(crate) fn load_files(files: &[PathBuf]) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for path in files {
+        let text = if path.as_os_str() == "-" {
+            std::io::read_to_string(std::io::stdin()).context("cannot read stdin")?
+        } else {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+        };
+        cases.extend(Case::parse_lines(&text).with_context(|| path.display().to_string())?);
+    }
+    Ok(cases)
+}
+
+fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|f| f.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,95 @@
+//! `attn check`.
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::Result;
+use attn::testing::{self, CheckOptions};
+use serde_json::json;
+
+use crate::{
+    Global,
+    bench::Device,
+    cases::Cases,
+    output::{Output, figure, progress, with},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    cases: Cases,
+    #[command(flatten)]
+    device: Device,
+    /// Cases whose reference takes more operations than this are not run.
+    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64)]
+    max_cost: f64,
+    /// Prints the cases and runs nothing: for making case files.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Checks every case; the exit code is 1 when one is outside tolerance or could not be run.
+pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
+    let cases = args.cases.load()?;
+    let columns = ["case", "kernel", "rel_err", "row_err", "lse_err", "NaN", "rerun", "verdict"];
+    let mut output = Output::new(global, &columns)?;
+    if args.list {
+        for case in &cases {
+            output.record(&serde_json::to_value(case)?, || vec![case.title().to_owned(), case.kernel.clone()])?;
+        }
+        output.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let engine = args.device.engine()?;
+    let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
+    let (mut passed, mut failed, mut cannot) = (0usize, 0usize, 0usize);
+    let started = Instant::now();
+    let bar = progress(cases.len());
+    for case in &cases {
+        bar.set_message(case.title().to_owned());
+        let echo = serde_json::to_value(case)?;
+        match testing::check_with(case, &engine, &options) {
+            Ok(result) => {
+                let verdict = if result.passed { "ok" } else { "FAILED" };
+                if result.passed { passed += 1 } else { failed += 1 }
+                if !result.passed {
+                    bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
+                }
+                output.record(&with(echo, serde_json::to_value(&result)?), || {
+                    let d = &result.distance;
+                    let rerun = if result.rerun_identical { "same" } else { "DIFFERS" };
+                    vec![
+                        case.title().to_owned(),
+                        result.ran.clone(),
+                        figure(Some(d.rel_err)),
+                        figure(Some(d.row_err)),
+                        figure(Some(d.lse_err)),
+                        d.nan.to_string(),
+                        rerun.to_owned(),
+                        verdict.to_owned(),
+                    ]
+                })?;
+            }
+            Err(error) => {
+                cannot += 1;
+                let why = crate::causes(&error.into());
+                bar.suspend(|| eprintln!("CANNOT {}: {why}", case.title()));
+                output.record(&with(echo, json!({ "cannot": why, "passed": false })), || {
+                    let mut row = vec![case.title().to_owned(), case.kernel.clone()];
+                    row.resize(7, String::new());
+                    row.push(format!("cannot: {why}"));
+                    row
+                })?;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    output.finish()?;
+    eprintln!(
+        "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
+        cases.len(),
+        testing::device_name(&engine),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(if failed + cannot == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

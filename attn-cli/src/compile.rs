@@ -1,0 +1,200 @@
+//! `attn compile`.
+
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Mutex};
+
+use anyhow::{Context as _, Result, bail};
+use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
+use attn_kernels::{
+    cache::CubinCache,
+    compile::Compiler,
+    jit,
+    splice::KernelSource,
+};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{
+    Global, cases,
+    kernels::{self, Wanted},
+    output::{Output, figure, progress},
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Compile {
+    /// Variant expressions; `all` is every registered variant.
+    #[arg(value_name = "EXPR")]
+    exprs: Vec<String>,
+    /// Only this kernel: prefill or decode.
+    #[arg(long)]
+    kernel: Option<KernelKind>,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Every kernel that the cases of a file may need; kernels that there are not are left out.
+    #[arg(long, value_name = "CASES.jsonl")]
+    cases: Vec<PathBuf>,
+    /// Compiles each kernel N times, one at a time and without the cache, and gives medians.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
+    cold: Option<usize>,
+}
+
+/// Compiles what was asked for.
+pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
+    let sources = wanted(args)?;
+    match args.cold {
+        Some(0) => bail!("--cold 0 compiles nothing"),
+        Some(times) => cold(&sources, times, global),
+        None => warm(sources, global),
+    }
+}
+
+/// An expression's kernels, in the order asked for.
+type Sources = Vec<(String, KernelSource)>;
+
+fn wanted(args: &Compile) -> Result<Sources> {
+    let mut sources = Sources::new();
+    let all = args.exprs.iter().any(|e| e == "all");
+    let exprs: Vec<String> = if all {
+        Registry::global()?.iter().map(|desc| desc.name.to_owned()).collect()
+    } else {
+        args.exprs.clone()
+    };
+    for expr in &exprs {
+        // what a variant needs is made up, since parameters are no part of the text
+        let variant: Variant = attn::testing::complete(expr)?;
+        for kind in args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]) {
+            sources.extend(args.wanted.sources(&variant, kind)?.into_iter().map(|s| (expr.clone(), s)));
+        }
+    }
+    let archs = args.wanted.archs()?;
+    let mut left_out = BTreeMap::new();
+    for case in cases::load_files(&args.cases)? {
+        for &arch in &archs {
+            match kernels::of_case(&case, arch) {
+                Ok(more) => sources.extend(more.into_iter().map(|s| (case.variant.clone(), s))),
+                Err(error) => *left_out.entry(crate::causes(&error)).or_insert(0usize) += 1,
+            }
+        }
+    }
+    for (why, cases) in left_out {
+        eprintln!("{cases} cases left out: {why}");
+    }
+    let mut keys = std::collections::HashSet::new();
+    sources.retain(|(_, source)| keys.insert(source.key().to_string()));
+    if sources.is_empty() { bail!("nothing to compile: name an expression, `all`, or --cases FILE") } else { Ok(sources) }
+}
+
+const COLUMNS: [&str; 9] = ["kernel", "arch", "entry", "regs", "spill, B", "smem, B", "cubin, B", "ms", "from"];
+
+fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
+    let bar = progress(sources.len());
+    let count = sources.len();
+    let output = Mutex::new((Output::new(global, &COLUMNS)?, 0usize));
+    sources.into_par_iter().try_for_each(|(expr, source)| -> Result<()> {
+        let cell = source.cell;
+        let made = jit::obtain(source);
+        bar.inc(1);
+        let mut guard = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (output, failed) = &mut *guard;
+        match made {
+            Ok(ready) => {
+                let record = record(&expr, &ready.source, &ready.compiled, &ready.origin.to_string());
+                output.record(&record, || row(&record, &cell.arch.to_string()))
+            }
+            Err(error) => {
+                *failed += 1;
+                let error = crate::causes(&error.into());
+                bar.suspend(|| eprintln!("attn: {error}"));
+                let record = json!({ "variant": expr, "cell": cell.describe(), "error": error });
+                output.record(&record, || vec![format!("{expr}: {}", cell.describe()), String::new(), "failed".to_owned()])
+            }
+        }
+    })?;
+    bar.finish_and_clear();
+    let (output, failed) = output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    output.finish()?;
+    if let Err(error) = CubinCache::global().check_writable() {
+        eprintln!("attn: compiled kernels cannot be kept ({error}); set ATTN_CACHE_DIR to a folder that can be written");
+    }
+    if failed > 0 {
+        eprintln!("{failed} of {count} kernels do not compile");
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn record(expr: &str, source: &KernelSource, compiled: &attn_kernels::compile::Compiled, origin: &str) -> Value {
+    let entries: Vec<Value> = compiled
+        .resources()
+        .into_iter()
+        .map(|r| json!({ "entry": r.kernel, "regs": r.registers, "spill_bytes": r.spill_bytes(), "stack": r.stack, "smem": r.smem }))
+        .collect();
+    json!({
+        "variant": expr,
+        "kernel": source.cell.kind.to_string(),
+        "cell": source.cell.describe(),
+        "arch": source.cell.arch.to_string(),
+        "key": source.key().to_string(),
+        "bytes": compiled.cubin.len(),
+        "smem": source.cell.smem_bytes(),
+        "ms": compiled.ms,
+        "from": origin,
+        "compiler": compiled.compiler,
+        "entries": entries,
+    })
+}
+
+fn row(record: &Value, arch: &str) -> Vec<String> {
+    let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+    let entries: &[Value] = record["entries"].as_array().map_or(&[], Vec::as_slice);
+    let column = |key: &str| entries.iter().map(|e| text(&e[key])).collect::<Vec<_>>().join("\n");
+    vec![
+        format!("{}: {}", text(&record["variant"]), text(&record["cell"])),
+        arch.to_owned(),
+        column("entry"),
+        column("regs"),
+        column("spill_bytes"),
+        text(&record["smem"]),
+        text(&record["bytes"]),
+        figure(record["ms"].as_f64()),
+        text(&record["from"]),
+    ]
+}
+
+/// Compiles one at a time, past every cache.
+fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
+    let compiler = Compiler::find()?;
+    let bar = progress(sources.len() * times);
+    let mut output = Output::new(global, &["kernel", "median, ms", "least", "most", "cubin, B"])?;
+    let mut sums: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for (expr, source) in sources {
+        let mut ms = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..times {
+            let compiled = compiler.compile(&source.name, &source.text, source.cell.arch)?;
+            bytes = compiled.cubin.len();
+            ms.push(compiled.ms);
+            bar.inc(1);
+        }
+        ms.sort_by(f64::total_cmp);
+        let (median, least, most) = (ms[ms.len() / 2], ms[0], ms[ms.len() - 1]);
+        *sums.entry((expr.clone(), source.cell.arch.to_string())).or_default() += median;
+        let record = json!({
+            "variant": expr, "kernel": source.cell.kind.to_string(), "cell": source.cell.describe(), "runs": times,
+            "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes, "compiler": compiler.name(),
+        });
+        output.record(&record, || {
+            let name = format!("{expr}: {}", source.cell.describe());
+            vec![name, figure(Some(median)), figure(Some(least)), figure(Some(most)), bytes.to_string()]
+        })?;
+    }
+    bar.finish_and_clear();
+    for ((expr, arch), sum) in &sums {
+        let record = json!({ "variant": expr, "arch": arch, "kernel": "all", "runs": times, "cold_ms": sum });
+        output.record(&record, || vec![format!("{expr}: all kernels {arch}"), figure(Some(*sum))])?;
+    }
+    output.finish()?;
+    let mut all: Vec<f64> = sums.into_values().collect();
+    all.sort_by(f64::total_cmp);
+    let median = all.get(all.len() / 2).context("nothing was compiled")?;
+    eprintln!("median over {} expressions, all their kernels one after the other: {:.0} ms", all.len(), median);
+    Ok(ExitCode::SUCCESS)
+}

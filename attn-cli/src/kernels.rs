@@ -1,0 +1,107 @@
+//! From what a person asks for to the source of a kernel.
+
+use anyhow::{Context as _, Result, bail};
+use attn::testing::{Case, LayoutKind};
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    spec::{Heads, KernelKind},
+};
+use attn_kernels::{
+    cell::{Cell, CellRequest},
+    compile::Arch,
+    splice::{KernelSource, has_key_hooks},
+};
+use clap::{Args, ValueEnum};
+
+/// The kernels of an expression: one for each combination.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// Architectures, such as 80, 90a, sm_120; several with `;` or `,`.
+    #[arg(long, default_value = "sm_90a", value_delimiter = ';')]
+    pub(crate) arch: Vec<String>,
+    /// Values per head.
+    #[arg(long, default_value = "128", value_delimiter = ',')]
+    pub(crate) head_dim: Vec<u32>,
+    /// Element types.
+    #[arg(long, default_value = "bf16", value_delimiter = ',')]
+    pub(crate) dtype: Vec<Dtype>,
+    /// Where keys are; ragged for prefill and paged for decode unless given.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) layout: Vec<Layout>,
+    /// Query heads per KV head; decode kernels come in steps of 1, 2, 4, 8.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) group: u32,
+}
+
+/// Where keys are.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Packed tensors.
+    Ragged,
+    /// Pools of pages.
+    Paged,
+}
+
+impl Wanted {
+    /// The architectures.
+    pub(crate) fn archs(&self) -> Result<Vec<Arch>> {
+        parse_archs(&self.arch)
+    }
+
+    /// The kernels of a kind for a variant.
+    pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind) -> Result<Vec<KernelSource>> {
+        let natural = [if kind == KernelKind::Prefill { Layout::Ragged } else { Layout::Paged }];
+        let layouts = if self.layout.is_empty() { &natural[..] } else { &self.layout };
+        let mut sources = Vec::new();
+        for arch in self.archs()? {
+            for &head_dim in &self.head_dim {
+                for &dtype in &self.dtype {
+                    for &layout in layouts {
+                        let dtypes = Dtypes { qo: dtype, kv: dtype };
+                        let (paged, group) = (layout == Layout::Paged, self.group);
+                        let key_hooks = has_key_hooks(variant);
+                        let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch };
+                        sources.push(KernelSource::build(variant, &Cell::choose(&request)?)?);
+                    }
+                }
+            }
+        }
+        Ok(sources)
+    }
+}
+
+/// Architectures, each text perhaps several.
+pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
+    let words = texts.iter().flat_map(|text| text.split([';', ','])).map(str::trim).filter(|w| !w.is_empty());
+    let archs: Vec<Arch> = words.map(|word| Ok(word.parse()?)).collect::<Result<_>>()?;
+    if archs.is_empty() { bail!("--arch names no architecture") } else { Ok(archs) }
+}
+
+/// The kinds that a name means; `auto` may become either, by the batch.
+pub(crate) fn kinds(name: &str) -> Result<Vec<KernelKind>> {
+    if name == "auto" {
+        return Ok(vec![KernelKind::Prefill, KernelKind::Decode]);
+    }
+    Ok(vec![name.parse()?])
+}
+
+/// The kernels that a case may need.
+pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
+    let heads: Heads = case.heads();
+    let variant = attn::testing::case_variant(case)?;
+    let mut sources = Vec::new();
+    for kind in kinds(&case.kernel)? {
+        let request = CellRequest {
+            kind,
+            head_dim: heads.head_dim,
+            dtypes: case.dtypes()?,
+            paged: case.kv_layout == LayoutKind::Paged,
+            group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
+            key_hooks: has_key_hooks(&variant),
+            arch,
+        };
+        sources.push(KernelSource::build(&variant, &Cell::choose(&request)?)?);
+    }
+    Ok(sources)
+}

@@ -1,0 +1,238 @@
+//! The case file: one JSON object a line says what to check or time.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Dtype, Dtypes, Heads};
+
+use super::TestError;
+
+/// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
+///
+/// ```json
+/// {"variant":"causal + soft_cap(cap=30)","kernel":"auto","dtype":"bf16","qo_heads":32,"kv_heads":8,"head_dim":128,
+///  "kv_layout":"paged","page_size":16,"page_order":"NHD","qo_lens":[1,1,17],"kv_lens":[4096,513,17],"seed":7,"graph":true}
+/// ```
+///
+/// Fields that are not known are kept and written back with the results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// What a person calls it; the variant when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A variant expression, `causal + soft_cap(cap=30)`.
+    pub variant: String,
+    /// `auto`, `prefill` (also `prefill_sm80`), `decode` (also `decode_cc`).
+    #[serde(default = "auto")]
+    pub kernel: String,
+    /// Of q and o: `f16`, `bf16`, or `f32` (CPU only).
+    pub dtype: String,
+    /// Of k and v; that of q when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_dtype: Option<String>,
+    /// Query heads.
+    pub qo_heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// Values per head.
+    pub head_dim: u32,
+    /// Where keys are.
+    #[serde(default)]
+    pub kv_layout: LayoutKind,
+    /// Keys of a page.
+    #[serde(default = "sixteen")]
+    pub page_size: u32,
+    /// Order of slots and heads within a page, or of tokens and heads in a ragged tensor.
+    #[serde(default)]
+    pub page_order: Order,
+    /// Queries of each request.
+    pub qo_lens: Lens,
+    /// Keys of each request.
+    pub kv_lens: Lens,
+    /// Of all random data.
+    #[serde(default)]
+    pub seed: u64,
+    /// Time a replayed CUDA graph instead of a launch.
+    #[serde(default)]
+    pub graph: bool,
+    /// Scale of logits; `1 / sqrt(head_dim)` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_scale: Option<f32>,
+    /// Standard deviation of queries; keys and values have 1. Large ones bring logits near a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_std: Option<f32>,
+    /// Fields that are not known here.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Where keys are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayoutKind {
+    /// Packed tensors of (tokens, heads, head_dim).
+    #[default]
+    Ragged,
+    /// Pools of pages.
+    Paged,
+}
+
+/// Order of a page's dimensions in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Order {
+    /// (slots, heads, head_dim).
+    #[default]
+    Nhd,
+    /// (heads, slots, head_dim).
+    Hnd,
+}
+
+/// Lengths: a list, or `{"repeat": [count, length]}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Lens {
+    /// One by one.
+    List(Vec<u32>),
+    /// All the same.
+    Repeat {
+        /// How many, and how long.
+        repeat: [u32; 2],
+    },
+}
+
+impl Lens {
+    /// The lengths one by one.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u32> {
+        match self {
+            Lens::List(lens) => lens.clone(),
+            Lens::Repeat { repeat: [count, len] } => vec![*len; *count as usize],
+        }
+    }
+}
+
+fn auto() -> String {
+    "auto".to_owned()
+}
+
+fn sixteen() -> u32 {
+    16
+}
+
+impl Case {
+    /// A small ragged bf16 case of a variant: the rest is set field by field.
+    #[must_use]
+    pub fn new(variant: impl Into<String>) -> Self {
+        Case {
+            name: None,
+            variant: variant.into(),
+            kernel: auto(),
+            dtype: "bf16".to_owned(),
+            kv_dtype: None,
+            qo_heads: 4,
+            kv_heads: 2,
+            head_dim: 64,
+            kv_layout: LayoutKind::Ragged,
+            page_size: sixteen(),
+            page_order: Order::Nhd,
+            qo_lens: Lens::List(vec![17, 1]),
+            kv_lens: Lens::List(vec![33, 70]),
+            seed: 0,
+            graph: false,
+            sm_scale: None,
+            q_std: None,
+            rest: serde_json::Map::new(),
+        }
+    }
+
+    /// Its name, or its variant.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.variant)
+    }
+
+    /// Head counts.
+    #[must_use]
+    pub fn heads(&self) -> Heads {
+        Heads { qo: self.qo_heads, kv: self.kv_heads, head_dim: self.head_dim }
+    }
+
+    /// Element types.
+    ///
+    /// # Errors
+    ///
+    /// A dtype that is not known.
+    pub fn dtypes(&self) -> Result<Dtypes, TestError> {
+        let qo: Dtype = self.dtype.parse()?;
+        let kv = match &self.kv_dtype {
+            Some(text) => text.parse()?,
+            None => qo,
+        };
+        Ok(Dtypes { qo, kv })
+    }
+
+    /// Multiplications and additions of the oracle: what a check costs.
+    #[must_use]
+    pub fn check_cost(&self) -> u64 {
+        let pairs: u64 =
+            self.qo_lens.to_vec().iter().zip(self.kv_lens.to_vec()).map(|(&q, k)| u64::from(q) * u64::from(k)).sum();
+        2 * pairs * u64::from(self.qo_heads) * u64::from(self.head_dim)
+    }
+
+    /// Reads a case file: one JSON object a line; empty lines are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not a case, by its number.
+    pub fn parse_lines(text: &str) -> Result<Vec<Case>, TestError> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(at, line)| {
+                let case: Case =
+                    serde_json::from_str(line).map_err(|source| TestError::CaseLine { line: at + 1, source })?;
+                case.check_lens().map_err(|why| TestError::CaseInvalid { line: at + 1, why })?;
+                Ok(case)
+            })
+            .collect()
+    }
+
+    /// What is wrong with the sizes alone.
+    fn check_lens(&self) -> Result<(), String> {
+        let (qo, kv) = (self.qo_lens.to_vec().len(), self.kv_lens.to_vec().len());
+        if qo != kv {
+            return Err(format!("qo_lens has {qo} requests and kv_lens has {kv}"));
+        }
+        if self.kv_layout == LayoutKind::Paged && self.page_size == 0 {
+            return Err("page_size is 0; a page holds at least one key".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, LayoutKind, Lens, Order};
+
+    #[test]
+    fn unknown_fields_come_back() {
+        let line = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3],"why":"x"}"#;
+        let cases = Case::parse_lines(line).expect("a case");
+        assert_eq!(cases[0].qo_lens.to_vec(), [5, 5, 5]);
+        assert_eq!((cases[0].kv_layout, cases[0].page_order), (LayoutKind::Ragged, Order::Nhd));
+        let back = serde_json::to_value(&cases[0]).expect("JSON");
+        assert_eq!(back["why"], "x");
+        assert_eq!(back["qo_lens"]["repeat"][1], 5);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let good = serde_json::to_string(&Case::new("full")).expect("JSON");
+        let error = Case::parse_lines(&format!("{good}\n\n{{\"variant\":1}}")).expect_err("line 3 is bad");
+        assert!(error.to_string().contains("line 3"), "{error}");
+        let mut case = Case::new("full");
+        case.kv_lens = Lens::List(vec![1]);
+        let text = serde_json::to_string(&case).expect("JSON");
+        let error = Case::parse_lines(&text).expect_err("lengths differ");
+        assert!(error.to_string().contains("qo_lens has 2 requests and kv_lens has 1"), "{error}");
+    }
+}

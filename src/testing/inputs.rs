@@ -1,0 +1,319 @@
+//! The tensors of a case: random where a kernel may read, NaN where it may not.
+
+use half::{bf16, f16};
+
+use crate::batch::{PageTableBuf, indptr};
+use crate::tensor::{Kv, TensorError, TensorRef};
+use crate::{Batch, Dtype};
+
+use super::random::{Normal, Random, Value};
+use super::{Case, LayoutKind, Order, TestError};
+
+/// Pages of a pool that no request uses, all NaN.
+const SPARE_PAGES: u32 = 5;
+/// Elements of random data, tiled over tensors that are only timed.
+const PERIOD: usize = (1 << 23) + 104_729;
+
+/// What a case runs on, in host memory.
+#[derive(Debug)]
+pub struct Inputs {
+    /// `[requests + 1]` prefix sums of query counts.
+    pub qo_indptr: Vec<i32>,
+    /// Where the keys are.
+    pub keys: Keys,
+    /// (query tokens, query heads, head_dim).
+    pub q: Host,
+    /// As [`kv_shape`](Self::kv_shape), laid out as [`kv_strides`](Self::kv_strides).
+    pub k: Host,
+    /// As `k`.
+    pub v: Host,
+    /// (tokens, kv_heads, head_dim) or (pages, slots, kv_heads, head_dim).
+    pub kv_shape: Vec<usize>,
+    /// Strides of `k` and `v` in elements.
+    pub kv_strides: Vec<i64>,
+    heads: crate::Heads,
+}
+
+/// Where the keys of a case are.
+#[derive(Debug)]
+pub enum Keys {
+    /// `[requests + 1]` prefix sums of key counts.
+    Ragged(Vec<i32>),
+    /// The page table.
+    Paged(PageTableBuf),
+}
+
+/// A tensor's elements in host memory.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Host {
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+    F32(Vec<f32>),
+}
+
+/// Runs an expression on the vector inside a [`Host`], whatever its type.
+macro_rules! on_host {
+    ($host:expr, $data:ident => $run:expr) => {
+        match $host {
+            $crate::testing::inputs::Host::F16($data) => $run,
+            $crate::testing::inputs::Host::Bf16($data) => $run,
+            $crate::testing::inputs::Host::F32($data) => $run,
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(super) use on_host;
+
+impl Host {
+    /// `len` NaNs.
+    #[must_use]
+    pub fn nan(dtype: Dtype, len: usize) -> Self {
+        match dtype {
+            Dtype::F16 => Host::F16(vec![f16::NAN; len]),
+            Dtype::Bf16 => Host::Bf16(vec![bf16::NAN; len]),
+            Dtype::F32 => Host::F32(vec![f32::NAN; len]),
+        }
+    }
+
+    /// The elements as a contiguous tensor.
+    ///
+    /// # Errors
+    ///
+    /// Fewer elements than the shape has.
+    pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(data, shape))
+    }
+
+    /// The elements, widened.
+    #[must_use]
+    pub fn to_f32(&self) -> Vec<f32> {
+        on_host!(self, data => data.iter().map(|&x| f32::from(x)).collect())
+    }
+
+    /// The elements as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        on_host!(self, data => bytemuck::cast_slice(data))
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        on_host!(self, data => data.len())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Host::F16(_) => Dtype::F16,
+            Host::Bf16(_) => Dtype::Bf16,
+            Host::F32(_) => Dtype::F32,
+        }
+    }
+}
+
+impl Inputs {
+    /// Makes the tensors of a case. With `tiled`, values repeat with a long period, which is enough to time a kernel.
+    ///
+    /// # Errors
+    ///
+    /// A dtype that is not known, lengths past 31 bits.
+    pub fn new(case: &Case, tiled: bool) -> Result<Self, TestError> {
+        let dtypes = case.dtypes()?;
+        let (qo_lens, kv_lens) = (case.qo_lens.to_vec(), case.kv_lens.to_vec());
+        let (heads, dim) = (case.kv_heads as usize, case.head_dim as usize);
+        let qo_indptr = indptr(&qo_lens)?;
+        let kv_indptr = indptr(&kv_lens)?;
+        let qo_tokens = qo_indptr.last().copied().unwrap_or(0) as usize;
+        let kv_tokens = kv_indptr.last().copied().unwrap_or(0) as usize;
+        let slots = case.page_size.max(1) as usize;
+
+        let (keys, kv_shape, kv_strides) = match case.kv_layout {
+            LayoutKind::Ragged => {
+                let shape = vec![kv_tokens, heads, dim];
+                let strides = strides(&[kv_tokens, heads, dim], case.page_order, 0);
+                (Keys::Ragged(kv_indptr), shape, strides)
+            }
+            LayoutKind::Paged => {
+                let used: u32 = kv_lens.iter().map(|len| len.div_ceil(slots as u32)).sum();
+                let pool = used + SPARE_PAGES;
+                let mut order = Random::new(case.seed, 0).permutation(pool).into_iter();
+                let table = PageTableBuf::from_lens(&kv_lens, slots as u32, pool, || order.next().unwrap_or(0));
+                let shape = vec![pool as usize, slots, heads, dim];
+                let strides = strides(&shape, case.page_order, 1);
+                (Keys::Paged(table), shape, strides)
+            }
+        };
+        let holes = match &keys {
+            Keys::Ragged(_) => Vec::new(),
+            Keys::Paged(table) => holes(table, &kv_lens),
+        };
+        let kv = |stream| {
+            let len = kv_shape.iter().product();
+            let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
+            on_host!(&mut host, data => poison(data, &holes, &kv_strides, heads, dim));
+            host
+        };
+        let q_len = qo_tokens * case.qo_heads as usize * dim;
+        let q = random(dtypes.qo, q_len, case.q_std.unwrap_or(1.0), &mut Random::new(case.seed, 1), tiled);
+        let (k, v) = (kv(2), kv(3));
+        Ok(Inputs { qo_indptr, keys, q, k, v, kv_shape, kv_strides, heads: case.heads() })
+    }
+
+    /// The batch.
+    #[must_use]
+    pub fn batch(&self) -> Batch<'_> {
+        match &self.keys {
+            Keys::Ragged(kv_indptr) => Batch::ragged(&self.qo_indptr, kv_indptr),
+            Keys::Paged(table) => Batch::paged(&self.qo_indptr, &table.table()),
+        }
+    }
+
+    /// Shape of q and o: (query tokens, query heads, head_dim).
+    #[must_use]
+    pub fn qo_shape(&self) -> [usize; 3] {
+        let tokens = self.qo_indptr.last().copied().unwrap_or(0) as usize;
+        [tokens, self.heads.qo as usize, self.heads.head_dim as usize]
+    }
+
+    /// The queries, in host memory.
+    ///
+    /// # Errors
+    ///
+    /// None that a case can cause.
+    pub fn q(&self) -> Result<TensorRef<'_>, TensorError> {
+        self.q.tensor(&self.qo_shape())
+    }
+
+    /// The keys and values, in host memory.
+    ///
+    /// # Errors
+    ///
+    /// None that a case can cause.
+    pub fn kv(&self) -> Result<Kv<'_>, TensorError> {
+        let tensor = |host| host_strided(host, &self.kv_shape, &self.kv_strides);
+        let (k, v) = (tensor(&self.k)?, tensor(&self.v)?);
+        Ok(match self.keys {
+            Keys::Ragged(_) => Kv::ragged(k, v),
+            Keys::Paged(_) => Kv::paged(k, v),
+        })
+    }
+}
+
+fn host_strided<'a>(host: &'a Host, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'a>, TensorError> {
+    host.tensor(shape)?.with_strides(strides)
+}
+
+/// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) lie in the given order.
+fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
+    let mut place: Vec<usize> = (0..shape.len()).collect();
+    if order == Order::Hnd {
+        place.swap(at, at + 1);
+    }
+    let mut strides = vec![1i64; shape.len()];
+    let mut step = 1i64;
+    for &dim in place.iter().rev() {
+        strides[dim] = step;
+        step *= shape[dim] as i64;
+    }
+    strides
+}
+
+fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
+    match dtype {
+        Dtype::F16 => Host::F16(values(len, std, random, tiled)),
+        Dtype::Bf16 => Host::Bf16(values(len, std, random, tiled)),
+        Dtype::F32 => Host::F32(values(len, std, random, tiled)),
+    }
+}
+
+fn values<T: Value>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {
+    let fresh = if tiled { len.min(PERIOD) } else { len };
+    let mut data = vec![T::NAN; len];
+    Normal::new(std).fill(&mut data[..fresh], random);
+    let mut filled = fresh;
+    while filled < len {
+        let more = filled.min(len - filled);
+        data.copy_within(..more, filled);
+        filled += more;
+    }
+    data
+}
+
+/// (page, first slot that holds no key) of every page that is not full; unused pages from slot 0.
+fn holes(table: &PageTableBuf, kv_lens: &[u32]) -> Vec<(usize, std::ops::Range<usize>)> {
+    let slots = table.page_size as usize;
+    let mut first_free = vec![0; table.num_pages as usize];
+    for (request, &len) in kv_lens.iter().enumerate() {
+        let pages = table.indptr[request] as usize..table.indptr[request + 1] as usize;
+        for (at, &page) in table.indices[pages].iter().enumerate() {
+            first_free[page as usize] = slots.min(len as usize - at * slots);
+        }
+    }
+    first_free.into_iter().enumerate().filter(|(_, free)| *free < slots).map(|(page, free)| (page, free..slots)).collect()
+}
+
+/// Writes NaN into slots of pages.
+fn poison<T: Value>(
+    data: &mut [T],
+    holes: &[(usize, std::ops::Range<usize>)],
+    strides: &[i64],
+    heads: usize,
+    dim: usize,
+) {
+    for (page, slots) in holes {
+        for slot in slots.clone() {
+            for head in 0..heads {
+                let at = page * strides[0] as usize + slot * strides[1] as usize + head * strides[2] as usize;
+                data[at..at + dim].fill(T::NAN);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inputs, Keys};
+    use crate::testing::{Case, LayoutKind, Lens, Order};
+
+    fn paged(order: Order, page_size: u32) -> Case {
+        let mut case = Case::new("full");
+        (case.kv_layout, case.page_order, case.page_size) = (LayoutKind::Paged, order, page_size);
+        case.kv_lens = Lens::List(vec![7, 0, 5]);
+        case.qo_lens = Lens::List(vec![1, 1, 1]);
+        case
+    }
+
+    #[test]
+    fn every_slot_without_a_key_is_nan_and_no_other() {
+        for (order, page_size) in [(Order::Nhd, 5), (Order::Hnd, 5), (Order::Hnd, 1), (Order::Nhd, 16)] {
+            let case = paged(order, page_size);
+            let inputs = Inputs::new(&case, false).expect("sound");
+            let layout = inputs.batch().validate().expect("sound");
+            let pages = layout.pages().expect("paged");
+            let k = inputs.k.to_f32();
+            let keys = 12 * 2 * 64; // tokens x heads x dim
+            assert_eq!(k.iter().filter(|x| !x.is_nan()).count(), keys, "{order:?} {page_size}");
+            let (page, slot) = pages.locate(2, 4);
+            let at = page as i64 * inputs.kv_strides[0] + slot as i64 * inputs.kv_strides[1] + inputs.kv_strides[2];
+            assert!(k[at as usize..at as usize + 64].iter().all(|x| x.is_finite()));
+            assert!(matches!(&inputs.keys, Keys::Paged(t) if t.last_page_len.len() == 3));
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bits_in_every_layout_of_memory() {
+        let (a, b) = (Inputs::new(&paged(Order::Nhd, 5), false), Inputs::new(&paged(Order::Nhd, 5), false));
+        let (a, b) = (a.expect("sound"), b.expect("sound"));
+        assert_eq!(a.k.bytes(), b.k.bytes());
+        assert_ne!(a.k.bytes(), a.v.bytes());
+    }
+}

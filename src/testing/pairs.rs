@@ -1,0 +1,127 @@
+//! Attended (query, key) pairs: what FLOPs are counted by.
+
+use crate::batch::Layout;
+use crate::lang::{Hook, LogitIndex, ParamValue, RowIndex, Tile, TileClass};
+use crate::{Heads, Variant};
+
+/// Keys of a tile when a mask has to be evaluated.
+const BLOCK: usize = 256;
+/// Evaluations of a mask up to which every head is counted; beyond, head 0 stands for all.
+const EVERY_HEAD: u64 = 1 << 27;
+
+/// Attended (query, key, query head) triples of a batch under a variant: in closed form for `causal` and
+/// `sliding_window`, by evaluating the mask otherwise.
+#[must_use]
+pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
+    let all: u64 = (0..layout.batch()).map(|r| layout.qo_len(r) as u64 * layout.kv_len(r) as u64).sum();
+    if !variant.has(Hook::LogitsMask) {
+        return all * u64::from(heads.qo);
+    }
+    if let Some(band) = Band::of(variant) {
+        return (0..layout.batch()).map(|r| band.pairs(layout.qo_len(r), layout.kv_len(r))).sum::<u64>()
+            * u64::from(heads.qo);
+    }
+    let counted = if all * u64::from(heads.qo) <= EVERY_HEAD { heads.qo } else { 1 };
+    let count: u64 = (0..counted).map(|head| evaluated(variant, layout, heads, head)).sum();
+    count * u64::from(heads.qo) / u64::from(counted.max(1))
+}
+
+/// A mask that leaves each query an interval of keys around its position.
+struct Band {
+    causal: bool,
+    window: Option<i64>,
+}
+
+impl Band {
+    /// The band of a variant whose masks are all stock ones.
+    fn of(variant: &Variant) -> Option<Band> {
+        let mut band = Band { causal: false, window: None };
+        for part in variant.parts().filter(|part| part.desc().has(Hook::LogitsMask)) {
+            match part.desc().name {
+                "causal" => band.causal = true,
+                "sliding_window" => {
+                    let Some(ParamValue::Int(window)) = part.to_values().get("window").cloned() else { return None };
+                    band.window = Some(band.window.map_or(window, |w| w.min(window)));
+                }
+                _ => return None,
+            }
+        }
+        Some(band)
+    }
+
+    fn pairs(&self, qo_len: usize, kv_len: usize) -> u64 {
+        let (qo_len, kv_len) = (qo_len as i64, kv_len as i64);
+        let row = |qo_row: i64| {
+            let pos = qo_row + kv_len - qo_len;
+            let end = if self.causal { (pos + 1).min(kv_len) } else { kv_len };
+            let begin = self.window.map_or(0, |w| (pos - w + 1).max(0));
+            (end - begin).max(0) as u64
+        };
+        (0..qo_len).map(row).sum()
+    }
+}
+
+fn evaluated(variant: &Variant, layout: &Layout, heads: Heads, head: u32) -> u64 {
+    let mut count = 0;
+    for request in 0..layout.batch() {
+        let (qo_len, kv_len) = (layout.qo_len(request), layout.kv_len(request));
+        for qo_row in 0..qo_len {
+            let row = RowIndex {
+                batch: request as i32,
+                qo_row: qo_row as i32,
+                qo_pos: qo_row as i32 + kv_len as i32 - qo_len as i32,
+                qo_token: layout.qo_indptr()[request] + qo_row as i32,
+                qo_head: head as i32,
+                kv_head: (head / heads.group().max(1)) as i32,
+                qo_len: qo_len as i32,
+                kv_len: kv_len as i32,
+            };
+            for begin in (0..kv_len).step_by(BLOCK) {
+                let keys = BLOCK.min(kv_len - begin);
+                let (kv_pos_min, kv_pos_max) = (begin as i32, (begin + keys) as i32 - 1);
+                let class = variant.tile_class(Tile {
+                    batch: row.batch,
+                    qo_pos_min: row.qo_pos,
+                    qo_pos_max: row.qo_pos,
+                    kv_pos_min,
+                    kv_pos_max,
+                    qo_len: row.qo_len,
+                    kv_len: row.kv_len,
+                });
+                count += match class {
+                    TileClass::Skip => 0,
+                    TileClass::Full => keys as u64,
+                    TileClass::Partial => {
+                        let kv_token = layout.kv_indptr()[request] + kv_pos_min;
+                        let mut keep = [true; BLOCK];
+                        variant.mask_tile(&mut keep[..keys], LogitIndex { row, kv_pos: kv_pos_min, kv_token });
+                        keep[..keys].iter().filter(|k| **k).count() as u64
+                    }
+                };
+            }
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{attended, evaluated};
+    use crate::batch::indptr;
+    use crate::{Batch, Heads, Variant};
+
+    #[test]
+    fn the_closed_form_counts_what_the_mask_keeps() {
+        let (qo, kv) = (indptr(&[5, 0, 300, 9]).expect("short"), indptr(&[5, 7, 700, 4]).expect("short"));
+        let layout = Batch::ragged(&qo, &kv).validate().expect("sound");
+        let heads = Heads { qo: 3, kv: 1, head_dim: 64 };
+        for text in
+            ["causal", "sliding_window(window=6)", "causal + sliding_window(window=40) + sliding_window(window=90)"]
+        {
+            let variant = Variant::parse(text).expect(text);
+            assert_eq!(attended(&variant, &layout, heads), 3 * evaluated(&variant, &layout, heads, 1), "{text}");
+        }
+        let all = 25 + 300 * 700 + 9 * 4;
+        assert_eq!(attended(&Variant::full(), &layout, heads), 3 * all);
+    }
+}
