@@ -89,16 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
   // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
   unsigned cta = blockIdx.y * gridDim.x + blockIdx.x;
-#ifdef ITEMS_FASTEST
-  int kv_head = blockIdx.y;
-#else
   int kv_head = cta % gridDim.y;
-#endif
-#ifdef ITEMS_FASTEST
-  WorkItem item = p.items[blockIdx.x];
-#else
   WorkItem item = p.items[cta / gridDim.y];
-#endif
   Request request = load_request(p, item.request);
   QueryTile tile = {item.qo_tile * TILE_ROWS, 0, kv_head};
   tile.rows = min(request.qo_len * static_cast<int>(p.group.divisor) - tile.first, TILE_ROWS);

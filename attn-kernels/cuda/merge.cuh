@@ -10,13 +10,22 @@ constexpr int MERGE_TEAMS = MERGE_THREADS / ROW_LANES;  // lanes that hold a row
 constexpr int TEAMS_PER_ROW = TILE_ROWS >= MERGE_TEAMS ? 1 : MERGE_TEAMS / TILE_ROWS;
 constexpr int ROWS_AT_ONCE = MERGE_TEAMS / TEAMS_PER_ROW;
 
-// Slots first + begin, first + begin + step, ... of a row, merged in this order.
+// Slots first + begin, first + begin + step, ... of a row, merged in this order. A slot is far away and little work, so
+// several are asked for at once.
 inline PartialRow merge_slots(const KernelParams& p, const MergeItem& item, int kv_head, int row, int begin, int step) {
+  constexpr int AT_ONCE = 8;
   PartialRow state;
-#pragma unroll 4
-  for (int i = begin; i < item.count; i += step) {
-    long long index = partial_index(p, item.first + i, kv_head, row);
-    state.absorb(load_partial(p.partial_o + index * HEAD_DIM, p.partial_md + index));
+#pragma unroll 1
+  for (int i = begin; i < item.count; i += AT_ONCE * step) {
+    PartialRow parts[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j)
+      if (i + j * step < item.count) {
+        long long index = partial_index(p, item.first + i + j * step, kv_head, row);
+        parts[j] = load_partial(p.partial_o + index * HEAD_DIM, p.partial_md + index);
+      }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) state.absorb(parts[j]);  // one of no keys changes nothing
   }
   return state;
 }
