@@ -20,6 +20,3 @@ pub use error::CpuError;
 pub use oracle::{OracleOut, oracle};
 pub use problem::{Problem, plan_rule};
 pub use run::run;
-
-#[cfg(test)]
-mod tests;

@@ -67,7 +67,9 @@ pub enum BatchError {
         num_pages: u32,
     },
     /// A last page that is empty or holds more than a page.
-    #[error("last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one (give a request without keys no page)")]
+    #[error(
+        "last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one (give a request without keys no page)"
+    )]
     LastPageLen {
         /// The request.
         request: usize,

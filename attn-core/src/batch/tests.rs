@@ -46,16 +46,16 @@ fn bad_prefix_sums_are_named() {
     assert_eq!(error, BatchError::IndptrNotMonotone { array: "qo_indptr", index: 2, value: 3, before: 4 });
     assert_eq!(error.to_string(), "qo_indptr[2] = 3 is less than qo_indptr[1] = 4; prefix sums never decrease");
     assert!(matches!(ragged(&[0, 4, i32::MIN], &[0, 1, 2]), BatchError::IndptrNotMonotone { .. }));
-    assert!(matches!(ragged(&[0, 4], &[0, 1, 2]), BatchError::LengthMismatch { array: "kv_indptr", len: 3, want: 2, .. }));
+    assert!(matches!(
+        ragged(&[0, 4], &[0, 1, 2]),
+        BatchError::LengthMismatch { array: "kv_indptr", len: 3, want: 2, .. }
+    ));
 }
 
 #[test]
 fn bad_page_tables_are_named() {
     let bad = |table: PageTable<'_>| paged(&[0, 1], &table).expect_err("bad");
-    assert_eq!(
-        bad(table(&[0, 1], &[10], &[1])),
-        BatchError::PageOutOfPool { index: 0, page: 10, num_pages: 10 }
-    );
+    assert_eq!(bad(table(&[0, 1], &[10], &[1])), BatchError::PageOutOfPool { index: 0, page: 10, num_pages: 10 });
     assert!(matches!(bad(table(&[0, 1], &[-1], &[1])), BatchError::PageOutOfPool { page: -1, .. }));
     for last in [0, 5, -1, i32::MIN] {
         assert_eq!(
@@ -75,10 +75,7 @@ fn bad_page_tables_are_named() {
 #[test]
 fn lengths_past_i32_are_refused() {
     let table = PageTable { page_size: 1 << 30, ..table(&[0, 2], &[1, 1], &[1 << 30]) };
-    assert_eq!(
-        paged(&[0, 1], &table).expect_err("too long"),
-        BatchError::TooManyKeys { request: 0, total: 1 << 31 }
-    );
+    assert_eq!(paged(&[0, 1], &table).expect_err("too long"), BatchError::TooManyKeys { request: 0, total: 1 << 31 });
     assert_eq!(
         indptr(&[u32::MAX, 1]).expect_err("too long"),
         BatchError::LengthsTooLong { index: 0, total: u64::from(u32::MAX) }
@@ -89,7 +86,10 @@ fn lengths_past_i32_are_refused() {
 fn tables_from_lengths() {
     let mut next = 0..;
     let buf = PageTableBuf::from_lens(&[5, 0, 4], 4, 10, || next.next().expect("endless"));
-    assert_eq!((&buf.indptr[..], &buf.indices[..], &buf.last_page_len[..]), (&[0, 2, 2, 3][..], &[0, 1, 2][..], &[1, 0, 4][..]));
+    assert_eq!(
+        (&buf.indptr[..], &buf.indices[..], &buf.last_page_len[..]),
+        (&[0, 2, 2, 3][..], &[0, 1, 2][..], &[1, 0, 4][..])
+    );
     let layout = paged(&[0, 1, 2, 3], &buf.table()).expect("sound");
     assert_eq!(layout.kv_indptr(), indptr(&[5, 0, 4]).expect("short"));
 }

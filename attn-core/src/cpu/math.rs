@@ -185,7 +185,13 @@ fn exp_negative<const FMA: bool>(x: f32) -> f32 {
     let exponent = shifted.to_bits().wrapping_sub(SHIFT.to_bits()) << 23;
     let y = f32::from_bits(p.to_bits().wrapping_add(exponent));
     // with NaN the bits above mean nothing
-    if x >= LOWEST { y } else if x < LOWEST { 0.0 } else { f32::NAN }
+    if x >= LOWEST {
+        y
+    } else if x < LOWEST {
+        0.0
+    } else {
+        f32::NAN
+    }
 }
 
 #[inline(always)]

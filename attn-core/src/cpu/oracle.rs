@@ -108,7 +108,9 @@ impl<'a> Keys<'a> {
         let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { weight(sink) };
         denominator += attended().map(weight).sum::<f64>();
         let mut o = vec![0f64; head_dim];
-        for ((logit, _), v) in logits.iter().zip(&keep).zip(self.v.chunks_exact(head_dim)).filter(|((_, keep), _)| **keep) {
+        for ((logit, _), v) in
+            logits.iter().zip(&keep).zip(self.v.chunks_exact(head_dim)).filter(|((_, keep), _)| **keep)
+        {
             axpy64(self.simd, weight(*logit), v, &mut o);
         }
         if normalizer != (Normalizer::Plain { divide: false }) {

@@ -1,6 +1,9 @@
 //! What is asked of the CPU backend.
 
-use super::{CpuError, read::{Kv, Rows}};
+use super::{
+    CpuError,
+    read::{Kv, Rows},
+};
 use crate::{
     batch::Layout,
     dtype::Dtypes,

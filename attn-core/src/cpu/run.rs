@@ -94,14 +94,7 @@ impl Run<'_> {
         let (request, tile_rows) = (request as usize, self.work.tile_rows as usize);
         let first_row = qo_tile as usize * tile_rows;
         let rows = self.problem.layout.qo_len(request) * self.problem.heads.group() as usize - first_row;
-        Span {
-            request,
-            kv_head,
-            first_row,
-            rows: rows.min(tile_rows),
-            begin: begin as usize,
-            end: end as usize,
-        }
+        Span { request, kv_head, first_row, rows: rows.min(tile_rows), begin: begin as usize, end: end as usize }
     }
 
     fn item(&self, scratch: &mut Scratch, item: &WorkItem, kv_head: usize) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{PlanError, WorkItem, WorkList, MergeItem};
+use super::{MergeItem, PlanError, WorkItem, WorkList};
 use crate::batch::Layout;
 
 /// Sections start at multiples of this many bytes.

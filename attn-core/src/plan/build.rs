@@ -164,9 +164,8 @@ fn span_blocks(tiles: &[QueryTile], rule: &PlanRule, shortest: u64) -> u64 {
     if rule.target_items == 0 || tiles.len() >= rule.target_items as usize {
         return longest;
     }
-    let items = |span: u64| -> u64 {
-        tiles.iter().map(|t| (t.blocks.end - t.blocks.start).div_ceil(span).max(1)).sum()
-    };
+    let items =
+        |span: u64| -> u64 { tiles.iter().map(|t| (t.blocks.end - t.blocks.start).div_ceil(span).max(1)).sum() };
     let spare = longest.saturating_sub(shortest);
     longest - last_true(spare, &|shorter| shorter == 0 || items(longest - shorter) <= u64::from(rule.target_items))
 }

@@ -138,7 +138,10 @@ fn one_long_decode_is_split_into_equal_spans() {
     let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
     assert_eq!(list.merges, [MergeItem { request: 0, qo_tile: 0, first: 0, count: 4 }]);
-    assert_eq!(list.partial_bytes(2, 128).expect("small"), PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 });
+    assert_eq!(
+        list.partial_bytes(2, 128).expect("small"),
+        PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 }
+    );
 }
 
 #[test]
@@ -155,7 +158,8 @@ fn causal_and_window_cut_the_span() {
 fn requests_without_keys_still_write_and_without_queries_do_nothing() {
     let layout = layout(&[3, 0, 2], &[0, 10, 10]);
     let list = WorkList::build_visible(&layout, 1, &RULE, &|_| TileClass::Skip).expect("small");
-    let items: Vec<_> = list.items.iter().map(|item| (item.request, item.kv_begin, item.kv_end, item.partial)).collect();
+    let items: Vec<_> =
+        list.items.iter().map(|item| (item.request, item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(items, [(0, 0, 0, -1), (2, 0, 0, -1)]);
     assert_eq!(WorkList::build(&self::layout(&[], &[]), 1, &RULE).expect("empty").items, []);
 }

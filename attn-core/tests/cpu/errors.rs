@@ -7,15 +7,13 @@ use attn::plan::{PlanError, WorkList};
 use attn::tensor::{Kv, Out, TensorError, TensorMut, TensorRef};
 use attn::{Variant, VariantParams, attention_variant};
 
-use super::case::{Case, Setup};
+use super::case::Case;
 use super::edges::case;
 
-/// Runs a case whose problem is changed, and checks that an error leaves the output alone.
-fn refused(setup: &Setup, change: impl FnOnce(&mut Problem<'_>)) -> CpuError {
-    let (tokens, heads) = (setup.layout.qo_tokens(), setup.heads.qo as usize);
+/// Runs a problem that does not fit, and checks that the output is left alone.
+fn refused(problem: Problem<'_>) -> CpuError {
+    let (tokens, heads) = (problem.layout.qo_tokens(), problem.heads.qo as usize);
     let mut o = vec![half::bf16::ONE; tokens * heads * 64];
-    let mut problem = setup.problem();
-    change(&mut problem);
     let out = Out::new(TensorMut::host(&mut o, &[tokens, heads, 64]).expect("fits"));
     let error = cpu::run(&problem, out).expect_err("it does not fit");
     assert!(o.iter().all(|x| *x == half::bf16::ONE));
@@ -29,9 +27,9 @@ fn work_of_another_batch_or_other_heads() {
     let fewer = Case { lens: vec![(40, 15)], ..case() }.setup();
     assert_ne!(setup.work, other.work);
     let longer = WorkList { items: other.work.items.clone(), ..fewer.work.clone() };
-    assert!(matches!(refused(&fewer, |p| p.work = &longer), CpuError::Plan(PlanError::Foreign { .. })));
+    assert!(matches!(refused(Problem { work: &longer, ..fewer.problem() }), CpuError::Plan(PlanError::Foreign { .. })));
     let group = WorkList { group: 1, items: vec![], merges: vec![], ..setup.work.clone() };
-    assert_eq!(refused(&setup, |p| p.work = &group), CpuError::Group { planned: 1, group: 3 });
+    assert_eq!(refused(Problem { work: &group, ..setup.problem() }), CpuError::Group { planned: 1, group: 3 });
 }
 
 #[test]
@@ -40,10 +38,10 @@ fn slots_that_nothing_fills_or_two_items_fill() {
     assert!(setup.work.slots > 1);
     let mut missing = setup.work.clone();
     missing.items.retain(|item| item.partial != 1);
-    assert_eq!(refused(&setup, |p| p.work = &missing), CpuError::Slot { slot: 1 });
+    assert_eq!(refused(Problem { work: &missing, ..setup.problem() }), CpuError::Slot { slot: 1 });
     let mut twice = setup.work.clone();
     twice.items.push(*twice.items.iter().find(|item| item.partial == 1).expect("there is one"));
-    assert_eq!(refused(&setup, |p| p.work = &twice), CpuError::Slot { slot: 1 });
+    assert_eq!(refused(Problem { work: &twice, ..setup.problem() }), CpuError::Slot { slot: 1 });
 }
 
 #[test]
@@ -52,10 +50,10 @@ fn device_memory_and_other_types() {
     let q = setup.problem().q;
     // SAFETY: the pointer is never dereferenced.
     let device = unsafe { TensorRef::device(64, Dtype::Bf16, q.shape(), q.strides()) }.expect("small");
-    let error = refused(&setup, |p| p.q = device);
+    let error = refused(Problem { q: device, ..setup.problem() });
     assert_eq!(error, TensorError::Memory { tensor: "q", got: "device", want: "host" }.into());
     let f16 = Case { dtype: Dtype::F16, ..case() }.setup();
-    let error = refused(&setup, |p| p.kv = Kv::paged(f16.problem().kv.k, setup.problem().kv.v));
+    let error = refused(Problem { kv: Kv::paged(f16.problem().kv.k, setup.problem().kv.v), ..setup.problem() });
     assert_eq!(error, TensorError::Dtype { tensor: "v", got: Dtype::Bf16, want: Dtype::F16 }.into());
 }
 
@@ -80,9 +78,9 @@ fn hooks_and_normalisers_without_a_kernel() {
     }
     let setup = case().setup();
     let values = Variant::from(Values);
-    assert_eq!(refused(&setup, |p| p.variant = &values), CpuError::Hook { hook: Hook::ValueTransform });
+    assert_eq!(refused(Problem { variant: &values, ..setup.problem() }), CpuError::Hook { hook: Hook::ValueTransform });
     let scaled = Variant::from(Scaled);
-    let error = refused(&setup, |p| p.variant = &scaled);
+    let error = refused(Problem { variant: &scaled, ..setup.problem() });
     assert!(matches!(error, CpuError::Normalizer { normalizer: Normalizer::MaxScaled, .. }));
     assert_eq!(cpu::oracle(&Problem { variant: &scaled, ..setup.problem() }), Err(error));
 }

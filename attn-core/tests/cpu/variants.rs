@@ -157,10 +157,7 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
             Naive { mask: BAND, logit: |x, _| 2.0 * (x / 2.0).tanh(), ..FULL },
         ),
         4 => (Bias.into(), Naive { logit: BIAS, ..FULL }),
-        5 => (
-            compose(vec![RowSink.into(), Band { window: 70 }.into()]),
-            Naive { sink: SINK, mask: BAND, ..FULL },
-        ),
+        5 => (compose(vec![RowSink.into(), Band { window: 70 }.into()]), Naive { sink: SINK, mask: BAND, ..FULL }),
         6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { sink: SINK, mask: |_| false, ..FULL }),
         7 => (Nothing.into(), Naive { mask: |_| false, ..FULL }),
         8 => (
@@ -185,9 +182,8 @@ pub(crate) fn count() -> usize {
 }
 
 const BAND: fn(&At) -> bool = |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70;
-const SCATTERED: fn(&At) -> bool = |at| {
-    (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0
-};
+const SCATTERED: fn(&At) -> bool =
+    |at| (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0;
 const BIAS: fn(f64, &At) -> f64 = |logit, at| {
     let far = at.qo_pos - at.key + at.kv_token - at.qo_token + at.qo_row;
     logit + ((far + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request) % 11) as f64 * 0.25
