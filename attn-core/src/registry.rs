@@ -150,10 +150,28 @@ fn place(desc: &VariantDesc) -> String {
 
 /// A table of variants for [`registry::register`](crate::registry::register): `&'static [&'static VariantDesc]`.
 ///
-/// ```ignore
-/// pub fn variants() -> &'static [&'static VariantDesc] {
-///     attn::variants![Causal, SoftCap]
+/// ```
+/// # extern crate attn_core as attn;
+/// use attn::lang::{AttentionVariant, LogitIndex, VariantDesc};
+/// use attn::{VariantParams, attention_variant};
+///
+/// /// Keys at even positions.
+/// #[derive(Clone, VariantParams)]
+/// struct Even;
+///
+/// #[attention_variant]
+/// impl AttentionVariant for Even {
+///     fn logits_mask(&self, at: LogitIndex) -> bool {
+///         at.kv_pos % 2 == 0
+///     }
 /// }
+///
+/// fn variants() -> &'static [&'static VariantDesc] {
+///     attn::variants![Even]
+/// }
+/// attn::registry::register(variants())?;
+/// assert_eq!(attn::Variant::parse("even").unwrap(), attn::Variant::from(Even));
+/// # Ok::<(), attn::RegistryError>(())
 /// ```
 #[macro_export]
 macro_rules! variants {

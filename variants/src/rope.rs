@@ -30,7 +30,7 @@ pub struct Rope {
     pub rotary_dim: i32,
     /// Angle per position of each pair, in radians. Where it is given, `theta` and `scale` have no effect.
     #[shape(if rotary_dim == 0 { head_dim / 2 } else { rotary_dim / 2 })]
-    #[default(inv_freq)]
+    #[default(paper_frequencies)]
     pub inv_freq: Tensor1<f32>,
 }
 
@@ -70,7 +70,7 @@ impl AttentionVariant for Rope {
 }
 
 /// `theta^(-2 i / rot) / scale` for each pair.
-fn inv_freq(rope: &Rope, dims: &Dims) -> Vec<f32> {
+fn paper_frequencies(rope: &Rope, dims: &Dims) -> Vec<f32> {
     let rot = if rope.rotary_dim == 0 { dims.head_dim.unwrap_or(0) } else { i64::from(rope.rotary_dim) };
     let freq = |i: i64| f64::from(rope.theta).powf(-2.0 * i as f64 / rot as f64) / f64::from(rope.scale);
     (0..rot / 2).map(|i| freq(i) as f32).collect()

@@ -35,7 +35,7 @@ impl Row for &mut [f32] {
     }
 
     fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32)) {
-        let half = (rot / 2) as usize;
+        let half = pairs(rot, self.len());
         for d in 0..half {
             let (a, b) = (self[d], self[d + half]);
             let (cos, sin) = f(d as i32);
@@ -45,7 +45,7 @@ impl Row for &mut [f32] {
     }
 
     fn rotate_pairs(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32)) {
-        for i in 0..(rot / 2) as usize {
+        for i in 0..pairs(rot, self.len()) {
             let (a, b) = (self[2 * i], self[2 * i + 1]);
             let (cos, sin) = f(i as i32);
             self[2 * i] = a * cos - b * sin;
@@ -66,6 +66,11 @@ impl Row for &mut [f32] {
     }
 }
 
+/// Pairs in the first `rot` of `dim` values.
+fn pairs(rot: i32, dim: usize) -> usize {
+    usize::try_from(rot).unwrap_or(0).min(dim) / 2
+}
+
 /// The finished state of one query row, as `output_transform` sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowState {
@@ -75,4 +80,35 @@ pub struct RowState {
     pub denominator: f32,
     /// Log-sum-exp of the logits in natural log, sink included.
     pub lse: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    /// A quarter turn: `(a, b)` becomes `(-b, a)`.
+    fn quarter(_: i32) -> (f32, f32) {
+        (0.0, 1.0)
+    }
+
+    #[test]
+    fn pairs_are_rotated_and_the_rest_stays() {
+        let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        (&mut x[..]).rotate_half(4, quarter);
+        assert_eq!(x, [-3.0, -4.0, 1.0, 2.0, 5.0, 6.0]);
+        let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        (&mut x[..]).rotate_pairs(4, quarter);
+        assert_eq!(x, [-2.0, 1.0, -4.0, 3.0, 5.0, 6.0]);
+        let mut x = [1.0, 2.0];
+        (&mut x[..]).rotate_half(-2, quarter);
+        (&mut x[..]).rotate_pairs(100, quarter);
+        assert_eq!(x, [-2.0, 1.0], "never past the row");
+    }
+
+    #[test]
+    fn reductions() {
+        let mut x = [3.0f32, -4.0];
+        let row = &mut x[..];
+        assert_eq!((row.dim(), row.sum(), row.sum_sq(), row.max_abs()), (2, -1.0, 25.0, 4.0));
+    }
 }

@@ -1,7 +1,7 @@
 //! `#[derive(VariantParams)]`: the fields of a variant become parameters by name.
 //!
-//! Flow: [`field`] reads the fields and their attributes, [`shape`] turns shapes into checked arithmetic,
-//! [`condition`] finds what a `#[require]` talks about, [`emit`] writes the impl.
+//! Flow: `field` reads the fields and their attributes, `shape` turns shapes into checked arithmetic,
+//! `condition` finds what a `#[require]` talks about, `emit` writes the impl.
 
 mod condition;
 mod emit;
