@@ -11,7 +11,6 @@ static_assert(ROW_BLOCKS * WARPS * 16 == TILE_ROWS, "a warp has whole blocks of 
 
 using Logits = float[ROW_BLOCKS][TILE_KEYS / 8][4];
 using Outputs = float[ROW_BLOCKS][HEAD_DIM / 8][4];
-using Weights = unsigned[ROW_BLOCKS][TILE_KEYS / 16][4];
 
 // Row within the CTA's tile of this thread's row `r`, 0 <= r < ROWS_PER_THREAD.
 inline int fragment_row(int r) {
@@ -20,11 +19,23 @@ inline int fragment_row(int r) {
 // First of this thread's two adjacent columns in an 8-column block.
 inline int fragment_column() { return threadIdx.x % 4 * 2; }
 
+// Where this lane finds its parts of the operands: offsets from the base of a tile.
+struct OperandLanes {
+  unsigned query, key, value;
+
+  OperandLanes() {
+    int lane = threadIdx.x % 32;
+    query = SharedTile<TILE_ROWS>{0}.at(threadIdx.x / 32 * (16 * ROW_BLOCKS) + lane % 16, lane / 16);
+    key = SharedTile<TILE_KEYS>{0}.at(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+    value = SharedTile<TILE_KEYS>{0}.at(lane % 16, lane / 16);
+    keep_in_register(query);
+    keep_in_register(key);
+    keep_in_register(value);
+  }
+};
+
 // logits = Q K^T, unscaled.
-inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k) {
-  const int lane = threadIdx.x % 32;
-  const unsigned q_lane = q.at(threadIdx.x / 32 * (16 * ROW_BLOCKS) + lane % 16, lane / 16);
-  const unsigned k_lane = k.at(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k, const OperandLanes& lanes) {
 #pragma unroll
   for (int m = 0; m < ROW_BLOCKS; ++m)
 #pragma unroll
@@ -35,11 +46,11 @@ inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile
   for (int d = 0; d < HEAD_DIM / 16; ++d) {
     unsigned a[ROW_BLOCKS][4];
 #pragma unroll
-    for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.advance(q_lane, 2 * d) + m * 16 * 128);
+    for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.down(q.right(q.base + lanes.query, 2 * d), 16 * m));
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 16; ++n) {
       unsigned b[4];
-      load_matrices(b, k.advance(k_lane, 2 * d) + n * 16 * 128);
+      load_matrices(b, k.down(k.right(k.base + lanes.key, 2 * d), 16 * n));
 #pragma unroll
       for (int m = 0; m < ROW_BLOCKS; ++m) {
         mma<QoElem>(s[m][2 * n], a[m], b[0], b[1]);
@@ -49,33 +60,29 @@ inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile
   }
 }
 
-// Accumulators of the first product become operands of the second without leaving their lane.
-inline void pack_weights(Weights& w, const Logits& s) {
+// Weights of 16 keys, as an operand: accumulators of the first product become it without leaving their lane.
+using Weights = unsigned[ROW_BLOCKS][4];
+
+inline void pack_weights(Weights& w, const Logits& s, int n) {
 #pragma unroll
-  for (int m = 0; m < ROW_BLOCKS; ++m)
-#pragma unroll
-    for (int n = 0; n < TILE_KEYS / 16; ++n) {
-      w[m][n][0] = pack2<KvElem>(s[m][2 * n][0], s[m][2 * n][1]);
-      w[m][n][1] = pack2<KvElem>(s[m][2 * n][2], s[m][2 * n][3]);
-      w[m][n][2] = pack2<KvElem>(s[m][2 * n + 1][0], s[m][2 * n + 1][1]);
-      w[m][n][3] = pack2<KvElem>(s[m][2 * n + 1][2], s[m][2 * n + 1][3]);
-    }
+  for (int m = 0; m < ROW_BLOCKS; ++m) {
+    w[m][0] = pack2<KvElem>(s[m][2 * n][0], s[m][2 * n][1]);
+    w[m][1] = pack2<KvElem>(s[m][2 * n][2], s[m][2 * n][3]);
+    w[m][2] = pack2<KvElem>(s[m][2 * n + 1][0], s[m][2 * n + 1][1]);
+    w[m][3] = pack2<KvElem>(s[m][2 * n + 1][2], s[m][2 * n + 1][3]);
+  }
 }
 
-// outputs += weights * V.
-inline void multiply_weights_values(Outputs& o, const Weights& w, SharedTile<TILE_KEYS> v) {
-  const int lane = threadIdx.x % 32;
-  const unsigned v_lane = v.at(lane % 16, lane / 16);
+// outputs += weights * V, for the n-th 16 keys of the tile.
+inline void multiply_weights_values(Outputs& o, const Weights& w, SharedTile<TILE_KEYS> v, int n, const OperandLanes& lanes) {
 #pragma unroll
-  for (int n = 0; n < TILE_KEYS / 16; ++n)
+  for (int d = 0; d < HEAD_DIM / 16; ++d) {
+    unsigned b[4];
+    load_matrices_transposed(b, v.down(v.right(v.base + lanes.value, 2 * d), 16 * n));
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM / 16; ++d) {
-      unsigned b[4];
-      load_matrices_transposed(b, v.advance(v_lane, 2 * d) + n * 16 * 128);
-#pragma unroll
-      for (int m = 0; m < ROW_BLOCKS; ++m) {
-        mma<KvElem>(o[m][2 * d], w[m][n], b[0], b[1]);
-        mma<KvElem>(o[m][2 * d + 1], w[m][n], b[2], b[3]);
-      }
+    for (int m = 0; m < ROW_BLOCKS; ++m) {
+      mma<KvElem>(o[m][2 * d], w[m], b[0], b[1]);
+      mma<KvElem>(o[m][2 * d + 1], w[m], b[2], b[3]);
     }
+  }
 }

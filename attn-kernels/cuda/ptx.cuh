@@ -12,6 +12,13 @@ inline float exp2_approx(float x) {
 // Byte address within shared memory, as ldmatrix and cp.async want it.
 inline unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
+// Stops the compiler from computing a value again and again where it would rather save the register.
+template <class T>
+inline void keep_in_register(T*& x) {
+  asm volatile("" : "+l"(x));
+}
+inline void keep_in_register(unsigned& x) { asm volatile("" : "+r"(x)); }
+
 // 16 bytes from global to shared memory, in the background. L2 only: no tile is read twice by one CTA.
 inline void copy_async_16(unsigned shared, const void* global) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");

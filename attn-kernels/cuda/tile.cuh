@@ -19,11 +19,11 @@ struct SharedTile {
   unsigned at(int row, int chunk) const {
     return base + (chunk / 8) * PANEL_BYTES + row * 128 + (((chunk ^ row) & 7) << 4);
   }
-  // From the address of chunk 0 or 1 of the row to the one `chunk` (even) further on: the permutation is an exclusive or,
-  // so that all of a lane's addresses derive from one.
-  static unsigned advance(unsigned at_first, int chunk) {
-    return (at_first ^ ((chunk & 7) << 4)) + (chunk / 8) * PANEL_BYTES;
-  }
+  // The permutation is an exclusive or, so that all of a lane's addresses derive from one with an instruction or none:
+  // `chunk` (even) further on from chunk 0 or 1 of a row,
+  static unsigned right(unsigned first, int chunk) { return (first ^ ((chunk & 7) << 4)) + (chunk / 8) * PANEL_BYTES; }
+  // and `rows` further down from a row below a power of two that divides `rows`.
+  static unsigned down(unsigned first, int rows) { return (first ^ ((rows & 7) << 4)) + rows * 128; }
 };
 
 // How the CTA walks a tile row by row: CHUNKS consecutive lanes hold one row, 16 bytes each.
@@ -50,15 +50,18 @@ class KeyTileCopy<false> {
  public:
   KeyTileCopy(const KernelParams&, const Strided& t, const Request& request, int kv_head)
       : data_(static_cast<const char*>(t.data) + 2 * (request.kv_begin * t.token + kv_head * t.head) + 16 * RowWalk::chunk()),
-        stride_(static_cast<int>(2 * t.token)) {}
+        stride_(static_cast<int>(2 * t.token)) {
+    keep_in_register(data_);
+  }
 
   void find(const KernelParams&, const Request&, int, int) {}
 
   void copy(SharedTile<TILE_KEYS> to, const Strided&, int first_key, int kv_end) const {
+    unsigned first = to.at(RowWalk::row(), RowWalk::chunk());
 #pragma unroll
     for (int row = 0; row < TILE_KEYS; row += RowWalk::ROWS_PER_PASS) {
       int key = min(first_key + row + RowWalk::row(), kv_end - 1);
-      copy_async_16(to.at(row + RowWalk::row(), RowWalk::chunk()), data_ + static_cast<long long>(key) * stride_);
+      copy_async_16(to.down(first, row), data_ + static_cast<long long>(key) * stride_);
     }
   }
 };
@@ -82,11 +85,12 @@ class KeyTileCopy<true> {
   }
 
   void copy(SharedTile<TILE_KEYS> to, const Strided& t, int, int) const {
+    unsigned first = to.at(RowWalk::row(), RowWalk::chunk());
     long long mine = 2 * key_offset<true>(t, place_);
 #pragma unroll
     for (int pass = 0; pass < TILE_KEYS / RowWalk::ROWS_PER_PASS; ++pass) {
       int owner = pass * RowWalk::ROWS_PER_WARP + threadIdx.x % 32 / RowWalk::CHUNKS;
-      copy_async_16(to.at(pass * RowWalk::ROWS_PER_PASS + RowWalk::row(), RowWalk::chunk()), data_ + __shfl_sync(ALL_LANES, mine, owner));
+      copy_async_16(to.down(first, pass * RowWalk::ROWS_PER_PASS), data_ + __shfl_sync(ALL_LANES, mine, owner));
     }
   }
 };
