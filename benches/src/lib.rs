@@ -1,0 +1,47 @@
+//! What the benches share. GPU timings come from `attn bench` over the files in `cases/`, see `results/README.md`.
+
+use attn_core::{
+    batch::{Batch, BatchError, Layout, PageTableBuf, indptr},
+    expr::{ExprError, Variant},
+};
+
+/// A variant of the stock ones.
+///
+/// # Errors
+///
+/// Those of the expression.
+pub fn variant(text: &str) -> Result<Variant, ExprError> {
+    // registering twice changes nothing; a static library may have lost what `inventory` collects
+    attn_core::registry::register(attn_variants::variants())?;
+    Variant::parse(text)
+}
+
+/// A ragged batch.
+///
+/// # Errors
+///
+/// Lengths past 31 bits.
+pub fn ragged(qo_lens: &[u32], kv_lens: &[u32]) -> Result<Layout, BatchError> {
+    Batch::ragged(&indptr(qo_lens)?, &indptr(kv_lens)?).validate()
+}
+
+/// A paged batch over a pool that was filled in order.
+///
+/// # Errors
+///
+/// Lengths past 31 bits.
+pub fn paged(qo_lens: &[u32], kv_lens: &[u32], page_size: u32) -> Result<Layout, BatchError> {
+    let pages = kv_lens.iter().map(|len| len.div_ceil(page_size)).sum();
+    let mut next = 0..;
+    let table = PageTableBuf::from_lens(kv_lens, page_size, pages, || next.next().unwrap_or(0));
+    Batch::paged(&indptr(qo_lens)?, &table.table()).validate()
+}
+
+/// Lengths of a serving batch: most are short, a few are very long; about `mean` on average, deterministic.
+#[must_use]
+pub fn skewed(requests: u32, mean: u32) -> Vec<u32> {
+    let harmonic: f64 = (1..=requests).map(|rank| f64::from(rank).recip()).sum();
+    let scale = f64::from(requests) * f64::from(mean) / harmonic;
+    // ranks are spread over the batch by a multiplier that is coprime to every power of two
+    (0..requests).map(|i| (scale / f64::from(i * 7 % requests + 1)).max(1.0) as u32).collect()
+}
