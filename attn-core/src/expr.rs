@@ -21,7 +21,7 @@ mod variant;
 
 pub use error::ExprError;
 pub use spec::{PartSpec, VariantSpec};
-pub use variant::Variant;
+pub use variant::{MissingTensor, Variant};
 
 /// Words that cannot name a variant: the grammar gives them another meaning.
 pub(crate) const RESERVED: [&str; 4] = ["true", "false", "inf", "nan"];

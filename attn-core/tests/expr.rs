@@ -137,6 +137,23 @@ fn parameters_are_set_by_name() {
 }
 
 #[test]
+fn tensors_may_come_after_the_name() {
+    let mut variant = parse("causal + sink + soft_cap(cap=1) + sink(logits=[1, 2])").expect("valid");
+    let dims = Dims { qo_heads: Some(2), ..Dims::default() };
+    assert!(matches!(variant.bind(&dims).map_err(|e| e.root().clone()), Err(BindError::Unset { .. })));
+    assert!(variant.missing(&Dims::default()).expect("no arithmetic")[0].shape.is_none());
+    let missing = variant.missing(&dims).expect("no arithmetic");
+    let [tensor] = missing.as_slice() else { panic!("{missing:?}") };
+    assert_eq!((tensor.part, tensor.field.name, tensor.shape.as_deref()), (1, "logits", Some([2].as_slice())));
+    let zeros = ParamValue::List(vec![ParamValue::Int(0); 2]);
+    variant.set_in(1, "logits", zeros.clone()).expect("it is there");
+    variant.bind(&dims).expect("nothing is missing");
+    assert_eq!(variant.to_string(), "causal + sink(logits=[0, 0]) + soft_cap(cap=1) + sink(logits=[1, 2])");
+    assert!(matches!(variant.set_in(0, "logits", zeros.clone()), Err(ExprError::Param { .. })));
+    assert!(matches!(variant.set_in(4, "logits", zeros), Err(ExprError::NoParameter { .. })));
+}
+
+#[test]
 fn binding_names_the_part() {
     let error = attn::compose!(Causal, SoftCap { cap: -1.0 }).bind(&Dims::default()).expect_err("negative");
     assert_eq!(error.to_string(), "in `soft_cap`: parameter `cap` = -1 is not allowed: `cap > 0.0` must hold");

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use super::error::ExprError;
 use super::parse;
 use crate::lang::compose::{self, ComposeError};
-use crate::lang::params::ArgVisitor;
+use crate::lang::params::{ArgVisitor, ShapeProblem};
 use crate::lang::{
-    BindError, Described, Dims, ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, ParamError, ParamValue, RowIndex,
-    RowState, Tile, TileClass,
+    BindError, Described, Dims, ErasedVariant, FieldDesc, FieldType, Hook, KvIndex, LogitIndex, Normalizer, ParamValue,
+    RowIndex, RowState, Tile, TileClass,
 };
 use crate::nearest::nearest;
 use crate::registry::Registry;
@@ -21,6 +21,17 @@ use crate::registry::Registry;
 #[derive(Clone, Default)]
 pub struct Variant {
     parts: Vec<Box<dyn ErasedVariant>>,
+}
+
+/// A captured tensor that was not given and has no default.
+#[derive(Clone, Debug)]
+pub struct MissingTensor {
+    /// Number of the part that has it.
+    pub part: usize,
+    /// Its descriptor.
+    pub field: &'static FieldDesc,
+    /// Its extents, as far as the sizes are known.
+    pub shape: Option<Vec<i64>>,
 }
 
 impl Variant {
@@ -118,16 +129,54 @@ impl Variant {
                 ExprError::Ambiguous { expr: self.to_string(), path: path.to_owned(), candidates: names(&found) }
             });
         };
-        let desc = self.parts[*i].desc();
-        let mut values = self.parts[*i].to_values();
-        values.set(field, value);
-        let error = |source: ParamError| ExprError::Param {
+        self.set_in(*i, field, value)
+    }
+
+    /// Sets a parameter of part number `part`, where a name alone does not tell two parts apart.
+    ///
+    /// # Errors
+    /// There is no such part, or it refuses the name or the value; the variant is then unchanged.
+    pub fn set_in(&mut self, part: usize, name: &str, value: ParamValue) -> Result<(), ExprError> {
+        let expr = self.to_string();
+        let Some(slot) = self.parts.get_mut(part) else {
+            return Err(ExprError::NoParameter { expr, path: format!("{part}.{name}"), nearest: None, known: vec![] });
+        };
+        let desc = slot.desc();
+        let mut values = slot.to_values();
+        values.set(name, value);
+        *slot = (desc.make)(&values).map_err(|source| ExprError::Param {
             column: None,
             variant: desc.name.to_owned(),
             source: Box::new(source),
-        };
-        self.parts[*i] = (desc.make)(&values).map_err(error)?;
+        })?;
         Ok(())
+    }
+
+    /// The captured tensors that were not given and have no default, which a binding would refuse.
+    ///
+    /// # Errors
+    /// A shape that overflows or divides by zero with these values.
+    pub fn missing(&self, dims: &Dims) -> Result<Vec<MissingTensor>, BindError> {
+        let mut missing = Vec::new();
+        for (part, variant) in self.parts().enumerate() {
+            let values = variant.to_values();
+            for (i, field) in variant.desc().fields.iter().enumerate() {
+                let tensor = matches!(field.ty, FieldType::Tensor { .. });
+                if !tensor || field.default.is_some() || values.get(field.name).is_some() {
+                    continue;
+                }
+                let shape = match variant.shape(i, dims) {
+                    Ok(shape) => Some(shape),
+                    Err(ShapeProblem::Unknown) => None,
+                    Err(ShapeProblem::Arithmetic) => {
+                        let (name, shape) = (field.name.to_owned(), field.shape.to_owned());
+                        return Err(BindError::ShapeArithmetic { name, shape });
+                    }
+                };
+                missing.push(MissingTensor { part, field, shape });
+            }
+        }
+        Ok(missing)
     }
 
     /// A copy that is ready to run with these sizes: conditions checked, unset tensors filled from their defaults,

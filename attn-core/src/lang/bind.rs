@@ -1,8 +1,9 @@
 //! What `#[derive(VariantParams)]` calls: reading values by name, conditions, shapes and defaults.
 
 use super::field::TensorField;
+pub use super::params::ShapeProblem;
 use super::params::{ParamField, RequireError};
-use super::{BindError, Dims, FieldDesc, FieldType, ParamError, ParamValue, ParamValues, VariantParams};
+use super::{BindError, Dims, FieldDesc, ParamError, ParamValue, ParamValues, VariantParams};
 use crate::nearest::nearest;
 
 /// Reads fields from values by name, each known and given once.
@@ -32,34 +33,23 @@ impl<'a> Reader<'a> {
 
     /// A field without default.
     pub fn required<T: ParamField>(&self, name: &str) -> Result<T, ParamError> {
+        let field = self.fields.iter().find(|f| f.name == name);
         let value = self.values.get(name).ok_or_else(|| ParamError::Missing {
             name: name.to_owned(),
-            ty: self.fields.iter().find(|f| f.name == name).map_or_else(String::new, describe),
+            ty: field.map_or_else(String::new, |f| f.ty.to_string()),
         })?;
         T::from_value(name, value)
+    }
+
+    /// A tensor, unset when it is not given: a binding fills it, or refuses it.
+    pub fn tensor<T: TensorField>(&self, name: &str) -> Result<T, ParamError> {
+        self.optional(name, T::default)
     }
 
     /// A field with a default.
     pub fn optional<T: ParamField>(&self, name: &str, default: impl FnOnce() -> T) -> Result<T, ParamError> {
         self.values.get(name).map_or_else(|| Ok(default()), |value| T::from_value(name, value))
     }
-}
-
-/// A field's type in words.
-fn describe(field: &FieldDesc) -> String {
-    match field.ty {
-        FieldType::Scalar(elem) => elem.name().to_owned(),
-        FieldType::Tensor { elem, .. } => format!("a tensor of {} of shape ({})", elem.name(), field.shape),
-    }
-}
-
-/// Why a shape has no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShapeProblem {
-    /// A word is not known yet.
-    Unknown,
-    /// It overflows or divides by zero.
-    Arithmetic,
 }
 
 /// A word of [`Dims`] in a shape.

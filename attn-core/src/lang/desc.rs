@@ -155,6 +155,16 @@ pub enum FieldType {
     },
 }
 
+/// The Rust type: `f32`, `Tensor1<f32>`.
+impl std::fmt::Display for FieldType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FieldType::Scalar(elem) => f.write_str(elem.name()),
+            FieldType::Tensor { elem, rank } => write!(f, "Tensor{rank}<{}>", elem.name()),
+        }
+    }
+}
+
 /// One parameter of a variant, from `#[derive(VariantParams)]`.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldDesc {
@@ -166,7 +176,7 @@ pub struct FieldDesc {
     pub ty: FieldType,
     /// `#[shape(..)]` as written; empty for scalars.
     pub shape: &'static str,
-    /// `#[default(..)]` as written; `None` when the parameter must be given.
+    /// `#[default(..)]` as written; `None` when the parameter must be given (a tensor: before the variant is bound).
     pub default: Option<&'static str>,
     /// `#[require(..)]` as written: the condition a value must meet.
     pub require: Option<&'static str>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::params::ArgVisitor;
+use super::params::{ArgVisitor, ShapeProblem};
 use super::{
     AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, RowIndex, RowState,
     Tile, TileClass, VariantDesc, VariantParams,
@@ -33,6 +33,8 @@ pub trait ErasedVariant: Send + Sync {
     fn to_values(&self) -> ParamValues;
     /// See [`VariantParams::bind`].
     fn bind(&mut self, dims: &Dims) -> Result<(), BindError>;
+    /// See [`VariantParams::shape`].
+    fn shape(&self, field: usize, dims: &Dims) -> Result<Vec<i64>, ShapeProblem>;
     /// See [`VariantParams::visit_args`].
     fn visit_args(&self, visitor: &mut dyn ArgVisitor);
 
@@ -68,6 +70,9 @@ impl<V: Described> ErasedVariant for V {
     }
     fn bind(&mut self, dims: &Dims) -> Result<(), BindError> {
         VariantParams::bind(self, dims)
+    }
+    fn shape(&self, field: usize, dims: &Dims) -> Result<Vec<i64>, ShapeProblem> {
+        VariantParams::shape(self, field, dims)
     }
     fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
         VariantParams::visit_args(self, visitor);

@@ -22,8 +22,8 @@ pub trait VariantParams: Sized {
     const FIELDS: &'static [FieldDesc];
     /// Doc comment of the struct.
     const DOC: &'static str;
-    /// Makes the variant from values by name. Unknown names, wrong types and missing values are errors;
-    /// tensors with a default may be missing.
+    /// Makes the variant from values by name. Unknown names, wrong types, missing scalars, and conditions that do not
+    /// hold are errors. A tensor may be missing: no kernel depends on its values, and a binding fills or refuses it.
     fn from_values(values: &ParamValues) -> Result<Self, ParamError>;
     /// The values by name (an unset tensor is left out, and so is one that was filled from its default).
     fn to_values(&self) -> ParamValues;
@@ -31,8 +31,19 @@ pub trait VariantParams: Sized {
     fn require(&self, dims: &Dims) -> Result<(), RequireError>;
     /// Checks every `#[require]`, fills unset tensors from their defaults, and checks shapes as far as `dims` knows them.
     fn bind(&mut self, dims: &Dims) -> Result<(), BindError>;
+    /// The extents of field number `field` of [`Self::FIELDS`]; none for a scalar.
+    fn shape(&self, field: usize, dims: &Dims) -> Result<Vec<i64>, ShapeProblem>;
     /// Visits the fields in order, as kernel arguments.
     fn visit_args(&self, visitor: &mut dyn ArgVisitor);
+}
+
+/// Why a shape has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShapeProblem {
+    /// A word is not known yet.
+    Unknown,
+    /// It overflows or divides by zero.
+    Arithmetic,
 }
 
 /// The sizes that shapes are written in. What is not known yet is `None`, and shapes over it are checked later
@@ -129,7 +140,7 @@ pub enum ParamError {
         /// What there is.
         known: Vec<String>,
     },
-    /// A parameter without default was not given.
+    /// A scalar parameter without default was not given.
     #[error("parameter `{name}` ({ty}) has no default and was not given")]
     Missing {
         /// The parameter.

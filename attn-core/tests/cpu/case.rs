@@ -170,13 +170,13 @@ impl Case {
                 let page = slots * row;
                 let stride = if fused { 2 * page } else { page };
                 let place = |x: &[f32], to: &mut [f32], part: usize| {
-                    for request in 0..self.lens.len() {
+                    for (request, start) in kv_indptr[..self.lens.len()].iter().enumerate() {
                         for key in 0..layout.kv_len(request) {
                             let (at, slot) = layout.pages().expect("paged").locate(request, key);
                             for head in 0..self.kv_heads {
                                 let within =
                                     if hnd { head * slots + slot } else { slot * self.kv_heads + head } * self.head_dim;
-                                let from = (kv_indptr[request] as usize + key) * row + head * self.head_dim;
+                                let from = (*start as usize + key) * row + head * self.head_dim;
                                 to[at * stride + part * page + within..][..self.head_dim]
                                     .copy_from_slice(&x[from..from + self.head_dim]);
                             }
@@ -210,7 +210,7 @@ impl Case {
             kv_align: 16,
             target_items: self.target_items,
             min_span: 32,
-            longest_first: self.seed % 2 == 0,
+            longest_first: self.seed.is_multiple_of(2),
         };
         let work = match self.seed % 3 {
             0 => WorkList::build(&layout, heads.group(), &rule),

@@ -13,6 +13,9 @@ pub(crate) struct At {
     pub(crate) kv_token: i64,
 }
 
+/// The weight of a logit.
+type Weight = fn(f64) -> f64;
+
 /// What a variant does, written down a second time.
 pub(crate) struct Naive {
     /// Rotates pairs `(d, d + n / 2)` of queries and keys by this angle times the position.
@@ -20,7 +23,7 @@ pub(crate) struct Naive {
     pub(crate) logit: fn(f64, &At) -> f64,
     pub(crate) mask: fn(&At) -> bool,
     /// Weight of a logit, and whether to divide by their sum, where it is not softmax.
-    pub(crate) plain: Option<(fn(f64) -> f64, bool)>,
+    pub(crate) plain: Option<(Weight, bool)>,
     pub(crate) sink: fn(&At) -> f64,
     pub(crate) output: fn(f64, f64) -> f64,
 }

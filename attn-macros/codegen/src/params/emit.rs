@@ -12,12 +12,13 @@ use crate::report::Report;
 /// The checks of a binding, already as text, since making them finds errors.
 pub(super) struct Checks {
     require: Vec<TokenStream>,
+    shapes: Vec<TokenStream>,
     bind: Vec<TokenStream>,
 }
 
 impl Checks {
     pub(super) fn new(fields: &[Field], report: &mut Report) -> Self {
-        let mut checks = Checks { require: Vec::new(), bind: Vec::new() };
+        let mut checks = Checks { require: Vec::new(), shapes: Vec::new(), bind: Vec::new() };
         for (i, field) in fields.iter().enumerate() {
             let ident = &field.ident;
             if let Some(require) = &field.require {
@@ -31,7 +32,8 @@ impl Checks {
             }
             if let (Kind::Tensor(_), Some(shape)) = (field.kind, &field.shape) {
                 let extents: Vec<_> = shape.value.iter().map(|e| shape::extent(e, fields, report)).collect();
-                checks.bind.push(bind_tensor(i, field, &extents));
+                checks.shapes.push(quote!(#i => ::std::vec![#(#extents),*]));
+                checks.bind.push(bind_tensor(i, field));
             }
         }
         checks
@@ -39,7 +41,7 @@ impl Checks {
 }
 
 /// Fills and checks one tensor. In scope: `self`, and `dims`.
-fn bind_tensor(i: usize, field: &Field, extents: &[TokenStream]) -> TokenStream {
+fn bind_tensor(i: usize, field: &Field) -> TokenStream {
     let ident = &field.ident;
     let default = match &field.default {
         None => quote!(::core::option::Option::None),
@@ -57,10 +59,7 @@ fn bind_tensor(i: usize, field: &Field, extents: &[TokenStream]) -> TokenStream 
         }
     };
     quote! {{
-        let __extents = || -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
-            ::core::result::Result::Ok(::std::vec![#(#extents),*])
-        };
-        let __want = __extents();
+        let __want = ::attn::lang::VariantParams::shape(&*self, #i, dims);
         let __default = #default;
         let __field = &<Self as ::attn::lang::VariantParams>::FIELDS[#i];
         ::attn::__private::bind_tensor(&mut self.#ident, __field, __want, __default)?;
@@ -76,7 +75,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
     let reads = fields.iter().map(read);
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names = fields.iter().map(|f| &f.name);
-    let Checks { require, bind } = checks;
+    let Checks { require, shapes, bind } = checks;
     let default = default(item, fields);
     quote! {
         #[automatically_derived]
@@ -115,6 +114,16 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 ::attn::lang::VariantParams::require(self, dims)?;
                 ::core::result::Result::Ok(())
             }
+            fn shape(
+                &self,
+                field: usize,
+                dims: &::attn::lang::Dims,
+            ) -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
+                ::core::result::Result::Ok(match field {
+                    #(#shapes,)*
+                    _ => ::std::vec![],
+                })
+            }
             fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {
                 #( ::attn::lang::params::ParamField::visit(&self.#idents, visitor); )*
             }
@@ -150,6 +159,13 @@ pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
             fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
                 ::core::unreachable!()
             }
+            fn shape(
+                &self,
+                field: usize,
+                dims: &::attn::lang::Dims,
+            ) -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
+                ::core::unreachable!()
+            }
             fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {}
         }
     }
@@ -181,10 +197,8 @@ fn desc(field: &Field) -> TokenStream {
 fn read(field: &Field) -> TokenStream {
     let Field { ident, name, ty, .. } = field;
     match (field.kind, &field.default) {
+        (Kind::Tensor(_), _) => quote!(#ident: __reader.tensor::<#ty>(#name)?),
         (_, None) => quote!(#ident: __reader.required::<#ty>(#name)?),
-        (Kind::Tensor(_), Some(_)) => {
-            quote!(#ident: __reader.optional::<#ty>(#name, ::core::default::Default::default)?)
-        }
         (_, Some(default)) => {
             let value = &default.value;
             quote!(#ident: __reader.optional::<#ty>(#name, || #value)?)
