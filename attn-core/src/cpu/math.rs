@@ -102,6 +102,7 @@ fn matmul_block<const FMA: bool, const R: usize>(
 ) {
     let rows: [&[f32]; R] = std::array::from_fn(|r| &a[(i + r) * lda..][..k]);
     let mut acc: [[f32; LANES]; R] = std::array::from_fn(|r| lanes(c, (i + r) * ldc + j));
+    #[allow(clippy::needless_range_loop)] // p walks rows of b and, in each row of a, values
     for p in 0..k {
         let b = lanes(b, p * ldb + j);
         for r in 0..R {

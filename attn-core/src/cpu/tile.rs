@@ -103,7 +103,7 @@ impl Scratch {
             let row = problem.row_index(span.request, span.kv_head, span.first_row + i);
             self.weights(problem, i, problem.logit_index(row, block.begin), block);
         }
-        if finite || !block.masked {
+        if finite {
             let (weights, values) = (Matrix(&self.logits, BLOCK), Matrix(&self.values, self.width));
             matmul(self.simd, weights, values, &mut self.o, self.width, [span.rows, block.len, self.width]);
         } else {
@@ -111,7 +111,7 @@ impl Scratch {
         }
     }
 
-    /// Loads keys and values of a block. Whether all values are finite.
+    /// Loads keys and values of a block. Whether all values are finite, which only a masked block needs to know.
     fn load(&mut self, problem: &Sound<'_>, span: Span, block: Block) -> bool {
         let head_dim = problem.heads.head_dim as usize;
         let mut finite = true;
@@ -120,14 +120,15 @@ impl Scratch {
             problem.key(span.request, block.begin + c, span.kv_head, &mut self.keys[row.clone()]);
             let value = &mut self.values[row];
             problem.v.read(span.request, block.begin + c, span.kv_head, value);
-            finite &= value.iter().fold(true, |finite, x| finite & x.is_finite());
+            finite &= !block.masked || value.iter().fold(true, |finite, x| finite & x.is_finite());
         }
         finite
     }
 
     /// `logits = q . k`, not yet scaled.
     fn products(&mut self, rows: usize, len: usize) {
-        if rows <= 2 {
+        if rows <= 4 {
+            // too few rows to pay for turning the keys around
             for (q, logits) in self.q.chunks_exact(self.width).zip(self.logits.chunks_exact_mut(BLOCK)) {
                 for (k, logit) in self.keys.chunks_exact(self.width).zip(&mut logits[..len]) {
                     *logit = dot(self.simd, q, k);
