@@ -1,1 +1,17 @@
-fn main() {}
+//! Embeds kernels for `ATTN_CUDA_ARCHS` (for example `80;90a;120`, or `native`; unset: none).
+//!
+//! What is embedded by default takes about a minute for two architectures on two cores; `ATTN_AOT_EXPRS` names other
+//! expressions.
+
+use attn_kernels::aot::Aot;
+
+/// The variants of most models.
+const EXPRESSIONS: [&str; 4] = ["causal", "causal + sliding_window(window=1)", "causal + soft_cap(cap=1)", "causal + alibi"];
+
+fn main() {
+    // a build without the CUDA backend has nothing to embed for
+    let cuda = std::env::var_os("CARGO_FEATURE_CUDA").is_some();
+    let expressions: &[&str] = if cuda { &EXPRESSIONS } else { &[] };
+    let aot = Aot::new(attn_variants::variants()).groups([1, 4, 8]);
+    if cuda { aot.expressions_or_env(expressions.iter().copied()) } else { aot }.build_script();
+}

@@ -1,1 +1,73 @@
-//! attn-rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![doc = include_str!("../README.md")]
+
+// `#[attention_variant]` emits `::attn::..`: inside this crate, that is this crate.
+#[allow(unused_extern_crates)] // used where variants are defined in here
+extern crate self as attn;
+
+mod attention;
+mod engine;
+mod error;
+mod memory;
+mod plan;
+mod prebuilt;
+pub mod prelude;
+mod stream;
+mod workspace;
+
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use attention::{Attention, AttentionOptions};
+pub use engine::Engine;
+pub use error::Error;
+pub use memory::DeviceBuffer;
+pub use plan::Plan;
+pub use stream::Stream;
+pub use workspace::Workspace;
+
+pub use attn_core::{
+    ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, compose, cpu,
+    device_fn, dtype, expr, lang, plan as planner, registry, spec, tensor, variants,
+};
+pub use batch::{Batch, PageTable};
+pub use dtype::{Dtype, Dtypes};
+pub use half::{bf16, f16};
+pub use spec::{Heads, KernelKind};
+pub use tensor::{Kv, Out, PageOrder, TensorMut, TensorRef};
+
+/// The CUDA backend as it is underneath: devices, streams, events, graphs, and attention on raw pointers.
+#[cfg(feature = "cuda")]
+pub use attn_kernels::cuda;
+
+/// Kernels: their source, their compilation, the cache.
+pub use attn_kernels as kernels;
+
+/// Kernels embedded ahead of time. See [`aot::Aot`] and [`include_prebuilt!`].
+pub use attn_kernels::aot;
+
+/// The stock variants.
+pub use attn_variants as stock;
+
+/// What the macros emit by path. Not part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use attn_core::__private::*;
+}
+
+/// Registers the kernels that this crate's build script embedded through [`aot::Aot`]. To be called once, before the first
+/// plan.
+///
+/// ```ignore
+/// // build.rs:  attn::aot::Aot::new(my_variants::variants()).expressions(["causal + mine"]).build_script();
+/// attn::include_prebuilt!();
+/// ```
+#[macro_export]
+macro_rules! include_prebuilt {
+    () => {{
+        static PREBUILT: &[$crate::aot::Prebuilt] = include!(concat!(env!("OUT_DIR"), "/attn_aot.rs"));
+        $crate::aot::register(PREBUILT);
+    }};
+}

@@ -15,6 +15,7 @@ use crate::{cache::Key, cell::Cell};
 
 pub use support::SpliceError;
 pub use templates::NoTemplate;
+pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 
 /// The text of one kernel family for one variant and cell.
 #[derive(Clone, Debug)]

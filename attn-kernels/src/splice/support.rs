@@ -36,9 +36,9 @@ pub enum SpliceError {
         /// The composition.
         variant: String,
     },
-    /// Names in a part that clash, and helpers that call themselves.
+    /// Parts whose text does not go together.
     #[error(transparent)]
-    Variant(#[from] super::variant::VariantError),
+    Variant(#[from] super::VariantError),
     /// A mistake in the templates.
     #[error(transparent)]
     Template(#[from] NoTemplate),

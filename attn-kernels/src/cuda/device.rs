@@ -1,0 +1,137 @@
+//! A device and its primary context.
+
+use std::{fmt, sync::Arc};
+
+use cudarc::driver::{
+    result::{self, device, primary_ctx},
+    sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
+};
+
+use super::{CudaError, driver};
+
+/// A CUDA device. Cheap to clone; its primary context is kept while a clone lives.
+///
+/// The primary context is the one that the CUDA runtime, cudarc, candle and PyTorch use, so pointers and streams of
+/// theirs are valid here.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ordinal: u32,
+    raw: CUdevice,
+    context: CUcontext,
+    name: String,
+    capability: (u32, u32),
+    multiprocessors: u32,
+    max_smem: u32,
+    memory: usize,
+}
+
+// SAFETY: a primary context may be used from any thread, as long as it is made current there, which every call does.
+unsafe impl Send for Inner {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Inner {}
+
+impl Device {
+    /// Opens a device.
+    ///
+    /// # Errors
+    ///
+    /// No driver, no such device, or one older than compute capability 8.0.
+    pub fn new(ordinal: u32) -> Result<Self, CudaError> {
+        let count = driver::device_count()?;
+        let fail = |e| CudaError::driver(format!("open device {ordinal}"), e);
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let raw = device::get(ordinal as i32).map_err(fail)?;
+        let attribute = |which| {
+            // SAFETY: the device comes from `device::get`.
+            unsafe { device::get_attribute(raw, which) }.map(|v| u32::try_from(v).unwrap_or(0)).map_err(fail)
+        };
+        let name = device::get_name(raw).map_err(fail)?;
+        let capability = (
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
+        if capability.0 < 8 {
+            return Err(CudaError::TooOld { name, capability });
+        }
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let max_smem = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        // SAFETY: as above.
+        let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
+        // SAFETY: as above; released when the last clone is dropped.
+        let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
+        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, memory };
+        Ok(Device { inner: Arc::new(inner) })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn ordinal(&self) -> u32 {
+        self.inner.ordinal
+    }
+    /// Its name, such as `NVIDIA H200`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+    /// Compute capability, such as (9, 0).
+    #[must_use]
+    pub fn capability(&self) -> (u32, u32) {
+        self.inner.capability
+    }
+    /// Multiprocessors.
+    #[must_use]
+    pub fn multiprocessors(&self) -> u32 {
+        self.inner.multiprocessors
+    }
+    /// Shared memory that a CTA may use after opting in, in bytes.
+    #[must_use]
+    pub fn max_smem(&self) -> u32 {
+        self.inner.max_smem
+    }
+    /// Device memory in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.inner.memory
+    }
+
+    /// Makes the context current in this thread.
+    pub(super) fn bind(&self) -> Result<(), CudaError> {
+        // SAFETY: the context is retained by `inner`.
+        unsafe { result::ctx::set_current(self.inner.context) }.map_err(|e| CudaError::driver("make the context current", e))
+    }
+
+    /// Waits for everything that was given to the device.
+    ///
+    /// # Errors
+    ///
+    /// What a kernel ran into, if one did.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.bind()?;
+        result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
+    }
+
+    pub(super) fn check_same(&self, what: &'static str, other: &Device) -> Result<(), CudaError> {
+        let (want, got) = (self.ordinal(), other.ordinal());
+        if want == got { Ok(()) } else { Err(CudaError::OtherDevice { what, got, want }) }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: retained once by `Device::new`. A failure at exit is of no use to anybody.
+        let _ = unsafe { primary_ctx::release(self.raw) };
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor) = self.capability();
+        write!(f, "CUDA device {} ({}, compute capability {major}.{minor})", self.ordinal(), self.name())
+    }
+}

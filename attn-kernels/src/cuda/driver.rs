@@ -1,0 +1,86 @@
+//! The driver's library, probed before any call: calling a library or a function that is not there would panic.
+
+use std::{ffi::c_void, sync::OnceLock};
+
+use libloading::Library;
+
+use super::CudaError;
+
+/// Names of the library.
+const NAMES: &[&str] =
+    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+
+/// Entry points that this crate calls and that the oldest supported driver (CUDA 12.0) has.
+const NEEDED: &[&str] = &[
+    "cuInit",
+    "cuDeviceGet",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuModuleLoadData",
+    "cuLaunchKernel",
+    "cuMemAlloc_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuStreamBeginCapture_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+];
+
+/// `cuEventElapsedTime`, which CUDA 13's bindings replace by a function that older drivers have not.
+pub(super) type ElapsedTime = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> u32;
+
+pub(super) struct Driver {
+    pub(super) elapsed_time: ElapsedTime,
+}
+
+/// The driver, loaded and initialised once a process.
+pub(super) fn driver() -> Result<&'static Driver, CudaError> {
+    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+    DRIVER.get_or_init(load).as_ref().map_err(|reason| CudaError::NoDriver { reason: reason.clone() })
+}
+
+fn load() -> Result<Driver, String> {
+    // SAFETY: the driver's initialisers have no requirements on the caller.
+    let open = |name: &&str| unsafe { Library::new(*name) };
+    let library = NAMES
+        .iter()
+        .find_map(|name| open(name).ok())
+        .ok_or_else(|| format!("{} is not on the loader's path", NAMES[0]))?;
+    // never unloaded: cudarc's own handle keeps it too
+    let library: &'static Library = Box::leak(Box::new(library));
+    for name in NEEDED {
+        // SAFETY: the symbol is only looked up.
+        if unsafe { library.get::<*const c_void>(name.as_bytes()) }.is_err() {
+            return Err(format!("it is older than CUDA 12 (it has no {name})"));
+        }
+    }
+    // SAFETY: the signature is that of cuda.h.
+    let elapsed_time = *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| e.to_string())?;
+    cudarc::driver::result::init().map_err(|e| format!("it does not start: {e}"))?;
+    Ok(Driver { elapsed_time })
+}
+
+/// The number of CUDA devices.
+///
+/// # Errors
+///
+/// [`CudaError::NoDriver`] when there is no driver, or it does not start.
+pub fn device_count() -> Result<u32, CudaError> {
+    driver()?;
+    let count = cudarc::driver::result::device::get_count().map_err(|e| CudaError::driver("count devices", e))?;
+    Ok(u32::try_from(count).unwrap_or(0))
+}
+
+/// The CUDA version of the driver, such as (13, 0).
+///
+/// # Errors
+///
+/// As [`device_count`].
+pub fn version() -> Result<(u32, u32), CudaError> {
+    driver()?;
+    let mut version = 0;
+    // SAFETY: the driver is there, and the output is valid for writes.
+    let result = unsafe { cudarc::driver::sys::cuDriverGetVersion(&raw mut version) };
+    result.result().map_err(|e| CudaError::driver("read the driver's version", e))?;
+    Ok(((version / 1000) as u32, (version % 1000 / 10) as u32))
+}

@@ -1,0 +1,124 @@
+//! What can go wrong on a CUDA device.
+
+use attn_core::{
+    batch::BatchError,
+    lang::BindError,
+    plan::PlanError,
+    spec::HeadsError,
+    tensor::TensorError,
+};
+use cudarc::driver::result::DriverError;
+
+use crate::{cell::CellError, jit::JitError, splice::SpliceError};
+
+/// What can go wrong on a CUDA device. Nothing has been launched when a run returns one, except after `Driver`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// No driver, or none that works.
+    #[error("no CUDA driver: {reason}. Install NVIDIA's driver (CUDA 12 or later), or use `Engine::cpu()`")]
+    NoDriver {
+        /// What was found instead.
+        reason: String,
+    },
+    /// A device that is not there.
+    #[error("there is no CUDA device {ordinal}; this machine has {count}")]
+    NoDevice {
+        /// What was asked.
+        ordinal: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A device older than the templates.
+    #[error("{name} has compute capability {}.{}; kernels need 8.0 or later. Use `Engine::cpu()`", .capability.0, .capability.1)]
+    TooOld {
+        /// The device.
+        name: String,
+        /// What it has.
+        capability: (u32, u32),
+    },
+    /// A call of the driver failed.
+    #[error("the CUDA driver could not {what}: {code}")]
+    Driver {
+        /// What was being done.
+        what: String,
+        /// The driver's code and sentence.
+        code: String,
+    },
+    /// Memory ran out.
+    #[error("{bytes} bytes of device memory are not to be had ({free} are free)")]
+    OutOfMemory {
+        /// What was asked.
+        bytes: usize,
+        /// What there was.
+        free: usize,
+    },
+    /// More shared memory than a CTA of the device may use.
+    #[error("`{kernel}` needs {need} bytes of shared memory; a CTA of this device has {have}")]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// What it needs.
+        need: u32,
+        /// What there is.
+        have: u32,
+    },
+    /// An object of another device.
+    #[error("the {what} belongs to CUDA device {got}, the attention to device {want}")]
+    OtherDevice {
+        /// The object.
+        what: &'static str,
+        /// Its device.
+        got: u32,
+        /// The attention's.
+        want: u32,
+    },
+    /// A tensor that vectorised loads cannot read.
+    #[error("{tensor}: {what} is {value} bytes, which is not a multiple of 16; kernels load 16 bytes at a time")]
+    Alignment {
+        /// The tensor.
+        tensor: &'static str,
+        /// Its address, or one of its strides.
+        what: &'static str,
+        /// In bytes.
+        value: u64,
+    },
+    /// The workspace was planned into again.
+    #[error("this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own")]
+    StalePlan,
+    /// A plan that was made in the order of another stream.
+    #[error("this plan was made by `plan_on` in the order of another stream; run it there, or make it with `plan`")]
+    OtherStream,
+    /// A head count that is none.
+    #[error(transparent)]
+    Heads(#[from] HeadsError),
+    /// A batch that is not sound.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A tensor that does not fit.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    /// A parameter that does not fit.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// A batch too large to plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No template for these heads or types.
+    #[error(transparent)]
+    Cell(#[from] CellError),
+    /// A hook that the kernel does not run.
+    #[error(transparent)]
+    Splice(#[from] SpliceError),
+    /// No cubin.
+    #[error(transparent)]
+    Jit(#[from] JitError),
+}
+
+impl CudaError {
+    pub(crate) fn driver(what: impl Into<String>, error: DriverError) -> Self {
+        let name = error.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{:?}", error.0));
+        let text = error.error_string().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
+        CudaError::Driver { what: what.into(), code: format!("{name} ({text})") }
+    }
+}

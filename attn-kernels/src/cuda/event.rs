@@ -1,0 +1,83 @@
+//! Events: marks on streams, to time what lies between.
+
+use cudarc::driver::{
+    result::event,
+    sys::{CUevent, CUevent_flags, CUresult},
+};
+
+use super::{CudaError, Device, Stream, driver};
+
+/// A mark on a stream.
+#[derive(Debug)]
+pub struct Event {
+    device: Device,
+    raw: CUevent,
+}
+
+// SAFETY: the driver allows an event in any thread in which its context is current, which every call sees to.
+unsafe impl Send for Event {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event that keeps time.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the driver.
+    pub fn new(device: &Device) -> Result<Self, CudaError> {
+        device.bind()?;
+        let raw = event::create(CUevent_flags::CU_EVENT_DEFAULT).map_err(|e| CudaError::driver("make an event", e))?;
+        Ok(Event { device: device.clone(), raw })
+    }
+
+    /// Marks the place after everything given to the stream so far.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another device, or a failure of the driver.
+    pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        self.device.bind()?;
+        // SAFETY: both live.
+        unsafe { event::record(self.raw, stream.raw()) }.map_err(|e| CudaError::driver("record an event", e))
+    }
+
+    /// Waits until the stream gets here.
+    ///
+    /// # Errors
+    ///
+    /// What a kernel ran into, if one did.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.device.bind()?;
+        // SAFETY: the event lives.
+        unsafe { event::synchronize(self.raw) }.map_err(|e| CudaError::driver("wait for an event", e))
+    }
+
+    /// Milliseconds from `start` to this one. Waits for both.
+    ///
+    /// # Errors
+    ///
+    /// An event that was not recorded, or a failure of the driver.
+    pub fn ms_since(&self, start: &Event) -> Result<f32, CudaError> {
+        start.synchronize()?;
+        self.synchronize()?;
+        let mut ms = 0.0;
+        // SAFETY: both events live, and the output is valid for writes.
+        let code = unsafe { (driver::driver()?.elapsed_time)(&raw mut ms, start.raw.cast(), self.raw.cast()) };
+        if code == CUresult::CUDA_SUCCESS as u32 {
+            Ok(ms)
+        } else {
+            Err(CudaError::Driver { what: "time two events".into(), code: format!("error {code}") })
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.device.bind().is_ok() {
+            // SAFETY: it is ours.
+            let _ = unsafe { event::destroy(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Graphs: captured launches, launched again as one.
+
+use cudarc::driver::{
+    result::graph,
+    sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags},
+};
+
+use super::{CudaError, Device, Stream};
+
+/// Captured launches. Whatever they read and write, plans and workspaces included, must live as long.
+#[derive(Debug)]
+pub struct Graph {
+    device: Device,
+    raw: CUgraph,
+    executable: CUgraphExec,
+}
+
+// SAFETY: the driver allows a graph in any thread, one at a time; `launch` takes `&mut self`.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    pub(super) fn new(device: &Device, raw: CUgraph) -> Result<Self, CudaError> {
+        // SAFETY: the graph comes from a capture that has ended.
+        match unsafe { graph::instantiate(raw, CUgraphInstantiate_flags(0)) } {
+            Ok(executable) => Ok(Graph { device: device.clone(), raw, executable }),
+            Err(error) => {
+                // SAFETY: it is ours and not used again.
+                let _ = unsafe { graph::destroy(raw) };
+                Err(CudaError::driver("make a graph", error))
+            }
+        }
+    }
+
+    /// Gives the launches to a stream.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another device, or a failure of the driver.
+    ///
+    /// # Safety
+    ///
+    /// Everything that the captured launches read and write is still there, as it was when they were captured: tensors,
+    /// and each plan's workspace, which must not have been planned into again, grown, or dropped, and the attention itself.
+    pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        self.device.bind()?;
+        // SAFETY: graph and stream live; the rest is the caller's promise.
+        unsafe { graph::launch(self.executable, stream.raw()) }.map_err(|e| CudaError::driver("launch a graph", e))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.device.bind().is_ok() {
+            // SAFETY: both are ours and not used again.
+            unsafe {
+                let _ = graph::exec_destroy(self.executable);
+                let _ = graph::destroy(self.raw);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A loaded kernel family: one cubin, its functions, and how many CTAs of it the device holds.
+
+use std::{
+    ffi::{CString, c_void},
+    ptr,
+};
+
+use attn_core::spec::KernelKind;
+use cudarc::driver::{
+    result::{function, module, occupancy},
+    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
+};
+
+use super::{CudaError, Device};
+use crate::{
+    cell::Cell,
+    compile::{Arch, Resources},
+    jit::Ready,
+};
+
+/// A loaded kernel family.
+#[derive(Debug)]
+pub struct Kernel {
+    device: Device,
+    module: CUmodule,
+    pub(super) main: CUfunction,
+    pub(super) merge: CUfunction,
+    pub(super) key_pass: Option<CUfunction>,
+    ready: Ready,
+    resident: u32,
+}
+
+// SAFETY: the driver allows modules and functions in any thread in which their context is current, which every call
+// sees to.
+unsafe impl Send for Kernel {}
+// SAFETY: as above; nothing is changed after loading.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    pub(super) fn load(device: &Device, ready: Ready) -> Result<Self, CudaError> {
+        device.bind()?;
+        let cell = ready.source.cell;
+        let name = ready.source.name.clone();
+        let need = cell.smem_bytes();
+        if need > device.max_smem() {
+            return Err(CudaError::SharedMemory { kernel: name, need, have: device.max_smem() });
+        }
+        let fail = |e| CudaError::driver(format!("load `{name}`"), e);
+        // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
+        let raw = unsafe { module::load_data(ready.compiled.cubin.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        // from here on the module is unloaded by drop
+        let mut kernel = Kernel {
+            device: device.clone(),
+            module: raw,
+            main: ptr::null_mut(),
+            merge: ptr::null_mut(),
+            key_pass: None,
+            ready,
+            resident: 0,
+        };
+        kernel.main = kernel.function(match cell.kind {
+            KernelKind::Prefill => "attn_prefill",
+            KernelKind::Decode => "attn_decode",
+        })?;
+        kernel.merge = kernel.function("attn_merge")?;
+        kernel.key_pass = cell.key_pre_pass.then(|| kernel.function("attn_key_pass")).transpose()?;
+        kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
+        Ok(kernel)
+    }
+
+    /// Takes the shared memory that the main kernel needs; gives the CTAs that the whole device holds at a time.
+    fn opt_in(&self, cell: &Cell) -> Result<u32, cudarc::driver::result::DriverError> {
+        let smem = cell.smem_bytes();
+        let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
+        // SAFETY: the function belongs to the module, which is loaded.
+        unsafe {
+            function::set_function_attribute(
+                self.main,
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                smem as i32,
+            )?;
+            function::set_function_attribute(
+                self.main,
+                Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                carveout,
+            )?;
+            let per_sm =
+                occupancy::max_active_block_per_multiprocessor(self.main, cell.threads() as i32, smem as usize)?;
+            Ok(u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors())
+        }
+    }
+
+    fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
+        let what = || format!("find {name} in `{}`", self.ready.source.name);
+        let symbol = CString::new(name)
+            .map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
+        // SAFETY: the module is loaded.
+        unsafe { module::get_function(self.module, symbol) }.map_err(|e| CudaError::driver(what(), e))
+    }
+
+    /// Its cell.
+    #[must_use]
+    pub fn cell(&self) -> &Cell {
+        &self.ready.source.cell
+    }
+    /// The architecture that it was compiled for.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.cell().arch
+    }
+    /// The cubin, its source, and where it came from.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+    /// Registers, spills and shared memory of its functions, as the compiler told.
+    #[must_use]
+    pub fn resources(&self) -> Vec<Resources> {
+        self.ready.compiled.resources()
+    }
+    /// CTAs of the main function that the whole device holds at a time.
+    #[must_use]
+    pub fn resident_ctas(&self) -> u32 {
+        self.resident
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // launches may be under way; a device in error cannot be waited for, and runs nothing either
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: loaded by `load`, unloaded once.
+            let _ = unsafe { module::unload(self.module) };
+        }
+    }
+}

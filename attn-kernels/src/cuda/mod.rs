@@ -1,0 +1,30 @@
+//! The CUDA backend: the driver's objects, and attention on them.
+//!
+//! [`driver`] tells whether there is a driver, [`Device`] holds its context; [`Stream`], [`DeviceBuffer`], [`Event`] and
+//! [`Graph`] are thin owners. [`Attention`] binds a variant, [`Plan`] puts a batch into a [`Workspace`], and
+//! [`Plan::run`] only launches.
+
+mod args;
+mod attention;
+mod buffer;
+mod device;
+pub mod driver;
+mod error;
+mod event;
+mod graph;
+mod kernel;
+mod plan;
+mod run;
+mod stream;
+mod workspace;
+
+pub use attention::{Attention, Options};
+pub use buffer::DeviceBuffer;
+pub use device::Device;
+pub use error::CudaError;
+pub use event::Event;
+pub use graph::Graph;
+pub use kernel::Kernel;
+pub use plan::Plan;
+pub use stream::Stream;
+pub use workspace::Workspace;

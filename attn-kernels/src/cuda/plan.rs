@@ -1,0 +1,133 @@
+//! A plan: a batch, its work, and where both lie in a workspace.
+
+use std::{ops::Range, sync::Arc};
+
+use attn_core::{
+    batch::Layout,
+    plan::{PlanBlob, PlanError, PlanOffsets, WorkList},
+    spec::{Heads, KernelKind},
+};
+
+use super::{
+    Attention, CudaError, Kernel, Stream, Workspace,
+    args::Args,
+    workspace::Memory,
+};
+
+/// A batch, ready to run any number of times: every layer, every step with the same lengths.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) attention: Attention,
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) args: Arc<Args>,
+    pub(super) layout: Layout,
+    pub(super) sections: Sections,
+    pub(super) memory: Arc<Memory>,
+    pub(super) num_items: u32,
+    pub(super) num_merges: u32,
+    generation: u64,
+    /// The stream whose order the upload is in; `None`: it has arrived.
+    pub(super) stream: Option<usize>,
+}
+
+/// What sizes depend on.
+pub(super) struct Shape {
+    pub(super) heads: Heads,
+    /// Bytes of an element of a key.
+    pub(super) kv_elem: usize,
+}
+
+/// Byte ranges within the workspace, each aligned to 256.
+#[derive(Clone, Debug)]
+pub(super) struct Sections {
+    /// The lists; see [`PlanOffsets`] for what is where in them.
+    pub(super) lists: PlanOffsets,
+    pub(super) partial_o: Range<usize>,
+    pub(super) partial_md: Range<usize>,
+    /// Rewritten keys; empty without a key pass.
+    pub(super) k_pre: Range<usize>,
+    pub(super) bytes: usize,
+}
+
+impl Sections {
+    pub(super) fn of(shape: &Shape, kernel: &Kernel, layout: &Layout, work: &WorkList) -> Result<Self, CudaError> {
+        let Heads { kv, head_dim, .. } = shape.heads;
+        let lists = PlanOffsets::of(layout, work);
+        let partial = work.partial_bytes(kv, head_dim)?;
+        let keys = if kernel.cell().key_pre_pass { layout.kv_tokens() } else { 0 };
+        let k_pre = keys as u64 * u64::from(kv) * u64::from(head_dim) * shape.kv_elem as u64;
+        let mut end = lists.total as u64;
+        let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
+            let start = end.next_multiple_of(256);
+            let too_many = PlanError::TooMany { what: "bytes of workspace", value: bytes };
+            end = start.checked_add(bytes).filter(|&end| end < i64::MAX as u64).ok_or(too_many)?;
+            Ok(start as usize..end as usize)
+        };
+        let (partial_o, partial_md, k_pre) = (section(partial.o)?, section(partial.md)?, section(k_pre)?);
+        Ok(Sections { lists, partial_o, partial_md, bytes: k_pre.end, k_pre })
+    }
+}
+
+impl Plan {
+    pub(super) fn put(
+        attention: &Attention,
+        stream: Option<&Stream>,
+        layout: Layout,
+        work: WorkList,
+        kernel: Arc<Kernel>,
+        args: Arc<Args>,
+        workspace: &mut Workspace,
+    ) -> Result<Self, CudaError> {
+        let sections = Sections::of(&attention.shape(), &kernel, &layout, &work)?;
+        let blob = PlanBlob::pack(&layout, &work);
+        let (memory, generation) = workspace.put(stream, &blob.bytes, sections.bytes)?;
+        Ok(Plan {
+            attention: attention.clone(),
+            kernel,
+            args,
+            layout,
+            sections,
+            memory,
+            num_items: work.items.len() as u32, // counted in i32 by the planner
+            num_merges: work.merges.len() as u32,
+            generation,
+            stream: stream.map(|stream| stream.as_raw() as usize),
+        })
+    }
+
+    /// Whether the workspace still holds this plan.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.memory.generation() == self.generation
+    }
+
+    /// The kernel family that runs.
+    #[must_use]
+    pub fn kind(&self) -> KernelKind {
+        self.kernel.cell().kind
+    }
+
+    /// The kernel that runs.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The batch.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Work items per KV head, and of them the tiles that are merged from several.
+    #[must_use]
+    pub fn counts(&self) -> (u32, u32) {
+        (self.num_items, self.num_merges)
+    }
+
+    /// Bytes of workspace in use.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> usize {
+        self.sections.bytes
+    }
+}

@@ -1,0 +1,152 @@
+//! A run: at most three launches, and nothing else that a capture would not allow.
+
+use std::{ffi::c_void, ops::Range};
+
+use attn_core::tensor::{Kv, Out, TensorError, TensorRef, check_run};
+use cudarc::driver::{result, sys::CUfunction};
+
+use super::{CudaError, Plan, Stream};
+use crate::{
+    cell::{KEY_PASS_THREADS, MERGE_THREADS},
+    launch::{FastDiv, KernelParams, Strided},
+};
+
+impl Plan {
+    /// Launches the attention: `q` (qo tokens, qo heads, head_dim), `kv` as the batch says, into `out`.
+    ///
+    /// Only launches: no allocation, no synchronisation, no copy, so it can be captured into a graph. Results are there when
+    /// the stream gets there.
+    ///
+    /// # Errors
+    ///
+    /// A tensor that does not fit, that is in host memory, or that is not aligned to 16 bytes; a stale plan; a stream of
+    /// another device, or not the one that the plan was made on. Nothing is launched then.
+    ///
+    /// Kernels touch exactly the tokens of the batch's indptr, and the slots of its pages below each request's length; that
+    /// these are there is the promise of whoever made the tensors ([`TensorRef::device`]). Two runs of one plan that overlap
+    /// in time, on two streams, mix their partial states: use a workspace for each.
+    pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
+        let attention = &*self.attention.inner;
+        let device = &attention.device;
+        device.check_same("stream", stream.device())?;
+        if self.stream.is_some_and(|made_on| made_on != stream.as_raw() as usize) {
+            return Err(CudaError::OtherStream);
+        }
+        if !self.is_current() {
+            return Err(CudaError::StalePlan);
+        }
+        check_run(&self.layout, attention.heads, attention.dtypes, &q, &kv, &out)?;
+        let params = self.params(&q, &kv, &out)?;
+        device.bind()?;
+        self.memory.used_on(stream);
+
+        let kv_heads = attention.heads.kv;
+        let cell = self.kernel.cell();
+        let launch = |function, (items, threads, smem)| {
+            // SAFETY: whoever made the tensors promised their extents, which `check_run` compared with the batch; the lists were made by the planner for this batch and
+            // uploaded before (in this stream's order); the sections of the workspace are as large as they say.
+            unsafe { launch(function, (items, kv_heads), threads, smem, stream, &params, self.args.bytes()) }
+        };
+        if let Some(key_pass) = self.kernel.key_pass {
+            let ctas = (self.layout.kv_tokens() as u32).div_ceil(cell.key_pass_keys());
+            launch(key_pass, (ctas, KEY_PASS_THREADS, 0))?;
+        }
+        launch(self.kernel.main, (self.num_items, cell.threads(), cell.smem_bytes()))?;
+        launch(self.kernel.merge, (self.num_merges, MERGE_THREADS, 0))
+    }
+
+    fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<KernelParams, CudaError> {
+        let attention = &*self.attention.inner;
+        let heads = attention.heads;
+        let at = |section: &Range<usize>| if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 };
+        let sections = &self.sections;
+        let o = out.o.as_ref();
+        let (lse, lse_token, lse_head) = match &out.lse {
+            None => (0, 0, 0),
+            Some(lse) => {
+                let strides = lse.strides();
+                (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
+            }
+        };
+        let (token, head) = (i64::from(heads.kv) * i64::from(heads.head_dim), i64::from(heads.head_dim));
+        Ok(KernelParams {
+            q: strided("q", q)?,
+            k: strided("k", &kv.k)?,
+            v: strided("v", &kv.v)?,
+            o: strided("o", &o)?,
+            k_pre: Strided { data: at(&sections.k_pre), token, head, page: 0 },
+            lse,
+            lse_token,
+            lse_head,
+            qo_indptr: at(&sections.lists.qo_indptr),
+            kv_indptr: at(&sections.lists.kv_indptr),
+            page_indptr: at(&sections.lists.page_indptr),
+            page_indices: at(&sections.lists.page_indices),
+            items: at(&sections.lists.items),
+            merges: at(&sections.lists.merges),
+            partial_o: at(&sections.partial_o),
+            partial_md: at(&sections.partial_md),
+            group: FastDiv::new(heads.group()),
+            page_size: FastDiv::new(self.layout.pages().map_or(1, |pages| pages.page_size())),
+            batch: self.layout.batch() as i32,
+            kv_heads: heads.kv as i32,
+            num_items: self.num_items as i32,
+            num_merges: self.num_merges as i32,
+            sm_scale: attention.sm_scale,
+            _pad: 0,
+        })
+    }
+}
+
+fn pointer(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
+    let host = TensorError::Memory { tensor: name, got: "host", want: "device" };
+    Ok(tensor.device_ptr().ok_or(host)?)
+}
+
+/// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim), fit for loads of 16 bytes.
+fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
+    let data = pointer(name, tensor)?;
+    let aligned = |what, value: u64| {
+        if value.is_multiple_of(16) { Ok(()) } else { Err(CudaError::Alignment { tensor: name, what, value }) }
+    };
+    aligned("its address", data)?;
+    let rank = tensor.shape().len();
+    // the stride of an extent of 1 is never taken
+    let stride = |dim: usize, what| -> Result<i64, CudaError> {
+        let stride = if tensor.shape()[dim] > 1 { tensor.strides()[dim] } else { 0 };
+        aligned(what, stride as u64 * tensor.dtype().size() as u64)?;
+        Ok(stride)
+    };
+    let page = if rank == 4 { stride(0, "its stride from page to page")? } else { 0 };
+    let token = stride(rank - 3, "its stride from token to token")?;
+    let head = stride(rank - 2, "its stride from head to head")?;
+    Ok(Strided { data, token, head, page })
+}
+
+/// One launch of `kernel(const __grid_constant__ KernelParams, const __grid_constant__ Variant)`; none for an empty grid.
+///
+/// # Safety
+///
+/// The function has this signature, `variant` holds at least as many bytes as its second parameter, and everything that
+/// `params` points to is there.
+unsafe fn launch(
+    function: CUfunction,
+    grid: (u32, u32),
+    threads: u32,
+    smem: u32,
+    stream: &Stream,
+    params: &KernelParams,
+    variant: &[u8],
+) -> Result<(), CudaError> {
+    if grid.0 == 0 || grid.1 == 0 {
+        return Ok(());
+    }
+    // the driver copies both arguments before it returns
+    let mut arguments: [*mut c_void; 2] =
+        [std::ptr::from_ref(params).cast_mut().cast(), variant.as_ptr().cast_mut().cast()];
+    // SAFETY: the caller's promise.
+    unsafe {
+        result::launch_kernel(function, (grid.0, grid.1, 1), (threads, 1, 1), smem, stream.raw(), &mut arguments)
+    }
+    .map_err(|e| CudaError::driver("launch a kernel", e))
+}

@@ -1,0 +1,103 @@
+//! Streams: the order in which a device works.
+
+use std::ffi::c_void;
+
+use cudarc::driver::{
+    result::stream,
+    sys::{CUstream, CUstreamCaptureMode},
+};
+
+use super::{CudaError, Device, Graph};
+
+/// A stream: one of its own, or one of somebody else.
+#[derive(Debug)]
+pub struct Stream {
+    device: Device,
+    raw: CUstream,
+    owned: bool,
+}
+
+// SAFETY: the driver allows a stream in any thread in which its context is current, which every call sees to.
+unsafe impl Send for Stream {}
+// SAFETY: as above; the driver locks for itself.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A stream of its own, which does not wait for the default stream.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the driver.
+    pub fn new(device: &Device) -> Result<Self, CudaError> {
+        device.bind()?;
+        let raw = stream::create(stream::StreamKind::NonBlocking).map_err(|e| CudaError::driver("make a stream", e))?;
+        Ok(Stream { device: device.clone(), raw, owned: true })
+    }
+
+    /// A `CUstream` (or `cudaStream_t`) of somebody else; null is the default stream.
+    ///
+    /// # Safety
+    ///
+    /// It is a stream of the device's primary context, and lives as long as this and every [`Event`](super::Event) and
+    /// [`Graph`] in use on it.
+    #[must_use]
+    pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Self {
+        Stream { device: device.clone(), raw: raw.cast(), owned: false }
+    }
+
+    /// The `CUstream`.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut c_void {
+        self.raw.cast()
+    }
+
+    /// Its device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn raw(&self) -> CUstream {
+        self.raw
+    }
+
+    /// Waits for everything that was given to the stream.
+    ///
+    /// # Errors
+    ///
+    /// What a kernel ran into, if one did.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.device.bind()?;
+        // SAFETY: the stream lives.
+        unsafe { stream::synchronize(self.raw) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
+    }
+
+    /// Records what `work` gives to the stream as a graph, instead of running it. Capture ends whatever `work` says.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, and work that cannot be captured.
+    pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+        self.device.bind()?;
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives.
+        unsafe { stream::begin_capture(self.raw, mode) }.map_err(|e| CudaError::driver("begin a capture", e))?;
+        let worked = work();
+        self.device.bind()?;
+        // SAFETY: as above; a capture is under way.
+        let graph = unsafe { stream::end_capture(self.raw) }.map_err(|e| CudaError::driver("end a capture", e));
+        worked?;
+        Ok(Graph::new(&self.device, graph?)?)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.owned && self.device.bind().is_ok() {
+            // its address may be given to another stream, which must not be taken for this one's order
+            let _ = self.synchronize();
+            // SAFETY: it is ours.
+            let _ = unsafe { stream::destroy(self.raw) };
+        }
+    }
+}

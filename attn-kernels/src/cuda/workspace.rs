@@ -1,0 +1,130 @@
+//! The workspace: where a plan keeps its lists and partial states.
+
+use std::sync::{
+    Arc,
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{CudaError, Device, DeviceBuffer, Stream};
+
+/// Device memory that plans are put into. It grows when a plan needs more, and never during a run.
+///
+/// It holds one plan at a time: planning into it again makes the plan before stale (running that one is an error).
+#[derive(Debug)]
+pub struct Workspace {
+    device: Device,
+    /// For copies that no stream of the caller orders.
+    upload: Stream,
+    memory: Arc<Memory>,
+}
+
+/// The memory of a workspace; plans share it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) buffer: DeviceBuffer,
+    /// Counts the plans put into it.
+    generation: AtomicU64,
+    /// Where a run may still be reading it.
+    last_use: Mutex<LastUse>,
+}
+
+/// The streams that were given runs since the device was last known to have finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastUse {
+    Nowhere,
+    /// The address of a `CUstream`.
+    On(usize),
+    OnSeveral,
+}
+
+impl Workspace {
+    /// An empty workspace.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the driver.
+    pub fn new(device: &Device) -> Result<Self, CudaError> {
+        Self::with_capacity(device, 0)
+    }
+
+    /// A workspace of so many bytes: enough for every plan whose `workspace_size` is no larger.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::new`].
+    pub fn with_capacity(device: &Device, bytes: usize) -> Result<Self, CudaError> {
+        let upload = Stream::new(device)?;
+        Ok(Workspace { device: device.clone(), upload, memory: Memory::new(device, bytes)? })
+    }
+
+    /// Bytes that it holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.buffer.len()
+    }
+
+    /// Its device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Room for a plan of `bytes`, of which the first are `blob`. Gives the memory and the plan's generation.
+    ///
+    /// With a stream, the copy is in its order. Without one, this returns when the copy has arrived. Where a run on
+    /// another stream may still read the memory, it waits for the device first.
+    pub(super) fn put(
+        &mut self,
+        stream: Option<&Stream>,
+        blob: &[u8],
+        bytes: usize,
+    ) -> Result<(Arc<Memory>, u64), CudaError> {
+        if bytes > self.capacity() {
+            // a plan that still uses the old memory keeps it
+            self.memory = Memory::new(&self.device, bytes)?;
+        }
+        let memory = &self.memory;
+        let generation = memory.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut last_use = memory.last_use.lock().unwrap_or_else(PoisonError::into_inner);
+        let ordered = match (*last_use, stream) {
+            (LastUse::Nowhere, _) => true,
+            (LastUse::On(last), Some(stream)) => last == stream.as_raw() as usize,
+            _ => false,
+        };
+        if !ordered {
+            self.device.synchronize()?;
+            *last_use = LastUse::Nowhere;
+        }
+        drop(last_use);
+        match stream {
+            Some(stream) => {
+                memory.buffer.write(stream, 0, blob)?;
+                memory.used_on(stream);
+            }
+            None => {
+                memory.buffer.write(&self.upload, 0, blob)?;
+                self.upload.synchronize()?;
+            }
+        }
+        Ok((memory.clone(), generation))
+    }
+}
+
+impl Memory {
+    fn new(device: &Device, bytes: usize) -> Result<Arc<Self>, CudaError> {
+        let buffer = DeviceBuffer::new(device, bytes)?;
+        Ok(Arc::new(Memory { buffer, generation: AtomicU64::new(0), last_use: Mutex::new(LastUse::Nowhere) }))
+    }
+
+    /// Notes that a run, or a copy, was given to a stream.
+    pub(super) fn used_on(&self, stream: &Stream) {
+        let here = LastUse::On(stream.as_raw() as usize);
+        let mut last = self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = if *last == LastUse::Nowhere || *last == here { here } else { LastUse::OnSeveral };
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,75 @@
+//! Views of [cudarc](https://docs.rs/cudarc) 0.19 as tensors, and its streams.
+//!
+//! A view's pointer is taken without cudarc's events: put everything on one stream, or order streams yourself.
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
+
+use crate::{Engine, Error, Stream, TensorMut, TensorRef, tensor::{Element, TensorError}};
+
+/// A cudarc view as a contiguous tensor, to be read.
+///
+/// # Errors
+///
+/// A shape of more elements than the view has.
+///
+/// # Safety
+///
+/// Every run that is given the tensor is on `stream`, or on a stream that is ordered with it; the view's memory is not freed or
+/// written before the run has finished.
+pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
+    view: &CudaView<'a, T>,
+    stream: &CudaStream,
+    shape: &[usize],
+) -> Result<TensorRef<'a>, Error> {
+    let strides = strides(shape, view.len())?;
+    let (ptr, _read) = view.device_ptr(stream);
+    // SAFETY: the extents are checked; the rest is the caller's promise.
+    Ok(unsafe { TensorRef::device(ptr, T::DTYPE, shape, &strides) }?)
+}
+
+/// A cudarc view as a contiguous tensor, to be written.
+///
+/// # Errors
+///
+/// As [`tensor`].
+///
+/// # Safety
+///
+/// As [`tensor`], and the view's memory is not read either.
+pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
+    view: &mut CudaViewMut<'a, T>,
+    stream: &CudaStream,
+    shape: &[usize],
+) -> Result<TensorMut<'a>, Error> {
+    let strides = strides(shape, view.len())?;
+    let (ptr, _written) = view.device_ptr_mut(stream);
+    // SAFETY: the extents are checked; the rest is the caller's promise.
+    Ok(unsafe { TensorMut::device(ptr, T::DTYPE, shape, &strides) }?)
+}
+
+/// A cudarc stream, to run on.
+///
+/// # Errors
+///
+/// An engine that is the CPU.
+///
+/// # Safety
+///
+/// The stream is of the engine's device (of its primary context), and outlives what is returned.
+pub unsafe fn stream(engine: &Engine, stream: &CudaStream) -> Result<Stream, Error> {
+    // SAFETY: the caller's promise.
+    unsafe { Stream::from_raw(engine, stream.cu_stream().cast()) }
+}
+
+fn strides(shape: &[usize], len: usize) -> Result<Vec<i64>, Error> {
+    let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+    let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
+    if extent > len {
+        return Err(TensorError::Extent { extent: extent as u64, len: len as u64 }.into());
+    }
+    let mut strides = vec![1i64; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1) as i64);
+    }
+    Ok(strides)
+}

@@ -1,0 +1,171 @@
+//! Memory of an engine: of the device, or of the host where the engine is the CPU.
+
+use half::{bf16, f16};
+
+use crate::{
+    Dtype, Engine, Error, TensorMut, TensorRef,
+    engine::Backend,
+    tensor::TensorError,
+};
+#[cfg(feature = "cuda")]
+use attn_kernels::cuda;
+
+/// Memory of an engine, with a type of elements. Freed on drop.
+///
+/// A convenience for programs without a tensor library: attention itself takes descriptors of anybody's memory
+/// ([`TensorRef::device`], [`TensorRef::host`]).
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    memory: Memory,
+    dtype: Dtype,
+    elements: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// Words, so that elements are aligned.
+    Host(Vec<u64>),
+    #[cfg(feature = "cuda")]
+    Cuda(cuda::DeviceBuffer),
+}
+
+impl DeviceBuffer {
+    pub(crate) fn upload(engine: &Engine, dtype: Dtype, bytes: &[u8]) -> Result<Self, Error> {
+        let memory = match &engine.backend {
+            Backend::Cpu => {
+                let mut words = vec![0u64; bytes.len().div_ceil(8)];
+                bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+                Memory::Host(words)
+            }
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(device) => Memory::Cuda(cuda::DeviceBuffer::upload(device, bytes)?),
+        };
+        Ok(DeviceBuffer { memory, dtype, elements: bytes.len() / dtype.size() })
+    }
+
+    pub(crate) fn zeroed(engine: &Engine, dtype: Dtype, elements: usize) -> Result<Self, Error> {
+        let bytes = elements
+            .checked_mul(dtype.size())
+            .ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
+        let memory = match &engine.backend {
+            Backend::Cpu => Memory::Host(vec![0u64; bytes.div_ceil(8)]),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(device) => {
+                let buffer = cuda::DeviceBuffer::new(device, bytes)?;
+                let stream = cuda::Stream::new(device)?;
+                buffer.fill(&stream, 0)?;
+                stream.synchronize()?;
+                Memory::Cuda(buffer)
+            }
+        };
+        Ok(DeviceBuffer { memory, dtype, elements })
+    }
+
+    /// Type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// The device pointer; `None` for host memory.
+    #[must_use]
+    pub fn device_ptr(&self) -> Option<u64> {
+        match &self.memory {
+            Memory::Host(_) => None,
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(buffer) => Some(buffer.ptr()),
+        }
+    }
+
+    /// The elements as a contiguous tensor, to be read.
+    ///
+    /// # Errors
+    ///
+    /// A shape of more elements than there are.
+    pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
+        match &self.memory {
+            Memory::Host(words) => {
+                let bytes = &bytemuck::cast_slice::<u64, u8>(words)[..self.elements * self.dtype.size()];
+                Ok(match self.dtype {
+                    Dtype::F16 => TensorRef::host(bytemuck::cast_slice::<u8, f16>(bytes), shape)?,
+                    Dtype::Bf16 => TensorRef::host(bytemuck::cast_slice::<u8, bf16>(bytes), shape)?,
+                    Dtype::F32 => TensorRef::host(bytemuck::cast_slice::<u8, f32>(bytes), shape)?,
+                })
+            }
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(buffer) => {
+                let strides = self.strides(shape)?;
+                // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
+                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+            }
+        }
+    }
+
+    /// The elements as a contiguous tensor, to be written.
+    ///
+    /// # Errors
+    ///
+    /// A shape of more elements than there are.
+    pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, Error> {
+        #[cfg(feature = "cuda")]
+        let strides = self.strides(shape)?;
+        match &mut self.memory {
+            Memory::Host(words) => {
+                let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..self.elements * self.dtype.size()];
+                Ok(match self.dtype {
+                    Dtype::F16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f16>(bytes), shape)?,
+                    Dtype::Bf16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, bf16>(bytes), shape)?,
+                    Dtype::F32 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f32>(bytes), shape)?,
+                })
+            }
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(buffer) => {
+                // SAFETY: as in `tensor`, and the borrow is exclusive.
+                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+            }
+        }
+    }
+
+    /// Contiguous strides of a shape that the elements suffice for.
+    #[cfg(feature = "cuda")]
+    fn strides(&self, shape: &[usize]) -> Result<Vec<i64>, Error> {
+        let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+        let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
+        if extent > self.elements {
+            return Err(TensorError::Extent { extent: extent as u64, len: self.elements as u64 }.into());
+        }
+        let mut strides = vec![1i64; shape.len()];
+        for i in (1..shape.len()).rev() {
+            let inner = i64::try_from(shape[i].max(1)).map_err(|_| too_large())?;
+            strides[i - 1] = strides[i].checked_mul(inner).ok_or_else(too_large)?;
+        }
+        Ok(strides)
+    }
+
+    /// Copies all bytes out; `out` is as long.
+    pub(crate) fn read(&self, out: &mut [u8]) -> Result<(), Error> {
+        match &self.memory {
+            Memory::Host(words) => out.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(words)[..out.len()]),
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(buffer) => buffer.download(0, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a buffer is of the engine.
+pub(crate) fn check_same(engine: &Engine, buffer: &DeviceBuffer) -> Result<(), Error> {
+    let got = match &buffer.memory {
+        Memory::Host(_) => "the CPU",
+        #[cfg(feature = "cuda")]
+        Memory::Cuda(_) => "a CUDA device",
+    };
+    let want = engine.backend.name();
+    if got == want { Ok(()) } else { Err(Error::Backend { what: "buffer", got, want }) }
+}
