@@ -65,17 +65,17 @@ class OnlineRows {
  private:
   void dot(float (&logits)[TILE_ROWS * TEAM_KEYS], const KeyRing& ring, int stage, KeyStep step) {
     if constexpr (Variant::HAS_KEY_TRANSFORM) {
-      // A transform may be long (sines): expanded once, not once a key. Registers have no run-time index, hence the selection.
+      // A transform may be long (sines), so it is expanded once, not once a key. Registers have no run-time index: logits
+      // move up a place a key, and after the last all are where they belong.
 #pragma unroll 1
       for (int i = 0; i < TEAM_KEYS; ++i) {
         Values key = ring.key(stage, i);
         variant_.key_transform(key, kv_index(request_, at_.kv_head, ring.kv_pos(step, i)));
 #pragma unroll
         for (int r = 0; r < TILE_ROWS; ++r) {
-          float part = lane_dot(query_[r], key);
 #pragma unroll
-          for (int j = 0; j < TEAM_KEYS; ++j)
-            if (j == i) logits[r * TEAM_KEYS + j] = part;
+          for (int j = 0; j + 1 < TEAM_KEYS; ++j) logits[r * TEAM_KEYS + j] = logits[r * TEAM_KEYS + j + 1];
+          logits[r * TEAM_KEYS + TEAM_KEYS - 1] = lane_dot(query_[r], key);
         }
       }
     } else {

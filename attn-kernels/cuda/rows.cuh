@@ -83,20 +83,21 @@ template <int LANES, int VEC> struct LaneRow {
     bool upper = lane() >= lanes, inside = lane() < 2 * lanes;
     int partner = !inside ? lane() : upper ? lane() - lanes : lane() + lanes;
     int pair = first() - (upper ? half : 0);  // of x[0]
-    float sign = upper ? 1.f : -1.f;
 #pragma unroll
     for (int i = 0; i < VEC / 2; ++i) {
       auto mine = f(inside ? pair + i + (upper ? VEC / 2 : 0) : 0);
       float other_cos = __shfl_sync(ALL_LANES, mine.x, partner, LANES);
       float other_sin = __shfl_sync(ALL_LANES, mine.y, partner, LANES);
-      rotate_one(i, partner, inside, sign, upper ? other_cos : mine.x, upper ? other_sin : mine.y);
-      rotate_one(i + VEC / 2, partner, inside, sign, upper ? mine.x : other_cos, upper ? mine.y : other_sin);
+      // The lower half takes its partner times -sin: selected together with whose answer it is.
+      rotate_one(i, partner, inside, upper ? other_cos : mine.x, upper ? other_sin : -mine.y);
+      rotate_one(i + VEC / 2, partner, inside, upper ? mine.x : other_cos, upper ? mine.y : -other_sin);
     }
   }
 
-  void rotate_one(int i, int partner, bool inside, float sign, float cos, float sin) {
+  void rotate_one(int i, int partner, bool inside, float cos, float sin) {
     float other = __shfl_sync(ALL_LANES, x[i], partner, LANES);
-    if (inside) x[i] = fmaf(sign * other, sin, x[i] * cos);
+    float turned = fmaf(other, sin, x[i] * cos);
+    x[i] = inside ? turned : x[i];
   }
 
   // Any even rot. The partner of slot i sits `half` values away, in slot (i +- half) % VEC of some lane: publish the
