@@ -99,11 +99,14 @@ fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
         Hook::SinkLogit => folded("log_add_exp", "sink_logit(at)", "-F32_INFINITY"),
         Hook::TileClass => tile_class(parts),
     };
-    format!("  {head} {{\n{body}  }}\n")
+    if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }
 }
 
 /// The smallest class of all masks; a mask without `tile_class` proves nothing.
 fn tile_class(parts: &[&VariantDesc]) -> String {
+    if !parts.iter().any(|p| p.has(Hook::LogitsMask)) {
+        return "    return TileClass::Full;\n".to_owned();
+    }
     let mut text = String::from("    TileClass all = TileClass::Full;\n");
     for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
         let class =

@@ -11,7 +11,7 @@ mod value;
 use std::collections::HashMap;
 
 use crate::{
-    ir::{Function, LocalId},
+    ir::{Expr, Function, Kind, LocalId},
     report::Report,
     types::{Ty, Types},
 };
@@ -25,6 +25,8 @@ pub(crate) struct Writer<'a> {
     indent: usize,
     /// Largest magnitudes of locals that never change.
     bounds: HashMap<LocalId, u64>,
+    /// Locals that are only another name.
+    aliases: HashMap<LocalId, String>,
 }
 
 /// A hook as a const member function.
@@ -85,6 +87,7 @@ fn function(
         out,
         indent: 1,
         bounds: HashMap::new(),
+        aliases: HashMap::new(),
     };
     writer.body(&f.body, &f.ret);
     let mut out = writer.out;
@@ -128,8 +131,21 @@ impl Writer<'_> {
         self.out.push('\n');
     }
 
-    fn name(&self, local: LocalId) -> &str {
-        &self.function.locals[local].name
+    fn name(&self, local: LocalId) -> String {
+        self.aliases.get(&local).cloned().unwrap_or_else(|| self.function.locals[local].name.clone())
+    }
+
+    /// Lets the subject of a `match` stand for its local, where it is as short and never changes.
+    fn alias(&mut self, subject: &Expr, bound: LocalId) -> bool {
+        match &subject.kind {
+            Kind::Local(local) if *local == bound => true,
+            Kind::Param(_) | Kind::Word(..) => {
+                let text = self.value(subject);
+                self.aliases.insert(bound, text);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn settled(&self, ty: &Ty) -> Ty {

@@ -68,10 +68,9 @@ impl Writer<'_> {
                 bound,
                 arms,
             } => {
-                let same = matches!(subject.kind, Kind::Local(local) if local == *bound);
-                if !same {
+                if !self.alias(subject, *bound) {
                     let value = self.value(subject);
-                    let name = self.name(*bound).to_owned();
+                    let name = self.name(*bound);
                     self.line(&format!("const auto {name} = {value};"));
                 }
                 let mut prefix = "";
@@ -98,7 +97,7 @@ impl Writer<'_> {
         match dest {
             Dest::Return => self.line(&format!("return {value};")),
             Dest::Local(local) => {
-                let name = self.name(*local).to_owned();
+                let name = self.name(*local);
                 self.line(&format!("{name} = {value};"));
             }
             Dest::Nowhere if matches!(e.kind, Kind::Row(..)) => self.line(&format!("{value};")),
@@ -163,7 +162,7 @@ impl Writer<'_> {
 
     fn let_local(&mut self, local: LocalId, init: &Expr) {
         let ty = self.declared(local);
-        let name = self.name(local).to_owned();
+        let name = self.name(local);
         let mutable = self.function.locals[local].mutable;
         if !mutable && let Some(bound) = self.bound(init) {
             self.bounds.insert(local, bound);
@@ -200,7 +199,7 @@ impl Writer<'_> {
             return;
         }
         self.let_local(whole, init);
-        let whole = self.name(whole).to_owned();
+        let whole = self.name(whole);
         for (part, field) in parts.iter().zip(["x", "y", "z", "w"]) {
             let Some(local) = *part else { continue };
             let ty = self.declared(local).unwrap_or_else(|| "auto".into());
@@ -209,13 +208,13 @@ impl Writer<'_> {
             } else {
                 "const "
             };
-            let name = self.name(local).to_owned();
+            let name = self.name(local);
             self.line(&format!("{constant}{ty} {name} = {whole}.{field};"));
         }
     }
 
     fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr) {
-        let name = self.name(local).to_owned();
+        let name = self.name(local);
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
         };
@@ -245,7 +244,7 @@ impl Writer<'_> {
         inclusive: bool,
         body: &Block,
     ) {
-        let (i, end) = (self.name(var).to_owned(), self.name(end).to_owned());
+        let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
         let compare = if inclusive { "<=" } else { "<" };

@@ -220,13 +220,17 @@ impl Writer<'_> {
         }
         let level = level(op);
         // the left operand may be of the same operator; bit operators are never mixed without parentheses
-        let mixes = |t: &Text| t.level == level && matches!(level, BITS | SHIFT | COMPARE);
+        let mixes = |t: &Text| match level {
+            BITS | SHIFT | COMPARE => t.level == level,
+            OR_ELSE => t.level == AND_ALSO,
+            _ => false,
+        };
         let left = if mixes(&a) {
             format!("({})", a.text)
         } else {
             a.at_least(operand_level(level))
         };
-        let right = b.at_least(level + 1);
+        let right = if mixes(&b) { format!("({})", b.text) } else { b.at_least(level + 1) };
         let text = format!("{left} {} {right}", operator(op));
         if is_bool {
             Text::atom(format!("bool({text})"))
@@ -279,8 +283,7 @@ impl Writer<'_> {
     }
 
     fn match_value(&mut self, e: &Expr, subject: &Expr, bound: usize, arms: &[Arm]) -> Text {
-        let same = matches!(subject.kind, Kind::Local(local) if local == bound);
-        if !same || arms.iter().any(|arm| simple(&arm.body).is_none()) {
+        if !self.alias(subject, bound) || arms.iter().any(|arm| simple(&arm.body).is_none()) {
             return self.immediate(e, |w, ret| w.tail(e, ret));
         }
         let mut text = String::new();
@@ -320,7 +323,7 @@ impl Writer<'_> {
     }
 
     fn test(&mut self, test: &Test, bound: usize) -> Option<Text> {
-        let subject = self.name(bound).to_owned();
+        let subject = self.name(bound);
         match test {
             Test::Always => None,
             Test::Equal(e) => Some(match e.kind {

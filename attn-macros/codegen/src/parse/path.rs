@@ -71,10 +71,14 @@ impl Reader<'_> {
         let name = match known {
             Some(i) => self.shared.links.consts[i].name.clone(),
             None => {
-                let mut name = names::member(&last);
-                // two constants of one name, from two places
-                while self.shared.links.consts.iter().any(|c| c.name == name) {
-                    name.push('_');
+                // two paths that end alike are two constants
+                let base = names::member(&last);
+                let taken = |name: &String| self.shared.links.consts.iter().any(|c| c.name == *name);
+                let mut name = base.clone();
+                let mut n = 2;
+                while taken(&name) {
+                    name = format!("{base}{n}");
+                    n += 1;
                 }
                 self.shared.links.consts.push(ConstLink {
                     name: name.clone(),

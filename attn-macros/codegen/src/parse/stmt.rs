@@ -105,6 +105,24 @@ impl Reader<'_> {
         self.let_pattern(pat, ty, value, out);
     }
 
+    /// The names of a refused `let`, so that each use of one is not an error of its own.
+    fn declare_anyway(&mut self, pat: &syn::Pat) {
+        match pat {
+            syn::Pat::Ident(p) => {
+                let ty = self.shared.types.outside();
+                self.declare(&p.ident, ty, true);
+            }
+            syn::Pat::Type(p) => self.declare_anyway(&p.pat),
+            syn::Pat::Paren(p) => self.declare_anyway(&p.pat),
+            syn::Pat::Reference(p) => self.declare_anyway(&p.pat),
+            syn::Pat::Tuple(p) => p.elems.iter().for_each(|p| self.declare_anyway(p)),
+            syn::Pat::TupleStruct(p) => p.elems.iter().for_each(|p| self.declare_anyway(p)),
+            syn::Pat::Slice(p) => p.elems.iter().for_each(|p| self.declare_anyway(p)),
+            syn::Pat::Struct(p) => p.fields.iter().for_each(|f| self.declare_anyway(&f.pat)),
+            _ => {}
+        }
+    }
+
     /// Declares what a pattern names, in statements of `out`.
     fn let_pattern(&mut self, pat: &syn::Pat, ty: Ty, init: Expr, out: &mut Block) {
         match pat {
@@ -117,7 +135,10 @@ impl Reader<'_> {
             syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => {
                 self.let_tuple(p, &ty, init, out)
             }
-            pat => self.refuse(pat, messages::PATTERN),
+            pat => {
+                self.refuse(pat, messages::PATTERN);
+                self.declare_anyway(pat);
+            }
         }
     }
 

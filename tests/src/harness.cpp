@@ -1,0 +1,61 @@
+// The hooks of a variant behind a C interface, for the host differential test. Rows are as on the CPU backend.
+
+struct HostRow {
+  float* x;
+  int n;
+  int dim() const { return n; }
+  template <class F>
+  void map(F f) {
+    for (int d = 0; d < n; ++d) x[d] = f(d, x[d]);
+  }
+  void rotate(int i, int j, Pair turn) {
+    const float a = x[i], b = x[j];
+    x[i] = a * turn.x - b * turn.y;
+    x[j] = b * turn.x + a * turn.y;
+  }
+  template <class F>
+  void rotate_half(int rot, F f) {
+    for (int d = 0; d < rot / 2; ++d) rotate(d, d + rot / 2, f(d));
+  }
+  template <class F>
+  void rotate_pairs(int rot, F f) {
+    for (int i = 0; i < rot / 2; ++i) rotate(2 * i, 2 * i + 1, f(i));
+  }
+  float sum() const {
+    double total = 0;
+    for (int d = 0; d < n; ++d) total += x[d];
+    return float(total);
+  }
+  float sum_sq() const {
+    double total = 0;
+    for (int d = 0; d < n; ++d) total += double(x[d]) * x[d];
+    return float(total);
+  }
+  float max_abs() const {
+    float most = 0;
+    for (int d = 0; d < n; ++d) most = lang::max(most, lang::abs(x[d]));
+    return most;
+  }
+};
+
+extern "C" {
+void query(const Variant* v, float* q, int n, const RowIndex* at) {
+  HostRow row{q, n};
+  v->query_transform(row, *at);
+}
+void key(const Variant* v, float* k, int n, const KvIndex* at) {
+  HostRow row{k, n};
+  v->key_transform(row, *at);
+}
+void output(const Variant* v, float* o, int n, const RowState* state, const RowIndex* at) {
+  HostRow row{o, n};
+  v->output_transform(row, *state, *at);
+}
+float logits_transform(const Variant* v, float logit, const LogitIndex* at) { return v->logits_transform(logit, *at); }
+int logits_mask(const Variant* v, const LogitIndex* at) { return v->logits_mask(*at); }
+float weight(const Variant* v, float logit, float row_max, const LogitIndex* at) {
+  return v->weight(logit, row_max, *at);
+}
+float sink_logit(const Variant* v, const RowIndex* at) { return v->sink_logit(*at); }
+int tile_class(const Variant* v, const Tile* tile) { return int(v->tile_class(*tile)); }
+}

@@ -1,0 +1,167 @@
+//! A host compiler runs the generated C++: what a variant does there must be what its Rust does.
+//!
+//! The compiler is `$CXX`, else `c++`, `g++` or `clang++`.
+
+use std::{
+    ffi::c_void,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use attn::{
+    Variant,
+    lang::{KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass},
+};
+use attn_kernels::splice::variant::{variant_args, variant_source};
+use libloading::Library;
+
+/// The CUDA side of the language.
+pub const LANG: &str = include_str!("../../attn-kernels/cuda/lang.cuh");
+const HARNESS: &str = include_str!("harness.cpp");
+
+/// A variant as C++, compiled and loaded, with its parameters.
+#[derive(Debug)]
+pub struct HostVariant {
+    library: Library,
+    /// `struct Variant`, aligned for pointers.
+    args: Vec<u64>,
+    /// The captured tensors that it points at.
+    _tables: Vec<Vec<u32>>,
+}
+
+/// The C++ compiler.
+///
+/// # Panics
+/// There is none.
+#[must_use]
+pub fn compiler() -> PathBuf {
+    let names = std::env::var_os("CXX").into_iter().chain(["c++", "g++", "clang++"].map(Into::into));
+    names
+        .map(PathBuf::from)
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success()))
+        .expect("this test needs a C++17 compiler: install g++ or clang++, or set CXX")
+}
+
+impl HostVariant {
+    /// Compiles a bound variant in `folder`.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
+        let text = variant_source(variant).expect("the parts go together");
+        let source = folder.join("variant.cpp");
+        let lang = LANG.replace("#pragma once", "");
+        std::fs::write(&source, format!("#define ATTN_HOST\n{lang}\n{text}\n#line 1 \"harness\"\n{HARNESS}"))
+            .expect("a folder for the test");
+        let library = folder.join("variant.so");
+        let out = Command::new(compiler())
+            .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
+            .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
+            .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-o"])
+            .arg(&library)
+            .arg(&source)
+            .output()
+            .expect("the compiler runs");
+        assert!(out.status.success(), "{variant}: {}\n{text}", String::from_utf8_lossy(&out.stderr));
+        // SAFETY: a library that was just made of text of ours; it has no constructors.
+        let library = unsafe { Library::new(&library) }.expect("a library");
+        let mut tables = Vec::new();
+        let bytes = variant_args(variant, |words| {
+            tables.push(words.to_vec());
+            Ok::<_, std::convert::Infallible>(tables.last().map_or(0, |t: &Vec<u32>| t.as_ptr() as u64))
+        });
+        let bytes = bytes.unwrap_or_else(|never| match never {});
+        let mut args = vec![0; bytes.len().div_ceil(8)];
+        for (word, chunk) in args.iter_mut().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_ne_bytes(eight);
+        }
+        HostVariant { library, args, _tables: tables }
+    }
+
+    fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {
+        // SAFETY: the harness defines every name with the signature that the caller gives; see harness.cpp.
+        let function = unsafe { self.library.get::<F>(name.as_bytes()) }.expect("the harness has it");
+        (*function, self.args.as_ptr().cast())
+    }
+
+    /// `query_transform`.
+    pub fn query_row(&self, q: &mut [f32], at: RowIndex) {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const i32)>("query");
+        // SAFETY: the row is `len` values, the index eight words; the variant's tables live as long as it.
+        unsafe { f(v, q.as_mut_ptr(), q.len() as i32, row(at).as_ptr()) }
+    }
+
+    /// `key_transform`.
+    pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const i32)>("key");
+        let at = [at.batch, at.kv_pos, at.kv_token, at.kv_head, at.kv_len];
+        // SAFETY: the row is `len` values, the index five words; the variant's tables live as long as it.
+        unsafe { f(v, k.as_mut_ptr(), k.len() as i32, at.as_ptr()) }
+    }
+
+    /// `output_transform`.
+    pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
+        let (f, v) =
+            self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const f32, *const i32)>("output");
+        let state = [state.row_max, state.denominator, state.lse];
+        // SAFETY: the row is `len` values, the state three words, the index eight.
+        unsafe { f(v, o.as_mut_ptr(), o.len() as i32, state.as_ptr(), row(at).as_ptr()) }
+    }
+
+    /// `logits_transform`.
+    #[must_use]
+    pub fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, *const i32) -> f32>("logits_transform");
+        // SAFETY: the index is ten words.
+        unsafe { f(v, logit, logit_index(at).as_ptr()) }
+    }
+
+    /// `logits_mask`.
+    #[must_use]
+    pub fn logits_mask(&self, at: LogitIndex) -> bool {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("logits_mask");
+        // SAFETY: the index is ten words.
+        unsafe { f(v, logit_index(at).as_ptr()) != 0 }
+    }
+
+    /// `weight`.
+    #[must_use]
+    pub fn weight(&self, logit: f32, row_max: f32, at: LogitIndex) -> f32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, *const i32) -> f32>("weight");
+        // SAFETY: the index is ten words.
+        unsafe { f(v, logit, row_max, logit_index(at).as_ptr()) }
+    }
+
+    /// `sink_logit`.
+    #[must_use]
+    pub fn sink_logit(&self, at: RowIndex) -> f32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> f32>("sink_logit");
+        // SAFETY: the index is eight words.
+        unsafe { f(v, row(at).as_ptr()) }
+    }
+
+    /// `tile_class`.
+    #[must_use]
+    pub fn tile_class(&self, t: Tile) -> TileClass {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("tile_class");
+        let tile = [t.batch, t.qo_pos_min, t.qo_pos_max, t.kv_pos_min, t.kv_pos_max, t.qo_len, t.kv_len];
+        // SAFETY: the tile is seven words.
+        match unsafe { f(v, tile.as_ptr()) } {
+            0 => TileClass::Skip,
+            1 => TileClass::Partial,
+            _ => TileClass::Full,
+        }
+    }
+}
+
+fn row(at: RowIndex) -> [i32; 8] {
+    [at.batch, at.qo_row, at.qo_pos, at.qo_token, at.qo_head, at.kv_head, at.qo_len, at.kv_len]
+}
+
+fn logit_index(at: LogitIndex) -> [i32; 10] {
+    let [a, b, c, d, e, f, g, h] = row(at.row);
+    [a, b, c, d, e, f, g, h, at.kv_pos, at.kv_token]
+}

@@ -1,0 +1,7 @@
+//! What the tests of the whole share: variants that exercise the language, and a host compiler for generated C++.
+
+// The macros emit paths that start with `::attn`.
+extern crate attn_core as attn;
+
+pub mod host;
+pub mod torture;
