@@ -7,14 +7,13 @@
 constexpr int KEY_PASS_THREADS = 128;
 constexpr int KEY_PASS_LANES = HEAD_DIM / 8;  // of one key, 16 bytes each
 constexpr int KEY_PASS_AT_ONCE = KEY_PASS_THREADS / KEY_PASS_LANES;
-constexpr int KEY_PASS_STEPS = 4;  // keys of a thread: so many loads are under way
-constexpr int KEY_PASS_KEYS = KEY_PASS_AT_ONCE * KEY_PASS_STEPS;
+constexpr int KEY_PASS_KEYS = 4 * KEY_PASS_AT_ONCE;
 
 // The request that a packed key token belongs to.
 inline int request_of_token(const KernelParams& p, int token) {
   int first = 0, last = p.batch - 1;
   while (first < last) {
-    const int middle = (first + last) / 2;
+    int middle = (first + last) / 2;
     if (token < p.kv_indptr[middle + 1])
       last = middle;
     else
@@ -23,29 +22,23 @@ inline int request_of_token(const KernelParams& p, int token) {
   return first;
 }
 
-extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS)
+// Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
+extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS, 12)
     attn_key_pass(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
-  const int kv_head = blockIdx.y;
-  const int tokens = p.kv_indptr[p.batch];
-  const int offset = 8 * (threadIdx.x % KEY_PASS_LANES);
-  const KvElem* from = static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head + offset;
-  KvIndex at[KEY_PASS_STEPS];
-  uint4 words[KEY_PASS_STEPS];
-#pragma unroll
-  for (int i = 0; i < KEY_PASS_STEPS; ++i) {
+  int kv_head = blockIdx.y;
+  int tokens = p.kv_indptr[p.batch];
+  const KvElem* from = static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head;
+  KvElem* to = static_cast<KvElem*>(p.k_pre.data) + kv_head * p.k_pre.head;
+#pragma unroll 1
+  for (int first = 0; first < KEY_PASS_KEYS; first += KEY_PASS_AT_ONCE) {
     // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.
-    const int token = min((int)(blockIdx.x * KEY_PASS_KEYS + i * KEY_PASS_AT_ONCE + threadIdx.x / KEY_PASS_LANES), tokens - 1);
-    const Request request = load_request(p, request_of_token(p, token));
-    at[i] = kv_index(request, kv_head, token - request.kv_begin);
-    const KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at[i].kv_pos);
-    words[i] = *reinterpret_cast<const uint4*>(from + key_offset<KV_PAGED>(p.k, place));
-  }
-#pragma unroll
-  for (int i = 0; i < KEY_PASS_STEPS; ++i) {
+    int token = min(static_cast<int>(blockIdx.x * KEY_PASS_KEYS + first + threadIdx.x / KEY_PASS_LANES), tokens - 1);
+    Request request = load_request(p, request_of_token(p, token));
+    KvIndex at = kv_index(request, kv_head, token - request.kv_begin);
+    KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
     LaneRow<KEY_PASS_LANES, 8> key;
-    unpack<KvElem>(key, words[i]);
-    variant.key_transform(key, at[i]);
-    KvElem* to = static_cast<KvElem*>(p.k_pre.data) + at[i].kv_token * p.k_pre.token + kv_head * p.k_pre.head + offset;
-    *reinterpret_cast<uint4*>(to) = pack<KvElem>(key);
+    unpack<KvElem>(key, *reinterpret_cast<const uint4*>(from + key_offset<KV_PAGED>(p.k, place) + key.first()));
+    variant.key_transform(key, at);
+    *reinterpret_cast<uint4*>(to + token * p.k_pre.token + key.first()) = pack<KvElem>(key);
   }
 }

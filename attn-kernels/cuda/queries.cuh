@@ -3,13 +3,23 @@
 #include "rows.cuh"
 #include "tile.cuh"
 
+// How the CTA walks the query tile: CHUNKS neighbouring lanes hold a row, 16 bytes each, as the row hooks want it.
+struct QueryRows {
+  static constexpr int CHUNKS = HEAD_DIM / 8;
+  static constexpr int ROWS_PER_PASS = THREADS / CHUNKS;
+
+  static int chunk() { return threadIdx.x % CHUNKS; }
+  // This thread's row in the first pass.
+  static int row() { return threadIdx.x / CHUNKS; }
+};
+
 // Rows past the request's end repeat its last one; nothing is stored for them.
 inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const Request& request, int kv_head, int first_row, int last_row) {
-  unsigned first = to.at(RowWalk::row(), RowWalk::chunk());
+  unsigned first = to.at(QueryRows::row(), QueryRows::chunk());
 #pragma unroll 4
-  for (int row = 0; row < TILE_ROWS; row += RowWalk::ROWS_PER_PASS) {
-    RowIndex at = row_index(p, request, kv_head, min(first_row + row + RowWalk::row(), last_row));
-    copy_async_16(to.down(first, row), static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * RowWalk::chunk());
+  for (int row = 0; row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
+    RowIndex at = row_index(p, request, kv_head, min(first_row + row + QueryRows::row(), last_row));
+    copy_async_16(to.down(first, row), static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk());
   }
 }
 
@@ -17,10 +27,10 @@ inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const 
 inline void transform_queries(SharedTile<TILE_ROWS> tile, const KernelParams& p, const Variant& variant, const Request& request,
                               int kv_head, int first_row, int last_row) {
 #pragma unroll 1
-  for (int row = RowWalk::row(); row < TILE_ROWS; row += RowWalk::ROWS_PER_PASS) {
+  for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
     RowIndex at = row_index(p, request, kv_head, min(first_row + row, last_row));
-    unsigned shared = tile.at(row, RowWalk::chunk());
-    LaneRow<RowWalk::CHUNKS, 8> q;
+    unsigned shared = tile.at(row, QueryRows::chunk());
+    LaneRow<QueryRows::CHUNKS, 8> q;
     unpack<QoElem>(q, load_shared_16(shared));
     variant.query_transform(q, at);
     store_shared_16(shared, pack<QoElem>(q));

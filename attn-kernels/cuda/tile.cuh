@@ -26,15 +26,24 @@ struct SharedTile {
   static unsigned down(unsigned first, int rows) { return (first ^ ((rows & 7) << 4)) + rows * 128; }
 };
 
-// How the CTA walks a tile row by row: CHUNKS consecutive lanes hold one row, 16 bytes each.
-struct RowWalk {
-  static constexpr int CHUNKS = HEAD_DIM / 8;
-  static constexpr int ROWS_PER_WARP = 32 / CHUNKS;
+// How the CTA copies the rows of keys and values: eight neighbouring lanes take a row, a panel (128 bytes) at a time, so that
+// whatever depends on the row is computed once for all of its panels.
+struct KeyRows {
+  static constexpr int ROWS_PER_WARP = 4;
   static constexpr int ROWS_PER_PASS = ROWS_PER_WARP * WARPS;
+  static constexpr int PASSES = TILE_KEYS / ROWS_PER_PASS;
+  static_assert(PASSES * ROWS_PER_PASS == TILE_KEYS && ROWS_PER_PASS % 8 == 0, "passes are whole, and keep row % 8");
 
-  static int chunk() { return threadIdx.x % CHUNKS; }
-  // The row of this thread in the first pass.
-  static int row() { return threadIdx.x / CHUNKS; }
+  static int chunk() { return threadIdx.x % 8; }
+  // This thread's row in the first pass.
+  static int row() { return threadIdx.x / 8; }
+
+  // Copies this thread's part of a row of the given pass.
+  static void copy_row(SharedTile<TILE_KEYS> to, int pass, const char* row) {
+    unsigned shared = to.at(KeyRows::row(), chunk()) + pass * ROWS_PER_PASS * 128;
+#pragma unroll
+    for (int panel = 0; panel < HEAD_DIM / 64; ++panel) copy_async_16(shared + panel * to.PANEL_BYTES, row + panel * 128);
+  }
 };
 
 // Copies the TILE_KEYS keys (or values) of one request and KV head from `first_key` on, in the background. Keys past the span
@@ -45,11 +54,11 @@ class KeyTileCopy;
 template <>
 class KeyTileCopy<false> {
   const char* data_;  // this lane's chunk of the request's first key
-  int stride_;        // bytes from key to key: one multiplication a copy; the host sees to it that it fits
+  int stride_;        // bytes from key to key: one multiplication a row; the host sees to it that it fits
 
  public:
   KeyTileCopy(const KernelParams&, const Strided& t, const Request& request, int kv_head)
-      : data_(static_cast<const char*>(t.data) + 2 * (request.kv_begin * t.token + kv_head * t.head) + 16 * RowWalk::chunk()),
+      : data_(static_cast<const char*>(t.data) + 2 * (request.kv_begin * t.token + kv_head * t.head) + 16 * KeyRows::chunk()),
         stride_(static_cast<int>(2 * t.token)) {
     keep_in_register(data_);
   }
@@ -57,11 +66,10 @@ class KeyTileCopy<false> {
   void find(const KernelParams&, const Request&, int, int) {}
 
   void copy(SharedTile<TILE_KEYS> to, const Strided&, int first_key, int kv_end) const {
-    unsigned first = to.at(RowWalk::row(), RowWalk::chunk());
 #pragma unroll
-    for (int row = 0; row < TILE_KEYS; row += RowWalk::ROWS_PER_PASS) {
-      int key = min(first_key + row + RowWalk::row(), kv_end - 1);
-      copy_async_16(to.down(first, row), data_ + static_cast<long long>(key) * stride_);
+    for (int pass = 0; pass < KeyRows::PASSES; ++pass) {
+      int key = min(first_key + pass * KeyRows::ROWS_PER_PASS + KeyRows::row(), kv_end - 1);
+      KeyRows::copy_row(to, pass, data_ + static_cast<long long>(key) * stride_);
     }
   }
 };
@@ -75,22 +83,21 @@ class KeyTileCopy<true> {
 
  public:
   KeyTileCopy(const KernelParams&, const Strided& t, const Request&, int kv_head)
-      : data_(static_cast<const char*>(t.data) + 2 * kv_head * t.head + 16 * RowWalk::chunk()) {}
+      : data_(static_cast<const char*>(t.data) + 2 * kv_head * t.head + 16 * KeyRows::chunk()) {
+    keep_in_register(data_);
+  }
 
   void find(const KernelParams& p, const Request& request, int first_key, int kv_end) {
     int lane = threadIdx.x % 32;
-    int pass = lane / RowWalk::ROWS_PER_WARP;
-    int row = pass * RowWalk::ROWS_PER_PASS + threadIdx.x / 32 * RowWalk::ROWS_PER_WARP + lane % RowWalk::ROWS_PER_WARP;
+    int pass = lane / KeyRows::ROWS_PER_WARP;
+    int row = pass * KeyRows::ROWS_PER_PASS + threadIdx.x / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
     place_ = find_key<true>(p, request, page_row(p, request), min(first_key + row, kv_end - 1));
   }
 
   void copy(SharedTile<TILE_KEYS> to, const Strided& t, int, int) const {
-    unsigned first = to.at(RowWalk::row(), RowWalk::chunk());
     long long mine = 2 * key_offset<true>(t, place_);
 #pragma unroll
-    for (int pass = 0; pass < TILE_KEYS / RowWalk::ROWS_PER_PASS; ++pass) {
-      int owner = pass * RowWalk::ROWS_PER_WARP + threadIdx.x % 32 / RowWalk::CHUNKS;
-      copy_async_16(to.down(first, pass * RowWalk::ROWS_PER_PASS), data_ + __shfl_sync(ALL_LANES, mine, owner));
-    }
+    for (int pass = 0; pass < KeyRows::PASSES; ++pass)
+      KeyRows::copy_row(to, pass, data_ + __shfl_sync(ALL_LANES, mine, pass * KeyRows::ROWS_PER_WARP + threadIdx.x % 32 / 8));
   }
 };
