@@ -63,7 +63,8 @@ inline void attend(const Variant& variant, const KeyRing& ring, KeyWalk<STEP_KEY
 }
 
 // Merges the teams' states of each row, in the order of the teams, and writes the row's output or its partial state.
-inline void write_rows(const KernelParams& p, const Variant& variant, const Request& request, const QueryTile& tile, int slot, const float* sums, const float2* md) {
+inline void write_rows(const KernelParams& p, const Variant& variant, const Request& request, const QueryTile& tile, int slot,
+                       const float* sums, const float2* md) {
   int team = threadIdx.x / ROW_LANES;
 #pragma unroll 1
   for (int first = 0; first < tile.rows; first += TEAMS) {
