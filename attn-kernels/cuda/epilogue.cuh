@@ -11,12 +11,14 @@ constexpr int ROWS_PER_WARP = 16 * ROW_BLOCKS;
 constexpr int STAGING_BYTES = ROWS_PER_WARP * HEAD_DIM * 2;
 
 // A row's values in staging, in 16-byte chunks permuted by the row.
-inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) { return staging + row * row_bytes + ((chunk ^ (row & 7)) << 4); }
+inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) {
+  return staging + row * row_bytes + ((chunk ^ (row & 7)) << 4);
+}
 
 inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, int slot, int kv_head) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    const long long index = partial_index(p, slot, kv_head, fragment_row(r));
+    long long index = partial_index(p, slot, kv_head, fragment_row(r));
     float* sums = p.partial_o + index * HEAD_DIM + fragment_column();
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
@@ -26,14 +28,14 @@ inline void write_partial(const KernelParams& p, const Outputs& o, const RowStat
 }
 
 // Final rows without an output transform: rounded in registers, stored 16 bytes a lane.
-inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, const Request& request,
-                        int kv_head, int first_row, int last_row, unsigned staging) {
-  const int lane = threadIdx.x % 32;
+inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
+                        const QueryTile& tile, unsigned staging) {
+  int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    const RowIndex at = row_index(p, request, kv_head, first_row + fragment_row(r));
-    const FinishedRow finished = finish_row(variant, rows.max[r], rows.sum[r], at);
-    if (p.lse && lane % 4 == 0 && first_row + fragment_row(r) <= last_row)
+    RowIndex at = tile.at(p, fragment_row(r));
+    FinishedRow finished = finish_row(variant, rows.max[r], rows.sum[r], at);
+    if (p.lse && lane % 4 == 0 && tile.has(fragment_row(r)))
       p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
@@ -43,22 +45,22 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
   __syncwarp();
 #pragma unroll 2
   for (int i = lane / ROW_LANES; i < ROWS_PER_WARP; i += 32 / ROW_LANES) {
-    const int row = first_row + threadIdx.x / 32 * ROWS_PER_WARP + i;
-    if (row > last_row) break;
-    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, row_index(p, request, kv_head, row));
+    int row = threadIdx.x / 32 * ROWS_PER_WARP + i;
+    if (!tile.has(row)) break;
+    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, tile.at(p, row));
     *reinterpret_cast<uint4*>(to + Values::first()) = load_shared_16(staged(staging, i, HEAD_DIM * 2, Values::lane()));
   }
 }
 
 // Final rows through the output transform, eight at a time: row r of each of the warp's eight quads.
 inline void write_transformed(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
-                              const Request& request, int kv_head, int first_row, int last_row, unsigned staging) {
-  const int lane = threadIdx.x % 32;
+                              const QueryTile& tile, unsigned staging) {
+  int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d) {
-      const unsigned to = staged(staging, lane / 4, HEAD_DIM * 4, 2 * d + lane % 4 / 2) + lane % 2 * 8;
+      unsigned to = staged(staging, lane / 4, HEAD_DIM * 4, 2 * d + lane % 4 / 2) + lane % 2 * 8;
       store_shared_4(to, __float_as_uint(o[r / 2][d][r % 2 * 2]));
       store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1]));
     }
@@ -70,33 +72,33 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
       state.denominator = __shfl_sync(ALL_LANES, rows.sum[r], 4 * i);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint4 v = load_shared_16(staged(staging, i, HEAD_DIM * 4, 2 * Values::lane() + half));
+        uint4 v = load_shared_16(staged(staging, i, HEAD_DIM * 4, 2 * Values::lane() + half));
         state.sum.x[4 * half] = __uint_as_float(v.x);
         state.sum.x[4 * half + 1] = __uint_as_float(v.y);
         state.sum.x[4 * half + 2] = __uint_as_float(v.z);
         state.sum.x[4 * half + 3] = __uint_as_float(v.w);
       }
-      const int row = first_row + fragment_row(r) - lane / 4 + i;
-      write_output(p, variant, state, row_index(p, request, kv_head, row), row <= last_row);
+      int row = fragment_row(r) - lane / 4 + i;
+      write_output(p, variant, state, tile.at(p, row), tile.has(row));
     }
     __syncwarp();
   }
 }
 
-// `query_tile` may be overwritten: the caller has passed a barrier since its last use.
-inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const Request& request,
-                       const WorkItem& item, int kv_head, int first_row, int last_row, SharedTile<TILE_ROWS> query_tile) {
+// `queries` may be overwritten: the caller has passed a barrier since its last use.
+inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryTile& tile,
+                       int partial, SharedTile<TILE_ROWS> queries) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 1);
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
-    rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logit_unit(p);
+    rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * natural_unit(p);
   }
-  const unsigned staging = query_tile.base + threadIdx.x / 32 * STAGING_BYTES;
-  if (item.partial >= 0)
-    write_partial(p, o, rows, item.partial, kv_head);
+  unsigned staging = queries.base + threadIdx.x / 32 * STAGING_BYTES;
+  if (partial >= 0)
+    write_partial(p, o, rows, partial, tile.kv_head);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
-    write_transformed(p, variant, o, rows, request, kv_head, first_row, last_row, staging);
+    write_transformed(p, variant, o, rows, tile, staging);
   else
-    write_plain(p, variant, o, rows, request, kv_head, first_row, last_row, staging);
+    write_plain(p, variant, o, rows, tile, staging);
 }

@@ -19,6 +19,16 @@ inline int fragment_row(int r) {
 // First of this thread's two adjacent columns in an 8-column block.
 inline int fragment_column() { return threadIdx.x % 4 * 2; }
 
+template <int COLUMN_BLOCKS>
+inline void clear(float (&x)[ROW_BLOCKS][COLUMN_BLOCKS][4]) {
+#pragma unroll
+  for (int m = 0; m < ROW_BLOCKS; ++m)
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCKS; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) x[m][n][e] = 0.f;
+}
+
 // Where this lane finds its parts of the operands: offsets from the base of a tile.
 struct OperandLanes {
   unsigned query, key, value;
@@ -36,12 +46,7 @@ struct OperandLanes {
 
 // logits = Q K^T, unscaled.
 inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k, const OperandLanes& lanes) {
-#pragma unroll
-  for (int m = 0; m < ROW_BLOCKS; ++m)
-#pragma unroll
-    for (int n = 0; n < TILE_KEYS / 8; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) s[m][n][e] = 0.f;
+  clear(s);
 #pragma unroll
   for (int d = 0; d < HEAD_DIM / 16; ++d) {
     unsigned a[ROW_BLOCKS][4];

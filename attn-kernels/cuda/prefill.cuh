@@ -10,88 +10,69 @@ constexpr int SMEM_BYTES = (TILE_ROWS + 2 * STAGES * TILE_KEYS) * HEAD_DIM * 2;
 // Two CTAs of four warps share an SM and hide each other's softmax and latencies.
 constexpr int CTAS_PER_SM = WARPS <= 4 ? 2 : 1;
 
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
-
-// CTAs start in the order of their linear index, and the host sorts items by length, longest first. Going through the items
-// once a head would end with one head's longest items alone on the chip; so HEADS_AT_ONCE heads take turns within an item,
-// few enough that their keys and values stay in the L2 cache.
-constexpr int HEADS_AT_ONCE = 4;
-
-struct CtaPlace {
-  int item;
-  int kv_head;
-};
-
-inline CtaPlace cta_place() {
-  const unsigned linear = blockIdx.y * gridDim.x + blockIdx.x;
-  const unsigned first_head = linear / (HEADS_AT_ONCE * gridDim.x) * HEADS_AT_ONCE;
-  const unsigned within = linear - first_head * gridDim.x;
-  const unsigned heads = min(HEADS_AT_ONCE, static_cast<int>(gridDim.y - first_head));
-  return {static_cast<int>(within / heads), static_cast<int>(first_head + within % heads)};
-}
+static_assert(SAME<QoElem, KvElem>, "both products are of one element type");
+static_assert(KEY_PRE_PASS || !Variant::HAS_KEY_TRANSFORM, "keys come transformed");
+static_assert(!Variant::HAS_VALUE_TRANSFORM, "not in this kernel");
+static_assert(Variant::PLAIN || !Variant::HAS_WEIGHT, "weights of one's own have no running maximum");
 
 extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     attn_prefill(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
-  const SharedTile<TILE_ROWS> queries = {shared_address(shared_memory)};
+  SharedTile<TILE_ROWS> queries = {shared_address(shared_memory)};
   SharedTile<TILE_KEYS> keys = {queries.base + queries.BYTES};
   SharedTile<TILE_KEYS> values = {keys.base + STAGES * keys.BYTES};
 
-  const CtaPlace place = cta_place();
-  const WorkItem item = p.items[place.item];
-  const int kv_head = place.kv_head;
-  const Request request = load_request(p, item.request);
-  const int first_row = item.qo_tile * TILE_ROWS;
-  const int last_row = min(first_row + TILE_ROWS, packed_rows(p, request)) - 1;
-  if (first_row > last_row) return;
+  CtaPlace place = cta_place();
+  WorkItem item = p.items[place.item];
+  QueryTile tile = query_tile(p, item, place.kv_head);
+  if (tile.first_row > tile.last_row) return;
 
   // With a key pre-pass the keys are ragged whatever the values are.
-  constexpr bool KEYS_PAGED = KV_PAGED && !KEY_PRE_PASS;
   const Strided& key_tensor = KEY_PRE_PASS ? p.k_pre : p.k;
-  KeyTileCopy<KEYS_PAGED> key_copy(p, key_tensor, request, kv_head);
-  KeyTileCopy<KV_PAGED> value_copy(p, p.v, request, kv_head);
+  KeyTileCopy<KV_PAGED && !KEY_PRE_PASS> key_copy(p, key_tensor, tile.request, tile.kv_head);
+  KeyTileCopy<KV_PAGED> value_copy(p, p.v, tile.request, tile.kv_head);
 
-  copy_queries(queries, p, request, kv_head, first_row, last_row);
+  copy_queries(queries, p, tile);
   copy_async_commit();
-  TileCursor cursor(p, request, item, first_row, last_row);
+  TileCursor cursor(p, tile, item);
   bool full;
   int key = cursor.next(variant, full);
   if (key >= 0) {
-    key_copy.find(p, request, key, item.kv_end);
-    value_copy.find(p, request, key, item.kv_end);
+    key_copy.find(p, tile.request, key, item.kv_end);
+    value_copy.find(p, tile.request, key, item.kv_end);
     key_copy.copy(keys, key_tensor, key, item.kv_end);
     value_copy.copy(values, p.v, key, item.kv_end);
   }
   copy_async_commit();
   if constexpr (Variant::HAS_QUERY_TRANSFORM) {
     copy_async_wait<1>();
-    transform_queries(queries, p, variant, request, kv_head, first_row, last_row);
+    transform_queries(queries, p, variant, tile);
   }
 
+  OperandLanes lanes;
   Outputs o;
+  clear(o);
   RowStates rows;
-#pragma unroll
-  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    rows.max[r] = NO_LOGIT;
-    rows.sum[r] = 0.f;
-#pragma unroll
-    for (int d = 0; d < HEAD_DIM / 8; ++d) o[r / 2][d][r % 2 * 2] = o[r / 2][d][r % 2 * 2 + 1] = 0.f;
-  }
-
-  const OperandLanes lanes;
-  const float scale = exponent_scale(p);
+  float scale = exponent_unit(p);
   int stage = 0;
 #pragma unroll 1
   while (key >= 0) {
     bool next_full;
-    const int next = cursor.next(variant, next_full);
+    int next = cursor.next(variant, next_full);
     // This tile has arrived, and every warp is done with the one before it, whose place the next one takes.
     copy_async_wait<0>();
     __syncthreads();
-    const int next_stage = (stage + 1) % STAGES;
+    int next_stage = (stage + 1) % STAGES;
     if (next >= 0) {
-      key_copy.find(p, request, next, item.kv_end);
-      value_copy.find(p, request, next, item.kv_end);
+      key_copy.find(p, tile.request, next, item.kv_end);
+      value_copy.find(p, tile.request, next, item.kv_end);
     }
 
     Logits s;
@@ -101,10 +82,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
       value_copy.copy({values.base + next_stage * values.BYTES}, p.v, next, item.kv_end);
       copy_async_commit();
     }
-    apply_hooks(s, p, variant, request, kv_head, first_row, key, item.kv_end, full);
+    transform_logits(s, p, variant, tile, key);
+    if (!full) mask_logits(s, p, variant, tile, key, item.kv_end);
     if constexpr (!Variant::PLAIN) follow_maximum(s, o, rows, scale);
-    float shift[ROWS_PER_THREAD];
-    row_shifts(shift, rows, scale);
+    RowShifts shift(rows, scale);
     // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 16; ++n) {
@@ -120,5 +101,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   copy_async_wait<0>();
   __syncthreads();
-  write_rows(p, variant, o, rows, request, item, kv_head, first_row, last_row, queries);
+  write_rows(p, variant, o, rows, tile, item.partial, queries);
 }

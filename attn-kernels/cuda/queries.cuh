@@ -1,5 +1,6 @@
 // The CTA's query rows: from memory into shared memory, and there through the variant's query_transform.
 #pragma once
+#include "query_tile.cuh"
 #include "rows.cuh"
 #include "tile.cuh"
 
@@ -13,23 +14,24 @@ struct QueryRows {
   static int row() { return threadIdx.x / CHUNKS; }
 };
 
-// Rows past the request's end repeat its last one; nothing is stored for them.
-inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const Request& request, int kv_head, int first_row, int last_row) {
+// Rows past the last one repeat it.
+inline int source_row(const QueryTile& tile, int row) { return min(tile.first_row + row, tile.last_row) - tile.first_row; }
+
+inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const QueryTile& tile) {
   unsigned first = to.at(QueryRows::row(), QueryRows::chunk());
 #pragma unroll 4
   for (int row = 0; row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
-    RowIndex at = row_index(p, request, kv_head, min(first_row + row + QueryRows::row(), last_row));
+    RowIndex at = tile.at(p, source_row(tile, row + QueryRows::row()));
     copy_async_16(to.down(first, row), static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk());
   }
 }
 
 // In place. A thread works on the chunks that it copied itself, so it need not wait for others.
-inline void transform_queries(SharedTile<TILE_ROWS> tile, const KernelParams& p, const Variant& variant, const Request& request,
-                              int kv_head, int first_row, int last_row) {
+inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant, const QueryTile& tile) {
 #pragma unroll 1
   for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
-    RowIndex at = row_index(p, request, kv_head, min(first_row + row, last_row));
-    unsigned shared = tile.at(row, QueryRows::chunk());
+    RowIndex at = tile.at(p, source_row(tile, row));
+    unsigned shared = queries.at(row, QueryRows::chunk());
     LaneRow<QueryRows::CHUNKS, 8> q;
     unpack<QoElem>(q, load_shared_16(shared));
     variant.query_transform(q, at);

@@ -2,26 +2,42 @@
 #pragma once
 #include "finish.cuh"
 #include "fragments.cuh"
+#include "query_tile.cuh"
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
   float max[ROWS_PER_THREAD];  // in units of the logits at hand: before sm_scale unless the variant transforms them
   float sum[ROWS_PER_THREAD];
+
+  RowStates() {
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      max[r] = NO_LOGIT;
+      sum[r] = 0.f;
+    }
+  }
 };
 
 // A maximum that is a little stale only scales weights and their sum alike. So rows are rescaled not whenever their maximum
 // grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
 constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM ? 0.f : 8.f;
 
+// Hooks want logits scaled; without any the scale goes into the exponent.
+constexpr bool SCALE_LOGITS = Variant::HAS_LOGITS_TRANSFORM || Variant::PLAIN;
+
+// From the units of `RowStates::max` to natural units, and to those of the exponent. sm_scale is positive.
+inline float natural_unit(const KernelParams& p) { return SCALE_LOGITS ? 1.f : p.sm_scale; }
+inline float exponent_unit(const KernelParams& p) { return natural_unit(p) * LOG2_E; }
+
 // f(logit, index word) for all of this thread's logits of the tile at `first_key`.
 template <class F>
-inline void for_each_logit(Logits& s, const KernelParams& p, const Request& request, int kv_head, int first_row, int first_key, F f) {
+inline void for_each_logit(Logits& s, const KernelParams& p, const QueryTile& tile, int first_key, F f) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     LogitIndex at;
-    static_cast<RowIndex&>(at) = row_index(p, request, kv_head, first_row + fragment_row(r));
-    const int key = first_key + fragment_column();
-    const int token = request.kv_begin + key;
+    static_cast<RowIndex&>(at) = tile.at(p, fragment_row(r));
+    int key = first_key + fragment_column();
+    int token = tile.request.kv_begin + key;
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 8; ++n)
 #pragma unroll
@@ -33,31 +49,23 @@ inline void for_each_logit(Logits& s, const KernelParams& p, const Request& requ
   }
 }
 
-// Hooks want logits scaled; without any the scale goes into the exponent.
-constexpr bool SCALE_LOGITS = Variant::HAS_LOGITS_TRANSFORM || Variant::PLAIN;
-
-// From the units of `RowStates::max` to natural units.
-inline float logit_unit(const KernelParams& p) {
-  return SCALE_LOGITS ? 1.f : p.sm_scale;
-}
-
-inline float exponent_scale(const KernelParams& p) { return SCALE_LOGITS ? LOG2_E : p.sm_scale * LOG2_E; }
-
-// Everything before the weights: scale and transform, weights of a variant's own, mask. `full`: no logit is masked.
-inline void apply_hooks(Logits& s, const KernelParams& p, const Variant& variant, const Request& request, int kv_head, int first_row,
-                        int first_key, int kv_end, bool full) {
+// Everything before the weights: scale and transform, weights of a variant's own.
+inline void transform_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key) {
   if constexpr (SCALE_LOGITS)
-    for_each_logit(s, p, request, kv_head, first_row, first_key, [&](float& x, const LogitIndex& at) {
+    for_each_logit(s, p, tile, first_key, [&](float& x, const LogitIndex& at) {
       x *= p.sm_scale;
       if constexpr (Variant::HAS_LOGITS_TRANSFORM) x = variant.logits_transform(x, at);
       if constexpr (Variant::PLAIN) x = variant.weight(x, 0.f, at);
     });
-  if (!full)
-    for_each_logit(s, p, request, kv_head, first_row, first_key, [&](float& x, const LogitIndex& at) {
-      bool keep = at.kv_pos < kv_end;
-      if constexpr (Variant::HAS_LOGITS_MASK) keep = keep && variant.logits_mask(at);
-      x = keep ? x : Variant::PLAIN ? 0.f : NO_LOGIT;
-    });
+}
+
+// Whatever a masked logit was, it counts for nothing now.
+inline void mask_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key, int kv_end) {
+  for_each_logit(s, p, tile, first_key, [&](float& x, const LogitIndex& at) {
+    bool keep = at.kv_pos < kv_end;
+    if constexpr (Variant::HAS_LOGITS_MASK) keep = keep && variant.logits_mask(at);
+    x = keep ? x : Variant::PLAIN ? 0.f : NO_LOGIT;
+  });
 }
 
 // Takes the tile's logits into the running maximum, and rescales what was summed relative to the old one.
@@ -89,13 +97,17 @@ inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float s
 }
 
 // What is subtracted from a scaled logit of each row: 0 while all of a row is masked, so that weights are 0 and not NaN.
-inline void row_shifts(float (&shift)[ROWS_PER_THREAD], const RowStates& rows, float scale) {
+struct RowShifts {
+  float of[ROWS_PER_THREAD];
+
+  RowShifts(const RowStates& rows, float scale) {
 #pragma unroll
-  for (int r = 0; r < ROWS_PER_THREAD; ++r) shift[r] = rows.max[r] == NO_LOGIT ? 0.f : rows.max[r] * scale;
-}
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : rows.max[r] * scale;
+  }
+};
 
 // Logits of the n-th 16 keys become weights, in place and as an operand, and enter the rows' sums.
-inline void weigh(Weights& w, Logits& s, RowStates& rows, const float (&shift)[ROWS_PER_THREAD], float scale, int n) {
+inline void weigh(Weights& w, Logits& s, RowStates& rows, const RowShifts& shift, float scale, int n) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
 #pragma unroll
@@ -103,8 +115,8 @@ inline void weigh(Weights& w, Logits& s, RowStates& rows, const float (&shift)[R
       float& x = s[r / 2][i][r % 2 * 2];
       float& y = s[r / 2][i][r % 2 * 2 + 1];
       if constexpr (!Variant::PLAIN) {
-        x = exp2_approx(x * scale - shift[r]);
-        y = exp2_approx(y * scale - shift[r]);
+        x = exp2_approx(x * scale - shift.of[r]);
+        y = exp2_approx(y * scale - shift.of[r]);
       }
       rows.sum[r] += x + y;
     }
