@@ -38,7 +38,7 @@ pub(crate) struct Device {
 impl Device {
     /// The engine on it.
     pub(crate) fn engine(&self) -> Result<Engine> {
-        let ordinal = |text: &str| text.parse::<usize>().with_context(|| format!("--device cuda:{text}: not a number"));
+        let ordinal = |text: &str| text.parse::<u32>().with_context(|| format!("--device cuda:{text}: not a number"));
         Ok(match self.device.as_str() {
             "auto" => Engine::auto()?,
             "cpu" => Engine::cpu(),
@@ -98,6 +98,6 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     }
     bar.finish_and_clear();
     output.finish()?;
-    eprintln!("{} of {} cases timed on {}", ran, cases.len(), testing::device_name(&engine));
+    eprintln!("{} of {} cases timed on {}", ran, cases.len(), engine);
     Ok(ExitCode::SUCCESS)
 }

@@ -43,7 +43,9 @@ impl Cases {
         match self.grid {
             Some(Grid::Full) => cases.extend(grid::check()),
             Some(Grid::Small) => cases.extend(grid::small()),
-            None if self.files.is_empty() => bail!("no cases: name a file of cases, or a grid (--grid full, --grid small)"),
+            None if self.files.is_empty() => {
+                bail!("no cases: name a file of cases, or a grid (--grid full, --grid small)")
+            }
             None => {}
         }
         let there = cases.len();

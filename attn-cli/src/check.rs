@@ -50,7 +50,11 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
         match testing::check_with(case, &engine, &options) {
             Ok(result) => {
                 let verdict = if result.passed { "ok" } else { "FAILED" };
-                if result.passed { passed += 1 } else { failed += 1 }
+                if result.passed {
+                    passed += 1
+                } else {
+                    failed += 1
+                }
                 if !result.passed {
                     bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
                 }
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     eprintln!(
         "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
         cases.len(),
-        testing::device_name(&engine),
+        engine,
         started.elapsed().as_secs_f64()
     );
     Ok(if failed + cannot == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

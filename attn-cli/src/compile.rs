@@ -4,12 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Mutex};
 
 use anyhow::{Context as _, Result, bail};
 use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
-use attn_kernels::{
-    cache::CubinCache,
-    compile::Compiler,
-    jit,
-    splice::KernelSource,
-};
+use attn_kernels::{cache::CubinCache, compile::Compiler, jit, splice::KernelSource};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -53,11 +48,8 @@ type Sources = Vec<(String, KernelSource)>;
 fn wanted(args: &Compile) -> Result<Sources> {
     let mut sources = Sources::new();
     let all = args.exprs.iter().any(|e| e == "all");
-    let exprs: Vec<String> = if all {
-        Registry::global()?.iter().map(|desc| desc.name.to_owned()).collect()
-    } else {
-        args.exprs.clone()
-    };
+    let exprs: Vec<String> =
+        if all { Registry::global()?.iter().map(|desc| desc.name.to_owned()).collect() } else { args.exprs.clone() };
     for expr in &exprs {
         // what a variant needs is made up, since parameters are no part of the text
         let variant: Variant = attn::testing::complete(expr)?;
@@ -70,7 +62,7 @@ fn wanted(args: &Compile) -> Result<Sources> {
     for case in cases::load_files(&args.cases)? {
         for &arch in &archs {
             match kernels::of_case(&case, arch) {
-                Ok(more) => sources.extend(more.into_iter().map(|s| (case.variant.clone(), s))),
+                Ok(source) => sources.push((case.variant.clone(), source)),
                 Err(error) => *left_out.entry(crate::causes(&error)).or_insert(0usize) += 1,
             }
         }
@@ -80,7 +72,11 @@ fn wanted(args: &Compile) -> Result<Sources> {
     }
     let mut keys = std::collections::HashSet::new();
     sources.retain(|(_, source)| keys.insert(source.key().to_string()));
-    if sources.is_empty() { bail!("nothing to compile: name an expression, `all`, or --cases FILE") } else { Ok(sources) }
+    if sources.is_empty() {
+        bail!("nothing to compile: name an expression, `all`, or --cases FILE")
+    } else {
+        Ok(sources)
+    }
 }
 
 const COLUMNS: [&str; 9] = ["kernel", "arch", "entry", "regs", "spill, B", "smem, B", "cubin, B", "ms", "from"];
@@ -105,7 +101,9 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
                 let error = crate::causes(&error.into());
                 bar.suspend(|| eprintln!("attn: {error}"));
                 let record = json!({ "variant": expr, "cell": cell.describe(), "error": error });
-                output.record(&record, || vec![format!("{expr}: {}", cell.describe()), String::new(), "failed".to_owned()])
+                output.record(&record, || {
+                    vec![format!("{expr}: {}", cell.describe()), String::new(), "failed".to_owned()]
+                })
             }
         }
     })?;
@@ -113,7 +111,9 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     let (output, failed) = output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     output.finish()?;
     if let Err(error) = CubinCache::global().check_writable() {
-        eprintln!("attn: compiled kernels cannot be kept ({error}); set ATTN_CACHE_DIR to a folder that can be written");
+        eprintln!(
+            "attn: compiled kernels cannot be kept ({error}); set ATTN_CACHE_DIR to a folder that can be written"
+        );
     }
     if failed > 0 {
         eprintln!("{failed} of {count} kernels do not compile");

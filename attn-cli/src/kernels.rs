@@ -78,30 +78,24 @@ pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
     if archs.is_empty() { bail!("--arch names no architecture") } else { Ok(archs) }
 }
 
-/// The kinds that a name means; `auto` may become either, by the batch.
-pub(crate) fn kinds(name: &str) -> Result<Vec<KernelKind>> {
-    if name == "auto" {
-        return Ok(vec![KernelKind::Prefill, KernelKind::Decode]);
-    }
-    Ok(vec![name.parse()?])
-}
-
-/// The kernels that a case may need.
-pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
+/// The kernel of a case.
+pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<KernelSource> {
     let heads: Heads = case.heads();
     let variant = attn::testing::case_variant(case)?;
-    let mut sources = Vec::new();
-    for kind in kinds(&case.kernel)? {
-        let request = CellRequest {
-            kind,
-            head_dim: heads.head_dim,
-            dtypes: case.dtypes()?,
-            paged: case.kv_layout == LayoutKind::Paged,
-            group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
-            key_hooks: has_key_hooks(&variant),
-            arch,
-        };
-        sources.push(KernelSource::build(&variant, &Cell::choose(&request)?)?);
-    }
-    Ok(sources)
+    let kind = match case.kernel.as_str() {
+        // as an attention chooses by the batch
+        "auto" if case.qo_lens.to_vec().iter().all(|&len| len <= 1) => KernelKind::Decode,
+        "auto" => KernelKind::Prefill,
+        named => named.parse()?,
+    };
+    let request = CellRequest {
+        kind,
+        head_dim: heads.head_dim,
+        dtypes: case.dtypes()?,
+        paged: case.kv_layout == LayoutKind::Paged,
+        group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
+        key_hooks: has_key_hooks(&variant),
+        arch,
+    };
+    Ok(KernelSource::build(&variant, &Cell::choose(&request)?)?)
 }

@@ -15,7 +15,7 @@ use crate::Global;
 
 /// Where records go.
 pub(crate) struct Output {
-    lines: Option<Box<dyn std::io::Write>>,
+    lines: Option<Box<dyn std::io::Write + Send>>,
     table: Option<Table>,
 }
 
@@ -23,7 +23,7 @@ impl Output {
     /// As the command line says; `columns` are the heads of the table.
     pub(crate) fn new(global: &Global, columns: &[&str]) -> Result<Self> {
         let as_table = global.table || (!global.json && (global.out.is_some() || std::io::stdout().is_terminal()));
-        let lines: Option<Box<dyn std::io::Write>> = match &global.out {
+        let lines: Option<Box<dyn std::io::Write + Send>> = match &global.out {
             Some(path) => {
                 let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
                 Some(Box::new(BufWriter::new(file)))
@@ -33,7 +33,10 @@ impl Output {
         };
         let table = as_table.then(|| {
             let mut table = Table::new();
-            table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+            table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+            if !std::io::stdout().is_terminal() {
+                table.set_width(160);
+            }
             table.set_header(columns.iter().copied());
             table
         });
@@ -85,7 +88,7 @@ pub(crate) fn progress(len: usize) -> ProgressBar {
 pub(crate) fn figure(x: Option<f64>) -> String {
     match x {
         None => String::new(),
-        Some(x) if x == 0.0 => "0".to_owned(),
+        Some(0.0) => "0".to_owned(),
         Some(x) if x.abs() < 1e-2 || x.abs() >= 1e6 => format!("{x:.2e}"),
         Some(x) if x.abs() < 10.0 => format!("{x:.3}"),
         Some(x) if x.abs() < 1000.0 => format!("{x:.1}"),

@@ -57,6 +57,16 @@ pub enum TestError {
         /// Operations allowed.
         limit: f64,
     },
+    /// A result outside tolerance.
+    #[error("wrong on {ran}: {why}; the case is {case}")]
+    Wrong {
+        /// What ran.
+        ran: String,
+        /// What is wrong with the result.
+        why: String,
+        /// The case, as a line of a case file.
+        case: String,
+    },
     /// The library refused or failed.
     #[error(transparent)]
     Attn(#[from] crate::Error),

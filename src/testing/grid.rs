@@ -115,7 +115,8 @@ pub fn check() -> Vec<Case> {
                     // of some random ways to fill in the rest, the one with most pairs that are new
                     let tries = (0..48).map(|_| wanted.choose(&mut random));
                     let fresh = |pairs: &[_]| pairs.iter().filter(|p| !seen.contains(*p)).count();
-                    let best = tries.map(|pick| (pick.pairs(&wanted), pick)).rev().max_by_key(|(pairs, _)| fresh(pairs));
+                    let best =
+                        tries.map(|pick| (pick.pairs(&wanted), pick)).rev().max_by_key(|(pairs, _)| fresh(pairs));
                     if let Some((pairs, pick)) = best {
                         seen.extend(pairs);
                         cases.push(pick.case(&wanted, cases.len()));
@@ -144,6 +145,34 @@ pub fn small() -> Vec<Case> {
             set_lens(&mut case, lens[at % lens.len()]);
             case.seed = at as u64;
             cases.push(named(case, "small", at * 2 + k));
+        }
+    }
+    cases
+}
+
+/// A few cases with 8 query heads, 2 KV heads and a head dim of 64, whose variant is left to the caller.
+pub(super) fn of_variant() -> Vec<Case> {
+    let lens: [(&str, Lengths); 4] = [
+        ("prefill", (&[17, 1, 70, 0], &[17, 300, 64, 9])),
+        ("prefill", (&[129], &[2200])),
+        ("decode", (&[1, 1, 1, 1], &[1, 0, 65, 2500])),
+        ("decode", (&[2, 3], &[127, 40])),
+    ];
+    let mut cases = Vec::new();
+    for (kernel, lens) in &lens {
+        for (layout, (page_size, order), dtype) in [
+            (LayoutKind::Ragged, (16, Order::Nhd), "bf16"),
+            (LayoutKind::Paged, (16, Order::Nhd), "f16"),
+            (LayoutKind::Paged, (5, Order::Hnd), "bf16"),
+        ] {
+            let mut case = Case::new("");
+            (*kernel).clone_into(&mut case.kernel);
+            dtype.clone_into(&mut case.dtype);
+            (case.qo_heads, case.kv_heads, case.head_dim) = (8, 2, 64);
+            (case.kv_layout, case.page_size, case.page_order) = (layout, page_size, order);
+            set_lens(&mut case, lens);
+            case.seed = cases.len() as u64;
+            cases.push(case);
         }
     }
     cases
@@ -193,7 +222,8 @@ impl Pick {
             format!("{dtype} {dim}"),
             wanted.kernel.to_owned(),
         ];
-        let pairs = values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(move |b| (a.clone(), b.clone())));
+        let pairs =
+            values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(move |b| (a.clone(), b.clone())));
         pairs.collect()
     }
 
@@ -207,9 +237,9 @@ impl Pick {
         (case.page_size, case.page_order) = self.place;
         set_lens(&mut case, lens);
         case.seed = number as u64;
-        case.graph = number % 3 == 0;
+        case.graph = number.is_multiple_of(3);
         // every other case with a cap has logits that reach it
-        if wanted.variant.contains("soft_cap") && (wanted.cell + wanted.round) % 2 == 0 {
+        if wanted.variant.contains("soft_cap") && (wanted.cell + wanted.round).is_multiple_of(2) {
             case.q_std = Some(12.0);
         }
         named(case, "check", number)
@@ -269,9 +299,12 @@ mod tests {
         for kernel in ["prefill", "decode"] {
             for dtype in ["f16", "bf16"] {
                 for dim in [64, 128, 256] {
-                    for (page, layout) in
-                        [(1, LayoutKind::Paged), (5, LayoutKind::Paged), (16, LayoutKind::Paged), (16, LayoutKind::Ragged)]
-                    {
+                    for (page, layout) in [
+                        (1, LayoutKind::Paged),
+                        (5, LayoutKind::Paged),
+                        (16, LayoutKind::Paged),
+                        (16, LayoutKind::Ragged),
+                    ] {
                         let there = cases.iter().any(|c| {
                             c.kernel == kernel
                                 && c.dtype == dtype

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use crate::batch::{PageTableBuf, indptr};
-use crate::tensor::{Kv, TensorError, TensorRef};
+use crate::tensor::{Element as _, Kv, TensorError, TensorRef};
 use crate::{Batch, Dtype};
 
 use super::random::{Normal, Random, Value};
@@ -11,6 +11,8 @@ use super::{Case, LayoutKind, Order, TestError};
 
 /// Pages of a pool that no request uses, all NaN.
 const SPARE_PAGES: u32 = 5;
+/// NaNs behind the last element of k and v.
+const TAIL: usize = 4096;
 /// Elements of random data, tiled over tensors that are only timed.
 const PERIOD: usize = (1 << 23) + 104_729;
 
@@ -62,7 +64,6 @@ macro_rules! on_host {
         }
     };
 }
-#[allow(unused_imports)]
 pub(super) use on_host;
 
 impl Host {
@@ -88,7 +89,7 @@ impl Host {
     /// The elements, widened.
     #[must_use]
     pub fn to_f32(&self) -> Vec<f32> {
-        on_host!(self, data => data.iter().map(|&x| f32::from(x)).collect())
+        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect())
     }
 
     /// The elements as bytes.
@@ -101,6 +102,16 @@ impl Host {
     #[must_use]
     pub fn len(&self) -> usize {
         on_host!(self, data => data.len())
+    }
+
+    /// Appends NaNs.
+    fn pad(&mut self, more: usize) {
+        on_host!(self, data => data.resize(data.len() + more, Value::NAN));
+    }
+
+    /// Keeps the first elements.
+    pub(super) fn truncate(&mut self, len: usize) {
+        on_host!(self, data => data.truncate(len));
     }
 
     /// Whether there are none.
@@ -157,9 +168,10 @@ impl Inputs {
             Keys::Paged(table) => holes(table, &kv_lens),
         };
         let kv = |stream| {
-            let len = kv_shape.iter().product();
+            let len: usize = kv_shape.iter().product();
             let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
             on_host!(&mut host, data => poison(data, &holes, &kv_strides, heads, dim));
+            host.pad(TAIL);
             host
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
@@ -258,7 +270,12 @@ fn holes(table: &PageTableBuf, kv_lens: &[u32]) -> Vec<(usize, std::ops::Range<u
             first_free[page as usize] = slots.min(len as usize - at * slots);
         }
     }
-    first_free.into_iter().enumerate().filter(|(_, free)| *free < slots).map(|(page, free)| (page, free..slots)).collect()
+    first_free
+        .into_iter()
+        .enumerate()
+        .filter(|(_, free)| *free < slots)
+        .map(|(page, free)| (page, free..slots))
+        .collect()
 }
 
 /// Writes NaN into slots of pages.
@@ -301,6 +318,7 @@ mod tests {
             let pages = layout.pages().expect("paged");
             let k = inputs.k.to_f32();
             let keys = 12 * 2 * 64; // tokens x heads x dim
+            assert!(k[k.len() - super::TAIL..].iter().all(|x| x.is_nan()));
             assert_eq!(k.iter().filter(|x| !x.is_nan()).count(), keys, "{order:?} {page_size}");
             let (page, slot) = pages.locate(2, 4);
             let at = page as i64 * inputs.kv_strides[0] + slot as i64 * inputs.kv_strides[1] + inputs.kv_strides[2];

@@ -3,7 +3,7 @@
 use crate::Dtype;
 
 /// What a result may be off by.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Tolerance {
     /// Relative Frobenius error of the whole output.
     pub rel: f64,
@@ -75,10 +75,7 @@ impl Distance {
     /// Whether all of it is inside the tolerance.
     #[must_use]
     pub fn within(&self, tolerance: &Tolerance) -> bool {
-        self.nan == 0
-            && self.rel_err <= tolerance.rel
-            && self.row_err <= tolerance.row
-            && self.lse_err <= tolerance.lse
+        self.nan == 0 && self.rel_err <= tolerance.rel && self.row_err <= tolerance.row && self.lse_err <= tolerance.lse
     }
 }
 

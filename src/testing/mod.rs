@@ -1,14 +1,29 @@
-//! Cases, checks and timings as a library: what `attn check` and `attn bench` do.
+//! Cases, checks and timings as a library: what `attn check` and `attn bench` do, for tests and benches of one's own.
+//!
+//! A [`Case`] is a line of a case file: variant, kernel, heads, dtypes, layout, lengths, seed. [`check`] compares what
+//! an engine computes for it with a reference that accumulates in f64; [`bench`] times it; [`check_variant`] checks a variant of
+//! one's own in one line. [`grid`] holds the grids that this library is checked on.
+//!
+//! Data is random by the seed alone, N(0, 1) rounded to the dtype. Pages are shuffled over a pool with spare pages;
+//! every slot without a key is NaN, and so are outputs and workspaces before a run: a kernel that reads what it should not
+//! gives NaN, and a NaN fails.
+
+mod bench;
 mod case;
+mod check;
 mod error;
 mod fill;
 pub mod grid;
 mod inputs;
 mod metrics;
 mod pairs;
+mod place;
 mod random;
+mod setup;
 
+pub use bench::{BenchResult, Info, Prepared, bench};
 pub use case::{Case, LayoutKind, Lens, Order};
+pub use check::{CheckOptions, CheckResult, case_variant, check, check_variant, check_with, complete};
 pub use error::TestError;
 pub use inputs::{Host, Inputs, Keys};
 pub use metrics::{Distance, Tolerance};

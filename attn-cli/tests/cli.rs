@@ -1,0 +1,255 @@
+//! The `attn` command from outside: what it prints, what it says of mistakes, and its exit codes. No GPU is needed.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+/// Runs `attn` with a cache of its own.
+fn attn(cache: &Path, args: &[&str]) -> Output {
+    command(cache, args).output().expect("attn runs")
+}
+
+fn command(cache: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attn"));
+    command.args(args).env("ATTN_CACHE_DIR", cache).env_remove("ATTN_LOG").env_remove("ATTN_JIT");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The JSON lines of stdout of a run that succeeds.
+fn records(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    lines(output)
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// The message of a run that fails with exit code 2: one line, except where it quotes an expression.
+fn failure(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{}{}", text(&output.stdout), text(&output.stderr));
+    let message = text(&output.stderr);
+    assert!(message.starts_with("attn: ") && output.stdout.is_empty(), "{message}");
+    message
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn list_names_every_stock_variant_with_parameters_hooks_and_doc() {
+    let dir = scratch();
+    let records = records(&attn(dir.path(), &["list"]));
+    let names: Vec<_> = records.iter().filter_map(|r| r["variant"].as_str()).collect();
+    assert!(names.is_sorted() && names.len() >= 9, "{names:?}");
+    let soft_cap = records.iter().find(|r| r["variant"] == "soft_cap").expect("soft_cap");
+    assert_eq!(soft_cap["params"][0]["name"], "cap");
+    assert_eq!(soft_cap["params"][0]["type"], "f32");
+    assert_eq!(soft_cap["hooks"][0], "logits_transform");
+    assert!(records.iter().all(|r| r["summary"].as_str().is_some_and(|s| !s.is_empty())), "{records:?}");
+    let table = text(&attn(dir.path(), &["list", "--table"]).stdout);
+    assert!(table.contains("soft_cap") && table.contains("cap: f32") && table.contains("logits_transform"), "{table}");
+}
+
+#[test]
+fn an_unknown_variant_suggests_the_nearest() {
+    let dir = scratch();
+    for args in
+        [&["source", "causal + soft_kap(cap=30)"][..], &["compile", "causal + soft_kap(cap=30)"], &["list", "soft_kap"]]
+    {
+        let message = failure(&attn(dir.path(), args));
+        assert!(message.contains("soft_kap") && message.contains("did you mean `soft_cap`?"), "{message}");
+    }
+    let message = failure(&attn(dir.path(), &["source", "soft_cap(kap=30)"]));
+    assert!(message.contains("did you mean `cap`?"), "{message}");
+}
+
+#[test]
+fn source_is_one_unit_without_includes() {
+    let dir = scratch();
+    let args = ["source", "causal + soft_cap(cap=30)", "--kernel", "prefill", "--arch", "sm_90a"];
+    let output = attn(dir.path(), &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let unit = text(&output.stdout);
+    assert!(!unit.lines().any(|line| line.trim_start().starts_with("#include")));
+    for word in ["struct Variant", "logits_transform", "logits_mask", "attn_prefill"] {
+        assert!(unit.contains(word), "no `{word}` in:\n{unit}");
+    }
+    let decode = text(&attn(dir.path(), &["source", "causal", "--kernel", "decode", "--head-dim", "64"]).stdout);
+    assert!(decode.contains("attn_decode") && !decode.contains("attn_prefill"));
+}
+
+#[test]
+fn what_there_is_no_kernel_for_is_refused_by_name() {
+    let dir = scratch();
+    let refused = |args: &[&str]| failure(&attn(dir.path(), args));
+    assert!(refused(&["source", "causal", "--head-dim", "80"]).contains("64, 128, 256"));
+    assert!(refused(&["source", "causal", "--dtype", "f32"]).contains("f16 and bf16"));
+    assert!(refused(&["source", "causal", "--arch", "sm_75"]).contains("sm_80 is the oldest"));
+    let message = refused(&["compile"]);
+    assert!(message.contains("name an expression"), "{message}");
+    let message = refused(&["check", "--grid", "small", "--device", "tpu"]);
+    assert!(message.contains("cpu, cuda, cuda:N, auto"), "{message}");
+}
+
+#[test]
+fn compile_tells_resources_and_compiles_once() {
+    let dir = scratch();
+    let args = ["compile", "causal + soft_cap(cap=30)", "--arch", "90a;80", "--head-dim", "64"];
+    let output = attn(dir.path(), &args);
+    if attn_kernels::compile::nvrtc::Nvrtc::find().is_err() {
+        // `cargo xtask test` always brings one
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("pip install nvidia-cuda-nvrtc"));
+        return;
+    }
+    let first = records(&output);
+    assert_eq!(first.len(), 4, "two kernels, two architectures");
+    for record in &first {
+        assert_eq!(record["from"], "compiled");
+        let entries = record["entries"].as_array().expect("entries");
+        assert!(entries.iter().all(|e| e["regs"].as_u64().is_some_and(|r| (1..=255).contains(&r))), "{record}");
+        assert!(entries.len() >= 2 && record["bytes"].as_u64() > Some(1000), "{record}");
+    }
+    let again = records(&attn(dir.path(), &args));
+    assert!(again.iter().all(|r| r["from"] == "disk"), "{again:?}");
+    // a parameter is an argument and not text: another value is the same kernel
+    let other = ["compile", "causal + soft_cap(cap=50)", "--arch", "90a", "--head-dim", "64"];
+    assert!(records(&attn(dir.path(), &other)).iter().all(|r| r["from"] == "disk"));
+}
+
+#[test]
+fn a_missing_compiler_says_how_to_get_one() {
+    let dir = scratch();
+    let output = command(dir.path(), &["compile", "causal", "--arch", "90a"])
+        .env("ATTN_NVRTC", "/nowhere/libnvrtc.so")
+        .env("ATTN_COMPILER", "nvrtc")
+        .output()
+        .expect("attn runs");
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.contains("/nowhere/libnvrtc.so") && message.contains("pip install"), "{message}");
+    assert!(lines(&output).iter().all(|r| r["error"].is_string()));
+}
+
+#[test]
+fn a_bad_case_file_names_file_and_line() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    std::fs::write(&path, "\n{\"variant\": \"full\"}\n").expect("written");
+    let message = failure(&attn(dir.path(), &["check", path.to_str().expect("UTF-8")]));
+    assert!(message.contains("cases.jsonl") && message.contains("line 2") && message.contains("dtype"), "{message}");
+    let message = failure(&attn(dir.path(), &["check", "/nowhere.jsonl"]));
+    assert!(message.contains("/nowhere.jsonl"), "{message}");
+    let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--match", "nothing like this"]));
+    assert!(message.contains("46 cases"), "{message}");
+}
+
+#[test]
+fn check_passes_the_small_grid_on_the_cpu() {
+    let dir = scratch();
+    let out = dir.path().join("out.jsonl");
+    let output =
+        attn(dir.path(), &["check", "--grid", "small", "--device", "cpu", "--out", out.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = std::fs::read_to_string(out).expect("written");
+    let records: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(records.len(), 46);
+    for record in &records {
+        assert!(record["passed"] == true && record["rerun_identical"] == true && record["nan"] == 0, "{record}");
+        assert!(record["variant"].is_string() && record["rel_err"].is_number(), "the case and its result: {record}");
+    }
+    assert!(text(&output.stderr).contains("46 passed, 0 failed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_case_that_cannot_be_run_fails_a_check_and_not_a_bench() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case =
+        r#"{"variant":"full","dtype":"e4m3","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]}"#;
+    std::fs::write(&path, case).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let checked = attn(dir.path(), &["check", path, "--device", "cpu"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(lines(&checked)[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
+    let timed = records(&attn(dir.path(), &["bench", path, "--device", "cpu"]));
+    assert!(timed[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
+}
+
+#[test]
+fn bench_times_a_case() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case = r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[64],"kv_lens":[64],"mine":1}"#;
+    std::fs::write(&path, case).expect("written");
+    let timed = records(&attn(dir.path(), &["bench", path.to_str().expect("UTF-8"), "--device", "cpu", "--reps", "3"]));
+    let record = &timed[0];
+    assert_eq!(record["mine"], 1, "unknown fields come back");
+    for field in ["ms", "gbps", "tflops", "plan_us"] {
+        assert!(record[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {record}");
+    }
+    let flops = 4.0 * (64.0 * 65.0 / 2.0) * 2.0 * 64.0;
+    let said = record["tflops"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e9;
+    assert!((said / flops - 1.0).abs() < 1e-6, "only attended pairs count: {said} is not {flops}");
+}
+
+#[test]
+fn serve_speaks_the_protocol_of_race() {
+    let dir = scratch();
+    let mut child = command(dir.path(), &["bench", "--serve", "--device", "cpu"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("attn runs");
+    let case =
+        r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[8],"kv_lens":[8]}"#;
+    let bad = case.replace("bf16", "e4m3");
+    let script = format!(
+        "{{\"time\": \"attn\"}}\n{{\"prepare\": {case}}}\n{{\"time\": \"attn\", \"reps\": 3}}\n{{\"drop\": true}}\n{{\"prepare\": {bad}}}\nnonsense\n"
+    );
+    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("ends");
+    let answers = lines(&output);
+    assert_eq!(answers.len(), 6, "{answers:?}");
+    assert!(answers[0]["error"].is_string());
+    assert!(answers[1]["ready"]["attn"].is_object() && answers[1]["cannot"].as_object().is_some_and(|c| c.is_empty()));
+    assert!(answers[2]["ms"].as_f64().is_some_and(|ms| ms > 0.0));
+    assert_eq!(answers[3]["dropped"], true);
+    assert!(answers[4]["cannot"]["attn"].as_str().is_some_and(|why| why.contains("e4m3")));
+    assert!(answers[5]["error"].is_string());
+}
+
+#[test]
+fn doctor_finds_or_tells_the_way_out() {
+    let dir = scratch();
+    let records = records(&attn(dir.path(), &["doctor"]));
+    for what in ["cpu", "nvrtc", "nvcc", "embedded kernels", "cache", "host c++"] {
+        let record = records.iter().find(|r| r["what"] == what).unwrap_or_else(|| panic!("no {what} in {records:?}"));
+        let ok = record["ok"] == true;
+        assert!(ok || record["way_out"].as_str().is_some_and(|way| !way.is_empty()), "{record}");
+    }
+    let cache = records.iter().find(|r| r["what"] == "cache").expect("cache");
+    assert!(cache["found"].as_str().is_some_and(|f| f.contains(dir.path().to_str().expect("UTF-8"))), "{cache}");
+}
+
+#[test]
+fn without_a_gpu_cuda_is_a_clear_error() {
+    let dir = scratch();
+    if attn_kernels::cuda::driver::device_count().is_ok_and(|count| count > 0) {
+        let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda:77"]));
+        assert!(message.contains("77"), "{message}");
+        return;
+    }
+    let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda"]));
+    assert!(message.contains("driver") || message.contains("device"), "{message}");
+}

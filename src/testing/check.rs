@@ -1,0 +1,214 @@
+//! A case against the f64 reference.
+
+use serde::Serialize;
+
+use crate::lang::Dims;
+use crate::planner::WorkList;
+use crate::registry::Registry;
+use crate::{Engine, Error, Variant, cpu};
+
+use super::inputs::Inputs;
+use super::setup::Setup;
+use super::{Case, Distance, TestError, Tolerance, fill};
+
+/// How to check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CheckOptions {
+    /// Cases whose reference takes more multiplications and additions than this are refused.
+    pub max_cost: u64,
+    /// What a result may be off by; that of its dtype unless given.
+    pub tolerance: Option<Tolerance>,
+}
+
+impl Default for CheckOptions {
+    /// 2e10 operations, which is some ten seconds on two cores; the tolerance of the dtype.
+    fn default() -> Self {
+        CheckOptions { max_cost: 20_000_000_000, tolerance: None }
+    }
+}
+
+/// How far a result is from the reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CheckResult {
+    /// The distances.
+    #[serde(flatten)]
+    pub distance: Distance,
+    /// Whether a second run (a graph replay where the case asks for it) gave the same bits.
+    pub rerun_identical: bool,
+    /// Whether something behind the end of an output was written.
+    pub wrote_outside: bool,
+    /// What it may be off by.
+    pub tolerance: Tolerance,
+    /// Whether all of that is as it should be.
+    pub passed: bool,
+    /// What ran: kernel family and device.
+    pub ran: String,
+}
+
+impl CheckResult {
+    /// What is wrong, in words; empty when nothing is.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let (d, t) = (&self.distance, &self.tolerance);
+        let mut why = Vec::new();
+        let mut over = |name: &str, is: f64, may: f64| {
+            // NaN is never within
+            if !matches!(is.partial_cmp(&may), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal)) {
+                why.push(format!("{name} {is:.2e} > {may:.1e}"));
+            }
+        };
+        over("rel_err", d.rel_err, t.rel);
+        over("row_err", d.row_err, t.row);
+        over("lse_err", d.lse_err, t.lse);
+        if d.nan > 0 {
+            why.push(format!("{} NaN", d.nan));
+        }
+        if !self.rerun_identical {
+            why.push("a second run gave other bits".to_owned());
+        }
+        if self.wrote_outside {
+            why.push("something was written behind the end of an output".to_owned());
+        }
+        why.join(", ")
+    }
+}
+
+/// Runs a case twice on an engine and compares it with the f64 reference on the same rounded inputs.
+///
+/// Unused page slots and pages hold NaN, and so do outputs and workspace before the run.
+///
+/// # Errors
+///
+/// The case cannot be run at all: nothing is known of its result then.
+pub fn check(case: &Case, engine: &Engine) -> Result<CheckResult, TestError> {
+    check_with(case, engine, &CheckOptions::default())
+}
+
+/// As [`check`], with options.
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_with(case: &Case, engine: &Engine, options: &CheckOptions) -> Result<CheckResult, TestError> {
+    check_as(case, &case_variant(case)?, engine, options)
+}
+
+/// A case with a variant in place of its expression.
+pub(super) fn check_as(
+    case: &Case,
+    variant: &Variant,
+    engine: &Engine,
+    options: &CheckOptions,
+) -> Result<CheckResult, TestError> {
+    let cost = case.check_cost();
+    if cost > options.max_cost {
+        return Err(TestError::TooBig { cost: cost as f64, limit: options.max_cost as f64 });
+    }
+    let inputs = Inputs::new(case, false)?;
+    let mut setup = Setup::new(case, variant, &inputs, engine, 0)?;
+    let first = setup.run_once()?;
+    if case.graph {
+        setup.capture()?;
+    }
+    let second = setup.run_once()?;
+    let want = reference(case, variant, &inputs)?;
+
+    let (o, head_dim) = (first.o.to_f32(), case.head_dim as usize);
+    let distance = Distance::between(&o, &want.o, head_dim, Some((&first.lse, &want.lse)));
+    let tolerance = match options.tolerance {
+        Some(tolerance) => tolerance,
+        None => Tolerance::of(case.dtypes()?.qo),
+    };
+    let same_bits = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
+    let rerun_identical = first.o.bytes() == second.o.bytes() && same_bits(&first.lse, &second.lse);
+    let wrote_outside = first.outside || second.outside;
+    Ok(CheckResult {
+        distance,
+        rerun_identical,
+        wrote_outside,
+        tolerance,
+        passed: distance.within(&tolerance) && rerun_identical && !wrote_outside,
+        ran: setup.ran(),
+    })
+}
+
+/// The result by definition, accumulated in f64.
+fn reference(case: &Case, variant: &Variant, inputs: &Inputs) -> Result<cpu::OracleOut, TestError> {
+    let heads = case.heads();
+    let layout = inputs.batch().validate()?;
+    let bound = variant.bind(&dims(case)).map_err(Error::from)?;
+    let problem = cpu::Problem {
+        variant: &bound,
+        heads,
+        sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
+        layout: &layout,
+        work: &WorkList::default(), // the oracle does not look at it
+        q: inputs.q().map_err(Error::from)?,
+        kv: inputs.kv().map_err(Error::from)?,
+    };
+    Ok(cpu::oracle(&problem).map_err(Error::from)?)
+}
+
+/// The sizes of a case.
+fn dims(case: &Case) -> Dims {
+    let sum = |lens: Vec<u32>| lens.iter().map(|&len| i64::from(len)).sum();
+    let qo_lens = case.qo_lens.to_vec();
+    Dims {
+        qo_heads: Some(case.qo_heads.into()),
+        kv_heads: Some(case.kv_heads.into()),
+        head_dim: Some(case.head_dim.into()),
+        batch: i64::try_from(qo_lens.len()).ok(),
+        qo_tokens: Some(sum(qo_lens)),
+        kv_tokens: Some(sum(case.kv_lens.to_vec())),
+    }
+}
+
+/// The variant of a case, tensors that must be given filled from its seed.
+///
+/// # Errors
+///
+/// An expression that is not one, a tensor whose shape cannot be evaluated.
+pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
+    let registry = Registry::global().map_err(Error::from)?;
+    fill::variant(&case.variant, &registry, &dims(case), case.seed)
+}
+
+/// The variant of an expression, with tensors that must be given made up: for tools that look at its kernels, whose
+/// text does not depend on them.
+///
+/// # Errors
+///
+/// As [`case_variant`].
+pub fn complete(expr: &str) -> Result<Variant, TestError> {
+    case_variant(&Case::new(expr))
+}
+
+/// Checks a variant of one's own on a small grid: alone and with `causal`, in every kernel, ragged and paged, short and long
+/// keys; on the CPU, and on GPU 0 where there is one. One line in a test:
+///
+/// ```
+/// # use attn::{Variant, testing::check_variant};
+/// check_variant(&Variant::parse("soft_cap(cap=30)")?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Tensors of the variant must fit 8 query heads, 2 KV heads and a head dim of 64.
+///
+/// # Errors
+///
+/// [`TestError::Wrong`] names the first case that is outside tolerance; everything else is a case that cannot be run.
+pub fn check_variant(variant: &Variant) -> Result<(), TestError> {
+    let mut engines = vec![Engine::cpu()];
+    engines.extend(Engine::auto().ok().filter(|engine| !engine.is_cpu()));
+    for engine in &engines {
+        for case in super::grid::of_variant() {
+            let result = check_as(&case, variant, engine, &CheckOptions::default())?;
+            if !result.passed {
+                let case = serde_json::to_string(&Case { variant: variant.to_string(), ..case }).unwrap_or_default();
+                return Err(TestError::Wrong { ran: result.ran.clone(), why: result.why(), case });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Where the tensors of a case lie, and how its runs are timed there.
+
+use std::time::Instant;
+
+#[cfg(feature = "cuda")]
+use attn_kernels::cuda::{Device, DeviceBuffer, Event, Graph};
+
+use crate::tensor::{TensorError, TensorMut, TensorRef};
+use crate::{Dtype, Engine, Error, Stream};
+
+use super::TestError;
+use super::inputs::{Host, on_host};
+
+/// More than the L2 cache of any GPU so far.
+#[cfg(feature = "cuda")]
+const FLUSH_BYTES: usize = 256 << 20;
+
+/// The memory of an engine.
+#[derive(Clone)]
+pub(super) enum Place {
+    Host,
+    #[cfg(feature = "cuda")]
+    Cuda(Device),
+}
+
+/// A tensor's elements, where the engine wants them.
+pub(super) enum Held {
+    Host(Host),
+    #[cfg(feature = "cuda")]
+    Cuda {
+        buffer: DeviceBuffer,
+        dtype: Dtype,
+        elements: usize,
+        stream: attn_kernels::cuda::Stream,
+    },
+}
+
+/// A captured run.
+pub(super) struct Replay {
+    #[cfg(feature = "cuda")]
+    graph: Graph,
+}
+
+impl Place {
+    pub(super) fn of(engine: &Engine) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Some(device) = engine.device() {
+            return Place::Cuda(device.clone());
+        }
+        let _ = engine;
+        Place::Host
+    }
+
+    /// Copies a tensor there.
+    pub(super) fn put(&self, host: &Host) -> Result<Held, TestError> {
+        match self {
+            Place::Host => Ok(Held::Host(host.clone())),
+            #[cfg(feature = "cuda")]
+            Place::Cuda(device) => Ok(Held::Cuda {
+                buffer: DeviceBuffer::upload(device, host.bytes()).map_err(Error::from)?,
+                dtype: host.dtype(),
+                elements: host.len(),
+                stream: attn_kernels::cuda::Stream::new(device).map_err(Error::from)?,
+            }),
+        }
+    }
+
+    /// Fills memory of about this size with a pattern that is NaN and no index, and frees it again.
+    pub(super) fn dirty(&self, bytes: usize) -> Result<(), TestError> {
+        match self {
+            Place::Host => {}
+            #[cfg(feature = "cuda")]
+            Place::Cuda(device) => {
+                let stream = attn_kernels::cuda::Stream::new(device).map_err(Error::from)?;
+                let buffer = DeviceBuffer::new(device, bytes).map_err(Error::from)?;
+                buffer.fill(&stream, 0xff).map_err(Error::from)?;
+                stream.synchronize().map_err(Error::from)?;
+            }
+        }
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Records a run as a graph; `None` where there are no graphs.
+    pub(super) fn capture(
+        &self,
+        stream: &Stream,
+        run: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Option<Replay>, TestError> {
+        #[cfg(feature = "cuda")]
+        if let (Place::Cuda(_), Some(stream)) = (self, stream.as_cuda()) {
+            return Ok(Some(Replay { graph: stream.capture(run)? }));
+        }
+        let _ = (stream, run);
+        Ok(None)
+    }
+
+    /// A clock for runs there.
+    pub(super) fn clock(&self) -> Result<Clock, TestError> {
+        match self {
+            Place::Host => Ok(Clock::Host(Instant::now())),
+            #[cfg(feature = "cuda")]
+            Place::Cuda(device) => Ok(Clock::Cuda {
+                flush: DeviceBuffer::new(device, FLUSH_BYTES).map_err(Error::from)?,
+                before: Event::new(device).map_err(Error::from)?,
+                after: Event::new(device).map_err(Error::from)?,
+            }),
+        }
+    }
+}
+
+/// Times what is given to a stream between `start` and `stop`: on a GPU between two events, with the L2 overwritten
+/// before; on the CPU wall time, with caches as they are.
+pub(super) enum Clock {
+    Host(Instant),
+    #[cfg(feature = "cuda")]
+    Cuda {
+        flush: DeviceBuffer,
+        before: Event,
+        after: Event,
+    },
+}
+
+impl Clock {
+    pub(super) fn start(&mut self, stream: &Stream) -> Result<(), TestError> {
+        match self {
+            Clock::Host(started) => *started = Instant::now(),
+            #[cfg(feature = "cuda")]
+            Clock::Cuda { flush, before, .. } => {
+                if let Some(stream) = stream.as_cuda() {
+                    flush.fill(stream, 0).map_err(Error::from)?;
+                    before.record(stream).map_err(Error::from)?;
+                }
+            }
+        }
+        let _ = stream;
+        Ok(())
+    }
+
+    /// Milliseconds since `start`.
+    pub(super) fn stop(&mut self, stream: &Stream) -> Result<f64, TestError> {
+        let _ = stream;
+        match self {
+            Clock::Host(started) => Ok(started.elapsed().as_secs_f64() * 1e3),
+            #[cfg(feature = "cuda")]
+            Clock::Cuda { before, after, .. } => {
+                if let Some(stream) = stream.as_cuda() {
+                    after.record(stream).map_err(Error::from)?;
+                }
+                Ok(f64::from(after.ms_since(before).map_err(Error::from)?))
+            }
+        }
+    }
+}
+
+impl Replay {
+    pub(super) fn launch(&mut self, stream: &Stream) -> Result<(), TestError> {
+        #[cfg(feature = "cuda")]
+        if let Some(stream) = stream.as_cuda() {
+            // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again
+            // after the capture.
+            unsafe { self.graph.launch(stream) }.map_err(Error::from)?;
+        }
+        let _ = stream;
+        Ok(())
+    }
+}
+
+impl Held {
+    /// The elements as a tensor.
+    pub(super) fn tensor(&self, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
+        match self {
+            Held::Host(host) => host.tensor(shape)?.with_strides(strides),
+            #[cfg(feature = "cuda")]
+            Held::Cuda { buffer, dtype, elements, .. } => {
+                check(shape, *elements)?;
+                // SAFETY: shape and strides are a permutation of a contiguous tensor of at most `elements` elements,
+                // which the buffer holds; it is borrowed by the tensor, and nothing writes to inputs.
+                unsafe { TensorRef::device(buffer.ptr(), *dtype, shape, strides) }
+            }
+        }
+    }
+
+    /// As [`tensor`](Self::tensor), to be written.
+    pub(super) fn tensor_mut(&mut self, shape: &[usize], strides: &[i64]) -> Result<TensorMut<'_>, TensorError> {
+        match self {
+            Held::Host(host) => on_host!(host, data => TensorMut::host(data, shape))?.with_strides(strides),
+            #[cfg(feature = "cuda")]
+            Held::Cuda { buffer, dtype, elements, .. } => {
+                check(shape, *elements)?;
+                // SAFETY: as above, and the buffer is borrowed mutably.
+                unsafe { TensorMut::device(buffer.ptr(), *dtype, shape, strides) }
+            }
+        }
+    }
+
+    /// Sets every byte; done on return.
+    pub(super) fn fill(&mut self, byte: u8) -> Result<(), TestError> {
+        match self {
+            Held::Host(host) => on_host!(host, data => bytemuck::cast_slice_mut::<_, u8>(data).fill(byte)),
+            #[cfg(feature = "cuda")]
+            Held::Cuda { buffer, stream, .. } => {
+                buffer.fill(stream, byte).map_err(Error::from)?;
+                stream.synchronize().map_err(Error::from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy in host memory, after everything given to the device has finished.
+    pub(super) fn get(&self) -> Result<Host, TestError> {
+        match self {
+            Held::Host(host) => Ok(host.clone()),
+            #[cfg(feature = "cuda")]
+            Held::Cuda { buffer, dtype, elements, .. } => {
+                let mut host = Host::nan(*dtype, *elements);
+                on_host!(&mut host, data => buffer.download(0, bytemuck::cast_slice_mut(data))).map_err(Error::from)?;
+                Ok(host)
+            }
+        }
+    }
+}
+
+/// The shape fits the elements.
+#[cfg(feature = "cuda")]
+fn check(shape: &[usize], elements: usize) -> Result<(), TensorError> {
+    let extent = shape.iter().product::<usize>() as u64;
+    if extent <= elements as u64 { Ok(()) } else { Err(TensorError::Extent { extent, len: elements as u64 }) }
+}
