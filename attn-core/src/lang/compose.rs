@@ -43,6 +43,7 @@ impl Accepts<Keeps> for Replaces {
     type Out = Replaces;
 }
 // With one impl alone the compiler would take it and speak of mismatched types; with two it says what is wrong.
+#[diagnostic::do_not_recommend]
 impl Accepts<Nothing> for Replaces {
     type Out = Replaces;
 }

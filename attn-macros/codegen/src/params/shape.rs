@@ -2,7 +2,6 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::spanned::Spanned as _;
 use syn::{BinOp, Block, Expr, Lit, Stmt, UnOp};
 
 use super::field::{Field, Kind};
@@ -93,6 +92,6 @@ fn word(word: &syn::Ident, fields: &[Field], report: &mut Report) -> TokenStream
 }
 
 fn refuse(node: &impl quote::ToTokens, message: &str, report: &mut Report) -> TokenStream {
-    report.at(node.span(), message);
+    report.on(node, message);
     quote!(0i64)
 }
