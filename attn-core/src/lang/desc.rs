@@ -114,9 +114,22 @@ macro_rules! const_value_from {
         impl From<$t> for ConstValue {
             fn from(x: $t) -> Self { ConstValue::$v(x) }
         }
+        impl HookConst for $t {
+            fn value(self) -> ConstValue { ConstValue::$v(self) }
+        }
     )*};
 }
 const_value_from!(f32 => F32, i32 => I32, u32 => U32, u64 => U64, bool => Bool);
+
+/// A constant that a hook may name. Implemented for what [`ConstValue`] holds.
+#[diagnostic::on_unimplemented(
+    message = "a constant of type `{Self}` is not available in a hook",
+    label = "use f32, i32, u32, u64 or bool"
+)]
+pub trait HookConst {
+    /// Its value.
+    fn value(self) -> ConstValue;
+}
 
 /// Element types of scalars and captured tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

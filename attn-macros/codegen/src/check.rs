@@ -10,13 +10,7 @@ use crate::{
 
 /// Checks one hook or helper.
 pub(crate) fn function(f: &Function, report: &mut Report) {
-    let mut check = Check {
-        hook: &f.name,
-        report,
-        uniform: HashSet::new(),
-        divergent: 0,
-        returned: false,
-    };
+    let mut check = Check { hook: &f.name, report, uniform: HashSet::new(), divergent: 0, returned: false };
     check.block(&f.body);
     if f.name == "logits_transform" {
         check.masks_by_position(&f.body, false);
@@ -130,10 +124,7 @@ impl Check<'_> {
             Kind::Block(block) => self.block(block),
             Kind::Diverge(stmt) => self.stmt(stmt),
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => self.expr(e),
-            Kind::Element(_, items)
-            | Kind::Call(_, items)
-            | Kind::Helper(_, items)
-            | Kind::Tuple(items) => {
+            Kind::Element(_, items) | Kind::Call(_, items) | Kind::Helper(_, items) | Kind::Tuple(items) => {
                 items.iter().for_each(|e| self.expr(e));
             }
             _ => {}
@@ -143,19 +134,12 @@ impl Check<'_> {
     /// Whether all rows agree on it.
     fn is_uniform(&self, e: &Expr) -> bool {
         match &e.kind {
-            Kind::Int(_)
-            | Kind::Float(_)
-            | Kind::Bool(_)
-            | Kind::Param(_)
-            | Kind::Const(_)
-            | Kind::Builtin(_) => true,
+            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Param(_) | Kind::Const(_) | Kind::Builtin(_) => true,
             Kind::Local(local) => self.uniform.contains(local),
             Kind::Row(_, "dim", _) => true,
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) => self.is_uniform(e),
             Kind::Binary(_, a, b) => self.is_uniform(a) && self.is_uniform(b),
-            Kind::Call(_, items) | Kind::Helper(_, items) => {
-                items.iter().all(|e| self.is_uniform(e))
-            }
+            Kind::Call(_, items) | Kind::Helper(_, items) => items.iter().all(|e| self.is_uniform(e)),
             _ => false,
         }
     }
@@ -187,9 +171,7 @@ impl Check<'_> {
             Kind::Match { subject, arms, .. } => {
                 for arm in arms {
                     let by_guard = arm.guard.as_ref().is_some_and(reads_index);
-                    let tested = tested
-                        || by_guard
-                        || reads_index(subject) && !matches!(arm.test, Test::Always);
+                    let tested = tested || by_guard || reads_index(subject) && !matches!(arm.test, Test::Always);
                     self.masks_by_position(&arm.body, tested || reads_index(subject));
                 }
             }
@@ -209,10 +191,9 @@ fn reads_index(e: &Expr) -> bool {
         Kind::Word(..) => true,
         Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => reads_index(e),
         Kind::Binary(_, a, b) => reads_index(a) || reads_index(b),
-        Kind::Element(_, items)
-        | Kind::Call(_, items)
-        | Kind::Helper(_, items)
-        | Kind::Tuple(items) => items.iter().any(reads_index),
+        Kind::Element(_, items) | Kind::Call(_, items) | Kind::Helper(_, items) | Kind::Tuple(items) => {
+            items.iter().any(reads_index)
+        }
         _ => false,
     }
 }
@@ -222,8 +203,5 @@ fn mixes_rows_and_positions(a: &Expr, b: &Expr) -> bool {
         Kind::Word(_, word) => word.clone(),
         _ => String::new(),
     };
-    matches!(
-        (word(a).as_str(), word(b).as_str()),
-        ("qo_row", "kv_pos") | ("kv_pos", "qo_row")
-    )
+    matches!((word(a).as_str(), word(b).as_str()), ("qo_row", "kv_pos") | ("kv_pos", "qo_row"))
 }

@@ -61,25 +61,18 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> 
     if !sig.generics.params.is_empty() {
         shared.report.on(&sig.generics, messages::GENERIC_FN);
     }
-    if sig.asyncness.is_some() || matches!(sig.safety, syn::Safety::Unsafe(_)) || sig.abi.is_some()
-    {
+    if sig.asyncness.is_some() || matches!(sig.safety, syn::Safety::Unsafe(_)) || sig.abi.is_some() {
         shared.report.on(&sig.ident, messages::FN_KIND);
     }
     if let Some(receiver) = sig.receiver() {
         shared.report.on(receiver, messages::FN_SELF);
     }
-    let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, report| {
-        parse::ty::of(ty, report)
-    });
+    let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, report| parse::ty::of(ty, report));
     shared.finish();
     check::function(&read, &mut shared.report);
     let file = glue::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.types, &file, &mut shared.report);
-    if shared.report.is_empty() {
-        Ok((cuda, shared.links))
-    } else {
-        Err(shared.report)
-    }
+    if shared.report.is_empty() { Ok((cuda, shared.links)) } else { Err(shared.report) }
 }
 
 /// A path as seen from one module deeper.

@@ -10,7 +10,7 @@ use crate::parse::Links;
 pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
     let consts = links.consts.iter().map(|link| {
         let (name, path) = (&link.name, fix(&link.path));
-        let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::ConstValue::from(#path));
+        let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::desc::HookConst::value(#path));
         quote!(::attn::lang::desc::ConstDesc { name: #name, value: || #value })
     });
     quote!(&[#(#consts),*])

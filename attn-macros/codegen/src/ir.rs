@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 
-use crate::types::Ty;
+use crate::{report::Range, types::Ty};
 
 /// A local variable or argument.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ pub struct Expr {
     /// Its type.
     pub ty: Ty,
     /// Where it is.
-    pub span: Span,
+    pub span: Range,
 }
 
 /// Kinds of expressions.
@@ -163,11 +163,7 @@ pub struct Arm {
 pub enum Test {
     Always,
     Equal(Expr),
-    Range {
-        from: Option<Expr>,
-        to: Option<Expr>,
-        inclusive: bool,
-    },
+    Range { from: Option<Expr>, to: Option<Expr>, inclusive: bool },
     Any(Vec<Test>),
 }
 

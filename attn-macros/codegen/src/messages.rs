@@ -5,32 +5,28 @@
 /// Refused kinds of expressions and statements.
 pub const REFERENCE: &str = "a hook has no references: values are copied";
 pub const STRING: &str = "a hook has no strings";
-pub const MACRO: &str = "macros are not available in a hook: it runs once per logit, on the GPU too, and cannot print, allocate or panic";
+pub const MACRO: &str =
+    "macros are not available in a hook: it runs once per logit, on the GPU too, and cannot print, allocate or panic";
 pub const QUESTION: &str = "`?` is not available in a hook: a hook cannot fail";
 pub const LOOP: &str = "an unbounded loop is not available in a hook: write `for i in a..b`";
 pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write `for i in a..b`";
 pub const FOR_PATTERN: &str = "the variable of a `for` is a plain name";
-pub const LABEL: &str =
-    "labels are not available in a hook: `break` and `continue` leave the innermost loop";
+pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
-pub const CLOSURE: &str =
-    "closures are available only as arguments of `map`, `rotate_half` and `rotate_pairs`";
+pub const CLOSURE: &str = "closures are available only as arguments of `map`, `rotate_half` and `rotate_pairs`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
-pub const METHOD_ON_SELF: &str = "a hook does not call methods of its variant: put the shared code into a free function with `#[device_fn]`";
+pub const METHOD_ON_SELF: &str =
+    "a hook does not call methods of its variant: put the shared code into a free function with `#[device_fn]`";
 pub const BARE_SELF: &str = "`self` is used by its parameters only: `self.name`";
-pub const NESTED_FIELD: &str =
-    "parameters do not nest: `self.name` is a scalar or a captured tensor";
+pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a captured tensor";
 pub const SELF_ASSIGN: &str = "a hook cannot change its variant: use a local variable";
 pub const INDEX_ASSIGN: &str = "index words cannot be changed: use a local variable";
 pub const PLACE: &str = "only local variables can be assigned to";
 pub const ASSIGN_VALUE: &str = "an assignment is a statement in a hook";
-pub const INDEX_BASE: &str =
-    "only captured tensors can be indexed: `self.table[i]`, `self.table[[i, j]]`";
-pub const TENSOR_RANK: &str =
-    "captured tensors have rank 1 or 2: `self.table[i]`, `self.table[[i, j]]`";
-pub const ARRAY: &str =
-    "arrays are not available in a hook: use a captured tensor parameter, or `match`";
+pub const INDEX_BASE: &str = "only captured tensors can be indexed: `self.table[i]`, `self.table[[i, j]]`";
+pub const TENSOR_RANK: &str = "captured tensors have rank 1 or 2: `self.table[i]`, `self.table[[i, j]]`";
+pub const ARRAY: &str = "arrays are not available in a hook: use a captured tensor parameter, or `match`";
 pub const STRUCT: &str = "structs are not available in a hook: use a tuple";
 pub const TUPLE_SIZE: &str = "tuples in a hook have 2 to 4 elements";
 pub const RANGE: &str = "a range is available only in `for` and in `match` patterns";
@@ -38,26 +34,23 @@ pub const LET_CONDITION: &str = "`if let` is not available in a hook: use `match
 pub const LET_ELSE: &str = "`let .. else` is not available in a hook: use `match`, or a comparison";
 pub const LET_INIT: &str = "give the variable a value where it is declared";
 pub const PATTERN: &str = "this pattern is not available in a hook: use names, `_` and tuples";
-pub const MATCH_PATTERN: &str = "this pattern is not available in a hook: use integers, ranges, bools, names, `_`, and `|` between them";
-pub const ITEM: &str =
-    "items are not available inside a hook: move it out, and put `#[device_fn]` on functions";
+pub const MATCH_PATTERN: &str =
+    "this pattern is not available in a hook: use integers, ranges, bools, names, `_`, and `|` between them";
+pub const ITEM: &str = "items are not available inside a hook: move it out, and put `#[device_fn]` on functions";
 pub const UNSAFE: &str = "`unsafe` is not available in a hook";
 pub const ASYNC: &str = "hooks are plain functions";
 pub const FLOAT64: &str = "`f64` is not available in a hook: computations are in f32";
-pub const USIZE: &str =
-    "`usize` and `isize` are not available in a hook: indices and counts are i32";
+pub const USIZE: &str = "`usize` and `isize` are not available in a hook: indices and counts are i32";
 pub const CAST: &str = "casts go to i32, u32, u8, u64 or f32";
 pub const LITERAL: &str = "this literal is not available in a hook: use integers, f32 and bools";
-pub const LITERAL_SUFFIX: &str =
-    "this integer type is not available in a hook: use i32, u32, u8 or u64";
-pub const TYPE: &str =
-    "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, and tuples of them";
+pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
+pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, and tuples of them";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
-pub const CALL_SELF: &str = "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
-pub const CALL_TYPE: &str =
-    "constructors are not available in a hook: use numbers, bools and tuples";
+pub const CALL_SELF: &str =
+    "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
+pub const CALL_TYPE: &str = "constructors are not available in a hook: use numbers, bools and tuples";
 pub const UNKNOWN_NAME: &str = "is not known here: a hook sees its arguments, `self`'s parameters, constants (in capitals), \
      and helpers with `#[device_fn]`";
 pub const EXPRESSION: &str = "this expression is not available in a hook";
@@ -71,13 +64,13 @@ pub const NOT_AN_IMPL: &str = "`#[attention_variant]` goes on `impl AttentionVar
 pub const NOT_A_FN: &str = "`#[device_fn]` goes on a free function";
 pub const NOT_THE_TRAIT: &str = "`#[attention_variant]` goes on an impl of `AttentionVariant`";
 pub const NOT_A_PATH: &str = "a variant is a struct: `impl AttentionVariant for X`";
-pub const GENERIC_VARIANT: &str = "a generic variant has no single CUDA text: write one impl for each instance, or make the value a parameter";
+pub const GENERIC_VARIANT: &str =
+    "a generic variant has no single CUDA text: write one impl for each instance, or make the value a parameter";
 pub const GENERIC_FN: &str = "a helper is not generic: write it for one type";
 pub const FN_KIND: &str = "a helper is a plain function: not const, async, unsafe or extern";
 pub const FN_SELF: &str = "a helper is a free function: pass what it needs as arguments";
 pub const ARGUMENT: &str = "arguments are plain names";
-pub const CFG_HOOK: &str =
-    "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known";
+pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known";
 pub const ATTR: &str = "the only argument is a name: `#[attention_variant(name = \"soft_cap\")]`";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
@@ -88,13 +81,13 @@ pub const WEIGHT_UNDER_SOFTMAX: &str = "`weight` is never called under softmax: 
      `const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };`, or leave `weight` out";
 pub const NORMALIZER_WITHOUT_WEIGHT: &str =
     "a normaliser other than softmax needs weights of its own: write the hook `weight`";
-pub const DENOMINATOR_UNDER_OTHER: &str =
-    "`denominator` is called under `Normalizer::MaxScaled` only";
-pub const SINK_UNDER_PLAIN: &str =
-    "a sink is a virtual key of a softmax: `Normalizer::Plain` has none";
+pub const DENOMINATOR_UNDER_OTHER: &str = "`denominator` is called under `Normalizer::MaxScaled` only";
+pub const SINK_UNDER_PLAIN: &str = "a sink is a virtual key of a softmax: `Normalizer::Plain` has none";
 pub const TILE_CLASS_WITHOUT_MASK: &str =
     "`tile_class` says what is known of `logits_mask`, which this variant does not have";
-pub const MASK_IN_TRANSFORM: &str = "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
-pub const QO_ROW_KV_POS: &str = "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
+pub const MASK_IN_TRANSFORM: &str =
+    "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
+pub const QO_ROW_KV_POS: &str =
+    "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
 pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in front, \
      and use its result inside";

@@ -3,6 +3,28 @@
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
+/// The first and the last token of a node: stable Rust cannot join their spans into one.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    first: Span,
+    last: Span,
+}
+
+impl Range {
+    /// Of a node.
+    pub fn of(tokens: &impl ToTokens) -> Range {
+        let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span());
+        let first = spans.next().unwrap_or_else(Span::call_site);
+        Range { first, last: spans.last().unwrap_or(first) }
+    }
+}
+
+impl From<Span> for Range {
+    fn from(span: Span) -> Range {
+        Range { first: span, last: span }
+    }
+}
+
 /// The errors found so far.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -10,9 +32,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds an error at a span.
-    pub fn at(&mut self, span: Span, message: impl std::fmt::Display) {
-        self.errors.push(syn::Error::new(span, message));
+    /// Adds an error at a token, or at a node that was read already.
+    pub fn at(&mut self, range: impl Into<Range>, message: impl std::fmt::Display) {
+        let range = range.into();
+        let mark = |span| syn::Ident::new("x", span);
+        let (first, last) = (mark(range.first), mark(range.last));
+        self.errors.push(syn::Error::new_spanned(quote::quote!(#first #last), message));
     }
 
     /// Adds an error over all tokens of a node.
@@ -34,9 +59,6 @@ impl Report {
     /// One `compile_error!` for each error.
     #[must_use]
     pub fn into_tokens(self) -> TokenStream {
-        self.errors
-            .into_iter()
-            .map(syn::Error::into_compile_error)
-            .collect()
+        self.errors.into_iter().map(syn::Error::into_compile_error).collect()
     }
 }

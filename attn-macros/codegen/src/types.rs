@@ -67,10 +67,7 @@ impl Types {
 
     /// The type of something that the macro does not see.
     pub fn outside(&mut self) -> Ty {
-        self.var(Var {
-            outside: true,
-            ..Var::default()
-        })
+        self.var(Var { outside: true, ..Var::default() })
     }
 
     /// A type to be found from use.
@@ -80,10 +77,7 @@ impl Types {
 
     /// The type of an integer literal without suffix.
     pub fn int(&mut self) -> Ty {
-        self.var(Var {
-            int: true,
-            ..Var::default()
-        })
+        self.var(Var { int: true, ..Var::default() })
     }
 
     /// The one type of everything of this name: a parameter, an element, a constant, a helper's result.

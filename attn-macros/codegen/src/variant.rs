@@ -77,31 +77,19 @@ fn read(attr: TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     for f in &functions {
         check::function(f, &mut shared.report);
         let cuda = emit::hook(f, &shared.types, &file, &mut shared.report);
-        hooks.push(HookText {
-            name: f.name.clone(),
-            cuda,
-        });
+        hooks.push(HookText { name: f.name.clone(), cuda });
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
-    Ok(Variant {
-        name,
-        hooks,
-        links: shared.links,
-        replaces_normalizer: normalizer.is_some(),
-    })
+    Ok(Variant { name, hooks, links: shared.links, replaces_normalizer: normalizer.is_some() })
 }
 
 /// The shape of the item, and the variant's name.
 fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String {
     match &item.trait_ {
-        Some((path, _))
-            if path
-                .segments
-                .last()
-                .is_some_and(|s| s.ident == "AttentionVariant") => {}
+        Some((path, _)) if path.segments.last().is_some_and(|s| s.ident == "AttentionVariant") => {}
         Some((path, _)) => report.on(path, messages::NOT_THE_TRAIT),
         None => report.on(&item.self_ty, messages::NOT_THE_TRAIT),
     }
@@ -118,19 +106,11 @@ fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String
     }
     match syn::parse2::<syn::MetaNameValue>(attr.clone()) {
         Ok(syn::MetaNameValue {
-            path,
-            value:
-                syn::Expr::Lit(syn::ExprLit {
-                    lit: syn::Lit::Str(name),
-                    ..
-                }),
-            ..
+            path, value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }), ..
         }) if path.is_ident("name") => {
             let text = name.value();
             let legal = text.starts_with(|c: char| c.is_ascii_lowercase())
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             if !legal {
                 report.on(&name, messages::ATTR_NAME);
             }
@@ -145,9 +125,7 @@ fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String
 
 fn type_name(item: &syn::ItemImpl) -> Option<String> {
     match &*item.self_ty {
-        syn::Type::Path(t) if t.qself.is_none() => {
-            t.path.segments.last().map(|s| s.ident.to_string())
-        }
+        syn::Type::Path(t) if t.qself.is_none() => t.path.segments.last().map(|s| s.ident.to_string()),
         _ => None,
     }
 }
@@ -155,30 +133,16 @@ fn type_name(item: &syn::ItemImpl) -> Option<String> {
 fn read_hook(f: &syn::ImplItemFn, shared: &mut Shared) -> Option<crate::ir::Function> {
     let name = f.sig.ident.to_string();
     if !hook::NAMES.contains(&name.as_str()) {
-        let hint = names::nearest(&name, hook::NAMES.iter().copied()).map_or_else(
-            || format!("there are {}", hook::NAMES.join(", ")),
-            |n| format!("did you mean `{n}`?"),
-        );
-        shared
-            .report
-            .on(&f.sig.ident, format!("no hook is called `{name}`: {hint}"));
+        let hint = names::nearest(&name, hook::NAMES.iter().copied())
+            .map_or_else(|| format!("there are {}", hook::NAMES.join(", ")), |n| format!("did you mean `{n}`?"));
+        shared.report.on(&f.sig.ident, format!("no hook is called `{name}`: {hint}"));
         return None;
     }
-    if let Some(attr) = f
-        .attrs
-        .iter()
-        .find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr"))
-    {
+    if let Some(attr) = f.attrs.iter().find(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
         shared.report.on(attr, messages::CFG_HOOK);
     }
     let args = hook::args(&name);
-    Some(parse::function(
-        shared,
-        &f.attrs,
-        &f.sig,
-        &f.block,
-        |i, _, _| args.get(i).cloned(),
-    ))
+    Some(parse::function(shared, &f.attrs, &f.sig, &f.block, |i, _, _| args.get(i).cloned()))
 }
 
 /// Which hooks go together.
@@ -189,13 +153,8 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
             _ => None,
         })
     };
-    let text = normalizer
-        .map(|c| c.expr.to_token_stream().to_string())
-        .unwrap_or_default();
-    let is = |kind: &str| {
-        text.split(|c: char| !c.is_alphanumeric())
-            .any(|word| word == kind)
-    };
+    let text = normalizer.map(|c| c.expr.to_token_stream().to_string()).unwrap_or_default();
+    let is = |kind: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == kind);
     let softmax = normalizer.is_none() || is("Softmax");
     match (find("weight"), normalizer) {
         (Some(weight), _) if softmax => report.on(weight, messages::WEIGHT_UNDER_SOFTMAX),
@@ -238,11 +197,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     });
     let consts = glue::consts(&variant.links, |path| without_self(path, ty));
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
-    let kind = if variant.replaces_normalizer {
-        quote!(Replaces)
-    } else {
-        quote!(Keeps)
-    };
+    let kind = if variant.replaces_normalizer { quote!(Replaces) } else { quote!(Keeps) };
     quote! {
         const _: () = {
             static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
@@ -289,10 +244,7 @@ fn camel_case(name: &str) -> String {
     name.split('_')
         .map(|word| {
             let mut chars = word.chars();
-            chars
-                .next()
-                .map(|c| c.to_ascii_uppercase().to_string() + chars.as_str())
-                .unwrap_or_default()
+            chars.next().map(|c| c.to_ascii_uppercase().to_string() + chars.as_str()).unwrap_or_default()
         })
         .collect()
 }

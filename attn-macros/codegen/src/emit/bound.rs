@@ -25,18 +25,14 @@ impl Writer<'_> {
                 Ty::I32 => self.bound(e),
                 _ => None,
             },
-            Kind::Binary(Op::Add | Op::Sub, a, b) => {
-                fits(self.bound(a)?.checked_add(self.bound(b)?)?)
-            }
+            Kind::Binary(Op::Add | Op::Sub, a, b) => fits(self.bound(a)?.checked_add(self.bound(b)?)?),
             Kind::Binary(Op::Mul, a, b) => fits(self.bound(a)?.checked_mul(self.bound(b)?)?),
             Kind::Binary(Op::Div, a, b) if positive(b) => self.bound(a),
             Kind::Binary(Op::Rem, _, b) => match b.kind {
                 Kind::Int(n) if n > 0 => Some(n - 1),
                 _ => None,
             },
-            Kind::Call("min" | "max", args) => {
-                Some(self.bound(&args[0])?.max(self.bound(&args[1])?))
-            }
+            Kind::Call("min" | "max", args) => Some(self.bound(&args[0])?.max(self.bound(&args[1])?)),
             Kind::Call("abs", args) => self.bound(&args[0]),
             _ => None,
         }

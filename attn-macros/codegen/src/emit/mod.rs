@@ -31,37 +31,19 @@ pub(crate) struct Writer<'a> {
 
 /// A hook as a const member function.
 pub(crate) fn hook(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
-    let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) {
-        "template <class R> "
-    } else {
-        ""
-    };
-    let head = format!(
-        "{template}ATTN_FN {} {}",
-        spelled(&f.ret, types).unwrap_or_else(|| "auto".into()),
-        f.name
-    );
+    let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) { "template <class R> " } else { "" };
+    let head = format!("{template}ATTN_FN {} {}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()), f.name);
     function(f, &head, " const", types, file, report)
 }
 
 /// A helper as a static member function.
 pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
     let name = crate::names::helper(&f.name);
-    let head = format!(
-        "static ATTN_FN {} {name}",
-        spelled(&f.ret, types).unwrap_or_else(|| "auto".into())
-    );
+    let head = format!("static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
     function(f, &head, "", types, file, report)
 }
 
-fn function(
-    f: &Function,
-    head: &str,
-    tail: &str,
-    types: &Types,
-    file: &str,
-    report: &mut Report,
-) -> String {
+fn function(f: &Function, head: &str, tail: &str, types: &Types, file: &str, report: &mut Report) -> String {
     let mut out = String::new();
     for line in &f.doc {
         out.push_str(format!("/// {line}").trim_end());
@@ -80,15 +62,8 @@ fn function(
         .collect();
     out.push_str(&format!("#line {} {:?}\n", f.span.start().line, file));
     out.push_str(&format!("{head}({}){tail} {{\n", args.join(", ")));
-    let mut writer = Writer {
-        types,
-        function: f,
-        report,
-        out,
-        indent: 1,
-        bounds: HashMap::new(),
-        aliases: HashMap::new(),
-    };
+    let mut writer =
+        Writer { types, function: f, report, out, indent: 1, bounds: HashMap::new(), aliases: HashMap::new() };
     writer.body(&f.body, &f.ret);
     let mut out = writer.out;
     out.push_str("}\n");

@@ -20,21 +20,13 @@ enum Dest {
 impl Writer<'_> {
     /// A whole body, whose value is returned.
     pub(super) fn body(&mut self, block: &Block, ret: &Ty) {
-        let dest = if *ret == Ty::Unit {
-            Dest::Nowhere
-        } else {
-            Dest::Return
-        };
+        let dest = if *ret == Ty::Unit { Dest::Nowhere } else { Dest::Return };
         self.block(block, &dest);
     }
 
     /// An expression as a whole body.
     pub(super) fn tail(&mut self, e: &Expr, ret: &Ty) {
-        let dest = if *ret == Ty::Unit {
-            Dest::Nowhere
-        } else {
-            Dest::Return
-        };
+        let dest = if *ret == Ty::Unit { Dest::Nowhere } else { Dest::Return };
         self.into(e, &dest);
     }
 
@@ -63,11 +55,7 @@ impl Writer<'_> {
                     return self.if_else(cond, then, other.as_ref(), dest, "");
                 }
             }
-            Kind::Match {
-                subject,
-                bound,
-                arms,
-            } => {
+            Kind::Match { subject, bound, arms } => {
                 if !self.alias(subject, *bound) {
                     let value = self.value(subject);
                     let name = self.name(*bound);
@@ -105,29 +93,14 @@ impl Writer<'_> {
         }
     }
 
-    fn if_else(
-        &mut self,
-        cond: &Expr,
-        then: &Block,
-        other: Option<&Block>,
-        dest: &Dest,
-        prefix: &str,
-    ) {
+    fn if_else(&mut self, cond: &Expr, then: &Block, other: Option<&Block>, dest: &Dest, prefix: &str) {
         let cond = self.value(cond);
         self.line(&format!("{prefix}if ({cond}) {{"));
         self.nested(then, dest);
         match other {
             None => self.line("}"),
             Some(other) => match other.tail.as_deref() {
-                Some(Expr {
-                    kind:
-                        Kind::If {
-                            cond,
-                            then,
-                            other: rest,
-                        },
-                    ..
-                }) if other.stmts.is_empty() => {
+                Some(Expr { kind: Kind::If { cond, then, other: rest }, .. }) if other.stmts.is_empty() => {
                     self.if_else(cond, then, rest.as_ref(), dest, "} else ");
                 }
                 _ => {
@@ -145,14 +118,7 @@ impl Writer<'_> {
             Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),
             Stmt::Expr(e) => self.into(e, &Dest::Nowhere),
             Stmt::Assign { local, op, value } => self.assign(*local, *op, value),
-            Stmt::For {
-                var,
-                end,
-                from,
-                to,
-                inclusive,
-                body,
-            } => self.for_loop(*var, *end, from, to, *inclusive, body),
+            Stmt::For { var, end, from, to, inclusive, body } => self.for_loop(*var, *end, from, to, *inclusive, body),
             Stmt::Return(None) => self.line("return;"),
             Stmt::Return(Some(e)) => self.into(e, &Dest::Return),
             Stmt::Break => self.line("break;"),
@@ -168,9 +134,7 @@ impl Writer<'_> {
             self.bounds.insert(local, bound);
         }
         let is_simple = match &init.kind {
-            Kind::If { then, other, .. } => {
-                is_plain_value(then) && other.as_ref().is_some_and(is_plain_value)
-            }
+            Kind::If { then, other, .. } => is_plain_value(then) && other.as_ref().is_some_and(is_plain_value),
             Kind::Match { .. } => false,
             Kind::Block(block) => simple(block).is_some(),
             _ => true,
@@ -203,11 +167,7 @@ impl Writer<'_> {
         for (part, field) in parts.iter().zip(["x", "y", "z", "w"]) {
             let Some(local) = *part else { continue };
             let ty = self.declared(local).unwrap_or_else(|| "auto".into());
-            let constant = if self.function.locals[local].mutable {
-                ""
-            } else {
-                "const "
-            };
+            let constant = if self.function.locals[local].mutable { "" } else { "const " };
             let name = self.name(local);
             self.line(&format!("{constant}{ty} {name} = {whole}.{field};"));
         }
@@ -218,11 +178,7 @@ impl Writer<'_> {
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
         };
-        let place = Expr {
-            kind: Kind::Local(local),
-            ty: self.function.locals[local].ty.clone(),
-            span: value.span,
-        };
+        let place = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
         let is_bool = self.settled(&place.ty) == Ty::Bool;
         let plain = self.is_plain(op, &place, value);
         let value = self.value(value);
@@ -235,15 +191,7 @@ impl Writer<'_> {
         });
     }
 
-    fn for_loop(
-        &mut self,
-        var: LocalId,
-        end: LocalId,
-        from: &Expr,
-        to: &Expr,
-        inclusive: bool,
-        body: &Block,
-    ) {
+    fn for_loop(&mut self, var: LocalId, end: LocalId, from: &Expr, to: &Expr, inclusive: bool, body: &Block) {
         let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
@@ -255,24 +203,17 @@ impl Writer<'_> {
             let from = self.bound(from).unwrap_or(0);
             self.bounds.insert(var, bound.max(from));
         }
-        let fixed = matches!(
-            to.kind,
-            Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..)
-        );
+        let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
         match ty {
             Some(ty) if fixed => {
-                self.line(&format!(
-                    "for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"
-                ));
+                self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"));
             }
             ty => {
                 let auto = ty.clone().unwrap_or_else(|| "auto".into());
                 self.line(&format!("const {auto} {end} = {to_text};"));
                 // the bound's type is the variable's: a literal in front says nothing of it
                 let ty = ty.unwrap_or_else(|| format!("Plain<decltype({end})>"));
-                self.line(&format!(
-                    "for ({ty} {i} = {from_text}; {i} {compare} {end}; ++{i}) {{"
-                ));
+                self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {end}; ++{i}) {{"));
             }
         }
         self.nested(body, &Dest::Nowhere);

@@ -26,19 +26,12 @@ const ATOM: u8 = 10;
 
 impl Text {
     fn atom(text: impl Into<String>) -> Text {
-        Text {
-            text: text.into(),
-            level: ATOM,
-        }
+        Text { text: text.into(), level: ATOM }
     }
 
     /// As an operand that must bind at least this tightly.
     fn at_least(self, level: u8) -> String {
-        if self.level >= level {
-            self.text
-        } else {
-            format!("({})", self.text)
-        }
+        if self.level >= level { self.text } else { format!("({})", self.text) }
     }
 }
 
@@ -66,10 +59,7 @@ impl Writer<'_> {
             Kind::Word(local, word) => Text::atom(format!("{}.{word}", self.name(*local))),
             Kind::Const(name) => Text::atom(name),
             Kind::Builtin(name) => Text::atom(*name),
-            Kind::NegInfinity => Text {
-                text: "-F32_INFINITY".into(),
-                level: UNARY,
-            },
+            Kind::NegInfinity => Text { text: "-F32_INFINITY".into(), level: UNARY },
             Kind::TileClass(class) => Text::atom(format!("TileClass::{class}")),
             Kind::Neg(inner) => self.negation(e, inner),
             Kind::Not(inner) => self.complement(inner),
@@ -100,25 +90,14 @@ impl Writer<'_> {
             Kind::Tuple(items) => {
                 let known = self.settled(&e.ty) == Ty::pair();
                 let items = self.list(items);
-                Text::atom(if known {
-                    format!("Pair{{{items}}}")
-                } else {
-                    format!("tuple({items})")
-                })
+                Text::atom(if known { format!("Pair{{{items}}}") } else { format!("tuple({items})") })
             }
             Kind::TupleField(inner, i) => {
                 let inner = self.text(inner).at_least(ATOM);
-                Text::atom(format!(
-                    "{inner}.{}",
-                    ["x", "y", "z", "w"].get(*i).unwrap_or(&"w")
-                ))
+                Text::atom(format!("{inner}.{}", ["x", "y", "z", "w"].get(*i).unwrap_or(&"w")))
             }
             Kind::If { cond, then, other } => self.if_value(e, cond, then, other.as_ref()),
-            Kind::Match {
-                subject,
-                bound,
-                arms,
-            } => self.match_value(e, subject, *bound, arms),
+            Kind::Match { subject, bound, arms } => self.match_value(e, subject, *bound, arms),
             Kind::Block(block) => match simple(block) {
                 Some(value) => self.text(value),
                 None => self.immediate(e, |w, ret| w.body(block, ret)),
@@ -161,15 +140,8 @@ impl Writer<'_> {
         let text = self.text(inner);
         if plain {
             // no `--x`
-            let operand = if text.text.starts_with('-') {
-                format!("({})", text.text)
-            } else {
-                text.at_least(UNARY)
-            };
-            Text {
-                text: format!("-{operand}"),
-                level: UNARY,
-            }
+            let operand = if text.text.starts_with('-') { format!("({})", text.text) } else { text.at_least(UNARY) };
+            Text { text: format!("-{operand}"), level: UNARY }
         } else {
             Text::atom(format!("neg({})", text.text))
         }
@@ -185,10 +157,7 @@ impl Writer<'_> {
             }
         };
         let inner = self.text(inner).at_least(UNARY);
-        Text {
-            text: format!("{operator}{inner}"),
-            level: UNARY,
-        }
+        Text { text: format!("{operator}{inner}"), level: UNARY }
     }
 
     fn cast(&mut self, inner: &Expr, to: &Ty) -> Text {
@@ -204,11 +173,7 @@ impl Writer<'_> {
         // to float, C++ rounds as Rust; between integers it wraps as Rust; from float it does not saturate
         let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool;
         let short = if name == "int" { "i32" } else { &name };
-        Text::atom(if plain {
-            format!("{name}({value})")
-        } else {
-            format!("cast_{short}({value})")
-        })
+        Text::atom(if plain { format!("{name}({value})") } else { format!("cast_{short}({value})") })
     }
 
     fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Text {
@@ -225,18 +190,10 @@ impl Writer<'_> {
             OR_ELSE => t.level == AND_ALSO,
             _ => false,
         };
-        let left = if mixes(&a) {
-            format!("({})", a.text)
-        } else {
-            a.at_least(operand_level(level))
-        };
+        let left = if mixes(&a) { format!("({})", a.text) } else { a.at_least(operand_level(level)) };
         let right = if mixes(&b) { format!("({})", b.text) } else { b.at_least(level + 1) };
         let text = format!("{left} {} {right}", operator(op));
-        if is_bool {
-            Text::atom(format!("bool({text})"))
-        } else {
-            Text { text, level }
-        }
+        if is_bool { Text::atom(format!("bool({text})")) } else { Text { text, level } }
     }
 
     /// Whether C++'s operator means what Rust's does, here.
@@ -249,15 +206,11 @@ impl Writer<'_> {
             _ if op.is_comparison() || op.is_logical() => true,
             Op::Add | Op::Sub => {
                 let sum = || self.bound(a)?.checked_add(self.bound(b)?);
-                ty == Ty::F32
-                    || unsigned
-                    || ty == Ty::I32 && sum().is_some_and(|n| n <= i32::MAX as u64)
+                ty == Ty::F32 || unsigned || ty == Ty::I32 && sum().is_some_and(|n| n <= i32::MAX as u64)
             }
             Op::Mul => {
                 let product = || self.bound(a)?.checked_mul(self.bound(b)?);
-                ty == Ty::F32
-                    || unsigned
-                    || ty == Ty::I32 && product().is_some_and(|n| n <= i32::MAX as u64)
+                ty == Ty::F32 || unsigned || ty == Ty::I32 && product().is_some_and(|n| n <= i32::MAX as u64)
             }
             Op::Div => ty == Ty::F32 || (unsigned || ty == Ty::I32) && positive(b),
             Op::Rem => (unsigned || ty == Ty::I32) && positive(b),
@@ -272,14 +225,8 @@ impl Writer<'_> {
             return self.immediate(e, |w, ret| w.tail(e, ret));
         };
         let cond = self.text(cond).at_least(OR_ELSE);
-        let (a, b) = (
-            self.text(a).at_least(OR_ELSE),
-            self.text(b).at_least(TERNARY),
-        );
-        Text {
-            text: format!("{cond} ? {a} : {b}"),
-            level: TERNARY,
-        }
+        let (a, b) = (self.text(a).at_least(OR_ELSE), self.text(b).at_least(TERNARY));
+        Text { text: format!("{cond} ? {a} : {b}"), level: TERNARY }
     }
 
     fn match_value(&mut self, e: &Expr, subject: &Expr, bound: usize, arms: &[Arm]) -> Text {
@@ -300,10 +247,7 @@ impl Writer<'_> {
                 }
             }
         }
-        Text {
-            text,
-            level: TERNARY,
-        }
+        Text { text, level: TERNARY }
     }
 
     /// The condition of an arm; `None` when it always matches.
@@ -314,11 +258,7 @@ impl Writer<'_> {
             (None, None) => None,
             (Some(test), None) => Some(test.text),
             (None, Some(guard)) => Some(guard.text),
-            (Some(test), Some(guard)) => Some(format!(
-                "{} && {}",
-                test.at_least(AND_ALSO),
-                guard.at_least(AND_ALSO)
-            )),
+            (Some(test), Some(guard)) => Some(format!("{} && {}", test.at_least(AND_ALSO), guard.at_least(AND_ALSO))),
         }
     }
 
@@ -328,39 +268,19 @@ impl Writer<'_> {
             Test::Always => None,
             Test::Equal(e) => Some(match e.kind {
                 Kind::Bool(true) => Text::atom(subject),
-                Kind::Bool(false) => Text {
-                    text: format!("!{subject}"),
-                    level: UNARY,
-                },
+                Kind::Bool(false) => Text { text: format!("!{subject}"), level: UNARY },
                 _ => {
                     let value = self.text(e).at_least(SHIFT);
-                    Text {
-                        text: format!("{subject} == {value}"),
-                        level: COMPARE,
-                    }
+                    Text { text: format!("{subject} == {value}"), level: COMPARE }
                 }
             }),
-            Test::Range {
-                from,
-                to,
-                inclusive,
-            } => {
-                let from = from
-                    .as_ref()
-                    .map(|e| format!("{subject} >= {}", self.value(e)));
+            Test::Range { from, to, inclusive } => {
+                let from = from.as_ref().map(|e| format!("{subject} >= {}", self.value(e)));
                 let op = if *inclusive { "<=" } else { "<" };
-                let to = to
-                    .as_ref()
-                    .map(|e| format!("{subject} {op} {}", self.value(e)));
+                let to = to.as_ref().map(|e| format!("{subject} {op} {}", self.value(e)));
                 match (from, to) {
-                    (Some(a), Some(b)) => Some(Text {
-                        text: format!("{a} && {b}"),
-                        level: AND_ALSO,
-                    }),
-                    (Some(a), None) | (None, Some(a)) => Some(Text {
-                        text: a,
-                        level: COMPARE,
-                    }),
+                    (Some(a), Some(b)) => Some(Text { text: format!("{a} && {b}"), level: AND_ALSO }),
+                    (Some(a), None) | (None, Some(a)) => Some(Text { text: a, level: COMPARE }),
                     (None, None) => None,
                 }
             }
@@ -369,10 +289,7 @@ impl Writer<'_> {
                 for test in tests {
                     all.push(self.test(test, bound)?.at_least(BITS));
                 }
-                Some(Text {
-                    text: all.join(" || "),
-                    level: OR_ELSE,
-                })
+                Some(Text { text: all.join(" || "), level: OR_ELSE })
             }
         }
     }
@@ -383,9 +300,7 @@ impl Writer<'_> {
             self.report.at(e.span, messages::RETURN_IN_VALUE);
         }
         let ret = self.settled(&e.ty);
-        let arrow = spelled(&ret, self.types)
-            .map(|t| format!("() -> {t}"))
-            .unwrap_or_default();
+        let arrow = spelled(&ret, self.types).map(|t| format!("() -> {t}")).unwrap_or_default();
         let body = self.aside(|w| f(w, &ret));
         let close = "  ".repeat(self.indent);
         Text::atom(format!("[&]{arrow} {{\n{body}{close}}}()"))
@@ -465,10 +380,7 @@ fn escapes_expr(e: &Expr) -> bool {
 /// Bit-exact: the shortest decimal that reads back as the same f32.
 fn float(x: f32) -> Text {
     let text = format!("{x:?}f");
-    Text {
-        level: if text.starts_with('-') { UNARY } else { ATOM },
-        text,
-    }
+    Text { level: if text.starts_with('-') { UNARY } else { ATOM }, text }
 }
 
 fn level(op: Op) -> u8 {
@@ -485,11 +397,7 @@ fn level(op: Op) -> u8 {
 
 /// Under `||`, `&&` gets parentheses; bit operators and shifts take atoms and unary operands only.
 fn operand_level(level: u8) -> u8 {
-    if matches!(level, BITS | SHIFT) {
-        UNARY
-    } else {
-        level
-    }
+    if matches!(level, BITS | SHIFT) { UNARY } else { level }
 }
 
 pub(super) fn operator(op: Op) -> &'static str {

@@ -1,11 +1,10 @@
 //! Calls of functions by path.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, path, stmt::strip};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
+    report::Range,
     types::Ty,
 };
 
@@ -29,12 +28,7 @@ impl Reader<'_> {
                 return self.refused(f, messages::CALL_SELF);
             }
         }
-        let first = f
-            .path
-            .segments
-            .first()
-            .map(|s| s.ident.to_string())
-            .unwrap_or_default();
+        let first = f.path.segments.first().map(|s| s.ident.to_string()).unwrap_or_default();
         if matches!(first.as_str(), "std" | "core" | "alloc" | "f64") {
             return self.refused(f, messages::CALL_STD);
         }
@@ -42,22 +36,16 @@ impl Reader<'_> {
     }
 
     fn approx(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
-        let text =
-            match name {
-                "tanh" => "approx_tanh",
-                "exp" => "approx_exp",
-                "recip" => "approx_recip",
-                _ => return self.refused(
-                    f,
-                    "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`",
-                ),
-            };
+        let text = match name {
+            "tanh" => "approx_tanh",
+            "exp" => "approx_exp",
+            "recip" => "approx_recip",
+            _ => {
+                return self.refused(f, "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`");
+            }
+        };
         let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
-        Expr {
-            kind: Kind::Call(text, args),
-            ty: Ty::F32,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Call(text, args), ty: Ty::F32, span: Range::of(e) }
     }
 
     /// `f32::max(a, b)`, `f32::from_bits(b)`, `f32::from(b)`.
@@ -69,23 +57,15 @@ impl Reader<'_> {
         match name {
             "from" if e.args.len() == 1 => {
                 let value = self.expr(first);
-                Expr {
-                    kind: Kind::Cast(Box::new(value), ty.clone()),
-                    ty,
-                    span: e.span(),
-                }
+                Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: Range::of(e) }
             }
             "from_bits" if ty == Ty::F32 && e.args.len() == 1 => {
                 let value = self.expr_as(first, &Ty::U32);
-                Expr {
-                    kind: Kind::Call("from_bits", vec![value]),
-                    ty,
-                    span: e.span(),
-                }
+                Expr { kind: Kind::Call("from_bits", vec![value]), ty, span: Range::of(e) }
             }
             _ => {
                 let Some(last) = f.path.segments.last() else {
-                    return self.error(e.span());
+                    return self.error(Range::of(e));
                 };
                 let receiver = self.expr_as(first, &ty);
                 let rest: Vec<&syn::Expr> = args.collect();
@@ -96,7 +76,7 @@ impl Reader<'_> {
 
     fn helper(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
         let Some(last) = f.path.segments.last() else {
-            return self.error(e.span());
+            return self.error(Range::of(e));
         };
         let rust = last.ident.to_string();
         if rust.chars().next().is_some_and(char::is_uppercase) {
@@ -115,11 +95,7 @@ impl Reader<'_> {
                 return self.refused(f, format!("two helpers are called `{rust}`: rename one"));
             }
             Some(_) => {}
-            None => self
-                .shared
-                .links
-                .helpers
-                .push((name.clone(), f.path.clone())),
+            None => self.shared.links.helpers.push((name.clone(), f.path.clone())),
         }
         let args = e
             .args
@@ -131,11 +107,7 @@ impl Reader<'_> {
             })
             .collect();
         let ty = self.shared.types.named(format!("{key}()"));
-        Expr {
-            kind: Kind::Helper(name, args),
-            ty,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Helper(name, args), ty, span: Range::of(e) }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Expressions.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, hook, stmt::strip, ty};
 use crate::{
     ir::{Block, Expr, Kind, Op},
     messages, names,
+    report::Range,
     types::Ty,
 };
 
@@ -18,7 +17,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn expr(&mut self, expr: &syn::Expr) -> Expr {
-        let span = expr.span();
+        let span = Range::of(expr);
         match expr {
             syn::Expr::Paren(e) => self.expr(&e.expr),
             syn::Expr::Group(e) => self.expr(&e.expr),
@@ -38,38 +37,22 @@ impl Reader<'_> {
                     self.refuse(label, messages::LABEL);
                 }
                 let ty = self.shared.types.fresh();
-                let block = self.block(&e.block, &ty);
+                let block = self.flattened(|r| r.block(&e.block, &ty));
                 let ty = self.block_type(&block, ty);
-                Expr {
-                    kind: Kind::Block(block),
-                    ty,
-                    span,
-                }
+                Expr { kind: Kind::Block(block), ty, span }
             }
-            syn::Expr::Tuple(e) if e.elems.is_empty() => Expr {
-                kind: Kind::Block(Block::default()),
-                ty: Ty::Unit,
-                span,
-            },
+            syn::Expr::Tuple(e) if e.elems.is_empty() => {
+                Expr { kind: Kind::Block(Block::default()), ty: Ty::Unit, span }
+            }
             syn::Expr::Tuple(e) if (2..=4).contains(&e.elems.len()) => {
                 let items: Vec<Expr> = e.elems.iter().map(|e| self.expr(e)).collect();
                 let ty = Ty::Tuple(items.iter().map(|e| e.ty.clone()).collect());
-                Expr {
-                    kind: Kind::Tuple(items),
-                    ty,
-                    span,
-                }
+                Expr { kind: Kind::Tuple(items), ty, span }
             }
-            syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => {
-                match self.expr_stmt(expr) {
-                    Some(stmt) => Expr {
-                        kind: Kind::Diverge(Box::new(stmt)),
-                        ty: self.shared.types.fresh(),
-                        span,
-                    },
-                    None => self.error(span),
-                }
-            }
+            syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => match self.expr_stmt(expr) {
+                Some(stmt) => Expr { kind: Kind::Diverge(Box::new(stmt)), ty: self.shared.types.fresh(), span },
+                None => self.error(span),
+            },
             other => {
                 let message = refusal(other);
                 self.refused(other, message)
@@ -80,10 +63,7 @@ impl Reader<'_> {
     /// The type of a block: `()` without a value, unless it never ends.
     pub(super) fn block_type(&mut self, block: &Block, value: Ty) -> Ty {
         use crate::ir::Stmt;
-        let diverges = matches!(
-            block.stmts.last(),
-            Some(Stmt::Return(_) | Stmt::Break | Stmt::Continue)
-        );
+        let diverges = matches!(block.stmts.last(), Some(Stmt::Return(_) | Stmt::Break | Stmt::Continue));
         if block.tail.is_none() && !diverges {
             return Ty::Unit;
         }
@@ -91,17 +71,13 @@ impl Reader<'_> {
     }
 
     fn field(&mut self, e: &syn::ExprField) -> Expr {
-        let span = e.span();
+        let span = Range::of(e);
         if is_self(&e.base) {
             let syn::Member::Named(name) = &e.member else {
                 return self.refused(e, messages::NESTED_FIELD);
             };
             let ty = self.shared.types.named(format!("self.{name}"));
-            return Expr {
-                kind: Kind::Param(name.to_string()),
-                ty,
-                span,
-            };
+            return Expr { kind: Kind::Param(name.to_string()), ty, span };
         }
         if let syn::Expr::Field(base) = strip(&e.base)
             && is_self(&base.base)
@@ -117,11 +93,7 @@ impl Reader<'_> {
                     Ty::Tuple(items) if i < items.len() => items[i].clone(),
                     _ => self.shared.types.outside(),
                 };
-                Expr {
-                    kind: Kind::TupleField(Box::new(base), i),
-                    ty,
-                    span,
-                }
+                Expr { kind: Kind::TupleField(Box::new(base), i), ty, span }
             }
             syn::Member::Named(name) => self.word(e, base, &base_ty, name),
         }
@@ -131,10 +103,7 @@ impl Reader<'_> {
     fn word(&mut self, e: &syn::ExprField, base: Expr, base_ty: &Ty, name: &syn::Ident) -> Expr {
         let text = name.to_string();
         if *base_ty == Ty::LogitIndex && text == "row" {
-            return Expr {
-                ty: Ty::RowIndex,
-                ..base
-            };
+            return Expr { ty: Ty::RowIndex, ..base };
         }
         let Some((words, ty)) = hook::words(base_ty) else {
             if matches!(base.kind, Kind::Error) {
@@ -149,11 +118,7 @@ impl Reader<'_> {
             return self.refused(name, format!("no `{text}` here{hint}"));
         }
         match base.kind {
-            Kind::Local(local) => Expr {
-                kind: Kind::Word(local, text),
-                ty,
-                span: e.span(),
-            },
+            Kind::Local(local) => Expr { kind: Kind::Word(local, text), ty, span: Range::of(e) },
             _ => self.refused(e, messages::EXPRESSION),
         }
     }
@@ -170,55 +135,34 @@ impl Reader<'_> {
             _ => return self.refused(e, messages::INDEX_BASE),
         };
         let indices: Vec<Expr> = match strip(&e.index) {
-            syn::Expr::Array(a) if a.elems.len() == 2 => {
-                a.elems.iter().map(|i| self.expr_as(i, &Ty::I32)).collect()
-            }
+            syn::Expr::Array(a) if a.elems.len() == 2 => a.elems.iter().map(|i| self.expr_as(i, &Ty::I32)).collect(),
             syn::Expr::Array(a) => return self.refused(a, messages::TENSOR_RANK),
             i => vec![self.expr_as(i, &Ty::I32)],
         };
         let ty = self.shared.types.named(format!("self.{name}[]"));
-        Expr {
-            kind: Kind::Element(name, indices),
-            ty,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Element(name, indices), ty, span: Range::of(e) }
     }
 
     fn unary(&mut self, e: &syn::ExprUnary) -> Expr {
-        let span = e.span();
+        let span = Range::of(e);
         if let syn::UnOp::Neg(_) = e.op
             && let syn::Expr::Path(p) = strip(&e.expr)
             && super::path::is_assoc(&p.path, "f32", "INFINITY")
         {
-            return Expr {
-                kind: Kind::NegInfinity,
-                ty: Ty::F32,
-                span,
-            };
+            return Expr { kind: Kind::NegInfinity, ty: Ty::F32, span };
         }
         let value = self.expr(&e.expr);
         let ty = value.ty.clone();
         match e.op {
-            syn::UnOp::Neg(_) => Expr {
-                kind: Kind::Neg(Box::new(value)),
-                ty,
-                span,
-            },
-            syn::UnOp::Not(_) => Expr {
-                kind: Kind::Not(Box::new(value)),
-                ty,
-                span,
-            },
-            syn::UnOp::Deref(_) if self.resolve(&ty) == Ty::LogitIndex => Expr {
-                ty: Ty::RowIndex,
-                ..value
-            },
+            syn::UnOp::Neg(_) => Expr { kind: Kind::Neg(Box::new(value)), ty, span },
+            syn::UnOp::Not(_) => Expr { kind: Kind::Not(Box::new(value)), ty, span },
+            syn::UnOp::Deref(_) if self.resolve(&ty) == Ty::LogitIndex => Expr { ty: Ty::RowIndex, ..value },
             _ => self.refused(e, messages::REFERENCE),
         }
     }
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Expr {
-        let span = e.span();
+        let span = Range::of(e);
         let Some(op) = operator(&e.op) else {
             return self.refused(e, messages::ASSIGN_VALUE);
         };
@@ -232,49 +176,29 @@ impl Reader<'_> {
             }
             _ => {
                 self.unify(&a.ty, &b.ty);
-                if op.is_comparison() {
-                    Ty::Bool
-                } else {
-                    a.ty.clone()
-                }
+                if op.is_comparison() { Ty::Bool } else { a.ty.clone() }
             }
         };
-        Expr {
-            kind: Kind::Binary(op, Box::new(a), Box::new(b)),
-            ty,
-            span,
-        }
+        Expr { kind: Kind::Binary(op, Box::new(a), Box::new(b)), ty, span }
     }
 
     fn cast(&mut self, e: &syn::ExprCast) -> Expr {
         let value = self.expr(&e.expr);
         let Some(ty) = ty::of(&e.ty, &mut self.shared.report) else {
-            return self.error(e.span());
+            return self.error(Range::of(e));
         };
         if !(ty.is_int() || ty == Ty::F32) {
             return self.refused(&e.ty, messages::CAST);
         }
-        Expr {
-            kind: Kind::Cast(Box::new(value), ty.clone()),
-            ty,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: Range::of(e) }
     }
 
     fn if_else(&mut self, e: &syn::ExprIf) -> Expr {
         let cond = self.expr_as(&e.cond, &Ty::Bool);
         let Some((_, other)) = &e.else_branch else {
             let then = self.block(&e.then_branch, &Ty::Unit);
-            let kind = Kind::If {
-                cond: Box::new(cond),
-                then,
-                other: None,
-            };
-            return Expr {
-                kind,
-                ty: Ty::Unit,
-                span: e.span(),
-            };
+            let kind = Kind::If { cond: Box::new(cond), then, other: None };
+            return Expr { kind, ty: Ty::Unit, span: Range::of(e) };
         };
         let ty = self.shared.types.fresh();
         let then = self.block(&e.then_branch, &ty);
@@ -282,30 +206,12 @@ impl Reader<'_> {
             syn::Expr::Block(b) => self.block(&b.block, &ty),
             nested => {
                 let value = self.expr_as(nested, &ty);
-                Block {
-                    stmts: Vec::new(),
-                    tail: Some(Box::new(value)),
-                }
+                Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
             }
         };
-        let (a, b) = (
-            self.block_type(&then, ty.clone()),
-            self.block_type(&other, ty.clone()),
-        );
-        let ty = if a == Ty::Unit || b == Ty::Unit {
-            Ty::Unit
-        } else {
-            ty
-        };
-        Expr {
-            kind: Kind::If {
-                cond: Box::new(cond),
-                then,
-                other: Some(other),
-            },
-            ty,
-            span: e.span(),
-        }
+        let (a, b) = (self.block_type(&then, ty.clone()), self.block_type(&other, ty.clone()));
+        let ty = if a == Ty::Unit || b == Ty::Unit { Ty::Unit } else { ty };
+        Expr { kind: Kind::If { cond: Box::new(cond), then, other: Some(other) }, ty, span: Range::of(e) }
     }
 }
 

@@ -33,23 +33,11 @@ pub fn args(name: &str) -> Vec<Ty> {
     }
 }
 
-const ROW: &[&str] = &[
-    "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len",
-];
-const LOGIT: &[&str] = &[
-    "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos",
-    "kv_token",
-];
+const ROW: &[&str] = &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len"];
+const LOGIT: &[&str] =
+    &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token"];
 const KV: &[&str] = &["batch", "kv_pos", "kv_token", "kv_head", "kv_len"];
-const TILE: &[&str] = &[
-    "batch",
-    "qo_pos_min",
-    "qo_pos_max",
-    "kv_pos_min",
-    "kv_pos_max",
-    "qo_len",
-    "kv_len",
-];
+const TILE: &[&str] = &["batch", "qo_pos_min", "qo_pos_max", "kv_pos_min", "kv_pos_max", "qo_len", "kv_len"];
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
 /// The words of an index type, and the type of each.

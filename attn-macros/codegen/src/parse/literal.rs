@@ -4,18 +4,15 @@ use super::Reader;
 use crate::{
     ir::{Expr, Kind},
     messages,
+    report::Range,
     types::Ty,
 };
 
 impl Reader<'_> {
     pub(super) fn literal(&mut self, lit: &syn::Lit) -> Expr {
-        let span = lit.span();
+        let span = Range::of(lit);
         match lit {
-            syn::Lit::Bool(b) => Expr {
-                kind: Kind::Bool(b.value),
-                ty: Ty::Bool,
-                span,
-            },
+            syn::Lit::Bool(b) => Expr { kind: Kind::Bool(b.value), ty: Ty::Bool, span },
             syn::Lit::Int(i) if i.suffix() == "f32" => self.float(lit, i.base10_digits()),
             syn::Lit::Int(i) => {
                 let ty = match i.suffix() {
@@ -29,21 +26,13 @@ impl Reader<'_> {
                     _ => return self.refused(lit, messages::LITERAL_SUFFIX),
                 };
                 match i.base10_parse::<u64>() {
-                    Ok(value) => Expr {
-                        kind: Kind::Int(value),
-                        ty,
-                        span,
-                    },
+                    Ok(value) => Expr { kind: Kind::Int(value), ty, span },
                     Err(_) => self.refused(lit, messages::LITERAL_SUFFIX),
                 }
             }
             syn::Lit::Float(f) if f.suffix() == "f64" => self.refused(lit, messages::FLOAT64),
             syn::Lit::Float(f) => self.float(lit, f.base10_digits()),
-            syn::Lit::Byte(b) => Expr {
-                kind: Kind::Int(u64::from(b.value())),
-                ty: Ty::U8,
-                span,
-            },
+            syn::Lit::Byte(b) => Expr { kind: Kind::Int(u64::from(b.value())), ty: Ty::U8, span },
             syn::Lit::Str(_) | syn::Lit::ByteStr(_) | syn::Lit::CStr(_) | syn::Lit::Char(_) => {
                 self.refused(lit, messages::STRING)
             }
@@ -54,11 +43,7 @@ impl Reader<'_> {
     /// Rounded once, from decimal to f32, as rustc does.
     fn float(&mut self, lit: &syn::Lit, digits: &str) -> Expr {
         match digits.parse::<f32>() {
-            Ok(value) => Expr {
-                kind: Kind::Float(value),
-                ty: Ty::F32,
-                span: lit.span(),
-            },
+            Ok(value) => Expr { kind: Kind::Float(value), ty: Ty::F32, span: Range::of(lit) },
             Err(_) => self.refused(lit, messages::LITERAL),
         }
     }

@@ -1,11 +1,10 @@
 //! `match`, as a chain of tests.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, stmt::strip};
 use crate::{
     ir::{Arm, Block, Expr, Kind, LocalId, Test},
     messages,
+    report::Range,
     types::Ty,
 };
 
@@ -35,15 +34,7 @@ impl Reader<'_> {
             arms.push(arm);
         }
         let ty = if is_unit { Ty::Unit } else { ty };
-        Expr {
-            kind: Kind::Match {
-                subject: Box::new(subject),
-                bound,
-                arms,
-            },
-            ty,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Match { subject: Box::new(subject), bound, arms }, ty, span: Range::of(e) }
     }
 
     fn arm_body(&mut self, body: &syn::Expr, ty: &Ty) -> Block {
@@ -51,16 +42,10 @@ impl Reader<'_> {
             return self.block(&b.block, ty);
         }
         if let Some(stmt) = self.expr_stmt(body) {
-            return Block {
-                stmts: vec![stmt],
-                tail: None,
-            };
+            return Block { stmts: vec![stmt], tail: None };
         }
         let value = self.expr_as(body, ty);
-        Block {
-            stmts: Vec::new(),
-            tail: Some(Box::new(value)),
-        }
+        Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
     }
 
     fn test(&mut self, pat: &syn::Pat, bound: LocalId, ty: &Ty) -> Test {
@@ -71,11 +56,7 @@ impl Reader<'_> {
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.mutability.is_none() => {
                 let name = p.ident.to_string();
                 if p.subpat.is_none() && !name.chars().any(char::is_lowercase) {
-                    let path = syn::ExprPath {
-                        attrs: Vec::new(),
-                        qself: None,
-                        path: p.ident.clone().into(),
-                    };
+                    let path = syn::ExprPath { attrs: Vec::new(), qself: None, path: p.ident.clone().into() };
                     let value = self.path(&path);
                     self.unify(ty, &value.ty);
                     return Test::Equal(value);
@@ -91,11 +72,7 @@ impl Reader<'_> {
             syn::Pat::Range(p) => {
                 let from = p.start.as_ref().map(|e| self.expr_as(e, ty));
                 let to = p.end.as_ref().map(|e| self.expr_as(e, ty));
-                Test::Range {
-                    from,
-                    to,
-                    inclusive: matches!(p.limits, syn::RangeLimits::Closed(_)),
-                }
+                Test::Range { from, to, inclusive: matches!(p.limits, syn::RangeLimits::Closed(_)) }
             }
             pat => {
                 self.refuse(pat, messages::MATCH_PATTERN);
@@ -105,7 +82,7 @@ impl Reader<'_> {
     }
 
     /// A literal or path in a pattern, read as an expression.
-    fn pattern_value(&mut self, pat: &(impl quote::ToTokens + Spanned), ty: &Ty) -> Expr {
+    fn pattern_value(&mut self, pat: &impl quote::ToTokens, ty: &Ty) -> Expr {
         match syn::parse2::<syn::Expr>(pat.to_token_stream()) {
             Ok(expr) => self.expr_as(&expr, ty),
             Err(_) => self.refused(pat, messages::MATCH_PATTERN),

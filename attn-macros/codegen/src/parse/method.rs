@@ -1,11 +1,10 @@
 //! Methods of numbers.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, expr::is_self};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
+    report::Range,
     types::Ty,
 };
 
@@ -44,12 +43,7 @@ pub struct Method {
 }
 
 const fn m(name: &'static str, on: On, args: &'static [Sort], result: Sort) -> Method {
-    Method {
-        name,
-        on,
-        args,
-        result,
-    }
+    Method { name, on, args, result }
 }
 
 use On::{Float, Int, Number};
@@ -130,7 +124,7 @@ impl Reader<'_> {
 
     pub(super) fn number_method(
         &mut self,
-        whole: &impl Spanned,
+        whole: &impl quote::ToTokens,
         receiver: Expr,
         ident: &syn::Ident,
         args: &[&syn::Expr],
@@ -148,22 +142,13 @@ impl Reader<'_> {
         }
         let resolved = self.resolve(&ty);
         if method.on == Int && resolved == Ty::F32 {
-            return self.refused(
-                ident,
-                format!("`{name}` is a method of integers, and this is an f32"),
-            );
+            return self.refused(ident, format!("`{name}` is a method of integers, and this is an f32"));
         }
         if method.on == Float && resolved != Ty::F32 {
-            return self.refused(
-                ident,
-                format!("`{name}` is a method of f32: write `(x as f32).{name}(..)`"),
-            );
+            return self.refused(ident, format!("`{name}` is a method of f32: write `(x as f32).{name}(..)`"));
         }
         if args.len() != method.args.len() {
-            return self.refused(
-                ident,
-                format!("`{name}` takes {} argument(s)", method.args.len()),
-            );
+            return self.refused(ident, format!("`{name}` takes {} argument(s)", method.args.len()));
         }
         let mut values = vec![receiver];
         for (arg, sort) in args.iter().zip(method.args) {
@@ -172,11 +157,7 @@ impl Reader<'_> {
             values.push(value);
         }
         let result = self.sort(method.result, &ty);
-        Expr {
-            kind: Kind::Call(method.name, values),
-            ty: result,
-            span: whole.span(),
-        }
+        Expr { kind: Kind::Call(method.name, values), ty: result, span: Range::of(whole) }
     }
 
     fn sort(&mut self, sort: Sort, receiver: &Ty) -> Ty {
@@ -203,13 +184,9 @@ impl Reader<'_> {
             "len" => "pass the length as a parameter".to_owned(),
             _ => match names::nearest(name, METHODS.iter().map(|m| m.name)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "a hook has the methods of f32 and of integers that the language lists"
-                    .to_owned(),
+                None => "a hook has the methods of f32 and of integers that the language lists".to_owned(),
             },
         };
-        self.refused(
-            ident,
-            format!("`{name}` is not available in a hook: {hint}"),
-        )
+        self.refused(ident, format!("`{name}` is not available in a hook: {hint}"))
     }
 }

@@ -15,13 +15,10 @@ pub mod ty;
 
 use std::collections::{HashMap, HashSet};
 
-use proc_macro2::Span;
-use syn::spanned::Spanned;
-
 use crate::{
     ir::{Expr, Function, Kind, Local, LocalId},
     messages, names,
-    report::Report,
+    report::{Range, Report},
     types::{Ty, Types},
 };
 
@@ -53,7 +50,7 @@ pub struct Shared {
     /// Errors found.
     pub report: Report,
     /// `let`s of a bare integer literal: the type must turn out visible.
-    bare: Vec<(Ty, Span)>,
+    bare: Vec<(Ty, Range)>,
     /// The function being read, when it is a helper: it may not call itself.
     pub this_fn: Option<String>,
 }
@@ -89,9 +86,7 @@ pub(crate) fn function(
 ) -> Function {
     let ret = match &sig.output {
         syn::ReturnType::Default => Ty::Unit,
-        syn::ReturnType::Type(_, ty) => {
-            ty::of(ty, &mut shared.report).unwrap_or_else(|| shared.types.outside())
-        }
+        syn::ReturnType::Type(_, ty) => ty::of(ty, &mut shared.report).unwrap_or_else(|| shared.types.outside()),
     };
     let mut reader = Reader {
         shared,
@@ -106,8 +101,7 @@ pub(crate) fn function(
         syn::FnArg::Receiver(_) => None,
     });
     for (i, arg) in typed.enumerate() {
-        let ty = ty_of(i, &arg.ty, &mut reader.shared.report)
-            .unwrap_or_else(|| reader.shared.types.outside());
+        let ty = ty_of(i, &arg.ty, &mut reader.shared.report).unwrap_or_else(|| reader.shared.types.outside());
         let local = match &*arg.pat {
             syn::Pat::Wild(_) => None,
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
@@ -124,7 +118,7 @@ pub(crate) fn function(
     Function {
         name: sig.ident.to_string(),
         doc: doc_lines(attrs),
-        span: sig.fn_token.span(),
+        span: sig.fn_token.span,
         locals: reader.locals,
         args,
         ret,
@@ -138,21 +132,13 @@ impl Reader<'_> {
     }
 
     /// Reports, and stands in for the expression.
-    fn refused(
-        &mut self,
-        tokens: &(impl quote::ToTokens + Spanned),
-        message: impl std::fmt::Display,
-    ) -> Expr {
+    fn refused(&mut self, tokens: &impl quote::ToTokens, message: impl std::fmt::Display) -> Expr {
         self.refuse(tokens, message);
-        self.error(tokens.span())
+        self.error(Range::of(tokens))
     }
 
-    fn error(&mut self, span: Span) -> Expr {
-        Expr {
-            kind: Kind::Error,
-            ty: self.shared.types.outside(),
-            span,
-        }
+    fn error(&mut self, span: Range) -> Expr {
+        Expr { kind: Kind::Error, ty: self.shared.types.outside(), span }
     }
 
     fn declare(&mut self, ident: &syn::Ident, ty: Ty, mutable: bool) -> LocalId {
@@ -175,16 +161,24 @@ impl Reader<'_> {
     }
 
     fn lookup(&self, name: &str) -> Option<LocalId> {
-        self.scopes
-            .iter()
-            .rev()
-            .find_map(|scope| scope.get(name).copied())
+        self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
     }
 
+    /// A scope of names, which is one of C++ too: what it declared is free again after it.
     fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push(HashMap::new());
+        let taken = self.taken.clone();
         let result = f(self);
+        self.taken = taken;
         self.scopes.pop();
+        result
+    }
+
+    /// A scope whose statements the text puts into the scope around: its names stay taken.
+    fn flattened<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let first = self.locals.len();
+        let result = f(self);
+        self.taken.extend(self.locals[first..].iter().map(|local| local.name.clone()));
         result
     }
 
@@ -204,19 +198,11 @@ pub(crate) fn doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
         .filter(|a| a.path().is_ident("doc"))
         .filter_map(|a| match &a.meta {
             syn::Meta::NameValue(syn::MetaNameValue {
-                value:
-                    syn::Expr::Lit(syn::ExprLit {
-                        lit: syn::Lit::Str(text),
-                        ..
-                    }),
+                value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }),
                 ..
             }) => Some(text.value()),
             _ => None,
         })
-        .flat_map(|text| {
-            text.lines()
-                .map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned())
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|text| text.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned()).collect::<Vec<_>>())
         .collect()
 }

@@ -1,17 +1,16 @@
 //! Paths as values: locals, constants, and the associated constants of numbers.
 
-use syn::spanned::Spanned;
-
 use super::{ConstLink, Reader};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
+    report::Range,
     types::Ty,
 };
 
 impl Reader<'_> {
     pub(super) fn path(&mut self, e: &syn::ExprPath) -> Expr {
-        let span = e.span();
+        let span = Range::of(e);
         if e.qself.is_some() || e.path.segments.iter().any(|s| !s.arguments.is_empty()) {
             return self.refused(e, messages::EXPRESSION);
         }
@@ -20,31 +19,19 @@ impl Reader<'_> {
                 return self.refused(e, messages::BARE_SELF);
             }
             if let Some(local) = self.lookup(&ident.to_string()) {
-                return Expr {
-                    kind: Kind::Local(local),
-                    ty: self.locals[local].ty.clone(),
-                    span,
-                };
+                return Expr { kind: Kind::Local(local), ty: self.locals[local].ty.clone(), span };
             }
         }
         if let Some((ty, last)) = last_two(&e.path) {
             if ty == "TileClass" {
                 let class = ["Skip", "Partial", "Full"].into_iter().find(|c| *c == last);
                 return match class {
-                    Some(class) => Expr {
-                        kind: Kind::TileClass(class),
-                        ty: Ty::TileClass,
-                        span,
-                    },
+                    Some(class) => Expr { kind: Kind::TileClass(class), ty: Ty::TileClass, span },
                     None => self.refused(e, "a tile is `TileClass::Skip`, `Partial` or `Full`"),
                 };
             }
             if let Some(found) = assoc(&ty, &last) {
-                return Expr {
-                    kind: found.0,
-                    ty: found.1,
-                    span,
-                };
+                return Expr { kind: found.0, ty: found.1, span };
             }
             if ty == "f64" {
                 return self.refused(e, messages::FLOAT64);
@@ -55,19 +42,14 @@ impl Reader<'_> {
 
     fn constant(&mut self, e: &syn::ExprPath) -> Expr {
         let Some(last) = e.path.segments.last().map(|s| s.ident.to_string()) else {
-            return self.error(e.span());
+            return self.error(Range::of(e));
         };
         if last.chars().any(char::is_lowercase) {
             return self.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
         }
         let key = key(&e.path);
         let ty = self.shared.types.named(key.clone());
-        let known = self
-            .shared
-            .links
-            .consts
-            .iter()
-            .position(|c| self::key(&c.path) == key);
+        let known = self.shared.links.consts.iter().position(|c| self::key(&c.path) == key);
         let name = match known {
             Some(i) => self.shared.links.consts[i].name.clone(),
             None => {
@@ -80,28 +62,17 @@ impl Reader<'_> {
                     name = format!("{base}{n}");
                     n += 1;
                 }
-                self.shared.links.consts.push(ConstLink {
-                    name: name.clone(),
-                    path: e.path.clone(),
-                });
+                self.shared.links.consts.push(ConstLink { name: name.clone(), path: e.path.clone() });
                 name
             }
         };
-        Expr {
-            kind: Kind::Const(name),
-            ty,
-            span: e.span(),
-        }
+        Expr { kind: Kind::Const(name), ty, span: Range::of(e) }
     }
 }
 
 /// A path as text, to compare.
 pub(super) fn key(path: &syn::Path) -> String {
-    path.segments
-        .iter()
-        .map(|s| s.ident.to_string())
-        .collect::<Vec<_>>()
-        .join("::")
+    path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>().join("::")
 }
 
 pub(super) fn last_two(path: &syn::Path) -> Option<(String, String)> {

@@ -1,37 +1,26 @@
 //! Combinators of rows, and their closures.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, stmt::strip, ty};
 use crate::{
     ir::{Block, Expr, Kind},
     messages, names,
+    report::Range,
     types::Ty,
 };
 
 /// The methods of a row.
-const METHODS: &[&str] = &[
-    "dim",
-    "map",
-    "rotate_half",
-    "rotate_pairs",
-    "sum",
-    "sum_sq",
-    "max_abs",
-];
+const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs"];
 
 impl Reader<'_> {
     pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: Expr) -> Expr {
-        let span = e.span();
+        let span = Range::of(e);
         let Kind::Local(row) = receiver.kind else {
             return self.refused(e, messages::EXPRESSION);
         };
         let name = e.method.to_string();
         let Some(method) = METHODS.iter().copied().find(|m| *m == name) else {
-            let hint = names::nearest(&name, METHODS.iter().copied()).map_or_else(
-                || format!("there are {}", METHODS.join(", ")),
-                |n| format!("did you mean `{n}`?"),
-            );
+            let hint = names::nearest(&name, METHODS.iter().copied())
+                .map_or_else(|| format!("there are {}", METHODS.join(", ")), |n| format!("did you mean `{n}`?"));
             return self.refused(&e.method, format!("a row has no `{name}`: {hint}"));
         };
         let (want, result): (usize, Ty) = match method {
@@ -53,11 +42,7 @@ impl Reader<'_> {
                 _ => self.closure(closure, &[Ty::I32], Ty::pair()),
             });
         }
-        Expr {
-            kind: Kind::Row(row, method, args),
-            ty: result,
-            span,
-        }
+        Expr { kind: Kind::Row(row, method, args), ty: result, span }
     }
 
     fn closure(&mut self, expr: &syn::Expr, params: &[Ty], ret: Ty) -> Expr {
@@ -65,10 +50,7 @@ impl Reader<'_> {
             return self.refused(expr, messages::CLOSURE_WANTED);
         };
         if closure.inputs.len() != params.len() {
-            return self.refused(
-                expr,
-                format!("this closure takes {} argument(s)", params.len()),
-            );
+            return self.refused(expr, format!("this closure takes {} argument(s)", params.len()));
         }
         self.scoped(|r| {
             let mut locals = Vec::new();
@@ -97,22 +79,11 @@ impl Reader<'_> {
                 syn::Expr::Block(b) => r.block(&b.block, &ret),
                 value => {
                     let value = r.expr_as(value, &ret);
-                    Block {
-                        stmts: Vec::new(),
-                        tail: Some(Box::new(value)),
-                    }
+                    Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
                 }
             };
             r.returns.pop();
-            Expr {
-                kind: Kind::Closure {
-                    params: locals,
-                    ret,
-                    body,
-                },
-                ty: Ty::Unit,
-                span: expr.span(),
-            }
+            Expr { kind: Kind::Closure { params: locals, ret, body }, ty: Ty::Unit, span: Range::of(expr) }
         })
     }
 }

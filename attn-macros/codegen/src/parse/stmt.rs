@@ -1,11 +1,10 @@
 //! Blocks and statements.
 
-use syn::spanned::Spanned;
-
 use super::{Reader, ty};
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     messages,
+    report::Range,
     types::Ty,
 };
 
@@ -26,8 +25,7 @@ impl Reader<'_> {
         match stmt {
             syn::Stmt::Local(local) => self.local(local, out),
             syn::Stmt::Item(syn::Item::Const(item)) => {
-                let ty = ty::of(&item.ty, &mut self.shared.report)
-                    .unwrap_or_else(|| self.shared.types.outside());
+                let ty = ty::of(&item.ty, &mut self.shared.report).unwrap_or_else(|| self.shared.types.outside());
                 let init = self.expr_as(&item.expr, &ty);
                 let local = self.declare(&item.ident, ty, false);
                 out.stmts.push(Stmt::Let { local, init });
@@ -63,9 +61,7 @@ impl Reader<'_> {
             syn::Expr::ForLoop(e) => Some(self.for_loop(e)),
             syn::Expr::Return(e) => {
                 let want = self.returns.last().cloned().unwrap_or(Ty::Unit);
-                Some(Stmt::Return(
-                    e.expr.as_ref().map(|e| self.expr_as(e, &want)),
-                ))
+                Some(Stmt::Return(e.expr.as_ref().map(|e| self.expr_as(e, &want))))
             }
             syn::Expr::Break(e) => {
                 if let Some(label) = &e.label {
@@ -88,10 +84,12 @@ impl Reader<'_> {
 
     fn local(&mut self, local: &syn::Local, out: &mut Block) {
         let Some(init) = &local.init else {
-            return self.refuse(local, messages::LET_INIT);
+            self.refuse(local, messages::LET_INIT);
+            return self.declare_anyway(&local.pat);
         };
         if let Some((_, diverge)) = &init.diverge {
-            return self.refuse(diverge, messages::LET_ELSE);
+            self.refuse(diverge, messages::LET_ELSE);
+            return self.declare_anyway(&local.pat);
         }
         let (pat, given) = match &local.pat {
             syn::Pat::Type(p) => (&*p.pat, ty::of(&p.ty, &mut self.shared.report)),
@@ -132,9 +130,7 @@ impl Reader<'_> {
                 let local = self.declare(&p.ident, ty, p.mutability.is_some());
                 out.stmts.push(Stmt::Let { local, init });
             }
-            syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => {
-                self.let_tuple(p, &ty, init, out)
-            }
+            syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => self.let_tuple(p, &ty, init, out),
             pat => {
                 self.refuse(pat, messages::PATTERN);
                 self.declare_anyway(pat);
@@ -146,11 +142,7 @@ impl Reader<'_> {
         let elems: Vec<Ty> = match self.resolve(ty) {
             Ty::Tuple(elems) if elems.len() == pat.elems.len() => elems,
             ty => {
-                let elems: Vec<Ty> = pat
-                    .elems
-                    .iter()
-                    .map(|_| self.shared.types.outside())
-                    .collect();
+                let elems: Vec<Ty> = pat.elems.iter().map(|_| self.shared.types.outside()).collect();
                 self.unify(&ty, &Ty::Tuple(elems.clone()));
                 elems
             }
@@ -177,11 +169,7 @@ impl Reader<'_> {
         let whole = self.temporary("whole", ty.clone(), false);
         out.stmts.push(Stmt::LetTuple { parts, whole, init });
         for (pat, local, ty) in nested {
-            let init = Expr {
-                kind: Kind::Local(local),
-                ty: ty.clone(),
-                span: pat.span(),
-            };
+            let init = Expr { kind: Kind::Local(local), ty: ty.clone(), span: Range::of(pat) };
             self.let_pattern(pat, ty, init, out);
         }
     }
@@ -200,9 +188,7 @@ impl Reader<'_> {
                 }
                 self.refuse(place, messages::PLACE);
             }
-            syn::Expr::Field(f) if super::expr::is_self(&f.base) => {
-                self.refuse(place, messages::SELF_ASSIGN)
-            }
+            syn::Expr::Field(f) if super::expr::is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
             syn::Expr::Field(_) => self.refuse(place, messages::INDEX_ASSIGN),
             _ => self.refuse(place, messages::PLACE),
         }
@@ -215,26 +201,19 @@ impl Reader<'_> {
         }
         let ty = self.shared.types.fresh();
         let (from, to, inclusive) = match strip(&e.expr) {
-            syn::Expr::Range(syn::ExprRange {
-                start: Some(a),
-                end: Some(b),
-                limits,
-                ..
-            }) => {
+            syn::Expr::Range(syn::ExprRange { start: Some(a), end: Some(b), limits, .. }) => {
                 let from = self.expr_as(a, &ty);
                 let to = self.expr_as(b, &ty);
                 (from, to, matches!(limits, syn::RangeLimits::Closed(_)))
             }
             other => {
                 self.refuse(other, messages::FOR_RANGE);
-                (self.error(other.span()), self.error(other.span()), false)
+                (self.error(Range::of(other)), self.error(Range::of(other)), false)
             }
         };
         self.scoped(|r| {
             let var = match &*e.pat {
-                syn::Pat::Ident(p)
-                    if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() =>
-                {
+                syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() => {
                     r.declare(&p.ident, ty.clone(), false)
                 }
                 pat => {
@@ -246,14 +225,7 @@ impl Reader<'_> {
             };
             let end = r.temporary("end", ty.clone(), false);
             let body = r.block(&e.body, &Ty::Unit);
-            Stmt::For {
-                var,
-                end,
-                from,
-                to,
-                inclusive,
-                body,
-            }
+            Stmt::For { var, end, from, to, inclusive, body }
         })
     }
 }

@@ -1,0 +1,17 @@
+#line _ "variant"
+namespace lang {
+
+/// ALiBi: logits get a penalty that grows linearly with the distance of the key.
+///
+/// `logit + slope[qo_head] * (kv_pos - qo_pos)` (arXiv 2108.12409). Without slopes given, they are the paper's: for
+/// `n` heads, `n` a power of two, `2^(-8 (h + 1) / n)`; for other `n`, those of the power of two below, then every
+/// other one of the power of two above, as in the authors' code and in BLOOM.
+struct Alibi {
+  Tensor1<float> slopes_;
+
+#line _ "variants/src/alibi.rs"
+  ATTN_FN float logits_transform(float logit, LogitIndex at) const {
+    return logit + slopes_[at.qo_head] * float(at.kv_pos - at.qo_pos);
+  }
+#line _ "variant"
+};

@@ -1,0 +1,60 @@
+struct Variant {
+  Causal part0;
+  Alibi part1;
+  SoftCap part2;
+  Sink part3;
+
+  static constexpr bool HAS_QUERY_TRANSFORM = false;
+  static constexpr bool HAS_KEY_TRANSFORM = false;
+  static constexpr bool HAS_VALUE_TRANSFORM = false;
+  static constexpr bool HAS_LOGITS_TRANSFORM = true;
+  static constexpr bool HAS_LOGITS_MASK = true;
+  static constexpr bool HAS_TILE_CLASS = true;
+  static constexpr bool HAS_WEIGHT = false;
+  static constexpr bool HAS_DENOMINATOR = false;
+  static constexpr bool HAS_SINK = true;
+  static constexpr bool HAS_OUTPUT_TRANSFORM = false;
+  static constexpr bool PLAIN = false;
+  static constexpr bool PLAIN_DIVIDE = false;
+
+  template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const {}
+
+  template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const {}
+
+  template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const {}
+
+  ATTN_FN float logits_transform(float logit, LogitIndex at) const {
+    logit = part1.logits_transform(logit, at);
+    logit = part2.logits_transform(logit, at);
+    return logit;
+  }
+
+  ATTN_FN bool logits_mask(LogitIndex at) const {
+    return part0.logits_mask(at);
+  }
+
+  ATTN_FN float weight(float logit, float row_max, LogitIndex at) const {
+    return exp(logit - row_max);
+  }
+
+  ATTN_FN float denominator(float logit, float row_max, float weight, LogitIndex at) const {
+    return weight;
+  }
+
+  ATTN_FN float sink_logit(RowIndex at) const {
+    return part3.sink_logit(at);
+  }
+
+  template <class R> ATTN_FN void output_transform(R& o, RowState state, RowIndex at) const {}
+
+  ATTN_FN TileClass tile_class(Tile tile) const {
+    TileClass all = TileClass::Full;
+    if (const TileClass class0 = part0.tile_class(tile); class0 < all) all = class0;
+    return all;
+  }
+};
+static_assert(sizeof(Variant) == 48, "host and device agree");
+
+}  // namespace lang
+
+using lang::Variant;

@@ -1,0 +1,56 @@
+//! The generated CUDA of every stock variant, as files to be read: `snapshots/*.cu`.
+//!
+//! Line numbers are left out, so that a comment in a variant changes nothing here; that they are right is a test of
+//! its own. After a change: `INSTA_UPDATE=always cargo test -p attn-tests --test snapshots_cuda`.
+
+extern crate attn_core as attn;
+
+use attn_kernels::splice::variant::parts_source;
+
+/// Text without line numbers.
+fn readable(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.strip_prefix("#line ").and_then(|rest| rest.split_once(' ')) {
+        Some((_, file)) => format!("#line _ {file}"),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned() + "\n"
+}
+
+#[test]
+fn every_stock_variant_as_cuda() {
+    for desc in attn_variants::variants() {
+        let text = parts_source(&[desc]).expect("one part");
+        // the composition around a part is the same for all: shown once, below
+        let part = text.split("struct Variant {").next().unwrap_or_default();
+        let name = format!("{}.cu", desc.name);
+        insta::assert_binary_snapshot!(&name, readable(part).into_bytes());
+    }
+}
+
+#[test]
+fn a_composition_as_cuda() {
+    let variant = attn::Variant::parse("causal + alibi + soft_cap(cap=30) + sink(logits=[1])").expect("stock");
+    let parts: Vec<_> = variant.parts().map(|p| p.desc()).collect();
+    let text = parts_source(&parts).expect("they go together");
+    let composed = text.split("struct Variant {").nth(1).expect("there is one");
+    insta::assert_binary_snapshot!("composition.cu", readable(&format!("struct Variant {{{composed}")).into_bytes());
+}
+
+/// Errors of generated CUDA name the user's line: each `#line` stands for the line of its hook.
+#[test]
+fn lines_are_those_of_the_hooks() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut checked = 0;
+    for desc in attn_variants::variants() {
+        let rust = std::fs::read_to_string(format!("{root}/{}", desc.file)).expect("the file of the variant");
+        for hook in desc.hooks {
+            let directive = hook.cuda.lines().find_map(|l| l.strip_prefix("#line ")).expect("one for each hook");
+            let (number, file) = directive.split_once(' ').expect("number and file");
+            let line = rust.lines().nth(number.parse::<usize>().expect("a number") - 1).expect("in the file");
+            assert!(line.contains(&format!("fn {}", hook.hook.method())), "{file}:{number}: {line}");
+            assert_eq!(file, format!("{:?}", desc.file));
+            checked += 1;
+        }
+    }
+    assert!(checked >= 10);
+}

@@ -1,0 +1,38 @@
+//! One case for each misuse: what a user sees, at which expression.
+//!
+//! The text of rustc's own errors changes with its version: run with the toolchain that CI pins. After a change:
+//! `TRYBUILD=overwrite cargo test -p attn-tests --test ui`.
+
+use std::{fs, path::PathBuf};
+
+#[test]
+fn compile_fail() {
+    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
+}
+
+/// Words of our inside, which no message may show.
+const FORBIDDEN: &[&str] = &[
+    "attn_codegen", "syn::", "proc_macro2", "TokenStream", "panicked", "__private", "HookText", "VariantDesc", "DESC",
+    "lang.cuh", "Kind::", "Ty::", "unwrap()", "internal",
+];
+
+#[test]
+fn messages_speak_the_users_language() {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/ui/fail"));
+    let mut cases = 0;
+    for entry in fs::read_dir(folder).expect("the cases") {
+        let path = entry.expect("a case").path();
+        if path.extension().is_none_or(|e| e != "stderr") {
+            continue;
+        }
+        cases += 1;
+        let text = fs::read_to_string(&path).expect("text");
+        // the user's own code is quoted: look at the messages
+        for line in text.lines().filter(|l| l.starts_with("error") || l.trim_start().starts_with("= ")) {
+            for word in FORBIDDEN {
+                assert!(!line.contains(word), "{}: `{word}` in: {line}", path.display());
+            }
+        }
+    }
+    assert!(cases >= 30, "{cases} cases");
+}

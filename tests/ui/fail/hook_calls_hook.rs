@@ -1,0 +1,26 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        self.scaled(logit)
+    }
+}
+
+impl X {
+    fn scaled(&self, x: f32) -> f32 {
+        x * self.a
+    }
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    const NORMALIZER: Normalizer = Normalizer::Plain { divide: true };
+}
+
+fn main() {}
