@@ -124,8 +124,8 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 
 constexpr int I32_MIN = -2147483647 - 1;
-constexpr float F32_INFINITY = __builtin_huge_valf();
-constexpr float F32_NAN = __builtin_nanf("");
+constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
+constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
 
 // ---- types ----
 

@@ -1,0 +1,139 @@
+//! Every stock variant compiles for every architecture, in both kernels, and spills no more than `spill_budget.txt` allows.
+//!
+//! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
+#![allow(clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+
+use attn_core::{
+    Registry, Variant,
+    dtype::Dtypes,
+    spec::KernelKind::{self, Decode, Prefill},
+};
+use attn_kernels::{
+    cell::{Cell, CellRequest},
+    compile::{Arch, Compiler},
+    jit,
+    splice::{KernelSource, has_key_hooks},
+};
+use rayon::prelude::*;
+
+const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
+
+/// Each stock variant by itself.
+const VARIANTS: [&str; 10] = [
+    "full",
+    "causal",
+    "sliding_window(window=1)",
+    "soft_cap(cap=1)",
+    "alibi",
+    "rope",
+    "rope(interleaved=true)",
+    "qk_norm",
+    "sink",
+    "sigmoid",
+];
+
+/// What models put together; the compositions with most registers.
+const COMPOSITIONS: [&str; 3] =
+    ["causal + sliding_window(window=1) + soft_cap(cap=1)", "causal + alibi + sink", "causal + qk_norm + rope"];
+
+struct Point {
+    expr: &'static str,
+    kind: KernelKind,
+    arch: &'static str,
+    head_dim: u32,
+    dtypes: Dtypes,
+    paged: bool,
+    group: u32,
+}
+
+impl Point {
+    fn new(expr: &'static str, kind: KernelKind, arch: &'static str) -> Self {
+        Point { expr, kind, arch, head_dim: 128, dtypes: Dtypes::bf16(), paged: true, group: 4 }
+    }
+
+    fn source(&self, registry: &Registry) -> KernelSource {
+        let &Point { kind, head_dim, dtypes, paged, group, .. } = self;
+        let variant = Variant::parse_with(self.expr, registry).expect(self.expr);
+        let arch: Arch = self.arch.parse().expect(self.arch);
+        let key_hooks = has_key_hooks(&variant);
+        let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch });
+        KernelSource::build(&variant, &cell.expect("a cell")).expect("supported")
+    }
+}
+
+/// Everything at head_dim 128, bf16, paged; the rest of the grid for a few.
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for kind in [Prefill, Decode] {
+        for arch in ARCHS {
+            points.extend(VARIANTS.iter().map(|expr| Point::new(expr, kind, arch)));
+        }
+        for arch in ["sm_80", "sm_90a"] {
+            points.extend(COMPOSITIONS.iter().map(|expr| Point::new(expr, kind, arch)));
+            for expr in ["full", COMPOSITIONS[0], COMPOSITIONS[2]] {
+                for head_dim in [64, 256] {
+                    points.push(Point { head_dim, ..Point::new(expr, kind, arch) });
+                }
+            }
+        }
+        points.push(Point { dtypes: Dtypes::f16(), ..Point::new("causal", kind, "sm_90a") });
+        points.push(Point { paged: false, ..Point::new("causal", kind, "sm_90a") });
+        points.push(Point { paged: false, ..Point::new("rope", kind, "sm_90a") });
+    }
+    for group in [1, 2, 8] {
+        for head_dim in [64, 128, 256] {
+            points.push(Point { head_dim, group, ..Point::new("full", Decode, "sm_90a") });
+            points.push(Point { head_dim, group, ..Point::new(COMPOSITIONS[2], Decode, "sm_80") });
+        }
+    }
+    points
+}
+
+/// `kernel, name of the source = bytes` by line; what is not there may not spill.
+fn budget() -> BTreeMap<String, u32> {
+    let lines = include_str!("spill_budget.txt").lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+    lines
+        .map(|line| {
+            let (what, bytes) = line.rsplit_once('=').expect("kernel, source = bytes");
+            (what.trim().to_owned(), bytes.trim().parse().expect("bytes"))
+        })
+        .collect()
+}
+
+#[test]
+fn every_stock_variant_compiles_everywhere_within_its_budget() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
+    let budget = budget();
+    let failures: Vec<String> = points()
+        .into_par_iter()
+        .flat_map_iter(|point| {
+            let source = point.source(&registry);
+            let name = source.name.clone();
+            match jit::obtain(source) {
+                Err(error) => vec![error.to_string()],
+                Ok(ready) => over_budget(&name, &ready, &budget),
+            }
+        })
+        .collect();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn over_budget(name: &str, ready: &jit::Ready, budget: &BTreeMap<String, u32>) -> Vec<String> {
+    let kernels = ready.compiled.resources();
+    if kernels.is_empty() {
+        return vec![format!("{name}: the log names no kernel:\n{}", ready.compiled.log)];
+    }
+    let over = kernels.iter().filter_map(|kernel| {
+        let what = format!("{}, {name}", kernel.kernel);
+        let allowed = budget.get(&what).copied().unwrap_or(0);
+        (kernel.spill_bytes() > allowed).then(|| format!("{what} = {}", kernel.spill_bytes()))
+    });
+    over.collect()
+}
