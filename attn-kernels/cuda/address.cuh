@@ -3,7 +3,9 @@
 #include "abi.cuh"
 
 // n / d, for 0 <= n < 2^31.
-inline int divide(int n, FastDiv d) { return d.magic ? static_cast<int>(__umulhi(static_cast<unsigned>(n), d.magic) >> d.shift) : n; }
+inline int divide(int n, FastDiv d) {
+  return d.magic ? static_cast<int>(__umulhi(static_cast<unsigned>(n), d.magic) >> d.shift) : n;
+}
 
 // The request that a CTA works on.
 struct Request {
@@ -20,7 +22,9 @@ inline Request load_request(const KernelParams& p, int batch) {
 }
 
 // Rows are packed: row r of a request and KV head is query r / group, query head kv_head * group + r % group.
-inline int packed_rows(const KernelParams& p, const Request& request) { return request.qo_len * static_cast<int>(p.group.divisor); }
+inline int packed_rows(const KernelParams& p, const Request& request) {
+  return request.qo_len * static_cast<int>(p.group.divisor);
+}
 
 inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
   int group = p.group.divisor;
@@ -67,7 +71,9 @@ inline KeyPlace find_key(const KernelParams& p, const Request& request, const in
   }
 }
 
-inline const int* page_row(const KernelParams& p, const Request& request) { return p.page_indices + p.page_indptr[request.batch]; }
+inline const int* page_row(const KernelParams& p, const Request& request) {
+  return p.page_indices + p.page_indptr[request.batch];
+}
 
 // In elements, without the head.
 template <bool PAGED>

@@ -1,5 +1,6 @@
 // attn_key_pass: every key through the variant's key_transform, once, before prefill reads it many times.
-// Grid (ceil(total keys / KEY_PASS_KEYS), kv_heads), KEY_PASS_THREADS threads. Reads p.k, ragged or paged; writes p.k_pre, ragged.
+// Grid (ceil(total keys / KEY_PASS_KEYS), kv_heads), KEY_PASS_THREADS threads. Reads p.k, ragged or paged; writes p.k_pre,
+// ragged.
 #pragma once
 #include "address.cuh"
 #include "rows.cuh"
@@ -23,7 +24,7 @@ inline int request_of_token(const KernelParams& p, int token) {
 }
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
-extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS, 12)
+extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS, 10)
     attn_key_pass(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
   int kv_head = blockIdx.y;
   int tokens = p.kv_indptr[p.batch];

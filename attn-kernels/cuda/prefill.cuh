@@ -35,9 +35,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   if (tile.first_row > tile.last_row) return;
 
   // With a key pre-pass the keys are ragged whatever the values are.
-  const Strided& key_tensor = KEY_PRE_PASS ? p.k_pre : p.k;
-  KeyTileCopy<KV_PAGED && !KEY_PRE_PASS> key_copy(p, key_tensor, tile.request, tile.kv_head);
-  KeyTileCopy<KV_PAGED> value_copy(p, p.v, tile.request, tile.kv_head);
+  KeyTileCopy<KV_PAGED && !KEY_PRE_PASS> key_copy(KEY_PRE_PASS ? p.k_pre : p.k, tile.request, tile.kv_head);
+  KeyTileCopy<KV_PAGED> value_copy(p.v, tile.request, tile.kv_head);
+  KeyPlace row_place = {};
 
   copy_queries(queries, p, tile);
   copy_async_commit();
@@ -45,10 +45,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   bool full;
   int key = cursor.next(variant, full);
   if (key >= 0) {
-    key_copy.find(p, tile.request, key, item.kv_end);
-    value_copy.find(p, tile.request, key, item.kv_end);
-    key_copy.copy(keys, key_tensor, key, item.kv_end);
-    value_copy.copy(values, p.v, key, item.kv_end);
+    if constexpr (KV_PAGED) row_place = find_row(p, tile.request, key, item.kv_end);
+    key_copy.copy(keys, key, item.kv_end, row_place);
+    value_copy.copy(values, key, item.kv_end, row_place);
   }
   copy_async_commit();
   if constexpr (Variant::HAS_QUERY_TRANSFORM) {
@@ -70,16 +69,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     copy_async_wait<0>();
     __syncthreads();
     int next_stage = (stage + 1) % STAGES;
-    if (next >= 0) {
-      key_copy.find(p, tile.request, next, item.kv_end);
-      value_copy.find(p, tile.request, next, item.kv_end);
-    }
+    if constexpr (KV_PAGED)
+      if (next >= 0) row_place = find_row(p, tile.request, next, item.kv_end);
 
     Logits s;
     multiply_queries_keys(s, queries, {keys.base + stage * keys.BYTES}, lanes);
-    if (next >= 0) {  // by now the page look-ups have returned
-      key_copy.copy({keys.base + next_stage * keys.BYTES}, key_tensor, next, item.kv_end);
-      value_copy.copy({values.base + next_stage * values.BYTES}, p.v, next, item.kv_end);
+    if (next >= 0) {  // by now the page look-up has returned
+      key_copy.copy({keys.base + next_stage * keys.BYTES}, next, item.kv_end, row_place);
+      value_copy.copy({values.base + next_stage * values.BYTES}, next, item.kv_end, row_place);
       copy_async_commit();
     }
     transform_logits(s, p, variant, tile, key);

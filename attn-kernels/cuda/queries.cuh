@@ -27,7 +27,8 @@ inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const 
 }
 
 // In place. A thread works on the chunks that it copied itself, so it need not wait for others.
-inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant, const QueryTile& tile) {
+inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant,
+                              const QueryTile& tile) {
 #pragma unroll 1
   for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
     RowIndex at = tile.at(p, source_row(tile, row));

@@ -60,7 +60,8 @@ inline void transform_logits(Logits& s, const KernelParams& p, const Variant& va
 }
 
 // Whatever a masked logit was, it counts for nothing now.
-inline void mask_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key, int kv_end) {
+inline void mask_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key,
+                        int kv_end) {
   for_each_logit(s, p, tile, first_key, [&](float& x, const LogitIndex& at) {
     bool keep = at.kv_pos < kv_end;
     if constexpr (Variant::HAS_LOGITS_MASK) keep = keep && variant.logits_mask(at);

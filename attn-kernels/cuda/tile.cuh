@@ -46,58 +46,45 @@ struct KeyRows {
   }
 };
 
-// Copies the TILE_KEYS keys (or values) of one request and KV head from `first_key` on, in the background. Keys past the span
-// repeat its last one: the mask hides their logits, and their values stay finite (0 * NaN would not be 0).
-template <bool PAGED>
-class KeyTileCopy;
+// Which page holds one of this warp's rows of the tile at `first_key`: a look-up a lane, made well before the copy needs it.
+// Keys past the span repeat its last one: the mask hides their logits, and their values stay finite (0 * NaN is not 0).
+inline KeyPlace find_row(const KernelParams& p, const Request& request, int first_key, int kv_end) {
+  static_assert(TILE_KEYS / WARPS <= 32, "a warp looks up one row a lane");
+  int lane = threadIdx.x % 32;
+  int pass = lane / KeyRows::ROWS_PER_WARP;
+  int row = pass * KeyRows::ROWS_PER_PASS + threadIdx.x / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
+  return find_key<true>(p, request, page_row(p, request), min(first_key + row, kv_end - 1));
+}
 
-template <>
-class KeyTileCopy<false> {
-  const char* data_;  // this lane's chunk of the request's first key
-  int stride_;        // bytes from key to key: one multiplication a row; the host sees to it that it fits
+// Copies keys (or values) of one request and KV head, a tile at a time, in the background. Strides in bytes, of a token and
+// of a page, are below 2^31, which the host sees to: an address costs a multiplication of 32 bits.
+template <bool PAGED>
+class KeyTileCopy {
+  const char* data_;  // this lane's chunk of the request's first key, or of page 0, slot 0
+  int token_;
+  int page_;
 
  public:
-  KeyTileCopy(const KernelParams&, const Strided& t, const Request& request, int kv_head)
-      : data_(static_cast<const char*>(t.data) + 2 * (request.kv_begin * t.token + kv_head * t.head) + 16 * KeyRows::chunk()),
-        stride_(static_cast<int>(2 * t.token)) {
+  KeyTileCopy(const Strided& t, const Request& request, int kv_head)
+      : data_(static_cast<const char*>(t.data) + 2 * ((PAGED ? 0 : request.kv_begin * t.token) + kv_head * t.head) +
+              16 * KeyRows::chunk()),
+        token_(static_cast<int>(2 * t.token)),
+        page_(static_cast<int>(2 * t.page)) {
     keep_in_register(data_);
   }
 
-  void find(const KernelParams&, const Request&, int, int) {}
-
-  void copy(SharedTile<TILE_KEYS> to, const Strided&, int first_key, int kv_end) const {
+  // `mine`: what find_row gave this lane; paged only.
+  void copy(SharedTile<TILE_KEYS> to, int first_key, int kv_end, KeyPlace mine) const {
+    long long my_offset = static_cast<long long>(mine.page) * page_ + static_cast<long long>(mine.slot) * token_;
 #pragma unroll
     for (int pass = 0; pass < KeyRows::PASSES; ++pass) {
-      int key = min(first_key + pass * KeyRows::ROWS_PER_PASS + KeyRows::row(), kv_end - 1);
-      KeyRows::copy_row(to, pass, data_ + static_cast<long long>(key) * stride_);
+      long long offset;
+      if constexpr (PAGED)
+        offset = __shfl_sync(ALL_LANES, my_offset, pass * KeyRows::ROWS_PER_WARP + threadIdx.x % 32 / 8);
+      else
+        offset = static_cast<long long>(min(first_key + pass * KeyRows::ROWS_PER_PASS + KeyRows::row(), kv_end - 1)) *
+                 token_;
+      KeyRows::copy_row(to, pass, data_ + offset);
     }
-  }
-};
-
-// Paged: a lane looks up the page of one of its warp's rows, well before the copy, and hands it to the lanes that copy the row.
-template <>
-class KeyTileCopy<true> {
-  static_assert(TILE_KEYS / WARPS <= 32, "a warp looks up one row a lane");
-  const char* data_;  // this lane's chunk of page 0, slot 0
-  KeyPlace place_;    // of this lane's row
-
- public:
-  KeyTileCopy(const KernelParams&, const Strided& t, const Request&, int kv_head)
-      : data_(static_cast<const char*>(t.data) + 2 * kv_head * t.head + 16 * KeyRows::chunk()) {
-    keep_in_register(data_);
-  }
-
-  void find(const KernelParams& p, const Request& request, int first_key, int kv_end) {
-    int lane = threadIdx.x % 32;
-    int pass = lane / KeyRows::ROWS_PER_WARP;
-    int row = pass * KeyRows::ROWS_PER_PASS + threadIdx.x / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
-    place_ = find_key<true>(p, request, page_row(p, request), min(first_key + row, kv_end - 1));
-  }
-
-  void copy(SharedTile<TILE_KEYS> to, const Strided& t, int, int) const {
-    long long mine = 2 * key_offset<true>(t, place_);
-#pragma unroll
-    for (int pass = 0; pass < KeyRows::PASSES; ++pass)
-      KeyRows::copy_row(to, pass, data_ + __shfl_sync(ALL_LANES, mine, pass * KeyRows::ROWS_PER_WARP + threadIdx.x % 32 / 8));
   }
 };
