@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod memory;
 mod plan;
+#[cfg(feature = "cuda")]
 mod prebuilt;
 pub mod prelude;
 mod stream;

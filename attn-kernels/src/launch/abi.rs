@@ -70,7 +70,7 @@ mod tests {
                 checks += &format!("static_assert(sizeof({}) == {}, \"size\");\n", $cuda, size_of::<$rust>());
                 $(
                     checks += &format!(
-                        "static_assert(__builtin_offsetof({}, {}) == {}, \"offset\");\n",
+                        "static_assert(__INTADDR__(&(({}*)0)->{}) == {}, \"offset\");\n",
                         $cuda, stringify!($field), offset_of!($rust, $field)
                     );
                 )*

@@ -1,0 +1,178 @@
+//! The cubin cache under damage, other processes, and lack of room.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    convert::Infallible,
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, SystemTime},
+};
+
+use attn_kernels::{
+    cache::{CubinCache, Key, Origin},
+    compile::{Arch, Compiled},
+};
+
+const LIMIT: u64 = 1 << 30;
+
+fn key(text: &str) -> Key {
+    Key::of(text, Arch::new(8, 0))
+}
+
+fn cubin(bytes: usize) -> Compiled {
+    Compiled { cubin: vec![7; bytes].into(), log: "log".into(), compiler: "test".into(), ms: 1.0 }
+}
+
+/// Asks a new process's cache; tells where the cubin came from.
+fn ask(dir: &Path, limit: u64, text: &str) -> Origin {
+    let cache = CubinCache::at(dir, limit);
+    let (compiled, origin) = cache.get_or_compile(&key(text), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+    assert_eq!((compiled.cubin.len(), compiled.log.as_str()), (1000, "log"));
+    origin
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let shards = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir());
+    let mut found: Vec<_> = shards.flat_map(|s| fs::read_dir(s).unwrap().map(|e| e.unwrap().path())).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_cubin_is_compiled_once_and_read_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Compiled);
+    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk);
+    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+    let cache = CubinCache::at(dir.path(), LIMIT);
+    for origin in [Origin::Disk, Origin::Memory] {
+        assert_eq!(cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1))).unwrap().1, origin);
+    }
+    assert_eq!((cache.stats().disk_hits, cache.stats().memory_hits, cache.stats().compiled), (1, 1, 0));
+    let names: Vec<_> = entries(dir.path()).iter().map(|p| p.extension().unwrap().to_owned()).collect();
+    assert_eq!(names, ["cubin", "cubin"], "no lock or temporary file stays");
+}
+
+#[test]
+fn a_failure_to_compile_is_not_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = CubinCache::at(dir.path(), LIMIT);
+    assert_eq!(cache.get_or_compile(&key("a"), || Err::<Compiled, _>("no")).unwrap_err(), "no");
+    assert_eq!(cache.get_or_compile(&key("a"), || Ok::<_, &str>(cubin(1000))).unwrap().1, Origin::Compiled);
+}
+
+#[test]
+fn damaged_entries_are_compiled_again() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [Damage; 5] = [
+        |file| file.truncate(file.len() / 2),
+        |file| file.clear(),
+        |file| file[200] ^= 1,
+        |file| file[3] ^= 1,
+        |file| file.extend_from_slice(b"more"),
+    ];
+    for damage in damages {
+        let dir = tempfile::tempdir().unwrap();
+        ask(dir.path(), LIMIT, "a");
+        let path = entries(dir.path()).remove(0);
+        let mut file = fs::read(&path).unwrap();
+        damage(&mut file);
+        fs::write(&path, file).unwrap();
+        let cache = CubinCache::at(dir.path(), LIMIT);
+        let (compiled, origin) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+        assert_eq!((origin, compiled.cubin.len(), cache.stats().damaged), (Origin::Compiled, 1000, 1));
+        assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk, "and kept again");
+    }
+}
+
+#[test]
+fn an_entry_under_the_name_of_another_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    ask(dir.path(), LIMIT, "a");
+    let from = entries(dir.path()).remove(0);
+    let name = key("b").to_string();
+    let to = dir.path().join(&name[..2]).join(format!("{name}.cubin"));
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::copy(from, to).unwrap();
+    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_costs_nothing_but_the_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "in the way").unwrap();
+    let cache = CubinCache::at(&file.join("below"), LIMIT);
+    assert!(cache.check_writable().is_err());
+    let (_, origin) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
+    assert_eq!(origin, Origin::Compiled);
+    assert!(cache.stats().io_failures > 0);
+}
+
+#[test]
+fn what_was_used_longest_ago_is_evicted() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit = 4 * 1200;
+    for (age, text) in [(4, "a"), (3, "b"), (2, "c")] {
+        ask(dir.path(), limit, text);
+        let name = key(text).to_string();
+        let path = dir.path().join(&name[..2]).join(format!("{name}.cubin"));
+        let time = SystemTime::now() - Duration::from_secs(age * 86_400);
+        fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    assert_eq!(ask(dir.path(), limit, "a"), Origin::Disk, "used again, so no longer the oldest");
+    ask(dir.path(), limit, "d");
+    ask(dir.path(), limit, "e");
+    let total: u64 = entries(dir.path()).iter().map(|p| fs::metadata(p).unwrap().len()).sum();
+    assert!(total <= limit, "{total} bytes");
+    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk);
+    assert_eq!(ask(dir.path(), LIMIT, "e"), Origin::Disk);
+    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_folder_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let below = dir.path().join("cache");
+    ask(&below, LIMIT, "a");
+    assert_eq!(fs::metadata(&below).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+/// What each process of `processes_compile_once_between_them` does; by itself it is skipped.
+#[test]
+fn child() {
+    let Some(dir) = env::var_os("ATTN_TEST_CACHE_CHILD") else { return };
+    let dir = PathBuf::from(dir);
+    let cache = CubinCache::at(&dir.join("cache"), LIMIT);
+    for text in ["a", "b", "c"] {
+        let compile = || {
+            std::thread::sleep(Duration::from_millis(150));
+            let unique = format!("{text}-{}", std::process::id());
+            fs::write(dir.join(unique), "compiled").unwrap();
+            Ok::<_, Infallible>(cubin(100_000))
+        };
+        let (compiled, _) = cache.get_or_compile(&key(text), compile).unwrap();
+        assert_eq!(compiled.cubin.len(), 100_000);
+    }
+}
+
+#[test]
+fn processes_compile_once_between_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let spawn = |_| -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "child"])
+            .env("ATTN_TEST_CACHE_CHILD", dir.path())
+            .spawn()
+            .unwrap()
+    };
+    let children: Vec<Child> = (0..6).map(spawn).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let compiled = fs::read_dir(dir.path()).unwrap().filter(|e| e.as_ref().unwrap().path().is_file()).count();
+    assert_eq!(compiled, 3, "each of three kernels by one process");
+}

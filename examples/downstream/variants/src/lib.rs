@@ -1,0 +1,31 @@
+//! Variants of a downstream project, in a crate of their own, so that a build script can depend on them too.
+
+use attn::prelude::*;
+
+/// Attention to earlier keys in strides: every `stride`-th key back from the query, and the `local` nearest.
+///
+/// The strided pattern of Sparse Transformers (arXiv 1904.10509, section 4.2), causal.
+#[derive(Clone, Debug, VariantParams)]
+pub struct Strided {
+    /// Distance between far keys.
+    #[require(stride > 0)]
+    pub stride: i32,
+    /// Keys nearest to the query that are all attended to.
+    #[default(32)]
+    #[require(local > 0)]
+    pub local: i32,
+}
+
+#[attention_variant(name = "strided")]
+impl AttentionVariant for Strided {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let back = at.qo_pos - at.kv_pos;
+        back >= 0 && (back < self.local || back % self.stride == 0)
+    }
+}
+
+/// The variants of this crate, for build scripts and for programs that turn `inventory` off.
+#[must_use]
+pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
+    attn::variants![Strided]
+}
