@@ -17,7 +17,8 @@ use libloading::Library;
 
 /// The CUDA side of the language.
 pub const LANG: &str = include_str!("../../attn-kernels/cuda/lang.cuh");
-const HARNESS: &str = include_str!("harness.cpp");
+/// Every hook behind a C interface, for `struct Variant`.
+pub const HARNESS: &str = include_str!("harness.cpp");
 
 /// A variant as C++, compiled and loaded, with its parameters.
 #[derive(Debug)]
@@ -104,8 +105,7 @@ impl HostVariant {
 
     /// `output_transform`.
     pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
-        let (f, v) =
-            self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const f32, *const i32)>("output");
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const f32, *const i32)>("output");
         let state = [state.row_max, state.denominator, state.lse];
         // SAFETY: the row is `len` values, the state three words, the index eight.
         unsafe { f(v, o.as_mut_ptr(), o.len() as i32, state.as_ptr(), row(at).as_ptr()) }

@@ -85,7 +85,8 @@ impl AttentionVariant for Ints {
         sum = sum ^ a.min(b) ^ a.max(b) ^ a.clamp(-100, 100) ^ b.abs();
         sum = sum ^ a.rem_euclid(n) ^ a.div_euclid(n) ^ a.wrapping_mul(b).wrapping_sub(i);
         sum = sum ^ a.saturating_add(b) ^ a.saturating_sub(b) ^ a.wrapping_shl(33) ^ b.wrapping_shr(40);
-        sum = sum ^ a.pow(3) ^ a.rotate_left(7) ^ b.rotate_right(0) ^ (i32::MAX - i) ^ LOWEST ^ (a.unsigned_abs() as i32);
+        sum =
+            sum ^ a.pow(3) ^ a.rotate_left(7) ^ b.rotate_right(0) ^ (i32::MAX - i) ^ LOWEST ^ (a.unsigned_abs() as i32);
         let ones = a.count_ones() + b.leading_zeros() * 3 + self.table[i].trailing_zeros();
         let mut u = self.u + ones - self.unsigned[i];
         u = (u * 3 / 7) % 1_000_007 + (u >> 3) ^ (u << 2) ^ (self.u | 5) ^ (u & 0xff00_ff00);

@@ -5,11 +5,11 @@
 
 extern crate attn_core as attn;
 
+use attn::lang::desc::Elem;
 use attn::{
     Registry, Variant,
     lang::{Dims, FieldDesc, FieldType, Hook, KvIndex, LogitIndex, ParamValue, RowIndex, RowState, Tile, VariantDesc},
 };
-use attn::lang::desc::Elem;
 use attn_tests::{host::HostVariant, torture};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 

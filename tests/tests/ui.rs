@@ -12,8 +12,20 @@ fn compile_fail() {
 
 /// Words of our inside, which no message may show.
 const FORBIDDEN: &[&str] = &[
-    "attn_codegen", "syn::", "proc_macro2", "TokenStream", "panicked", "__private", "HookText", "VariantDesc", "DESC",
-    "lang.cuh", "Kind::", "Ty::", "unwrap()", "internal",
+    "attn_codegen",
+    "syn::",
+    "proc_macro2",
+    "TokenStream",
+    "panicked",
+    "__private",
+    "HookText",
+    "VariantDesc",
+    "DESC",
+    "lang.cuh",
+    "Kind::",
+    "Ty::",
+    "unwrap()",
+    "internal",
 ];
 
 #[test]

@@ -12,6 +12,7 @@ use crate::{
 
 /// Expands the attribute. The item is always there, with or without errors.
 #[must_use]
+#[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let f = match syn::parse2::<syn::Item>(item.clone()) {
         Ok(syn::Item::Fn(f)) => f,

@@ -29,6 +29,7 @@ struct Variant {
 
 /// Expands the attribute. The item is always there, with or without errors.
 #[must_use]
+#[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let parsed = match syn::parse2::<syn::Item>(item.clone()) {
         Ok(syn::Item::Impl(parsed)) => parsed,
@@ -41,7 +42,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #error);
         }
     };
-    match read(attr, &parsed) {
+    match read(&attr, &parsed) {
         Ok(variant) => {
             let carrier = carrier(&parsed, &variant);
             quote!(#item #carrier)
@@ -55,10 +56,10 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// The C++ text of an impl's hooks, for tests and tools.
 pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
-    read(TokenStream::new(), item).map(|v| v.hooks)
+    read(&TokenStream::new(), item).map(|v| v.hooks)
 }
 
-fn read(attr: TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
+fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     let mut shared = Shared::default();
     let name = shape(attr, item, &mut shared.report);
     let file = glue::file_of(item.impl_token.span());
@@ -87,7 +88,7 @@ fn read(attr: TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
 }
 
 /// The shape of the item, and the variant's name.
-fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String {
+fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String {
     match &item.trait_ {
         Some((path, _)) if path.segments.last().is_some_and(|s| s.ident == "AttentionVariant") => {}
         Some((path, _)) => report.on(path, messages::NOT_THE_TRAIT),
@@ -117,7 +118,7 @@ fn shape(attr: TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String
             text
         }
         _ => {
-            report.on(&attr, messages::ATTR);
+            report.on(attr, messages::ATTR);
             default
         }
     }
@@ -248,3 +249,6 @@ fn camel_case(name: &str) -> String {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

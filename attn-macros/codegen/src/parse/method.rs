@@ -116,7 +116,7 @@ impl Reader<'_> {
             return receiver;
         }
         if self.resolve(&receiver.ty) == Ty::Row {
-            return self.row_method(e, receiver);
+            return self.row_method(e, &receiver);
         }
         let args: Vec<&syn::Expr> = e.args.iter().collect();
         self.number_method(e, receiver, &e.method, &args)

@@ -12,7 +12,7 @@ use crate::{
 const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs"];
 
 impl Reader<'_> {
-    pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: Expr) -> Expr {
+    pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: &Expr) -> Expr {
         let span = Range::of(e);
         let Kind::Local(row) = receiver.kind else {
             return self.refused(e, messages::EXPRESSION);

@@ -1,0 +1,212 @@
+//! Expand, then look: the whole text of stock variants is in `tests/tests/snapshots`.
+
+use quote::quote;
+
+use super::*;
+
+/// The text of one hook's body, a line each, without head and `#line`.
+fn body(hook: TokenStream) -> String {
+    let item = syn::parse2(quote!(impl AttentionVariant for X { #hook })).expect("an impl");
+    let hooks = hooks(&item).unwrap_or_else(|report| panic!("{}", report.into_tokens()));
+    let lines: Vec<&str> = hooks[0].cuda.lines().filter(|l| !l.starts_with('#')).collect();
+    lines[1..lines.len() - 1].join("\n")
+}
+
+fn transform(body_tokens: TokenStream) -> String {
+    body(quote!(fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body_tokens }))
+}
+
+fn mask(body_tokens: TokenStream) -> String {
+    body(quote!(fn logits_mask(&self, at: LogitIndex) -> bool { #body_tokens }))
+}
+
+/// What the macros say of an impl, a sentence each.
+fn errors(hooks_tokens: TokenStream) -> Vec<String> {
+    let item = syn::parse2(quote!(impl AttentionVariant for X { #hooks_tokens })).expect("an impl");
+    match hooks(&item) {
+        Ok(_) => Vec::new(),
+        Err(report) => {
+            let text = report.into_tokens().to_string();
+            text.split("compile_error").skip(1).map(str::to_owned).collect()
+        }
+    }
+}
+
+#[test]
+fn the_expansion_keeps_the_item_and_adds_the_carrier() {
+    let tokens = expand(
+        quote!(name = "cap"),
+        quote!(impl AttentionVariant for SoftCap { fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 { logit / self.cap } }),
+    );
+    let text = prettyplease::unparse(&syn::parse2(tokens).expect("items"));
+    for part in [
+        "impl AttentionVariant for SoftCap {",
+        "name: \"cap\"",
+        "type_name: \"SoftCap\"",
+        "hook: ::attn::lang::Hook::LogitsTransform",
+        "return logit / cap_;",
+        "<SoftCap as ::attn::lang::VariantParams>::FIELDS",
+        "type Kind = ::attn::lang::compose::Keeps;",
+        "::attn::__private::submit!(SoftCap)",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn without_a_name_it_is_the_type_in_snake_case() {
+    let tokens = expand(TokenStream::new(), quote!(impl AttentionVariant for my::QKNorm2D {}));
+    assert!(tokens.to_string().contains("name : \"qk_norm2_d\""), "{tokens}");
+}
+
+#[test]
+fn refused_items_are_kept_too() {
+    for item in [
+        quote!(impl AttentionVariant for X { fn wrong(&self) {} }),
+        quote!(
+            struct X;
+        ),
+        quote!(not rust at all),
+    ] {
+        let text = expand(TokenStream::new(), item.clone()).to_string();
+        assert!(text.starts_with(&item.to_string()), "{text}");
+        assert!(text.contains("compile_error"), "{text}");
+    }
+}
+
+#[test]
+fn a_normaliser_of_its_own_is_told_to_compositions() {
+    let tokens = expand(
+        TokenStream::new(),
+        quote!(impl AttentionVariant for X {
+            const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };
+            fn weight(&self, logit: f32, _m: f32, _at: LogitIndex) -> f32 { logit.max(0.0) }
+        }),
+    );
+    assert!(tokens.to_string().contains("type Kind = :: attn :: lang :: compose :: Replaces"), "{tokens}");
+}
+
+#[test]
+fn integers_get_plain_operators_only_where_nothing_overflows() {
+    assert_eq!(mask(quote!(at.qo_pos - at.kv_pos < self.window)), "  return at.qo_pos - at.kv_pos < window_;");
+    assert_eq!(mask(quote!(at.kv_pos + self.window > 0)), "  return add(at.kv_pos, window_) > 0;");
+    assert_eq!(mask(quote!(at.kv_pos * 2 > at.qo_pos)), "  return at.kv_pos * 2 > at.qo_pos;");
+    assert_eq!(mask(quote!(at.kv_pos * 3 > at.qo_pos)), "  return mul(at.kv_pos, 3) > at.qo_pos;");
+    assert_eq!(mask(quote!(at.kv_pos / 64 == at.qo_pos / 64)), "  return at.kv_pos / 64 == at.qo_pos / 64;");
+    assert_eq!(mask(quote!(at.kv_pos % self.n == 0)), "  return rem(at.kv_pos, n_) == 0;");
+    assert_eq!(mask(quote!(self.a + self.b == 1u32)), "  return a_ + b_ == 1u;");
+    assert_eq!(mask(quote!(self.a + self.b == self.c)), "  return add(a_, b_) == c_;");
+}
+
+#[test]
+fn parentheses_are_where_the_two_languages_differ() {
+    assert_eq!(transform(quote!(logit - (1.0 - self.a) * 2.0)), "  return logit - (1.0f - a_) * 2.0f;");
+    assert_eq!(transform(quote!(-(-logit))), "  return -(-logit);");
+    assert_eq!(mask(quote!(at.kv_pos & 3 == 1 || self.a && self.b)), "  return (at.kv_pos & 3) == 1 || (a_ && b_);");
+    assert_eq!(mask(quote!((at.kv_pos == 1) == self.flag)), "  return (at.kv_pos == 1) == flag_;");
+}
+
+#[test]
+fn literals_are_exact() {
+    let text = transform(quote!(logit * 0.1 + 1e-45 + 16777217.0 + f32::MAX + 3 as f32));
+    assert_eq!(text, "  return logit * 0.1f + 1e-45f + 16777216.0f + 3.4028235e38f + 3.0f;");
+    assert_eq!(transform(quote!(f32::from_bits(0xdead_beef))), "  return from_bits(3735928559u);");
+    assert_eq!(mask(quote!(at.kv_pos > -2147483648)), "  return at.kv_pos > I32_MIN;");
+}
+
+#[test]
+fn names_of_c_plus_plus_and_of_the_language_are_evaded() {
+    let text = transform(quote!(
+        let int = logit;
+        let max = int.max(self.max);
+        let cap_ = max;
+        cap_
+    ));
+    assert_eq!(
+        text,
+        "  const float int_2 = logit;\n  const float max_2 = max(int_2, max_);\n  const float cap = max_2;\n  return cap;"
+    );
+}
+
+#[test]
+fn shadowing_renames_and_scopes_free_names() {
+    let text = transform(quote!(
+        let x = logit;
+        let x = x + 1.0;
+        if self.flag {
+            let y = x;
+            return y;
+        }
+        let y = x;
+        y
+    ));
+    assert!(text.contains("const float x_2 = x + 1.0f;"), "{text}");
+    assert!(text.ends_with("const float y = x_2;\n  return y;"), "{text}");
+}
+
+#[test]
+fn a_row_index_is_the_logit_index_without_its_key() {
+    assert_eq!(mask(quote!(at.row.qo_pos == (*at).qo_row)), "  return at.qo_pos == at.qo_row;");
+}
+
+#[test]
+fn every_error_of_an_impl_is_reported() {
+    let found = errors(quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            let x = &logit;
+            println!("{x}");
+            logit.tanhh() + unknown
+        }
+        fn logits_maks(&self, at: LogitIndex) -> bool {
+            true
+        }
+    ));
+    assert_eq!(found.len(), 5, "{found:#?}");
+    for (text, part) in found.iter().zip(["references", "macros", "`tanh`", "`unknown`", "`logits_mask`"]) {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
+#[test]
+fn rows_are_reduced_where_all_lanes_are() {
+    let query =
+        |body: TokenStream| errors(quote!(fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) { #body }));
+    assert!(
+        query(quote!(if self.flag {
+            q.map(|_, x| x * 2.0);
+        } else {
+            q.rotate_half(8, |_| (1.0, 0.0));
+        }))
+        .is_empty()
+    );
+    assert!(
+        query(quote!(if at.qo_pos > 1 {
+            q.map(|_, x| x * 2.0);
+        }))
+        .is_empty()
+    );
+    assert_eq!(
+        query(quote!(if at.qo_pos > 1 {
+            q.rotate_half(8, |_| (1.0, 0.0));
+        }))
+        .len(),
+        1
+    );
+    assert_eq!(query(quote!(if at.qo_pos > 1 { return; } let s = q.sum(); q.map(|_, x| x - s);)).len(), 1);
+    assert_eq!(query(quote!(let c = self.n > 1; let n = if c { q.sum() } else { 1.0 }; q.map(|_, x| x - n);)).len(), 0);
+}
+
+#[test]
+fn a_return_inside_a_value_is_refused() {
+    let found = errors(quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            logit
+                + if self.flag {
+                    return 1.0;
+                } else {
+                    2.0
+                }
+        }
+    ));
+    assert_eq!(found.len(), 1, "{found:#?}");
+}

@@ -1,0 +1,38 @@
+//! The variants that exercise the language compile as CUDA too, with every hook called. No GPU is needed, NVRTC is:
+//! `cargo xtask test` fetches it.
+
+extern crate attn_core as attn;
+
+use attn_kernels::{
+    compile::{Arch, Compiler},
+    splice::variant::parts_source,
+};
+use attn_tests::{host, torture};
+
+/// Calls every hook, so that none of them is compiled away.
+const KERNEL: &str = "
+extern \"C\" __global__ void all_hooks(Variant v, float* x, const LogitIndex* at, const KvIndex* kv, const Tile* tile) {
+  x[0] = v.logits_mask(*at) ? v.logits_transform(x[0], *at) : v.weight(x[0], x[1], *at);
+  x[1] = v.sink_logit(*at) + float(int(v.tile_class(*tile)));
+  query(&v, x, 16, at);
+  key(&v, x + 16, 16, kv);
+  RowState state{x[2], x[3], x[4]};
+  output(&v, x + 32, 16, &state, at);
+}
+";
+
+#[test]
+fn every_stock_variant_and_every_torture_compiles_as_cuda() {
+    let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
+    for desc in attn_variants::variants().iter().chain(torture::variants()) {
+        let text = parts_source(&[desc]).expect("one part");
+        let lang = host::LANG.replace("#pragma once", "");
+        let source = format!("{lang}\n{text}\n#line 1 \"harness\"\n{}\n{KERNEL}", host::HARNESS);
+        for arch in ["sm_80", "sm_120"] {
+            let arch: Arch = arch.parse().expect("an architecture");
+            if let Err(error) = compiler.compile(desc.name, &source, arch) {
+                panic!("{}, {arch}: {error}\n{text}", desc.name);
+            }
+        }
+    }
+}
