@@ -1,9 +1,9 @@
 //! `attn check`.
 
-use std::{process::ExitCode, time::Instant};
+use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use attn::testing::{self, CheckOptions};
+use attn::testing::{self, CheckOptions, CheckResult};
 use serde_json::json;
 
 use crate::{
@@ -27,6 +27,33 @@ pub(crate) struct Check {
     list: bool,
 }
 
+/// Of more cases than this, a table shows those alone that do not pass.
+const ROWS: usize = 100;
+
+/// The largest error of each kind, as a share of what is allowed, and where it was.
+#[derive(Default)]
+struct Worst(BTreeMap<&'static str, (f64, String)>);
+
+impl Worst {
+    fn see(&mut self, title: &str, result: &CheckResult) {
+        let (d, t) = (&result.distance, &result.tolerance);
+        let shares = [("rel_err", d.rel_err, t.rel), ("row_err", d.row_err, t.row), ("lse_err", d.lse_err, t.lse)];
+        for (name, is, may) in shares {
+            let seen = self.0.entry(name).or_default();
+            // NaN is worse than anything
+            if seen.1.is_empty() || is.is_nan() || is / may > seen.0 {
+                *seen = (is / may, format!("{is:.2e} of {may:.0e} in {title}"));
+            }
+        }
+    }
+
+    fn say(&self) {
+        for (name, (share, what)) in &self.0 {
+            eprintln!("largest {name}: {:.0} % of the tolerance ({what})", share * 100.0);
+        }
+    }
+}
+
 /// Checks every case; the exit code is 1 when one is outside tolerance or could not be run.
 pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     let cases = args.cases.load()?;
@@ -42,6 +69,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     let engine = args.device.engine()?;
     let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
     let (mut passed, mut failed, mut cannot) = (0usize, 0usize, 0usize);
+    let mut worst = Worst::default();
     let started = Instant::now();
     let bar = progress(cases.len());
     for case in &cases {
@@ -58,7 +86,14 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
                 if !result.passed {
                     bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
                 }
-                output.record(&with(echo, serde_json::to_value(&result)?), || {
+                let record = with(echo, serde_json::to_value(&result)?);
+                worst.see(case.title(), &result);
+                if result.passed && cases.len() > ROWS {
+                    output.line(&record)?;
+                    bar.inc(1);
+                    continue;
+                }
+                output.record(&record, || {
                     let d = &result.distance;
                     let rerun = if result.rerun_identical { "same" } else { "DIFFERS" };
                     vec![
@@ -89,6 +124,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     }
     bar.finish_and_clear();
     output.finish()?;
+    worst.say();
     eprintln!(
         "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
         cases.len(),

@@ -43,12 +43,18 @@ impl Output {
         Ok(Output { lines, table })
     }
 
-    /// Writes a record at once, and its row when all are there.
-    pub(crate) fn record(&mut self, record: &Value, row: impl FnOnce() -> Vec<String>) -> Result<()> {
+    /// Writes a record at once, without a row.
+    pub(crate) fn line(&mut self, record: &Value) -> Result<()> {
         if let Some(lines) = &mut self.lines {
             let line = format!("{record}\n");
             quiet_on_closed_pipe(lines.write_all(line.as_bytes()).and_then(|()| lines.flush()))?;
         }
+        Ok(())
+    }
+
+    /// Writes a record at once, and its row when all are there.
+    pub(crate) fn record(&mut self, record: &Value, row: impl FnOnce() -> Vec<String>) -> Result<()> {
+        self.line(record)?;
         if let Some(table) = &mut self.table {
             table.add_row(row());
         }
