@@ -32,7 +32,9 @@ pub enum VariantError {
         name: String,
     },
     /// A helper that calls itself, through others.
-    #[error("the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`")]
+    #[error(
+        "the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`"
+    )]
     Recursion {
         /// The part.
         variant: String,
@@ -93,7 +95,30 @@ fn struct_names(parts: &[&VariantDesc]) -> Vec<String> {
 
 /// Types of lang.cuh, and of the text around a variant.
 const LANG_TYPES: &[&str] = &[
-    "Variant", "RowIndex", "LogitIndex", "KvIndex", "RowState", "Tile", "TileClass", "Tensor1", "Tensor2", "Tuple2",
-    "Tuple3", "Tuple4", "Pair", "Join", "JoinOf", "Plain", "PlainOf", "Unsigned", "UnsignedOf", "Wide", "WideOf", "R",
-    "BITS", "IS_FLOAT", "IS_BOOL", "IS_SIGNED",
+    "Variant",
+    "RowIndex",
+    "LogitIndex",
+    "KvIndex",
+    "RowState",
+    "Tile",
+    "TileClass",
+    "Tensor1",
+    "Tensor2",
+    "Tuple2",
+    "Tuple3",
+    "Tuple4",
+    "Pair",
+    "Join",
+    "JoinOf",
+    "Plain",
+    "PlainOf",
+    "Unsigned",
+    "UnsignedOf",
+    "Wide",
+    "WideOf",
+    "R",
+    "BITS",
+    "IS_FLOAT",
+    "IS_BOOL",
+    "IS_SIGNED",
 ];
