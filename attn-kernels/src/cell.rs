@@ -117,11 +117,17 @@ impl Cell {
             arch,
         };
         Ok(match kind {
-            KernelKind::Prefill if head_dim == 256 => Cell { tile_rows: 64, tile_keys: 32, ..cell },
-            KernelKind::Prefill => cell,
+            // as they measured best on an H200; two CTAs of four warps on an SM, but for the one of 196 KB
+            KernelKind::Prefill => match head_dim {
+                64 => Cell { tile_keys: 96, ..cell },
+                256 if arch.max_smem() > 200 << 10 => Cell { warps: 8, ..cell },
+                256 => Cell { tile_rows: 64, tile_keys: 32, ..cell },
+                _ => cell,
+            },
             KernelKind::Decode => {
                 let tile_rows = decode_rows(group);
-                Cell { tile_rows, stages: 3, team_keys: (8 / tile_rows).clamp(1, 4), ..cell }
+                let (team_keys, stages) = decode_ring(tile_rows, key_hooks || arch.max_smem() < 100 << 10);
+                Cell { tile_rows, stages, team_keys, ..cell }
             }
         })
     }
@@ -176,6 +182,16 @@ impl Cell {
 /// Rows of a decode tile: the group of query heads, in power-of-two steps up to 8; larger groups take several tiles.
 fn decode_rows(group: u32) -> u32 {
     group.clamp(1, 8).next_power_of_two()
+}
+
+/// Keys of a team in one step, and steps of the ring, as they measured best on an H200. `narrow`: arithmetic per key, or
+/// scarce shared memory, makes more CTAs on an SM worth more than a deeper ring.
+fn decode_ring(tile_rows: u32, narrow: bool) -> (u32, u32) {
+    match tile_rows {
+        1 | 2 if !narrow => (4, 4),
+        8 => (8, 2),
+        _ => (4, 2),
+    }
 }
 
 #[cfg(test)]
