@@ -79,11 +79,9 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
             Ok(result) => {
                 let verdict = if result.passed { "ok" } else { "FAILED" };
                 if result.passed {
-                    passed += 1
+                    passed += 1;
                 } else {
-                    failed += 1
-                }
-                if !result.passed {
+                    failed += 1;
                     bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
                 }
                 let record = with(echo, serde_json::to_value(&result)?);
