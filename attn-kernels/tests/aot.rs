@@ -1,0 +1,138 @@
+//! Kernels built ahead of time: what is embedded, what is found again, what is said when nothing can be.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use attn_core::{Registry, Variant, dtype::Dtypes, spec::KernelKind};
+use attn_kernels::{
+    aot::{Aot, AotError},
+    cell::{Cell, CellRequest},
+    compile::{Arch, Compiler},
+    jit::{self, JitError},
+    splice::KernelSource,
+};
+
+fn aot() -> Aot {
+    Aot::new(attn_variants::variants()).head_dims([64]).groups([1]).layouts(true, false)
+}
+
+/// The source that a run on `arch` would ask for.
+fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).unwrap();
+    let variant = Variant::parse_with(expr, &registry).unwrap();
+    let dtypes = Dtypes::bf16();
+    let cell = Cell::choose(&CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 1, key_hooks: false, arch });
+    KernelSource::build(&variant, &cell.unwrap()).unwrap()
+}
+
+fn table(dir: &Path) -> String {
+    fs::read_to_string(dir.join("attn_aot.rs")).unwrap()
+}
+
+#[test]
+fn what_is_embedded_is_what_a_run_asks_for() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let archs = [Arch::new(8, 0), Arch::for_device(9, 0)];
+    // one cubin serves every value of a parameter, so that the second expression adds nothing
+    let expressions = ["causal + soft_cap(cap=30)", "causal + soft_cap(cap=50)"];
+    let report = aot().expressions(expressions).archs(archs).build(dir.path()).unwrap();
+    assert_eq!((report.cubins, report.notes), (4, Vec::<String>::new()), "two kernels, two architectures");
+    let table = table(dir.path());
+    for kind in [KernelKind::Prefill, KernelKind::Decode] {
+        for arch in archs {
+            let key = source("causal + soft_cap(cap=7)", kind, arch).key().to_string();
+            assert!(table.contains(&key), "{kind} {arch}");
+            let cubin = fs::read(dir.path().join("attn_aot").join(format!("{key}.cubin"))).unwrap();
+            assert!(cubin.starts_with(b"\x7fELF"));
+        }
+    }
+    let other = source("causal", KernelKind::Decode, archs[0]).key().to_string();
+    assert!(!table.contains(&other), "another variant has another key");
+}
+
+#[test]
+fn nothing_asked_for_is_nothing_embedded() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = aot().expressions(["causal"]).archs([]).build(dir.path()).unwrap();
+    assert_eq!((report.cubins, report.notes.len()), (0, 0));
+    assert_eq!(table(dir.path()).split_whitespace().collect::<String>(), "&[]");
+}
+
+#[test]
+fn what_cannot_be_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let arch = [Arch::new(8, 0)];
+    let wrong = aot().expressions(["causl"]).archs(arch).build(dir.path()).unwrap_err();
+    assert!(matches!(wrong, AotError::Expr { .. }) && wrong.to_string().contains("causal"), "{wrong}");
+    let wrong = aot().expressions(["causal"]).head_dims([80]).archs(arch).build(dir.path()).unwrap_err();
+    assert!(matches!(wrong, AotError::Cell(_)) && wrong.to_string().contains("80"), "{wrong}");
+}
+
+/// Runs one of the `child_*` tests in a process with another environment.
+fn child(name: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("ATTN_CACHE", "off");
+    command.envs(environment.iter().copied()).output().unwrap()
+}
+
+fn passed(output: &Output) {
+    assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn without_a_compiler_nothing_is_embedded_and_a_note_says_why() {
+    passed(&child("child_without_compiler", &[("ATTN_NVRTC", "/nowhere"), ("ATTN_NVCC", "/nowhere")]));
+}
+
+#[test]
+fn child_without_compiler() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let report = aot().expressions(["causal"]).archs([Arch::new(8, 0)]).build(dir.path()).unwrap();
+    assert_eq!(report.cubins, 0);
+    assert!(report.notes[0].contains("/nowhere") && report.notes[0].contains("pip install"), "{:?}", report.notes);
+    let error = jit::obtain(source("causal", KernelKind::Decode, Arch::new(8, 0))).unwrap_err();
+    assert!(matches!(error, JitError::NoCompiler { .. }), "{error}");
+}
+
+#[test]
+fn with_the_jit_off_what_is_missing_is_named() {
+    passed(&child("child_without_jit", &[("ATTN_JIT", "off")]));
+}
+
+#[test]
+fn child_without_jit() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() {
+        return;
+    }
+    let error = jit::obtain(source("causal", KernelKind::Decode, Arch::new(8, 0))).unwrap_err();
+    assert!(matches!(error, JitError::Refused { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("causal: decode head_dim 64 bf16 ragged rows 1 sm_80") && text.contains("ATTN_JIT"), "{text}");
+}
+
+#[test]
+fn archs_of_the_environment() {
+    passed(&child("child_archs", &[("ATTN_CUDA_ARCHS", "75; 80")]));
+}
+
+#[test]
+fn child_archs() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = aot().expressions(["causal"]).build(dir.path()).unwrap_err();
+    assert!(error.to_string().contains("`75`"), "{error}");
+}
