@@ -237,6 +237,12 @@ impl AttentionVariant for Control {
                 acc += (k * j) as f32;
             }
         }
+        for _ in 0..(x & 3) {
+            acc += 1.0;
+        }
+        for s in (x & 1)..(x & 3) {
+            acc -= s as f32;
+        }
         let mut best: f32 = 0.0;
         best = if acc > 3.0 {
             let t = acc - 3.0;

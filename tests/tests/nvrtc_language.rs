@@ -1,8 +1,6 @@
 //! The variants that exercise the language compile as CUDA too, with every hook called. No GPU is needed, NVRTC is:
 //! `cargo xtask test` fetches it.
 
-extern crate attn_core as attn;
-
 use attn_kernels::{
     compile::{Arch, Compiler},
     splice::variant::parts_source,

@@ -28,9 +28,9 @@ struct Rope {
         return Pair{cos(angle), sin(angle)};
       });
     } else {
-      q.rotate_half(rot, [&](int i_2) -> Pair {
-        const float angle_2 = pos * inv_freq_[i_2];
-        return Pair{cos(angle_2), sin(angle_2)};
+      q.rotate_half(rot, [&](int i) -> Pair {
+        const float angle = pos * inv_freq_[i];
+        return Pair{cos(angle), sin(angle)};
       });
     }
   }
@@ -45,9 +45,9 @@ struct Rope {
         return Pair{cos(angle), sin(angle)};
       });
     } else {
-      k.rotate_half(rot, [&](int i_2) -> Pair {
-        const float angle_2 = pos * inv_freq_[i_2];
-        return Pair{cos(angle_2), sin(angle_2)};
+      k.rotate_half(rot, [&](int i) -> Pair {
+        const float angle = pos * inv_freq_[i];
+        return Pair{cos(angle), sin(angle)};
       });
     }
   }

@@ -198,10 +198,9 @@ impl Writer<'_> {
         let compare = if inclusive { "<=" } else { "<" };
         if !inclusive
             && ty.as_deref() == Some("int")
-            && let Some(bound) = self.bound(to)
+            && let (Some(low), Some(high)) = (self.bound(from), self.bound(to))
         {
-            let from = self.bound(from).unwrap_or(0);
-            self.bounds.insert(var, bound.max(from));
+            self.bounds.insert(var, low.max(high));
         }
         let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
         match ty {

@@ -211,6 +211,8 @@ impl Reader<'_> {
                 (self.error(Range::of(other)), self.error(Range::of(other)), false)
             }
         };
+        // declared in front of the loop, in the scope around
+        let end = self.temporary("end", ty.clone(), false);
         self.scoped(|r| {
             let var = match &*e.pat {
                 syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() => {
@@ -223,7 +225,6 @@ impl Reader<'_> {
                     r.temporary("i", ty.clone(), false)
                 }
             };
-            let end = r.temporary("end", ty.clone(), false);
             let body = r.block(&e.body, &Ty::Unit);
             Stmt::For { var, end, from, to, inclusive, body }
         })

@@ -5,23 +5,23 @@ use quote::quote;
 use super::*;
 
 /// The text of one hook's body, a line each, without head and `#line`.
-fn body(hook: TokenStream) -> String {
+fn body(hook: &TokenStream) -> String {
     let item = syn::parse2(quote!(impl AttentionVariant for X { #hook })).expect("an impl");
     let hooks = hooks(&item).unwrap_or_else(|report| panic!("{}", report.into_tokens()));
     let lines: Vec<&str> = hooks[0].cuda.lines().filter(|l| !l.starts_with('#')).collect();
     lines[1..lines.len() - 1].join("\n")
 }
 
-fn transform(body_tokens: TokenStream) -> String {
-    body(quote!(fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body_tokens }))
+fn transform(body_tokens: &TokenStream) -> String {
+    body(&quote!(fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body_tokens }))
 }
 
-fn mask(body_tokens: TokenStream) -> String {
-    body(quote!(fn logits_mask(&self, at: LogitIndex) -> bool { #body_tokens }))
+fn mask(body_tokens: &TokenStream) -> String {
+    body(&quote!(fn logits_mask(&self, at: LogitIndex) -> bool { #body_tokens }))
 }
 
 /// What the macros say of an impl, a sentence each.
-fn errors(hooks_tokens: TokenStream) -> Vec<String> {
+fn errors(hooks_tokens: &TokenStream) -> Vec<String> {
     let item = syn::parse2(quote!(impl AttentionVariant for X { #hooks_tokens })).expect("an impl");
     match hooks(&item) {
         Ok(_) => Vec::new(),
@@ -88,35 +88,35 @@ fn a_normaliser_of_its_own_is_told_to_compositions() {
 
 #[test]
 fn integers_get_plain_operators_only_where_nothing_overflows() {
-    assert_eq!(mask(quote!(at.qo_pos - at.kv_pos < self.window)), "  return at.qo_pos - at.kv_pos < window_;");
-    assert_eq!(mask(quote!(at.kv_pos + self.window > 0)), "  return add(at.kv_pos, window_) > 0;");
-    assert_eq!(mask(quote!(at.kv_pos * 2 > at.qo_pos)), "  return at.kv_pos * 2 > at.qo_pos;");
-    assert_eq!(mask(quote!(at.kv_pos * 3 > at.qo_pos)), "  return mul(at.kv_pos, 3) > at.qo_pos;");
-    assert_eq!(mask(quote!(at.kv_pos / 64 == at.qo_pos / 64)), "  return at.kv_pos / 64 == at.qo_pos / 64;");
-    assert_eq!(mask(quote!(at.kv_pos % self.n == 0)), "  return rem(at.kv_pos, n_) == 0;");
-    assert_eq!(mask(quote!(self.a + self.b == 1u32)), "  return a_ + b_ == 1u;");
-    assert_eq!(mask(quote!(self.a + self.b == self.c)), "  return add(a_, b_) == c_;");
+    assert_eq!(mask(&quote!(at.qo_pos - at.kv_pos < self.window)), "  return at.qo_pos - at.kv_pos < window_;");
+    assert_eq!(mask(&quote!(at.kv_pos + self.window > 0)), "  return add(at.kv_pos, window_) > 0;");
+    assert_eq!(mask(&quote!(at.kv_pos * 2 > at.qo_pos)), "  return at.kv_pos * 2 > at.qo_pos;");
+    assert_eq!(mask(&quote!(at.kv_pos * 3 > at.qo_pos)), "  return mul(at.kv_pos, 3) > at.qo_pos;");
+    assert_eq!(mask(&quote!(at.kv_pos / 64 == at.qo_pos / 64)), "  return at.kv_pos / 64 == at.qo_pos / 64;");
+    assert_eq!(mask(&quote!(at.kv_pos % self.n == 0)), "  return rem(at.kv_pos, n_) == 0;");
+    assert_eq!(mask(&quote!(self.a + self.b == 1u32)), "  return a_ + b_ == 1u;");
+    assert_eq!(mask(&quote!(self.a + self.b == self.c)), "  return add(a_, b_) == c_;");
 }
 
 #[test]
 fn parentheses_are_where_the_two_languages_differ() {
-    assert_eq!(transform(quote!(logit - (1.0 - self.a) * 2.0)), "  return logit - (1.0f - a_) * 2.0f;");
-    assert_eq!(transform(quote!(-(-logit))), "  return -(-logit);");
-    assert_eq!(mask(quote!(at.kv_pos & 3 == 1 || self.a && self.b)), "  return (at.kv_pos & 3) == 1 || (a_ && b_);");
-    assert_eq!(mask(quote!((at.kv_pos == 1) == self.flag)), "  return (at.kv_pos == 1) == flag_;");
+    assert_eq!(transform(&quote!(logit - (1.0 - self.a) * 2.0)), "  return logit - (1.0f - a_) * 2.0f;");
+    assert_eq!(transform(&quote!(-(-logit))), "  return -(-logit);");
+    assert_eq!(mask(&quote!(at.kv_pos & 3 == 1 || self.a && self.b)), "  return (at.kv_pos & 3) == 1 || (a_ && b_);");
+    assert_eq!(mask(&quote!((at.kv_pos == 1) == self.flag)), "  return (at.kv_pos == 1) == flag_;");
 }
 
 #[test]
 fn literals_are_exact() {
-    let text = transform(quote!(logit * 0.1 + 1e-45 + 16777217.0 + f32::MAX + 3 as f32));
+    let text = transform(&quote!(logit * 0.1 + 1e-45 + 16777217.0 + f32::MAX + 3 as f32));
     assert_eq!(text, "  return logit * 0.1f + 1e-45f + 16777216.0f + 3.4028235e38f + 3.0f;");
-    assert_eq!(transform(quote!(f32::from_bits(0xdead_beef))), "  return from_bits(3735928559u);");
-    assert_eq!(mask(quote!(at.kv_pos > -2147483648)), "  return at.kv_pos > I32_MIN;");
+    assert_eq!(transform(&quote!(f32::from_bits(0xdead_beef))), "  return from_bits(3735928559u);");
+    assert_eq!(mask(&quote!(at.kv_pos > -2147483648)), "  return at.kv_pos > I32_MIN;");
 }
 
 #[test]
 fn names_of_c_plus_plus_and_of_the_language_are_evaded() {
-    let text = transform(quote!(
+    let text = transform(&quote!(
         let int = logit;
         let max = int.max(self.max);
         let cap_ = max;
@@ -130,7 +130,7 @@ fn names_of_c_plus_plus_and_of_the_language_are_evaded() {
 
 #[test]
 fn shadowing_renames_and_scopes_free_names() {
-    let text = transform(quote!(
+    let text = transform(&quote!(
         let x = logit;
         let x = x + 1.0;
         if self.flag {
@@ -146,12 +146,12 @@ fn shadowing_renames_and_scopes_free_names() {
 
 #[test]
 fn a_row_index_is_the_logit_index_without_its_key() {
-    assert_eq!(mask(quote!(at.row.qo_pos == (*at).qo_row)), "  return at.qo_pos == at.qo_row;");
+    assert_eq!(mask(&quote!(at.row.qo_pos == (*at).qo_row)), "  return at.qo_pos == at.qo_row;");
 }
 
 #[test]
 fn every_error_of_an_impl_is_reported() {
-    let found = errors(quote!(
+    let found = errors(&quote!(
         fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
             let x = &logit;
             println!("{x}");
@@ -170,9 +170,9 @@ fn every_error_of_an_impl_is_reported() {
 #[test]
 fn rows_are_reduced_where_all_lanes_are() {
     let query =
-        |body: TokenStream| errors(quote!(fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) { #body }));
+        |body: &TokenStream| errors(&quote!(fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) { #body }));
     assert!(
-        query(quote!(if self.flag {
+        query(&quote!(if self.flag {
             q.map(|_, x| x * 2.0);
         } else {
             q.rotate_half(8, |_| (1.0, 0.0));
@@ -180,25 +180,28 @@ fn rows_are_reduced_where_all_lanes_are() {
         .is_empty()
     );
     assert!(
-        query(quote!(if at.qo_pos > 1 {
+        query(&quote!(if at.qo_pos > 1 {
             q.map(|_, x| x * 2.0);
         }))
         .is_empty()
     );
     assert_eq!(
-        query(quote!(if at.qo_pos > 1 {
+        query(&quote!(if at.qo_pos > 1 {
             q.rotate_half(8, |_| (1.0, 0.0));
         }))
         .len(),
         1
     );
-    assert_eq!(query(quote!(if at.qo_pos > 1 { return; } let s = q.sum(); q.map(|_, x| x - s);)).len(), 1);
-    assert_eq!(query(quote!(let c = self.n > 1; let n = if c { q.sum() } else { 1.0 }; q.map(|_, x| x - n);)).len(), 0);
+    assert_eq!(query(&quote!(if at.qo_pos > 1 { return; } let s = q.sum(); q.map(|_, x| x - s);)).len(), 1);
+    assert_eq!(
+        query(&quote!(let c = self.n > 1; let n = if c { q.sum() } else { 1.0 }; q.map(|_, x| x - n);)).len(),
+        0
+    );
 }
 
 #[test]
 fn a_return_inside_a_value_is_refused() {
-    let found = errors(quote!(
+    let found = errors(&quote!(
         fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
             logit
                 + if self.flag {
@@ -209,4 +212,36 @@ fn a_return_inside_a_value_is_refused() {
         }
     ));
     assert_eq!(found.len(), 1, "{found:#?}");
+}
+
+#[test]
+fn a_loop_from_anywhere_has_no_bound() {
+    let text = transform(&quote!(
+        let mut x = logit;
+        for i in self.low..5 {
+            x += (i + 7) as f32;
+        }
+        for i in 0..5 {
+            x += (i + 7) as f32;
+        }
+        x
+    ));
+    assert!(text.contains("x += float(add(i, 7));"), "{text}");
+    assert!(text.contains("x += float(i + 7);"), "{text}");
+}
+
+#[test]
+fn the_bound_of_a_loop_is_computed_once_under_a_name_of_its_own() {
+    let text = transform(&quote!(
+        let mut n: i32 = 0;
+        for _ in 0..n + 3 {
+            n += 1;
+        }
+        for _ in 0..n + 3 {
+            n += 1;
+        }
+        logit
+    ));
+    assert!(text.contains("const int end = add(n, 3);"), "{text}");
+    assert!(text.contains("const int end_2 = add(n, 3);"), "{text}");
 }
