@@ -6,7 +6,8 @@
 use attn_kernels::aot::Aot;
 
 /// The variants of most models.
-const EXPRESSIONS: [&str; 4] = ["causal", "causal + sliding_window(window=1)", "causal + soft_cap(cap=1)", "causal + alibi"];
+const EXPRESSIONS: [&str; 4] =
+    ["causal", "causal + sliding_window(window=1)", "causal + soft_cap(cap=1)", "causal + alibi"];
 
 fn main() {
     // a build without the CUDA backend has nothing to embed for

@@ -7,6 +7,8 @@
 //! cargo run --release --example quickstart
 //! ```
 
+#![allow(clippy::print_stdout)]
+
 use attn::prelude::*;
 use safetensors::SafeTensors;
 

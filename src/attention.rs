@@ -1,18 +1,11 @@
 //! A variant bound to heads, element types and an engine.
 
+use attn_core::{batch::Layout, cpu, lang::Dims, plan::WorkList};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
-use attn_core::{
-    batch::Layout,
-    cpu,
-    lang::Dims,
-    plan::WorkList,
-};
 
 use crate::{
-    Batch, Dtypes, Engine, Error, Heads, KernelKind, Plan, Stream, Variant, Workspace,
-    engine::Backend,
-    plan::CpuPlan,
+    Batch, Dtypes, Engine, Error, Heads, KernelKind, Plan, Stream, Variant, Workspace, engine::Backend, plan::CpuPlan,
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -132,11 +125,8 @@ impl Attention {
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => {
-                let stream = stream.as_cuda().ok_or(Error::Backend {
-                    what: "stream",
-                    got: "the CPU",
-                    want: "a CUDA device",
-                })?;
+                let stream =
+                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
                 Ok(Plan::cuda(attention.plan_on(stream, batch, workspace.cuda()?)?))
             }
         }

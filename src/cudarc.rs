@@ -4,7 +4,10 @@
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 
-use crate::{Engine, Error, Stream, TensorMut, TensorRef, tensor::{Element, TensorError}};
+use crate::{
+    Engine, Error, Stream, TensorMut, TensorRef,
+    tensor::{Element, TensorError},
+};
 
 /// A cudarc view as a contiguous tensor, to be read.
 ///

@@ -2,11 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::{
-    Dtype, Engine, Error, TensorMut, TensorRef,
-    engine::Backend,
-    tensor::TensorError,
-};
+use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::TensorError};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
@@ -44,9 +40,8 @@ impl DeviceBuffer {
     }
 
     pub(crate) fn zeroed(engine: &Engine, dtype: Dtype, elements: usize) -> Result<Self, Error> {
-        let bytes = elements
-            .checked_mul(dtype.size())
-            .ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
+        let bytes =
+            elements.checked_mul(dtype.size()).ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
         let memory = match &engine.backend {
             Backend::Cpu => Memory::Host(vec![0u64; bytes.div_ceil(8)]),
             #[cfg(feature = "cuda")]

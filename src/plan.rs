@@ -1,11 +1,6 @@
 //! A planned batch.
 
-use attn_core::{
-    batch::Layout,
-    cpu,
-    plan::WorkList,
-    tensor::check_run,
-};
+use attn_core::{batch::Layout, cpu, plan::WorkList, tensor::check_run};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
@@ -62,11 +57,8 @@ impl Plan {
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => {
-                let stream = stream.as_cuda().ok_or(Error::Backend {
-                    what: "stream",
-                    got: "the CPU",
-                    want: "a CUDA device",
-                })?;
+                let stream =
+                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
                 Ok(plan.run(stream, q, kv, out)?)
             }
         }

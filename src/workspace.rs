@@ -18,7 +18,10 @@ pub struct Workspace {
 enum Inner {
     Cpu,
     #[cfg(feature = "cuda")]
-    Cuda { device: cuda::Device, workspace: Option<cuda::Workspace> },
+    Cuda {
+        device: cuda::Device,
+        workspace: Option<cuda::Workspace>,
+    },
 }
 
 impl Workspace {

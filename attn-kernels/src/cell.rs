@@ -68,7 +68,9 @@ pub struct Cell {
 #[non_exhaustive]
 pub enum CellError {
     /// The head dimension.
-    #[error("no {kind} kernel for head_dim = {head_dim}; there are: 64, 128, 256. Pad the heads with zeros, or use `Engine::cpu()`")]
+    #[error(
+        "no {kind} kernel for head_dim = {head_dim}; there are: 64, 128, 256. Pad the heads with zeros, or use `Engine::cpu()`"
+    )]
     HeadDim {
         /// Kernel family.
         kind: KernelKind,

@@ -26,7 +26,8 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
     registry.register_all(attn_variants::variants()).unwrap();
     let variant = Variant::parse_with(expr, &registry).unwrap();
     let dtypes = Dtypes::bf16();
-    let cell = Cell::choose(&CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 1, key_hooks: false, arch });
+    let cell =
+        Cell::choose(&CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 1, key_hooks: false, arch });
     KernelSource::build(&variant, &cell.unwrap()).unwrap()
 }
 
@@ -85,7 +86,12 @@ fn child(name: &str, environment: &[(&str, &str)]) -> Output {
 }
 
 fn passed(output: &Output) {
-    assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -119,7 +125,10 @@ fn child_without_jit() {
     let error = jit::obtain(source("causal", KernelKind::Decode, Arch::new(8, 0))).unwrap_err();
     assert!(matches!(error, JitError::Refused { .. }), "{error}");
     let text = error.to_string();
-    assert!(text.contains("causal: decode head_dim 64 bf16 ragged rows 1 sm_80") && text.contains("ATTN_JIT"), "{text}");
+    assert!(
+        text.contains("causal: decode head_dim 64 bf16 ragged rows 1 sm_80") && text.contains("ATTN_JIT"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -21,17 +21,8 @@ use rayon::prelude::*;
 const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
 
 /// Each stock variant by itself.
-const VARIANTS: [&str; 9] = [
-    "full",
-    "causal",
-    "sliding_window(window=1)",
-    "soft_cap(cap=1)",
-    "alibi",
-    "rope",
-    "qk_norm",
-    "sink",
-    "sigmoid",
-];
+const VARIANTS: [&str; 9] =
+    ["full", "causal", "sliding_window(window=1)", "soft_cap(cap=1)", "alibi", "rope", "qk_norm", "sink", "sigmoid"];
 
 /// What models put together; the compositions with most registers.
 const COMPOSITIONS: [&str; 3] =

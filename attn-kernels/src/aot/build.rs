@@ -9,7 +9,11 @@ use std::{
 };
 
 use attn_core::{
-    dtype::{Dtype, Dtypes}, expr::Variant, lang::VariantDesc, registry::Registry, spec::KernelKind,
+    dtype::{Dtype, Dtypes},
+    expr::Variant,
+    lang::VariantDesc,
+    registry::Registry,
+    spec::KernelKind,
 };
 use rayon::prelude::*;
 
@@ -239,7 +243,9 @@ fn archs_from_env(report: &mut AotReport) -> Result<Vec<Arch>, AotError> {
         if part == "native" {
             let native = native();
             if native.is_empty() {
-                report.notes.push("ATTN_CUDA_ARCHS=native: nvidia-smi names no GPU here, nothing is embedded for it".into());
+                report
+                    .notes
+                    .push("ATTN_CUDA_ARCHS=native: nvidia-smi names no GPU here, nothing is embedded for it".into());
             }
             archs.extend(native);
         } else {

@@ -63,11 +63,18 @@ mod tests {
     #[test]
     fn an_entry_survives_the_round_trip_and_no_damage() {
         let key = Key::of("a", Arch::new(8, 0));
-        let compiled =
-            Compiled { cubin: vec![1, 2, 3, 4].into(), log: "line\nline".into(), compiler: "NVRTC 13.0".into(), ms: 12.5 };
+        let compiled = Compiled {
+            cubin: vec![1, 2, 3, 4].into(),
+            log: "line\nline".into(),
+            compiler: "NVRTC 13.0".into(),
+            ms: 12.5,
+        };
         let file = encode(&key, &compiled);
         let back = decode(&key, &file).expect("whole");
-        assert_eq!((&back.cubin, &back.log, &back.compiler, back.ms), (&compiled.cubin, &compiled.log, &compiled.compiler, 12.5));
+        assert_eq!(
+            (&back.cubin, &back.log, &back.compiler, back.ms),
+            (&compiled.cubin, &compiled.log, &compiled.compiler, 12.5)
+        );
 
         assert!(decode(&Key::of("b", Arch::new(8, 0)), &file).is_none(), "an entry under another name");
         for len in 0..file.len() {

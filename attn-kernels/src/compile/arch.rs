@@ -123,9 +123,14 @@ mod tests {
 
     #[test]
     fn every_spelling_parses() {
-        for (text, shown) in
-            [("80", "sm_80"), ("8.9", "sm_89"), ("90a", "sm_90a"), ("sm_100a", "sm_100a"), ("sm_120", "sm_120"), ("103f", "sm_103f")]
-        {
+        for (text, shown) in [
+            ("80", "sm_80"),
+            ("8.9", "sm_89"),
+            ("90a", "sm_90a"),
+            ("sm_100a", "sm_100a"),
+            ("sm_120", "sm_120"),
+            ("103f", "sm_103f"),
+        ] {
             assert_eq!(text.parse::<Arch>().expect(text).to_string(), shown);
         }
         for text in ["", "8", "75", "sm_", "native", "90b", "9000", "sm_9x"] {

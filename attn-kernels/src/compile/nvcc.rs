@@ -28,9 +28,11 @@ impl Nvcc {
     pub fn find() -> Result<Self, NoCompiler> {
         if let Some(named) = env::var_os("ATTN_NVCC").filter(|v| !v.is_empty()) {
             let path = PathBuf::from(named);
-            return Self::at(path.clone()).ok_or_else(|| NoCompiler::one(format!("ATTN_NVCC={} does not run", path.display())));
+            return Self::at(path.clone())
+                .ok_or_else(|| NoCompiler::one(format!("ATTN_NVCC={} does not run", path.display())));
         }
-        let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(|r| PathBuf::from(r).join("bin/nvcc"));
+        let toolkits =
+            ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(|r| PathBuf::from(r).join("bin/nvcc"));
         std::iter::once(PathBuf::from("nvcc"))
             .chain(toolkits)
             .find_map(Self::at)
@@ -45,7 +47,8 @@ impl Nvcc {
     }
 
     pub(super) fn compile(&self, name: &str, source: &str, arch: Arch) -> Result<(Vec<u8>, String), CompileError> {
-        let failed = |reason: String| CompileError::Failed { name: name.to_owned(), compiler: self.to_string(), reason };
+        let failed =
+            |reason: String| CompileError::Failed { name: name.to_owned(), compiler: self.to_string(), reason };
         let scratch = Scratch::new().map_err(|e| failed(format!("no scratch folder: {e}")))?;
         let (input, output) = (scratch.0.join("unit.cu"), scratch.0.join("unit.cubin"));
         fs::write(&input, format!("{DEVICE_BY_DEFAULT}{source}")).map_err(|e| failed(e.to_string()))?;

@@ -185,7 +185,12 @@ impl Attention {
         self.plan_in(Some(stream), batch, workspace)
     }
 
-    fn plan_in(&self, stream: Option<&Stream>, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, CudaError> {
+    fn plan_in(
+        &self,
+        stream: Option<&Stream>,
+        batch: &Batch<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<Plan, CudaError> {
         let device = &self.inner.device;
         device.check_same("workspace", workspace.device())?;
         if let Some(stream) = stream {
@@ -194,7 +199,7 @@ impl Attention {
         let layout = batch.validate()?;
         let args = self.args_for(&layout)?;
         let (kernel, work) = self.schedule(&layout)?;
-        Plan::put(self, stream, layout, work, kernel, args, workspace)
+        Plan::put(self, stream, layout, &work, kernel, args, workspace)
     }
 
     /// The arguments, with tensors over the batch's lengths if the variant has such.

@@ -103,7 +103,8 @@ impl Device {
     /// Makes the context current in this thread.
     pub(super) fn bind(&self) -> Result<(), CudaError> {
         // SAFETY: the context is retained by `inner`.
-        unsafe { result::ctx::set_current(self.inner.context) }.map_err(|e| CudaError::driver("make the context current", e))
+        unsafe { result::ctx::set_current(self.inner.context) }
+            .map_err(|e| CudaError::driver("make the context current", e))
     }
 
     /// Waits for everything that was given to the device.

@@ -7,8 +7,7 @@ use libloading::Library;
 use super::CudaError;
 
 /// Names of the library.
-const NAMES: &[&str] =
-    if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
 /// Entry points that this crate calls and that the oldest supported driver (CUDA 12.0) has.
 const NEEDED: &[&str] = &[

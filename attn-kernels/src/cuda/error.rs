@@ -1,12 +1,6 @@
 //! What can go wrong on a CUDA device.
 
-use attn_core::{
-    batch::BatchError,
-    lang::BindError,
-    plan::PlanError,
-    spec::HeadsError,
-    tensor::TensorError,
-};
+use attn_core::{batch::BatchError, lang::BindError, plan::PlanError, spec::HeadsError, tensor::TensorError};
 use cudarc::driver::result::DriverError;
 
 use crate::{cell::CellError, jit::JitError, splice::SpliceError};
@@ -84,7 +78,9 @@ pub enum CudaError {
         value: u64,
     },
     /// The workspace was planned into again.
-    #[error("this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own")]
+    #[error(
+        "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own"
+    )]
     StalePlan,
     /// A plan that was made in the order of another stream.
     #[error("this plan was made by `plan_on` in the order of another stream; run it there, or make it with `plan`")]
@@ -117,7 +113,8 @@ pub enum CudaError {
 
 impl CudaError {
     pub(crate) fn driver(what: impl Into<String>, error: DriverError) -> Self {
-        let name = error.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{:?}", error.0));
+        let name =
+            error.error_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_else(|_| format!("{:?}", error.0));
         let text = error.error_string().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
         CudaError::Driver { what: what.into(), code: format!("{name} ({text})") }
     }

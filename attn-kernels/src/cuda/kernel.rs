@@ -92,8 +92,7 @@ impl Kernel {
 
     fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
         let what = || format!("find {name} in `{}`", self.ready.source.name);
-        let symbol = CString::new(name)
-            .map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
+        let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
         // SAFETY: the module is loaded.
         unsafe { module::get_function(self.module, symbol) }.map_err(|e| CudaError::driver(what(), e))
     }

@@ -8,11 +8,7 @@ use attn_core::{
     spec::{Heads, KernelKind},
 };
 
-use super::{
-    Attention, CudaError, Kernel, Stream, Workspace,
-    args::Args,
-    workspace::Memory,
-};
+use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, workspace::Memory};
 
 /// A batch, ready to run any number of times: every layer, every step with the same lengths.
 #[derive(Debug)]
@@ -73,13 +69,13 @@ impl Plan {
         attention: &Attention,
         stream: Option<&Stream>,
         layout: Layout,
-        work: WorkList,
+        work: &WorkList,
         kernel: Arc<Kernel>,
         args: Arc<Args>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
-        let sections = Sections::of(&attention.shape(), &kernel, &layout, &work)?;
-        let blob = PlanBlob::pack(&layout, &work);
+        let sections = Sections::of(&attention.shape(), &kernel, &layout, work)?;
+        let blob = PlanBlob::pack(&layout, work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, sections.bytes)?;
         Ok(Plan {
             attention: attention.clone(),

@@ -25,6 +25,7 @@ impl Plan {
     /// Kernels touch exactly the tokens of the batch's indptr, and the slots of its pages below each request's length; that
     /// these are there is the promise of whoever made the tensors ([`TensorRef::device`]). Two runs of one plan that overlap
     /// in time, on two streams, mix their partial states: use a workspace for each.
+    #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
         let attention = &*self.attention.inner;
         let device = &attention.device;
@@ -58,7 +59,9 @@ impl Plan {
     fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<KernelParams, CudaError> {
         let attention = &*self.attention.inner;
         let heads = attention.heads;
-        let at = |section: &Range<usize>| if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 };
+        let at = |section: &Range<usize>| {
+            if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
+        };
         let sections = &self.sections;
         let o = out.o.as_ref();
         let (lse, lse_token, lse_head) = match &out.lse {
@@ -145,8 +148,6 @@ unsafe fn launch(
     let mut arguments: [*mut c_void; 2] =
         [std::ptr::from_ref(params).cast_mut().cast(), variant.as_ptr().cast_mut().cast()];
     // SAFETY: the caller's promise.
-    unsafe {
-        result::launch_kernel(function, (grid.0, grid.1, 1), (threads, 1, 1), smem, stream.raw(), &mut arguments)
-    }
-    .map_err(|e| CudaError::driver("launch a kernel", e))
+    unsafe { result::launch_kernel(function, (grid.0, grid.1, 1), (threads, 1, 1), smem, stream.raw(), &mut arguments) }
+        .map_err(|e| CudaError::driver("launch a kernel", e))
 }

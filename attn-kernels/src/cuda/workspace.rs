@@ -1,8 +1,7 @@
 //! The workspace: where a plan keeps its lists and partial states.
 
 use std::sync::{
-    Arc,
-    Mutex, PoisonError,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 

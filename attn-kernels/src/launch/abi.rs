@@ -49,6 +49,7 @@ pub struct KernelParams {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr)]
 mod tests {
     use std::mem::offset_of;
 
@@ -61,7 +62,7 @@ mod tests {
     #[test]
     fn the_mirror_is_exact() {
         let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
-            eprintln!("skipped: no NVRTC found (cargo xtask test fetches it)");
+            eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
             return;
         };
         let mut checks = String::new();
@@ -80,10 +81,34 @@ mod tests {
         mirror!("FastDiv", FastDiv { divisor, magic, shift });
         mirror!("WorkItem", WorkItem { request, qo_tile, kv_begin, kv_end, partial });
         mirror!("MergeItem", MergeItem { request, qo_tile, first, count });
-        mirror!("KernelParams", KernelParams {
-            q, k, v, o, k_pre, lse, lse_token, lse_head, qo_indptr, kv_indptr, page_indptr, page_indices, items, merges,
-            partial_o, partial_md, group, page_size, batch, kv_heads, num_items, num_merges, sm_scale
-        });
+        mirror!(
+            "KernelParams",
+            KernelParams {
+                q,
+                k,
+                v,
+                o,
+                k_pre,
+                lse,
+                lse_token,
+                lse_head,
+                qo_indptr,
+                kv_indptr,
+                page_indptr,
+                page_indices,
+                items,
+                merges,
+                partial_o,
+                partial_md,
+                group,
+                page_size,
+                batch,
+                kv_heads,
+                num_items,
+                num_merges,
+                sm_scale
+            }
+        );
         let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
         let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
         compiler.compile("abi", &unit, crate::compile::Arch::new(8, 0)).expect("abi.rs mirrors abi.cuh");

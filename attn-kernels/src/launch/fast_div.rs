@@ -41,10 +41,12 @@ mod tests {
 
     #[test]
     fn quotients_are_exact() {
-        let divisors = (1..300).chain((8..31).flat_map(|b| [(1 << b) - 1, 1 << b, (1 << b) + 1])).chain([i32::MAX as u32]);
+        let divisors =
+            (1..300).chain((8..31).flat_map(|b| [(1 << b) - 1, 1 << b, (1 << b) + 1])).chain([i32::MAX as u32]);
         for d in divisors {
             let fast = FastDiv::new(d);
-            let around = (0..40).map(|k| k * (i32::MAX as u32 / 40)).flat_map(|n| [n, n - n % d, (n - n % d).saturating_sub(1)]);
+            let around =
+                (0..40).map(|k| k * (i32::MAX as u32 / 40)).flat_map(|n| [n, n - n % d, (n - n % d).saturating_sub(1)]);
             for n in around.chain(0..300).chain([i32::MAX as u32]) {
                 assert_eq!(fast.divide(n), n / d, "{n} / {d}");
             }

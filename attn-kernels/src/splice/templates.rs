@@ -31,7 +31,8 @@ impl Inliner {
 
     /// A template with what it includes, unless it is there already. `#line` directives make compilers name the file.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let &(name, text) = FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
+        let &(name, text) =
+            FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
         }

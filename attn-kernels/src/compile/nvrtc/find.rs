@@ -46,7 +46,8 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
         }
     }
     tried.push(
-        "NVRTC is not on the loader's path, under CUDA_HOME or CUDA_PATH, in target/nvrtc, or among Python's packages".into(),
+        "NVRTC is not on the loader's path, under CUDA_HOME or CUDA_PATH, in target/nvrtc, or among Python's packages"
+            .into(),
     );
     Err(NoCompiler { tried })
 }
@@ -118,14 +119,19 @@ fn from_rust_builds() -> impl Iterator<Item = PathBuf> {
 fn from_environments() -> impl Iterator<Item = PathBuf> {
     ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).flat_map(|root| {
         let lib = PathBuf::from(&root).join("lib");
-        let versions = fs::read_dir(lib).into_iter().flatten().filter_map(|e| Some(e.ok()?.path().join("site-packages")));
-        versions.chain([PathBuf::from(root).join("Lib/site-packages")]).flat_map(below_site_packages).collect::<Vec<_>>()
+        let versions =
+            fs::read_dir(lib).into_iter().flatten().filter_map(|e| Some(e.ok()?.path().join("site-packages")));
+        versions
+            .chain([PathBuf::from(root).join("Lib/site-packages")])
+            .flat_map(below_site_packages)
+            .collect::<Vec<_>>()
     })
 }
 
 /// What the Python on the PATH says of its packages: the last resort, since it starts a process.
 fn from_python() -> Vec<PathBuf> {
-    let script = "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";
+    let script =
+        "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";
     ["python3", "python"]
         .into_iter()
         .find_map(|python| Command::new(python).args(["-c", script]).output().ok().filter(|o| o.status.success()))

@@ -73,7 +73,8 @@ impl Nvrtc {
             let known = self.archs.iter().map(|a| format!("sm_{a}")).collect();
             return Err(CompileError::UnknownToCompiler { arch, compiler: self.to_string(), known });
         }
-        let failed = |reason: String| CompileError::Failed { name: name.to_owned(), compiler: self.to_string(), reason };
+        let failed =
+            |reason: String| CompileError::Failed { name: name.to_owned(), compiler: self.to_string(), reason };
         let text = CString::new(source).map_err(|_| failed("the source holds a NUL byte".into()))?;
         let file = CString::new(name.replace('\0', " ")).map_err(|e| failed(e.to_string()))?;
         let arch_option = format!("--gpu-architecture={arch}");
@@ -120,8 +121,7 @@ impl<'a> OpenProgram<'a> {
     fn new(api: &'a Api, text: &CString, name: &CString) -> Result<Self, String> {
         let mut raw: Program = ptr::null_mut();
         // SAFETY: text and name are NUL-terminated, NVRTC copies them; there are no headers.
-        let code =
-            unsafe { (api.create)(&raw mut raw, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
+        let code = unsafe { (api.create)(&raw mut raw, text.as_ptr(), name.as_ptr(), 0, ptr::null(), ptr::null()) };
         api.check(code)?;
         Ok(OpenProgram { api, raw })
     }
