@@ -1,5 +1,7 @@
 //! nvcc, as a command: the alternative to NVRTC.
 
+mod annotate;
+
 use std::{
     env, fmt, fs,
     path::PathBuf,
@@ -15,9 +17,6 @@ pub struct Nvcc {
     path: PathBuf,
     version: String,
 }
-
-/// nvcc has no option for functions without execution space to be device functions; its pragma has the same effect.
-const DEVICE_BY_DEFAULT: &str = "#pragma nv_default_execution_space(device)\n";
 
 impl Nvcc {
     /// Finds nvcc: `ATTN_NVCC`, then the PATH, then `CUDA_HOME` and `CUDA_PATH`.
@@ -51,9 +50,9 @@ impl Nvcc {
             |reason: String| CompileError::Failed { name: name.to_owned(), compiler: self.to_string(), reason };
         let scratch = Scratch::new().map_err(|e| failed(format!("no scratch folder: {e}")))?;
         let (input, output) = (scratch.0.join("unit.cu"), scratch.0.join("unit.cubin"));
-        fs::write(&input, format!("{DEVICE_BY_DEFAULT}{source}")).map_err(|e| failed(e.to_string()))?;
+        fs::write(&input, annotate::device_functions(source)).map_err(|e| failed(e.to_string()))?;
         let run = Command::new(&self.path)
-            .args(["-cubin", "-std=c++17", "-Xptxas", "-v", &format!("-arch={arch}"), "-o"])
+            .args(["-cubin", "-std=c++17", "--expt-relaxed-constexpr", "-Xptxas", "-v", &format!("-arch={arch}"), "-o"])
             .args([&output, &input])
             .output()
             .map_err(|e| failed(e.to_string()))?;
