@@ -37,7 +37,12 @@ struct Worst(BTreeMap<&'static str, (f64, String)>);
 impl Worst {
     fn see(&mut self, title: &str, result: &CheckResult) {
         let (d, t) = (&result.distance, &result.tolerance);
-        let shares = [("rel_err", d.rel_err, t.rel), ("row_err", d.row_err, t.row), ("lse_err", d.lse_err, t.lse)];
+        let mut shares =
+            vec![("rel_err", d.rel_err, t.rel), ("row_err", d.row_err, t.row), ("lse_err", d.lse_err, t.lse)];
+        if let Some(u) = &result.unrounded {
+            shares.push(("rel_err against unrounded rows (not judged)", u.rel_err, t.rel));
+            shares.push(("lse_err against unrounded rows (not judged)", u.lse_err, t.lse));
+        }
         for (name, is, may) in shares {
             let seen = self.0.entry(name).or_default();
             // NaN is worse than anything

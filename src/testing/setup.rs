@@ -148,6 +148,15 @@ impl Setup {
         self.engine.clone()
     }
 
+    /// Whether what ran rounds rows to the element type after their hooks: prefill, on tensor cores.
+    pub(super) fn rounds_rows(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        if let Some(plan) = self.plan.as_cuda() {
+            return plan.kind() == KernelKind::Prefill;
+        }
+        false
+    }
+
     /// What is known of the main kernel; nothing on the CPU.
     pub(super) fn kernel_info(&self) -> Info {
         #[cfg(feature = "cuda")]

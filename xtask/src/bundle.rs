@@ -41,27 +41,16 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     sh.create_dir(bundle.join("cases"))?;
 
     // stripping the last crate alone leaves the other artefacts of a release build as they are
-    cmd!(
-        sh,
-        "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols"
-    )
-    .run()?;
+    cmd!(sh, "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols").run()?;
     let attn = bundle.join("attn");
     fs::copy(target.join("release/attn"), &attn).context("copying the binary")?;
 
     let mut cases = Vec::new();
-    let mut listed: Vec<_> =
-        fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
+    let mut listed: Vec<_> = fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
     listed.sort_by_key(fs::DirEntry::file_name);
-    for path in listed
-        .iter()
-        .map(fs::DirEntry::path)
-        .chain(args.cases.iter().cloned())
-    {
+    for path in listed.iter().map(fs::DirEntry::path).chain(args.cases.iter().cloned()) {
         if path.extension().is_some_and(|x| x == "jsonl") {
-            let to = bundle
-                .join("cases")
-                .join(path.file_name().context("a case file has a name")?);
+            let to = bundle.join("cases").join(path.file_name().context("a case file has a name")?);
             fs::copy(&path, &to).with_context(|| path.display().to_string())?;
             cases.push(to);
         }
@@ -70,8 +59,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         sh.create_dir(bundle.join("peers"))?;
         for name in ["race.py", "run_cases.py", "cases.jsonl"] {
             let to = bundle.join("peers").join(name);
-            let text =
-                fs::read(from.join(name)).with_context(|| format!("{}/{name}", from.display()))?;
+            let text = fs::read(from.join(name)).with_context(|| format!("{}/{name}", from.display()))?;
             fs::write(&to, text)?;
             if name.ends_with(".jsonl") {
                 cases.push(to);
@@ -86,9 +74,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         let kept = target.join("gpu-bundle-cubins");
         let _kept = sh.push_env("ATTN_CACHE_DIR", &kept);
         let arch = &args.arch;
-        let files = cases
-            .iter()
-            .flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
+        let files = cases.iter().flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
         let lines = cmd!(sh, "{attn} compile --json --arch {arch}")
             .args(files)
             .read()
@@ -129,10 +115,7 @@ fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let path = entry?.path();
-            let name = path
-                .file_name()
-                .and_then(|n| n.to_str())
-                .unwrap_or_default();
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
             if path.is_dir() {
                 folders.push(path);
             } else if keys.iter().any(|key| name.starts_with(key.as_str())) {
@@ -144,11 +127,7 @@ fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
         }
     }
     if copied < keys.len() {
-        bail!(
-            "{} cubins were compiled and only {copied} files are in the cache {}",
-            keys.len(),
-            from.display()
-        );
+        bail!("{} cubins were compiled and only {copied} files are in the cache {}", keys.len(), from.display());
     }
     Ok(())
 }
@@ -169,11 +148,8 @@ fn newest_glibc(binary: &[u8]) -> Option<u32> {
         .enumerate()
         .filter(|(_, w)| w == mark)
         .filter_map(|(at, _)| {
-            let digits: String = binary[at + mark.len()..]
-                .iter()
-                .map(|&b| b as char)
-                .take_while(char::is_ascii_digit)
-                .collect();
+            let digits: String =
+                binary[at + mark.len()..].iter().map(|&b| b as char).take_while(char::is_ascii_digit).collect();
             digits.parse().ok()
         })
         .max()
@@ -185,10 +161,7 @@ mod tests {
 
     #[test]
     fn the_newest_symbol_version_counts() {
-        assert_eq!(
-            newest_glibc(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0"),
-            Some(34)
-        );
+        assert_eq!(newest_glibc(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0"), Some(34));
         assert_eq!(newest_glibc(b"static"), None);
     }
 }

@@ -14,10 +14,7 @@ pub(crate) fn ensure(sh: &Shell, target: &Path) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ATTN_NVRTC") {
         let path = PathBuf::from(path);
         if !path.exists() {
-            bail!(
-                "ATTN_NVRTC = {} does not exist; unset it to have the wheel fetched",
-                path.display()
-            );
+            bail!("ATTN_NVRTC = {} does not exist; unset it to have the wheel fetched", path.display());
         }
         return Ok(path);
     }
@@ -39,32 +36,21 @@ pub(crate) fn ensure(sh: &Shell, target: &Path) -> Result<PathBuf> {
 fn install(sh: &Shell, dir: &Path) -> Result<PathBuf> {
     eprintln!("xtask: fetching {WHEEL} into {}", dir.display());
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    cmd!(sh, "{python} -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target {dir} {WHEEL}").run()?;
-    library_below(dir)
-        .with_context(|| format!("the wheel holds no libnvrtc.so below {}", dir.display()))
+    cmd!(sh, "{python} -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target {dir} {WHEEL}")
+        .run()?;
+    library_below(dir).with_context(|| format!("the wheel holds no libnvrtc.so below {}", dir.display()))
 }
 
 fn toolkit() -> Option<PathBuf> {
-    let homes = ["CUDA_HOME", "CUDA_PATH"]
-        .iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from);
-    homes
-        .chain([PathBuf::from("/usr/local/cuda")])
-        .find_map(|home| library_in(&home.join("lib64")))
+    let homes = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+    homes.chain([PathBuf::from("/usr/local/cuda")]).find_map(|home| library_in(&home.join("lib64")))
 }
 
 /// `nvidia/*/lib/libnvrtc.so.*` below a `pip --target` folder.
 fn library_below(dir: &Path) -> Option<PathBuf> {
-    let mut flavours: Vec<_> = std::fs::read_dir(dir.join("nvidia"))
-        .ok()?
-        .flatten()
-        .map(|e| e.path())
-        .collect();
+    let mut flavours: Vec<_> = std::fs::read_dir(dir.join("nvidia")).ok()?.flatten().map(|e| e.path()).collect();
     flavours.sort();
-    flavours
-        .iter()
-        .find_map(|flavour| library_in(&flavour.join("lib")))
+    flavours.iter().find_map(|flavour| library_in(&flavour.join("lib")))
 }
 
 fn library_in(dir: &Path) -> Option<PathBuf> {
@@ -73,9 +59,7 @@ fn library_in(dir: &Path) -> Option<PathBuf> {
         .flatten()
         .map(|e| e.path())
         .filter(|p| {
-            p.file_name()
-                .and_then(|n| n.to_str())
-                .is_some_and(|n| n.starts_with("libnvrtc.so") && !n.contains(".alt"))
+            p.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("libnvrtc.so") && !n.contains(".alt"))
         })
         .collect();
     found.sort();
@@ -92,11 +76,7 @@ mod tests {
         assert_eq!(library_below(dir.path()), None);
         let lib = dir.path().join("nvidia/cu13/lib");
         std::fs::create_dir_all(&lib).expect("made");
-        for name in [
-            "libnvrtc-builtins.so.13.0",
-            "libnvrtc.so.13",
-            "libnvrtc.alt.so.13",
-        ] {
+        for name in ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13", "libnvrtc.alt.so.13"] {
             std::fs::write(lib.join(name), "").expect("written");
         }
         assert_eq!(library_below(dir.path()), Some(lib.join("libnvrtc.so.13")));

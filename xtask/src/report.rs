@@ -38,10 +38,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     if new == text {
         println!("{}: every table equals its results", args.readme);
     } else if args.check {
-        bail!(
-            "{}: tables differ from benches/results; run `cargo xtask bench-report`",
-            args.readme
-        );
+        bail!("{}: tables differ from benches/results; run `cargo xtask bench-report`", args.readme);
     } else {
         fs::write(&path, new)?;
         println!("{}: tables rewritten", args.readme);
@@ -55,14 +52,9 @@ fn rewrite(text: &str, load: &dyn Fn(&str) -> Result<String>) -> Result<String> 
     let mut rest = text;
     while let Some(at) = rest.find(OPEN) {
         let (before, from) = rest.split_at(at);
-        let end = from
-            .find("-->")
-            .context("a `<!-- bench:` mark is not closed by `-->`")?
-            + 3;
+        let end = from.find("-->").context("a `<!-- bench:` mark is not closed by `-->`")? + 3;
         let mark = &from[..end];
-        let stop = from
-            .find(CLOSE)
-            .with_context(|| format!("{mark} has no {CLOSE}"))?;
+        let stop = from.find(CLOSE).with_context(|| format!("{mark} has no {CLOSE}"))?;
         let what = mark[OPEN.len()..mark.len() - 3].trim();
         let (file, prefix) = what.split_once(' ').unwrap_or((what, ""));
         let table = table(&load(file)?, prefix.trim()).with_context(|| file.to_owned())?;
@@ -77,13 +69,8 @@ fn rewrite(text: &str, load: &dyn Fn(&str) -> Result<String>) -> Result<String> 
 fn table(lines: &str, prefix: &str) -> Result<String> {
     let mut about = None;
     let mut rows = Vec::new();
-    for (i, line) in lines
-        .lines()
-        .enumerate()
-        .filter(|(_, l)| !l.trim().is_empty())
-    {
-        let record: Value =
-            serde_json::from_str(line).with_context(|| format!("line {}", i + 1))?;
+    for (i, line) in lines.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+        let record: Value = serde_json::from_str(line).with_context(|| format!("line {}", i + 1))?;
         match record.get("about") {
             Some(x) => about = Some(x.clone()),
             None if case_name(&record).starts_with(prefix) => rows.push(record),
@@ -93,16 +80,10 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
     if rows.is_empty() {
         bail!("no case starts with `{prefix}`");
     }
-    let mut text = if rows.iter().all(|r| r["ms"].is_object()) {
-        race(&rows)
-    } else {
-        single(&rows)
-    };
+    let mut text = if rows.iter().all(|r| r["ms"].is_object()) { race(&rows) } else { single(&rows) };
     if let Some(Value::Object(about)) = about {
-        let words: Vec<_> = about
-            .iter()
-            .map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned)))
-            .collect();
+        let words: Vec<_> =
+            about.iter().map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned))).collect();
         let _ = write!(text, "\n{}.\n", words.join(", "));
     }
     Ok(text)
@@ -110,11 +91,8 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
 
 /// Results of `race.py`: microseconds of every runner, and the ratio to the best peer.
 fn race(rows: &[Value]) -> String {
-    let runners: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(|r| r["ms"].as_object())
-        .flat_map(|m| m.keys().map(String::as_str))
-        .collect();
+    let runners: BTreeSet<&str> =
+        rows.iter().flat_map(|r| r["ms"].as_object()).flat_map(|m| m.keys().map(String::as_str)).collect();
     let mut out = String::from("| case |");
     for r in &runners {
         let _ = write!(out, " {r}, us |");
@@ -129,16 +107,8 @@ fn race(rows: &[Value]) -> String {
                 None => write!(out, " |"),
             };
         }
-        let ratios: BTreeMap<_, _> = row["vs_best_peer"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .collect();
-        let words: Vec<_> = ratios
-            .values()
-            .filter_map(|v| v.as_f64())
-            .map(|v| format!("{v:.3}"))
-            .collect();
+        let ratios: BTreeMap<_, _> = row["vs_best_peer"].as_object().into_iter().flatten().collect();
+        let words: Vec<_> = ratios.values().filter_map(|v| v.as_f64()).map(|v| format!("{v:.3}")).collect();
         let _ = write!(out, " {} |", words.join(", "));
     }
     out.push('\n');
@@ -147,8 +117,7 @@ fn race(rows: &[Value]) -> String {
 
 /// Results of `attn bench`.
 fn single(rows: &[Value]) -> String {
-    let mut out =
-        String::from("| case | us | GB/s | TFLOP/s | plan, us |\n|---|---:|---:|---:|---:|");
+    let mut out = String::from("| case | us | GB/s | TFLOP/s | plan, us |\n|---|---:|---:|---:|---:|");
     for row in rows {
         let figure = |key: &str, scale: f64, digits: usize| match row[key].as_f64() {
             Some(x) => format!("{:.digits$}", x * scale),
@@ -174,10 +143,7 @@ fn single(rows: &[Value]) -> String {
 /// The name of a case, which `race.py` nests and `attn` does not; its variant when it has none.
 fn case_name(record: &Value) -> &str {
     let case = record.get("case").unwrap_or(record);
-    case["name"]
-        .as_str()
-        .or(case["variant"].as_str())
-        .unwrap_or("")
+    case["name"].as_str().or(case["variant"].as_str()).unwrap_or("")
 }
 
 #[cfg(test)]
@@ -200,15 +166,9 @@ mod tests {
             Ok(RACE.to_owned())
         };
         let new = rewrite(text, &load).expect("rewritten");
-        assert!(
-            new.contains("| decode a | 200.0 | 100.0 | 0.500 |"),
-            "{new}"
-        );
+        assert!(new.contains("| decode a | 200.0 | 100.0 | 0.500 |"), "{new}");
         assert!(!new.contains("prefill b") && !new.contains("old"), "{new}");
-        assert!(
-            new.contains("device H200") && new.ends_with("after\n"),
-            "{new}"
-        );
+        assert!(new.contains("device H200") && new.ends_with("after\n"), "{new}");
         assert_eq!(rewrite(&new, &load).expect("rewritten"), new);
     }
 

@@ -27,28 +27,14 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
 
     let rest = &args.rest;
-    let runner: &[&str] = if cmd!(sh, "cargo nextest --version")
-        .quiet()
-        .ignore_stdout()
-        .ignore_stderr()
-        .run()
-        .is_ok()
-    {
+    let runner: &[&str] = if cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
         &["nextest", "run"]
     } else {
-        eprintln!(
-            "xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`"
-        );
+        eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
         &["test", "--lib", "--bins", "--tests"]
     };
     // the leg without inventory: variants are registered by tables and calls alone
-    let bare = [
-        "-p",
-        "attn-core",
-        "-p",
-        "attn-variants",
-        "--no-default-features",
-    ];
+    let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features"];
     let doc = ["--workspace", "--doc"];
     let steps: [(&str, Vec<&str>); 3] = [
         ("doctests", [&["test"], &doc[..]].concat()),
@@ -69,9 +55,5 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             }
         }
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        bail!("failed: {}", failed.join(", "))
-    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }

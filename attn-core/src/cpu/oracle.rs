@@ -3,6 +3,7 @@
 //! It shares with the working path only how rows are read and what the index words are. There are no tiles, no splits, no
 //! running maximum, and `tile_class` is never asked.
 
+use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     math::{Simd, axpy64, dot64},
     problem::Sound,
 };
+use crate::dtype::Dtype;
 use crate::lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState};
 
 /// The result of [`oracle`].
@@ -21,6 +23,16 @@ pub struct OracleOut {
     pub lse: Vec<f64>,
 }
 
+/// To what rows are rounded after `query_transform` and `key_transform`, where a variant has these hooks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowRounding {
+    /// Not at all: attention by its definition.
+    #[default]
+    None,
+    /// To the element types of q and k, as kernels do that multiply rows on tensor cores.
+    Elements,
+}
+
 /// Computes attention in f64. Hooks are in f32, so what they see is rounded to f32 once, and only where the variant
 /// has the hook.
 ///
@@ -28,6 +40,19 @@ pub struct OracleOut {
 ///
 /// As [`run`](super::run).
 pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
+    oracle_with(problem, RowRounding::None)
+}
+
+/// As [`oracle`], with the rounding of transformed rows that a kernel documents.
+///
+/// # Errors
+///
+/// As [`run`](super::run).
+pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
+    let dtypes = problem.dtypes();
+    let rounds = |hook| rounding == RowRounding::Elements && problem.variant.has(hook);
+    let round_q = rounds(Hook::QueryTransform).then_some(dtypes.qo);
+    let round_k = rounds(Hook::KeyTransform).then_some(dtypes.kv);
     let sound = problem.sound()?;
     let (heads, layout) = (sound.heads, sound.layout);
     let (kv_heads, group) = (heads.kv as usize, heads.group() as usize);
@@ -40,8 +65,10 @@ pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
         .map(|task| {
             let (request, kv_head) = (task / kv_heads, task % kv_heads);
             let rows = layout.qo_len(request) * group;
-            let keys = Keys::load(&sound, request, if rows == 0 { 0 } else { layout.kv_len(request) }, kv_head);
-            let row = |packed| (sound.row_index(request, kv_head, packed), keys.attend(request, kv_head, packed));
+            let keys =
+                Keys::load(&sound, request, if rows == 0 { 0 } else { layout.kv_len(request) }, kv_head, round_k);
+            let row =
+                |packed| (sound.row_index(request, kv_head, packed), keys.attend(request, kv_head, packed, round_q));
             (0..rows).into_par_iter().map(row).collect::<Vec<_>>()
         })
         .collect();
@@ -51,6 +78,14 @@ pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
         out.lse[index] = lse;
     }
     Ok(out)
+}
+
+fn round_row(row: &mut [f32], to: Option<Dtype>) {
+    match to {
+        Some(Dtype::F16) => row.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
+        Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+        Some(Dtype::F32) | None => {}
+    }
 }
 
 /// The keys (transformed) and values of one request and one KV head.
@@ -63,18 +98,19 @@ struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn load(problem: &'a Sound<'a>, request: usize, len: usize, kv_head: usize) -> Self {
+    fn load(problem: &'a Sound<'a>, request: usize, len: usize, kv_head: usize, round: Option<Dtype>) -> Self {
         let head_dim = problem.heads.head_dim as usize;
         let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * head_dim]);
         k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(head_dim)).enumerate().for_each(|(key, (k, v))| {
             problem.key(request, key, kv_head, k);
+            round_row(k, round);
             problem.v.read(request, key, kv_head, v);
         });
         Keys { problem, simd: Simd::detect(), len, k, v }
     }
 
     /// The output of one query row, and its log-sum-exp.
-    fn attend(&self, request: usize, kv_head: usize, packed: usize) -> (Vec<f64>, f64) {
+    fn attend(&self, request: usize, kv_head: usize, packed: usize, round: Option<Dtype>) -> (Vec<f64>, f64) {
         let (problem, variant) = (self.problem, self.problem.variant);
         let head_dim = problem.heads.head_dim as usize;
         let at = problem.row_index(request, kv_head, packed);
@@ -83,6 +119,7 @@ impl<'a> Keys<'a> {
         variant.mask_tile(&mut keep, from);
         let mut q = vec![0f32; head_dim];
         problem.query(request, kv_head, packed, &mut q);
+        round_row(&mut q, round);
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();
         let logits: Vec<f64> = (self.k.chunks_exact(head_dim).zip(&keep))
             .map(|(k, keep)| if *keep { dot64(self.simd, &q, k) * f64::from(problem.sm_scale) } else { 0.0 })
