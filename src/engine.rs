@@ -74,7 +74,7 @@ impl Engine {
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
         #[cfg(feature = "cuda")]
         {
-            crate::prebuilt::register();
+            crate::register_embedded();
             Ok(Engine { backend: Backend::Cuda(Device::new(ordinal)?) })
         }
         #[cfg(not(feature = "cuda"))]

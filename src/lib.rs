@@ -26,6 +26,8 @@ pub use engine::Engine;
 pub use error::Error;
 pub use memory::DeviceBuffer;
 pub use plan::Plan;
+#[cfg(feature = "cuda")]
+pub use prebuilt::register_embedded;
 pub use stream::Stream;
 pub use workspace::Workspace;
 

@@ -2,8 +2,10 @@
 
 use std::sync::Once;
 
-/// Makes them known; once is enough.
-pub(crate) fn register() {
+/// Makes the kernels known that were embedded while `attn-rs` itself was built (`ATTN_CUDA_ARCHS`).
+///
+/// [`Engine::cuda`](crate::Engine::cuda) does this; only who lists or compiles kernels without an engine needs to.
+pub fn register_embedded() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| crate::include_prebuilt!());
 }

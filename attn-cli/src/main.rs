@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .without_time()
         .init();
+    attn::register_embedded();
     match run(cli) {
         Ok(code) => code,
         Err(error) => {

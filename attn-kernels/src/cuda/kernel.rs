@@ -46,8 +46,12 @@ impl Kernel {
             return Err(CudaError::SharedMemory { kernel: name, need, have: device.max_smem() });
         }
         let fail = |e| CudaError::driver(format!("load `{name}`"), e);
+        // an embedded image lies anywhere; the driver reads it as the words of an ELF file
+        let cubin = &ready.compiled.cubin;
+        let mut image = vec![0u64; cubin.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
         // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
-        let raw = unsafe { module::load_data(ready.compiled.cubin.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
         // from here on the module is unloaded by drop
         let mut kernel = Kernel {
             device: device.clone(),
