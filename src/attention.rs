@@ -51,7 +51,7 @@ impl Attention {
             Backend::Cpu => {
                 heads.check()?;
                 let variant = variant.bind(&dims(heads, None))?;
-                let sm_scale = options.sm_scale.unwrap_or_else(|| heads.default_sm_scale());
+                let sm_scale = heads.sm_scale(options.sm_scale)?;
                 Inner::Cpu(Bound { variant, heads, dtypes, sm_scale })
             }
             #[cfg(feature = "cuda")]

@@ -9,6 +9,10 @@ mod layout;
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
 
+/// The most query tokens, and the most keys, of a batch: 2^30 - 1. Hooks subtract and add index words in `i32`, and the
+/// generated text relies on sums of two of them not overflowing.
+pub const MAX_TOKENS: i32 = (1 << 30) - 1;
+
 /// A batch of requests, as the caller describes it. Nothing is checked before [`Batch::validate`].
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
@@ -66,10 +70,10 @@ impl<'a> Batch<'a> {
     ///
     /// The first thing found wrong, with its array, index and value.
     pub fn validate(&self) -> Result<Layout, BatchError> {
-        check_indptr("qo_indptr", self.qo_indptr)?;
+        check_tokens("qo_indptr", self.qo_indptr)?;
         match &self.kv {
             KvLayout::Ragged(kv_indptr) => {
-                check_indptr("kv_indptr", kv_indptr)?;
+                check_tokens("kv_indptr", kv_indptr)?;
                 check_len("kv_indptr", kv_indptr.len(), "qo_indptr", self.qo_indptr.len())?;
                 Ok(Layout { qo_indptr: self.qo_indptr.to_vec(), kv_indptr: kv_indptr.to_vec(), pages: None })
             }
@@ -122,7 +126,10 @@ impl PageTable<'_> {
                 }
                 let keys = (pages - 1) * i64::from(page_size) + i64::from(last);
                 let total = i64::from(end) + keys;
-                end = i32::try_from(total).map_err(|_| BatchError::TooManyKeys { request, total })?;
+                end = match i32::try_from(total) {
+                    Ok(total) if total <= MAX_TOKENS => total,
+                    _ => return Err(BatchError::TooManyKeys { request, total }),
+                };
             }
             kv_indptr.push(end);
         }
@@ -205,6 +212,15 @@ fn check_indptr(array: &'static str, indptr: &[i32]) -> Result<(), BatchError> {
     match indptr.windows(2).position(|ends| ends[1] < ends[0]) {
         None => Ok(()),
         Some(i) => Err(BatchError::IndptrNotMonotone { array, index: i + 1, value: indptr[i + 1], before: indptr[i] }),
+    }
+}
+
+/// Prefix sums over tokens: what index words count.
+fn check_tokens(array: &'static str, indptr: &[i32]) -> Result<(), BatchError> {
+    check_indptr(array, indptr)?;
+    match indptr.last() {
+        Some(&total) if total > MAX_TOKENS => Err(BatchError::TooManyTokens { array, total }),
+        _ => Ok(()),
     }
 }
 

@@ -13,8 +13,8 @@ pub struct Heads {
     pub head_dim: u32,
 }
 
-/// Head counts that no attention has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Heads, or a scale of logits, that no attention has.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadsError {
     /// A count of 0, or past what an index counts.
@@ -32,6 +32,12 @@ pub enum HeadsError {
         qo: u32,
         /// KV heads.
         kv: u32,
+    },
+    /// A scale that no softmax has.
+    #[error("sm_scale = {value}; it must be positive and finite (1 / sqrt(head_dim) unless given)")]
+    SmScale {
+        /// Its value.
+        value: f32,
     },
 }
 
@@ -57,6 +63,18 @@ impl Heads {
     #[must_use]
     pub fn group(self) -> u32 {
         self.qo.checked_div(self.kv).unwrap_or(0)
+    }
+    /// The scale of logits: as given, or [`Heads::default_sm_scale`].
+    ///
+    /// # Errors
+    ///
+    /// One that is not positive and finite: kernels compare logits before they scale them.
+    pub fn sm_scale(self, given: Option<f32>) -> Result<f32, HeadsError> {
+        match given {
+            None => Ok(self.default_sm_scale()),
+            Some(value) if value > 0.0 && value.is_finite() => Ok(value),
+            Some(value) => Err(HeadsError::SmScale { value }),
+        }
     }
     /// `1 / sqrt(head_dim)`, the default scale of logits.
     #[must_use]

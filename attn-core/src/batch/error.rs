@@ -78,8 +78,19 @@ pub enum BatchError {
         /// Keys that a page holds.
         page_size: u32,
     },
-    /// More keys than `i32` counts.
-    #[error("the keys up to request {request} are {total} in all; at most {} are supported", i32::MAX)]
+    /// More tokens than index words count.
+    #[error("{array} counts {total} tokens; at most {} are supported in a batch", super::MAX_TOKENS)]
+    TooManyTokens {
+        /// The array.
+        array: &'static str,
+        /// Its last element.
+        total: i32,
+    },
+    /// More keys in pages than index words count.
+    #[error(
+        "the keys up to request {request} are {total} in all; at most {} are supported in a batch",
+        super::MAX_TOKENS
+    )]
     TooManyKeys {
         /// The request that goes past.
         request: usize,

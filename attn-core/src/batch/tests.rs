@@ -73,7 +73,13 @@ fn bad_page_tables_are_named() {
 }
 
 #[test]
-fn lengths_past_i32_are_refused() {
+fn lengths_past_what_hooks_count_are_refused() {
+    let most = MAX_TOKENS;
+    assert!(Batch::ragged(&[0, most], &[0, most]).validate().is_ok());
+    let past = Batch::ragged(&[0, 1], &[0, most + 1]).validate().expect_err("too long");
+    assert_eq!(past, BatchError::TooManyTokens { array: "kv_indptr", total: most + 1 });
+    let past = Batch::ragged(&[0, most + 1], &[0, 1]).validate().expect_err("too long");
+    assert_eq!(past, BatchError::TooManyTokens { array: "qo_indptr", total: most + 1 });
     let table = PageTable { page_size: 1 << 30, ..table(&[0, 2], &[1, 1], &[1 << 30]) };
     assert_eq!(paged(&[0, 1], &table).expect_err("too long"), BatchError::TooManyKeys { request: 0, total: 1 << 31 });
     assert_eq!(

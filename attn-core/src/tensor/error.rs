@@ -3,7 +3,7 @@
 use crate::dtype::Dtype;
 
 /// What can be wrong with a tensor: each names the tensor, the value, and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
     /// A rank that the tensor cannot have.

@@ -80,7 +80,7 @@ impl Attention {
             variant,
             heads,
             dtypes,
-            sm_scale: options.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
+            sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
             kernels: Mutex::default(),
         };

@@ -77,6 +77,16 @@ pub enum CudaError {
         /// In bytes.
         value: u64,
     },
+    /// A tensor whose tokens lie too far apart.
+    #[error("{tensor}: {what} is {value} bytes; at most {} are supported", i32::MAX)]
+    Stride {
+        /// The tensor.
+        tensor: &'static str,
+        /// Which stride.
+        what: &'static str,
+        /// In bytes.
+        value: u64,
+    },
     /// The workspace was planned into again.
     #[error(
         "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own"

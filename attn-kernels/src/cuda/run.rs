@@ -118,6 +118,11 @@ fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaEr
     let stride = |dim: usize, what| -> Result<i64, CudaError> {
         let stride = if tensor.shape()[dim] > 1 { tensor.strides()[dim] } else { 0 };
         aligned(what, stride as u64 * tensor.dtype().size() as u64)?;
+        // kernels step from token to token in 32 bits; where a tensor begins, and a page, is in 64
+        let bytes = stride.unsigned_abs() * tensor.dtype().size() as u64;
+        if rank == 3 && dim == 0 && i32::try_from(bytes).is_err() {
+            return Err(CudaError::Stride { tensor: name, what, value: bytes });
+        }
         Ok(stride)
     };
     let page = if rank == 4 { stride(0, "its stride from page to page")? } else { 0 };
