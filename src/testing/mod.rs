@@ -1,7 +1,7 @@
 //! Cases, checks and timings as a library: what `attn check` and `attn bench` do, for tests and benches of one's own.
 //!
 //! A [`Case`] is a line of a case file: variant, kernel, heads, dtypes, layout, lengths, seed. [`check`] compares what
-//! an engine computes for it with a reference that accumulates in f64; [`bench`] times it; [`check_variant`] checks a variant of
+//! an engine computes for it with a reference that accumulates in f64; [`bench()`] times it; [`check_variant`] checks a variant of
 //! one's own in one line. [`grid`] holds the grids that this library is checked on.
 //!
 //! Data is random by the seed alone, N(0, 1) rounded to the dtype. Pages are shuffled over a pool with spare pages;
