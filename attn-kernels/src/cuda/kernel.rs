@@ -98,7 +98,13 @@ impl Kernel {
         let what = || format!("find {name} in `{}`", self.ready.source.name);
         let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
         // SAFETY: the module is loaded.
-        unsafe { module::get_function(self.module, symbol) }.map_err(|e| CudaError::driver(what(), e))
+        let found = unsafe { module::get_function(self.module, symbol) };
+        let function = found.map_err(|e| CudaError::driver(what(), e))?;
+        // Drivers load functions lazily; asking loads it now, since the first launch may be in a capture, where loading fails.
+        // SAFETY: the function belongs to the module.
+        unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
+            .map_err(|e| CudaError::driver(what(), e))?;
+        Ok(function)
     }
 
     /// Its cell.
