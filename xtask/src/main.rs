@@ -6,7 +6,10 @@ mod nvrtc;
 mod report;
 mod test;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
@@ -29,15 +32,24 @@ enum Task {
     BenchReport(report::Args),
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
     let sh = Shell::new()?;
     let root = root();
     sh.change_dir(&root);
-    match cli.task {
-        Task::Test(args) => test::run(&sh, &root, &args),
-        Task::GpuBundle(args) => bundle::run(&sh, &root, &args),
-        Task::BenchReport(args) => report::run(&root, &args),
+    match &cli.task {
+        Task::Test(args) => test::run(&sh, &root, args),
+        Task::GpuBundle(args) => bundle::run(&sh, &root, args),
+        Task::BenchReport(args) => report::run(&root, args),
     }
 }
 
