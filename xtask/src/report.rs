@@ -1,6 +1,7 @@
 //! `cargo xtask bench-report`: results become the tables of README, so that no figure there is typed by hand.
 //!
-//! README marks each table with `<!-- bench: FILE.jsonl [prefix of case names] -->` and `<!-- /bench -->`.
+//! Between `<!-- bench:begin -->` and `<!-- bench:end -->` stands a table of every result file whose `about` has a `title`.
+//! Elsewhere a single table is marked with `<!-- bench: FILE.jsonl [prefix of case names] -->` and `<!-- /bench -->`.
 //! A line of a result file is what `attn bench`, `attn check` or `race.py --out` writes; a first line
 //! `{"about": {..}}` names device, commit and date.
 
@@ -14,7 +15,9 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-const OPEN: &str = "<!-- bench:";
+const BEGIN: &str = "<!-- bench:begin -->";
+const END: &str = "<!-- bench:end -->";
+const OPEN: &str = "<!-- bench: ";
 const CLOSE: &str = "<!-- /bench -->";
 
 #[derive(clap::Args)]
@@ -31,10 +34,12 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     let path = root.join(&args.readme);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let results = root.join("benches/results");
     let new = rewrite(&text, &|file| {
-        let path = root.join("benches/results").join(file);
+        let path = results.join(file);
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     })?;
+    let new = rewrite_all(&new, &titled(&results)?)?;
     if new == text {
         println!("{}: every table equals its results", args.readme);
     } else if args.check {
@@ -44,6 +49,30 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         println!("{}: tables rewritten", args.readme);
     }
     Ok(())
+}
+
+/// Every result file that has a title, with its table, in the order of file names.
+fn titled(results: &Path) -> Result<String> {
+    let mut files: Vec<_> = fs::read_dir(results)?.flatten().map(|e| e.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|x| x == "jsonl"));
+    files.sort();
+    let mut out = String::new();
+    for path in files {
+        let lines = fs::read_to_string(&path)?;
+        let first: Value = serde_json::from_str(lines.lines().next().unwrap_or_default()).unwrap_or_default();
+        if let Some(title) = first["about"]["title"].as_str() {
+            let table = table(&lines, "").with_context(|| path.display().to_string())?;
+            let _ = write!(out, "\n### {title}\n\n{table}");
+        }
+    }
+    Ok(out)
+}
+
+/// `text` with `tables` between its begin and end marks, if it has them.
+fn rewrite_all(text: &str, tables: &str) -> Result<String> {
+    let Some(begin) = text.find(BEGIN).map(|at| at + BEGIN.len()) else { return Ok(text.to_owned()) };
+    let end = begin + text[begin..].find(END).with_context(|| format!("{BEGIN} has no {END}"))?;
+    Ok(format!("{}\n{tables}{}", &text[..begin], &text[end..]))
 }
 
 /// `text` with each marked table made anew; `load` reads a result file.
@@ -82,8 +111,11 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
     }
     let mut text = if rows.iter().all(|r| r["ms"].is_object()) { race(&rows) } else { single(&rows) };
     if let Some(Value::Object(about)) = about {
-        let words: Vec<_> =
-            about.iter().map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned))).collect();
+        let words: Vec<_> = about
+            .iter()
+            .filter(|(k, _)| *k != "title")
+            .map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned)))
+            .collect();
         let _ = write!(text, "\n{}.\n", words.join(", "));
     }
     Ok(text)
@@ -148,7 +180,7 @@ fn case_name(record: &Value) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::rewrite;
+    use super::{rewrite, rewrite_all, titled};
 
     const RACE: &str = concat!(
         r#"{"about":{"device":"H200","commit":"abc"}}"#,
@@ -170,6 +202,20 @@ mod tests {
         assert!(!new.contains("prefill b") && !new.contains("old"), "{new}");
         assert!(new.contains("device H200") && new.ends_with("after\n"), "{new}");
         assert_eq!(rewrite(&new, &load).expect("rewritten"), new);
+    }
+
+    #[test]
+    fn titled_files_go_between_begin_and_end() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("a.jsonl"), RACE).expect("written");
+        let with_title = RACE.replace("\"commit\"", "\"title\":\"Decode\",\"commit\"");
+        std::fs::write(dir.path().join("b.jsonl"), with_title).expect("written");
+        let tables = titled(dir.path()).expect("tables");
+        assert!(tables.starts_with("\n### Decode\n") && tables.matches("| decode a |").count() == 1, "{tables}");
+        let text = rewrite_all("x\n<!-- bench:begin -->\nold\n<!-- bench:end -->\ny\n", &tables).expect("marks");
+        assert!(text.contains("### Decode") && !text.contains("old") && text.ends_with("<!-- bench:end -->\ny\n"));
+        assert_eq!(rewrite_all(&text, &tables).expect("marks"), text);
+        assert!(rewrite_all("<!-- bench:begin -->", "").is_err());
     }
 
     #[test]
