@@ -3,6 +3,7 @@
 // A warp has ROW_BLOCKS blocks of 16 rows. Lane l holds, of block m and 8-column block n, the four values
 // (row l / 4, columns 2 * (l % 4) and the next) and (row l / 4 + 8, the same columns).
 #pragma once
+#include "logit_elem.cuh"
 #include "tile.cuh"
 
 constexpr int ROW_BLOCKS = TILE_ROWS / WARPS / 16;
@@ -58,8 +59,8 @@ inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile
       load_matrices(b, k.down(k.right(k.base + lanes.key, 2 * d), 16 * n));
 #pragma unroll
       for (int m = 0; m < ROW_BLOCKS; ++m) {
-        mma<QoElem>(s[m][2 * n], a[m], b[0], b[1]);
-        mma<QoElem>(s[m][2 * n + 1], a[m], b[2], b[3]);
+        mma<LogitElem>(s[m][2 * n], a[m], b[0], b[1]);
+        mma<LogitElem>(s[m][2 * n + 1], a[m], b[2], b[3]);
       }
     }
   }

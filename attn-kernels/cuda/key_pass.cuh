@@ -3,6 +3,7 @@
 // ragged.
 #pragma once
 #include "address.cuh"
+#include "logit_elem.cuh"
 #include "rows.cuh"
 
 constexpr int KEY_PASS_THREADS = 128;
@@ -29,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS, 10)
   int kv_head = blockIdx.y;
   int tokens = p.kv_indptr[p.batch];
   const KvElem* from = static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head;
-  KvElem* to = static_cast<KvElem*>(p.k_pre.data) + kv_head * p.k_pre.head;
+  LogitElem* to = static_cast<LogitElem*>(p.k_pre.data) + kv_head * p.k_pre.head;
 #pragma unroll 1
   for (int first = 0; first < KEY_PASS_KEYS; first += KEY_PASS_AT_ONCE) {
     // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.
@@ -40,6 +41,6 @@ extern "C" __global__ void __launch_bounds__(KEY_PASS_THREADS, 10)
     LaneRow<KEY_PASS_LANES, 8> key;
     unpack<KvElem>(key, *reinterpret_cast<const uint4*>(from + key_offset<KV_PAGED>(p.k, place) + key.first()));
     variant.key_transform(key, at);
-    *reinterpret_cast<uint4*>(to + token * p.k_pre.token + key.first()) = pack<KvElem>(key);
+    *reinterpret_cast<uint4*>(to + token * p.k_pre.token + key.first()) = pack_for_logits(key);
   }
 }

@@ -8,13 +8,7 @@
 // No header is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
 #pragma once
 
-#ifdef ATTN_HOST
-#define ATTN_FN inline
-#define ATTN_MATH(f) __builtin_##f
-#else
-#define ATTN_FN __device__ __forceinline__
-#define ATTN_MATH(f) ::f
-#endif
+#include "math.cuh"
 
 // ---- index words: see attn-core/src/lang/index.rs ----
 
@@ -120,8 +114,6 @@ struct Tensor2 {
 namespace lang {
 
 using u8 = unsigned char;
-using u32 = unsigned int;
-using u64 = unsigned long long;
 
 constexpr int I32_MIN = -2147483647 - 1;
 constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
@@ -314,24 +306,6 @@ ATTN_FN u8 cast_u8(T x) {
 
 // ---- f32 ----
 
-ATTN_FN u32 to_bits(float x) {
-#ifdef ATTN_HOST
-  u32 bits;
-  __builtin_memcpy(&bits, &x, 4);
-  return bits;
-#else
-  return __float_as_uint(x);
-#endif
-}
-ATTN_FN float from_bits(u32 bits) {
-#ifdef ATTN_HOST
-  float x;
-  __builtin_memcpy(&x, &bits, 4);
-  return x;
-#else
-  return __uint_as_float(bits);
-#endif
-}
 ATTN_FN float exp(float x) { return ATTN_MATH(expf)(x); }
 ATTN_FN float exp2(float x) { return ATTN_MATH(exp2f)(x); }
 ATTN_FN float exp_m1(float x) { return ATTN_MATH(expm1f)(x); }
@@ -341,8 +315,20 @@ ATTN_FN float log2(float x) { return ATTN_MATH(log2f)(x); }
 ATTN_FN float log10(float x) { return ATTN_MATH(log10f)(x); }
 ATTN_FN float sqrt(float x) { return ATTN_MATH(sqrtf)(x); }
 ATTN_FN float recip(float x) { return 1.f / x; }
-ATTN_FN float sin(float x) { return ATTN_MATH(sinf)(x); }
-ATTN_FN float cos(float x) { return ATTN_MATH(cosf)(x); }
+ATTN_FN float sin(float x) {
+#ifdef ATTN_HOST
+  return ATTN_MATH(sinf)(x);
+#else
+  return sine(x);
+#endif
+}
+ATTN_FN float cos(float x) {
+#ifdef ATTN_HOST
+  return ATTN_MATH(cosf)(x);
+#else
+  return cosine(x);
+#endif
+}
 ATTN_FN Pair sin_cos(float x) { return Pair{sin(x), cos(x)}; }
 ATTN_FN float tan(float x) { return ATTN_MATH(tanf)(x); }
 ATTN_FN float tanh(float x) { return ATTN_MATH(tanhf)(x); }

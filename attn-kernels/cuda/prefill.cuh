@@ -10,14 +10,9 @@ constexpr int SMEM_BYTES = (TILE_ROWS + 2 * STAGES * TILE_KEYS) * HEAD_DIM * 2;
 // Two CTAs of four warps share an SM and hide each other's softmax and latencies.
 constexpr int CTAS_PER_SM = WARPS <= 4 ? 2 : 1;
 
-template <class A, class B>
-constexpr bool SAME = false;
-template <class A>
-constexpr bool SAME<A, A> = true;
-
 static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
-static_assert(SAME<QoElem, KvElem>, "both products are of one element type");
+static_assert(SAME<QoElem, KvElem>, "queries meet keys as they are, unless the key pass rewrote them");
 static_assert(KEY_PRE_PASS || !Variant::HAS_KEY_TRANSFORM, "keys come transformed");
 static_assert(!Variant::HAS_VALUE_TRANSFORM, "not in this kernel");
 static_assert(Variant::PLAIN || !Variant::HAS_WEIGHT, "weights of one's own have no running maximum");
@@ -50,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     value_copy.copy(values, key, item.kv_end, row_place);
   }
   copy_async_commit();
-  if constexpr (Variant::HAS_QUERY_TRANSFORM) {
+  if constexpr (QUERIES_REWRITTEN) {
     copy_async_wait<1>();
     transform_queries(queries, p, variant, tile);
   }

@@ -1,5 +1,6 @@
 // The CTA's query rows: from memory into shared memory, and there through the variant's query_transform.
 #pragma once
+#include "logit_elem.cuh"
 #include "query_tile.cuh"
 #include "rows.cuh"
 #include "tile.cuh"
@@ -26,6 +27,9 @@ inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const 
   }
 }
 
+// By the variant, or from one element type to the other.
+constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
+
 // In place. A thread works on the chunks that it copied itself, so it need not wait for others.
 inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant,
                               const QueryTile& tile) {
@@ -35,7 +39,7 @@ inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams&
     unsigned shared = queries.at(row, QueryRows::chunk());
     LaneRow<QueryRows::CHUNKS, 8> q;
     unpack<QoElem>(q, load_shared_16(shared));
-    variant.query_transform(q, at);
-    store_shared_16(shared, pack<QoElem>(q));
+    if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
+    store_shared_16(shared, pack_for_logits(q));
   }
 }

@@ -41,7 +41,7 @@ pub struct CheckResult {
     pub wrote_outside: bool,
     /// What it may be off by.
     pub tolerance: Tolerance,
-    /// Where the kernel rounds transformed rows to the element type, which the reference then does too: the distance to
+    /// Where the kernel rounds rewritten queries to the element type, which the reference then does too: the distance to
     /// the reference without that rounding. It is told, and not judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unrounded: Option<Distance>,
@@ -82,7 +82,7 @@ impl CheckResult {
 /// Runs a case twice on an engine and compares it with the f64 reference on the same rounded inputs.
 ///
 /// Unused page slots and pages hold NaN, and so do outputs and workspace before the run. Prefill kernels multiply on
-/// tensor cores, so queries and keys that a variant's hook rewrote are rounded to the element type once more; the
+/// tensor cores, so queries that a variant rewrote, against keys that it did not, are rounded to the element type once more; the
 /// reference does the same there, and [`CheckResult::unrounded`] tells what that rounding costs.
 ///
 /// # Errors
@@ -125,7 +125,7 @@ pub(super) fn check_as(
         let want = reference(case, variant, &inputs, rounding)?;
         Ok(Distance::between(&o, &want.o, head_dim, Some((&first.lse, &want.lse))))
     };
-    let rounds = setup.rounds_rows() && (variant.has(Hook::QueryTransform) || variant.has(Hook::KeyTransform));
+    let rounds = setup.rounds_queries() && variant.has(Hook::QueryTransform);
     let (distance, unrounded) = if rounds {
         (distance_to(RowRounding::Elements)?, Some(distance_to(RowRounding::None)?))
     } else {

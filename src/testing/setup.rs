@@ -148,11 +148,13 @@ impl Setup {
         self.engine.clone()
     }
 
-    /// Whether what ran rounds rows to the element type after their hooks: prefill, on tensor cores.
-    pub(super) fn rounds_rows(&self) -> bool {
+    /// Whether what ran rounds rewritten queries to the element type: prefill, on tensor cores, against keys as they are in
+    /// the cache. (Keys that are rewritten, and queries with them, are kept in f16: as good as exact here.)
+    pub(super) fn rounds_queries(&self) -> bool {
         #[cfg(feature = "cuda")]
         if let Some(plan) = self.plan.as_cuda() {
-            return plan.kind() == KernelKind::Prefill;
+            let cell = plan.kernel().cell();
+            return cell.kind == KernelKind::Prefill && !cell.key_pre_pass;
         }
         false
     }

@@ -166,13 +166,13 @@ fn requests_without_keys_still_write_and_without_queries_do_nothing() {
 
 #[test]
 fn zeros_and_overflows_are_refused() {
-    let layout = layout(&[1 << 30], &[1]);
+    let layout = layout(&[1 << 29], &[1]);
     let zero = |what| Err(PlanError::Zero { what });
     assert_eq!(WorkList::build(&layout, 1, &PlanRule { tile_rows: 0, ..RULE }), zero("tile_rows"));
     assert_eq!(WorkList::build(&layout, 1, &PlanRule { kv_align: 0, ..RULE }), zero("kv_align"));
     assert_eq!(WorkList::build(&layout, 0, &RULE), zero("group"));
     let many = WorkList::build(&layout, 8, &RULE).expect_err("too many");
-    assert_eq!(many, PlanError::TooMany { what: "packed rows of one request", value: 1 << 33 });
+    assert_eq!(many, PlanError::TooMany { what: "packed rows of one request", value: 1 << 32 });
 }
 
 #[test]

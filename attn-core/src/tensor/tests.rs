@@ -153,8 +153,11 @@ fn each_misfit_is_named() {
     let heads = run_with(|s| s.heads.kv = 3);
     assert_eq!(heads, Err(HeadsError::Group { qo: 4, kv: 3 }.into()));
     assert!(matches!(run_with(|s| s.heads.kv = 0), Err(TensorError::Heads(HeadsError::Count { value: 0, .. }))));
-    let long = run_with(|s| s.layout = Batch::ragged(&[0, 1 << 30], &[0, 0]).validate().expect("sound"));
-    assert_eq!(long, Err(TensorError::TooManyRows { qo_len: 1 << 30, group: 2 }));
+    let long = run_with(|s| {
+        s.layout = Batch::ragged(&[0, 1 << 29], &[0, 0]).validate().expect("sound");
+        s.heads.kv = 1;
+    });
+    assert_eq!(long, Err(TensorError::TooManyRows { qo_len: 1 << 29, group: 4 }));
 }
 
 #[test]

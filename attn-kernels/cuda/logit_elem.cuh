@@ -1,0 +1,34 @@
+// The element type in which prefill's tensor cores multiply queries and keys.
+//
+// Keys that a variant rewrites are written anew anyway, and so are their queries; then both are f16, also where the tensors are
+// bf16: as many bytes, but eight times the precision, without which a rotation in bf16 moves logits by some 2^-8.
+// What f16 cannot hold saturates: a key or query past 65504 has no softmax to speak of.
+#pragma once
+#include "elem.cuh"
+
+template <bool FIRST, class A, class B>
+struct Choose {
+  using type = A;
+};
+template <class A, class B>
+struct Choose<false, A, B> {
+  using type = B;
+};
+using LogitElem = typename Choose<KEY_PRE_PASS, f16, QoElem>::type;
+
+template <class A, class B>
+constexpr bool SAME = false;
+template <class A>
+constexpr bool SAME<A, A> = true;
+
+constexpr float F16_MAX = 65504.f;
+
+// NaN stays NaN.
+inline float saturate_f16(float x) { return x > F16_MAX ? F16_MAX : x < -F16_MAX ? -F16_MAX : x; }
+
+// A row from registers to 16 bytes of LogitElem.
+template <class R>
+inline uint4 pack_for_logits(R row) {
+  if constexpr (SAME<LogitElem, f16>) row.map([](int, float x) { return saturate_f16(x); });
+  return pack<LogitElem>(row);
+}
