@@ -50,6 +50,7 @@ impl Attention {
         let inner = match &engine.backend {
             Backend::Cpu => {
                 heads.check()?;
+                cpu::check_variant(variant)?;
                 let variant = variant.bind(&dims(heads, None))?;
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
                 Inner::Cpu(Bound { variant, heads, dtypes, sm_scale })

@@ -18,5 +18,5 @@ mod write;
 pub use classes::{UnsoundTile, check_tile_classes};
 pub use error::CpuError;
 pub use oracle::{OracleOut, RowRounding, oracle, oracle_with};
-pub use problem::{Problem, plan_rule};
+pub use problem::{Problem, check_variant, plan_rule};
 pub use run::run;

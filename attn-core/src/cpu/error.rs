@@ -31,17 +31,23 @@ pub enum CpuError {
         slot: u32,
     },
     /// A hook that no kernel runs yet.
-    #[error("hook `{}` is not supported yet", .hook.method())]
+    #[error("`{variant}` has {}, which the CPU backend does not support yet; {WAY_OUT}", .hook.method())]
     Hook {
+        /// The part that wrote it.
+        variant: &'static str,
         /// The hook.
         hook: Hook,
     },
     /// A normaliser that no kernel runs yet, or not with these hooks.
-    #[error("normaliser {normalizer:?} is not supported{why}")]
+    #[error("`{variant}` has `Normalizer::{normalizer:?}`, which the CPU backend does not support{why}; {WAY_OUT}")]
     Normalizer {
+        /// The part that has it.
+        variant: &'static str,
         /// The normaliser.
         normalizer: Normalizer,
         /// With what, if not at all.
         why: &'static str,
     },
 }
+
+const WAY_OUT: &str = "take the part out, or fold it into the tensors before the call";

@@ -49,6 +49,27 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
     }
 }
 
+/// Checks that the CPU backend runs every hook and the normaliser of a variant.
+///
+/// # Errors
+///
+/// The first part that it cannot run.
+pub fn check_variant(variant: &Variant) -> Result<(), CpuError> {
+    for desc in variant.parts().map(|part| part.desc()) {
+        if let Some(hook) = [Hook::ValueTransform, Hook::Denominator].into_iter().find(|&hook| desc.has(hook)) {
+            return Err(CpuError::Hook { variant: desc.name, hook });
+        }
+        let unsupported = |why| CpuError::Normalizer { variant: desc.name, normalizer: desc.normalizer, why };
+        match desc.normalizer {
+            Normalizer::Softmax => {}
+            Normalizer::Plain { .. } if !variant.has(Hook::SinkLogit) => {}
+            Normalizer::Plain { .. } => return Err(unsupported(" with a sink")),
+            Normalizer::MaxScaled => return Err(unsupported(" yet")),
+        }
+    }
+    Ok(())
+}
+
 /// A problem that is known to fit, ready to be read.
 pub(super) struct Sound<'a> {
     pub(super) variant: &'a Variant,
@@ -69,17 +90,7 @@ impl<'a> Problem<'a> {
     /// Checks all but the work and the output.
     pub(super) fn sound(&self) -> Result<Sound<'a>, CpuError> {
         check_inputs(self.layout, self.heads, self.dtypes(), &self.q, &self.kv)?;
-        let unsupported = [Hook::ValueTransform, Hook::Denominator];
-        if let Some(hook) = unsupported.into_iter().find(|&hook| self.variant.has(hook)) {
-            return Err(CpuError::Hook { hook });
-        }
-        let normalizer = self.variant.normalizer();
-        match normalizer {
-            Normalizer::Softmax => {}
-            Normalizer::Plain { .. } if !self.variant.has(Hook::SinkLogit) => {}
-            Normalizer::Plain { .. } => return Err(CpuError::Normalizer { normalizer, why: " with a sink" }),
-            _ => return Err(CpuError::Normalizer { normalizer, why: " yet" }),
-        }
+        check_variant(self.variant)?;
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
         Ok(Sound {
             variant: self.variant,

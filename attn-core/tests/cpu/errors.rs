@@ -78,7 +78,10 @@ fn hooks_and_normalisers_without_a_kernel() {
     }
     let setup = case().setup();
     let values = Variant::from(Values);
-    assert_eq!(refused(Problem { variant: &values, ..setup.problem() }), CpuError::Hook { hook: Hook::ValueTransform });
+    assert_eq!(
+        refused(Problem { variant: &values, ..setup.problem() }),
+        CpuError::Hook { variant: "values", hook: Hook::ValueTransform }
+    );
     let scaled = Variant::from(Scaled);
     let error = refused(Problem { variant: &scaled, ..setup.problem() });
     assert!(matches!(error, CpuError::Normalizer { normalizer: Normalizer::MaxScaled, .. }));
