@@ -100,7 +100,7 @@ impl PageTable<'_> {
     /// Prefix sums of the keys of each request; checks the table on the way. `indptr` is checked already.
     fn kv_indptr(&self) -> Result<Vec<i32>, BatchError> {
         let requests = self.indptr.len() - 1;
-        check_len("last_page_len", self.last_page_len.len(), "requests", requests)?;
+        check_len("last_page_len", self.last_page_len.len(), "page_indptr", requests)?;
         let page_size = match i32::try_from(self.page_size) {
             Ok(size) if size > 0 => size,
             _ => return Err(BatchError::PageSize { page_size: self.page_size }),

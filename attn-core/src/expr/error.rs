@@ -61,7 +61,10 @@ pub enum ExprError {
         known: Vec<String>,
     },
     /// [`Variant::set`](super::Variant::set) of a name that several parts have.
-    #[error("`{path}` means several parameters of `{expr}`: {}", list(.candidates))]
+    #[error(
+        "`{path}` means several parameters of `{expr}`: {}; name the part too, or its number with `Variant::set_in`",
+        list(.candidates)
+    )]
     Ambiguous {
         /// The expression.
         expr: String,

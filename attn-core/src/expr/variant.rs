@@ -139,7 +139,11 @@ impl Variant {
     pub fn set_in(&mut self, part: usize, name: &str, value: ParamValue) -> Result<(), ExprError> {
         let expr = self.to_string();
         let Some(slot) = self.parts.get_mut(part) else {
-            return Err(ExprError::NoParameter { expr, path: format!("{part}.{name}"), nearest: None, known: vec![] });
+            let fields = |(i, part): (usize, &dyn ErasedVariant)| {
+                part.desc().fields.iter().map(move |f| format!("{i}.{}", f.name))
+            };
+            let known = self.parts().enumerate().flat_map(fields).collect();
+            return Err(ExprError::NoParameter { expr, path: format!("{part}.{name}"), nearest: None, known });
         };
         let desc = slot.desc();
         let mut values = slot.to_values();

@@ -1,6 +1,7 @@
 //! The entry points of NVRTC that are used.
 
 use std::{
+    error::Error as _,
     ffi::{CStr, c_char, c_int, c_void},
     path::Path,
 };
@@ -25,7 +26,7 @@ macro_rules! entry_points {
             fn bind(library: &'static Library) -> Result<Self, String> {
                 Ok(Api { $(
                     // SAFETY: the signature is that of nvrtc.h, unchanged since CUDA 11.2.
-                    $field: *unsafe { library.get(concat!($symbol, "\0")) }.map_err(|e| e.to_string())?,
+                    $field: *unsafe { library.get(concat!($symbol, "\0")) }.map_err(|e| reason(&e))?,
                 )* })
             }
         }
@@ -51,7 +52,7 @@ impl Api {
     /// Loads a library for good and binds it.
     pub(super) fn load(path: &Path) -> Result<Self, String> {
         // SAFETY: NVRTC and its builtins run no initialisers with requirements on the caller.
-        let library = unsafe { open(path) }.map_err(|e| e.to_string())?;
+        let library = unsafe { open(path) }.map_err(|e| reason(&e))?;
         Api::bind(Box::leak(Box::new(library)))
     }
 
@@ -68,6 +69,11 @@ impl Api {
     pub(super) fn check(&self, code: c_int) -> Result<(), String> {
         if code == SUCCESS { Ok(()) } else { Err(self.message(code)) }
     }
+}
+
+/// What the loader says, which `libloading` keeps in the cause.
+fn reason(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Loads `libnvrtc-builtins` before NVRTC asks for it by bare name, so that it need not be on the loader's path.

@@ -28,10 +28,14 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
     if let Some(named) = env::var_os("ATTN_NVRTC").filter(|v| !v.is_empty()) {
         let named = PathBuf::from(named);
         let found = if named.is_dir() { in_folder(&named, &mut tried) } else { load(&named, &mut tried) };
-        if found.is_none() && tried.is_empty() {
-            tried.push(format!("there is no NVRTC in ATTN_NVRTC={}", named.display()));
-        }
-        return found.ok_or(NoCompiler { tried });
+        return found.ok_or_else(|| {
+            let why = match named.exists() {
+                false => "there is no such file or folder".to_owned(),
+                true if tried.is_empty() => "there is no NVRTC in it".to_owned(),
+                true => tried.join("; "),
+            };
+            NoCompiler::one(format!("ATTN_NVRTC={}: {why}", named.display()))
+        });
     }
     for name in NAMES {
         // a name that is nowhere on the loader's path is the ordinary case, and not worth a line
