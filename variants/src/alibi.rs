@@ -11,6 +11,7 @@ pub struct Alibi {
     /// Penalty per position, for each query head, in natural-log units.
     #[shape(qo_heads)]
     #[default(paper_slopes)]
+    #[require(slopes.as_slice().iter().all(|x| x.is_finite()))]
     pub slopes: Tensor1<f32>,
 }
 
@@ -66,5 +67,12 @@ mod tests {
         let mut alibi = Alibi { slopes: Tensor1::from([0.5, 0.25]) };
         let error = alibi.bind(&Dims { qo_heads: Some(3), ..Dims::default() }).expect_err("two slopes");
         assert!(matches!(&error, BindError::Shape { want, got, .. } if *want == [3] && *got == [2]), "{error}");
+    }
+
+    #[test]
+    fn a_slope_that_is_no_number_is_refused() {
+        let mut alibi = Alibi { slopes: Tensor1::from([0.5, f32::NAN]) };
+        let error = alibi.bind(&Dims::default()).expect_err("NaN");
+        assert!(matches!(error, BindError::Require { .. }), "{error}");
     }
 }

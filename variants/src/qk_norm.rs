@@ -11,10 +11,12 @@ pub struct QkNorm {
     /// Weights of queries.
     #[shape(head_dim)]
     #[default(ones)]
+    #[require(q_weight.as_slice().iter().all(|x| x.is_finite()))]
     pub q_weight: Tensor1<f32>,
     /// Weights of keys.
     #[shape(head_dim)]
     #[default(ones)]
+    #[require(k_weight.as_slice().iter().all(|x| x.is_finite()))]
     pub k_weight: Tensor1<f32>,
     /// Added to the mean square.
     #[default(1e-6)]

@@ -31,6 +31,7 @@ pub struct Rope {
     /// Angle per position of each pair, in radians. Where it is given, `theta` and `scale` have no effect.
     #[shape(if rotary_dim == 0 { head_dim / 2 } else { rotary_dim / 2 })]
     #[default(paper_frequencies)]
+    #[require(inv_freq.as_slice().iter().all(|x| x.is_finite()))]
     pub inv_freq: Tensor1<f32>,
 }
 

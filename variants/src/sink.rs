@@ -9,6 +9,7 @@ use attn::{VariantParams, attention_variant};
 pub struct Sink {
     /// The sink's logit for each query head, in natural-log units; not scaled by `sm_scale`.
     #[shape(qo_heads)]
+    #[require(logits.as_slice().iter().all(|&x| x < f32::INFINITY))]
     pub logits: Tensor1<f32>,
 }
 
@@ -35,6 +36,14 @@ mod tests {
         assert!((f64::from(both.sink_logit(at)) - want).abs() < 1e-6);
         let none = Variant::from(sink(f32::NEG_INFINITY)).and(sink(f32::NEG_INFINITY)).expect("sinks go together");
         assert_eq!(none.sink_logit(at), f32::NEG_INFINITY);
+    }
+
+    #[test]
+    fn a_logit_that_is_no_number_or_swallows_every_key_is_refused() {
+        for logit in [f32::NAN, f32::INFINITY] {
+            let error = Sink { logits: Tensor1::from([logit]) }.bind(&Dims::default()).expect_err("not a logit");
+            assert!(matches!(error, BindError::Require { .. }), "{error}");
+        }
     }
 
     #[test]
