@@ -48,7 +48,7 @@ fn lines_are_those_of_the_hooks() {
             let (number, file) = directive.split_once(' ').expect("number and file");
             let line = rust.lines().nth(number.parse::<usize>().expect("a number") - 1).expect("in the file");
             assert!(line.contains(&format!("fn {}", hook.hook.method())), "{file}:{number}: {line}");
-            assert_eq!(file, format!("{:?}", desc.file));
+            assert_eq!(file, format!("\"{}\"", desc.file));
             checked += 1;
         }
     }

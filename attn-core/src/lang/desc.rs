@@ -89,6 +89,24 @@ pub struct DeviceFn {
     pub consts: &'static [ConstDesc],
 }
 
+/// The link to a helper, which the text calls by the last name of the path that the Rust calls.
+///
+/// # Panics
+/// While compiling: `use .. as ..` gave the helper another name.
+#[doc(hidden)]
+#[must_use]
+pub const fn device_fn(name: &str, helper: &'static DeviceFn) -> &'static DeviceFn {
+    let (called, own) = (name.as_bytes(), helper.name.as_bytes());
+    let mut same = called.len() == own.len();
+    let mut i = 0;
+    while same && i < own.len() {
+        same = called[i] == own[i];
+        i += 1;
+    }
+    assert!(same, "this helper was renamed by `use .. as ..`: a hook calls it by its own name");
+    helper
+}
+
 /// A constant named in a hook.
 #[derive(Clone, Copy, Debug)]
 pub struct ConstDesc {

@@ -77,8 +77,7 @@ fn struct_names(parts: &[&VariantDesc]) -> Vec<String> {
         names.push(match same {
             Some(j) => names[j].clone(),
             None => {
-                let ascii = desc.type_name.is_ascii();
-                let base = if ascii { desc.type_name.to_owned() } else { format!("Part{i}") };
+                let base = if reads_well(desc.type_name) { desc.type_name.to_owned() } else { format!("Part{i}") };
                 let taken = |name: &String| names.contains(name) || LANG_TYPES.contains(&name.as_str());
                 let mut name = base.clone();
                 let mut n = 2;
@@ -91,6 +90,13 @@ fn struct_names(parts: &[&VariantDesc]) -> Vec<String> {
         });
     }
     names
+}
+
+/// A name in the way of Rust's types, which no keyword and no macro has: `SoftCap`, `X`, not `int` or `NULL`.
+fn reads_well(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(|c| c.is_ascii_alphanumeric())
+        && (name.len() == 1 || name.contains(|c: char| c.is_ascii_lowercase()))
 }
 
 /// Types of lang.cuh, and of the text around a variant.
@@ -117,8 +123,4 @@ const LANG_TYPES: &[&str] = &[
     "Wide",
     "WideOf",
     "R",
-    "BITS",
-    "IS_FLOAT",
-    "IS_BOOL",
-    "IS_SIGNED",
 ];

@@ -6,11 +6,12 @@ use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
     messages,
     report::Report,
+    types::{Ty, Types},
 };
 
 /// Checks one hook or helper.
-pub(crate) fn function(f: &Function, report: &mut Report) {
-    let mut check = Check { hook: &f.name, report, uniform: HashSet::new(), divergent: 0, returned: false };
+pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
+    let mut check = Check { hook: &f.name, types, report, uniform: HashSet::new(), divergent: 0, returned: false };
     check.block(&f.body);
     if f.name == "logits_transform" {
         check.masks_by_position(&f.body, false);
@@ -19,6 +20,7 @@ pub(crate) fn function(f: &Function, report: &mut Report) {
 
 struct Check<'a> {
     hook: &'a str,
+    types: &'a Types,
     report: &'a mut Report,
     /// Locals that are the same for all rows: made of parameters alone.
     uniform: HashSet<LocalId>,
@@ -97,6 +99,9 @@ impl Check<'_> {
                 self.branch(uniform, |c| c.expr(b));
                 if (op.is_comparison() || *op == Op::Sub) && mixes_rows_and_positions(a, b) {
                     self.report.at(e.span, messages::QO_ROW_KV_POS);
+                }
+                if op.is_comparison() && !is_single(&self.types.settled(&a.ty)) {
+                    self.report.at(e.span, messages::COMPARE);
                 }
             }
             Kind::If { cond, then, other } => {
@@ -184,6 +189,12 @@ impl Check<'_> {
             _ => {}
         }
     }
+}
+
+/// A number or a bool, or not seen.
+fn is_single(ty: &Ty) -> bool {
+    use Ty::{F32, I32, TileClass, U8, U32, U64, Var};
+    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | TileClass | Var(_))
 }
 
 fn reads_index(e: &Expr) -> bool {

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    check, emit, glue, messages, names,
+    check, emit, glue, literals, messages, names,
     parse::{self, Links, Shared},
     report::Report,
 };
@@ -36,8 +36,10 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let name = names::helper(&ident.to_string());
     let consts = glue::consts(&links, deeper);
     let helpers = glue::helpers(&links, deeper);
+    let cfg = glue::cfg(&f.attrs);
     quote! {
         #item
+        #(#cfg)*
         #[doc(hidden)]
         #[allow(unused_imports, unreachable_pub, non_snake_case)]
         #vis mod #ident {
@@ -69,8 +71,8 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> 
         shared.report.on(receiver, messages::FN_SELF);
     }
     let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, report| parse::ty::of(ty, report));
-    shared.finish();
-    check::function(&read, &mut shared.report);
+    literals::function(&read, &shared.types, &mut shared.report);
+    check::function(&read, &shared.types, &mut shared.report);
     let file = glue::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.types, &file, &mut shared.report);
     if shared.report.is_empty() { Ok((cuda, shared.links)) } else { Err(shared.report) }

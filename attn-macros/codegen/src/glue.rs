@@ -18,9 +18,9 @@ pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> To
 
 /// `&[&path::DEVICE_FN, ..]`.
 pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
-    let helpers = links.helpers.iter().map(|(_, path)| {
+    let helpers = links.helpers.iter().map(|(name, path)| {
         let path = fix(path);
-        quote::quote_spanned!(path.span()=> &#path::DEVICE_FN)
+        quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, &#path::DEVICE_FN))
     });
     quote!(&[#(#helpers),*])
 }
@@ -28,4 +28,9 @@ pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> T
 /// The name of the file that a span is in, as rustc was given it.
 pub(crate) fn file_of(span: proc_macro2::Span) -> String {
     span.file().replace('\\', "/")
+}
+
+/// The conditions under which an item is there: what stands beside it is there under the same.
+pub(crate) fn cfg(attrs: &[syn::Attribute]) -> Vec<&syn::Attribute> {
+    attrs.iter().filter(|a| a.path().is_ident("cfg")).collect()
 }

@@ -66,10 +66,10 @@ pub enum Stmt {
         op: Option<Op>,
         value: Expr,
     },
-    /// `end` is for the bound, which Rust computes once.
+    /// `temporaries`: the bound, which Rust computes once, and the step of a loop that may end at the largest value.
     For {
         var: LocalId,
-        end: LocalId,
+        temporaries: [LocalId; 2],
         from: Expr,
         to: Expr,
         inclusive: bool,
@@ -165,6 +165,44 @@ pub enum Test {
     Equal(Expr),
     Range { from: Option<Expr>, to: Option<Expr>, inclusive: bool },
     Any(Vec<Test>),
+}
+
+impl Expr {
+    /// What is directly inside: expressions and blocks.
+    #[must_use]
+    pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
+        match &self.kind {
+            Kind::Element(_, items)
+            | Kind::Call(_, items)
+            | Kind::Helper(_, items)
+            | Kind::Row(_, _, items)
+            | Kind::Tuple(items) => (items.iter().collect(), Vec::new()),
+            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => (vec![e], Vec::new()),
+            Kind::Binary(_, a, b) => (vec![a, b], Vec::new()),
+            Kind::Closure { body, .. } | Kind::Block(body) => (Vec::new(), vec![body]),
+            Kind::If { cond, then, other } => (vec![cond], [then].into_iter().chain(other).collect()),
+            Kind::Match { subject, arms, .. } => {
+                let guards = arms.iter().filter_map(|arm| arm.guard.as_ref());
+                (std::iter::once(&**subject).chain(guards).collect(), arms.iter().map(|arm| &arm.body).collect())
+            }
+            Kind::Diverge(stmt) => stmt.children(),
+            _ => (Vec::new(), Vec::new()),
+        }
+    }
+}
+
+impl Stmt {
+    /// What is directly inside: expressions and blocks.
+    #[must_use]
+    pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
+        match self {
+            Stmt::Let { init: e, .. } | Stmt::LetTuple { init: e, .. } => (vec![e], Vec::new()),
+            Stmt::Expr(e) | Stmt::Assign { value: e, .. } => (vec![e], Vec::new()),
+            Stmt::For { from, to, body, .. } => (vec![from, to], vec![body]),
+            Stmt::Return(value) => (value.iter().collect(), Vec::new()),
+            Stmt::Break | Stmt::Continue => (Vec::new(), Vec::new()),
+        }
+    }
 }
 
 /// Binary operators.

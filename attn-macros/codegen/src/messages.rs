@@ -54,7 +54,13 @@ pub const CALL_TYPE: &str = "constructors are not available in a hook: use numbe
 pub const UNKNOWN_NAME: &str = "is not known here: a hook sees its arguments, `self`'s parameters, constants (in capitals), \
      and helpers with `#[device_fn]`";
 pub const EXPRESSION: &str = "this expression is not available in a hook";
-pub const UNTYPED_LITERAL: &str =
+pub const UNTYPED_LITERAL: &str = "the type of this number cannot be seen from here: write it, as in `1u32`";
+pub const CHANGE_IN_VALUE: &str = "a value inside an expression cannot change variables around it: \
+     change them in a statement in front, or write the type of the variable that takes the value, `let x: f32 = ..`";
+pub const COMPARE: &str = "only numbers and bools are compared in a hook: compare them one by one";
+pub const ROW_VALUE: &str = "a row has one name: use the hook's argument";
+pub const TUPLE_ASSIGN: &str = "a part of a tuple cannot be assigned to: assign the whole, or use two variables";
+pub const UNTYPED_VARIABLE: &str =
     "the type of this variable cannot be seen from here: write it, as in `let mut n: u32 = 0`";
 pub const RETURN_IN_VALUE: &str =
     "`return` inside a value is not available here: put the value into a `let` with a type first";
@@ -70,7 +76,7 @@ pub const GENERIC_FN: &str = "a helper is not generic: write it for one type";
 pub const FN_KIND: &str = "a helper is a plain function: not const, async, unsafe or extern";
 pub const FN_SELF: &str = "a helper is a free function: pass what it needs as arguments";
 pub const ARGUMENT: &str = "arguments are plain names";
-pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known";
+pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a constant, `if FAST { .. }`";
 pub const ATTR: &str = "the only argument is a name: `#[attention_variant(name = \"soft_cap\")]`";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";

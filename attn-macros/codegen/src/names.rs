@@ -21,8 +21,10 @@ pub fn helper(name: &str) -> String {
 pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
     let plain = ascii(name);
     let plain = plain.trim_end_matches('_');
-    let plain = if plain.is_empty() { "x" } else { plain };
-    let mut candidate = plain.to_owned();
+    // C++ keeps names that start so for itself: `__int128`, `_Complex`, `__LINE__`
+    let reserved = plain.starts_with("__") || plain.starts_with('_') && plain[1..].starts_with(char::is_uppercase);
+    let plain = if plain.is_empty() || reserved { format!("x{plain}") } else { plain.to_owned() };
+    let mut candidate = plain.clone();
     let mut n = 2;
     while taken.contains(&candidate) || is_reserved(&candidate) {
         candidate = format!("{plain}_{n}");
@@ -32,14 +34,28 @@ pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// The identifier without `r#`, other scripts spelt out.
+/// One line of a comment: no end of line in it that C++ knows, and none that a backslash joins with the next.
+#[must_use]
+pub fn comment(line: &str) -> String {
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
+}
+
+/// A file's name as a literal of C++, for `#line`.
+#[must_use]
+pub fn file_literal(path: &str) -> String {
+    let plain = |c: char| if c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ' { c } else { '_' };
+    format!("\"{}\"", path.chars().map(plain).collect::<String>())
+}
+
+/// The identifier without `r#`, other scripts spelt out: as `ascii_name` in the splicer does it for fields.
 fn ascii(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);
     name.chars().fold(String::new(), |mut s, c| {
         if c.is_ascii() {
             s.push(c);
         } else {
-            s.push_str(&format!("u{:x}", u32::from(c)));
+            s.push_str(&format!("u{:x}_", u32::from(c)));
         }
         s
     })
@@ -53,8 +69,25 @@ fn is_reserved(name: &str) -> bool {
         || crate::parse::hook::NAMES.contains(&name)
 }
 
-/// Words of C++ that Rust does not reserve, and macros of common headers.
+/// Words of C++ (those of Rust too: `r#if` is a name), and macros of compilers and common headers.
 const CPP: &[&str] = &[
+    "break",
+    "const",
+    "continue",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "for",
+    "if",
+    "return",
+    "static",
+    "struct",
+    "true",
+    "while",
+    "typeof",
+    "restrict",
+    "i386",
     "alignas",
     "alignof",
     "and",
@@ -183,6 +216,18 @@ const LANG: &[&str] = &[
     "Tensor2",
     "Variant",
     "lang",
+    "load",
+    "clamp_index",
+    "log_add_exp",
+    "Plain",
+    "I32_MIN",
+    "F32_INFINITY",
+    "F32_NAN",
+    "ATTN_FN",
+    "ATTN_MATH",
+    "ATTN_HOST",
+    "CUDART_VERSION",
+    "CUDA_VERSION",
 ];
 
 /// The candidate nearest to `name`, if any is near.

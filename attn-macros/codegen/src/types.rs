@@ -50,6 +50,8 @@ struct Var {
     int: bool,
     /// Something is in it whose type the macro does not see.
     outside: bool,
+    /// And that is no parameter: parameters have 32 bits.
+    any_width: bool,
 }
 
 /// The type variables of one item.
@@ -67,7 +69,7 @@ impl Types {
 
     /// The type of something that the macro does not see.
     pub fn outside(&mut self) -> Ty {
-        self.var(Var { outside: true, ..Var::default() })
+        self.var(Var { outside: true, any_width: true, ..Var::default() })
     }
 
     /// A type to be found from use.
@@ -85,7 +87,8 @@ impl Types {
         if let Some(ty) = self.named.get(&key) {
             return ty.clone();
         }
-        let ty = self.outside();
+        let any_width = !key.starts_with("self.");
+        let ty = self.var(Var { outside: true, any_width, ..Var::default() });
         self.named.insert(key, ty.clone());
         ty
     }
@@ -130,16 +133,25 @@ impl Types {
         matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].int && self.vars[v].outside)
     }
 
+    /// Whether such an integer may have other than 32 bits.
+    #[must_use]
+    pub fn may_be_wide(&self, ty: &Ty) -> bool {
+        matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].any_width)
+    }
+
     /// Both are one type. A contradiction is left to rustc, which says it better.
     pub fn unify(&mut self, a: &Ty, b: &Ty) {
         match (self.resolve(a), self.resolve(b)) {
             (Ty::Var(a), Ty::Var(b)) if a == b => {}
             (Ty::Var(a), Ty::Var(b)) => {
-                let (int, outside) = (self.vars[b].int, self.vars[b].outside);
+                let Var { int, outside, any_width, .. } = self.vars[b];
                 self.vars[b].parent = Some(a);
                 self.vars[a].int |= int;
                 self.vars[a].outside |= outside;
+                self.vars[a].any_width |= any_width;
             }
+            // a type that holds itself: rustc's error
+            (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
             (Ty::Tuple(a), Ty::Tuple(b)) => {
                 for (a, b) in a.iter().zip(&b) {
@@ -148,5 +160,14 @@ impl Types {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether a resolved type has the variable in it.
+fn holds(ty: &Ty, var: usize) -> bool {
+    match ty {
+        Ty::Var(v) => *v == var,
+        Ty::Tuple(items) => items.iter().any(|t| holds(t, var)),
+        _ => false,
     }
 }

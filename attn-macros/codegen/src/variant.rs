@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
 use crate::{
-    check, emit, glue, messages, names,
+    check, emit, glue, literals, messages, names,
     parse::{self, Links, Shared, hook},
     report::Report,
 };
@@ -72,11 +72,11 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
             _ => {}
         }
     }
-    shared.finish();
     rules(item, normalizer, &mut shared.report);
     let mut hooks = Vec::new();
     for f in &functions {
-        check::function(f, &mut shared.report);
+        literals::function(f, &shared.types, &mut shared.report);
+        check::function(f, &shared.types, &mut shared.report);
         let cuda = emit::hook(f, &shared.types, &file, &mut shared.report);
         hooks.push(HookText { name: f.name.clone(), cuda });
     }
@@ -84,7 +84,8 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         return Err(shared.report);
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
-    Ok(Variant { name, hooks, links: shared.links, replaces_normalizer: normalizer.is_some() })
+    let replaces_normalizer = normalizer.is_some_and(|c| !says(c, "Softmax"));
+    Ok(Variant { name, hooks, links: shared.links, replaces_normalizer })
 }
 
 /// The shape of the item, and the variant's name.
@@ -125,7 +126,7 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> Strin
 }
 
 fn type_name(item: &syn::ItemImpl) -> Option<String> {
-    match &*item.self_ty {
+    match without_group(&item.self_ty) {
         syn::Type::Path(t) if t.qself.is_none() => t.path.segments.last().map(|s| s.ident.to_string()),
         _ => None,
     }
@@ -154,8 +155,7 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
             _ => None,
         })
     };
-    let text = normalizer.map(|c| c.expr.to_token_stream().to_string()).unwrap_or_default();
-    let is = |kind: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == kind);
+    let is = |kind: &str| normalizer.is_some_and(|c| says(c, kind));
     let softmax = normalizer.is_none() || is("Softmax");
     match (find("weight"), normalizer) {
         (Some(weight), _) if softmax => report.on(weight, messages::WEIGHT_UNDER_SOFTMAX),
@@ -179,6 +179,12 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
     }
 }
 
+/// Whether a constant's expression has this word.
+fn says(constant: &syn::ImplItemConst, word: &str) -> bool {
+    let text = constant.expr.to_token_stream().to_string();
+    text.split(|c: char| !c.is_alphanumeric()).any(|w| w == word)
+}
+
 /// What stands beside the impl.
 fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let ty = &item.self_ty;
@@ -199,7 +205,9 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let consts = glue::consts(&variant.links, |path| without_self(path, ty));
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
     let kind = if variant.replaces_normalizer { quote!(Replaces) } else { quote!(Keeps) };
+    let cfg = glue::cfg(&item.attrs);
     quote! {
+        #(#cfg)*
         const _: () = {
             static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
                 name: #name,
@@ -229,10 +237,19 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     }
 }
 
+/// The type itself: `macro_rules` put its arguments into groups, which no one sees.
+fn without_group(ty: &syn::Type) -> &syn::Type {
+    match ty {
+        syn::Type::Group(t) => without_group(&t.elem),
+        syn::Type::Paren(t) => without_group(&t.elem),
+        ty => ty,
+    }
+}
+
 /// `Self::X` outside of the impl.
 fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
     let mut path = path.clone();
-    let syn::Type::Path(ty) = ty else { return path };
+    let syn::Type::Path(ty) = without_group(ty) else { return path };
     if path.segments.first().is_some_and(|s| s.ident == "Self") {
         let rest = path.segments.iter().skip(1).cloned();
         path.segments = ty.path.segments.iter().cloned().chain(rest).collect();

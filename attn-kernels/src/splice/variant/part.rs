@@ -11,12 +11,12 @@ use super::VariantError;
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
     let mut text = String::new();
     for line in desc.doc.lines() {
-        text += format!("/// {line}").trim_end();
+        text += &comment(line);
         text.push('\n');
     }
     text += &format!("struct {name} {{\n");
     for field in desc.fields {
-        text += &format!("  {}{}_;\n", member_type(field.ty), field.name);
+        text += &format!("  {}{}_;\n", member_type(field.ty), ascii_name(field.name));
     }
     let links = Links::of(desc)?;
     for (name, value) in &links.consts {
@@ -32,6 +32,23 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     }
     text += "#line 1 \"variant\"\n};\n\n";
     Ok(text)
+}
+
+/// A line of a comment: no end of line in it that C++ knows, and none that a backslash joins with the next.
+fn comment(line: &str) -> String {
+    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("/// {line}").trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
+}
+
+/// Other scripts spelt out: as the generator writes the names of parameters.
+fn ascii_name(name: &str) -> String {
+    name.chars().fold(String::new(), |mut s, c| {
+        match c.is_ascii() {
+            true => s.push(c),
+            false => s += &format!("u{:x}_", u32::from(c)),
+        }
+        s
+    })
 }
 
 /// A bool takes 4 bytes, as the host passes it.

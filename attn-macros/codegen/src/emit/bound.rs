@@ -14,11 +14,11 @@ impl Writer<'_> {
     /// The largest magnitude of an i32 expression, where it is known.
     pub(super) fn bound(&self, e: &Expr) -> Option<u64> {
         match &e.kind {
-            Kind::Int(n) => Some(*n),
+            Kind::Int(n) => fits(*n),
             Kind::Word(..) if self.settled(&e.ty) == Ty::I32 => Some(WORD),
             Kind::Row(_, "dim", _) => Some(1 << 16),
             Kind::Local(local) => self.bounds.get(local).copied(),
-            Kind::Neg(e) => self.bound(e),
+            Kind::Neg(e) => fits(self.bound(e)?),
             Kind::Cast(e, to) if *to == Ty::I32 => match self.settled(&e.ty) {
                 Ty::Bool => Some(1),
                 Ty::U8 => Some(255),
@@ -33,7 +33,7 @@ impl Writer<'_> {
                 _ => None,
             },
             Kind::Call("min" | "max", args) => Some(self.bound(&args[0])?.max(self.bound(&args[1])?)),
-            Kind::Call("abs", args) => self.bound(&args[0]),
+            Kind::Call("abs", args) => fits(self.bound(&args[0])?),
             _ => None,
         }
     }

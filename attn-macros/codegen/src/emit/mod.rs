@@ -5,6 +5,7 @@
 //! NVRTC has no -fwrapv, and signed overflow would be undefined.
 
 mod bound;
+mod leave;
 mod stmt;
 mod value;
 
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 
 use crate::{
     ir::{Expr, Function, Kind, LocalId},
+    names,
     report::Report,
     types::{Ty, Types},
 };
@@ -38,7 +40,7 @@ pub(crate) fn hook(f: &Function, types: &Types, file: &str, report: &mut Report)
 
 /// A helper as a static member function.
 pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
-    let name = crate::names::helper(&f.name);
+    let name = names::helper(&f.name);
     let head = format!("static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
     function(f, &head, "", types, file, report)
 }
@@ -46,7 +48,7 @@ pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Repor
 fn function(f: &Function, head: &str, tail: &str, types: &Types, file: &str, report: &mut Report) -> String {
     let mut out = String::new();
     for line in &f.doc {
-        out.push_str(format!("/// {line}").trim_end());
+        out.push_str(names::comment(&format!("/// {line}")).as_str());
         out.push('\n');
     }
     let args: Vec<String> = f
@@ -60,7 +62,7 @@ fn function(f: &Function, head: &str, tail: &str, types: &Types, file: &str, rep
             }
         })
         .collect();
-    out.push_str(&format!("#line {} {:?}\n", f.span.start().line, file));
+    out.push_str(&format!("#line {} {}\n", f.span.start().line.max(1), names::file_literal(file)));
     out.push_str(&format!("{head}({}){tail} {{\n", args.join(", ")));
     let mut writer =
         Writer { types, function: f, report, out, indent: 1, bounds: HashMap::new(), aliases: HashMap::new() };

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
+    literals,
     types::Ty,
 };
 
@@ -118,8 +119,16 @@ impl Writer<'_> {
             Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),
             Stmt::Expr(e) => self.into(e, &Dest::Nowhere),
             Stmt::Assign { local, op, value } => self.assign(*local, *op, value),
-            Stmt::For { var, end, from, to, inclusive, body } => self.for_loop(*var, *end, from, to, *inclusive, body),
+            Stmt::For { var, temporaries, from, to, inclusive, body } => {
+                self.for_loop(*var, *temporaries, from, to, *inclusive);
+                self.nested(body, &Dest::Nowhere);
+                self.line("}");
+            }
             Stmt::Return(None) => self.line("return;"),
+            Stmt::Return(Some(e)) if self.settled(&e.ty) == Ty::Unit => {
+                self.into(e, &Dest::Nowhere);
+                self.line("return;");
+            }
             Stmt::Return(Some(e)) => self.into(e, &Dest::Return),
             Stmt::Break => self.line("break;"),
             Stmt::Continue => self.line("continue;"),
@@ -127,6 +136,9 @@ impl Writer<'_> {
     }
 
     fn let_local(&mut self, local: LocalId, init: &Expr) {
+        if self.settled(&init.ty) == Ty::Unit {
+            return self.into(init, &Dest::Nowhere);
+        }
         let ty = self.declared(local);
         let name = self.name(local);
         let mutable = self.function.locals[local].mutable;
@@ -191,7 +203,8 @@ impl Writer<'_> {
         });
     }
 
-    fn for_loop(&mut self, var: LocalId, end: LocalId, from: &Expr, to: &Expr, inclusive: bool, body: &Block) {
+    /// The head of a loop.
+    fn for_loop(&mut self, var: LocalId, [end, step]: [LocalId; 2], from: &Expr, to: &Expr, inclusive: bool) {
         let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
@@ -203,20 +216,34 @@ impl Writer<'_> {
             self.bounds.insert(var, low.max(high));
         }
         let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
-        match ty {
-            Some(ty) if fixed => {
-                self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"));
-            }
-            ty => {
-                let auto = ty.clone().unwrap_or_else(|| "auto".into());
-                self.line(&format!("const {auto} {end} = {to_text};"));
-                // the bound's type is the variable's: a literal in front says nothing of it
-                let ty = ty.unwrap_or_else(|| format!("Plain<decltype({end})>"));
+        // past the largest value there is no next one: such a loop asks before it steps
+        let may_wrap = inclusive && !(ty.as_deref() == Some("int") && self.bound(to).is_some_and(|n| n < i32::MAX as u64));
+        let mut inner = None;
+        if let Some(ty) = &ty
+            && fixed
+            && !may_wrap
+        {
+            self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"));
+        } else {
+            let auto = ty.clone().unwrap_or_else(|| "auto".into());
+            self.line(&format!("const {auto} {end} = {to_text};"));
+            // the variable's type is the bounds': a literal among them says nothing of it
+            let ty = ty.unwrap_or_else(|| match literals::is_literal(to) {
+                true => format!("Plain<decltype({from_text})>"),
+                false => format!("Plain<decltype({end})>"),
+            });
+            if may_wrap {
+                let step = self.name(step);
+                self.line(&format!("for (Tuple2<{ty}, bool> {step} = {{{from_text}, {from_text} <= {end}}}; {step}.y;"));
+                self.line(&format!("     {step}.x != {end} ? void(++{step}.x) : void({step}.y = false)) {{"));
+                inner = Some(format!("const {ty} {i} = {step}.x;"));
+            } else {
                 self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {end}; ++{i}) {{"));
             }
         }
-        self.nested(body, &Dest::Nowhere);
-        self.line("}");
+        self.indent += 1;
+        inner.iter().for_each(|line| self.line(line));
+        self.indent -= 1;
     }
 }
 

@@ -1,9 +1,9 @@
 //! Expressions as C++ text, with as few parentheses as read well.
 
-use super::{Writer, bound::positive, spelled};
+use super::{Writer, bound::positive, leave, spelled};
 use crate::{
-    ir::{Arm, Block, Expr, Kind, Op, Stmt, Test},
-    messages, names,
+    ir::{Arm, Block, Expr, Kind, Op, Test},
+    literals, messages, names,
     types::Ty,
 };
 
@@ -45,6 +45,8 @@ impl Writer<'_> {
             Kind::Int(n) => Text::atom(self.integer(*n, &e.ty)),
             Kind::Float(x) => float(*x),
             Kind::Bool(b) => Text::atom(b.to_string()),
+            // `()` has no variable
+            Kind::Local(_) if self.settled(&e.ty) == Ty::Unit => Text::atom("0"),
             Kind::Local(local) => Text::atom(self.name(*local)),
             Kind::Param(name) => Text::atom(names::member(name)),
             Kind::Element(name, indices) => {
@@ -257,7 +259,7 @@ impl Writer<'_> {
         match (test, guard) {
             (None, None) => None,
             (Some(test), None) => Some(test.text),
-            (None, Some(guard)) => Some(guard.text),
+            (None, Some(guard)) => Some(guard.at_least(OR_ELSE)),
             (Some(test), Some(guard)) => Some(format!("{} && {}", test.at_least(AND_ALSO), guard.at_least(AND_ALSO))),
         }
     }
@@ -296,11 +298,22 @@ impl Writer<'_> {
 
     /// A lambda that is called at once: a value that needs statements.
     fn immediate(&mut self, e: &Expr, f: impl FnOnce(&mut Self, &Ty)) -> Text {
-        if escapes_expr(e) {
+        if leave::escapes(e) {
             self.report.at(e.span, messages::RETURN_IN_VALUE);
+        } else if leave::assigns_around(e) {
+            self.report.at(e.span, messages::CHANGE_IN_VALUE);
         }
         let ret = self.settled(&e.ty);
         let arrow = spelled(&ret, self.types).map(|t| format!("() -> {t}")).unwrap_or_default();
+        if arrow.is_empty() {
+            // the compiler finds one type for all branches, or none
+            let values = literals::values(e);
+            if let Some(literal) = values.iter().find(|v| literals::is_literal(v))
+                && !values.iter().all(|v| literals::is_literal(v))
+            {
+                self.report.at(literal.span, messages::UNTYPED_LITERAL);
+            }
+        }
         let body = self.aside(|w| f(w, &ret));
         let close = "  ".repeat(self.indent);
         Text::atom(format!("[&]{arrow} {{\n{body}{close}}}()"))
@@ -335,51 +348,12 @@ pub(super) fn simple(block: &Block) -> Option<&Expr> {
     }
 }
 
-/// Whether control leaves it other than by its value.
-fn escapes(block: &Block) -> bool {
-    block.tail.as_deref().is_some_and(escapes_expr)
-        || block.stmts.iter().any(|stmt| match stmt {
-            Stmt::Return(_) | Stmt::Break | Stmt::Continue => true,
-            Stmt::Expr(e) => escapes_expr(e),
-            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } => escapes_expr(init),
-            Stmt::Assign { value, .. } => escapes_expr(value),
-            Stmt::For { body, .. } => returns(body),
-        })
-}
-
-/// As [`escapes`], where `break` and `continue` belong to a loop inside.
-fn returns(block: &Block) -> bool {
-    block.stmts.iter().any(|stmt| match stmt {
-        Stmt::Return(_) => true,
-        Stmt::For { body, .. } => returns(body),
-        Stmt::Expr(e) => returns_expr(e),
-        _ => false,
-    }) || block.tail.as_deref().is_some_and(returns_expr)
-}
-
-fn returns_expr(e: &Expr) -> bool {
-    match &e.kind {
-        Kind::Diverge(stmt) => matches!(**stmt, Stmt::Return(_)),
-        Kind::If { then, other, .. } => returns(then) || other.as_ref().is_some_and(returns),
-        Kind::Match { arms, .. } => arms.iter().any(|arm| returns(&arm.body)),
-        Kind::Block(block) => returns(block),
-        _ => false,
-    }
-}
-
-fn escapes_expr(e: &Expr) -> bool {
-    match &e.kind {
-        Kind::Diverge(_) => true,
-        Kind::If { then, other, .. } => escapes(then) || other.as_ref().is_some_and(escapes),
-        Kind::Match { arms, .. } => arms.iter().any(|arm| escapes(&arm.body)),
-        Kind::Block(block) => escapes(block),
-        _ => false,
-    }
-}
-
 /// Bit-exact: the shortest decimal that reads back as the same f32.
 fn float(x: f32) -> Text {
-    let text = format!("{x:?}f");
+    let text = match x.is_infinite() {
+        true => if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned(),
+        false => format!("{x:?}f"),
+    };
     Text { level: if text.starts_with('-') { UNARY } else { ATOM }, text }
 }
 

@@ -55,7 +55,8 @@ impl Reader<'_> {
             syn::Pat::Or(p) => Test::Any(p.cases.iter().map(|c| self.test(c, bound, ty)).collect()),
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.mutability.is_none() => {
                 let name = p.ident.to_string();
-                if p.subpat.is_none() && !name.chars().any(char::is_lowercase) {
+                let is_constant = name.chars().any(char::is_uppercase) && !name.chars().any(char::is_lowercase);
+                if p.subpat.is_none() && is_constant {
                     let path = syn::ExprPath { attrs: Vec::new(), qself: None, path: p.ident.clone().into() };
                     let value = self.path(&path);
                     self.unify(ty, &value.ty);

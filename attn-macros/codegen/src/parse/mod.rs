@@ -49,21 +49,8 @@ pub struct Shared {
     pub links: Links,
     /// Errors found.
     pub report: Report,
-    /// `let`s of a bare integer literal: the type must turn out visible.
-    bare: Vec<(Ty, Range)>,
-    /// The function being read, when it is a helper: it may not call itself.
+    /// The function being read, when it is a helper: it may not call itself, and its constants carry its name.
     pub this_fn: Option<String>,
-}
-
-impl Shared {
-    /// Reports the variables whose integer type stayed out of sight. To be called after the last function.
-    pub fn finish(&mut self) {
-        for (ty, span) in std::mem::take(&mut self.bare) {
-            if self.types.is_hidden_int(&ty) {
-                self.report.at(span, messages::UNTYPED_LITERAL);
-            }
-        }
-    }
 }
 
 /// Reads one function.
@@ -114,6 +101,7 @@ pub(crate) fn function(
         };
         args.push((local, ty));
     }
+    refuse_cfg(block, &mut reader.shared.report);
     let body = reader.block(block, &ret);
     Function {
         name: sig.ident.to_string(),
@@ -189,6 +177,19 @@ impl Reader<'_> {
     fn unify(&mut self, a: &Ty, b: &Ty) {
         self.shared.types.unify(a, b);
     }
+}
+
+/// The compiler would take parts of the Rust away, and leave the text as it is.
+fn refuse_cfg(block: &syn::Block, report: &mut Report) {
+    struct Attributes<'a>(&'a mut Report);
+    impl<'ast> syn::visit::Visit<'ast> for Attributes<'_> {
+        fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
+            if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
+                self.0.on(attr, messages::CFG_HOOK);
+            }
+        }
+    }
+    syn::visit::Visit::visit_block(&mut Attributes(report), block);
 }
 
 /// The lines of a doc comment, without the leading blank.

@@ -54,7 +54,11 @@ impl Reader<'_> {
             Some(i) => self.shared.links.consts[i].name.clone(),
             None => {
                 // two paths that end alike are two constants
-                let base = names::member(&last);
+                // helpers stand in one struct with their callers, whose constants may be named alike
+                let base = names::member(&match &self.shared.this_fn {
+                    Some(helper) => format!("{helper}_{last}"),
+                    None => last,
+                });
                 let taken = |name: &String| self.shared.links.consts.iter().any(|c| c.name == *name);
                 let mut name = base.clone();
                 let mut n = 2;

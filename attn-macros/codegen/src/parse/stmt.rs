@@ -13,6 +13,12 @@ impl Reader<'_> {
     pub(super) fn block(&mut self, block: &syn::Block, want: &Ty) -> Block {
         self.scoped(|r| {
             let mut out = Block::default();
+            // a constant may be named in front of its declaration
+            for stmt in &block.stmts {
+                if let syn::Stmt::Item(syn::Item::Const(item)) = stmt {
+                    r.constant_item(item, &mut out);
+                }
+            }
             for (i, stmt) in block.stmts.iter().enumerate() {
                 let last = i + 1 == block.stmts.len();
                 r.stmt(stmt, last, want, &mut out);
@@ -24,12 +30,7 @@ impl Reader<'_> {
     fn stmt(&mut self, stmt: &syn::Stmt, last: bool, want: &Ty, out: &mut Block) {
         match stmt {
             syn::Stmt::Local(local) => self.local(local, out),
-            syn::Stmt::Item(syn::Item::Const(item)) => {
-                let ty = ty::of(&item.ty, &mut self.shared.report).unwrap_or_else(|| self.shared.types.outside());
-                let init = self.expr_as(&item.expr, &ty);
-                let local = self.declare(&item.ident, ty, false);
-                out.stmts.push(Stmt::Let { local, init });
-            }
+            syn::Stmt::Item(syn::Item::Const(_)) => {}
             syn::Stmt::Item(item) => self.refuse(item, messages::ITEM),
             syn::Stmt::Macro(mac) => self.refuse(&mac.mac, messages::MACRO),
             syn::Stmt::Expr(expr, semi) => {
@@ -44,6 +45,13 @@ impl Reader<'_> {
                 }
             }
         }
+    }
+
+    fn constant_item(&mut self, item: &syn::ItemConst, out: &mut Block) {
+        let ty = ty::of(&item.ty, &mut self.shared.report).unwrap_or_else(|| self.shared.types.outside());
+        let init = self.expr_as(&item.expr, &ty);
+        let local = self.declare(&item.ident, ty, false);
+        out.stmts.push(Stmt::Let { local, init });
     }
 
     /// What is a statement whether or not a semicolon follows.
@@ -95,10 +103,10 @@ impl Reader<'_> {
             syn::Pat::Type(p) => (&*p.pat, ty::of(&p.ty, &mut self.shared.report)),
             pat => (pat, None),
         };
-        let ty = given.clone().unwrap_or_else(|| self.shared.types.fresh());
+        let ty = given.unwrap_or_else(|| self.shared.types.fresh());
         let value = self.expr_as(&init.expr, &ty);
-        if given.is_none() && is_bare(&value) {
-            self.shared.bare.push((ty.clone(), value.span));
+        if self.resolve(&ty) == Ty::Row {
+            self.refuse(&init.expr, messages::ROW_VALUE);
         }
         self.let_pattern(pat, ty, value, out);
     }
@@ -189,6 +197,9 @@ impl Reader<'_> {
                 self.refuse(place, messages::PLACE);
             }
             syn::Expr::Field(f) if super::expr::is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
+            syn::Expr::Field(syn::ExprField { member: syn::Member::Unnamed(_), .. }) => {
+                self.refuse(place, messages::TUPLE_ASSIGN);
+            }
             syn::Expr::Field(_) => self.refuse(place, messages::INDEX_ASSIGN),
             _ => self.refuse(place, messages::PLACE),
         }
@@ -212,7 +223,7 @@ impl Reader<'_> {
             }
         };
         // declared in front of the loop, in the scope around
-        let end = self.temporary("end", ty.clone(), false);
+        let temporaries = ["end", "step"].map(|name| self.temporary(name, ty.clone(), false));
         self.scoped(|r| {
             let var = match &*e.pat {
                 syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() => {
@@ -226,7 +237,7 @@ impl Reader<'_> {
                 }
             };
             let body = r.block(&e.body, &Ty::Unit);
-            Stmt::For { var, end, from, to, inclusive, body }
+            Stmt::For { var, temporaries, from, to, inclusive, body }
         })
     }
 }
@@ -237,15 +248,6 @@ pub(super) fn strip(expr: &syn::Expr) -> &syn::Expr {
         syn::Expr::Paren(e) => strip(&e.expr),
         syn::Expr::Group(e) => strip(&e.expr),
         expr => expr,
-    }
-}
-
-/// A literal, from whose place alone the type cannot be told.
-fn is_bare(value: &Expr) -> bool {
-    match &value.kind {
-        Kind::Int(_) => true,
-        Kind::Neg(e) => is_bare(e),
-        _ => false,
     }
 }
 

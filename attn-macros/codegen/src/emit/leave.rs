@@ -1,0 +1,57 @@
+//! What leaves a value that is written as a lambda: control, and changes of variables around it.
+
+use std::collections::HashSet;
+
+use crate::ir::{Block, Expr, Kind, LocalId, Stmt};
+
+/// Whether control leaves it other than by its value.
+pub(super) fn escapes(e: &Expr) -> bool {
+    any(e, &mut |stmt, in_loop| match stmt {
+        Stmt::Return(_) => true,
+        Stmt::Break | Stmt::Continue => !in_loop,
+        _ => false,
+    })
+}
+
+/// Whether it changes a variable that is declared outside of it: C++ does not say when, within an expression.
+pub(super) fn assigns_around(e: &Expr) -> bool {
+    let mut own: HashSet<LocalId> = HashSet::new();
+    any(e, &mut |stmt, _| {
+        match stmt {
+            Stmt::Let { local, .. } => drop(own.insert(*local)),
+            Stmt::LetTuple { parts, .. } => own.extend(parts.iter().flatten()),
+            Stmt::Assign { local, .. } => return !own.contains(local),
+            _ => {}
+        }
+        false
+    })
+}
+
+/// Whether it holds for a statement inside, closures left out; with it, whether that is in a loop inside.
+fn any(e: &Expr, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
+    in_expr(e, false, test)
+}
+
+fn in_expr(e: &Expr, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
+    match &e.kind {
+        Kind::Diverge(stmt) => in_stmt(stmt, in_loop, test),
+        Kind::Closure { .. } => false,
+        _ => {
+            let (exprs, blocks) = e.children();
+            exprs.into_iter().any(|e| in_expr(e, in_loop, test))
+                || blocks.into_iter().any(|b| in_block(b, in_loop, test))
+        }
+    }
+}
+
+fn in_block(block: &Block, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
+    block.stmts.iter().any(|s| in_stmt(s, in_loop, test))
+        || block.tail.iter().any(|tail| in_expr(tail, in_loop, test))
+}
+
+fn in_stmt(stmt: &Stmt, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
+    let (exprs, blocks) = stmt.children();
+    test(stmt, in_loop)
+        || exprs.into_iter().any(|e| in_expr(e, in_loop, test))
+        || blocks.into_iter().any(|b| in_block(b, in_loop || matches!(stmt, Stmt::For { .. }), test))
+}

@@ -1,0 +1,124 @@
+//! Integer literals whose type is out of sight.
+//!
+//! In `self.bits & 3` the text leaves the type of `3` to C++, where it is an int that joins the type of the parameter.
+//! That is right as long as the literal meets the parameter at once. `(!0 >> 4) & self.bits` shifts first: in Rust with
+//! the parameter's type, in C++ as an int. Such a literal has to say its type, and is refused until it does.
+
+use crate::{
+    ir::{Block, Expr, Function, Kind, Op, Stmt},
+    messages,
+    report::Report,
+    types::Types,
+};
+
+/// Checks one hook or helper, when all of its item was read.
+pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
+    Check { types, report }.block(&f.body);
+}
+
+struct Check<'a> {
+    types: &'a Types,
+    report: &'a mut Report,
+}
+
+impl Check<'_> {
+    fn block(&mut self, block: &Block) {
+        block.stmts.iter().for_each(|stmt| self.stmt(stmt));
+        block.tail.iter().for_each(|tail| self.expr(tail));
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } if self.is_hidden(init) => {
+                return self.report.at(init.span, messages::UNTYPED_VARIABLE);
+            }
+            Stmt::For { from, to, .. } if self.is_hidden(from) && self.is_hidden(to) => {
+                return self.report.at(to.span, messages::UNTYPED_LITERAL);
+            }
+            _ => {}
+        }
+        let (exprs, blocks) = stmt.children();
+        exprs.into_iter().for_each(|e| self.expr(e));
+        blocks.into_iter().for_each(|b| self.block(b));
+    }
+
+    fn expr(&mut self, e: &Expr) {
+        if self.is_hidden(e) {
+            if !is_small(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
+                self.report.at(e.span, messages::UNTYPED_LITERAL);
+            }
+            return;
+        }
+        match &e.kind {
+            // each element would get a type of its own
+            Kind::Tuple(items) => {
+                for item in items {
+                    if self.is_hidden(item) {
+                        self.report.at(item.span, messages::UNTYPED_LITERAL);
+                    }
+                }
+            }
+            // C++ would give `if c { 1 } else { a_u8 }` the type int
+            Kind::If { .. } | Kind::Match { .. } if self.types.is_hidden_int(&e.ty) && self.types.may_be_wide(&e.ty) => {
+                for value in values(e).into_iter().filter(|v| is_literal(v)) {
+                    self.report.at(value.span, messages::UNTYPED_LITERAL);
+                }
+            }
+            Kind::Diverge(stmt) => return self.stmt(stmt),
+            _ => {}
+        }
+        let (exprs, blocks) = e.children();
+        exprs.into_iter().for_each(|e| self.expr(e));
+        blocks.into_iter().for_each(|b| self.block(b));
+    }
+
+    /// Made of literals alone, whose type comes from something that the macro does not see.
+    fn is_hidden(&self, e: &Expr) -> bool {
+        is_literal(e) && self.types.is_hidden_int(&e.ty)
+    }
+}
+
+/// Made of literals alone.
+pub(crate) fn is_literal(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Int(_) => true,
+        Kind::Neg(e) | Kind::Not(e) => is_literal(e),
+        Kind::Binary(Op::Shl | Op::Shr, a, _) => is_literal(a),
+        Kind::Binary(op, a, b) if !op.is_comparison() && !op.is_logical() => is_literal(a) && is_literal(b),
+        Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => values(e).iter().all(|v| is_literal(v)),
+        _ => false,
+    }
+}
+
+/// The values that branches end in; none of branches that leave.
+pub(crate) fn values(e: &Expr) -> Vec<&Expr> {
+    match &e.kind {
+        Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {
+            let tails = e.children().1.into_iter().filter_map(|block| block.tail.as_deref());
+            tails.flat_map(values).collect()
+        }
+        Kind::Diverge(_) => Vec::new(),
+        _ => vec![e],
+    }
+}
+
+/// Its value fits every integer type that it may turn out to have, or wraps into it.
+fn is_small(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Int(_) => true,
+        Kind::Neg(e) | Kind::Not(e) => is_small(e),
+        Kind::Binary(..) => false,
+        _ => values(e).iter().all(|v| is_small(v)),
+    }
+}
+
+/// Computed as an int it has the bits that it has computed as a u32.
+fn wraps_alike(e: &Expr) -> bool {
+    match &e.kind {
+        Kind::Int(_) => true,
+        Kind::Neg(e) | Kind::Not(e) => wraps_alike(e),
+        Kind::Binary(Op::Shl, a, _) => wraps_alike(a),
+        Kind::Binary(op, a, b) => !matches!(op, Op::Div | Op::Rem | Op::Shr) && wraps_alike(a) && wraps_alike(b),
+        _ => values(e).iter().all(|v| wraps_alike(v)),
+    }
+}
