@@ -5,6 +5,7 @@ mod bundle;
 mod nvrtc;
 mod report;
 mod test;
+mod variants;
 
 use std::{
     path::{Path, PathBuf},
@@ -28,7 +29,7 @@ enum Task {
     Test(test::Args),
     /// One folder that checks and times the kernels on a machine with a driver and nothing else.
     GpuBundle(bundle::Args),
-    /// Writes the tables of README from benches/results/*.jsonl.
+    /// Writes the tables of README: variants from the registry, timings from benches/results/*.jsonl.
     BenchReport(report::Args),
 }
 

@@ -1,4 +1,5 @@
-//! `cargo xtask bench-report`: results become the tables of README, so that no figure there is typed by hand.
+//! `cargo xtask bench-report`: results become the tables of README, so that no figure there is typed by hand; the table
+//! of variants is made from the registry ([`variants`]).
 //!
 //! Between `<!-- bench:begin -->` and `<!-- bench:end -->` stands a table of every result file whose `about` has a `title`.
 //! Elsewhere a single table is marked with `<!-- bench: FILE.jsonl [prefix of case names] -->` and `<!-- /bench -->`.
@@ -14,6 +15,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
+
+use crate::variants;
 
 const BEGIN: &str = "<!-- bench:begin -->";
 const END: &str = "<!-- bench:end -->";
@@ -40,10 +43,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     })?;
     let new = rewrite_all(&new, &titled(&results)?)?;
+    let new = variants::rewrite(&new)?;
     if new == text {
-        println!("{}: every table equals its results", args.readme);
+        println!("{}: every table equals its source", args.readme);
     } else if args.check {
-        bail!("{}: tables differ from benches/results; run `cargo xtask bench-report`", args.readme);
+        bail!("{}: tables differ from the registry or benches/results; run `cargo xtask bench-report`", args.readme);
     } else {
         fs::write(&path, new)?;
         println!("{}: tables rewritten", args.readme);

@@ -1,0 +1,83 @@
+//! The table of stock variants in README, made from the registry.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use attn_core::{
+    Registry,
+    lang::{FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
+};
+
+const BEGIN: &str = "<!-- variants:begin";
+const END: &str = "<!-- variants:end -->";
+
+/// `text` with the table of the stock variants between its marks, if it has them.
+pub(crate) fn rewrite(text: &str) -> Result<String> {
+    let Some(begin) = text.find(BEGIN) else { return Ok(text.to_owned()) };
+    let begin = begin + text[begin..].find("-->").with_context(|| format!("`{BEGIN}` is not closed by `-->`"))? + 3;
+    let end = begin + text[begin..].find(END).with_context(|| format!("`{BEGIN}` has no `{END}`"))?;
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants())?;
+    Ok(format!("{}\n\n{}\n{}", &text[..begin], table(&registry), &text[end..]))
+}
+
+fn table(registry: &Registry) -> String {
+    let mut out = String::from("| variant | what it is | parameters | hooks |\n|---|---|---|---|\n");
+    for desc in registry.iter() {
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} |",
+            desc.name,
+            escaped(desc.doc.lines().next().unwrap_or_default().trim()),
+            joined(desc.fields.iter().map(parameter)),
+            joined(hooks(desc)),
+        );
+    }
+    out
+}
+
+/// `cap: f32`; with `= ..` where it may be left out.
+fn parameter(field: &FieldDesc) -> String {
+    let tensor = matches!(field.ty, FieldType::Tensor { .. });
+    let shape = if tensor { format!(" of ({})", field.shape) } else { String::new() };
+    let default = field.default.map(|default| format!(" = {default}")).unwrap_or_default();
+    format!("`{}: {}{shape}{default}`", field.name, field.ty)
+}
+
+/// The hooks that kernels run, and a normaliser other than softmax.
+fn hooks(desc: &VariantDesc) -> impl Iterator<Item = String> {
+    let hooks = desc.hooks.iter().filter(|text| text.hook != Hook::TileClass);
+    let normalizer = (desc.normalizer != Normalizer::Softmax).then(|| format!("`Normalizer::{:?}`", desc.normalizer));
+    hooks.map(|text| format!("`{}`", text.hook.method())).chain(normalizer)
+}
+
+fn joined(words: impl Iterator<Item = String>) -> String {
+    escaped(&words.collect::<Vec<_>>().join(", "))
+}
+
+/// A bar would begin another column.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rewrite;
+
+    #[test]
+    fn the_table_of_readme_is_that_of_the_registry() {
+        let readme = std::fs::read_to_string(crate::root().join("README.md")).expect("README.md");
+        let new = rewrite(&readme).expect("the marks are there");
+        assert!(new == readme, "README's table of variants is not the registry's; run `cargo xtask bench-report`");
+        for desc in attn_variants::variants() {
+            assert!(readme.contains(&format!("| `{}` | ", desc.name)), "{} is not in README", desc.name);
+        }
+    }
+
+    #[test]
+    fn marks_that_are_not_closed_are_errors() {
+        assert!(rewrite("<!-- variants:begin (made)").is_err());
+        assert!(rewrite("<!-- variants:begin -->").is_err());
+        assert_eq!(rewrite("nothing").expect("no mark"), "nothing");
+    }
+}
