@@ -6,7 +6,9 @@ use std::time::Instant;
 use attn_kernels::cuda::{Device, DeviceBuffer, Event, Graph};
 
 use crate::tensor::{TensorError, TensorMut, TensorRef};
-use crate::{Dtype, Engine, Error, Stream};
+#[cfg(feature = "cuda")]
+use crate::Dtype;
+use crate::{Engine, Error, Stream};
 
 use super::TestError;
 use super::inputs::{Host, on_host};
