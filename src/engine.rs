@@ -13,7 +13,8 @@ use crate::{
 
 /// Where attention runs: a CUDA device, or the CPU. Cheap to clone.
 ///
-/// The same program runs on either: an engine makes the memory, streams and workspaces that its attentions take.
+/// The same program runs on either: an engine makes the memory, streams and workspaces that its attentions take. All of these are
+/// `Send` and `Sync`: several threads may plan and run at once, each into a workspace of its own.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) backend: Backend,

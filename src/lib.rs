@@ -54,6 +54,13 @@ pub use attn_kernels::aot;
 /// The stock variants.
 pub use attn_variants as stock;
 
+// All of them may be moved to, and shared between, threads; a [`Workspace`] is planned into by one at a time (`&mut`).
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer)>();
+    shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
+};
+
 /// What the macros emit by path. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
