@@ -140,6 +140,15 @@ template <>
 struct JoinOf<int, int> {
   using Type = int;
 };
+// A literal beyond int.
+template <>
+struct JoinOf<u64, u32> {
+  using Type = u64;
+};
+template <>
+struct JoinOf<u32, u64> {
+  using Type = u64;
+};
 template <class A, class B>
 using Join = typename JoinOf<A, B>::Type;
 
@@ -329,7 +338,14 @@ ATTN_FN float cos(float x) {
   return cosine(x);
 #endif
 }
-ATTN_FN Pair sin_cos(float x) { return Pair{sin(x), cos(x)}; }
+ATTN_FN Pair sin_cos(float x) {
+#ifdef ATTN_HOST
+  return Pair{sin(x), cos(x)};
+#else
+  Angle angle = reduce_angle(x);
+  return Pair{sine_ahead(angle, 0), sine_ahead(angle, 1)};
+#endif
+}
 ATTN_FN float tan(float x) { return ATTN_MATH(tanf)(x); }
 ATTN_FN float tanh(float x) { return ATTN_MATH(tanhf)(x); }
 ATTN_FN float powf(float x, float y) { return ATTN_MATH(powf)(x, y); }

@@ -15,8 +15,8 @@ use attn::{
 use attn_kernels::splice::variant::{variant_args, variant_source};
 use libloading::Library;
 
-/// The CUDA side of the language.
-pub const LANG: &str = include_str!("../../attn-kernels/cuda/lang.cuh");
+const LANG: &str = include_str!("../../attn-kernels/cuda/lang.cuh");
+const MATH: &str = include_str!("../../attn-kernels/cuda/math.cuh");
 /// Every hook behind a C interface, for `struct Variant`.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
@@ -28,6 +28,34 @@ pub struct HostVariant {
     args: Vec<u64>,
     /// The captured tensors that it points at.
     _tables: Vec<Vec<u32>>,
+}
+
+/// The CUDA side of the language, in one text.
+#[must_use]
+pub fn lang() -> String {
+    LANG.replace("#include \"math.cuh\"", MATH).replace("#pragma once", "")
+}
+
+/// Compiles a C++ text for the host, with `ATTN_HOST`, in `folder`, and loads it.
+///
+/// # Panics
+/// It does not compile.
+#[must_use]
+pub fn library(folder: &Path, text: &str) -> Library {
+    let source = folder.join("text.cpp");
+    std::fs::write(&source, format!("#define ATTN_HOST\n{text}")).expect("a folder for the test");
+    let library = folder.join("text.so");
+    let out = Command::new(compiler())
+        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
+        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .output()
+        .expect("the compiler runs");
+    assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
+    // SAFETY: a library that was just made of text of ours; it has no constructors.
+    unsafe { Library::new(&library) }.expect("a library")
 }
 
 /// The C++ compiler.
@@ -51,22 +79,7 @@ impl HostVariant {
     #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
         let text = variant_source(variant).expect("the parts go together");
-        let source = folder.join("variant.cpp");
-        let lang = LANG.replace("#pragma once", "");
-        std::fs::write(&source, format!("#define ATTN_HOST\n{lang}\n{text}\n#line 1 \"harness\"\n{HARNESS}"))
-            .expect("a folder for the test");
-        let library = folder.join("variant.so");
-        let out = Command::new(compiler())
-            .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
-            .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-            .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-o"])
-            .arg(&library)
-            .arg(&source)
-            .output()
-            .expect("the compiler runs");
-        assert!(out.status.success(), "{variant}: {}\n{text}", String::from_utf8_lossy(&out.stderr));
-        // SAFETY: a library that was just made of text of ours; it has no constructors.
-        let library = unsafe { Library::new(&library) }.expect("a library");
+        let library = library(folder, &format!("{}\n{text}\n#line 1 \"harness\"\n{HARNESS}", lang()));
         let mut tables = Vec::new();
         let bytes = variant_args(variant, |words| {
             tables.push(words.to_vec());

@@ -5,7 +5,7 @@ use attn_kernels::{
     compile::{Arch, Compiler},
     splice::variant::parts_source,
 };
-use attn_tests::{host, torture};
+use attn_tests::{host, oddities, torture};
 
 /// Calls every hook, so that none of them is compiled away.
 const KERNEL: &str = "
@@ -22,9 +22,9 @@ extern \"C\" __global__ void all_hooks(Variant v, float* x, const LogitIndex* at
 #[test]
 fn every_stock_variant_and_every_torture_compiles_as_cuda() {
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
-    for desc in attn_variants::variants().iter().chain(torture::variants()) {
+    for desc in attn_variants::variants().iter().chain(torture::variants()).chain(oddities::variants()) {
         let text = parts_source(&[desc]).expect("one part");
-        let lang = host::LANG.replace("#pragma once", "");
+        let lang = host::lang();
         let source = format!("{lang}\n{text}\n#line 1 \"harness\"\n{}\n{KERNEL}", host::HARNESS);
         for arch in ["sm_80", "sm_120"] {
             let arch: Arch = arch.parse().expect("an architecture");

@@ -1,0 +1,137 @@
+// Sine, cosine and division for the GPU, where the compiler's own are long and full of branches: they would be most of
+// a kernel with a rotation, and every element's branch keeps others from overlapping with it.
+//
+// Plain arithmetic, so that a host compiler takes it too: tests/tests/math.rs compares it with f64. A host that runs
+// variants does not use it; there the functions of `lang` are those of Rust.
+#pragma once
+
+#ifdef ATTN_HOST
+#define ATTN_FN inline
+#define ATTN_CALL inline
+#define ATTN_MATH(f) __builtin_##f
+#else
+#define ATTN_FN __device__ __forceinline__
+#define ATTN_CALL __device__ __noinline__
+#define ATTN_MATH(f) ::f
+#endif
+
+namespace lang {
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+ATTN_FN u32 to_bits(float x) {
+#ifdef ATTN_HOST
+  u32 bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+#else
+  return __float_as_uint(x);
+#endif
+}
+ATTN_FN float from_bits(u32 bits) {
+#ifdef ATTN_HOST
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+#else
+  return __uint_as_float(bits);
+#endif
+}
+
+// ---- sine and cosine: 2 units in the last place, any argument ----
+
+// x = quarter * pi / 2 + rest. Only the last two bits of `quarter` count.
+struct Angle {
+  float rest;
+  u32 quarter;
+};
+
+// From 2^20 on, NaN and the infinities too: x * 2 / pi as integers, of which multiples of 4 are left out. Rare, so it is a
+// call, and once in a kernel.
+ATTN_CALL Angle reduce_huge_angle(float x) {
+  // Five zero bits, then 2 / pi.
+  static const u32 TWO_OVER_PI[7] = {0x0517cc1b, 0x727220a9, 0x4fe13abe, 0x8fa9a6ee, 0x06db14ac, 0xc9e21c82, 0x0ff28b1d};
+  u32 bits = to_bits(x);
+  int exponent = int(bits >> 23 & 255) - 150;  // x = mantissa * 2^exponent
+  if (exponent > 104) return {from_bits(0x7fc00000u), 0};
+  u32 mantissa = (bits & 0x7fffffu) | 0x800000u;
+  // 96 bits of 2 / pi, the first of weight 2 after multiplication by 2^exponent.
+  int first = exponent + 3, word = first / 32, shift = first % 32;
+  u32 window[3];
+  for (int i = 0; i < 3; ++i)
+    window[i] = u32(((u64(TWO_OVER_PI[word + i]) << 32 | TWO_OVER_PI[word + i + 1]) << shift) >> 32);
+  u64 low = (u64(mantissa) * window[2] >> 32) + u64(mantissa) * window[1];
+  u64 turns = (u64(mantissa * window[0]) << 32) + low;  // in units of 2^-62 quarters
+  u32 quarter = u32((turns + (1ull << 61)) >> 62);
+  long long over = (long long)(turns - (u64(quarter) << 62));
+  float high = float(over), low_part = float(over - (long long)high);
+  float rest = ATTN_MATH(fmaf)(high, 1.5707963705f, ATTN_MATH(fmaf)(high, -4.371138829e-8f, low_part * 1.5707963705f));
+  rest *= 2.168404345e-19f;
+  return bits >> 31 ? Angle{-rest, 0u - quarter} : Angle{rest, quarter};
+}
+
+// Below 2^20 in size: pi / 2 in three parts (Cody and Waite), of which the first leaves no rounding error.
+ATTN_FN Angle reduce_angle(float x) {
+  if (!(ATTN_MATH(fabsf)(x) < 1048576.f)) return reduce_huge_angle(x);
+  constexpr float TO_INTEGER = 12582912.f;  // 1.5 * 2^23: what is added to it is rounded, and its last bits are the integer
+  float shifted = ATTN_MATH(fmaf)(x, 0.6366197467f, TO_INTEGER);
+  float quarter = shifted - TO_INTEGER;
+  float rest = ATTN_MATH(fmaf)(quarter, -1.5707963705f, x);
+  rest = ATTN_MATH(fmaf)(quarter, 4.371138829e-8f, rest);
+  rest = ATTN_MATH(fmaf)(quarter, 1.7151245100e-15f, rest);
+  return {rest, to_bits(shifted)};
+}
+
+// Sine of the angle `ahead` quarters further on. Both polynomials, minimax up to 0.83, and a choice: a kernel that wants
+// sine and cosine of an angle shares everything but the choice.
+ATTN_FN float sine_ahead(Angle angle, u32 ahead) {
+  float x = angle.rest, square = x * x;
+  float sine = ATTN_MATH(fmaf)(square, -1.947978890e-4f, 8.331893943e-3f);
+  sine = ATTN_MATH(fmaf)(square, sine, -0.1666665077f);
+  sine = ATTN_MATH(fmaf)(square * x, sine, x);
+  float cosine = ATTN_MATH(fmaf)(square, 2.439637137e-5f, -1.388699398e-3f);
+  cosine = ATTN_MATH(fmaf)(square, cosine, 4.166663811e-2f);
+  cosine = ATTN_MATH(fmaf)(square, cosine, -0.5f);
+  cosine = ATTN_MATH(fmaf)(square, cosine, 1.f);
+  u32 quarter = angle.quarter + ahead;
+  return from_bits(to_bits(quarter & 1 ? cosine : sine) ^ (quarter & 2) << 30);
+}
+
+ATTN_FN float sine(float x) { return sine_ahead(reduce_angle(x), 0); }
+ATTN_FN float cosine(float x) { return sine_ahead(reduce_angle(x), 1); }
+
+// ---- division ----
+
+#ifdef ATTN_HOST
+static int estimate_noise = 0;  // of the estimate, in units of the last place: for the test
+#endif
+
+ATTN_FN float reciprocal_estimate(float x) {
+#ifdef ATTN_HOST
+  float y = 1.f / x;
+  return y == 0.f || y - y != 0.f ? y : from_bits(to_bits(y) + u32(estimate_noise));
+#else
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+// a / b from an estimate of 1 / b and the remainder, without a branch. Quotients that are floats come out exact, others
+// correctly rounded but for near ties; only where a or the quotient is near the subnormal numbers may it be three units off. A quotient
+// of 0 may lose its sign.
+ATTN_FN float quotient(float a, float b) {
+  // Into the range where the reciprocal is a normal number.
+  float size = ATTN_MATH(fabsf)(b);
+  float scale = size < 1.17549435e-38f ? 16777216.f : size > 8.507059e37f ? 0.25f : 1.f;
+  a *= scale;
+  b *= scale;
+  float reciprocal = reciprocal_estimate(b);
+  float estimate = a * reciprocal;
+  float remainder = ATTN_MATH(fmaf)(-b, estimate, a);
+  // Infinite or NaN where an operand is so or b is 0, or the quotient overflows.
+  return ATTN_MATH(fabsf)(remainder) <= 3.402823466e38f ? ATTN_MATH(fmaf)(remainder, reciprocal, estimate) : estimate;
+}
+
+}  // namespace lang
