@@ -5,9 +5,9 @@ use std::time::Instant;
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda::{Device, DeviceBuffer, Event, Graph};
 
-use crate::tensor::{TensorError, TensorMut, TensorRef};
 #[cfg(feature = "cuda")]
 use crate::Dtype;
+use crate::tensor::{TensorError, TensorMut, TensorRef};
 use crate::{Engine, Error, Stream};
 
 use super::TestError;
