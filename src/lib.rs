@@ -6,6 +6,8 @@
 extern crate self as attn;
 
 mod attention;
+#[cfg(test)]
+mod bad_input;
 mod engine;
 mod error;
 mod memory;

@@ -1,0 +1,220 @@
+//! Bad input through the public interface, on the CPU: each gives its typed error, which names the value, what is allowed
+//! or the way out, and nothing is written.
+
+use crate::{
+    batch::BatchError,
+    cpu::CpuError,
+    lang::{BindError, ParamValue},
+    prelude::*,
+    spec::HeadsError,
+    tensor::TensorError,
+};
+
+const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
+const TABLE: PageTable<'_> =
+    PageTable { indptr: &[0, 2], indices: &[0, 1], last_page_len: &[3], page_size: 4, num_pages: 2 };
+
+/// The sentence of an error, which has each of these words.
+fn says<T>(result: Result<T, impl Into<Error>>, words: &[&str]) -> Error {
+    let Err(error) = result.map_err(Into::into) else { panic!("nothing is wrong, it says, where {words:?} should be") };
+    let text = error.to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} are not all in: {text}");
+    error
+}
+
+fn attention() -> Attention {
+    Engine::cpu().attention(&Variant::full(), HEADS, Dtypes::f32()).expect("bound")
+}
+
+#[test]
+fn heads_and_scales() {
+    let bind = |heads, sm_scale| {
+        let options = AttentionOptions { sm_scale, kernel: None };
+        Engine::cpu().attention_with(&Variant::full(), heads, Dtypes::f32(), options)
+    };
+    for (heads, what) in [
+        (Heads { qo: 0, ..HEADS }, "qo_heads = 0"),
+        (Heads { kv: 0, ..HEADS }, "kv_heads = 0"),
+        (Heads { head_dim: 0, ..HEADS }, "head_dim = 0"),
+        (Heads { head_dim: 65536, ..HEADS }, "head_dim = 65536"),
+    ] {
+        let error = says(bind(heads, None), &[what, "1 to 65535"]);
+        assert!(matches!(error, Error::Heads(HeadsError::Count { .. })), "{error:?}");
+    }
+    says(bind(Heads { qo: 3, kv: 2, head_dim: 8 }, None), &["qo_heads = 3", "multiple of kv_heads = 2"]);
+    for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        says(bind(HEADS, Some(scale)), &[&format!("sm_scale = {scale}"), "positive and finite"]);
+    }
+    // no kernel of a GPU has these; the CPU does
+    for head_dim in [63, 80] {
+        bind(Heads { head_dim, ..HEADS }, None).expect("any head_dim");
+    }
+}
+
+#[test]
+fn names_and_values_of_parameters() {
+    let parse = Variant::parse;
+    says(parse("causal + soft_cpa(cap=3)"), &["soft_cpa", "did you mean `soft_cap`?", "causal", "column 10"]);
+    says(parse("soft_cap(cpa=3)"), &["cpa", "did you mean `cap`?", "column 10"]);
+    says(parse("soft_cap"), &["`cap` (f32)", "not given"]);
+    for cap in ["0", "-1", "nan", "inf", "1e999"] {
+        says(parse(&format!("soft_cap(cap={cap})")), &["`cap`", "cap > 0.0"]);
+    }
+    says(parse("sliding_window(window=-1)"), &["`window` = -1", "window >= 0"]);
+    says(parse("sliding_window(window=1.5)"), &["`window` is i32", "1.5"]);
+    says(parse("sliding_window(window=99999999999)"), &["99999999999", "2147483647"]);
+    says(parse("sliding_window(window=1, window=2)"), &["given twice"]);
+    says(parse("alibi(slopes=[0.5, nan])"), &["`slopes`", "nan", "is_finite"]);
+    says(parse("sigmoid + sink(logits=[1, 2])"), &["sink", "softmax", "sigmoid"]);
+    for text in ["", "+", "causal +", "causal causal", "soft_cap(cap=3", "soft_cap(cap=[[[[[[[[[[1"] {
+        says(parse(text), &["expected", "found"]);
+    }
+    let mut variant = parse("causal + soft_cap(cap=30) + soft_cap(cap=20)").expect("an expression");
+    says(variant.set("cap", ParamValue::Int(3)), &["several", "set_in"]);
+    says(variant.set("capp", ParamValue::Int(3)), &["did you mean `cap`?"]);
+    says(variant.set_in(9, "cap", ParamValue::Int(3)), &["9.cap", "1.cap, 2.cap"]);
+    says(variant.set_in(1, "cap", ParamValue::Int(0)), &["`cap` = 0", "cap > 0.0"]);
+    assert_eq!(variant.to_string(), "causal + soft_cap(cap=30) + soft_cap(cap=20)", "unchanged");
+}
+
+#[test]
+fn values_by_field_are_checked_when_bound() {
+    let bind = |variant: Variant| Engine::cpu().attention(&variant, HEADS, Dtypes::f32());
+    let soft_cap = |cap| Variant::from(crate::stock::SoftCap { cap });
+    for cap in [0.0, f32::NAN] {
+        says(bind(soft_cap(cap)), &["soft_cap", "cap > 0.0"]);
+    }
+    let sink = |logits| Variant::from(crate::stock::Sink { logits });
+    let error = says(bind(sink(Tensor1::unset())), &["sink", "`logits`", "not set"]);
+    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Unset { .. })), "{error:?}");
+    says(bind(sink(Tensor1::from([1.0, 2.0, 3.0]))), &["`logits`", "[3]", "qo_heads", "[2]"]);
+    says(bind(sink(Tensor1::from(vec![]))), &["`logits`", "[0]", "[2]"]);
+}
+
+#[test]
+fn hooks_that_do_not_run_yet_are_refused_when_bound() {
+    /// Values plus one.
+    #[derive(Clone, VariantParams)]
+    struct Moved;
+    #[attention_variant(name = "bad_input_moved")]
+    impl AttentionVariant for Moved {
+        fn value_transform<R: Row>(&self, v: &mut R, _at: KvIndex) {
+            v.map(|_, x| x + 1.0);
+        }
+    }
+    /// Softmax, written out.
+    #[derive(Clone, VariantParams)]
+    struct Scaled;
+    #[attention_variant(name = "bad_input_scaled")]
+    impl AttentionVariant for Scaled {
+        const NORMALIZER: Normalizer = Normalizer::MaxScaled;
+        fn weight(&self, logit: f32, row_max: f32, _at: LogitIndex) -> f32 {
+            (logit - row_max).exp()
+        }
+        fn denominator(&self, _logit: f32, _row_max: f32, weight: f32, _at: LogitIndex) -> f32 {
+            weight
+        }
+    }
+    let bind = |variant: Variant| Engine::cpu().attention(&variant, HEADS, Dtypes::f32());
+    let error = says(bind(Moved.into()), &["bad_input_moved", "value_transform", "take the part out"]);
+    assert!(matches!(error, Error::Cpu(CpuError::Hook { .. })), "{error:?}");
+    says(bind(Scaled.into()), &["bad_input_scaled", "denominator", "take the part out"]);
+}
+
+#[test]
+fn batches() {
+    let attention = attention();
+    let mut workspace = Engine::cpu().workspace();
+    let mut plan = |batch: Batch<'_>| attention.plan(&batch, &mut workspace);
+    says(plan(Batch::ragged(&[], &[0])), &["qo_indptr is empty"]);
+    says(plan(Batch::ragged(&[0], &[])), &["kv_indptr is empty"]);
+    says(plan(Batch::ragged(&[1, 2], &[0, 1])), &["qo_indptr[0] = 1", "start at 0"]);
+    says(plan(Batch::ragged(&[0, 2, 1], &[0, 1, 2])), &["qo_indptr[2] = 1", "qo_indptr[1] = 2", "never decrease"]);
+    says(plan(Batch::ragged(&[0, 1], &[0, -2])), &["kv_indptr[1] = -2"]);
+    says(plan(Batch::ragged(&[0, 1], &[0, 1, 2])), &["kv_indptr has length 3", "2"]);
+    says(plan(Batch::ragged(&[0, i32::MAX], &[0, 1])), &["2147483647 tokens", "1073741823"]);
+    let mut paged = |table: PageTable<'_>| plan(Batch::paged(&[0, 1], &table));
+    for page in [2, -1, i32::MIN] {
+        let error = says(paged(PageTable { indices: &[0, page], ..TABLE }), &[&page.to_string(), "pool of 2 pages"]);
+        assert!(matches!(error, Error::Batch(BatchError::PageOutOfPool { index: 1, .. })), "{error:?}");
+    }
+    for last in [0, 5, -1] {
+        let error = says(paged(PageTable { last_page_len: &[last], ..TABLE }), &[&last.to_string(), "1 to 4"]);
+        assert!(matches!(error, Error::Batch(BatchError::LastPageLen { request: 0, .. })), "{error:?}");
+    }
+    says(paged(PageTable { last_page_len: &[], ..TABLE }), &["last_page_len has length 0", "1"]);
+    says(paged(PageTable { page_size: 0, ..TABLE }), &["page_size = 0", "1 to"]);
+    says(paged(PageTable { page_size: u32::MAX, ..TABLE }), &["page_size = 4294967295"]);
+    says(paged(PageTable { page_size: 1 << 30, ..TABLE }), &["1073741827", "1073741823"]);
+    says(paged(PageTable { indices: &[0], ..TABLE }), &["page indices has length 1", "ends at 2"]);
+    says(paged(PageTable { indptr: &[], ..TABLE }), &["page_indptr is empty"]);
+    says(paged(PageTable { indptr: &[0, -2], ..TABLE }), &["page_indptr[1] = -2"]);
+    says(paged(PageTable { indptr: &[1, 2], ..TABLE }), &["page_indptr[0] = 1"]);
+}
+
+#[test]
+fn tensors() {
+    let plan = attention().plan(&Batch::paged(&[0, 1], &TABLE), &mut Engine::cpu().workspace()).expect("planned");
+    let stream = Engine::cpu().stream().expect("a token");
+    let (data, half) = (vec![0f32; 128], vec![f16::ZERO; 128]);
+    let host = |shape: &[usize]| TensorRef::host(&data, shape).expect("fits");
+    let (q, pool) = (host(&[1, 2, 8]), host(&[2, 4, 1, 8]));
+    let kv = Kv::paged(pool, pool);
+    let mut o = vec![7f32; 128];
+    let mut run = |q, kv, shape: &[usize]| {
+        let result = plan.run(&stream, q, kv, Out::new(TensorMut::host(&mut o, shape).expect("fits")));
+        assert!(o.iter().all(|&x| x == 7.0), "nothing is written");
+        result
+    };
+    let shape = &[1, 2, 8];
+    says(run(host(&[2, 8]), kv, shape), &["q has rank 2", "3"]);
+    says(run(host(&[1, 1, 8]), kv, shape), &["q has 1 heads", "2"]);
+    says(run(host(&[1, 2, 16]), kv, shape), &["q has 16 values per head", "8"]);
+    says(run(host(&[0, 2, 8]), kv, shape), &["q has 0 tokens", "at least 1"]);
+    says(run(q.with_strides(&[16, 1, 2]).expect("fits"), kv, shape), &["q has stride 2", "must be 1"]);
+    says(run(TensorRef::host(&half, shape).expect("fits"), kv, shape), &["q is f16", "f32"]);
+    says(run(q, Kv::ragged(host(&[8, 1, 8]), host(&[8, 1, 8])), shape), &["k has rank 3", "4 for a paged batch"]);
+    says(run(q, Kv::paged(host(&[1, 4, 1, 8]), pool), shape), &["k has 1 pages", "at least 2"]);
+    says(run(q, Kv::paged(pool, host(&[2, 2, 1, 8])), shape), &["v has 2 slots", "4"]);
+    says(run(q, kv, &[1, 1, 8]), &["o has 1 heads", "2"]);
+    // SAFETY: the pointer is never dereferenced: the CPU backend refuses device memory.
+    let device = unsafe { TensorRef::device(0x1000, Dtype::F32, &[2, 4, 1, 8], &[32, 8, 8, 1]) }.expect("a shape");
+    says(run(q, Kv::paged(device, pool), shape), &["k is in device memory", "host"]);
+
+    let out = TensorMut::host(&mut o, shape).expect("fits").with_strides(&[8, 0, 1]).expect("fits");
+    let error = says(plan.run(&stream, q, kv, Out::new(out)), &["o has shape [1, 2, 8]", "overlap"]);
+    assert!(matches!(error, Error::Tensor(TensorError::Overlap { .. })), "{error:?}");
+    let mut lse = vec![0f32; 4];
+    let lse = TensorMut::host(&mut lse, &[1, 3]).expect("fits");
+    let out = Out::with_lse(TensorMut::host(&mut o, shape).expect("fits"), lse);
+    says(plan.run(&stream, q, kv, out), &["lse has 3 heads", "2"]);
+
+    says(TensorRef::host(&data, &[129]), &["129", "128"]);
+    says(TensorRef::host(&data, &[]), &["rank 0"]);
+    says(TensorRef::host(&data, &[usize::MAX, 2]), &["too large"]);
+    says(host(&[2, 2]).with_strides(&[-1, 1]), &["stride -1"]);
+    says(host(&[2, 2]).with_strides(&[1]), &["1 strides", "rank 2"]);
+    says(host(&[2, 2]).with_strides(&[200, 1]), &["202", "128"]);
+    says(Kv::paged_fused(pool, PageOrder::Nhd), &["rank 4", "5"]);
+    says(Engine::cpu().alloc(Dtype::F32, usize::MAX), &["too large"]);
+}
+
+#[test]
+fn what_a_gpu_would_refuse_says_what_there_is() {
+    use crate::kernels::{
+        cell::{Cell, CellError, CellRequest},
+        compile::Arch,
+    };
+    let choose = |head_dim, dtypes| {
+        let (kind, paged, group, key_hooks) = (KernelKind::Prefill, true, 1, false);
+        Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch: Arch::new(8, 0) })
+    };
+    for head_dim in [0, 63, 80, 512] {
+        let error = choose(head_dim, Dtypes::f16()).expect_err("no kernel");
+        assert!(matches!(error, CellError::HeadDim { .. }) && error.to_string().contains("64, 128, 256"), "{error}");
+    }
+    for dtypes in [Dtypes::f32(), Dtypes { qo: Dtype::F16, kv: Dtype::Bf16 }] {
+        let error = choose(64, dtypes).expect_err("no kernel");
+        assert!(matches!(error, CellError::Dtypes { .. }) && error.to_string().contains("f16 and bf16"), "{error}");
+    }
+}
