@@ -48,7 +48,7 @@ pub fn library(folder: &Path, text: &str) -> Library {
     let out = Command::new(compiler())
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-o"])
+        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-o"])
         .arg(&library)
         .arg(&source)
         .output()

@@ -4,4 +4,5 @@
 extern crate attn_core as attn;
 
 pub mod host;
+pub mod oddities;
 pub mod torture;

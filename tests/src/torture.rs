@@ -100,8 +100,8 @@ impl AttentionVariant for Ints {
         let byte = byte + (byte >> 2) - (byte << 1) * 5;
         let small = byte as i32 + byte.leading_zeros() as i32 + byte.count_ones() as i32;
         let bits = sum as u32 ^ u ^ (long as u32) ^ ((long >> 32) as u32) ^ small as u32;
-        // every bit counts, and the result is a number
-        (bits >> 16) as f32 * 65536.0 + (bits & 0xffff) as f32 * 0.5 + logit * 0.0
+        // every bit counts, few enough of them for the tolerance of floats not to hide any
+        (bits.wrapping_mul(0x9e37_79b1) >> 16) as f32 + logit * 0.0
     }
 }
 
@@ -126,7 +126,8 @@ impl AttentionVariant for Casts {
         let kept = (logit as u8 as f32) + (f32::NAN as i32 as f32) + (f32::INFINITY as i32 as f32);
         let low = (-f32::INFINITY) as i32 as f32 + (f32::MAX as u32 as f32) + (f32::from(at.kv_pos as u8));
         let back = f32::from_bits((logit.to_bits() & 0x007f_ffff) | 0x3f80_0000);
-        f + kept + low * 0.5 + back + (bits >> 8) as f32 + (bits & 255) as f32
+        let exact = (bits.wrapping_mul(0x9e37_79b1) >> 16) as f32;
+        if at.qo_head & 1 == 0 { exact } else { f + kept + low * 0.5 + back }
     }
 
     fn weight(&self, logit: f32, _row_max: f32, at: LogitIndex) -> f32 {

@@ -10,7 +10,7 @@ use attn::{
     Registry, Variant,
     lang::{Dims, FieldDesc, FieldType, Hook, KvIndex, LogitIndex, ParamValue, RowIndex, RowState, Tile, VariantDesc},
 };
-use attn_tests::{host::HostVariant, torture};
+use attn_tests::{host::HostVariant, oddities, torture};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const HEADS: i64 = 6;
@@ -29,6 +29,7 @@ const DIMS: Dims = Dims {
 fn generated_text_means_what_the_rust_means() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     attn::registry::register(torture::variants()).expect("no two share a name");
+    attn::registry::register(oddities::variants()).expect("no two share a name");
     let registry = Registry::global().expect("no two share a name");
     let mut seen = 0;
     for desc in registry.iter() {
@@ -39,7 +40,7 @@ fn generated_text_means_what_the_rust_means() {
         }
         seen += 1;
     }
-    assert!(seen >= 14, "nine stock variants and five of the tests: {seen}");
+    assert!(seen >= 22, "nine stock variants, five and eight of the tests: {seen}");
 }
 
 /// Parts in order, sinks added up, one struct for a part that is there twice.
@@ -57,6 +58,10 @@ fn compositions_mean_what_the_rust_means() {
         let variant = Variant::parse(text).expect("stock variants").bind(&DIMS).expect("defaults for the rest");
         compare(&variant, &mut rng, 2000);
     }
+    attn::registry::register(oddities::variants()).expect("no two share a name");
+    let text = "made_one(by=3) + named_variant(part0=2) + made_two(by=1) + logit_indexed + made_one(by=0.5) + empty";
+    let twins = Variant::parse(text).expect("they go together").bind(&DIMS).expect("all is given");
+    compare(&twins, &mut rng, 500);
     let sink = |x: f32| attn_variants::Sink { logits: attn::lang::Tensor1::from(vec![x; HEADS as usize]) };
     let two = attn::compose!(sink(1.0), sink(2.0)).bind(&DIMS).expect("one logit a head");
     compare(&two, &mut rng, 10);

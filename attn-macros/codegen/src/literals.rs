@@ -59,7 +59,9 @@ impl Check<'_> {
                 }
             }
             // C++ would give `if c { 1 } else { a_u8 }` the type int
-            Kind::If { .. } | Kind::Match { .. } if self.types.is_hidden_int(&e.ty) && self.types.may_be_wide(&e.ty) => {
+            Kind::If { .. } | Kind::Match { .. }
+                if self.types.is_hidden_int(&e.ty) && self.types.may_be_wide(&e.ty) =>
+            {
                 for value in values(e).into_iter().filter(|v| is_literal(v)) {
                     self.report.at(value.span, messages::UNTYPED_LITERAL);
                 }

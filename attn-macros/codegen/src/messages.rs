@@ -62,8 +62,7 @@ pub const ROW_VALUE: &str = "a row has one name: use the hook's argument";
 pub const TUPLE_ASSIGN: &str = "a part of a tuple cannot be assigned to: assign the whole, or use two variables";
 pub const UNTYPED_VARIABLE: &str =
     "the type of this variable cannot be seen from here: write it, as in `let mut n: u32 = 0`";
-pub const RETURN_IN_VALUE: &str =
-    "`return` inside a value is not available here: put the value into a `let` with a type first";
+pub const RETURN_IN_VALUE: &str = "`return`, `break` and `continue` are not available inside an expression: put the value into a `let` with a type first";
 
 /// Refused shapes of items.
 pub const NOT_AN_IMPL: &str = "`#[attention_variant]` goes on `impl AttentionVariant for X`";
@@ -79,6 +78,8 @@ pub const ARGUMENT: &str = "arguments are plain names";
 pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a constant, `if FAST { .. }`";
 pub const ATTR: &str = "the only argument is a name: `#[attention_variant(name = \"soft_cap\")]`";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
+pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: \
+     give it one, `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
 pub const RECURSION: &str = "recursion is not available on the GPU: use a bounded `for`";
 

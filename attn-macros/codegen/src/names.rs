@@ -5,7 +5,13 @@
 
 use std::collections::HashSet;
 
-/// The member of a parameter `self.name`, or of a constant.
+/// The member of a parameter `self.name`: one in capitals shall not meet a constant. The splicer declares it.
+#[must_use]
+pub fn param(name: &str) -> String {
+    if name.chars().any(char::is_lowercase) { member(name) } else { member(&format!("{name}_p")) }
+}
+
+/// The member of a constant.
 #[must_use]
 pub fn member(name: &str) -> String {
     format!("{}_", ascii(name))
@@ -38,6 +44,7 @@ pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
 #[must_use]
 pub fn comment(line: &str) -> String {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.replace("??/", "?/"); // a backslash, once
     line.trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
 }
 
@@ -48,7 +55,7 @@ pub fn file_literal(path: &str) -> String {
     format!("\"{}\"", path.chars().map(plain).collect::<String>())
 }
 
-/// The identifier without `r#`, other scripts spelt out: as `ascii_name` in the splicer does it for fields.
+/// The identifier without `r#`, other scripts spelt out.
 fn ascii(name: &str) -> String {
     let name = name.strip_prefix("r#").unwrap_or(name);
     name.chars().fold(String::new(), |mut s, c| {

@@ -102,8 +102,11 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> Strin
     if type_name.is_none() {
         report.on(&item.self_ty, messages::NOT_A_PATH);
     }
-    let default = names::snake_case(&type_name.unwrap_or_default());
+    let default = names::snake_case(&type_name.clone().unwrap_or_default());
     if attr.is_empty() {
+        if type_name.is_some() && !is_legal(&default) {
+            report.on(&item.self_ty, messages::NEEDS_NAME);
+        }
         return default;
     }
     match syn::parse2::<syn::MetaNameValue>(attr.clone()) {
@@ -111,9 +114,7 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> Strin
             path, value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }), ..
         }) if path.is_ident("name") => {
             let text = name.value();
-            let legal = text.starts_with(|c: char| c.is_ascii_lowercase())
-                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-            if !legal {
+            if !is_legal(&text) {
                 report.on(&name, messages::ATTR_NAME);
             }
             text
@@ -125,9 +126,17 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> Strin
     }
 }
 
+/// A name by which expressions call a variant.
+fn is_legal(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
 fn type_name(item: &syn::ItemImpl) -> Option<String> {
     match without_group(&item.self_ty) {
-        syn::Type::Path(t) if t.qself.is_none() => t.path.segments.last().map(|s| s.ident.to_string()),
+        syn::Type::Path(t) if t.qself.is_none() => {
+            t.path.segments.last().map(|s| s.ident.to_string().trim_start_matches("r#").to_owned())
+        }
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     }
     text += &format!("struct {name} {{\n");
     for field in desc.fields {
-        text += &format!("  {}{}_;\n", member_type(field.ty), ascii_name(field.name));
+        text += &format!("  {}{};\n", member_type(field.ty), member(field.name));
     }
     let links = Links::of(desc)?;
     for (name, value) in &links.consts {
@@ -37,18 +37,13 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
 /// A line of a comment: no end of line in it that C++ knows, and none that a backslash joins with the next.
 fn comment(line: &str) -> String {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.replace("??/", "?/");
     format!("/// {line}").trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
 }
 
-/// Other scripts spelt out: as the generator writes the names of parameters.
-fn ascii_name(name: &str) -> String {
-    name.chars().fold(String::new(), |mut s, c| {
-        match c.is_ascii() {
-            true => s.push(c),
-            false => s += &format!("u{:x}_", u32::from(c)),
-        }
-        s
-    })
+/// The member of a parameter, as hooks name it: one in capitals shall not meet a constant.
+fn member(name: &str) -> String {
+    if name.contains(|c: char| c.is_ascii_lowercase()) { format!("{name}_") } else { format!("{name}_p_") }
 }
 
 /// A bool takes 4 bytes, as the host passes it.

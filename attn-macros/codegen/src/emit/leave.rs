@@ -45,8 +45,7 @@ fn in_expr(e: &Expr, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) 
 }
 
 fn in_block(block: &Block, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
-    block.stmts.iter().any(|s| in_stmt(s, in_loop, test))
-        || block.tail.iter().any(|tail| in_expr(tail, in_loop, test))
+    block.stmts.iter().any(|s| in_stmt(s, in_loop, test)) || block.tail.iter().any(|tail| in_expr(tail, in_loop, test))
 }
 
 fn in_stmt(stmt: &Stmt, in_loop: bool, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {

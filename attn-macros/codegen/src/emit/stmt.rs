@@ -217,7 +217,8 @@ impl Writer<'_> {
         }
         let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
         // past the largest value there is no next one: such a loop asks before it steps
-        let may_wrap = inclusive && !(ty.as_deref() == Some("int") && self.bound(to).is_some_and(|n| n < i32::MAX as u64));
+        let may_wrap =
+            inclusive && !(ty.as_deref() == Some("int") && self.bound(to).is_some_and(|n| n < i32::MAX as u64));
         let mut inner = None;
         if let Some(ty) = &ty
             && fixed
@@ -234,7 +235,9 @@ impl Writer<'_> {
             });
             if may_wrap {
                 let step = self.name(step);
-                self.line(&format!("for (Tuple2<{ty}, bool> {step} = {{{from_text}, {from_text} <= {end}}}; {step}.y;"));
+                self.line(&format!(
+                    "for (Tuple2<{ty}, bool> {step} = {{{from_text}, ({from_text}) <= {end}}}; {step}.y;"
+                ));
                 self.line(&format!("     {step}.x != {end} ? void(++{step}.x) : void({step}.y = false)) {{"));
                 inner = Some(format!("const {ty} {i} = {step}.x;"));
             } else {

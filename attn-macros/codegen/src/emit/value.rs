@@ -48,9 +48,9 @@ impl Writer<'_> {
             // `()` has no variable
             Kind::Local(_) if self.settled(&e.ty) == Ty::Unit => Text::atom("0"),
             Kind::Local(local) => Text::atom(self.name(*local)),
-            Kind::Param(name) => Text::atom(names::member(name)),
+            Kind::Param(name) => Text::atom(names::param(name)),
             Kind::Element(name, indices) => {
-                let name = names::member(name);
+                let name = names::param(name);
                 let indices = self.list(indices);
                 Text::atom(if indices.contains(", ") && self.is_pair_of_indices(e) {
                     format!("{name}({indices})")
@@ -126,6 +126,7 @@ impl Writer<'_> {
             Ty::U32 => format!("{n}u"),
             Ty::U64 => format!("{n}ull"),
             Ty::U8 => format!("u8({n})"),
+            _ if n > u64::from(u32::MAX) => format!("{n}ull"),
             _ if n > i32::MAX as u64 => format!("{n}u"),
             _ => n.to_string(),
         }
@@ -193,7 +194,7 @@ impl Writer<'_> {
             _ => false,
         };
         let left = if mixes(&a) { format!("({})", a.text) } else { a.at_least(operand_level(level)) };
-        let right = if mixes(&b) { format!("({})", b.text) } else { b.at_least(level + 1) };
+        let right = if mixes(&b) { format!("({})", b.text) } else { b.at_least(operand_level(level).max(level + 1)) };
         let text = format!("{left} {} {right}", operator(op));
         if is_bool { Text::atom(format!("bool({text})")) } else { Text { text, level } }
     }

@@ -55,6 +55,9 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
         require: None,
         shape: None,
     };
+    if !read.name.is_ascii() {
+        report.on(&read.ident, messages::NAME);
+    }
     for attr in &field.attrs {
         if attr.path().is_ident("default") {
             set(&mut read.default, attr, syn::parse2::<Expr>, messages::DEFAULT, report);

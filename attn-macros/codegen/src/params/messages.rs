@@ -2,6 +2,7 @@
 
 pub(super) const NOT_A_STRUCT: &str = "a variant is a struct with named fields, or without fields";
 pub(super) const UNNAMED: &str = "give the fields names: parameters are set by name";
+pub(super) const NAME: &str = "a parameter's name is in ASCII: expressions give it by name";
 pub(super) const TYPE: &str = "a parameter is an f32, i32, u32 or bool, or a `Tensor1` or `Tensor2` of f32, i32 or u32";
 pub(super) const TWICE: &str = "this attribute is given twice";
 pub(super) const DEFAULT: &str = "write `#[default(value)]`, for a tensor `#[default(|p: &Self, dims: &Dims| values)]`";

@@ -25,9 +25,16 @@ impl Reader<'_> {
                     "f64" => return self.refused(lit, messages::FLOAT64),
                     _ => return self.refused(lit, messages::LITERAL_SUFFIX),
                 };
-                match i.base10_parse::<u64>() {
-                    Ok(value) => Expr { kind: Kind::Int(value), ty, span },
-                    Err(_) => self.refused(lit, messages::LITERAL_SUFFIX),
+                // in patterns, and from macros, the sign is part of the literal
+                let digits = i.base10_digits();
+                let positive = digits.strip_prefix('-');
+                let Ok(value) = positive.unwrap_or(digits).parse::<u64>() else {
+                    return self.refused(lit, messages::LITERAL_SUFFIX);
+                };
+                let value = Expr { kind: Kind::Int(value), ty: ty.clone(), span };
+                match positive {
+                    Some(_) => Expr { kind: Kind::Neg(Box::new(value)), ty, span },
+                    None => value,
                 }
             }
             syn::Lit::Float(f) if f.suffix() == "f64" => self.refused(lit, messages::FLOAT64),

@@ -1,5 +1,7 @@
 //! Blocks and statements.
 
+use quote::ToTokens as _;
+
 use super::{Reader, ty};
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
@@ -13,11 +15,8 @@ impl Reader<'_> {
     pub(super) fn block(&mut self, block: &syn::Block, want: &Ty) -> Block {
         self.scoped(|r| {
             let mut out = Block::default();
-            // a constant may be named in front of its declaration
-            for stmt in &block.stmts {
-                if let syn::Stmt::Item(syn::Item::Const(item)) = stmt {
-                    r.constant_item(item, &mut out);
-                }
+            for item in constants(block) {
+                r.constant_item(item, &mut out);
             }
             for (i, stmt) in block.stmts.iter().enumerate() {
                 let last = i + 1 == block.stmts.len();
@@ -134,6 +133,7 @@ impl Reader<'_> {
         match pat {
             syn::Pat::Paren(p) => self.let_pattern(&p.pat, ty, init, out),
             syn::Pat::Wild(_) => out.stmts.push(Stmt::Expr(init)),
+            syn::Pat::Tuple(p) if p.elems.is_empty() => out.stmts.push(Stmt::Expr(init)),
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
                 let local = self.declare(&p.ident, ty, p.mutability.is_some());
                 out.stmts.push(Stmt::Let { local, init });
@@ -240,6 +240,27 @@ impl Reader<'_> {
             Stmt::For { var, temporaries, from, to, inclusive, body }
         })
     }
+}
+
+/// The constants of a block, each after those that it names: in Rust their order is free.
+fn constants(block: &syn::Block) -> Vec<&syn::ItemConst> {
+    let mut pending: Vec<&syn::ItemConst> = Vec::new();
+    for stmt in &block.stmts {
+        if let syn::Stmt::Item(syn::Item::Const(item)) = stmt {
+            pending.push(item);
+        }
+    }
+    let names = |item: &syn::ItemConst, other: &syn::ItemConst| {
+        let text = item.expr.to_token_stream().to_string();
+        text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| other.ident == word)
+    };
+    let mut sorted = Vec::new();
+    while !pending.is_empty() {
+        // a circle is rustc's to refuse
+        let ready = pending.iter().position(|item| !pending.iter().any(|other| names(item, other))).unwrap_or(0);
+        sorted.push(pending.remove(ready));
+    }
+    sorted
 }
 
 /// Without parentheses.
