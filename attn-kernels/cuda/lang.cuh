@@ -323,7 +323,13 @@ ATTN_FN float ln_1p(float x) { return ATTN_MATH(log1pf)(x); }
 ATTN_FN float log2(float x) { return ATTN_MATH(log2f)(x); }
 ATTN_FN float log10(float x) { return ATTN_MATH(log10f)(x); }
 ATTN_FN float sqrt(float x) { return ATTN_MATH(sqrtf)(x); }
-ATTN_FN float recip(float x) { return 1.f / x; }
+ATTN_FN float recip(float x) {
+#ifdef ATTN_HOST
+  return 1.f / x;
+#else
+  return reciprocal(x);
+#endif
+}
 ATTN_FN float sin(float x) {
 #ifdef ATTN_HOST
   return ATTN_MATH(sinf)(x);

@@ -1,4 +1,4 @@
-// Sine, cosine and division for the GPU, where the compiler's own are long and full of branches: they would be most of
+// Sine, cosine and reciprocal for the GPU, where the compiler's own are long and full of branches: they would be most of
 // a kernel with a rotation, and every element's branch keeps others from overlapping with it.
 //
 // Plain arithmetic, so that a host compiler takes it too: tests/tests/math.rs compares it with f64. A host that runs
@@ -101,7 +101,7 @@ ATTN_FN float sine_ahead(Angle angle, u32 ahead) {
 ATTN_FN float sine(float x) { return sine_ahead(reduce_angle(x), 0); }
 ATTN_FN float cosine(float x) { return sine_ahead(reduce_angle(x), 1); }
 
-// ---- division ----
+// ---- reciprocal ----
 
 #ifdef ATTN_HOST
 static int estimate_noise = 0;  // of the estimate, in units of the last place: for the test
@@ -118,20 +118,16 @@ ATTN_FN float reciprocal_estimate(float x) {
 #endif
 }
 
-// a / b from an estimate of 1 / b and the remainder, without a branch. Quotients that are floats come out exact, others
-// correctly rounded but for near ties; only where a or the quotient is near the subnormal numbers may it be three units off. A quotient
-// of 0 may lose its sign.
-ATTN_FN float quotient(float a, float b) {
-  // Into the range where the reciprocal is a normal number.
-  float size = ATTN_MATH(fabsf)(b);
+// 1 / x without a branch, from an estimate and what it lacks: rounded correctly but for near ties.
+ATTN_FN float reciprocal(float x) {
+  // Into the range where the estimate is a normal number.
+  float size = ATTN_MATH(fabsf)(x);
   float scale = size < 1.17549435e-38f ? 16777216.f : size > 8.507059e37f ? 0.25f : 1.f;
-  a *= scale;
-  b *= scale;
-  float reciprocal = reciprocal_estimate(b);
-  float estimate = a * reciprocal;
-  float remainder = ATTN_MATH(fmaf)(-b, estimate, a);
-  // Infinite or NaN where an operand is so or b is 0, or the quotient overflows.
-  return ATTN_MATH(fabsf)(remainder) <= 3.402823466e38f ? ATTN_MATH(fmaf)(remainder, reciprocal, estimate) : estimate;
+  float scaled = x * scale;
+  float estimate = reciprocal_estimate(scaled);
+  float lack = ATTN_MATH(fmaf)(-scaled, estimate, 1.f);
+  // NaN for 0, the infinities and NaN, whose estimate is right.
+  return (lack == lack ? ATTN_MATH(fmaf)(lack, estimate, estimate) : estimate) * scale;
 }
 
 }  // namespace lang

@@ -42,13 +42,13 @@ impl AttentionVariant for Rope {
         let pos = at.qo_pos as f32;
         if self.interleaved {
             q.rotate_pairs(rot, |i| {
-                let angle = pos * self.inv_freq[i];
-                (angle.cos(), angle.sin())
+                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                (cos, sin)
             });
         } else {
             q.rotate_half(rot, |i| {
-                let angle = pos * self.inv_freq[i];
-                (angle.cos(), angle.sin())
+                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                (cos, sin)
             });
         }
     }
@@ -58,13 +58,13 @@ impl AttentionVariant for Rope {
         let pos = at.kv_pos as f32;
         if self.interleaved {
             k.rotate_pairs(rot, |i| {
-                let angle = pos * self.inv_freq[i];
-                (angle.cos(), angle.sin())
+                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                (cos, sin)
             });
         } else {
             k.rotate_half(rot, |i| {
-                let angle = pos * self.inv_freq[i];
-                (angle.cos(), angle.sin())
+                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                (cos, sin)
             });
         }
     }

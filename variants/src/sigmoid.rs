@@ -19,7 +19,7 @@ impl AttentionVariant for Sigmoid {
 
     fn weight(&self, logit: f32, _row_max: f32, _at: LogitIndex) -> f32 {
         // exp overflows to infinity for very negative logits, whose weight is then 0
-        1.0 / (1.0 + (-(logit + self.bias)).exp())
+        (1.0 + (-(logit + self.bias)).exp()).recip()
     }
 }
 

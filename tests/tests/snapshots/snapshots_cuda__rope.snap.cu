@@ -24,13 +24,17 @@ struct Rope {
     const float pos = float(at.qo_pos);
     if (interleaved_) {
       q.rotate_pairs(rot, [&](int i) -> Pair {
-        const float angle = pos * inv_freq_[i];
-        return Pair{cos(angle), sin(angle)};
+        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const float sin_2 = whole.x;
+        const float cos_2 = whole.y;
+        return Pair{cos_2, sin_2};
       });
     } else {
       q.rotate_half(rot, [&](int i) -> Pair {
-        const float angle = pos * inv_freq_[i];
-        return Pair{cos(angle), sin(angle)};
+        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const float sin_2 = whole.x;
+        const float cos_2 = whole.y;
+        return Pair{cos_2, sin_2};
       });
     }
   }
@@ -41,13 +45,17 @@ struct Rope {
     const float pos = float(at.kv_pos);
     if (interleaved_) {
       k.rotate_pairs(rot, [&](int i) -> Pair {
-        const float angle = pos * inv_freq_[i];
-        return Pair{cos(angle), sin(angle)};
+        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const float sin_2 = whole.x;
+        const float cos_2 = whole.y;
+        return Pair{cos_2, sin_2};
       });
     } else {
       k.rotate_half(rot, [&](int i) -> Pair {
-        const float angle = pos * inv_freq_[i];
-        return Pair{cos(angle), sin(angle)};
+        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const float sin_2 = whole.x;
+        const float cos_2 = whole.y;
+        return Pair{cos_2, sin_2};
       });
     }
   }

@@ -10,7 +10,7 @@ struct Sigmoid {
 
 #line _ "variants/src/sigmoid.rs"
   ATTN_FN float weight(float logit, float _row_max, LogitIndex _at) const {
-    return 1.0f / (1.0f + exp(-(logit + bias_)));
+    return recip(1.0f + exp(-(logit + bias_)));
   }
 #line _ "variant"
 };
