@@ -1,7 +1,7 @@
 //! Embeds kernels for `ATTN_CUDA_ARCHS` (for example `80;90a;120`, or `native`; unset: none).
 //!
-//! What is embedded by default takes about a minute for two architectures on two cores; `ATTN_AOT_EXPRS` names other
-//! expressions.
+//! What is embedded by default takes about a minute for two architectures on two cores; `ATTN_AOT_EXPRS`,
+//! `ATTN_AOT_HEAD_DIMS` and `ATTN_AOT_DTYPES` name others.
 
 use attn_kernels::aot::Aot;
 
@@ -13,6 +13,6 @@ fn main() {
     // a build without the CUDA backend has nothing to embed for
     let cuda = std::env::var_os("CARGO_FEATURE_CUDA").is_some();
     let expressions: &[&str] = if cuda { &EXPRESSIONS } else { &[] };
-    let aot = Aot::new(attn_variants::variants()).groups([1, 4, 8]);
+    let aot = Aot::new(attn_variants::variants()).groups([1, 4, 8]).sizes_or_env();
     if cuda { aot.expressions_or_env(expressions.iter().copied()) } else { aot }.build_script();
 }

@@ -137,6 +137,40 @@ fn archs_of_the_environment() {
 }
 
 #[test]
+fn sizes_of_the_environment() {
+    passed(&child("child_sizes", &[("ATTN_AOT_HEAD_DIMS", "64; 256"), ("ATTN_AOT_DTYPES", "f16")]));
+    passed(&child("child_wrong_sizes", &[("ATTN_AOT_HEAD_DIMS", "64;many")]));
+}
+
+#[test]
+fn child_sizes() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() || Compiler::find().is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let told = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
+    told.sizes_or_env().build(dir.path()).unwrap();
+    let table = table(dir.path());
+    let names: Vec<_> = table.split('"').filter(|word| word.contains("decode head_dim")).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        names.iter().all(|name| name.contains("head_dim 64 f16") || name.contains("head_dim 256 f16")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn child_wrong_sizes() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = aot().expressions(["full"]).archs([Arch::new(8, 0)]).sizes_or_env().build(dir.path()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("ATTN_AOT_HEAD_DIMS") && text.contains("`many`") && text.contains("64;128"), "{text}");
+}
+
+#[test]
 fn child_archs() {
     if env::var_os("ATTN_TEST_CHILD").is_none() {
         return;

@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    str::FromStr,
 };
 
 use attn_core::{
@@ -38,12 +39,15 @@ pub struct Aot {
     paged: Vec<bool>,
     groups: Vec<u32>,
     archs: Option<Vec<Arch>>,
+    sizes_from_env: bool,
 }
 
 /// Environment variables that change what is embedded.
-const KNOBS: [&str; 9] = [
+const KNOBS: [&str; 11] = [
     "ATTN_CUDA_ARCHS",
     "ATTN_AOT_EXPRS",
+    "ATTN_AOT_HEAD_DIMS",
+    "ATTN_AOT_DTYPES",
     "ATTN_COMPILER",
     "ATTN_NVRTC",
     "ATTN_NVCC",
@@ -68,6 +72,7 @@ impl Aot {
             paged: vec![false, true],
             groups: vec![1, 2, 4, 8],
             archs: None,
+            sizes_from_env: false,
         }
     }
 
@@ -105,6 +110,14 @@ impl Aot {
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
+        self
+    }
+
+    /// The head dimensions of `ATTN_AOT_HEAD_DIMS` and the element types of `ATTN_AOT_DTYPES` (several separated by `;`)
+    /// where these are set, instead of what this was told.
+    #[must_use]
+    pub fn sizes_or_env(mut self) -> Self {
+        self.sizes_from_env = true;
         self
     }
 
@@ -160,8 +173,7 @@ impl Aot {
 
     /// Compiles in parallel, and writes `attn_aot.rs` and the cubins into a folder.
     ///
-    /// Without architectures nothing is embedded; without a compiler (and without everything in the cache) nothing is
-    /// embedded either, with a note that says so.
+    /// Without architectures nothing is embedded; without a compiler nothing is embedded either, with a note that says so.
     ///
     /// # Errors
     ///
@@ -174,13 +186,14 @@ impl Aot {
             None => archs_from_env(&mut report)?,
         };
         let sources = self.sources(&archs)?;
-        let compiler = Compiler::find();
-        let built = match &compiler {
-            Err(error) if !sources.is_empty() => {
+        // looking for a compiler takes time, and may start Python: not for nothing
+        let missing = if sources.is_empty() { None } else { Compiler::find().err() };
+        let built = match missing {
+            Some(error) => {
                 report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
                 Vec::new()
             }
-            _ => compile_all(sources)?,
+            None => compile_all(sources)?,
         };
         write(out, &built)?;
         report.cubins = built.len();
@@ -210,7 +223,12 @@ impl Aot {
 
     fn cells(&self, archs: &[Arch], key_hooks: bool) -> Result<Vec<Cell>, AotError> {
         let mut cells = Vec::new();
-        for (&arch, &head_dim, &dtype) in product(archs, &self.head_dims, &self.dtypes) {
+        let (mut head_dims, mut dtypes) = (self.head_dims.clone(), self.dtypes.clone());
+        if self.sizes_from_env {
+            list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
+            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut dtypes)?;
+        }
+        for (&arch, &head_dim, &dtype) in product(archs, &head_dims, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
                 let dtypes = Dtypes { qo: dtype, kv: dtype };
                 let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch })?;
@@ -234,6 +252,16 @@ fn compile_all(sources: Vec<KernelSource>) -> Result<Vec<Ready>, AotError> {
 
 fn split(list: &str) -> impl Iterator<Item = &str> {
     list.split(';').map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// The values of a variable, if it is set.
+fn list_from_env<T: FromStr>(name: &'static str, allowed: &'static str, values: &mut Vec<T>) -> Result<(), AotError> {
+    let text = env::var(name).unwrap_or_default();
+    if !text.trim().is_empty() {
+        let bad = |word: &str| AotError::Variable { name, value: word.to_owned(), allowed };
+        *values = split(&text).map(|word| word.parse().map_err(|_| bad(word))).collect::<Result<_, _>>()?;
+    }
+    Ok(())
 }
 
 fn archs_from_env(report: &mut AotReport) -> Result<Vec<Arch>, AotError> {

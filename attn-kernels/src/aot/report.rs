@@ -24,6 +24,16 @@ pub enum AotError {
     /// `ATTN_CUDA_ARCHS`.
     #[error("ATTN_CUDA_ARCHS: {0}; separate several by `;`, or write `native`")]
     Arch(#[from] UnknownArch),
+    /// `ATTN_AOT_HEAD_DIMS` or `ATTN_AOT_DTYPES`.
+    #[error("{name}: `{value}` is none of the {allowed}")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// The word in it.
+        value: String,
+        /// What may stand there.
+        allowed: &'static str,
+    },
     /// An expression does not parse.
     #[error("expression `{expr}`: {source}")]
     Expr {
