@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a tool speaks to a person
 
+mod aot;
 mod bundle;
 mod nvrtc;
 mod report;
@@ -25,7 +26,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything that needs no GPU: unit and integration tests, the leg without inventory, doctests.
+    /// Everything that needs no GPU: unit and integration tests, the leg without inventory, doctests, a
+    /// build with embedded kernels.
     Test(test::Args),
     /// One folder that checks and times the kernels on a machine with a driver and nothing else.
     GpuBundle(bundle::Args),

@@ -1,0 +1,53 @@
+//! Builds with `ATTN_CUDA_ARCHS` as a user would, and asks the binaries what they hold. No GPU is needed.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use xshell::{Shell, cmd};
+
+const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
+
+/// Kernels are embedded by a plain `cargo build`, `attn list` shows them, and they are used where nothing may or can be
+/// compiled; a crate with variants of its own embeds those.
+pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
+    // a folder of its own: the variable makes build scripts run again
+    let dir = target.join("aot");
+    let _dir = sh.push_env("CARGO_TARGET_DIR", &dir);
+    let _exprs = sh.push_env("ATTN_AOT_EXPRS", "causal");
+    cmd!(sh, "cargo build -q -p attn-cli -p downstream-app").env("ATTN_CUDA_ARCHS", "80;90a").run()?;
+
+    let attn = dir.join("debug/attn");
+    let listed = records(&cmd!(sh, "{attn} list --embedded --json").quiet().read()?)?;
+    for arch in ARCHS {
+        for kernel in ["prefill", "decode"] {
+            let there = listed.iter().any(|cubin| {
+                cubin["arch"] == arch && cubin["embedded"].as_str().is_some_and(|name| name.contains(kernel))
+            });
+            ensure!(there, "`attn list --embedded` shows no {kernel} kernel for {arch}");
+        }
+    }
+
+    let nothing = [("ATTN_JIT", "off"), ("ATTN_CACHE", "off"), ("ATTN_NVRTC", "/nowhere"), ("ATTN_NVCC", "/nowhere")];
+    let used = cmd!(sh, "{attn} compile causal --arch 80;90a --json").quiet().envs(nothing).read()?;
+    let used = records(&used)?;
+    ensure!(used.len() == 4, "two kernels for two architectures, not {}", used.len());
+    ensure!(used.iter().all(|r| r["from"] == "prebuilt"), "an embedded kernel was not used: {used:?}");
+    let other =
+        cmd!(sh, "{attn} compile sigmoid --arch 80 --json").quiet().envs(nothing).ignore_status().ignore_stderr();
+    let other = records(&other.read()?)?;
+    let refused = |r: &Value| r["error"].as_str().is_some_and(|why| why.contains("ATTN_JIT=off"));
+    ensure!(!other.is_empty() && other.iter().all(refused), "a kernel that is not embedded was not refused: {other:?}");
+
+    let app = dir.join("debug/downstream-app");
+    let said = cmd!(sh, "{app}").quiet().read()?;
+    for arch in ARCHS {
+        let there = said.lines().any(|line| line.starts_with("embedded: strided") && line.contains(arch));
+        ensure!(there, "downstream-app has no kernel of its own variant for {arch}:\n{said}");
+    }
+    Ok(())
+}
+
+fn records(lines: &str) -> Result<Vec<Value>> {
+    lines.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
