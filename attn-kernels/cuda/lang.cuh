@@ -330,28 +330,17 @@ ATTN_FN float recip(float x) {
   return reciprocal(x);
 #endif
 }
-ATTN_FN float sin(float x) {
-#ifdef ATTN_HOST
-  return ATTN_MATH(sinf)(x);
-#else
-  return sine(x);
-#endif
-}
-ATTN_FN float cos(float x) {
-#ifdef ATTN_HOST
-  return ATTN_MATH(cosf)(x);
-#else
-  return cosine(x);
-#endif
-}
 ATTN_FN Pair sin_cos(float x) {
 #ifdef ATTN_HOST
-  return Pair{sin(x), cos(x)};
+  return Pair{ATTN_MATH(sinf)(x), ATTN_MATH(cosf)(x)};
 #else
-  Angle angle = reduce_angle(x);
-  return Pair{sine_ahead(angle, 0), sine_ahead(angle, 1)};
+  Pair result;
+  sine_cosine(x, result.x, result.y);
+  return result;
 #endif
 }
+ATTN_FN float sin(float x) { return sin_cos(x).x; }
+ATTN_FN float cos(float x) { return sin_cos(x).y; }
 ATTN_FN float tan(float x) { return ATTN_MATH(tanf)(x); }
 ATTN_FN float tanh(float x) { return ATTN_MATH(tanhf)(x); }
 ATTN_FN float powf(float x, float y) { return ATTN_MATH(powf)(x, y); }

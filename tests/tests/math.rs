@@ -9,8 +9,8 @@ use std::f64::consts::FRAC_PI_2;
 /// reciprocal may be off.
 const INTERFACE: &str = "
 extern \"C\" {
-float sine(float x) { return lang::sine(x); }
-float cosine(float x) { return lang::cosine(x); }
+float sine(float x) { float s, c; lang::sine_cosine(x, s, c); return s; }
+float cosine(float x) { float s, c; lang::sine_cosine(x, s, c); return c; }
 float reciprocal(float x) { return lang::reciprocal(x); }
 void set_noise(int units) { lang::estimate_noise = units; }
 }
