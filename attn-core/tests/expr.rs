@@ -213,7 +213,17 @@ fn serde_takes_a_text_or_parts() {
     let twice = build(r#"[{"name": "soft_cap", "params": {"cap": 1, "cap": 2}}]"#);
     assert!(matches!(twice, Err(ExprError::Param { source, .. }) if matches!(*source, ParamError::Twice { .. })));
     assert!(matches!(build(r#"[{"name": "relu"}, {"name": "relu"}]"#), Err(ExprError::Compose(_))));
-    assert!(serde_json::from_str::<VariantSpec>(r#"[{"nam": "relu"}]"#).is_err());
+    for (json, words) in [
+        (r#"[{"nam": "relu"}]"#, ["`nam`", "`name`"]),
+        (r#"[{"name": "relu", "params": {"cap": "x"}}]"#, ["\"x\"", "a number"]),
+        (r#"[{"name": "relu", "params": {"cap": [null]}}]"#, ["null", "a number"]),
+        ("3", ["`3`", "an expression"]),
+    ] {
+        let error = serde_json::from_str::<VariantSpec>(json).expect_err(json).to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let large: attn::lang::ParamValue = serde_json::from_str("18446744073709551615").expect("a number");
+    assert_eq!(large, attn::lang::ParamValue::Float(u64::MAX as f64));
 }
 
 fn any_part() -> impl Strategy<Value = Variant> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -14,7 +14,7 @@ use crate::registry::Registry;
 
 /// A variant in a configuration file: `"causal + soft_cap(cap=30)"`, or
 /// `[{"name": "causal"}, {"name": "soft_cap", "params": {"cap": 30}}]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum VariantSpec {
     /// The expression.
@@ -80,6 +80,57 @@ impl ParamValues {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Says what may stand there, and what is wrong inside a part, where an untagged enum would say neither.
+impl<'de> Deserialize<'de> for VariantSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Spec;
+        impl<'de> Visitor<'de> for Spec {
+            type Value = VariantSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "an expression such as \"causal + soft_cap(cap=30)\", or a list of parts with `name` and `params`",
+                )
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<VariantSpec, E> {
+                Ok(VariantSpec::Text(text.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, parts: A) -> Result<VariantSpec, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(parts)).map(VariantSpec::Parts)
+            }
+        }
+        deserializer.deserialize_any(Spec)
+    }
+}
+
+/// As [`VariantSpec`].
+impl<'de> Deserialize<'de> for ParamValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Value;
+        impl<'de> Visitor<'de> for Value {
+            type Value = ParamValue;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the value of a parameter: a number, `true`, `false`, or a list of these")
+            }
+            fn visit_bool<E: Error>(self, x: bool) -> Result<ParamValue, E> {
+                Ok(ParamValue::Bool(x))
+            }
+            fn visit_i64<E: Error>(self, x: i64) -> Result<ParamValue, E> {
+                Ok(ParamValue::Int(x))
+            }
+            fn visit_u64<E: Error>(self, x: u64) -> Result<ParamValue, E> {
+                Ok(i64::try_from(x).map_or(ParamValue::Float(x as f64), ParamValue::Int))
+            }
+            fn visit_f64<E: Error>(self, x: f64) -> Result<ParamValue, E> {
+                Ok(ParamValue::Float(x))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<ParamValue, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(values)).map(ParamValue::List)
+            }
+        }
+        deserializer.deserialize_any(Value)
     }
 }
 

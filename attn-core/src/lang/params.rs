@@ -68,7 +68,7 @@ pub trait ArgVisitor {
 }
 
 /// A parameter value by name, as text, JSON or TOML give it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub enum ParamValue {
     /// `true`, `false`.
