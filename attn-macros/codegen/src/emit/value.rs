@@ -54,6 +54,9 @@ impl Writer<'_> {
                 let indices = self.list(indices);
                 Text::atom(if indices.contains(", ") && self.is_pair_of_indices(e) {
                     format!("{name}({indices})")
+                } else if indices.starts_with('[') {
+                    // `[[` would begin an attribute
+                    format!("{name}[({indices})]")
                 } else {
                     format!("{name}[{indices}]")
                 })

@@ -48,7 +48,7 @@ impl Reader<'_> {
 
     fn constant_item(&mut self, item: &syn::ItemConst, out: &mut Block) {
         let ty = ty::of(&item.ty, &mut self.shared.report).unwrap_or_else(|| self.shared.types.outside());
-        let init = self.expr_as(&item.expr, &ty);
+        let init = self.flattened(|r| r.expr_as(&item.expr, &ty));
         let local = self.declare(&item.ident, ty, false);
         out.stmts.push(Stmt::Let { local, init });
     }
@@ -103,7 +103,8 @@ impl Reader<'_> {
             pat => (pat, None),
         };
         let ty = given.unwrap_or_else(|| self.shared.types.fresh());
-        let value = self.expr_as(&init.expr, &ty);
+        // in the text the variable is declared around the branches of its value: their names are not for it
+        let value = self.flattened(|r| r.expr_as(&init.expr, &ty));
         if self.resolve(&ty) == Ty::Row {
             self.refuse(&init.expr, messages::ROW_VALUE);
         }
