@@ -1,6 +1,7 @@
 //! The `attn` command from outside: what it prints, what it says of mistakes, and its exit codes. No GPU is needed.
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
@@ -252,4 +253,16 @@ fn without_a_gpu_cuda_is_a_clear_error() {
     }
     let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--device", "cuda"]));
     assert!(message.contains("driver") || message.contains("device"), "{message}");
+}
+
+#[test]
+fn all_names_every_registered_variant() {
+    let cache = scratch();
+    let names = |output: &Output| -> BTreeSet<String> {
+        records(output).iter().filter_map(|r| r["variant"].as_str().map(str::to_owned)).collect()
+    };
+    let listed = names(&attn(cache.path(), &["list", "--json"]));
+    let compiled = names(&attn(cache.path(), &["compile", "all", "--kernel", "decode", "--head-dim", "64", "--json"]));
+    assert_eq!(compiled.len(), listed.len(), "{compiled:?}");
+    assert!(compiled.contains("soft_cap(cap=1)") && compiled.contains("rope"), "{compiled:?}");
 }
