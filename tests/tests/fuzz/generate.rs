@@ -1,0 +1,270 @@
+//! Random hooks as Rust text, well typed by construction.
+
+use rand::{Rng, rngs::SmallRng};
+
+/// The types of values.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Ty {
+    I32,
+    U32,
+    U8,
+    U64,
+    F32,
+    Bool,
+}
+use Ty::{Bool, F32, I32, U8, U32, U64};
+
+const ALL: [Ty; 6] = [I32, U32, U8, U64, F32, Bool];
+const INTS: [Ty; 4] = [I32, U32, U8, U64];
+
+impl Ty {
+    /// In Rust.
+    pub fn name(self) -> &'static str {
+        ["i32", "u32", "u8", "u64", "f32", "bool"][self as usize]
+    }
+}
+
+struct Gen<'a> {
+    rng: &'a mut SmallRng,
+    vars: Vec<(String, Ty, bool)>,
+}
+
+/// An impl with one hook, whose result holds every bit of every variable.
+pub fn hook(rng: &mut SmallRng) -> String {
+    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)] };
+    let mut body = String::new();
+    for _ in 0..g.rng.random_range(4..9) {
+        body += &g.stmt(2, false);
+    }
+    let mixed: Vec<String> = g.vars.iter().map(|(name, ty, _)| bits(name, *ty)).collect();
+    let head = "fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32";
+    format!("impl AttentionVariant for X {{ {head} {{\n{body}    f32::from_bits({})\n}} }}", mixed.join(" ^ "))
+}
+
+/// As a u32. The sign of a zero, and the bits of a NaN, are nobody's promise.
+fn bits(x: &str, ty: Ty) -> String {
+    match ty {
+        F32 => format!("(if {x}.is_nan() {{ 1 }} else {{ ({x} + 0.0).to_bits() }})"),
+        U64 => format!("(({x} >> 32) as u32 ^ {x} as u32)"),
+        _ => format!("({x} as u32)"),
+    }
+}
+
+impl Gen<'_> {
+    fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.rng.random_range(0..items.len())]
+    }
+
+    fn any(&mut self, n: u32) -> bool {
+        self.rng.random_range(0..n) == 0
+    }
+
+    fn scoped(&mut self, f: impl FnOnce(&mut Self) -> String) -> String {
+        let before = self.vars.clone();
+        let text = f(self);
+        self.vars = before;
+        text
+    }
+
+    fn stmt(&mut self, depth: u32, in_loop: bool) -> String {
+        let mutable: Vec<(String, Ty, bool)> = self.vars.iter().filter(|v| v.2).cloned().collect();
+        let inner = |g: &mut Self| g.scoped(|g| (0..2).map(|_| g.stmt(depth - 1, in_loop)).collect());
+        match self.rng.random_range(0..10) {
+            0..=2 if !mutable.is_empty() => {
+                let (name, ty, _) = mutable[self.rng.random_range(0..mutable.len())].clone();
+                let op = match ty {
+                    Bool => self.pick(&["=", "&=", "|=", "^="]),
+                    F32 => self.pick(&["=", "+=", "-=", "*="]),
+                    _ => self.pick(&["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="]),
+                };
+                format!("{name} {op} {};\n", self.expr(ty, 3))
+            }
+            3 if depth > 0 => {
+                let (cond, then, other) = (self.expr(Bool, 2), inner(self), inner(self));
+                if self.any(2) {
+                    format!("if {cond} {{\n{then}}}\n")
+                } else {
+                    format!("if {cond} {{\n{then}}} else {{\n{other}}}\n")
+                }
+            }
+            4 if depth > 0 => {
+                let ty = self.pick(&[I32, U32, U8]);
+                let range = match (ty, self.rng.random_range(0..4)) {
+                    (I32, 0) => "2147483645..=i32::MAX".to_owned(),
+                    (U8, 0) => "253..=255u8".to_owned(),
+                    (U32, 0) => "(self.u | 4294967293)..=u32::MAX".to_owned(),
+                    (_, 1) => format!("0..=({} & 3{})", self.expr(ty, 1), ty.name()),
+                    _ => format!("({} & 1)..({} & 7{})", self.expr(ty, 1), self.expr(ty, 1), ty.name()),
+                };
+                let body = self.scoped(|g| {
+                    g.declare("i", ty, false);
+                    (0..2).map(|_| g.stmt(depth - 1, true)).collect()
+                });
+                format!("for i in {range} {{\n{body}}}\n")
+            }
+            5 if in_loop => {
+                format!("if {} {{ {}; }}\n", self.expr(Bool, 2), ["break", "continue"][usize::from(self.any(2))])
+            }
+            6 if self.any(3) => format!("if {} {{ return {}; }}\n", self.expr(Bool, 2), self.expr(F32, 2)),
+            7 => {
+                let (a, b) = (self.pick(&ALL), self.pick(&ALL));
+                let text =
+                    format!("let (p, q): ({}, {}) = ({}, {});\n", a.name(), b.name(), self.expr(a, 2), self.expr(b, 2));
+                self.declare("p", a, false);
+                self.declare("q", b, false);
+                text
+            }
+            _ => {
+                let (ty, name) = (self.pick(&ALL), self.pick(&["a", "b", "c", "min", "x", "int"]));
+                let mutable = self.any(2);
+                let value = self.expr(ty, 4);
+                self.declare(name, ty, mutable);
+                let seen = matches!(ty, I32 | F32 | Bool);
+                let given = if seen && self.any(2) { String::new() } else { format!(": {}", ty.name()) };
+                format!("let {}{name}{given} = {value};\n", if mutable { "mut " } else { "" })
+            }
+        }
+    }
+
+    /// Shadows what was called so.
+    fn declare(&mut self, name: &str, ty: Ty, mutable: bool) {
+        self.vars.retain(|v| v.0 != name);
+        self.vars.push((name.to_owned(), ty, mutable));
+    }
+
+    fn leaf(&mut self, ty: Ty) -> String {
+        let vars: Vec<String> = self.vars.iter().filter(|v| v.1 == ty).map(|v| v.0.clone()).collect();
+        if !vars.is_empty() && self.any(2) {
+            return vars[self.rng.random_range(0..vars.len())].clone();
+        }
+        let known: &[&str] = match ty {
+            I32 => &[
+                "self.a",
+                "self.n",
+                "at.kv_pos",
+                "at.qo_pos",
+                "at.row.qo_head",
+                "self.t[at.qo_pos]",
+                "i32::MIN",
+                "-1",
+                "-17i32",
+                "1",
+                "31",
+                "65536",
+                "2147483647",
+            ],
+            U32 => {
+                &["self.u", "(at.kv_pos as u32)", "u32::MAX", "0u32", "1", "5", "31", "2147483648u32", "4294967295u32"]
+            }
+            U8 => &["(self.a as u8)", "b'x'", "u8::MAX", "3u8", "1", "200u8"],
+            U64 => &["(self.u as u64)", "u64::MAX", "1", "0x9e37_79b9_7f4a_7c15u64", "3u64"],
+            F32 => &["logit", "self.x", "0.0", "1.5", "-2.25", "1e30", "f32::INFINITY", "3_f32", "16777217.0"],
+            Bool => &["self.flag", "true", "false"],
+        };
+        self.pick(known).to_owned()
+    }
+
+    fn expr(&mut self, ty: Ty, depth: u32) -> String {
+        if depth == 0 || self.any(6) {
+            return self.leaf(ty);
+        }
+        let d = depth - 1;
+        match self.rng.random_range(0..12) {
+            0 => format!("(if {} {{ {} }} else {{ {} }})", self.expr(Bool, d), self.expr(ty, d), self.expr(ty, d)),
+            1 => {
+                let ((a, b), guard) = (self.pick(&[("-3", "4"), ("0", "9"), ("i32::MIN", "-1")]), self.expr(Bool, d));
+                let values = [0; 4].map(|_| self.expr(ty, d));
+                let [w, x, y, z] = values;
+                format!(
+                    "(match {} {{ {a}..={b} => {w}, 31 | 65536 => {x}, _ if {guard} => {y}, _ => {z} }})",
+                    self.expr(I32, d)
+                )
+            }
+            2 => {
+                let inner = self.pick(&ALL);
+                let value = self.expr(inner, d);
+                self.scoped(|g| {
+                    g.declare("t", inner, false);
+                    format!("{{ let t: {} = {value}; {} }}", inner.name(), g.expr(ty, d))
+                })
+            }
+            _ => match ty {
+                Bool => self.bool(d),
+                F32 => self.float(d),
+                _ => self.int(ty, d),
+            },
+        }
+    }
+
+    fn bool(&mut self, d: u32) -> String {
+        let ty = self.pick(&[I32, U32, U8, U64, F32]);
+        match self.rng.random_range(0..4) {
+            0 => format!("!{}", self.leaf(Bool)),
+            1 => format!(
+                "({} {} {})",
+                self.expr(Bool, d),
+                self.pick(&["&&", "||", "&", "|", "^", "==", "!="]),
+                self.expr(Bool, d)
+            ),
+            _ => format!(
+                "({} {} {})",
+                self.expr(ty, d),
+                self.pick(&["<", "<=", ">", ">=", "==", "!="]),
+                self.expr(ty, d)
+            ),
+        }
+    }
+
+    fn float(&mut self, d: u32) -> String {
+        let (a, b) = (self.expr(F32, d), self.expr(F32, d));
+        match self.rng.random_range(0..8) {
+            0 => format!("(({a}).{}({b}) + 0.0)", self.pick(&["min", "max"])),
+            1 => {
+                format!("({a}).{}()", self.pick(&["abs", "floor", "ceil", "trunc", "round_ties_even", "sqrt", "round"]))
+            }
+            2 => format!("({a}).mul_add({b}, {})", self.leaf(F32)),
+            3 => {
+                let from = self.pick(&INTS);
+                format!("({} as f32)", self.expr(from, d))
+            }
+            4 => format!("(-{a})"),
+            _ => format!("({a} {} {b})", self.pick(&["+", "-", "*", "/", "%"])),
+        }
+    }
+
+    fn int(&mut self, ty: Ty, d: u32) -> String {
+        let (a, b) = (self.expr(ty, d), self.expr(ty, d));
+        let name = ty.name();
+        let receiver = format!("({a} as {name})");
+        match self.rng.random_range(0..14) {
+            0 => {
+                let by = self.pick(&INTS);
+                format!("({a} {} {})", self.pick(&["<<", ">>"]), self.expr(by, d))
+            }
+            1 if ty == I32 => self.pick(&["(-X)", "X.abs()", "X.signum()"]).replace('X', &receiver),
+            2 => format!("(!{a})"),
+            3 | 4 => {
+                let from = self.pick(&ALL);
+                format!("({} as {name})", self.expr(from, d))
+            }
+            5 => format!(
+                "{receiver}.{}({b})",
+                self.pick(&["min", "max", "wrapping_add", "wrapping_mul", "saturating_add", "saturating_sub"])
+            ),
+            6 => format!("{receiver}.{}({})", self.pick(&["rotate_left", "rotate_right", "pow"]), self.expr(U32, d)),
+            7 if ty == U32 => {
+                let on = self.pick(&INTS);
+                format!(
+                    "({} as {}).{}()",
+                    self.expr(on, d),
+                    on.name(),
+                    self.pick(&["count_ones", "leading_zeros", "trailing_zeros"])
+                )
+            }
+            8 if ty == U32 => format!("({} as i32).abs_diff({})", self.expr(I32, d), self.expr(I32, d)),
+            9 => format!("{receiver}.{}({b})", self.pick(&["rem_euclid", "div_euclid"])),
+            10 if ty == I32 => format!("self.t[{}]", self.expr(I32, d)),
+            _ => format!("({a} {} {b})", self.pick(&["+", "-", "*", "/", "%", "&", "|", "^"])),
+        }
+    }
+}
