@@ -89,7 +89,10 @@ pub enum Order {
 
 /// Lengths: a list, or `{"repeat": [count, length]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "lengths are a list of whole numbers from 0 to 4294967295, or {\"repeat\": [count, length]}"
+)]
 pub enum Lens {
     /// One by one.
     List(Vec<u32>),
@@ -109,7 +112,19 @@ impl Lens {
             Lens::Repeat { repeat: [count, len] } => vec![*len; *count as usize],
         }
     }
+
+    /// How many there are.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        match self {
+            Lens::List(lens) => lens.len(),
+            Lens::Repeat { repeat: [count, _] } => *count as usize,
+        }
+    }
 }
+
+/// Requests of a case: a file of a line must not take all memory.
+const MAX_REQUESTS: usize = 1 << 20;
 
 fn auto() -> String {
     "auto".to_owned()
@@ -174,9 +189,10 @@ impl Case {
     /// Multiplications and additions of the oracle: what a check costs.
     #[must_use]
     pub fn check_cost(&self) -> u64 {
-        let pairs: u64 =
-            self.qo_lens.to_vec().iter().zip(self.kv_lens.to_vec()).map(|(&q, k)| u64::from(q) * u64::from(k)).sum();
-        2 * pairs * u64::from(self.qo_heads) * u64::from(self.head_dim)
+        let pairs: u128 =
+            self.qo_lens.to_vec().iter().zip(self.kv_lens.to_vec()).map(|(&q, k)| u128::from(q) * u128::from(k)).sum();
+        let values = u64::from(self.qo_heads) * u64::from(self.head_dim);
+        u64::try_from(pairs.saturating_mul(2 * u128::from(values))).unwrap_or(u64::MAX)
     }
 
     /// Reads a case file: one JSON object a line; empty lines are skipped.
@@ -198,7 +214,10 @@ impl Case {
 
     /// What is wrong with the sizes alone.
     fn check_lens(&self) -> Result<(), String> {
-        let (qo, kv) = (self.qo_lens.to_vec().len(), self.kv_lens.to_vec().len());
+        let (qo, kv) = (self.qo_lens.requests(), self.kv_lens.requests());
+        if qo.max(kv) > MAX_REQUESTS {
+            return Err(format!("{} requests are too many; a case has at most {MAX_REQUESTS}", qo.max(kv)));
+        }
         if qo != kv {
             return Err(format!("qo_lens has {qo} requests and kv_lens has {kv}"));
         }
@@ -229,6 +248,18 @@ mod tests {
         let good = serde_json::to_string(&Case::new("full")).expect("JSON");
         let error = Case::parse_lines(&format!("{good}\n\n{{\"variant\":1}}")).expect_err("line 3 is bad");
         assert!(error.to_string().contains("line 3"), "{error}");
+        let bad = |lens: &str| {
+            let line =
+                serde_json::json!({"variant": "full", "dtype": "bf16", "qo_heads": 1, "kv_heads": 1, "head_dim": 8});
+            let line = line.to_string().replace('}', &format!(", \"qo_lens\": {lens}, \"kv_lens\": {lens}}}"));
+            Case::parse_lines(&line).expect_err(lens).to_string()
+        };
+        assert!(bad("[-1]").contains("whole numbers from 0"), "{}", bad("[-1]"));
+        let many = bad(r#"{"repeat": [4294967295, 1]}"#);
+        assert!(many.contains("4294967295 requests are too many") && many.contains("1048576"), "{many}");
+        let mut case = Case::new("full");
+        (case.qo_lens, case.kv_lens) = (Lens::List(vec![u32::MAX; 4]), Lens::List(vec![u32::MAX; 4]));
+        assert_eq!(case.check_cost(), u64::MAX);
         let mut case = Case::new("full");
         case.kv_lens = Lens::List(vec![1]);
         let text = serde_json::to_string(&case).expect("JSON");
