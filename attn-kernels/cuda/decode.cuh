@@ -11,6 +11,7 @@
 
 constexpr int QUERY_BYTES = TILE_ROWS * HEAD_DIM * 4;
 constexpr int STATE_BYTES = TEAMS * TILE_ROWS * (HEAD_DIM * 4 + 8);
+static_assert(!Variant::HAS_VALUE_TRANSFORM, "not in this kernel");
 // The states at the end take the place of the ring.
 constexpr int SMEM_BYTES = QUERY_BYTES + (KeyRing::BYTES > STATE_BYTES ? KeyRing::BYTES : STATE_BYTES);
 
@@ -94,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   WorkItem item = p.items[cta / gridDim.y];
   Request request = load_request(p, item.request);
   QueryTile tile = {item.qo_tile * TILE_ROWS, 0, kv_head};
-  tile.rows = min(request.qo_len * static_cast<int>(p.group.divisor) - tile.first, TILE_ROWS);
+  tile.rows = min(packed_rows(p, request) - tile.first, TILE_ROWS);
   if (tile.rows <= 0) return;
 
   Tile span;

@@ -3,9 +3,10 @@
 // Everything means what it means in Rust: integers wrap, division truncates, shifts are masked, casts from float
 // saturate, min and max ignore NaN. Where a plain C++ operator means the same, the generator writes it (index words are
 // below 2^30, so their sums and differences cannot overflow); where it may not, it calls a function of this file, since
-// NVRTC has no -fwrapv. Division by zero, a panic in Rust, gives 0.
+// NVRTC has no -fwrapv. Integer division by zero, a panic in Rust, gives 0. Of floats, + - * / and sqrt round as in Rust, but
+// for products that are contracted into sums; functions agree within a few units in the last place (recip: within one).
 //
-// No header is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
+// No header of CUDA or C++ is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
 #pragma once
 
 #include "math.cuh"

@@ -1,8 +1,8 @@
 // Sine, cosine and reciprocal for the GPU, where the compiler's own are long and full of branches: they would be most of
 // a kernel with a rotation, and every element's branch keeps others from overlapping with it.
 //
-// Plain arithmetic, so that a host compiler takes it too: tests/tests/math.rs compares it with f64. A host that runs
-// variants does not use it; there the functions of `lang` are those of Rust.
+// Plain arithmetic, so that a host compiler takes it too: tests/tests/math.rs compares it with f64. On a host the functions of
+// `lang` themselves do not use it: they are those of Rust.
 #pragma once
 
 #ifdef ATTN_HOST
@@ -83,7 +83,7 @@ ATTN_FN Angle reduce_angle(float x) {
   return {rest, to_bits(shifted)};
 }
 
-// Both polynomials, minimax up to 0.83: of a sine alone the compiler drops less than a branch would cost.
+// Both polynomials, minimax up to 0.83, and a choice: who asks for both pays little more than for one.
 ATTN_FN void sine_cosine(float x, float& sine, float& cosine) {
   Angle angle = reduce_angle(x);
   float rest = angle.rest, square = rest * rest;

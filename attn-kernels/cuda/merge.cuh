@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   MergeItem item = p.merges[blockIdx.x];
   int kv_head = blockIdx.y;
   Request request = load_request(p, item.request);
-  int rows = min(request.qo_len * static_cast<int>(p.group.divisor) - item.qo_tile * TILE_ROWS, TILE_ROWS);
+  int rows = min(packed_rows(p, request) - item.qo_tile * TILE_ROWS, TILE_ROWS);
   int team = threadIdx.x / ROW_LANES;
   int turn = team % TEAMS_PER_ROW;
 

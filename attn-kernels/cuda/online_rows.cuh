@@ -43,7 +43,7 @@ class OnlineRows {
     dot(weights, ring, stage, step);
     Logits::run(weights, Values::lane());
     weigh(weights, ring, step, kv_end);
-    accumulate(weights, ring, stage, step);
+    accumulate(weights, ring, stage);
   }
 
   // This team's state of every row to shared memory: row r at sums + r * row_stride, its (maximum, denominator) at md + r * md_stride.
@@ -141,11 +141,10 @@ class OnlineRows {
     }
   }
 
-  void accumulate(const float (&weights)[TILE_ROWS * TEAM_KEYS], const KeyRing& ring, int stage, KeyStep step) {
+  void accumulate(const float (&weights)[TILE_ROWS * TEAM_KEYS], const KeyRing& ring, int stage) {
 #pragma unroll
     for (int i = 0; i < TEAM_KEYS; ++i) {
       Values value = ring.value(stage, i);
-      if constexpr (Variant::HAS_VALUE_TRANSFORM) variant_.value_transform(value, kv_index(request_, at_.kv_head, ring.kv_pos(step, i)));
 #pragma unroll
       for (int r = 0; r < TILE_ROWS; ++r) {
         int logit = r * TEAM_KEYS + i;

@@ -29,11 +29,15 @@ impl Resources {
 #[must_use]
 pub fn parse_resources(log: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
+    let mut of_kernel = true; // not of a function that kernels call, whose properties stand between theirs
     for line in log.lines() {
         if let Some(rest) = line.split_once("Compiling entry function '").map(|(_, rest)| rest) {
             let kernel = rest.split('\'').next().unwrap_or_default().to_owned();
             kernels.push(Resources { kernel, ..Resources::default() });
-        } else if let Some(kernel) = kernels.last_mut() {
+            of_kernel = true;
+        } else if let Some((_, function)) = line.split_once("Function properties for ") {
+            of_kernel = kernels.last().is_some_and(|last| last.kernel == function.trim());
+        } else if let Some(kernel) = kernels.last_mut().filter(|_| of_kernel) {
             for (amount, what) in amounts(line) {
                 match what {
                     "bytes stack frame" => kernel.stack = amount,
@@ -74,6 +78,8 @@ mod tests {
             ptxas info    : Function properties for attn_prefill\n\
             ptxas         .     16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
             ptxas info    : Used 168 registers, used 1 barriers, 16 bytes cumulative stack size, 1024 bytes smem\n\
+            ptxas info    : Function properties for _ZN4lang17reduce_huge_angleEf\n\
+            ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
             ptxas info    : Compiling entry function 'attn_merge' for 'sm_90a'\n\
             ptxas info    : Used 32 registers, used 0 barriers\n";
         let kernels = parse_resources(log);
