@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
     #[arg(long, value_delimiter = ',')]
     pub(crate) layout: Vec<Layout>,
     /// Query heads per KV head; decode kernels come in steps of 1, 2, 4, 8.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) group: u32,
 }
 
