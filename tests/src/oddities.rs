@@ -172,6 +172,10 @@ impl AttentionVariant for Edges {
         bits ^= (-0.0f32).to_bits() ^ zero.copysign(-1.0).to_bits() ^ (f32::NAN.max(2.0)).to_bits();
         bits ^= (logit * f32::INFINITY) as i32 as u32 ^ (logit / 0.0) as u8 as u32 ^ (f32::NAN as u64) as u32;
         bits ^= ((0.0 / 0.0f32).is_nan() && FLAG) as u32 ^ (logit.max(f32::NAN).min(f32::INFINITY) as i32) as u32;
+        bits ^= self.words[{
+            let i = at.kv_pos & 3;
+            i - 1
+        }];
         bits ^= self.grid[[at.kv_pos - 9, -at.qo_pos]].to_bits() ^ self.grid[[at.qo_head, at.qo_head * 1000]].to_bits();
         bits ^= (at.qo_pos < at.kv_pos) as u32 ^ ((at.qo_pos < at.kv_pos) == (self.i <= 3)) as u32;
         exact(bits, logit)
@@ -231,6 +235,16 @@ impl AttentionVariant for Values {
             },
         );
         let mut sum: f32 = a;
+        // the inner variable has the name of the one that takes the value
+        let best: f32 = if self.flag {
+            let mut best = self.x.clamp(-5.0, 5.0);
+            best += 1.0;
+            best
+        } else {
+            let best = 2.0;
+            best * 3.0
+        };
+        sum += best;
         let unit = ();
         let () = {
             sum += 1.0;
