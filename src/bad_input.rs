@@ -53,6 +53,8 @@ fn heads_and_scales() {
 
 #[test]
 fn names_and_values_of_parameters() {
+    // also where `inventory` is off
+    crate::registry::register(crate::stock::variants()).expect("no two share a name");
     let parse = Variant::parse;
     says(parse("causal + soft_cpa(cap=3)"), &["soft_cpa", "did you mean `soft_cap`?", "causal", "column 10"]);
     says(parse("soft_cap(cpa=3)"), &["cpa", "did you mean `cap`?", "column 10"]);

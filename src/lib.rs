@@ -33,9 +33,23 @@ pub use prebuilt::register_embedded;
 pub use stream::Stream;
 pub use workspace::Workspace;
 
+/// ```
+/// use attn::{Variant, compose, stock};
+///
+/// let variant: Variant = compose!(stock::Causal, stock::SoftCap { cap: 30.0 });
+/// assert_eq!(variant, Variant::parse("causal + soft_cap(cap=30)")?);
+/// # Ok::<(), attn::ExprError>(())
+/// ```
+///
+/// Two parts that change the normaliser do not compile:
+///
+/// ```compile_fail
+/// attn::compose!(attn::stock::Sigmoid { bias: 0.0 }, attn::stock::Sigmoid { bias: 1.0 });
+/// ```
+pub use attn_core::compose;
 pub use attn_core::{
-    ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, compose, cpu,
-    device_fn, dtype, expr, lang, plan as planner, registry, spec, tensor, variants,
+    ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
+    dtype, expr, lang, plan as planner, registry, spec, tensor, variants,
 };
 pub use batch::{Batch, PageTable};
 pub use dtype::{Dtype, Dtypes};

@@ -26,7 +26,8 @@ pub fn variant_params(input: TokenStream) -> TokenStream {
     attn_codegen::params::derive(input.into()).into()
 }
 
-/// Composes variants: `compose!(Causal, SoftCap { cap: 30.0 })`.
+/// Composes variants, in order, into one `Variant`: `compose!(Causal, SoftCap { cap: 30.0 })`. Each part is an expression.
+/// Two parts that both change the normaliser do not compile.
 #[proc_macro]
 pub fn compose(input: TokenStream) -> TokenStream {
     attn_codegen::compose::expand(input.into()).into()
