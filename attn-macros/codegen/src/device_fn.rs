@@ -55,8 +55,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> {
-    let mut shared = Shared::default();
-    shared.this_fn = Some(f.sig.ident.to_string());
+    let mut shared = Shared { this_fn: Some(f.sig.ident.to_string()), ..Shared::default() };
     let sig = &f.sig;
     if !attr.is_empty() {
         shared.report.on(attr, messages::DEVICE_FN_ATTR);

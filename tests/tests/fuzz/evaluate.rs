@@ -7,20 +7,20 @@ use syn::{BinOp, Block, Expr, Lit, Member, Pat, Stmt, UnOp};
 
 /// What a hook reads.
 #[derive(Debug)]
-pub struct Inputs {
-    pub a: i32,
-    pub n: i32,
-    pub u: u32,
-    pub flag: bool,
-    pub x: f32,
-    pub table: [i32; 4],
-    pub logit: f32,
+pub(crate) struct Inputs {
+    pub(crate) a: i32,
+    pub(crate) n: i32,
+    pub(crate) u: u32,
+    pub(crate) flag: bool,
+    pub(crate) x: f32,
+    pub(crate) table: [i32; 4],
+    pub(crate) logit: f32,
     /// `qo_pos`, `qo_head`, `kv_pos`.
-    pub at: [i32; 3],
+    pub(crate) at: [i32; 3],
 }
 
 impl Inputs {
-    pub fn random(rng: &mut SmallRng) -> Inputs {
+    pub(crate) fn random(rng: &mut SmallRng) -> Inputs {
         let int = |rng: &mut SmallRng| match rng.random_range(0..4) {
             0 => [0, -1, i32::MIN, i32::MAX][rng.random_range(0..4)],
             1 => rng.random_range(-9..40),
@@ -45,7 +45,7 @@ impl Inputs {
     }
 
     /// `LogitIndex`, as in C.
-    pub fn words(&self) -> [i32; 10] {
+    pub(crate) fn words(&self) -> [i32; 10] {
         let [qo_pos, qo_head, kv_pos] = self.at;
         [0, 0, qo_pos, 0, qo_head, 0, 0, 0, kv_pos, 0]
     }
@@ -70,7 +70,7 @@ enum Leave {
 type Run<T> = Result<T, Leave>;
 
 /// The result of the impl's only hook.
-pub fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
+pub(crate) fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
     let Some(syn::ImplItem::Fn(f)) = item.items.first() else { panic!("no hook") };
     let mut eval = Eval { inputs, scopes: vec![HashMap::from([("logit".to_owned(), V::F32(inputs.logit))])] };
     match eval.block(&f.block, V::F32(0.0)) {

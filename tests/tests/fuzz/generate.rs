@@ -4,7 +4,7 @@ use rand::{Rng, rngs::SmallRng};
 
 /// The types of values.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Ty {
+pub(crate) enum Ty {
     I32,
     U32,
     U8,
@@ -19,7 +19,7 @@ const INTS: [Ty; 4] = [I32, U32, U8, U64];
 
 impl Ty {
     /// In Rust.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         ["i32", "u32", "u8", "u64", "f32", "bool"][self as usize]
     }
 }
@@ -30,7 +30,7 @@ struct Gen<'a> {
 }
 
 /// An impl with one hook, whose result holds every bit of every variable.
-pub fn hook(rng: &mut SmallRng) -> String {
+pub(crate) fn hook(rng: &mut SmallRng) -> String {
     let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)] };
     let mut body = String::new();
     for _ in 0..g.rng.random_range(4..9) {

@@ -245,3 +245,32 @@ fn the_bound_of_a_loop_is_computed_once_under_a_name_of_its_own() {
     assert!(text.contains("const int end = add(n, 3);"), "{text}");
     assert!(text.contains("const int end_2 = add(n, 3);"), "{text}");
 }
+
+#[test]
+fn a_variable_is_apart_from_those_inside_its_value() {
+    let text = transform(&quote! {
+        let x: f32 = if self.flag { let mut x = logit; x += 1.0; x } else { 2.0 };
+        x
+    });
+    assert!(text.starts_with("  float x_2;\n") && text.ends_with("return x_2;"), "{text}");
+}
+
+#[test]
+fn a_loop_may_end_at_the_largest_value() {
+    let text = transform(&quote! {
+        let mut s: u32 = 0;
+        for i in 250..=255u8 { s += i as u32; }
+        for i in 0..=9 { s += i as u32; }
+        s as f32
+    });
+    assert!(text.contains("step.x != end ? void(++step.x) : void(step.y = false)"), "{text}");
+    assert!(text.contains("for (int i = 0; i <= 9; ++i) {"), "{text}");
+}
+
+#[test]
+fn comments_and_files_stay_on_their_line() {
+    use crate::names::{comment, file_literal};
+    assert_eq!(comment("/// a \\ \\ "), "/// a");
+    assert_eq!(comment("/// a\rint b; \u{b} ??/"), "/// a int b;   ?/");
+    assert_eq!(file_literal("a\"\\\n#error é.rs"), "\"a___#error _.rs\"");
+}
