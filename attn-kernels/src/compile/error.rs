@@ -1,6 +1,6 @@
 //! What can go wrong between source and cubin.
 
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, io::Write as _, path::PathBuf};
 
 use super::Arch;
 
@@ -88,6 +88,11 @@ fn dump(source: &str) -> Option<PathBuf> {
     let dir = env::temp_dir().join(format!("attn-rejected-{}", std::process::id()));
     fs::create_dir_all(&dir).ok()?;
     let path = dir.join(format!("{}.cu", &crate::cache::sha256_hex(source.as_bytes())[..16]));
-    fs::write(&path, source).ok()?;
+    // the folder is open to others: never write through a link of theirs
+    match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+        Ok(mut file) => file.write_all(source.as_bytes()).ok()?,
+        Err(_) if fs::read(&path).is_ok_and(|there| there == source.as_bytes()) => {}
+        Err(_) => return None,
+    }
     Some(path)
 }
