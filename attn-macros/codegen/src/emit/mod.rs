@@ -6,6 +6,7 @@
 
 mod bound;
 mod leave;
+mod operator;
 mod stmt;
 mod value;
 

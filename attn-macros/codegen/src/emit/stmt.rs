@@ -2,7 +2,8 @@
 
 use super::{
     Writer,
-    value::{function, operator, simple},
+    operator::{function, operator},
+    value::simple,
 };
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},

@@ -1,6 +1,14 @@
 //! Expressions as C++ text, with as few parentheses as read well.
 
-use super::{Writer, bound::positive, leave, spelled};
+use super::{
+    Writer,
+    bound::positive,
+    leave,
+    operator::{
+        AND_ALSO, ATOM, BITS, COMPARE, OR_ELSE, SHIFT, TERNARY, UNARY, function, level, operand_level, operator,
+    },
+    spelled,
+};
 use crate::{
     ir::{Arm, Block, Expr, Kind, Op, Test},
     literals, messages, names,
@@ -12,17 +20,6 @@ pub(super) struct Text {
     pub(super) text: String,
     level: u8,
 }
-
-const TERNARY: u8 = 1;
-const OR_ELSE: u8 = 2;
-const AND_ALSO: u8 = 3;
-const BITS: u8 = 4;
-const COMPARE: u8 = 5;
-const SHIFT: u8 = 6;
-const SUM: u8 = 7;
-const PRODUCT: u8 = 8;
-const UNARY: u8 = 9;
-const ATOM: u8 = 10;
 
 impl Text {
     fn atom(text: impl Into<String>) -> Text {
@@ -359,61 +356,4 @@ fn float(x: f32) -> Text {
         false => format!("{x:?}f"),
     };
     Text { level: if text.starts_with('-') { UNARY } else { ATOM }, text }
-}
-
-fn level(op: Op) -> u8 {
-    match op {
-        Op::OrElse => OR_ELSE,
-        Op::AndAlso => AND_ALSO,
-        Op::And | Op::Or | Op::Xor => BITS,
-        Op::Shl | Op::Shr => SHIFT,
-        Op::Add | Op::Sub => SUM,
-        Op::Mul | Op::Div | Op::Rem => PRODUCT,
-        _ => COMPARE,
-    }
-}
-
-/// Under `||`, `&&` gets parentheses; bit operators and shifts take atoms and unary operands only.
-fn operand_level(level: u8) -> u8 {
-    if matches!(level, BITS | SHIFT) { UNARY } else { level }
-}
-
-pub(super) fn operator(op: Op) -> &'static str {
-    match op {
-        Op::Add => "+",
-        Op::Sub => "-",
-        Op::Mul => "*",
-        Op::Div => "/",
-        Op::Rem => "%",
-        Op::Shl => "<<",
-        Op::Shr => ">>",
-        Op::And => "&",
-        Op::Or => "|",
-        Op::Xor => "^",
-        Op::Lt => "<",
-        Op::Le => "<=",
-        Op::Gt => ">",
-        Op::Ge => ">=",
-        Op::Eq => "==",
-        Op::Ne => "!=",
-        Op::AndAlso => "&&",
-        Op::OrElse => "||",
-    }
-}
-
-pub(super) fn function(op: Op) -> &'static str {
-    match op {
-        Op::Add => "add",
-        Op::Sub => "sub",
-        Op::Mul => "mul",
-        Op::Div => "div",
-        Op::Rem => "rem",
-        Op::Shl => "shl",
-        Op::Shr => "shr",
-        Op::And => "bit_and",
-        Op::Or => "bit_or",
-        Op::Xor => "bit_xor",
-        // always plain
-        _ => "",
-    }
 }
