@@ -1,6 +1,6 @@
 //! Embeds kernels for `ATTN_CUDA_ARCHS` (for example `80;90a;120`, or `native`; unset: none).
 //!
-//! What is embedded by default takes about a minute for two architectures on two cores; `ATTN_AOT_EXPRS`,
+//! What is embedded by default takes well under a minute for two architectures on two cores; `ATTN_AOT_EXPRS`,
 //! `ATTN_AOT_HEAD_DIMS` and `ATTN_AOT_DTYPES` name others.
 
 use attn_kernels::aot::Aot;

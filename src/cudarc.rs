@@ -76,3 +76,17 @@ fn strides(shape: &[usize], len: usize) -> Result<Vec<i64>, Error> {
     }
     Ok(strides)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::strides;
+
+    #[test]
+    fn a_shape_must_fit_the_view() {
+        assert_eq!(strides(&[2, 3, 4], 24).expect("fits"), [12, 4, 1]);
+        assert_eq!(strides(&[0, 3], 0).expect("nothing fits anywhere"), [3, 1]);
+        let error = strides(&[2, 3, 4], 23).expect_err("one too few").to_string();
+        assert!(error.contains("24") && error.contains("23"), "{error}");
+        assert!(strides(&[usize::MAX, 2], 4).expect_err("overflows").to_string().contains("too large"));
+    }
+}
