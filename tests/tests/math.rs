@@ -51,7 +51,7 @@ fn arguments(rng: &mut SmallRng) -> Vec<f32> {
         0.0,
         -0.0,
         1e-40,
-        0.785_398_2,
+        std::f32::consts::FRAC_PI_4,
         1_048_575.9,
         1_048_576.0,
         2_097_152.0,
