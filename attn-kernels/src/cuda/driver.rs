@@ -1,6 +1,6 @@
 //! The driver's library, probed before any call: calling a library or a function that is not there would panic.
 
-use std::{ffi::c_void, sync::OnceLock};
+use std::{error::Error as _, ffi::c_void, sync::OnceLock};
 
 use libloading::Library;
 
@@ -9,20 +9,49 @@ use super::CudaError;
 /// Names of the library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
-/// Entry points that this crate calls and that the oldest supported driver (CUDA 12.0) has.
+/// Every entry point that this crate calls; the oldest supported driver (CUDA 12.0) has them all. A call of one that is not
+/// there would panic.
 const NEEDED: &[&str] = &[
-    "cuInit",
-    "cuDeviceGet",
-    "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxRelease_v2",
     "cuCtxSetCurrent",
-    "cuModuleLoadData",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuInit",
     "cuLaunchKernel",
     "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemcpyDtoH_v2",
     "cuMemcpyHtoDAsync_v2",
-    "cuStreamBeginCapture_v2",
-    "cuGraphInstantiateWithFlags",
+    "cuMemcpyHtoD_v2",
+    "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuStreamBeginCapture_v2",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamEndCapture",
+    "cuStreamSynchronize",
 ];
 
 /// `cuEventElapsedTime`, which CUDA 13's bindings replace by a function that older drivers have not.
@@ -39,12 +68,23 @@ pub(super) fn driver() -> Result<&'static Driver, CudaError> {
 }
 
 fn load() -> Result<Driver, String> {
-    // SAFETY: the driver's initialisers have no requirements on the caller.
-    let open = |name: &&str| unsafe { Library::new(*name) };
-    let library = NAMES
-        .iter()
-        .find_map(|name| open(name).ok())
-        .ok_or_else(|| format!("{} is not on the loader's path", NAMES[0]))?;
+    let mut why = String::new();
+    let open = |name: &&str| {
+        // SAFETY: the driver's initialisers have no requirements on the caller.
+        let opened = unsafe { Library::new(*name) };
+        // the loader's own words tell a library that is missing from one that does not fit; `libloading` has them in the cause
+        opened.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))
+    };
+    let library = NAMES.iter().find_map(|name| match open(name) {
+        Ok(library) => Some(library),
+        Err(reason) => {
+            if why.is_empty() {
+                why = reason;
+            }
+            None
+        }
+    });
+    let library = library.ok_or(why)?;
     // never unloaded: cudarc's own handle keeps it too
     let library: &'static Library = Box::leak(Box::new(library));
     for name in NEEDED {

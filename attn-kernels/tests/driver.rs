@@ -1,0 +1,29 @@
+//! A driver that is damaged or missing is an error that says so, and no panic.
+#![cfg(all(feature = "cuda", target_os = "linux"))]
+#![allow(clippy::unwrap_used)]
+
+use std::{env, fs, process::Command};
+
+use attn_kernels::cuda::{CudaError, Device};
+
+#[test]
+fn a_library_that_is_no_driver_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("libcuda.so.1"), vec![b'x'; 4096]).unwrap();
+    fs::write(dir.path().join("libcuda.so"), vec![b'x'; 4096]).unwrap();
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture"]).env("ATTN_TEST_CHILD", "1").env("LD_LIBRARY_PATH", dir.path());
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn child() {
+    if env::var_os("ATTN_TEST_CHILD").is_none() {
+        return;
+    }
+    let error = Device::new(0).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, CudaError::NoDriver { .. }), "{text}");
+    assert!(text.contains("libcuda.so") && text.contains("Install") && text.contains("Engine::cpu()"), "{text}");
+}
