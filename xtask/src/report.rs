@@ -113,11 +113,12 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
     if rows.is_empty() {
         bail!("no case starts with `{prefix}`");
     }
-    let mut text = if rows.iter().all(|r| r["ms"].is_object()) { race(&rows) } else { single(&rows) };
+    let peer = about.as_ref().and_then(|about| about["ratio"].as_str()).unwrap_or("best peer");
+    let mut text = if rows.iter().all(|r| r["ms"].is_object()) { race(&rows, peer) } else { single(&rows) };
     if let Some(Value::Object(about)) = about {
         let words: Vec<_> = about
             .iter()
-            .filter(|(k, _)| *k != "title")
+            .filter(|(k, _)| *k != "title" && *k != "ratio")
             .map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned)))
             .collect();
         let _ = write!(text, "\n{}.\n", words.join(", "));
@@ -125,15 +126,15 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Results of `race.py`: microseconds of every runner, and the ratio to the best peer.
-fn race(rows: &[Value]) -> String {
+/// Results of `race.py`: microseconds of every runner, and the ratio to `peer`, which is who it was raced against.
+fn race(rows: &[Value], peer: &str) -> String {
     let runners: BTreeSet<&str> =
         rows.iter().flat_map(|r| r["ms"].as_object()).flat_map(|m| m.keys().map(String::as_str)).collect();
     let mut out = String::from("| case |");
     for r in &runners {
         let _ = write!(out, " {r}, us |");
     }
-    out.push_str(" ours / best peer |\n|---|");
+    let _ = write!(out, " ours / {peer} |\n|---|");
     out.push_str(&"---:|".repeat(runners.len() + 1));
     for row in rows {
         let _ = write!(out, "\n| {} |", case_name(row));
