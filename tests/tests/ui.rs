@@ -41,6 +41,8 @@ fn messages_speak_the_users_language() {
         let text = fs::read_to_string(&path).expect("text");
         // the user's own code is quoted: look at the messages
         for line in text.lines().filter(|l| l.starts_with("error") || l.trim_start().starts_with("= ")) {
+            // how rustc announces the sentence of a constant assertion; a macro that panics is another matter
+            let line = line.replace("evaluation panicked: ", "");
             for word in FORBIDDEN {
                 assert!(!line.contains(word), "{}: `{word}` in: {line}", path.display());
             }
