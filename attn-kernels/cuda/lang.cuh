@@ -9,53 +9,9 @@
 // No header of CUDA or C++ is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
 #pragma once
 
+#include "captured.cuh"
+#include "index.cuh"
 #include "math.cuh"
-
-// ---- index words: see attn-core/src/lang/index.rs ----
-
-struct RowIndex {
-  int batch;
-  int qo_row;
-  int qo_pos;
-  int qo_token;
-  int qo_head;
-  int kv_head;
-  int qo_len;
-  int kv_len;
-};
-
-struct LogitIndex : RowIndex {
-  int kv_pos;
-  int kv_token;
-};
-
-struct KvIndex {
-  int batch;
-  int kv_pos;
-  int kv_token;
-  int kv_head;
-  int kv_len;
-};
-
-// Bounds are inclusive.
-struct Tile {
-  int batch;
-  int qo_pos_min;
-  int qo_pos_max;
-  int kv_pos_min;
-  int kv_pos_max;
-  int qo_len;
-  int kv_len;
-};
-
-// In this order the class under two masks is the smaller one.
-enum class TileClass : int { Skip, Partial, Full };
-
-struct RowState {
-  float row_max;
-  float denominator;
-  float lse;
-};
 
 // ---- tuples ----
 
@@ -78,39 +34,6 @@ struct Tuple4 {
   D w;
 };
 using Pair = Tuple2<float, float>;
-
-// ---- captured tensors: an index outside is clamped into the table ----
-
-namespace lang {
-ATTN_FN int clamp_index(int i, int extent) { return i < 0 ? 0 : i < extent ? i : extent - 1; }
-template <class T>
-ATTN_FN T load(const T* p) {
-#ifdef ATTN_HOST
-  return *p;
-#else
-  return __ldg(p);
-#endif
-}
-}  // namespace lang
-
-template <class T>
-struct Tensor1 {
-  const T* data;
-  int shape0;
-  int pad;
-  ATTN_FN T operator[](int i) const { return lang::load(data + lang::clamp_index(i, shape0)); }
-};
-
-// Row-major.
-template <class T>
-struct Tensor2 {
-  const T* data;
-  int shape0;
-  int shape1;
-  ATTN_FN T operator()(int i, int j) const {
-    return lang::load(data + (long long)lang::clamp_index(i, shape0) * shape1 + lang::clamp_index(j, shape1));
-  }
-};
 
 namespace lang {
 

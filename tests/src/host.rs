@@ -15,8 +15,13 @@ use attn::{
 use attn_kernels::splice::variant::{variant_args, variant_source};
 use libloading::Library;
 
-const LANG: &str = include_str!("../../attn-kernels/cuda/lang.cuh");
-const MATH: &str = include_str!("../../attn-kernels/cuda/math.cuh");
+/// The templates of the language, each after what it includes.
+const LANG: [&str; 4] = [
+    include_str!("../../attn-kernels/cuda/math.cuh"),
+    include_str!("../../attn-kernels/cuda/captured.cuh"),
+    include_str!("../../attn-kernels/cuda/index.cuh"),
+    include_str!("../../attn-kernels/cuda/lang.cuh"),
+];
 /// Every hook behind a C interface, for `struct Variant`.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
@@ -33,7 +38,8 @@ pub struct HostVariant {
 /// The CUDA side of the language, in one text.
 #[must_use]
 pub fn lang() -> String {
-    LANG.replace("#include \"math.cuh\"", MATH).replace("#pragma once", "")
+    let own = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
+    LANG.iter().flat_map(|text| text.lines()).filter(own).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Compiles a C++ text for the host, with `ATTN_HOST`, in `folder`, and loads it.

@@ -1,0 +1,46 @@
+// Index words: where a hook stands, and what it is told. See attn-core/src/lang/{index,tile,row}.rs.
+#pragma once
+
+struct RowIndex {
+  int batch;
+  int qo_row;
+  int qo_pos;
+  int qo_token;
+  int qo_head;
+  int kv_head;
+  int qo_len;
+  int kv_len;
+};
+
+struct LogitIndex : RowIndex {
+  int kv_pos;
+  int kv_token;
+};
+
+struct KvIndex {
+  int batch;
+  int kv_pos;
+  int kv_token;
+  int kv_head;
+  int kv_len;
+};
+
+// Bounds are inclusive.
+struct Tile {
+  int batch;
+  int qo_pos_min;
+  int qo_pos_max;
+  int kv_pos_min;
+  int kv_pos_max;
+  int qo_len;
+  int kv_len;
+};
+
+// In this order the class under two masks is the smaller one.
+enum class TileClass : int { Skip, Partial, Full };
+
+struct RowState {
+  float row_max;
+  float denominator;
+  float lse;
+};
