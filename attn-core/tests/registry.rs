@@ -33,6 +33,8 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         hooks: of.hooks,
         normalizer: of.normalizer,
         fields: of.fields,
+        mask: attn::lang::desc::MaskText::NONE,
+        divisors: &[],
         device_fns: of.device_fns,
         consts: of.consts,
         make: of.make,

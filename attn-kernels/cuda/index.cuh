@@ -26,15 +26,24 @@ struct KvIndex {
 };
 
 // Bounds are inclusive.
-struct Tile {
+struct QueryTile {
   int batch;
-  int qo_pos_min;
-  int qo_pos_max;
-  int kv_pos_min;
-  int kv_pos_max;
+  int qo_row_min, qo_row_max;
+  int qo_pos_min, qo_pos_max;
+  int qo_token_min, qo_token_max;
+  int qo_head_min, qo_head_max;
+  int kv_head_min, kv_head_max;
   int qo_len;
   int kv_len;
 };
+
+struct Tile : QueryTile {
+  int kv_pos_min, kv_pos_max;
+  int kv_token_min, kv_token_max;
+};
+
+// What is known of a bool over a whole tile.
+enum class Tri : int { False, Unknown, True };
 
 // In this order the class under two masks is the smaller one.
 enum class TileClass : int { Skip, Partial, Full };

@@ -1,7 +1,7 @@
 //! Attended (query, key) pairs: what FLOPs are counted by.
 
 use crate::batch::Layout;
-use crate::lang::{Hook, LogitIndex, ParamValue, RowIndex, Tile, TileClass};
+use crate::lang::{Hook, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
 use crate::{Heads, Variant};
 
 /// Keys of a tile when a mask has to be evaluated.
@@ -79,14 +79,13 @@ fn evaluated(variant: &Variant, layout: &Layout, heads: Heads, head: u32) -> u64
             for begin in (0..kv_len).step_by(BLOCK) {
                 let keys = BLOCK.min(kv_len - begin);
                 let (kv_pos_min, kv_pos_max) = (begin as i32, (begin + keys) as i32 - 1);
+                let first_token = layout.kv_indptr()[request];
                 let class = variant.tile_class(Tile {
-                    batch: row.batch,
-                    qo_pos_min: row.qo_pos,
-                    qo_pos_max: row.qo_pos,
+                    rows: QueryTile::of(row, row, 1),
                     kv_pos_min,
                     kv_pos_max,
-                    qo_len: row.qo_len,
-                    kv_len: row.kv_len,
+                    kv_token_min: first_token + kv_pos_min,
+                    kv_token_max: first_token + kv_pos_max,
                 });
                 count += match class {
                     TileClass::Skip => 0,

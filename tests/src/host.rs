@@ -166,8 +166,8 @@ impl HostVariant {
     #[must_use]
     pub fn tile_class(&self, t: Tile) -> TileClass {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("tile_class");
-        let tile = [t.batch, t.qo_pos_min, t.qo_pos_max, t.kv_pos_min, t.kv_pos_max, t.qo_len, t.kv_len];
-        // SAFETY: the tile is seven words.
+        let tile = tile(t);
+        // SAFETY: the tile is seventeen words.
         match unsafe { f(v, tile.as_ptr()) } {
             0 => TileClass::Skip,
             1 => TileClass::Partial,
@@ -183,4 +183,15 @@ fn row(at: RowIndex) -> [i32; 8] {
 fn logit_index(at: LogitIndex) -> [i32; 10] {
     let [a, b, c, d, e, f, g, h] = row(at.row);
     [a, b, c, d, e, f, g, h, at.kv_pos, at.kv_token]
+}
+
+fn tile(t: Tile) -> [i32; 17] {
+    let rows = [t.batch, t.qo_row_min, t.qo_row_max, t.qo_pos_min, t.qo_pos_max, t.qo_token_min, t.qo_token_max];
+    let heads = [t.qo_head_min, t.qo_head_max, t.kv_head_min, t.kv_head_max, t.qo_len, t.kv_len];
+    let keys = [t.kv_pos_min, t.kv_pos_max, t.kv_token_min, t.kv_token_max];
+    let mut words = [0; 17];
+    for (word, x) in words.iter_mut().zip(rows.into_iter().chain(heads).chain(keys)) {
+        *word = x;
+    }
+    words
 }

@@ -5,6 +5,7 @@
 
 extern crate attn_core as attn;
 
+use attn::lang::QueryTile;
 use attn::lang::desc::Elem;
 use attn::{
     Registry, Variant,
@@ -206,13 +207,13 @@ fn random_index(rng: &mut SmallRng) -> LogitIndex {
 
 fn random_tile(rng: &mut SmallRng) -> Tile {
     let (q, k) = (rng.random_range(-20..60), rng.random_range(0..60));
-    Tile {
+    let rows = QueryTile {
         batch: rng.random_range(0..3),
         qo_pos_min: q,
         qo_pos_max: q + rng.random_range(0..16),
-        kv_pos_min: k,
-        kv_pos_max: k + rng.random_range(0..16),
         qo_len: rng.random_range(0..40),
         kv_len: rng.random_range(0..70),
-    }
+        ..QueryTile::default()
+    };
+    Tile { rows, kv_pos_min: k, kv_pos_max: k + rng.random_range(0..16), ..Tile::default() }
 }

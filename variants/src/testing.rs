@@ -1,6 +1,6 @@
 //! Helpers of the unit tests.
 
-use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tile, TileClass};
+use attn::lang::{AttentionVariant, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
 
 /// A logit at two positions.
 pub(crate) fn at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
@@ -19,7 +19,8 @@ pub(crate) fn check_tile_class(variant: &impl AttentionVariant) -> usize {
     let mut unknown = 0;
     for (qo_pos_min, qo_pos_max) in spans() {
         for (kv_pos_min, kv_pos_max) in spans() {
-            let tile = Tile { qo_pos_min, qo_pos_max, kv_pos_min, kv_pos_max, ..Tile::default() };
+            let rows = QueryTile { qo_pos_min, qo_pos_max, ..QueryTile::default() };
+            let tile = Tile { rows, kv_pos_min, kv_pos_max, ..Tile::default() };
             let mut logits = (qo_pos_min..=qo_pos_max)
                 .flat_map(|q| (kv_pos_min..=kv_pos_max).map(move |k| at(q, k)))
                 .map(|at| variant.logits_mask(at));

@@ -4,7 +4,7 @@ use super::problem::{logit_index, row_index};
 use crate::{
     batch::Layout,
     expr::Variant,
-    lang::{LogitIndex, Tile, TileClass},
+    lang::{LogitIndex, QueryTile, Tile, TileClass},
     spec::Heads,
 };
 
@@ -47,7 +47,7 @@ pub fn check_tile_classes(
                 let keys = begin..(begin + tile_keys).min(kv_len);
                 for kv_head in 0..heads.kv as usize {
                     let at = |row| logit_index(layout, row_index(layout, heads, request, kv_head, row), begin);
-                    check_tile(variant, keys.len(), rows.clone().map(at))?;
+                    check_tile(variant, heads.group() as i32, keys.len(), rows.clone().map(at))?;
                 }
             }
         }
@@ -56,16 +56,19 @@ pub fn check_tile_classes(
 }
 
 /// Checks one tile: `at` is the first element of each of its rows.
-fn check_tile(variant: &Variant, keys: usize, at: impl Iterator<Item = LogitIndex> + Clone) -> Result<(), UnsoundTile> {
+fn check_tile(
+    variant: &Variant,
+    group: i32,
+    keys: usize,
+    at: impl Iterator<Item = LogitIndex> + Clone,
+) -> Result<(), UnsoundTile> {
     let (Some(first), Some(last)) = (at.clone().next(), at.clone().last()) else { return Ok(()) };
     let tile = Tile {
-        batch: first.batch,
-        qo_pos_min: first.qo_pos,
-        qo_pos_max: last.qo_pos,
+        rows: QueryTile::of(first.row, last.row, group),
         kv_pos_min: first.kv_pos,
         kv_pos_max: first.kv_pos + keys as i32 - 1,
-        qo_len: first.qo_len,
-        kv_len: first.kv_len,
+        kv_token_min: first.kv_token,
+        kv_token_max: first.kv_token + keys as i32 - 1,
     };
     let class = variant.tile_class(tile);
     let proven = match class {

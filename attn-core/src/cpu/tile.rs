@@ -5,7 +5,7 @@ use super::{
     problem::{BLOCK, Sound},
 };
 use crate::{
-    lang::{Hook, LogitIndex, Normalizer, Tile, TileClass},
+    lang::{Hook, LogitIndex, Normalizer, QueryTile, Tile, TileClass},
     state::{State, exp_below},
 };
 
@@ -208,13 +208,12 @@ impl Scratch {
 fn tile(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> Tile {
     let first = problem.row_index(span.request, span.kv_head, span.first_row);
     let last = problem.row_index(span.request, span.kv_head, span.first_row + span.rows - 1);
+    let (key, last_key) = (problem.logit_index(first, begin), problem.logit_index(last, begin + len - 1));
     Tile {
-        batch: first.batch,
-        qo_pos_min: first.qo_pos,
-        qo_pos_max: last.qo_pos,
-        kv_pos_min: begin as i32,
-        kv_pos_max: (begin + len) as i32 - 1,
-        qo_len: first.qo_len,
-        kv_len: first.kv_len,
+        rows: QueryTile::of(first, last, problem.heads.group() as i32),
+        kv_pos_min: key.kv_pos,
+        kv_pos_max: last_key.kv_pos,
+        kv_token_min: key.kv_token,
+        kv_token_max: last_key.kv_token,
     }
 }

@@ -20,11 +20,18 @@ pub enum Hook {
     SinkLogit,
     OutputTransform,
     TileClass,
+    KvRange,
+    KvListLen,
+    KvListBlock,
+    KvListBlockSize,
+    KvListQueries,
+    RemapQoPos,
+    RemapKvPos,
 }
 
 impl Hook {
     /// Every hook, in the order of the trait.
-    pub const ALL: [Hook; 10] = [
+    pub const ALL: [Hook; 17] = [
         Hook::QueryTransform,
         Hook::KeyTransform,
         Hook::ValueTransform,
@@ -35,6 +42,13 @@ impl Hook {
         Hook::SinkLogit,
         Hook::OutputTransform,
         Hook::TileClass,
+        Hook::KvRange,
+        Hook::KvListLen,
+        Hook::KvListBlock,
+        Hook::KvListBlockSize,
+        Hook::KvListQueries,
+        Hook::RemapQoPos,
+        Hook::RemapKvPos,
     ];
 
     /// The name of the method.
@@ -51,6 +65,13 @@ impl Hook {
             Hook::SinkLogit => "sink_logit",
             Hook::OutputTransform => "output_transform",
             Hook::TileClass => "tile_class",
+            Hook::KvRange => "kv_range",
+            Hook::KvListLen => "kv_list_len",
+            Hook::KvListBlock => "kv_list_block",
+            Hook::KvListBlockSize => "kv_list_block_size",
+            Hook::KvListQueries => "kv_list_queries",
+            Hook::RemapQoPos => "remap_qo_pos",
+            Hook::RemapKvPos => "remap_kv_pos",
         }
     }
 }
@@ -67,6 +88,9 @@ impl Hook {
 /// float sink_logit(RowIndex at) const
 /// template <class R> void output_transform(R& o, RowState state, RowIndex at) const
 /// TileClass tile_class(Tile tile) const
+/// Tuple2<int, int> kv_range(QueryTile tile) const
+/// int kv_list_len(RowIndex at) const, kv_list_block(RowIndex at, int n) const, kv_list_block_size() const, kv_list_queries() const
+/// int remap_qo_pos(RowIndex at) const, remap_kv_pos(KvIndex at) const
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HookText {
@@ -213,6 +237,24 @@ pub struct FieldDesc {
     pub require: Option<&'static str>,
 }
 
+/// What the macro derives from a `logits_mask`.
+#[derive(Clone, Copy, Debug)]
+pub struct MaskText {
+    /// `Tri mask_over(const Tile& at) const`: the mask over a whole tile; empty where nothing is derived.
+    pub over: &'static str,
+    /// `Bounds kv_bounds(const RowIndex& at) const`: the keys of a row, where they are provably an interval; else empty.
+    pub bounds: &'static str,
+    /// Captured tensors that `over` asks for their least and greatest elements.
+    pub tables: &'static [&'static str],
+    /// Why nothing is derived, as a sentence for the user; else empty.
+    pub why_not: &'static str,
+}
+
+impl MaskText {
+    /// Nothing derived, and nothing to say.
+    pub const NONE: MaskText = MaskText { over: "", bounds: "", tables: &[], why_not: "" };
+}
+
 /// Everything known of a variant without running it.
 #[derive(Debug)]
 pub struct VariantDesc {
@@ -232,6 +274,10 @@ pub struct VariantDesc {
     pub normalizer: Normalizer,
     /// Parameters in order.
     pub fields: &'static [FieldDesc],
+    /// What is derived from `logits_mask`.
+    pub mask: MaskText,
+    /// Scalars that a hook divides by: each has a member `Divisor<T> name_div_` beside it.
+    pub divisors: &'static [&'static str],
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
     /// Constants that the hooks name directly.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::params::{ArgVisitor, ShapeProblem};
 use super::{
-    AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, RowIndex, RowState,
-    Tile, TileClass, VariantDesc, VariantParams,
+    AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, QueryTile, RowIndex,
+    RowState, Tile, TileClass, Tri, VariantDesc, VariantParams,
 };
 
 /// A variant with a descriptor: `#[attention_variant]` implements it.
@@ -17,6 +17,11 @@ use super::{
 pub trait Described: AttentionVariant {
     /// The descriptor: one for the program, so that its address is the variant's identity.
     fn desc() -> &'static VariantDesc;
+    /// `logits_mask` over a whole tile, derived from its source: sound, and often exact.
+    fn mask_over(&self, tile: &Tile) -> Tri {
+        let _ = tile;
+        Tri::Unknown
+    }
 }
 
 /// A variant whose type is forgotten. Every [`AttentionVariant`] that
@@ -50,12 +55,32 @@ pub trait ErasedVariant: Send + Sync {
     fn mask_tile(&self, keep: &mut [bool], at: LogitIndex);
     /// Turns logits into weights, `row_max` given.
     fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex);
+    /// `value_transform` of one row.
+    fn value_row(&self, v: &mut [f32], at: KvIndex);
+    /// `denominator` of a tile row: `denominators` come in as logits, `weights` are what [`Self::weight_tile`] made of these.
+    fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex);
+    /// `MAX_FLOOR`.
+    fn max_floor(&self) -> f32;
     /// `sink_logit`.
     fn sink_logit(&self, at: RowIndex) -> f32;
     /// `output_transform` of one row.
     fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex);
     /// `tile_class`.
     fn tile_class(&self, tile: Tile) -> TileClass;
+    /// See [`Described::mask_over`].
+    fn mask_over(&self, tile: &Tile) -> Tri;
+    /// `kv_range`.
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32);
+    /// `kv_list_len`.
+    fn kv_list_len(&self, at: RowIndex) -> i32;
+    /// `kv_list_block`.
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32;
+    /// `kv_list_block_size` and `kv_list_queries`.
+    fn kv_list_sizes(&self) -> (i32, i32);
+    /// `remap_qo_pos`.
+    fn remap_qo_pos(&self, at: RowIndex) -> i32;
+    /// `remap_kv_pos`.
+    fn remap_kv_pos(&self, at: KvIndex) -> i32;
 }
 
 impl<V: Described> ErasedVariant for V {
@@ -113,6 +138,39 @@ impl<V: Described> ErasedVariant for V {
     }
     fn tile_class(&self, tile: Tile) -> TileClass {
         AttentionVariant::tile_class(self, tile)
+    }
+    fn value_row(&self, v: &mut [f32], at: KvIndex) {
+        let mut row = v;
+        self.value_transform(&mut row, at);
+    }
+    fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex) {
+        for ((x, weight), at) in denominators.iter_mut().zip(weights).zip(along(at)) {
+            *x = self.denominator(*x, row_max, *weight, at);
+        }
+    }
+    fn max_floor(&self) -> f32 {
+        V::MAX_FLOOR
+    }
+    fn mask_over(&self, tile: &Tile) -> Tri {
+        Described::mask_over(self, tile)
+    }
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        AttentionVariant::kv_range(self, tile)
+    }
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        AttentionVariant::kv_list_len(self, at)
+    }
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        AttentionVariant::kv_list_block(self, at, n)
+    }
+    fn kv_list_sizes(&self) -> (i32, i32) {
+        (self.kv_list_block_size(), self.kv_list_queries())
+    }
+    fn remap_qo_pos(&self, at: RowIndex) -> i32 {
+        AttentionVariant::remap_qo_pos(self, at)
+    }
+    fn remap_kv_pos(&self, at: KvIndex) -> i32 {
+        AttentionVariant::remap_kv_pos(self, at)
     }
 }
 

@@ -25,5 +25,5 @@ pub use index::{KvIndex, LogitIndex, RowIndex};
 pub use params::{BindError, Dims, ParamError, ParamValue, ParamValues, VariantParams};
 pub use row::{Row, RowState};
 pub use table::{Tensor1, Tensor2};
-pub use tile::{Tile, TileClass};
+pub use tile::{QueryTile, Tile, TileClass, Tri};
 pub use variant::{AttentionVariant, Normalizer};

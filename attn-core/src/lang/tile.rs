@@ -1,22 +1,85 @@
 //! Tiles: rectangles of logits that a kernel may skip, or run without a mask.
 
-/// A rectangle of logits of one request. All bounds are inclusive.
+use std::ops::Deref;
+
+use super::RowIndex;
+
+/// Query rows of one request that a kernel works on together. All bounds are inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tile {
+#[allow(missing_docs)] // each is the least and the greatest of the index word of its name
+pub struct QueryTile {
     /// Request within the batch.
     pub batch: i32,
-    /// Smallest query position in the tile.
+    pub qo_row_min: i32,
+    pub qo_row_max: i32,
     pub qo_pos_min: i32,
-    /// Largest query position in the tile.
     pub qo_pos_max: i32,
-    /// Smallest key position in the tile.
-    pub kv_pos_min: i32,
-    /// Largest key position in the tile.
-    pub kv_pos_max: i32,
+    pub qo_token_min: i32,
+    pub qo_token_max: i32,
+    pub qo_head_min: i32,
+    pub qo_head_max: i32,
+    pub kv_head_min: i32,
+    pub kv_head_max: i32,
     /// Queries of the request.
     pub qo_len: i32,
     /// Keys of the request.
     pub kv_len: i32,
+}
+
+/// A rectangle of logits of one request: a query tile against consecutive keys. Derefs to its [`QueryTile`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Tile {
+    /// The rows.
+    pub rows: QueryTile,
+    pub kv_pos_min: i32,
+    pub kv_pos_max: i32,
+    pub kv_token_min: i32,
+    pub kv_token_max: i32,
+}
+
+impl QueryTile {
+    /// The tile of the packed rows from `first` to `last` of one request and KV head: packed rows run over the heads of
+    /// a query, then over queries. `group` is query heads per KV head.
+    #[must_use]
+    pub fn of(first: RowIndex, last: RowIndex, group: i32) -> Self {
+        // rows of several queries may have every head of the group among them
+        let heads = match first.qo_row == last.qo_row {
+            true => (first.qo_head, last.qo_head),
+            false => (first.kv_head * group, last.kv_head * group + group - 1),
+        };
+        QueryTile {
+            batch: first.batch,
+            qo_row_min: first.qo_row,
+            qo_row_max: last.qo_row,
+            qo_pos_min: first.qo_pos,
+            qo_pos_max: last.qo_pos,
+            qo_token_min: first.qo_token,
+            qo_token_max: last.qo_token,
+            qo_head_min: heads.0,
+            qo_head_max: heads.1,
+            kv_head_min: first.kv_head,
+            kv_head_max: last.kv_head,
+            qo_len: first.qo_len,
+            kv_len: first.kv_len,
+        }
+    }
+}
+
+impl Deref for Tile {
+    type Target = QueryTile;
+    fn deref(&self) -> &QueryTile {
+        &self.rows
+    }
+}
+
+/// What is known of a bool over a whole tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Tri {
+    False,
+    Unknown,
+    True,
 }
 
 /// What is proven of a tile under a mask.
@@ -38,6 +101,35 @@ impl TileClass {
             (TileClass::Skip, _) | (_, TileClass::Skip) => TileClass::Skip,
             (TileClass::Full, TileClass::Full) => TileClass::Full,
             _ => TileClass::Partial,
+        }
+    }
+    /// The class of a tile under one of two masks at least.
+    #[must_use]
+    pub fn or(self, other: TileClass) -> TileClass {
+        match (self, other) {
+            (TileClass::Full, _) | (_, TileClass::Full) => TileClass::Full,
+            (TileClass::Skip, TileClass::Skip) => TileClass::Skip,
+            _ => TileClass::Partial,
+        }
+    }
+    /// The class of a tile under the opposite of a mask.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)] // a class is no number
+    pub fn not(self) -> TileClass {
+        match self {
+            TileClass::Skip => TileClass::Full,
+            TileClass::Partial => TileClass::Partial,
+            TileClass::Full => TileClass::Skip,
+        }
+    }
+}
+
+impl From<Tri> for TileClass {
+    fn from(attended: Tri) -> Self {
+        match attended {
+            Tri::False => TileClass::Skip,
+            Tri::Unknown => TileClass::Partial,
+            Tri::True => TileClass::Full,
         }
     }
 }

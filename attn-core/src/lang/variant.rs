@@ -1,6 +1,6 @@
 //! The trait that a user implements.
 
-use super::{KvIndex, LogitIndex, Row, RowIndex, RowState, Tile, TileClass, VariantParams};
+use super::{KvIndex, LogitIndex, QueryTile, Row, RowIndex, RowState, Tile, TileClass, VariantParams};
 
 /// How weights become an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,8 @@ pub enum Normalizer {
     /// `softmax(logits)`: a running maximum, weights `exp(logit - row_max)`, divided by their sum.
     Softmax,
     /// Weights of one's own that are homogeneous, `f(s, m) = exp(-m) f(s, 0)`, with a denominator of one's own
-    /// (softmax-1, softpick). Not supported by a kernel yet: refused with an error.
+    /// (softpick, dropout): rescaling online and merging splits are then exact. A sink enters as
+    /// `denominator(sink, m, weight(sink, m))`.
     MaxScaled,
     /// Weights of one's own without a running maximum (`row_max` is 0): sigmoid, ReLU. Partial outputs add up.
     Plain {
@@ -46,7 +47,7 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
         let _ = (k, at);
     }
-    /// Rewrites a value row. Not supported by a kernel yet: refused with an error.
+    /// Rewrites a value row.
     fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) {
         let _ = (v, at);
     }
@@ -65,7 +66,7 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
         let _ = at;
         (logit - row_max).exp()
     }
-    /// Under [`Normalizer::MaxScaled`], what a logit adds to the denominator. Not supported by a kernel yet.
+    /// Under [`Normalizer::MaxScaled`], what a logit adds to the denominator.
     fn denominator(&self, logit: f32, row_max: f32, weight: f32, at: LogitIndex) -> f32 {
         let _ = (logit, row_max, at);
         weight
@@ -84,5 +85,41 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
     fn tile_class(&self, tile: Tile) -> TileClass {
         let _ = tile;
         TileClass::Partial
+    }
+    /// The keys `(begin, end)` that rows of the tile may attend to, `begin <= key < end`: a promise that `logits_mask` is
+    /// false elsewhere, for what cannot be derived from it. Kernels intersect it with what they derive.
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        let _ = tile;
+        (0, i32::MAX)
+    }
+    /// Where keys come from a list of blocks (Quest, NSA, DSA): how many blocks the list of this row has. A row attends to
+    /// keys of its list alone, and to those only where `logits_mask` holds; blocks past the last key are ignored.
+    ///
+    /// Rows of one KV head whose `qo_row` are the same when divided by [`kv_list_queries`](Self::kv_list_queries) share a list: it is
+    /// asked of one of them.
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        let _ = at;
+        0
+    }
+    /// The `n`-th block of the list, counted in blocks from key 0. No block may come twice.
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        let _ = at;
+        n
+    }
+    /// Keys of a block of the list, at least 1.
+    fn kv_list_block_size(&self) -> i32 {
+        1
+    }
+    /// How many consecutive queries share a list, at least 1.
+    fn kv_list_queries(&self) -> i32 {
+        1
+    }
+    /// Under `remap(self, inner)`: the `qo_pos` that the hooks of `inner` see.
+    fn remap_qo_pos(&self, at: RowIndex) -> i32 {
+        at.qo_pos
+    }
+    /// Under `remap(self, inner)`: the `kv_pos` that the hooks of `inner` see.
+    fn remap_kv_pos(&self, at: KvIndex) -> i32 {
+        at.kv_pos
     }
 }

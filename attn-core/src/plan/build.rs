@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{MergeItem, PlanError, PlanRule, WorkItem, WorkList};
 use crate::{
     batch::Layout,
-    lang::{Tile, TileClass},
+    lang::{self, Tile, TileClass},
 };
 
 /// One query tile and the keys that it may attend to, in blocks of `kv_align`.
@@ -112,14 +112,29 @@ fn query_tiles(
             let first = qo_tile * tile_rows / group;
             let last = ((qo_tile + 1) * tile_rows).min(rows).div_ceil(group) - 1;
             let pos = |row: u64| (row as i64 + kv_len as i64 - qo_len as i64) as i32;
-            let part = |keys: Range<u64>| Tile {
+            let (first_query, first_key) = (layout.qo_indptr()[request], layout.kv_indptr()[request]);
+            let rows = lang::QueryTile {
                 batch: request as i32,
+                qo_row_min: first as i32,
+                qo_row_max: last as i32,
                 qo_pos_min: pos(first),
                 qo_pos_max: pos(last),
-                kv_pos_min: keys.start as i32,
-                kv_pos_max: keys.end as i32 - 1,
+                qo_token_min: first_query + first as i32,
+                qo_token_max: first_query + last as i32,
+                // the same list serves every head
+                qo_head_min: 0,
+                qo_head_max: i32::MAX,
+                kv_head_min: 0,
+                kv_head_max: i32::MAX,
                 qo_len: qo_len as i32,
                 kv_len: kv_len as i32,
+            };
+            let part = |keys: Range<u64>| Tile {
+                rows,
+                kv_pos_min: keys.start as i32,
+                kv_pos_max: keys.end as i32 - 1,
+                kv_token_min: first_key + keys.start as i32,
+                kv_token_max: first_key + keys.end as i32 - 1,
             };
             let skipped = |blocks: Range<u64>| {
                 let keys = blocks.start * align..(blocks.end * align).min(kv_len);

@@ -22,6 +22,7 @@ pub enum Ty {
     KvIndex,
     RowState,
     Tile,
+    QueryTile,
     TileClass,
     Row,
     /// Not known (yet).

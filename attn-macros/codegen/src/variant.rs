@@ -227,6 +227,8 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 hooks: &[#(#hooks),*],
                 normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
+                mask: ::attn::lang::desc::MaskText::NONE,
+                divisors: &[],
                 device_fns: #helpers,
                 consts: #consts,
                 make: ::attn::__private::make::<#ty>,

@@ -14,6 +14,13 @@ pub const NAMES: &[&str] = &[
     "sink_logit",
     "output_transform",
     "tile_class",
+    "kv_range",
+    "kv_list_len",
+    "kv_list_block",
+    "kv_list_block_size",
+    "kv_list_queries",
+    "remap_qo_pos",
+    "remap_kv_pos",
 ];
 
 /// Argument types of a hook, after `self`.
@@ -29,6 +36,10 @@ pub fn args(name: &str) -> Vec<Ty> {
         "sink_logit" => vec![Ty::RowIndex],
         "output_transform" => vec![Ty::Row, Ty::RowState, Ty::RowIndex],
         "tile_class" => vec![Ty::Tile],
+        "kv_range" => vec![Ty::QueryTile],
+        "kv_list_len" | "remap_qo_pos" => vec![Ty::RowIndex],
+        "kv_list_block" => vec![Ty::RowIndex, Ty::I32],
+        "remap_kv_pos" => vec![Ty::KvIndex],
         _ => Vec::new(),
     }
 }
@@ -37,6 +48,21 @@ const ROW: &[&str] = &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_h
 const LOGIT: &[&str] =
     &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token"];
 const KV: &[&str] = &["batch", "kv_pos", "kv_token", "kv_head", "kv_len"];
+const QUERY_TILE: &[&str] = &[
+    "batch",
+    "qo_row_min",
+    "qo_row_max",
+    "qo_pos_min",
+    "qo_pos_max",
+    "qo_token_min",
+    "qo_token_max",
+    "qo_head_min",
+    "qo_head_max",
+    "kv_head_min",
+    "kv_head_max",
+    "qo_len",
+    "kv_len",
+];
 const TILE: &[&str] = &["batch", "qo_pos_min", "qo_pos_max", "kv_pos_min", "kv_pos_max", "qo_len", "kv_len"];
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
@@ -48,6 +74,7 @@ pub fn words(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {
         Ty::LogitIndex => Some((LOGIT, Ty::I32)),
         Ty::KvIndex => Some((KV, Ty::I32)),
         Ty::Tile => Some((TILE, Ty::I32)),
+        Ty::QueryTile => Some((QUERY_TILE, Ty::I32)),
         Ty::RowState => Some((STATE, Ty::F32)),
         _ => None,
     }
