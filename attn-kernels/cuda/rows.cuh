@@ -23,6 +23,20 @@ template <int LANES, int VEC> struct LaneRow {
     for (int i = 0; i < VEC; ++i) x[i] = f(first() + i, x[i]);
   }
 
+  // x[d] = f(d, x[d], t(d)).
+  template <class T, class F> void zip(T t, F f) {
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) x[i] = f(first() + i, x[i], t(first() + i));
+  }
+
+  // The sum of x[d] * f(d).
+  template <class F> float dot(F f) const {
+    float total = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(first() + i), total);
+    return sum_over_lanes(total);
+  }
+
   float sum() const {
     float total = 0;
 #pragma unroll

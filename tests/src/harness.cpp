@@ -21,6 +21,16 @@ struct HostRow {
   void rotate_pairs(int rot, F f) {
     for (int i = 0; i < rot / 2; ++i) rotate(2 * i, 2 * i + 1, f(i));
   }
+  template <class T, class F>
+  void zip(T t, F f) {
+    for (int d = 0; d < n; ++d) x[d] = f(d, x[d], t(d));
+  }
+  template <class F>
+  float dot(F f) const {
+    double total = 0;
+    for (int d = 0; d < n; ++d) total += double(x[d]) * f(d);
+    return float(total);
+  }
   float sum() const {
     double total = 0;
     for (int d = 0; d < n; ++d) total += x[d];

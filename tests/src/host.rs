@@ -15,13 +15,6 @@ use attn::{
 use attn_kernels::splice::variant::{variant_args, variant_source};
 use libloading::Library;
 
-/// The templates of the language, each after what it includes.
-const LANG: [&str; 4] = [
-    include_str!("../../attn-kernels/cuda/math.cuh"),
-    include_str!("../../attn-kernels/cuda/captured.cuh"),
-    include_str!("../../attn-kernels/cuda/index.cuh"),
-    include_str!("../../attn-kernels/cuda/lang.cuh"),
-];
 /// Every hook behind a C interface, for `struct Variant`.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
@@ -36,10 +29,32 @@ pub struct HostVariant {
 }
 
 /// The CUDA side of the language, in one text.
+///
+/// # Panics
+/// A template is not there.
 #[must_use]
 pub fn lang() -> String {
-    let own = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
-    LANG.iter().flat_map(|text| text.lines()).filter(own).flat_map(|line| [line, "\n"]).collect()
+    let mut text = String::new();
+    include("lang.cuh", &mut Vec::new(), &mut text);
+    text
+}
+
+/// A template after what it includes, each once.
+fn include(name: &str, seen: &mut Vec<String>, text: &mut String) {
+    if seen.iter().any(|n| n == name) {
+        return;
+    }
+    seen.push(name.to_owned());
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../attn-kernels/cuda");
+    let template = std::fs::read_to_string(format!("{folder}/{name}")).expect("a template");
+    for line in template.lines() {
+        if let Some(inner) = line.strip_prefix("#include") {
+            include(inner.trim().trim_matches('"'), seen, text);
+        } else if line.trim() != "#pragma once" {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
 }
 
 /// Compiles a C++ text for the host, with `ATTN_HOST`, in `folder`, and loads it.

@@ -278,6 +278,8 @@ pub struct VariantDesc {
     pub mask: MaskText,
     /// Scalars that a hook divides by: each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
+    /// Whether a hook stores to an output tensor: kernels then call hooks only for logits and rows that are there.
+    pub stores: bool,
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
     /// Constants that the hooks name directly.

@@ -9,6 +9,10 @@ pub trait Row {
     fn dim(&self) -> i32;
     /// `x[d] = f(d, x[d])`.
     fn map(&mut self, f: impl Fn(i32, f32) -> f32);
+    /// `x[d] = f(d, x[d], t(d))`: the row and a table.
+    fn zip(&mut self, t: impl Fn(i32) -> f32, f: impl Fn(i32, f32, f32) -> f32);
+    /// Sum of `x[d] * f(d)`.
+    fn dot(&self, f: impl Fn(i32) -> f32) -> f32;
     /// Rotates the pairs `(d, d + rot / 2)`, `d < rot / 2`, by `f(d) = (cos, sin)`: half-split rotary embedding.
     /// `(a, b)` becomes `(a cos - b sin, b cos + a sin)`. Values from `rot` on stay. `rot` is even and at most `dim()`.
     fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32));
@@ -32,6 +36,14 @@ impl Row for &mut [f32] {
         for (d, x) in (0..).zip(self.iter_mut()) {
             *x = f(d, *x);
         }
+    }
+
+    fn zip(&mut self, t: impl Fn(i32) -> f32, f: impl Fn(i32, f32, f32) -> f32) {
+        self.map(|d, x| f(d, x, t(d)));
+    }
+
+    fn dot(&self, f: impl Fn(i32) -> f32) -> f32 {
+        (0..).zip(self.iter()).map(|(d, &x)| f64::from(x) * f64::from(f(d))).sum::<f64>() as f32
     }
 
     fn rotate_half(&mut self, rot: i32, f: impl Fn(i32) -> (f32, f32)) {
@@ -110,5 +122,13 @@ mod tests {
         let mut x = [3.0f32, -4.0];
         let row = &mut x[..];
         assert_eq!((row.dim(), row.sum(), row.sum_sq(), row.max_abs()), (2, -1.0, 25.0, 4.0));
+        assert_eq!(row.dot(|d| (d + 1) as f32), -5.0);
+    }
+
+    #[test]
+    fn a_row_and_a_table() {
+        let mut x = [1.0, 2.0, 3.0];
+        (&mut x[..]).zip(|d| d as f32, |d, x, t| x * t - d as f32 / 2.0);
+        assert_eq!(x, [0.0, 1.5, 5.0]);
     }
 }

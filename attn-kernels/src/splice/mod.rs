@@ -5,6 +5,7 @@
 //! so that a value never recompiles.
 
 mod cell_block;
+pub mod divisor;
 mod support;
 mod templates;
 pub mod variant;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
     messages,
+    parse::hook,
     report::Report,
     types::{Ty, Types},
 };
@@ -81,7 +82,7 @@ impl Check<'_> {
     fn expr(&mut self, e: &Expr) {
         match &e.kind {
             Kind::Row(_, method, args) => {
-                let collective = !matches!(*method, "dim" | "map");
+                let collective = !matches!(*method, "dim" | "map" | "zip");
                 if collective && (self.divergent > 0 || self.returned) {
                     self.report.at(e.span, messages::DIVERGENT_ROW);
                 }
@@ -126,6 +127,12 @@ impl Check<'_> {
                     }
                 });
             }
+            Kind::Store { index, value, .. } => {
+                if !hook::STORING.contains(&self.hook) {
+                    self.report.at(e.span, messages::STORE_HOOK);
+                }
+                index.iter().chain([&**value]).for_each(|e| self.expr(e));
+            }
             Kind::Block(block) => self.block(block),
             Kind::Diverge(stmt) => self.stmt(stmt),
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => self.expr(e),
@@ -144,7 +151,9 @@ impl Check<'_> {
             Kind::Row(_, "dim", _) => true,
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) => self.is_uniform(e),
             Kind::Binary(_, a, b) => self.is_uniform(a) && self.is_uniform(b),
-            Kind::Call(_, items) | Kind::Helper(_, items) => items.iter().all(|e| self.is_uniform(e)),
+            Kind::Call(_, items) | Kind::Helper(_, items) | Kind::Element(_, items) => {
+                items.iter().all(|e| self.is_uniform(e))
+            }
             _ => false,
         }
     }

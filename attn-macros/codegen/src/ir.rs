@@ -101,8 +101,15 @@ pub enum Kind {
     Local(LocalId),
     /// `self.name`.
     Param(String),
-    /// `self.name[i]`, `self.name[[i, j]]`.
+    /// `self.name.get()`, `self.name[i]`, `self.name[[i, j]]`: an index for each dimension.
     Element(String, Vec<Expr>),
+    /// `self.name.store(index, value)`, `self.name.atomic_max(index, value)`.
+    Store {
+        name: String,
+        method: &'static str,
+        index: Vec<Expr>,
+        value: Box<Expr>,
+    },
     /// `at.qo_pos`, `tile.kv_len`, `state.lse`: of a local.
     Word(LocalId, String),
     /// A constant, by its name in the text.
@@ -179,6 +186,7 @@ impl Expr {
             | Kind::Tuple(items) => (items.iter().collect(), Vec::new()),
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => (vec![e], Vec::new()),
             Kind::Binary(_, a, b) => (vec![a, b], Vec::new()),
+            Kind::Store { index, value, .. } => (index.iter().chain([&**value]).collect(), Vec::new()),
             Kind::Closure { body, .. } | Kind::Block(body) => (Vec::new(), vec![body]),
             Kind::If { cond, then, other } => (vec![cond], [then].into_iter().chain(other).collect()),
             Kind::Match { subject, arms, .. } => {

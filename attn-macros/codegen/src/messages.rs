@@ -13,7 +13,7 @@ pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write
 pub const FOR_PATTERN: &str = "the variable of a `for` is a plain name";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
-pub const CLOSURE: &str = "closures are available only as arguments of `map`, `rotate_half` and `rotate_pairs`";
+pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, `rotate_half` and `rotate_pairs`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
@@ -25,7 +25,13 @@ pub const INDEX_ASSIGN: &str = "index words cannot be changed: use a local varia
 pub const PLACE: &str = "only local variables can be assigned to";
 pub const ASSIGN_VALUE: &str = "an assignment is a statement in a hook";
 pub const INDEX_BASE: &str = "only captured tensors can be indexed: `self.table[i]`, `self.table[[i, j]]`";
-pub const TENSOR_RANK: &str = "captured tensors have rank 1 or 2: `self.table[i]`, `self.table[[i, j]]`";
+pub const TENSOR_RANK: &str =
+    "captured tensors have rank 0 to 4: `self.scale.get()`, `self.table[i]`, `self.table[[i, j]]` to `[[i, j, k, l]]`";
+pub const TENSOR_GET: &str =
+    "`get()` reads the one element of a `Tensor0`; elements of others are `self.table[i]`, `self.table[[i, j]]`";
+pub const STORE_ARGUMENTS: &str = "a store takes an index and an f32: `self.out.store([i, j], x)`";
+pub const STORE_HOOK: &str = "stores are available in `logits_transform`, `weight`, `denominator`, `sink_logit` and \
+     `output_transform`: other hooks run any number of times for a logit or row, or not at all";
 pub const ARRAY: &str = "arrays are not available in a hook: use a captured tensor parameter, or `match`";
 pub const STRUCT: &str = "structs are not available in a hook: use a tuple";
 pub const TUPLE_SIZE: &str = "tuples in a hook have 2 to 4 elements";
@@ -48,6 +54,8 @@ pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32,
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
+pub const RANDOM: &str =
+    "random numbers are `random::uniform(seed, stream, i, j)` and `random::bits(seed, stream, i, j)`, of four u32";
 pub const CALL_SELF: &str =
     "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
 pub const CALL_TYPE: &str = "constructors are not available in a hook: use numbers, bools and tuples";
@@ -92,6 +100,8 @@ pub const DENOMINATOR_UNDER_OTHER: &str = "`denominator` is called under `Normal
 pub const SINK_UNDER_PLAIN: &str = "a sink is a virtual key of a softmax: `Normalizer::Plain` has none";
 pub const TILE_CLASS_WITHOUT_MASK: &str =
     "`tile_class` says what is known of `logits_mask`, which this variant does not have";
+pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` is false for other keys: \
+     this variant has no `logits_mask`, so it attends to all of them";
 pub const MASK_IN_TRANSFORM: &str =
     "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
 pub const QO_ROW_KV_POS: &str =

@@ -11,6 +11,12 @@ pub fn param(name: &str) -> String {
     if name.chars().any(char::is_lowercase) { member(name) } else { member(&format!("{name}_p")) }
 }
 
+/// What is known in advance of dividing by a parameter. The splicer declares it.
+#[must_use]
+pub fn divisor(name: &str) -> String {
+    format!("{}div_", param(name))
+}
+
 /// The member of a constant.
 #[must_use]
 pub fn member(name: &str) -> String {
@@ -204,6 +210,13 @@ const LANG: &[&str] = &[
     "approx_tanh",
     "approx_exp",
     "approx_recip",
+    "random_uniform",
+    "random_bits",
+    "div_by",
+    "rem_by",
+    "div_euclid_by",
+    "rem_euclid_by",
+    "Divisor",
     "tuple",
     "u8",
     "u32",
@@ -217,10 +230,15 @@ const LANG: &[&str] = &[
     "LogitIndex",
     "KvIndex",
     "RowState",
+    "QueryTile",
     "Tile",
     "TileClass",
+    "Tri",
+    "Tensor0",
     "Tensor1",
     "Tensor2",
+    "Tensor3",
+    "Tensor4",
     "Variant",
     "lang",
     "load",

@@ -51,7 +51,7 @@ struct Var {
     int: bool,
     /// Something is in it whose type the macro does not see.
     outside: bool,
-    /// And that is no parameter: parameters have 32 bits.
+    /// And that is no scalar parameter: those have 32 bits.
     any_width: bool,
 }
 
@@ -88,7 +88,8 @@ impl Types {
         if let Some(ty) = self.named.get(&key) {
             return ty.clone();
         }
-        let any_width = !key.starts_with("self.");
+        // elements of a captured tensor may be u8
+        let any_width = !key.starts_with("self.") || key.ends_with("[]");
         let ty = self.var(Var { outside: true, any_width, ..Var::default() });
         self.named.insert(key, ty.clone());
         ty

@@ -24,6 +24,7 @@ struct Variant {
     name: String,
     hooks: Vec<HookText>,
     links: Links,
+    used: emit::Used,
     replaces_normalizer: bool,
 }
 
@@ -74,10 +75,11 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     }
     rules(item, normalizer, &mut shared.report);
     let mut hooks = Vec::new();
+    let mut used = emit::Used::default();
     for f in &functions {
         literals::function(f, &shared.types, &mut shared.report);
         check::function(f, &shared.types, &mut shared.report);
-        let cuda = emit::hook(f, &shared.types, &file, &mut shared.report);
+        let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
         hooks.push(HookText { name: f.name.clone(), cuda });
     }
     if !shared.report.is_empty() {
@@ -85,7 +87,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
     let replaces_normalizer = normalizer.is_some_and(|c| !says(c, "Softmax"));
-    Ok(Variant { name, hooks, links: shared.links, replaces_normalizer })
+    Ok(Variant { name, hooks, links: shared.links, used, replaces_normalizer })
 }
 
 /// The shape of the item, and the variant's name.
@@ -181,6 +183,11 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
     {
         report.on(sink, messages::SINK_UNDER_PLAIN);
     }
+    if let Some(range) = find("kv_range")
+        && find("logits_mask").is_none()
+    {
+        report.on(range, messages::KV_RANGE_WITHOUT_MASK);
+    }
     if let Some(class) = find("tile_class")
         && find("logits_mask").is_none()
     {
@@ -213,6 +220,8 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     });
     let consts = glue::consts(&variant.links, |path| without_self(path, ty));
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
+    let divisors = &variant.used.divisors;
+    let stores = variant.used.stores;
     let kind = if variant.replaces_normalizer { quote!(Replaces) } else { quote!(Keeps) };
     let cfg = glue::cfg(&item.attrs);
     quote! {
@@ -228,7 +237,8 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
                 mask: ::attn::lang::desc::MaskText::NONE,
-                divisors: &[],
+                divisors: &[#(#divisors),*],
+                stores: #stores,
                 device_fns: #helpers,
                 consts: #consts,
                 make: ::attn::__private::make::<#ty>,

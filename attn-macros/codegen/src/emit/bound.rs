@@ -27,10 +27,11 @@ impl Writer<'_> {
             },
             Kind::Binary(Op::Add | Op::Sub, a, b) => fits(self.bound(a)?.checked_add(self.bound(b)?)?),
             Kind::Binary(Op::Mul, a, b) => fits(self.bound(a)?.checked_mul(self.bound(b)?)?),
-            Kind::Binary(Op::Div, a, b) if positive(b) => self.bound(a),
-            Kind::Binary(Op::Rem, _, b) => match b.kind {
+            // by -1 too: what has a bound can be negated; by 0 it is 0
+            Kind::Binary(Op::Div, a, _) => self.bound(a),
+            Kind::Binary(Op::Rem, a, b) => match b.kind {
                 Kind::Int(n) if n > 0 => Some(n - 1),
-                _ => None,
+                _ => self.bound(a),
             },
             Kind::Call("min" | "max", args) => Some(self.bound(&args[0])?.max(self.bound(&args[1])?)),
             Kind::Call("abs", args) => fits(self.bound(&args[0])?),

@@ -5,12 +5,13 @@
 //! NVRTC has no -fwrapv, and signed overflow would be undefined.
 
 mod bound;
+mod divide;
 mod leave;
 mod operator;
 mod stmt;
 mod value;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     ir::{Expr, Function, Kind, LocalId},
@@ -30,23 +31,43 @@ pub(crate) struct Writer<'a> {
     bounds: HashMap<LocalId, u64>,
     /// Locals that are only another name.
     aliases: HashMap<LocalId, String>,
+    /// Locals that never change and hold a scalar parameter.
+    params: HashMap<LocalId, String>,
+    used: &'a mut Used,
+}
+
+/// What the texts of an item use beside its parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// Parameters that something is divided by.
+    pub(crate) divisors: BTreeSet<String>,
+    /// Something is stored.
+    pub(crate) stores: bool,
 }
 
 /// A hook as a const member function.
-pub(crate) fn hook(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
+pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) { "template <class R> " } else { "" };
     let head = format!("{template}ATTN_FN {} {}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()), f.name);
-    function(f, &head, " const", types, file, report)
+    function(f, [&head, " const"], types, file, used, report)
 }
 
 /// A helper as a static member function.
 pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
     let name = names::helper(&f.name);
     let head = format!("static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
-    function(f, &head, "", types, file, report)
+    // without `self` there is no parameter to use
+    function(f, [&head, ""], types, file, &mut Used::default(), report)
 }
 
-fn function(f: &Function, head: &str, tail: &str, types: &Types, file: &str, report: &mut Report) -> String {
+fn function(
+    f: &Function,
+    [head, tail]: [&str; 2],
+    types: &Types,
+    file: &str,
+    used: &mut Used,
+    report: &mut Report,
+) -> String {
     let mut out = String::new();
     for line in &f.doc {
         out.push_str(names::comment(&format!("/// {line}")).as_str());
@@ -65,8 +86,17 @@ fn function(f: &Function, head: &str, tail: &str, types: &Types, file: &str, rep
         .collect();
     out.push_str(&format!("#line {} {}\n", f.span.start().line.max(1), names::file_literal(file)));
     out.push_str(&format!("{head}({}){tail} {{\n", args.join(", ")));
-    let mut writer =
-        Writer { types, function: f, report, out, indent: 1, bounds: HashMap::new(), aliases: HashMap::new() };
+    let mut writer = Writer {
+        types,
+        function: f,
+        report,
+        out,
+        indent: 1,
+        bounds: HashMap::new(),
+        aliases: HashMap::new(),
+        params: HashMap::new(),
+        used,
+    };
     writer.body(&f.body, &f.ret);
     let mut out = writer.out;
     out.push_str("}\n");

@@ -90,7 +90,7 @@ impl Writer<'_> {
                 let name = self.name(*local);
                 self.line(&format!("{name} = {value};"));
             }
-            Dest::Nowhere if matches!(e.kind, Kind::Row(..)) => self.line(&format!("{value};")),
+            Dest::Nowhere if matches!(e.kind, Kind::Row(..) | Kind::Store { .. }) => self.line(&format!("{value};")),
             Dest::Nowhere => self.line(&format!("(void)({value});")),
         }
     }
@@ -146,6 +146,9 @@ impl Writer<'_> {
         if !mutable && let Some(bound) = self.bound(init) {
             self.bounds.insert(local, bound);
         }
+        if !mutable && let Some(param) = self.parameter(init) {
+            self.params.insert(local, param);
+        }
         let is_simple = match &init.kind {
             Kind::If { then, other, .. } => is_plain_value(then) && other.as_ref().is_some_and(is_plain_value),
             Kind::Match { .. } => false,
@@ -192,6 +195,9 @@ impl Writer<'_> {
             return self.into(value, &Dest::Local(local));
         };
         let place = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
+        if let Some(text) = self.by_parameter(op, &place, value) {
+            return self.line(&format!("{name} = {text};"));
+        }
         let is_bool = self.settled(&place.ty) == Ty::Bool;
         let plain = self.is_plain(op, &place, value);
         let value = self.value(value);

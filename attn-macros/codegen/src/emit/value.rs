@@ -47,9 +47,10 @@ impl Writer<'_> {
             Kind::Local(local) => Text::atom(self.name(*local)),
             Kind::Param(name) => Text::atom(names::param(name)),
             Kind::Element(name, indices) => {
+                let rank = indices.len();
                 let name = names::param(name);
                 let indices = self.list(indices);
-                Text::atom(if indices.contains(", ") && self.is_pair_of_indices(e) {
+                Text::atom(if rank != 1 {
                     format!("{name}({indices})")
                 } else if indices.starts_with('[') {
                     // `[[` would begin an attribute
@@ -57,6 +58,11 @@ impl Writer<'_> {
                 } else {
                     format!("{name}[{indices}]")
                 })
+            }
+            Kind::Store { name, method, index, value } => {
+                self.used.stores = true;
+                let (value, index) = (self.value(value), self.list(index));
+                Text::atom(format!("{}.{method}({value}, {index})", names::param(name)))
             }
             Kind::Word(local, word) => Text::atom(format!("{}.{word}", self.name(*local))),
             Kind::Const(name) => Text::atom(name),
@@ -67,6 +73,11 @@ impl Writer<'_> {
             Kind::Not(inner) => self.complement(inner),
             Kind::Binary(op, a, b) => self.binary(*op, a, b),
             Kind::Cast(inner, to) => self.cast(inner, to),
+            Kind::Call(name @ ("rem_euclid" | "div_euclid"), args) if self.divisor(&args[0], &args[1]).is_some() => {
+                let by = self.divisor(&args[0], &args[1]).unwrap_or_default();
+                let a = self.value(&args[0]);
+                Text::atom(format!("{name}_by({a}, {by})"))
+            }
             Kind::Call(name, args) => {
                 let args = self.list(args);
                 Text::atom(format!("{name}({args})"))
@@ -110,10 +121,6 @@ impl Writer<'_> {
             }
             Kind::Error => Text::atom("0"),
         }
-    }
-
-    fn is_pair_of_indices(&self, e: &Expr) -> bool {
-        matches!(&e.kind, Kind::Element(_, indices) if indices.len() == 2)
     }
 
     fn list(&mut self, items: &[Expr]) -> String {
@@ -180,6 +187,9 @@ impl Writer<'_> {
     }
 
     fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Text {
+        if let Some(text) = self.by_parameter(op, a, b) {
+            return Text::atom(text);
+        }
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
         let (a, b) = (self.text(a), self.text(b));

@@ -21,6 +21,9 @@ impl Reader<'_> {
             if ty == "approx" {
                 return self.approx(e, f, name);
             }
+            if ty == "random" {
+                return self.random(e, f, name);
+            }
             if let Some(receiver) = number(ty) {
                 return self.assoc_call(e, f, receiver, name);
             }
@@ -46,6 +49,20 @@ impl Reader<'_> {
         };
         let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
         Expr { kind: Kind::Call(text, args), ty: Ty::F32, span: Range::of(e) }
+    }
+
+    /// `random::uniform(seed, stream, i, j)`.
+    fn random(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
+        let (text, ty) = match name {
+            "uniform" => ("random_uniform", Ty::F32),
+            "bits" => ("random_bits", Ty::U32),
+            _ => return self.refused(f, messages::RANDOM),
+        };
+        if e.args.len() != 4 {
+            return self.refused(f, messages::RANDOM);
+        }
+        let args = e.args.iter().map(|a| self.expr_as(a, &Ty::U32)).collect();
+        Expr { kind: Kind::Call(text, args), ty, span: Range::of(e) }
     }
 
     /// `f32::max(a, b)`, `f32::from_bits(b)`, `f32::from(b)`.

@@ -105,6 +105,9 @@ impl Reader<'_> {
         if *base_ty == Ty::LogitIndex && text == "row" {
             return Expr { ty: Ty::RowIndex, ..base };
         }
+        if *base_ty == Ty::Tile && text == "rows" {
+            return Expr { ty: Ty::QueryTile, ..base };
+        }
         let Some((words, ty)) = hook::words(base_ty) else {
             if matches!(base.kind, Kind::Error) {
                 return base;
@@ -134,13 +137,10 @@ impl Reader<'_> {
             }
             _ => return self.refused(e, messages::INDEX_BASE),
         };
-        let indices: Vec<Expr> = match strip(&e.index) {
-            syn::Expr::Array(a) if a.elems.len() == 2 => a.elems.iter().map(|i| self.expr_as(i, &Ty::I32)).collect(),
-            syn::Expr::Array(a) => return self.refused(a, messages::TENSOR_RANK),
-            i => vec![self.expr_as(i, &Ty::I32)],
-        };
-        let ty = self.shared.types.named(format!("self.{name}[]"));
-        Expr { kind: Kind::Element(name, indices), ty, span: Range::of(e) }
+        match self.indices(&e.index) {
+            Some(indices) => self.element(name, indices, Range::of(e)),
+            None => self.error(Range::of(e)),
+        }
     }
 
     fn unary(&mut self, e: &syn::ExprUnary) -> Expr {

@@ -23,6 +23,9 @@ pub const NAMES: &[&str] = &[
     "remap_kv_pos",
 ];
 
+/// The hooks that may store to an `OutTensor`: each runs once for every logit or row that is visited.
+pub const STORING: &[&str] = &["logits_transform", "weight", "denominator", "sink_logit", "output_transform"];
+
 /// Argument types of a hook, after `self`.
 #[must_use]
 pub fn args(name: &str) -> Vec<Ty> {
@@ -63,7 +66,25 @@ const QUERY_TILE: &[&str] = &[
     "qo_len",
     "kv_len",
 ];
-const TILE: &[&str] = &["batch", "qo_pos_min", "qo_pos_max", "kv_pos_min", "kv_pos_max", "qo_len", "kv_len"];
+const TILE: &[&str] = &[
+    "batch",
+    "qo_row_min",
+    "qo_row_max",
+    "qo_pos_min",
+    "qo_pos_max",
+    "qo_token_min",
+    "qo_token_max",
+    "qo_head_min",
+    "qo_head_max",
+    "kv_head_min",
+    "kv_head_max",
+    "qo_len",
+    "kv_len",
+    "kv_pos_min",
+    "kv_pos_max",
+    "kv_token_min",
+    "kv_token_max",
+];
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
 /// The words of an index type, and the type of each.

@@ -111,6 +111,9 @@ impl Reader<'_> {
         if is_self(&e.receiver) {
             return self.refused(e, messages::METHOD_ON_SELF);
         }
+        if let Some(done) = self.tensor_method(e) {
+            return done;
+        }
         let receiver = self.expr(&e.receiver);
         if matches!(receiver.kind, Kind::Error) {
             return receiver;

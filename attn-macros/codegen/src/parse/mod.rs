@@ -11,6 +11,7 @@ pub mod method;
 mod path;
 mod row;
 mod stmt;
+mod tensor;
 pub mod ty;
 
 use std::collections::{HashMap, HashSet};

@@ -9,7 +9,17 @@ use crate::{
 };
 
 /// The methods of a row.
-const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs"];
+const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs", "dot", "zip"];
+
+/// What a method of a row takes.
+enum Arg {
+    /// How many values.
+    Count,
+    /// A closure that gives `(cos, sin)`.
+    Turn,
+    /// A closure with these parameters and this result.
+    Closure(&'static [Ty], Ty),
+}
 
 impl Reader<'_> {
     pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: &Expr) -> Expr {
@@ -23,25 +33,25 @@ impl Reader<'_> {
                 .map_or_else(|| format!("there are {}", METHODS.join(", ")), |n| format!("did you mean `{n}`?"));
             return self.refused(&e.method, format!("a row has no `{name}`: {hint}"));
         };
-        let (want, result): (usize, Ty) = match method {
-            "dim" => (0, Ty::I32),
-            "map" => (1, Ty::Unit),
-            "rotate_half" | "rotate_pairs" => (2, Ty::Unit),
-            _ => (0, Ty::F32),
+        let (want, result): (&[Arg], Ty) = match method {
+            "dim" => (&[], Ty::I32),
+            "map" => (&[Arg::Closure(&[Ty::I32, Ty::F32], Ty::F32)], Ty::Unit),
+            "zip" => {
+                (&[Arg::Closure(&[Ty::I32], Ty::F32), Arg::Closure(&[Ty::I32, Ty::F32, Ty::F32], Ty::F32)], Ty::Unit)
+            }
+            "dot" => (&[Arg::Closure(&[Ty::I32], Ty::F32)], Ty::F32),
+            "rotate_half" | "rotate_pairs" => (&[Arg::Count, Arg::Turn], Ty::Unit),
+            _ => (&[], Ty::F32),
         };
-        if e.args.len() != want {
-            return self.refused(&e.method, format!("`{name}` takes {want} argument(s)"));
+        if e.args.len() != want.len() {
+            return self.refused(&e.method, format!("`{name}` takes {} argument(s)", want.len()));
         }
-        let mut args = Vec::new();
-        if want == 2 {
-            args.push(self.expr_as(&e.args[0], &Ty::I32));
-        }
-        if let Some(closure) = e.args.last() {
-            args.push(match want {
-                1 => self.closure(closure, &[Ty::I32, Ty::F32], Ty::F32),
-                _ => self.closure(closure, &[Ty::I32], Ty::pair()),
-            });
-        }
+        let args = e.args.iter().zip(want).map(|(arg, want)| match want {
+            Arg::Count => self.expr_as(arg, &Ty::I32),
+            Arg::Turn => self.closure(arg, &[Ty::I32], Ty::pair()),
+            Arg::Closure(params, ret) => self.closure(arg, params, ret.clone()),
+        });
+        let args = args.collect();
         Expr { kind: Kind::Row(row, method, args), ty: result, span }
     }
 

@@ -32,6 +32,7 @@ pub(crate) fn of(ty: &syn::Type, report: &mut Report) -> Option<Ty> {
                 "KvIndex" => Some(Ty::KvIndex),
                 "RowState" => Some(Ty::RowState),
                 "Tile" => Some(Ty::Tile),
+                "QueryTile" => Some(Ty::QueryTile),
                 "TileClass" => Some(Ty::TileClass),
                 "f64" => refuse(t, messages::FLOAT64, report),
                 "usize" | "isize" => refuse(t, messages::USIZE, report),

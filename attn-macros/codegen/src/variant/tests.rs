@@ -93,7 +93,7 @@ fn integers_get_plain_operators_only_where_nothing_overflows() {
     assert_eq!(mask(&quote!(at.kv_pos * 2 > at.qo_pos)), "  return at.kv_pos * 2 > at.qo_pos;");
     assert_eq!(mask(&quote!(at.kv_pos * 3 > at.qo_pos)), "  return mul(at.kv_pos, 3) > at.qo_pos;");
     assert_eq!(mask(&quote!(at.kv_pos / 64 == at.qo_pos / 64)), "  return at.kv_pos / 64 == at.qo_pos / 64;");
-    assert_eq!(mask(&quote!(at.kv_pos % self.n == 0)), "  return rem(at.kv_pos, n_) == 0;");
+    assert_eq!(mask(&quote!(at.kv_pos % self.n == 0)), "  return rem_by(at.kv_pos, n_div_) == 0;");
     assert_eq!(mask(&quote!(self.a + self.b == 1u32)), "  return a_ + b_ == 1u;");
     assert_eq!(mask(&quote!(self.a + self.b == self.c)), "  return add(a_, b_) == c_;");
 }
@@ -273,4 +273,124 @@ fn comments_and_files_stay_on_their_line() {
     assert_eq!(comment("/// a \\ \\ "), "/// a");
     assert_eq!(comment("/// a\rint b; \u{b} ??/"), "/// a int b;   ?/");
     assert_eq!(file_literal("a\"\\\n#error é.rs"), "\"a___#error _.rs\"");
+}
+
+#[test]
+fn division_by_a_parameter_is_prepared() {
+    assert_eq!(mask(&quote!(at.kv_pos / self.n > 3)), "  return div_by(at.kv_pos, n_div_) > 3;");
+    let text = mask(&quote!(at.qo_pos.rem_euclid(self.n) == (at.kv_pos - 1).div_euclid(self.N)));
+    assert_eq!(text, "  return rem_euclid_by(at.qo_pos, n_div_) == div_euclid_by(at.kv_pos - 1, N_p_div_);");
+    let text = mask(&quote!(
+        let block = self.block;
+        let mut i = at.kv_pos;
+        i /= block;
+        i %= self.n;
+        i == at.qo_pos / block
+    ));
+    for part in ["i = div_by(i, block_div_);", "i = rem_by(i, n_div_);", "i == div_by(at.qo_pos, block_div_)"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // f32 divides as it is; what is not seen is left to C++
+    assert_eq!(transform(&quote!(logit / self.cap)), "  return logit / cap_;");
+    assert_eq!(transform(&quote!(logit * (self.a / self.b))), "  return logit * (a_ / b_);");
+    assert_eq!(mask(&quote!(self.a / self.b > self.c)), "  return div_by(a_, b_div_) > c_;");
+    let desc = |body: TokenStream| {
+        let item = quote!(impl AttentionVariant for X { fn logits_mask(&self, at: LogitIndex) -> bool { #body } });
+        expand(TokenStream::new(), item).to_string()
+    };
+    let text = desc(quote!(at.kv_pos / self.b == at.qo_pos % self.r#a));
+    assert!(text.contains(r#"divisors : & ["a" , "b"] , stores : false"#), "{text}");
+}
+
+#[test]
+fn captured_tensors_have_up_to_four_indices() {
+    let text = transform(&quote!(
+        logit * self.scale.get()
+            + self.a[at.kv_pos]
+            + self.b[[at.qo_head, at.kv_pos]]
+            + self.d[[at.batch, at.qo_head, at.qo_row, at.kv_pos - 1]]
+    ));
+    let want = "logit * scale_() + a_[at.kv_pos] + b_(at.qo_head, at.kv_pos) + \
+                d_(at.batch, at.qo_head, at.qo_row, at.kv_pos - 1)";
+    assert_eq!(text, format!("  return {want};"));
+    let told = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            self.t[[1]] + self.t[[1, 2, 3, 4, 5]] + self.t.get(3)
+        }
+    ));
+    assert_eq!(told.len(), 3);
+    assert!(told[1].contains("rank 0 to 4") && told[2].contains("Tensor0"), "{told:?}");
+}
+
+#[test]
+fn outputs_are_stored_to_where_hooks_run_once() {
+    let text = transform(&quote!(
+        if at.batch == 0 {
+            self.dump.store([at.qo_head, at.qo_row, at.kv_pos], logit);
+        }
+        self.most.atomic_max(at.qo_head, logit);
+        logit
+    ));
+    assert!(text.contains("    dump_.store(logit, at.qo_head, at.qo_row, at.kv_pos);\n"), "{text}");
+    assert!(text.contains("  most_.atomic_max(logit, at.qo_head);\n"), "{text}");
+    let told = errors(&quote!(
+        fn logits_mask(&self, at: LogitIndex) -> bool {
+            self.dump.store(at.kv_pos, 1.0);
+            self.dump.store(1.0);
+            true
+        }
+    ));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().any(|t| t.contains("any number of times")), "{told:?}");
+    let item = quote!(impl AttentionVariant for X {
+        fn sink_logit(&self, at: RowIndex) -> f32 { self.dump.store([at.qo_row, at.qo_head], 1.0); 0.0 }
+    });
+    assert!(expand(TokenStream::new(), item).to_string().contains("stores : true"));
+}
+
+#[test]
+fn random_numbers_count() {
+    let text = transform(&quote!(if random::uniform(self.seed, 0, at.qo_token as u32, at.kv_pos as u32) < self.p {
+        0.0
+    } else {
+        logit
+    }));
+    assert!(text.contains("random_uniform(seed_, 0u, u32(at.qo_token), u32(at.kv_pos)) < p_"), "{text}");
+    let told = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            attn::random::normal(1, 2, 3, 4) + random::uniform(1)
+        }
+    ));
+    assert!(told.len() == 2 && told.iter().all(|t| t.contains("random::bits")), "{told:?}");
+}
+
+#[test]
+fn rows_meet_tables() {
+    let text = body(&quote!(
+        fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
+            let s = q.dot(|d| self.w[d]);
+            q.zip(|d| self.t[[at.qo_head, d]], |d, x, t| x * t + s);
+        }
+    ));
+    assert!(text.contains("const float s = q.dot([&](int d) -> float { return w_[d]; });"), "{text}");
+    let zip = "q.zip([&](int d_2) -> float { return t_(at.qo_head, d_2); }, \
+               [&](int d_2, float x, float t) -> float { return x * t + s; });";
+    assert!(text.contains(zip), "{text}");
+}
+
+#[test]
+fn pairs_of_bounds() {
+    let item = quote!(impl AttentionVariant for X {
+        fn logits_mask(&self, at: LogitIndex) -> bool { at.kv_pos < self.n }
+        fn kv_range(&self, tile: QueryTile) -> (i32, i32) { (0, self.n.min(tile.kv_len)) }
+    });
+    let made = hooks(&syn::parse2(item).expect("an impl")).expect("no errors");
+    assert!(made[1].cuda.contains("Tuple2<int, int> kv_range(QueryTile tile) const {"), "{}", made[1].cuda);
+    assert!(made[1].cuda.contains("return tuple(0, min(n_, tile.kv_len));"), "{}", made[1].cuda);
+    let told = errors(&quote!(
+        fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+            (0, tile.qo_row_max)
+        }
+    ));
+    assert!(told.len() == 1 && told[0].contains("promises"), "{told:?}");
 }

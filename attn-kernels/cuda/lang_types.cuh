@@ -1,0 +1,124 @@
+// Types of the language: tuples, names of numbers, and what two operands have in common.
+#pragma once
+
+#include "math.cuh"
+
+template <class A, class B>
+struct Tuple2 {
+  A x;
+  B y;
+};
+template <class A, class B, class C>
+struct Tuple3 {
+  A x;
+  B y;
+  C z;
+};
+template <class A, class B, class C, class D>
+struct Tuple4 {
+  A x;
+  B y;
+  C z;
+  D w;
+};
+using Pair = Tuple2<float, float>;
+
+namespace lang {
+
+using u8 = unsigned char;
+
+constexpr int I32_MIN = -2147483647 - 1;
+constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
+constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
+
+// What two operands have in common. Rust has checked that they agree, so that an odd one out is an int literal.
+template <class A, class B>
+struct JoinOf {};
+template <class A>
+struct JoinOf<A, A> {
+  using Type = A;
+};
+template <class A>
+struct JoinOf<A, int> {
+  using Type = A;
+};
+template <class B>
+struct JoinOf<int, B> {
+  using Type = B;
+};
+template <>
+struct JoinOf<int, int> {
+  using Type = int;
+};
+// A literal beyond int.
+template <>
+struct JoinOf<u64, u32> {
+  using Type = u64;
+};
+template <>
+struct JoinOf<u32, u64> {
+  using Type = u64;
+};
+template <class A, class B>
+using Join = typename JoinOf<A, B>::Type;
+
+template <class T>
+struct PlainOf {
+  using Type = T;
+};
+template <class T>
+struct PlainOf<const T> {
+  using Type = T;
+};
+template <class T>
+using Plain = typename PlainOf<T>::Type;
+
+template <class T>
+constexpr bool IS_FLOAT = false;
+template <>
+constexpr bool IS_FLOAT<float> = true;
+template <class T>
+constexpr bool IS_BOOL = false;
+template <>
+constexpr bool IS_BOOL<bool> = true;
+template <class T>
+constexpr bool IS_SIGNED = T(-1) < T(0);
+template <class T>
+constexpr int BITS = sizeof(T) * 8;
+
+// The unsigned type of the same width, and one at least as wide as unsigned int to compute in.
+template <class T>
+struct UnsignedOf {
+  using Type = T;
+};
+template <>
+struct UnsignedOf<int> {
+  using Type = u32;
+};
+template <class T>
+using Unsigned = typename UnsignedOf<T>::Type;
+template <class T>
+struct WideOf {
+  using Type = u32;
+};
+template <>
+struct WideOf<u64> {
+  using Type = u64;
+};
+template <class T>
+using Wide = typename WideOf<T>::Type;
+
+template <class A, class B>
+ATTN_FN Tuple2<A, B> tuple(A a, B b) {
+  return {a, b};
+}
+template <class A, class B, class C>
+ATTN_FN Tuple3<A, B, C> tuple(A a, B b, C c) {
+  return {a, b, c};
+}
+template <class A, class B, class C, class D>
+ATTN_FN Tuple4<A, B, C, D> tuple(A a, B b, C c, D d) {
+  return {a, b, c, d};
+}
+
+}  // namespace lang
