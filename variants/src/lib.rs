@@ -7,32 +7,85 @@ extern crate attn_core as attn;
 
 mod alibi;
 mod causal;
+mod cosine;
 mod full;
+mod head_scales;
+mod llama3_rope;
+mod log_scale;
+mod output_norm;
+mod output_scale;
 mod qk_norm;
+mod relative_bias;
+mod relu;
+mod retention;
 mod rope;
+mod rope_table;
+mod rotation;
 mod sigmoid;
 mod sink;
 mod sliding_window;
 mod soft_cap;
+mod softmax_n;
+mod t5_bias;
+mod temperature;
 #[cfg(test)]
 mod testing;
+mod yarn;
 
 pub use alibi::Alibi;
 pub use causal::Causal;
+pub use cosine::Cosine;
 pub use full::Full;
+pub use head_scales::HeadScales;
+pub use llama3_rope::Llama3Rope;
+pub use log_scale::LogScale;
+pub use output_norm::OutputNorm;
+pub use output_scale::OutputScale;
 pub use qk_norm::QkNorm;
+pub use relative_bias::RelativeBias;
+pub use relu::Relu;
+pub use retention::Retention;
 pub use rope::Rope;
+pub use rope_table::RopeTable;
 pub use sigmoid::Sigmoid;
 pub use sink::Sink;
 pub use sliding_window::SlidingWindow;
 pub use soft_cap::SoftCap;
+pub use softmax_n::SoftmaxN;
+pub use t5_bias::T5Bias;
+pub use temperature::Temperature;
+pub use yarn::Yarn;
 
 use attn::lang::VariantDesc;
 
 /// The stock variants, for a registry that `inventory` does not fill.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    attn::variants![Alibi, Causal, Full, QkNorm, Rope, Sigmoid, Sink, SlidingWindow, SoftCap]
+    attn::variants![
+        Alibi,
+        Causal,
+        Cosine,
+        Full,
+        HeadScales,
+        Llama3Rope,
+        LogScale,
+        OutputNorm,
+        OutputScale,
+        QkNorm,
+        RelativeBias,
+        Relu,
+        Retention,
+        Rope,
+        RopeTable,
+        Sigmoid,
+        Sink,
+        SlidingWindow,
+        SoftCap,
+        SoftmaxN,
+        T5Bias,
+        Temperature,
+        Yarn,
+    ]
 }
 
 #[cfg(test)]
@@ -43,7 +96,7 @@ mod tests {
     #[test]
     fn every_variant_says_what_it_is_in_a_line() {
         let table = super::variants();
-        assert_eq!(table.len(), 9);
+        assert!(table.len() >= 23);
         for desc in table {
             let summary = desc.doc.lines().next().unwrap_or_default();
             assert!(summary.ends_with('.') && summary.len() <= 100, "{}: `{summary}`", desc.name);

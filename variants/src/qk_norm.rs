@@ -3,9 +3,10 @@ use attn::{VariantParams, attention_variant};
 
 /// QK norm: queries and keys are normalised to unit mean square before the product.
 ///
-/// `x[d] * w[d] / sqrt(mean(x^2) + eps)` over a head, with one weight per value of a head (RMSNorm, arXiv 1910.07467;
-/// on queries and keys as in Qwen3 and OLMo 2). The cache must hold keys that are not normalised yet. With `rope`,
-/// norm comes first: `qk_norm + rope`.
+/// `x[d] * (offset + w[d]) / sqrt(mean(x^2) + eps)` over a head, with one weight per value of a head (RMSNorm, arXiv
+/// 1910.07467; on queries and keys as in Qwen3 and OLMo 2). Gemma 3 keeps its weights less one: `offset = 1`. Without
+/// weights given, all of them together are 1, as in Llama 4, where the norm comes last: `rope(interleaved=true) + qk_norm`.
+/// In Qwen3 and Gemma 3 it comes first: `qk_norm + rope`. The cache must hold keys that are not normalised yet.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct QkNorm {
     /// Weights of queries.
@@ -22,6 +23,10 @@ pub struct QkNorm {
     #[default(1e-6)]
     #[require(eps >= 0.0 && eps.is_finite())]
     pub eps: f32,
+    /// Added to every weight.
+    #[default(0.0)]
+    #[require(offset.is_finite())]
+    pub offset: f32,
 }
 
 #[attention_variant(name = "qk_norm")]
@@ -29,18 +34,18 @@ impl AttentionVariant for QkNorm {
     fn query_transform<R: Row>(&self, q: &mut R, _at: RowIndex) {
         let mean = q.sum_sq() / q.dim() as f32;
         let inv = 1.0 / (mean + self.eps).sqrt();
-        q.map(|d, x| x * inv * self.q_weight[d]);
+        q.map(|d, x| x * inv * (self.offset + self.q_weight[d]));
     }
 
     fn key_transform<R: Row>(&self, k: &mut R, _at: KvIndex) {
         let mean = k.sum_sq() / k.dim() as f32;
         let inv = 1.0 / (mean + self.eps).sqrt();
-        k.map(|d, x| x * inv * self.k_weight[d]);
+        k.map(|d, x| x * inv * (self.offset + self.k_weight[d]));
     }
 }
 
-fn ones(_: &QkNorm, dims: &Dims) -> Vec<f32> {
-    vec![1.0; dims.head_dim.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)]
+fn ones(norm: &QkNorm, dims: &Dims) -> Vec<f32> {
+    vec![1.0 - norm.offset; dims.head_dim.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)]
 }
 
 #[cfg(test)]
@@ -62,6 +67,23 @@ mod tests {
             assert!((f64::from(q[d]) - want).abs() < 1e-6);
             assert!((f64::from(k[d]) - want * (d + 1) as f64).abs() < 1e-6);
         }
+    }
+
+    #[test]
+    fn weights_may_be_kept_less_one() {
+        let dims = Dims { head_dim: Some(2), ..Dims::default() };
+        let mut plain = QkNorm { q_weight: Tensor1::from([1.5, 0.25]), ..QkNorm::default() };
+        let mut gemma = QkNorm { q_weight: Tensor1::from([0.5, -0.75]), offset: 1.0, ..QkNorm::default() };
+        for norm in [&mut plain, &mut gemma] {
+            norm.bind(&dims).expect("valid");
+        }
+        let rows = [&plain, &gemma].map(|norm| {
+            let (mut q, mut k) = ([3.0f32, -4.0], [3.0f32, -4.0]);
+            norm.query_transform(&mut q.as_mut_slice(), RowIndex::default());
+            norm.key_transform(&mut k.as_mut_slice(), KvIndex::default());
+            (q, k)
+        });
+        assert_eq!(rows[0], rows[1]);
     }
 
     #[test]

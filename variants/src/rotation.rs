@@ -1,0 +1,32 @@
+//! What the variants share that rotate pairs of a row.
+
+use attn::device_fn;
+
+/// `(cosine, sine)` of an angle in radians, accurate at any angle, as `rotate_half` and `rotate_pairs` want them.
+#[device_fn]
+pub(crate) fn turn(angle: f32) -> (f32, f32) {
+    let (sin, cos) = angle.sin_cos();
+    (cos, sin)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// Rotates the first `rot` values of a row by an angle for each pair, in f64.
+    pub(crate) fn rotated(row: &[f32], interleaved: bool, angles: &[f64]) -> Vec<f64> {
+        let mut out: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
+        for (i, angle) in angles.iter().enumerate() {
+            let (first, second) = if interleaved { (2 * i, 2 * i + 1) } else { (i, i + angles.len()) };
+            let (a, b) = (f64::from(row[first]), f64::from(row[second]));
+            out[first] = a * angle.cos() - b * angle.sin();
+            out[second] = b * angle.cos() + a * angle.sin();
+        }
+        out
+    }
+
+    #[test]
+    fn cosine_comes_first() {
+        assert_eq!(super::turn(0.0), (1.0, 0.0));
+        let (cos, sin) = super::turn(2.5);
+        assert!((f64::from(cos) - 2.5f64.cos()).abs() < 1e-7 && (f64::from(sin) - 2.5f64.sin()).abs() < 1e-7);
+    }
+}
