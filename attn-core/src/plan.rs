@@ -1,14 +1,21 @@
 //! The planner: a batch becomes a fixed list of work items, which every kernel and the CPU backend run.
 //!
-//! [`WorkList::build`] cuts the queries of each request into tiles and, where that alone would not fill the machine,
+//! [`WorkList::build_for`] cuts the queries of each request into tiles and, where that alone would not fill the machine,
 //! the keys of a tile into spans; [`PlanBlob`] packs the list and the batch's arrays into one buffer for upload.
 
 mod blob;
 mod build;
+mod check;
 mod error;
+mod index;
+mod list;
+mod rows;
+mod visible;
 
 pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
 pub use error::PlanError;
+pub(crate) use index::{logit_index, row_index};
+pub(crate) use list::lists_of;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -20,16 +27,18 @@ use bytemuck::{Pod, Zeroable};
 pub struct WorkItem {
     /// Request within the batch.
     pub request: i32,
-    /// Query tile within the request: packed rows `qo_tile * tile_rows ..`.
-    pub qo_tile: i32,
-    /// First key of the span.
+    /// First packed row of the tile within the request.
+    pub first_row: i32,
+    /// Packed rows of the tile: 1 to the list's `tile_rows`.
+    pub rows: i32,
+    /// First key of the span; a virtual one in a list with [`WorkList::lists`].
     pub kv_begin: i32,
     /// One past the last key of the span.
     pub kv_end: i32,
     /// Slot for the partial state, or -1: the item is alone and writes the final output.
     pub partial: i32,
     #[doc(hidden)]
-    pub _pad: [i32; 3],
+    pub _pad: [i32; 2],
 }
 
 /// One query tile whose partial states are to be merged, slots `first .. first + count` in this order.
@@ -38,12 +47,16 @@ pub struct WorkItem {
 pub struct MergeItem {
     /// Request within the batch.
     pub request: i32,
-    /// Query tile within the request.
-    pub qo_tile: i32,
+    /// First packed row of the tile within the request.
+    pub first_row: i32,
+    /// Packed rows of the tile.
+    pub rows: i32,
     /// First slot.
     pub first: i32,
     /// Number of slots.
     pub count: i32,
+    #[doc(hidden)]
+    pub _pad: [i32; 3],
 }
 
 /// How a batch is cut.
@@ -64,12 +77,17 @@ pub struct PlanRule {
 /// The work of one batch for one KV head; every KV head does the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkList {
-    /// Packed query rows of a tile.
+    /// The most packed query rows of a tile.
     pub tile_rows: u32,
     /// Query heads per KV head.
     pub group: u32,
-    /// What to run, in any order.
+    /// Whether keys come from lists of blocks (`kv_list_len`): spans then count *virtual* keys, key `v` being the
+    /// `v % block_size`-th of block `kv_list_block(v / block_size)`.
+    pub lists: bool,
+    /// What to run, in any order. Items of a union come arm by arm.
     pub items: Vec<WorkItem>,
+    /// How many items each arm of a union has; empty without a union. See [`WorkList::arms`].
+    pub arm_items: Vec<u32>,
     /// What to merge afterwards, in any order.
     pub merges: Vec<MergeItem>,
     /// Partial states: slots that `items` name are `0..slots`.

@@ -1,10 +1,10 @@
 //! Whether `tile_class` says nothing wrong: each class against every element of its tile.
 
-use super::problem::{logit_index, row_index};
 use crate::{
     batch::Layout,
     expr::Variant,
     lang::{LogitIndex, QueryTile, Tile, TileClass},
+    plan::{logit_index, row_index},
     spec::Heads,
 };
 

@@ -9,7 +9,7 @@ use crate::{
     dtype::Dtypes,
     expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex},
-    plan::{PlanRule, WorkList},
+    plan::{PlanRule, WorkList, logit_index, row_index},
     spec::Heads,
     tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
 };
@@ -114,25 +114,4 @@ impl Sound<'_> {
     pub(super) fn logit_index(&self, row: RowIndex, key: usize) -> LogitIndex {
         logit_index(self.layout, row, key)
     }
-}
-
-pub(super) fn row_index(layout: &Layout, heads: Heads, request: usize, kv_head: usize, row: usize) -> RowIndex {
-    let group = heads.group() as usize;
-    let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
-    let qo_row = (row / group) as i32;
-    RowIndex {
-        batch: request as i32,
-        qo_row,
-        qo_pos: qo_row + (kv_len - qo_len),
-        qo_token: layout.qo_indptr()[request] + qo_row,
-        qo_head: (kv_head * group + row % group) as i32,
-        kv_head: kv_head as i32,
-        qo_len,
-        kv_len,
-    }
-}
-
-pub(super) fn logit_index(layout: &Layout, row: RowIndex, key: usize) -> LogitIndex {
-    let kv_pos = key as i32;
-    LogitIndex { row, kv_pos, kv_token: layout.kv_indptr()[row.batch as usize] + kv_pos }
 }

@@ -25,7 +25,6 @@ struct Partial {
 /// One run.
 struct Run<'a> {
     problem: Sound<'a>,
-    work: &'a WorkList,
     /// `[slots][kv_heads]`.
     partials: Vec<OnceLock<Partial>>,
     /// Held for the time of writing one tile: short against computing it.
@@ -54,7 +53,6 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     let kv_heads = problem.heads.kv as usize;
     let run = Run {
         problem: sound,
-        work: problem.work,
         partials: (0..problem.work.slots as usize * kv_heads).map(|_| OnceLock::new()).collect(),
         writer: Mutex::new(Writer::new(&mut out)?),
     };
@@ -77,11 +75,11 @@ fn check_slots(work: &WorkList) -> Result<(), CpuError> {
         if slot.is_some() {
             return Err(CpuError::Slot { slot: item.partial as u32 });
         }
-        *slot = Some((item.request, item.qo_tile));
+        *slot = Some((item.request, item.first_row, item.rows));
     }
     for merge in &work.merges {
         for slot in merge.first..merge.first + merge.count {
-            if filled[slot as usize] != Some((merge.request, merge.qo_tile)) {
+            if filled[slot as usize] != Some((merge.request, merge.first_row, merge.rows)) {
                 return Err(CpuError::Slot { slot: slot as u32 });
             }
         }
@@ -90,15 +88,15 @@ fn check_slots(work: &WorkList) -> Result<(), CpuError> {
 }
 
 impl Run<'_> {
-    fn span(&self, request: i32, qo_tile: i32, kv_head: usize, begin: i32, end: i32) -> Span {
-        let (request, tile_rows) = (request as usize, self.work.tile_rows as usize);
-        let first_row = qo_tile as usize * tile_rows;
-        let rows = self.problem.layout.qo_len(request) * self.problem.heads.group() as usize - first_row;
-        Span { request, kv_head, first_row, rows: rows.min(tile_rows), begin: begin as usize, end: end as usize }
-    }
-
     fn item(&self, scratch: &mut Scratch, item: &WorkItem, kv_head: usize) {
-        let span = self.span(item.request, item.qo_tile, kv_head, item.kv_begin, item.kv_end);
+        let span = Span {
+            request: item.request as usize,
+            kv_head,
+            first_row: item.first_row as usize,
+            rows: item.rows as usize,
+            begin: item.kv_begin as usize,
+            end: item.kv_end as usize,
+        };
         scratch.run(&self.problem, span);
         let (head_dim, width) = (self.problem.heads.head_dim as usize, scratch.width());
         let Ok(slot) = usize::try_from(item.partial) else {
@@ -115,7 +113,8 @@ impl Run<'_> {
     /// Merges the partial states of one tile in slot order, so that the sum is the same every time.
     fn merge(&self, merge: &MergeItem, kv_head: usize) {
         let head_dim = self.problem.heads.head_dim as usize;
-        let span = self.span(merge.request, merge.qo_tile, kv_head, 0, 0);
+        let (first_row, rows) = (merge.first_row as usize, merge.rows as usize);
+        let span = Span { request: merge.request as usize, kv_head, first_row, rows, begin: 0, end: 0 };
         let mut o = vec![0f32; span.rows * head_dim];
         let mut states = vec![State::EMPTY; span.rows];
         for slot in merge.first..merge.first + merge.count {

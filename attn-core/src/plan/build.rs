@@ -1,20 +1,17 @@
 //! Cutting a batch into work.
 
-use std::ops::Range;
-
-use super::{MergeItem, PlanError, PlanRule, WorkItem, WorkList};
+use super::{
+    MergeItem, PlanError, PlanRule, WorkItem, WorkList,
+    list::lists_of,
+    rows::{RowTile, count_i32, row_tiles},
+    visible::{Planned, Visible, last_true, visible},
+};
 use crate::{
     batch::Layout,
-    lang::{self, Tile, TileClass},
+    expr::Variant,
+    lang::{Tile, TileClass},
+    spec::Heads,
 };
-
-/// One query tile and the keys that it may attend to, in blocks of `kv_align`.
-struct QueryTile {
-    request: i32,
-    qo_tile: i32,
-    kv_len: u64,
-    blocks: Range<u64>,
-}
 
 impl WorkList {
     /// The work of a batch in which every query may attend to every key. `group` is query heads per KV head.
@@ -41,150 +38,163 @@ impl WorkList {
         rule: &PlanRule,
         classify: &dyn Fn(Tile) -> TileClass,
     ) -> Result<Self, PlanError> {
-        for (what, value) in [("tile_rows", rule.tile_rows), ("kv_align", rule.kv_align), ("group", group)] {
-            if value == 0 {
-                return Err(PlanError::Zero { what });
-            }
+        check(group, rule)?;
+        // the same list serves every head, however many there are
+        let heads = [0, i32::MAX];
+        let (align, group_rows) = (u64::from(rule.kv_align), u64::from(group));
+        let tiles = row_tiles(layout, group_rows, u64::from(rule.tile_rows), None)?;
+        let see = |tile: &RowTile| visible(layout, tile.query_tile(layout, group_rows, heads, heads), align, classify);
+        let seen = tiles.iter().map(see).collect();
+        Cut { rule, arms: 1, tiles, seen }.into_list(group, false)
+    }
+
+    /// The work of a batch under a bound variant: its keys as far as its tile classes, `kv_range` and lists say which they are, one arm of a
+    /// union after the other. The partial states of a tile lie together, whatever arms they are of, and one merge takes them all.
+    ///
+    /// Deterministic: the same arguments give the same list.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkList::build`]; also a list of more keys than `i32` counts.
+    pub fn build_for(variant: &Variant, layout: &Layout, heads: Heads, rule: &PlanRule) -> Result<Self, PlanError> {
+        let group = heads.group();
+        check(group, rule)?;
+        let (tile_rows, align) = (u64::from(rule.tile_rows), u64::from(rule.kv_align));
+        if let Some(lists) = lists_of(variant) {
+            let tiles = row_tiles(layout, u64::from(group), tile_rows, Some(lists.queries))?;
+            let see = |tile: &RowTile| lists.visible(layout, heads, *tile, align);
+            let seen = tiles.iter().map(see).collect::<Result<_, _>>()?;
+            return Cut { rule, arms: 1, tiles, seen }.into_list(group, true);
         }
-        let tiles = query_tiles(layout, group, rule, classify)?;
-        let shortest = u64::from(rule.min_span.div_ceil(rule.kv_align)).max(1);
-        let span = span_blocks(&tiles, rule, shortest);
-        let mut list = WorkList { tile_rows: rule.tile_rows, group, ..WorkList::default() };
-        for tile in &tiles {
-            list.push(tile, span, shortest, u64::from(rule.kv_align))?;
+        let tiles = row_tiles(layout, u64::from(group), tile_rows, None)?;
+        let arms = [variant.clone()];
+        let planned: Vec<_> = arms.iter().map(|variant| Planned { variant, layout, heads }).collect();
+        let see = |tile: &RowTile| planned.iter().map(|arm| arm.visible(*tile, align)).collect::<Vec<_>>();
+        let seen = tiles.iter().flat_map(see).collect();
+        Cut { rule, arms: planned.len(), tiles, seen }.into_list(group, false)
+    }
+
+    /// The items of each arm of a union, as ranges of [`WorkList::items`]; all of them without a union.
+    pub fn arms(&self) -> impl ExactSizeIterator<Item = std::ops::Range<usize>> {
+        let whole = self.arm_items.is_empty();
+        let counts = if whole { vec![self.items.len()] } else { self.arm_items.iter().map(|&n| n as usize).collect() };
+        let mut end = 0;
+        counts.into_iter().map(move |count| {
+            end += count;
+            end - count..end
+        })
+    }
+}
+
+fn check(group: u32, rule: &PlanRule) -> Result<(), PlanError> {
+    let least = [("tile_rows", rule.tile_rows), ("kv_align", rule.kv_align), ("group", group)];
+    match least.into_iter().find(|(_, value)| *value == 0) {
+        Some((what, _)) => Err(PlanError::Zero { what }),
+        None => Ok(()),
+    }
+}
+
+/// Tiles of rows and what they see, to be cut into spans.
+struct Cut<'a> {
+    rule: &'a PlanRule,
+    arms: usize,
+    tiles: Vec<RowTile>,
+    /// `[tiles][arms]`.
+    seen: Vec<Visible>,
+}
+
+impl Cut<'_> {
+    fn into_list(self, group: u32, lists: bool) -> Result<WorkList, PlanError> {
+        let shortest = u64::from(self.rule.min_span.div_ceil(self.rule.kv_align)).max(1);
+        let span = self.span_blocks(shortest);
+        let mut list = WorkList { tile_rows: self.rule.tile_rows, group, lists, ..WorkList::default() };
+        let mut items = vec![Vec::new(); self.arms];
+        for (tile, seen) in self.tiles.iter().zip(self.seen.chunks_exact(self.arms)) {
+            let pieces: Vec<_> = seen.iter().map(|visible| Pieces::of(visible, span, shortest)).collect();
+            list.push(*tile, &pieces, u64::from(self.rule.kv_align), &mut items)?;
         }
-        if rule.longest_first {
-            list.items.sort_by_key(|item| std::cmp::Reverse(item.kv_end - item.kv_begin));
+        if self.rule.longest_first {
+            items.iter_mut().for_each(|arm| arm.sort_by_key(|item| std::cmp::Reverse(item.kv_end - item.kv_begin)));
         }
+        count_i32("work items", items.iter().map(|arm| arm.len() as u64).sum())?;
+        if self.arms > 1 {
+            list.arm_items = items.iter().map(|arm| arm.len() as u32).collect();
+        }
+        list.items = items.concat();
         Ok(list)
     }
 
-    /// Cuts the keys of one tile into spans of equal length: about `span` blocks each, at least `shortest`.
-    fn push(&mut self, tile: &QueryTile, span: u64, shortest: u64, align: u64) -> Result<(), PlanError> {
-        let blocks = tile.blocks.end - tile.blocks.start;
-        let per_item = blocks.div_ceil(blocks.div_ceil(span).min(blocks / shortest).max(1)).max(1);
-        let count = blocks.div_ceil(per_item).max(1);
-        let first = self.slots;
-        for i in 0..count {
-            let begin = tile.blocks.start + i * per_item;
-            let end = (begin + per_item).min(tile.blocks.end);
-            let key = |block: u64| (block * align).min(tile.kv_len) as i32;
-            let partial = if count == 1 { -1 } else { count_i32("partial states", u64::from(first) + i)? };
-            self.items.push(WorkItem {
-                request: tile.request,
-                qo_tile: tile.qo_tile,
-                kv_begin: key(begin),
-                kv_end: key(end),
-                partial,
-                _pad: [0; 3],
-            });
+    /// The longest span of an item, in blocks: the shortest for which there are no more items than aimed for.
+    fn span_blocks(&self, shortest: u64) -> u64 {
+        let lengths = || self.seen.iter().map(|seen| seen.blocks.end - seen.blocks.start);
+        let longest = lengths().max().unwrap_or(0).max(1);
+        let target = u64::from(self.rule.target_items);
+        if target == 0 || self.tiles.len() as u64 >= target {
+            return longest;
         }
-        if count > 1 {
-            let count = count_i32("partial states", count)?;
-            self.slots = count_i32("partial states", u64::from(first) + count as u64)? as u32;
-            self.merges.push(MergeItem { request: tile.request, qo_tile: tile.qo_tile, first: first as i32, count });
+        let items = |span: u64| -> u64 { lengths().map(|blocks| blocks.div_ceil(span).max(1)).sum() };
+        let spare = longest.saturating_sub(shortest);
+        longest - last_true(spare, &|shorter| shorter == 0 || items(longest - shorter) <= target)
+    }
+}
+
+/// Keys of a tile, cut into spans of equal length.
+struct Pieces<'a> {
+    seen: &'a Visible,
+    /// Blocks of a span.
+    each: u64,
+    count: u64,
+}
+
+impl<'a> Pieces<'a> {
+    /// About `span` blocks each, at least `shortest`; none where nothing is seen.
+    fn of(seen: &'a Visible, span: u64, shortest: u64) -> Self {
+        let blocks = seen.blocks.end - seen.blocks.start;
+        let each = blocks.div_ceil(blocks.div_ceil(span).min(blocks / shortest).max(1)).max(1);
+        Pieces { seen, each, count: blocks.div_ceil(each) }
+    }
+
+    /// The keys of piece `i`, first and one past the last.
+    fn keys(&self, i: u64, align: u64) -> (i32, i32) {
+        let begin = self.seen.blocks.start + i * self.each;
+        let end = (begin + self.each).min(self.seen.blocks.end);
+        let key = |block: u64| (block * align).min(self.seen.keys) as i32;
+        (key(begin), key(end))
+    }
+}
+
+impl WorkList {
+    /// Adds the items of one tile, arm by arm, and their merge. Someone must write the tile, so that there is one item at least.
+    fn push(
+        &mut self,
+        tile: RowTile,
+        pieces: &[Pieces<'_>],
+        align: u64,
+        items: &mut [Vec<WorkItem>],
+    ) -> Result<(), PlanError> {
+        let count = pieces.iter().map(|pieces| pieces.count).sum::<u64>().max(1);
+        let partial = count > 1 || pieces.len() > 1;
+        let first = u64::from(self.slots);
+        if partial {
+            self.slots = count_i32("partial states", first + count)? as u32;
+        }
+        let (request, first_row, rows) = (tile.request as i32, tile.first_row as i32, tile.rows as i32);
+        let mut slot = first as i32;
+        let mut item = |(kv_begin, kv_end)| {
+            let partial = if partial { slot } else { -1 };
+            slot += 1;
+            WorkItem { request, first_row, rows, kv_begin, kv_end, partial, _pad: [0; 2] }
+        };
+        for (pieces, items) in pieces.iter().zip(items.iter_mut()) {
+            items.extend((0..pieces.count).map(|i| item(pieces.keys(i, align))));
+        }
+        if let (true, Some(items)) = (pieces.iter().all(|pieces| pieces.count == 0), items.first_mut()) {
+            items.push(item((0, 0)));
+        }
+        if partial {
+            let (first, count) = (first as i32, count as i32);
+            self.merges.push(MergeItem { request, first_row, rows, first, count, _pad: [0; 3] });
         }
         Ok(())
     }
-}
-
-fn query_tiles(
-    layout: &Layout,
-    group: u32,
-    rule: &PlanRule,
-    classify: &dyn Fn(Tile) -> TileClass,
-) -> Result<Vec<QueryTile>, PlanError> {
-    let (group, tile_rows, align) = (u64::from(group), u64::from(rule.tile_rows), u64::from(rule.kv_align));
-    let mut rows = 0u64;
-    let mut total = 0u64;
-    for request in 0..layout.batch() {
-        let packed = layout.qo_len(request) as u64 * group;
-        rows = rows.max(packed);
-        total += packed.div_ceil(tile_rows);
-    }
-    count_i32("packed rows of one request", rows)?;
-    count_i32("query tiles", total)?;
-    let mut tiles = Vec::with_capacity(total as usize);
-    for request in 0..layout.batch() {
-        let (qo_len, kv_len) = (layout.qo_len(request) as u64, layout.kv_len(request) as u64);
-        let rows = qo_len * group;
-        for qo_tile in 0..rows.div_ceil(tile_rows) {
-            let first = qo_tile * tile_rows / group;
-            let last = ((qo_tile + 1) * tile_rows).min(rows).div_ceil(group) - 1;
-            let pos = |row: u64| (row as i64 + kv_len as i64 - qo_len as i64) as i32;
-            let (first_query, first_key) = (layout.qo_indptr()[request], layout.kv_indptr()[request]);
-            let rows = lang::QueryTile {
-                batch: request as i32,
-                qo_row_min: first as i32,
-                qo_row_max: last as i32,
-                qo_pos_min: pos(first),
-                qo_pos_max: pos(last),
-                qo_token_min: first_query + first as i32,
-                qo_token_max: first_query + last as i32,
-                // the same list serves every head
-                qo_head_min: 0,
-                qo_head_max: i32::MAX,
-                kv_head_min: 0,
-                kv_head_max: i32::MAX,
-                qo_len: qo_len as i32,
-                kv_len: kv_len as i32,
-            };
-            let part = |keys: Range<u64>| Tile {
-                rows,
-                kv_pos_min: keys.start as i32,
-                kv_pos_max: keys.end as i32 - 1,
-                kv_token_min: first_key + keys.start as i32,
-                kv_token_max: first_key + keys.end as i32 - 1,
-            };
-            let skipped = |blocks: Range<u64>| {
-                let keys = blocks.start * align..(blocks.end * align).min(kv_len);
-                keys.is_empty() || classify(part(keys)) == TileClass::Skip
-            };
-            let blocks = visible_blocks(kv_len.div_ceil(align), &skipped);
-            tiles.push(QueryTile { request: request as i32, qo_tile: qo_tile as i32, kv_len, blocks });
-        }
-    }
-    Ok(tiles)
-}
-
-/// The blocks that are left when the longest proven prefix and suffix are cut off.
-///
-/// Each cut is proven as a whole by one answer, so bisection is sound whatever the answers are; it finds the longest one
-/// when a part of a skipped range is skipped too.
-fn visible_blocks(blocks: u64, skipped: &dyn Fn(Range<u64>) -> bool) -> Range<u64> {
-    let begin = last_true(blocks, &|n| skipped(0..n));
-    if begin == blocks {
-        return 0..0;
-    }
-    let end = blocks - last_true(blocks - begin, &|n| skipped(blocks - n..blocks));
-    if begin < end { begin..end } else { 0..0 }
-}
-
-/// The largest `n <= max` with `holds(n)`, where `holds(0)` is given, found by bisection.
-fn last_true(max: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
-    if max == 0 || holds(max) {
-        return max;
-    }
-    let (mut yes, mut no) = (0, max); // `holds(yes)`, not `holds(no)`
-    while no - yes > 1 {
-        let mid = yes + (no - yes) / 2;
-        if holds(mid) { yes = mid } else { no = mid }
-    }
-    yes
-}
-
-/// The longest span of an item, in blocks: the shortest for which there are no more items than aimed for.
-fn span_blocks(tiles: &[QueryTile], rule: &PlanRule, shortest: u64) -> u64 {
-    let longest = tiles.iter().map(|t| t.blocks.end - t.blocks.start).max().unwrap_or(0).max(1);
-    if rule.target_items == 0 || tiles.len() >= rule.target_items as usize {
-        return longest;
-    }
-    let items =
-        |span: u64| -> u64 { tiles.iter().map(|t| (t.blocks.end - t.blocks.start).div_ceil(span).max(1)).sum() };
-    let spare = longest.saturating_sub(shortest);
-    longest - last_true(spare, &|shorter| shorter == 0 || items(longest - shorter) <= u64::from(rule.target_items))
-}
-
-fn count_i32(what: &'static str, value: u64) -> Result<i32, PlanError> {
-    i32::try_from(value).map_err(|_| PlanError::TooMany { what, value })
 }

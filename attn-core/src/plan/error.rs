@@ -30,4 +30,12 @@ pub enum PlanError {
         /// The field's value.
         value: i32,
     },
+    /// Arms that do not have the items of the list.
+    #[error("the arms have {counted} items, the list has {items}")]
+    Arms {
+        /// Items of all arms.
+        counted: u64,
+        /// Items of the list.
+        items: usize,
+    },
 }

@@ -27,7 +27,7 @@ fn causal(tile: Tile) -> TileClass {
 fn spans(list: &WorkList) -> std::collections::BTreeMap<(i32, i32), Vec<WorkItem>> {
     let mut map = std::collections::BTreeMap::<_, Vec<WorkItem>>::new();
     for item in &list.items {
-        map.entry((item.request, item.qo_tile)).or_default().push(*item);
+        map.entry((item.request, item.first_row)).or_default().push(*item);
     }
     map.values_mut().for_each(|items| items.sort_by_key(|item| item.kv_begin));
     map
@@ -60,7 +60,9 @@ proptest! {
             let tiles = (layout.qo_len(request) as u32 * group).div_ceil(rule.tile_rows);
             prop_assert_eq!(map.range((request as i32, 0)..(request as i32 + 1, 0)).count() as u32, tiles);
         }
-        for ((request, _), items) in &map {
+        for ((request, first_row), items) in &map {
+            let left = layout.qo_len(*request as usize) as u32 * group - *first_row as u32;
+            prop_assert!(*first_row as u32 % rule.tile_rows == 0 && items[0].rows as u32 == left.min(rule.tile_rows));
             let mut end = 0;
             for (i, item) in items.iter().enumerate() {
                 prop_assert_eq!(item.kv_begin, end);
@@ -81,7 +83,7 @@ proptest! {
         let map = spans(&list);
         let mut used = vec![false; list.slots as usize];
         for merge in &list.merges {
-            let items = &map[&(merge.request, merge.qo_tile)];
+            let items = &map[&(merge.request, merge.first_row)];
             prop_assert_eq!(items.len() as i32, merge.count);
             for (i, item) in items.iter().enumerate() {
                 prop_assert_eq!(item.partial, merge.first + i as i32);
@@ -117,10 +119,9 @@ proptest! {
         };
         let list = WorkList::build_visible(&layout, group, &rule, &classify).expect("small");
         prop_assert!(list.check(&layout).is_ok());
-        for ((request, tile), items) in spans(&list) {
+        for ((request, first_row), items) in spans(&list) {
             let (qo_len, kv_len) = (layout.qo_len(request as usize) as i32, layout.kv_len(request as usize) as i32);
-            let rows = tile * rule.tile_rows as i32..((tile + 1) * rule.tile_rows as i32).min(qo_len * group as i32);
-            for row in rows {
+            for row in first_row..first_row + items[0].rows {
                 let pos = row / group as i32 + kv_len - qo_len;
                 for key in (pos - window).max(0)..(pos + 1).min(kv_len) {
                     let times = items.iter().filter(|item| (item.kv_begin..item.kv_end).contains(&key)).count();
@@ -137,7 +138,7 @@ fn one_long_decode_is_split_into_equal_spans() {
     let list = WorkList::build(&layout, 8, &PlanRule { target_items: 4, ..RULE }).expect("small");
     let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
-    assert_eq!(list.merges, [MergeItem { request: 0, qo_tile: 0, first: 0, count: 4 }]);
+    assert_eq!(list.merges, [MergeItem { request: 0, first_row: 0, rows: 8, first: 0, count: 4, _pad: [0; 3] }]);
     assert_eq!(
         list.partial_bytes(2, 128).expect("small"),
         PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 }
@@ -148,10 +149,10 @@ fn one_long_decode_is_split_into_equal_spans() {
 fn causal_and_window_cut_the_span() {
     let layout = layout(&[1024], &[1024]);
     let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &causal).expect("small");
-    assert!(list.items.iter().all(|item| item.kv_begin == 0 && item.kv_end == (item.qo_tile + 1) * 64));
+    assert!(list.items.iter().all(|item| item.kv_begin == 0 && item.kv_end == item.first_row + 64));
     let window = |tile: Tile| if tile.qo_pos_min - tile.kv_pos_max >= 64 { TileClass::Skip } else { causal(tile) };
     let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &window).expect("small");
-    assert!(list.items.iter().all(|item| item.kv_begin == ((item.qo_tile - 1) * 64).max(0)));
+    assert!(list.items.iter().all(|item| item.kv_begin == (item.first_row - 64).max(0)));
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Keys from a list of blocks: virtual keys, and how many of them a tile has.
+//!
+//! A list is asked for with the index words of the first row of a tile. Virtual key `v` of a tile is the `v % block_size`-th key of the block
+//! that is number `v / block_size` in its list.
+
+use super::{
+    PlanError, row_index,
+    rows::{RowTile, count_i32},
+    visible::Visible,
+};
+use crate::{
+    batch::Layout,
+    expr::Variant,
+    lang::{ErasedVariant, Hook, RowIndex},
+    spec::Heads,
+};
+
+/// The part of a variant that has lists, and their fixed sizes.
+#[derive(Clone, Copy)]
+pub(crate) struct Lists<'a> {
+    part: &'a dyn ErasedVariant,
+    /// Keys of a block.
+    pub(crate) block_size: u64,
+    /// Consecutive queries that share a list.
+    pub(crate) queries: u64,
+}
+
+/// The lists of a variant that has them.
+pub(crate) fn lists_of(variant: &Variant) -> Option<Lists<'_>> {
+    let part = variant.parts().find(|part| part.desc().has(Hook::KvListLen))?;
+    let (block_size, queries) = part.kv_list_sizes();
+    Some(Lists { part, block_size: block_size.max(1) as u64, queries: queries.max(1) as u64 })
+}
+
+impl Lists<'_> {
+    /// Virtual keys of the rows that share a list with this one.
+    pub(crate) fn keys(&self, at: RowIndex) -> u64 {
+        self.part.kv_list_len(at).max(0) as u64 * self.block_size
+    }
+
+    /// The key that a virtual key stands for; `None` for padding.
+    pub(crate) fn key(&self, at: RowIndex, virtual_key: u64) -> Option<usize> {
+        let n = i32::try_from(virtual_key / self.block_size).ok()?;
+        let block = u64::try_from(self.part.kv_list_block(at, n)).ok()?;
+        let key = block * self.block_size + virtual_key % self.block_size;
+        (key < at.kv_len as u64).then_some(key as usize)
+    }
+
+    /// The virtual keys of a tile: as many as the longest of its lists has, over the KV heads.
+    pub(super) fn visible(
+        &self,
+        layout: &Layout,
+        heads: Heads,
+        tile: RowTile,
+        align: u64,
+    ) -> Result<Visible, PlanError> {
+        let first = |kv_head| row_index(layout, heads, tile.request, kv_head, tile.first_row as usize);
+        let keys = (0..heads.kv as usize).map(|kv_head| self.keys(first(kv_head))).max().unwrap_or(0);
+        count_i32("virtual keys of one list", keys)?;
+        Ok(Visible { keys, blocks: 0..keys.div_ceil(align) })
+    }
+}
