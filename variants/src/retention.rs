@@ -5,7 +5,8 @@ use attn::{VariantParams, attention_variant};
 ///
 /// `w = logit * exp(log_decay[qo_head] * (qo_pos - kv_pos))` and `O = sum_j w_j v_j / max(|sum_j w_j|, 1)`: RetNet in its
 /// parallel form, with the normalisation of scores of its section 2.1 (arXiv 2307.08621). Without decays given, they are the
-/// paper's, `ln(1 - 2^(-5 - h))` for head `h`. There is no maximum: LSE is the logarithm of the sum, or NaN of a negative one.
+/// paper's, `ln(1 - 2^(-5 - h))` for head `h`. There is no maximum: LSE is the logarithm of the sum, or `-inf` if that is not
+/// positive.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Retention {
     /// Logarithm of what a position of distance leaves of a weight, for each query head.
