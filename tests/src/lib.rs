@@ -3,6 +3,7 @@
 // The macros emit paths that start with `::attn`.
 extern crate attn_core as attn;
 
+pub mod catalogue;
 pub mod host;
 pub mod oddities;
 pub mod torture;

@@ -6,14 +6,39 @@
 extern crate attn_core as attn;
 
 mod alibi;
+mod batchify;
+mod bidirectional_window;
+mod block_causal;
+mod block_diffusion;
+mod block_mask;
 mod causal;
+mod causal_documents;
+mod chunk_positions;
+mod chunked;
 mod cosine;
+mod custom_mask;
+mod dilated_window;
+mod documents;
+mod flash_mask;
 mod full;
+mod global_window;
+mod head_gate;
 mod head_scales;
+mod image_spans;
+mod k_smoothing;
 mod llama3_rope;
 mod log_scale;
+mod logits_dump;
+mod max_logit;
+mod multi_item;
+mod output_gate;
 mod output_norm;
 mod output_scale;
+mod packed_documents;
+mod page_list;
+mod pair_bias;
+mod positions;
+mod prefix_lm;
 mod qk_norm;
 mod relative_bias;
 mod relu;
@@ -21,39 +46,78 @@ mod retention;
 mod rope;
 mod rope_table;
 mod rotation;
+mod shared_prefix;
 mod sigmoid;
 mod sink;
 mod sliding_window;
 mod soft_cap;
 mod softmax_n;
+mod softpick;
+mod streaming;
 mod t5_bias;
 mod temperature;
 #[cfg(test)]
 mod testing;
+mod token_list;
+mod token_scales;
+mod tree;
+mod value_norm;
 mod yarn;
 
 pub use alibi::Alibi;
+pub use batchify::Batchify;
+pub use bidirectional_window::BidirectionalWindow;
+pub use block_causal::BlockCausal;
+pub use block_diffusion::BlockDiffusion;
+pub use block_mask::BlockMask;
 pub use causal::Causal;
+pub use causal_documents::CausalDocuments;
+pub use chunk_positions::ChunkPositions;
+pub use chunked::Chunked;
 pub use cosine::Cosine;
+pub use custom_mask::CustomMask;
+pub use dilated_window::DilatedWindow;
+pub use documents::Documents;
+pub use flash_mask::FlashMask;
 pub use full::Full;
+pub use global_window::GlobalWindow;
+pub use head_gate::HeadGate;
 pub use head_scales::HeadScales;
+pub use image_spans::ImageSpans;
+pub use k_smoothing::KSmoothing;
 pub use llama3_rope::Llama3Rope;
 pub use log_scale::LogScale;
+pub use logits_dump::LogitsDump;
+pub use max_logit::MaxLogit;
+pub use multi_item::MultiItem;
+pub use output_gate::OutputGate;
 pub use output_norm::OutputNorm;
 pub use output_scale::OutputScale;
+pub use packed_documents::PackedDocuments;
+pub use page_list::PageList;
+pub use pair_bias::PairBias;
+pub use positions::Positions;
+pub use prefix_lm::PrefixLm;
 pub use qk_norm::QkNorm;
 pub use relative_bias::RelativeBias;
 pub use relu::Relu;
 pub use retention::Retention;
 pub use rope::Rope;
 pub use rope_table::RopeTable;
+pub use shared_prefix::SharedPrefix;
 pub use sigmoid::Sigmoid;
 pub use sink::Sink;
 pub use sliding_window::SlidingWindow;
 pub use soft_cap::SoftCap;
 pub use softmax_n::SoftmaxN;
+pub use softpick::Softpick;
+pub use streaming::Streaming;
 pub use t5_bias::T5Bias;
 pub use temperature::Temperature;
+pub use token_list::TokenList;
+pub use token_scales::TokenScales;
+pub use tree::Tree;
+pub use value_norm::ValueNorm;
 pub use yarn::Yarn;
 
 use attn::lang::VariantDesc;
@@ -63,40 +127,72 @@ use attn::lang::VariantDesc;
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn::variants![
         Alibi,
+        Batchify,
+        BidirectionalWindow,
+        BlockCausal,
+        BlockDiffusion,
+        BlockMask,
         Causal,
+        CausalDocuments,
+        ChunkPositions,
+        Chunked,
         Cosine,
+        CustomMask,
+        DilatedWindow,
+        Documents,
+        FlashMask,
         Full,
+        GlobalWindow,
+        HeadGate,
         HeadScales,
+        ImageSpans,
+        KSmoothing,
         Llama3Rope,
         LogScale,
+        LogitsDump,
+        MaxLogit,
+        MultiItem,
+        OutputGate,
         OutputNorm,
         OutputScale,
+        PackedDocuments,
+        PageList,
+        PairBias,
+        Positions,
+        PrefixLm,
         QkNorm,
         RelativeBias,
         Relu,
         Retention,
         Rope,
         RopeTable,
+        SharedPrefix,
         Sigmoid,
         Sink,
         SlidingWindow,
         SoftCap,
         SoftmaxN,
+        Softpick,
+        Streaming,
         T5Bias,
         Temperature,
+        TokenList,
+        TokenScales,
+        Tree,
+        ValueNorm,
         Yarn,
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use attn::lang::{FieldType, Hook};
+    use attn::lang::FieldType;
 
     /// What `attn list` and the README print comes from here.
     #[test]
     fn every_variant_says_what_it_is_in_a_line() {
         let table = super::variants();
-        assert!(table.len() >= 23);
+        assert!(table.len() >= 36);
         for desc in table {
             let summary = desc.doc.lines().next().unwrap_or_default();
             assert!(summary.ends_with('.') && summary.len() <= 100, "{}: `{summary}`", desc.name);
@@ -105,10 +201,9 @@ mod tests {
             assert!(desc.file.ends_with(&format!("{}.rs", desc.name)), "{}: {}", desc.name, desc.file);
             for field in desc.fields {
                 assert!(!field.doc.is_empty(), "{}.{} has no doc", desc.name, field.name);
-                let tensor = matches!(field.ty, FieldType::Tensor { .. });
-                assert_eq!(tensor, !field.shape.is_empty(), "{}.{}", desc.name, field.name);
+                let scalar = matches!(field.ty, FieldType::Scalar(_));
+                assert_eq!(scalar, field.shape.is_empty(), "{}.{}", desc.name, field.name);
             }
-            assert_eq!(desc.has(Hook::LogitsMask), desc.has(Hook::TileClass), "{}: tiles are classed", desc.name);
         }
     }
 

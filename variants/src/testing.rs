@@ -36,3 +36,17 @@ pub(crate) fn check_tile_class(variant: &impl AttentionVariant) -> usize {
     }
     unknown
 }
+
+/// A logit of one request whose tokens are its positions.
+pub(crate) fn token_at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
+    LogitIndex {
+        row: RowIndex { qo_pos, qo_row: qo_pos, qo_token: qo_pos, ..RowIndex::default() },
+        kv_pos,
+        kv_token: kv_pos,
+    }
+}
+
+/// [`keys`] for variants with tables over tokens.
+pub(crate) fn token_keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) -> Vec<bool> {
+    (0..kv_len).map(|kv_pos| variant.logits_mask(token_at(qo_pos, kv_pos))).collect()
+}

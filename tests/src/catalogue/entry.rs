@@ -1,0 +1,113 @@
+//! An entry: a row of the catalogue, as an expression and as a formula, for any shape of a batch.
+
+use std::fmt::Display;
+
+use facade::testing::Case;
+
+use super::Formula;
+
+/// A variant of the catalogue.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its row. A row may have several entries.
+    pub row: u32,
+    /// What a person calls it.
+    pub name: &'static str,
+    /// Makes it for a batch: tensors of the expression are sized by it, and the formula captures the same values.
+    pub make: fn(&Shape) -> Made,
+    /// What outputs may be off by on the CPU, in f32, relative to the largest.
+    pub tolerance: f64,
+    /// The cases of the CPU check.
+    pub cases: fn() -> Vec<Case>,
+}
+
+impl Entry {
+    /// An entry with the usual cases and tolerance.
+    #[must_use]
+    pub fn new(row: u32, name: &'static str, make: fn(&Shape) -> Made) -> Self {
+        Entry { row, name, make, tolerance: 2e-5, cases: super::cases::small }
+    }
+}
+
+/// An entry for one batch.
+#[derive(Debug)]
+pub struct Made {
+    /// The expression, tensors written out.
+    pub expr: String,
+    /// What it means.
+    pub formula: Formula,
+}
+
+impl Made {
+    /// An expression and its formula.
+    #[must_use]
+    pub fn new(expr: impl Into<String>, formula: Formula) -> Self {
+        Made { expr: expr.into(), formula }
+    }
+}
+
+/// The shape of a batch.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Shape {
+    /// Queries and keys of each request.
+    pub lens: Vec<(i64, i64)>,
+    pub qo_heads: i64,
+    pub kv_heads: i64,
+    pub head_dim: i64,
+}
+
+impl Shape {
+    /// The shape of a case.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        let pairs = case.qo_lens.to_vec().into_iter().zip(case.kv_lens.to_vec());
+        Shape {
+            lens: pairs.map(|(q, k)| (i64::from(q), i64::from(k))).collect(),
+            qo_heads: case.qo_heads.into(),
+            kv_heads: case.kv_heads.into(),
+            head_dim: case.head_dim.into(),
+        }
+    }
+
+    /// Requests.
+    #[must_use]
+    pub fn batch(&self) -> i64 {
+        self.lens.len() as i64
+    }
+
+    /// Queries of all requests.
+    #[must_use]
+    pub fn qo_tokens(&self) -> i64 {
+        self.lens.iter().map(|(q, _)| q).sum()
+    }
+
+    /// Keys of all requests.
+    #[must_use]
+    pub fn kv_tokens(&self) -> i64 {
+        self.lens.iter().map(|(_, k)| k).sum()
+    }
+
+    /// A value for each query token, from its request and its position.
+    pub fn per_query<T>(&self, value: impl Fn(i64, i64) -> T) -> Vec<T> {
+        let positions = |(b, &(q, k)): (usize, &(i64, i64))| (k - q..k).map(move |i| (b as i64, i));
+        self.lens.iter().enumerate().flat_map(positions).map(|(b, i)| value(b, i)).collect()
+    }
+
+    /// A value for each key token, from its request and its position.
+    pub fn per_key<T>(&self, value: impl Fn(i64, i64) -> T) -> Vec<T> {
+        let positions = |(b, &(_, k)): (usize, &(i64, i64))| (0..k).map(move |j| (b as i64, j));
+        self.lens.iter().enumerate().flat_map(positions).map(|(b, j)| value(b, j)).collect()
+    }
+}
+
+/// A list as an expression writes it.
+pub fn list<T: Display>(values: &[T]) -> String {
+    let values: Vec<String> = values.iter().map(T::to_string).collect();
+    format!("[{}]", values.join(", "))
+}
+
+/// A list of rows.
+pub fn rows<T: Display>(values: &[T], columns: usize) -> String {
+    list(&values.chunks(columns).map(list).collect::<Vec<_>>())
+}

@@ -1,0 +1,37 @@
+//! The catalogue of attention variants: each row an expression of this language beside a formula in plain f64 loops that
+//! knows nothing of it. `docs/catalogue.md` is made from here.
+
+pub mod attend;
+pub mod cases;
+pub mod entry;
+pub mod formula;
+pub mod masks;
+pub mod run;
+
+pub use entry::{Entry, Made, Shape};
+pub use formula::{At, Formula};
+
+use attn::lang::VariantDesc;
+
+/// Every entry, in the order of rows.
+#[must_use]
+pub fn entries() -> Vec<Entry> {
+    let mut entries = masks::entries();
+    entries.sort_by_key(|entry| entry.row);
+    entries
+}
+
+/// The variants that only the catalogue needs: written here, with the public language.
+#[must_use]
+pub fn variants() -> Vec<&'static VariantDesc> {
+    masks::variants().to_vec()
+}
+
+/// Registers the stock variants and those of the catalogue.
+///
+/// # Panics
+/// Two of them share a name.
+pub fn register() {
+    attn::registry::register(attn_variants::variants()).expect("no two share a name");
+    attn::registry::register(&variants()).expect("no two share a name");
+}
