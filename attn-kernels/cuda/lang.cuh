@@ -13,6 +13,7 @@
 #include "divide.cuh"
 #include "index.cuh"
 #include "int_fn.cuh"
+#include "range.cuh"
 
 namespace lang {
 

@@ -1,4 +1,4 @@
-use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
+use attn::lang::{AttentionVariant, LogitIndex};
 use attn::{VariantParams, attention_variant};
 
 /// Causal mask: a query attends to the keys up to its own position.
@@ -12,16 +12,6 @@ pub struct Causal;
 impl AttentionVariant for Causal {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos
-    }
-
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        if tile.kv_pos_min > tile.qo_pos_max {
-            TileClass::Skip
-        } else if tile.kv_pos_max <= tile.qo_pos_min {
-            TileClass::Full
-        } else {
-            TileClass::Partial
-        }
     }
 }
 

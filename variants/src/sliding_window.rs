@@ -1,4 +1,4 @@
-use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
+use attn::lang::{AttentionVariant, LogitIndex};
 use attn::{VariantParams, attention_variant};
 
 /// Sliding window: a query attends to the last `window` keys, its own among them.
@@ -19,16 +19,6 @@ pub struct SlidingWindow {
 impl AttentionVariant for SlidingWindow {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.qo_pos - at.kv_pos < self.window
-    }
-
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        if tile.qo_pos_min - tile.kv_pos_max >= self.window {
-            TileClass::Skip
-        } else if tile.qo_pos_max - tile.kv_pos_min < self.window {
-            TileClass::Full
-        } else {
-            TileClass::Partial
-        }
     }
 }
 

@@ -242,8 +242,7 @@ impl Variant {
     #[must_use]
     pub fn tile_class(&self, tile: Tile) -> TileClass {
         self.with_hook(Hook::LogitsMask).fold(TileClass::Full, |class, part| {
-            let known = part.desc().has(Hook::TileClass);
-            class.and(if known { part.tile_class(tile) } else { TileClass::Partial })
+            class.and(part.mask_over(&tile).into())
         })
     }
 }

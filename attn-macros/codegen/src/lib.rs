@@ -19,5 +19,6 @@ pub mod names;
 pub mod params;
 pub mod parse;
 pub mod report;
+pub mod tiles;
 pub mod types;
 pub mod variant;

@@ -8,6 +8,7 @@ use crate::{
     check, emit, glue, literals, messages, names,
     parse::{self, Links, Shared, hook},
     report::Report,
+    tiles,
 };
 
 /// A hook's name and text.
@@ -26,6 +27,7 @@ struct Variant {
     links: Links,
     used: emit::Used,
     replaces_normalizer: bool,
+    mask: Option<tiles::Mask>,
 }
 
 /// Expands the attribute. The item is always there, with or without errors.
@@ -87,7 +89,9 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
     let replaces_normalizer = normalizer.is_some_and(|c| !says(c, "Softmax"));
-    Ok(Variant { name, hooks, links: shared.links, used, replaces_normalizer })
+    let mask = functions.iter().find(|f| f.name == "logits_mask");
+    let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.links));
+    Ok(Variant { name, mask, hooks, links: shared.links, used, replaces_normalizer })
 }
 
 /// The shape of the item, and the variant's name.
@@ -224,6 +228,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let stores = variant.used.stores;
     let kind = if variant.replaces_normalizer { quote!(Replaces) } else { quote!(Keeps) };
     let cfg = glue::cfg(&item.attrs);
+    let (mask, mask_over) = glue::mask(variant.mask.as_ref());
     quote! {
         #(#cfg)*
         const _: () = {
@@ -236,7 +241,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 hooks: &[#(#hooks),*],
                 normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
-                mask: ::attn::lang::desc::MaskText::NONE,
+                mask: #mask,
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 device_fns: #helpers,
@@ -248,6 +253,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 fn desc() -> &'static ::attn::lang::VariantDesc {
                     &DESC
                 }
+                #mask_over
             }
             #[automatically_derived]
             impl ::attn::lang::compose::NormalizerKind for #ty {

@@ -38,7 +38,7 @@ fn flags(parts: &[&VariantDesc]) -> Vec<(&'static str, bool)> {
         ("HAS_VALUE_TRANSFORM", has(Hook::ValueTransform)),
         ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
         ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),
-        ("HAS_TILE_CLASS", has(Hook::TileClass)),
+        ("HAS_TILE_CLASS", parts.iter().any(|p| !p.mask.over.is_empty())),
         ("HAS_WEIGHT", has(Hook::Weight)),
         ("HAS_DENOMINATOR", has(Hook::Denominator)),
         ("HAS_SINK", has(Hook::SinkLogit)),
@@ -104,15 +104,17 @@ fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
     if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }
 }
 
-/// The smallest class of all masks; a mask without `tile_class` proves nothing.
+/// The smallest class of all masks; one of which nothing is derived proves nothing.
 fn tile_class(parts: &[&VariantDesc]) -> String {
     if !parts.iter().any(|p| p.has(Hook::LogitsMask)) {
         return "    return TileClass::Full;\n".to_owned();
     }
     let mut text = String::from("    TileClass all = TileClass::Full;\n");
     for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
-        let class =
-            if part.has(Hook::TileClass) { format!("part{i}.tile_class(tile)") } else { "TileClass::Partial".into() };
+        let class = match part.mask.over {
+            "" => "TileClass::Partial".to_owned(),
+            _ => format!("lang::range::tile_class(part{i}.mask_over(tile))"),
+        };
         text += &format!("    if (const TileClass class{i} = {class}; class{i} < all) all = class{i};\n");
     }
     text + "    return all;\n"

@@ -30,6 +30,12 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
+    for derived in [desc.mask.over, desc.mask.bounds] {
+        if !derived.is_empty() {
+            text += "\n#line 1 \"derived from logits_mask\"\n";
+            text += &indented(derived);
+        }
+    }
     text += "#line 1 \"variant\"\n};\n\n";
     Ok(text)
 }

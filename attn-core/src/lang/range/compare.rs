@@ -1,0 +1,97 @@
+//! Comparisons, conditions, choices.
+
+use super::{
+    Val,
+    bits::Bits,
+    ints::Ints,
+    ops,
+    value::{operands, tri},
+};
+use crate::lang::Tri;
+
+/// `a < b`.
+#[must_use]
+pub fn lt(a: Val, b: Val) -> Val {
+    compared(a, b, |a, b| Tri::known(a.hi < b.lo, a.lo >= b.hi))
+}
+
+/// `a <= b`.
+#[must_use]
+pub fn le(a: Val, b: Val) -> Val {
+    compared(a, b, |a, b| Tri::known(a.hi <= b.lo, a.lo > b.hi))
+}
+
+/// `a > b`.
+#[must_use]
+pub fn gt(a: Val, b: Val) -> Val {
+    lt(b, a)
+}
+
+/// `a >= b`.
+#[must_use]
+pub fn ge(a: Val, b: Val) -> Val {
+    le(b, a)
+}
+
+/// `a == b`, of integers or bools.
+#[must_use]
+pub fn eq(a: Val, b: Val) -> Val {
+    if let (Val::Bool(_), Val::Bool(_)) = (a, b) {
+        return ops::bit_not(ops::bit_xor(a, b));
+    }
+    compared(a, b, |a, b| {
+        let (x, y) = (a.bits(), b.bits());
+        let differ = ((a.known & y.known) | (b.known & x.known)) & (x.value ^ y.value) != 0;
+        let one = a.single().is_some() && a.single() == b.single();
+        Tri::known(one, a.hi < b.lo || b.hi < a.lo || differ)
+    })
+}
+
+/// `a != b`, of integers or bools.
+#[must_use]
+pub fn ne(a: Val, b: Val) -> Val {
+    ops::bit_not(eq(a, b))
+}
+
+fn compared(a: Val, b: Val, f: impl FnOnce(Ints, Ints) -> Tri) -> Val {
+    Val::Bool(operands(a, b).map_or(Tri::Unknown, |(a, b)| f(a, b)))
+}
+
+/// `a && b`.
+#[must_use]
+pub fn both(a: Val, b: Val) -> Val {
+    Val::Bool(ops::both(tri(a), tri(b)))
+}
+
+/// `a || b`.
+#[must_use]
+pub fn either(a: Val, b: Val) -> Val {
+    Val::Bool(ops::both(tri(a).negated(), tri(b).negated()).negated())
+}
+
+/// `if condition { a } else { b }`: either of them, where the condition is not the same all over the tile.
+#[must_use]
+pub fn select(condition: Val, a: Val, b: Val) -> Val {
+    let condition = tri(condition);
+    if let (Val::Bool(a), Val::Bool(b)) = (a, b) {
+        return Val::Bool(match condition {
+            Tri::True => a,
+            Tri::False => b,
+            Tri::Unknown if a == b => a,
+            Tri::Unknown => Tri::Unknown,
+        });
+    }
+    operands(a, b).map_or(Val::Any, |(a, b)| {
+        Val::Int(match condition {
+            Tri::True => a,
+            Tri::False => b,
+            Tri::Unknown => join(a, b),
+        })
+    })
+}
+
+fn join(a: Ints, b: Ints) -> Ints {
+    let (x, y): (Bits, Bits) = (a.bits(), b.bits());
+    let known = x.known & y.known & !(x.value ^ y.value) & a.ty.mask();
+    Ints::new(a.ty, a.lo.min(b.lo), a.hi.max(b.hi)).with_bits(known, x.value)
+}

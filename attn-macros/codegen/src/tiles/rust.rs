@@ -1,0 +1,123 @@
+//! A form as Rust over `attn_core::lang::range`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned as _;
+
+use super::{
+    form::{Form, Id, IntTy, Node},
+    uses,
+};
+use crate::parse::Links;
+
+/// The body of `fn mask_over(&self, tile: &Tile) -> Tri`.
+pub fn body(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let (lets, value) = parts(form, links, fix);
+    quote!(#(#lets)* ::attn::lang::range::tri(#value))
+}
+
+/// `pub fn over(..) -> Val` of a helper.
+pub fn helper(form: &Form, args: usize, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let (lets, value) = parts(form, links, fix);
+    let names = (0..args).map(arg);
+    quote! {
+        pub fn over([#(#names),*]: [::attn::lang::range::Val; #args]) -> ::attn::lang::range::Val {
+            #(#lets)*
+            #value
+        }
+    }
+}
+
+fn arg(i: usize) -> Ident {
+    format_ident!("a{i}")
+}
+
+/// A field, raw or not.
+fn field(name: &str) -> Ident {
+    match name.strip_prefix("r#") {
+        Some(name) => Ident::new_raw(name, Span::call_site()),
+        None => Ident::new(name, Span::call_site()),
+    }
+}
+
+fn parts(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> (Vec<TokenStream>, TokenStream) {
+    let uses = uses(form);
+    let short = |node: &Node| matches!(node, Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any);
+    let mut texts: Vec<TokenStream> = Vec::new();
+    let mut lets = Vec::new();
+    for (id, node) in form.nodes.iter().enumerate() {
+        if uses[id] == 0 {
+            texts.push(TokenStream::new());
+            continue;
+        }
+        let text = one(node, &texts, links, fix);
+        if uses[id] > 1 && !short(node) {
+            let name = format_ident!("v{id}");
+            lets.push(quote!(let #name = #text;));
+            texts.push(quote!(#name));
+        } else {
+            texts.push(text);
+        }
+    }
+    let value = texts[form.result].clone();
+    (lets, value)
+}
+
+fn one(node: &Node, texts: &[TokenStream], links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let list = |ids: &[Id]| ids.iter().map(|&id| texts[id].clone()).collect::<Vec<_>>();
+    match node {
+        Node::Word(word) => {
+            let [min, max] = match is_one(word) {
+                true => [format_ident!("{word}"), format_ident!("{word}")],
+                false => [format_ident!("{word}_min"), format_ident!("{word}_max")],
+            };
+            quote!(::attn::lang::range::word(tile.#min, tile.#max))
+        }
+        Node::Arg(i) => {
+            let name = arg(*i);
+            quote!(#name)
+        }
+        Node::Param(name) => {
+            let field = field(name);
+            quote!(::attn::lang::range::of(self.#field))
+        }
+        Node::Const(name) => match links.consts.iter().find(|c| c.name == *name) {
+            Some(link) => {
+                let path = fix(&link.path);
+                quote_spanned!(path.span()=> ::attn::lang::range::of(#path))
+            }
+            None => quote!(::attn::lang::range::Val::Any),
+        },
+        Node::Int(n, ty) => {
+            let literal = match ty {
+                None | Some(IntTy::I32) => proc_macro2::Literal::i32_suffixed(*n as i32),
+                Some(IntTy::U32) => proc_macro2::Literal::u32_suffixed(*n as u32),
+                Some(IntTy::U8) => proc_macro2::Literal::u8_suffixed(*n as u8),
+            };
+            quote!(::attn::lang::range::of(#literal))
+        }
+        Node::LeastI32 => quote!(::attn::lang::range::of(i32::MIN)),
+        Node::Bool(b) => quote!(::attn::lang::range::of(#b)),
+        Node::Any => quote!(::attn::lang::range::Val::Any),
+        Node::Element(name, ids) => {
+            let (field, ids) = (field(name), list(ids));
+            quote!(::attn::lang::range::element(&self.#field, &[#(#ids),*]))
+        }
+        Node::Helper(name, ids) => match links.helpers.iter().find(|(n, _)| n == name) {
+            Some((_, path)) => {
+                let (path, ids) = (fix(path), list(ids));
+                quote_spanned!(path.span()=> #path::over([#(#ids),*]))
+            }
+            None => quote!(::attn::lang::range::Val::Any),
+        },
+        Node::Op(name, ids) => {
+            let (name, ids) = (format_ident!("{name}"), list(ids));
+            quote!(::attn::lang::range::#name(#(#ids),*))
+        }
+    }
+}
+
+/// Whether a word is the same all over a tile.
+pub(super) fn is_one(word: &str) -> bool {
+    matches!(word, "batch" | "qo_len" | "kv_len")
+}

@@ -1,0 +1,89 @@
+//! What is derived of masks, as text.
+
+use super::*;
+use crate::parse::{self, Shared, hook};
+
+/// Derives the mask whose body this is.
+fn derived(body: &str) -> Mask {
+    let item: syn::ImplItemFn =
+        syn::parse_str(&format!("fn logits_mask(&self, at: LogitIndex) -> bool {{ {body} }}")).expect("a method");
+    let mut shared = Shared::default();
+    let args = hook::args("logits_mask");
+    let f =
+        parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |i, _, _| args.get(i).cloned());
+    assert!(shared.report.is_empty(), "{body}");
+    mask(&f, &shared.types, &shared.links)
+}
+
+/// The value of `mask_over` in CUDA, with what has a name in front.
+fn over(body: &str) -> String {
+    let over = derived(body).over;
+    let lines: Vec<&str> = over.lines().map(str::trim).collect();
+    lines[1..lines.len() - 1].join(" ")
+}
+
+#[test]
+fn a_mask_is_an_expression_over_ranges() {
+    assert_eq!(
+        over("at.kv_pos <= at.qo_pos"),
+        "const auto kv_pos = range::word(at.kv_pos_min, at.kv_pos_max); \
+         const auto qo_pos = range::word(at.qo_pos_min, at.qo_pos_max); \
+         return range::tri(range::le(kv_pos, qo_pos));"
+    );
+    let rust = derived("at.qo_pos - at.kv_pos < self.window").rust.expect("derived").to_string().replace(' ', "");
+    assert_eq!(
+        rust,
+        "::attn::lang::range::tri(::attn::lang::range::lt(::attn::lang::range::sub(\
+         ::attn::lang::range::word(tile.qo_pos_min,tile.qo_pos_max),\
+         ::attn::lang::range::word(tile.kv_pos_min,tile.kv_pos_max)),::attn::lang::range::of(self.window)))"
+    );
+}
+
+/// The result of a body whose index words are `q`, `k`.
+fn short(body: &str) -> String {
+    let text = over(&format!("let (q, k) = (at.qo_pos, at.kv_pos); {body}"));
+    let value = text.split("return range::tri(").nth(1).expect("a value").trim_end_matches(");");
+    let lets: String = text.split_inclusive(';').filter(|s| s.trim().starts_with("const auto v")).collect();
+    format!("{lets} {value}").replace("range::", "").replace("qo_pos", "q").replace("kv_pos", "k").trim().to_owned()
+}
+
+#[test]
+fn control_is_a_choice() {
+    assert_eq!(short("if k < 4 { return true; } k <= q"), "select(lt(k, of(4)), of(true), le(k, q))");
+    assert_eq!(short("let mut w = 3; if q > 9 { w = 5; } q - k < w"), {
+        "lt(sub(q, k), select(gt(q, of(9)), of(5), of(3)))"
+    });
+    assert_eq!(
+        short("match q { 0 => false, 1..=3 => k == 0, _ => true }"),
+        "select(eq(q, of(0)), of(false), select(both(ge(q, of(1)), le(q, of(3))), eq(k, of(0)), of(true)))"
+    );
+    assert_eq!(short("let mut n = k; for i in 0..2 { n += i; } n < q"), "lt(add(add(k, of(0)), of(1)), q)");
+    // the inner `return` is behind both conditions
+    assert_eq!(
+        short("if q > 1 { if k > 2 { return false; } } k < q"),
+        "select(both(gt(q, of(1)), gt(k, of(2))), of(false), lt(k, q))"
+    );
+}
+
+#[test]
+fn what_is_used_twice_has_a_name() {
+    assert_eq!(
+        short("let d = q - k; d >= 0 && d < 9"),
+        "const auto v2 = sub(q, k); both(ge(v2, of(0)), lt(v2, of(9)))"
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_says_why() {
+    let why = |body: &str| {
+        let mask = derived(body);
+        assert!(mask.rust.is_none() && mask.over.is_empty() && mask.bounds.is_empty() && mask.tables.is_empty());
+        mask.why_not
+    };
+    assert_eq!(why("at.qo_pos as f32 > 0.5"), form::FLOATS);
+    assert_eq!(why("let mut r = true; for i in 0..at.kv_len { if i == at.kv_pos { r = false; } } r"), form::LOOP);
+    assert_eq!(why("let mut r = true; for i in 0..9 { if i == at.kv_pos { r = false; break; } } r"), form::LEAVES_LOOP);
+    assert_eq!(why("(at.qo_pos as u64) < 3"), form::WIDE);
+    // but what is known beside it stays
+    assert_eq!(short("k <= q && q as f32 > self.x * 0.5"), "both(le(k, q), Any{})");
+}
