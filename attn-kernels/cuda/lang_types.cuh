@@ -3,6 +3,12 @@
 
 #include "math.cuh"
 
+#ifdef ATTN_HOST
+#define ATTN_UNROLL
+#else
+#define ATTN_UNROLL _Pragma("unroll")
+#endif
+
 template <class A, class B>
 struct Tuple2 {
   A x;
@@ -22,6 +28,30 @@ struct Tuple4 {
   D w;
 };
 using Pair = Tuple2<float, float>;
+
+// An array of Rust. The generator has shown that no index leaves it. Short ones are read and written by comparing the index
+// with every place, so that they stay in registers: what has an index known at run time lies in memory otherwise.
+template <class T, int N>
+struct Array {
+  T x[N];
+  ATTN_FN T operator[](int i) const {
+    if (N > 16) return x[i];
+    T result = x[0];
+    ATTN_UNROLL
+    for (int k = 1; k < N; ++k)
+      if (k == i) result = x[k];
+    return result;
+  }
+  ATTN_FN void set(int i, T value) {
+    if (N > 16) {
+      x[i] = value;
+    } else {
+      ATTN_UNROLL
+      for (int k = 0; k < N; ++k)
+        if (k == i) x[k] = value;
+    }
+  }
+};
 
 namespace lang {
 
@@ -119,6 +149,24 @@ ATTN_FN Tuple3<A, B, C> tuple(A a, B b, C c) {
 template <class A, class B, class C, class D>
 ATTN_FN Tuple4<A, B, C, D> tuple(A a, B b, C c, D d) {
   return {a, b, c, d};
+}
+
+// ---- arrays ----
+
+template <class T, class... Items>
+ATTN_FN Array<T, sizeof...(Items)> array_of(Items... items) {
+  return {{T(items)...}};
+}
+template <class T, class... Items>
+ATTN_FN Array<T, 1 + sizeof...(Items)> array(T first, Items... items) {
+  return {{first, T(items)...}};
+}
+template <int N, class T>
+ATTN_FN Array<T, N> repeat(T item) {
+  Array<T, N> result;
+  ATTN_UNROLL
+  for (int k = 0; k < N; ++k) result.x[k] = item;
+  return result;
 }
 
 }  // namespace lang

@@ -135,11 +135,7 @@ impl Check<'_> {
             }
             Kind::Block(block) => self.block(block),
             Kind::Diverge(stmt) => self.stmt(stmt),
-            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => self.expr(e),
-            Kind::Element(_, items) | Kind::Call(_, items) | Kind::Helper(_, items) | Kind::Tuple(items) => {
-                items.iter().for_each(|e| self.expr(e));
-            }
-            _ => {}
+            _ => e.children().0.into_iter().for_each(|e| self.expr(e)),
         }
     }
 
@@ -209,12 +205,8 @@ fn is_single(ty: &Ty) -> bool {
 fn reads_index(e: &Expr) -> bool {
     match &e.kind {
         Kind::Word(..) => true,
-        Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => reads_index(e),
-        Kind::Binary(_, a, b) => reads_index(a) || reads_index(b),
-        Kind::Element(_, items) | Kind::Call(_, items) | Kind::Helper(_, items) | Kind::Tuple(items) => {
-            items.iter().any(reads_index)
-        }
-        _ => false,
+        Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => false,
+        _ => e.children().0.into_iter().any(reads_index),
     }
 }
 

@@ -60,9 +60,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> 
     if !attr.is_empty() {
         shared.report.on(attr, messages::DEVICE_FN_ATTR);
     }
-    if !sig.generics.params.is_empty() {
-        shared.report.on(&sig.generics, messages::GENERIC_FN);
-    }
+    generics(&sig.generics, &mut shared);
     if sig.asyncness.is_some() || matches!(sig.safety, syn::Safety::Unsafe(_)) || sig.abi.is_some() {
         shared.report.on(&sig.ident, messages::FN_KIND);
     }
@@ -73,8 +71,25 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> 
     literals::function(&read, &shared.types, &mut shared.report);
     check::function(&read, &shared.types, &mut shared.report);
     let file = glue::file_of(sig.fn_token.span());
-    let cuda = emit::helper(&read, &shared.types, &file, &mut shared.report);
+    let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);
     if shared.report.is_empty() { Ok((cuda, shared.links)) } else { Err(shared.report) }
+}
+
+/// The constants that a helper is generic over.
+fn generics(generics: &syn::Generics, shared: &mut Shared) {
+    for param in &generics.params {
+        let ty = match param {
+            syn::GenericParam::Const(param) => parse::ty::of(&param.ty, &mut shared.report).map(|ty| (param, ty)),
+            other => {
+                shared.report.on(other, messages::GENERIC_FN);
+                None
+            }
+        };
+        if let Some((param, ty)) = ty {
+            let name = names::member(&param.ident.to_string());
+            shared.generics.push((param.ident.to_string(), name, ty));
+        }
+    }
 }
 
 /// A path as seen from one module deeper.

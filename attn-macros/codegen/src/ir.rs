@@ -127,12 +127,27 @@ pub enum Kind {
     Call(&'static str, Vec<Expr>),
     /// A helper, by its name in the text.
     Helper(String, Vec<Expr>),
+    /// A helper that is generic over constants: its name, the constants, the arguments.
+    HelperOf(String, Vec<Expr>, Vec<Expr>),
     /// A combinator of a row.
     Row(LocalId, &'static str, Vec<Expr>),
     Closure {
         params: Vec<(Option<LocalId>, Ty)>,
         ret: Ty,
         body: Block,
+    },
+    /// `[a, b, c]`.
+    Array(Vec<Expr>),
+    /// `[x; n]`.
+    Repeat(Box<Expr>, u64),
+    /// `array[i]`.
+    Index(Box<Expr>, Box<Expr>),
+    /// `array[i] = x`, a statement.
+    SetElement {
+        local: LocalId,
+        index: Box<Expr>,
+        op: Option<Op>,
+        value: Box<Expr>,
     },
     Tuple(Vec<Expr>),
     TupleField(Box<Expr>, usize),
@@ -183,9 +198,15 @@ impl Expr {
             | Kind::Call(_, items)
             | Kind::Helper(_, items)
             | Kind::Row(_, _, items)
+            | Kind::Array(items)
             | Kind::Tuple(items) => (items.iter().collect(), Vec::new()),
-            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) => (vec![e], Vec::new()),
-            Kind::Binary(_, a, b) => (vec![a, b], Vec::new()),
+            Kind::HelperOf(_, consts, args) => (consts.iter().chain(args).collect(), Vec::new()),
+            Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) | Kind::Repeat(e, _) => {
+                (vec![e], Vec::new())
+            }
+            Kind::Binary(_, a, b) | Kind::Index(a, b) | Kind::SetElement { index: a, value: b, .. } => {
+                (vec![a, b], Vec::new())
+            }
             Kind::Store { index, value, .. } => (index.iter().chain([&**value]).collect(), Vec::new()),
             Kind::Closure { body, .. } | Kind::Block(body) => (Vec::new(), vec![body]),
             Kind::If { cond, then, other } => (vec![cond], [then].into_iter().chain(other).collect()),

@@ -51,13 +51,14 @@ impl Check<'_> {
         }
         match &e.kind {
             // each element would get a type of its own
-            Kind::Tuple(items) => {
+            Kind::Tuple(items) | Kind::Array(items) => {
                 for item in items {
                     if self.is_hidden(item) {
                         self.report.at(item.span, messages::UNTYPED_LITERAL);
                     }
                 }
             }
+            Kind::Repeat(item, _) if self.is_hidden(item) => self.report.at(item.span, messages::UNTYPED_LITERAL),
             // C++ would give `if c { 1 } else { a_u8 }` the type int
             Kind::If { .. } | Kind::Match { .. }
                 if self.types.is_hidden_int(&e.ty) && self.types.may_be_wide(&e.ty) =>

@@ -24,7 +24,8 @@ pub const SELF_ASSIGN: &str = "a hook cannot change its variant: use a local var
 pub const INDEX_ASSIGN: &str = "index words cannot be changed: use a local variable";
 pub const PLACE: &str = "only local variables can be assigned to";
 pub const ASSIGN_VALUE: &str = "an assignment is a statement in a hook";
-pub const INDEX_BASE: &str = "only captured tensors can be indexed: `self.table[i]`, `self.table[[i, j]]`";
+pub const INDEX_BASE: &str =
+    "only captured tensors and arrays can be indexed: `self.table[i]`, `self.table[[i, j]]`, `a[i as usize]`";
 pub const TENSOR_RANK: &str =
     "captured tensors have rank 0 to 4: `self.scale.get()`, `self.table[i]`, `self.table[[i, j]]` to `[[i, j, k, l]]`";
 pub const TENSOR_GET: &str =
@@ -32,7 +33,12 @@ pub const TENSOR_GET: &str =
 pub const STORE_ARGUMENTS: &str = "a store takes an index and an f32: `self.out.store([i, j], x)`";
 pub const STORE_HOOK: &str = "stores are available in `logits_transform`, `weight`, `denominator`, `sink_logit` and \
      `output_transform`: other hooks run any number of times for a logit or row, or not at all";
-pub const ARRAY: &str = "arrays are not available in a hook: use a captured tensor parameter, or `match`";
+pub const ARRAY_LENGTH: &str = "the length of an array in a hook is a number: `[f32; 4]`";
+pub const ARRAY_PLACE: &str = "an element is assigned to by the name of its array, declared with `let mut`: `a[i] = x`";
+pub const INDEX_TOO_WIDE: &str =
+    "this number cannot be shown to be small and not negative: write `(i & 3) as usize` or `i.clamp(0, 3) as usize`";
+pub const INDEX_METHOD: &str =
+    "of the methods, an index of an array has `min`, `max` and `clamp`: cast it to i32 for others";
 pub const STRUCT: &str = "structs are not available in a hook: use a tuple";
 pub const TUPLE_SIZE: &str = "tuples in a hook have 2 to 4 elements";
 pub const RANGE: &str = "a range is available only in `for` and in `match` patterns";
@@ -46,11 +52,13 @@ pub const ITEM: &str = "items are not available inside a hook: move it out, and 
 pub const UNSAFE: &str = "`unsafe` is not available in a hook";
 pub const ASYNC: &str = "hooks are plain functions";
 pub const FLOAT64: &str = "`f64` is not available in a hook: computations are in f32";
-pub const USIZE: &str = "`usize` and `isize` are not available in a hook: indices and counts are i32";
+pub const USIZE: &str =
+    "`usize` is available in a hook only as the index of an array, `a[i as usize]`: other indices and counts are i32";
 pub const CAST: &str = "casts go to i32, u32, u8, u64 or f32";
 pub const LITERAL: &str = "this literal is not available in a hook: use integers, f32 and bools";
 pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
-pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, and tuples of them";
+pub const TYPE: &str =
+    "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of them";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
@@ -78,13 +86,21 @@ pub const NOT_A_FN: &str = "`#[device_fn]` goes on a free function";
 pub const NOT_THE_TRAIT: &str = "`#[attention_variant]` goes on an impl of `AttentionVariant`";
 pub const NOT_A_PATH: &str = "a variant is a struct: `impl AttentionVariant for X`";
 pub const GENERIC_VARIANT: &str =
-    "a generic variant has no single CUDA text: write one impl for each instance, or make the value a parameter";
-pub const GENERIC_FN: &str = "a helper is not generic: write it for one type";
+    "a variant is generic over constants only: write one impl for each type, or make the value a parameter";
+pub const NEEDS_INSTANCES: &str = "a variant that is generic over constants lists its instances: \
+     `#[attention_variant(name = \"windowed\", instances(4, 8))]` makes `windowed_4` and `windowed_8`";
+pub const INSTANCES_OF_ONE: &str = "only a variant that is generic over constants has instances";
+pub const INSTANCE_VALUE: &str =
+    "an instance is given by numbers and bools: `instances(4, 8)`, `instances((4, true), (8, false))`";
+pub const GENERIC_FN: &str =
+    "a helper is generic over constants only, `fn helper<const N: i32>(..)`: write it for one type";
+pub const CONST_ARGUMENT: &str = "a helper's constants are numbers, bools, or names of constants: `helper::<4>(x)`";
 pub const FN_KIND: &str = "a helper is a plain function: not const, async, unsafe or extern";
 pub const FN_SELF: &str = "a helper is a free function: pass what it needs as arguments";
 pub const ARGUMENT: &str = "arguments are plain names";
 pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a constant, `if FAST { .. }`";
-pub const ATTR: &str = "the only argument is a name: `#[attention_variant(name = \"soft_cap\")]`";
+pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"soft_cap\")]`, \
+     and the instances of a variant that is generic over constants, `instances(4, 8)`";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
 pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: \
      give it one, `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
@@ -108,3 +124,10 @@ pub const QO_ROW_KV_POS: &str =
     "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
 pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in front, \
      and use its result inside";
+
+/// `compose!`.
+pub const COMPOSE_TWO: &str = "`or` and `union` take two operands or more: `or(a, b)`";
+pub const COMPOSE_NOT: &str = "`not` takes one operand: `not(a)`, or `not(a + b)`";
+pub const COMPOSE_REMAP: &str = "`remap` takes a map and what sees its positions: `remap(map, a)`";
+pub const COMPOSE_PER_HEAD: &str =
+    "`per_head` takes the branch of each query head and the branches: `per_head([0, 0, 1, 1], a, b)`";

@@ -218,6 +218,10 @@ const LANG: &[&str] = &[
     "rem_euclid_by",
     "Divisor",
     "tuple",
+    "array",
+    "array_of",
+    "repeat",
+    "Array",
     "u8",
     "u32",
     "u64",
@@ -251,6 +255,7 @@ const LANG: &[&str] = &[
     "ATTN_FN",
     "ATTN_MATH",
     "ATTN_HOST",
+    "ATTN_UNROLL",
     "CUDART_VERSION",
     "CUDA_VERSION",
 ];

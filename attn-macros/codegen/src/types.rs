@@ -16,7 +16,10 @@ pub enum Ty {
     U64,
     Bool,
     Unit,
+    /// An index of an array, and nothing else.
+    Usize,
     Tuple(Vec<Ty>),
+    Array(Box<Ty>, u64),
     RowIndex,
     LogitIndex,
     KvIndex,
@@ -36,10 +39,10 @@ impl Ty {
         Ty::Tuple(vec![Ty::F32, Ty::F32])
     }
 
-    /// i32, u32, u8 or u64.
+    /// i32, u32, u8, u64, or an index.
     #[must_use]
     pub fn is_int(&self) -> bool {
-        matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64)
+        matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Usize)
     }
 }
 
@@ -115,6 +118,7 @@ impl Types {
                 }
             }
             Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
+            Ty::Array(elem, len) => Ty::Array(Box::new(self.resolve(elem)), *len),
             ty => ty.clone(),
         }
     }
@@ -125,6 +129,7 @@ impl Types {
         match self.resolve(ty) {
             Ty::Var(v) if self.vars[v].int && !self.vars[v].outside => Ty::I32,
             Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.settled(t)).collect()),
+            Ty::Array(elem, len) => Ty::Array(Box::new(self.settled(&elem)), len),
             ty => ty,
         }
     }
@@ -160,6 +165,7 @@ impl Types {
                     self.unify(a, b);
                 }
             }
+            (Ty::Array(a, _), Ty::Array(b, _)) => self.unify(&a, &b),
             _ => {}
         }
     }
@@ -170,6 +176,7 @@ fn holds(ty: &Ty, var: usize) -> bool {
     match ty {
         Ty::Var(v) => *v == var,
         Ty::Tuple(items) => items.iter().any(|t| holds(t, var)),
+        Ty::Array(elem, _) => holds(elem, var),
         _ => false,
     }
 }

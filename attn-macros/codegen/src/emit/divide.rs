@@ -8,16 +8,14 @@ use crate::{
 };
 
 impl Writer<'_> {
-    /// `div_by(a, name_div_)` for `a / self.name`, unless both are f32.
-    pub(super) fn by_parameter(&mut self, op: Op, a: &Expr, b: &Expr) -> Option<String> {
+    /// `div_by` and `name_div_` for `a / self.name`, unless both are f32.
+    pub(super) fn by_parameter(&mut self, op: Op, a: &Expr, b: &Expr) -> Option<(&'static str, String)> {
         let function = match op {
             Op::Div => "div_by",
             Op::Rem => "rem_by",
             _ => return None,
         };
-        let by = self.divisor(a, b)?;
-        let a = self.value(a);
-        Some(format!("{function}({a}, {by})"))
+        Some((function, self.divisor(a, b)?))
     }
 
     /// The member that stands for `b` as a divisor of `a`. Where types are not seen they may be f32: it serves those too.

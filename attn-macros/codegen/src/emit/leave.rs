@@ -20,7 +20,9 @@ pub(super) fn assigns_around(e: &Expr) -> bool {
         match stmt {
             Stmt::Let { local, .. } => drop(own.insert(*local)),
             Stmt::LetTuple { parts, .. } => own.extend(parts.iter().flatten()),
-            Stmt::Assign { local, .. } => return !own.contains(local),
+            Stmt::Assign { local, .. } | Stmt::Expr(Expr { kind: Kind::SetElement { local, .. }, .. }) => {
+                return !own.contains(local);
+            }
             _ => {}
         }
         false

@@ -1,13 +1,14 @@
 //! C++ text of a function.
 //!
 //! Types that are not seen are left to C++ (`auto`, overloads of lang.cuh). Integer arithmetic is written with plain
-//! operators where it provably cannot overflow (`bound`), else with functions that wrap as Rust does:
+//! operators where it provably cannot overflow (`range`), else with functions that wrap as Rust does:
 //! NVRTC has no -fwrapv, and signed overflow would be undefined.
 
-mod bound;
+mod array;
 mod divide;
 mod leave;
 mod operator;
+mod range;
 mod stmt;
 mod value;
 
@@ -27,8 +28,8 @@ pub(crate) struct Writer<'a> {
     report: &'a mut Report,
     out: String,
     indent: usize,
-    /// Largest magnitudes of locals that never change.
-    bounds: HashMap<LocalId, u64>,
+    /// Where locals lie that never change.
+    ranges: HashMap<LocalId, range::Range>,
     /// Locals that are only another name.
     aliases: HashMap<LocalId, String>,
     /// Locals that never change and hold a scalar parameter.
@@ -53,9 +54,20 @@ pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, rep
 }
 
 /// A helper as a static member function.
-pub(crate) fn helper(f: &Function, types: &Types, file: &str, report: &mut Report) -> String {
+pub(crate) fn helper(
+    f: &Function,
+    generics: &[(String, String, Ty)],
+    types: &Types,
+    file: &str,
+    report: &mut Report,
+) -> String {
     let name = names::helper(&f.name);
-    let head = format!("static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
+    let consts = generics.iter().map(|(_, name, ty)| format!("{} {name}", spelled(ty, types).unwrap_or_default()));
+    let template = match generics {
+        [] => String::new(),
+        _ => format!("template <{}> ", consts.collect::<Vec<_>>().join(", ")),
+    };
+    let head = format!("{template}static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
     // without `self` there is no parameter to use
     function(f, [&head, ""], types, file, &mut Used::default(), report)
 }
@@ -92,7 +104,7 @@ fn function(
         report,
         out,
         indent: 1,
-        bounds: HashMap::new(),
+        ranges: HashMap::new(),
         aliases: HashMap::new(),
         params: HashMap::new(),
         used,
@@ -107,7 +119,8 @@ fn function(
 fn spelled(ty: &Ty, types: &Types) -> Option<String> {
     Some(match types.settled(ty) {
         Ty::F32 => "float".into(),
-        Ty::I32 => "int".into(),
+        // an index of an array, which is shown to be small
+        Ty::I32 | Ty::Usize => "int".into(),
         Ty::U32 => "u32".into(),
         Ty::U8 => "u8".into(),
         Ty::U64 => "u64".into(),
@@ -127,6 +140,7 @@ fn spelled(ty: &Ty, types: &Types) -> Option<String> {
             let items = items?;
             format!("Tuple{}<{}>", items.len(), items.join(", "))
         }
+        Ty::Array(elem, len) => format!("Array<{}, {len}>", spelled(&elem, types)?),
         Ty::Var(_) => return None,
     })
 }

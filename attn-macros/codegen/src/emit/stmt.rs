@@ -81,6 +81,7 @@ impl Writer<'_> {
             }
             Kind::Block(block) => return self.block(block, dest),
             Kind::Diverge(stmt) => return self.stmt(stmt),
+            Kind::SetElement { local, index, op, value } => return self.set_element(*local, index, *op, value),
             _ => {}
         }
         let value = self.value(e);
@@ -143,8 +144,8 @@ impl Writer<'_> {
         let ty = self.declared(local);
         let name = self.name(local);
         let mutable = self.function.locals[local].mutable;
-        if !mutable && let Some(bound) = self.bound(init) {
-            self.bounds.insert(local, bound);
+        if !mutable && let Some(range) = self.range(init) {
+            self.ranges.insert(local, range);
         }
         if !mutable && let Some(param) = self.parameter(init) {
             self.params.insert(local, param);
@@ -189,16 +190,17 @@ impl Writer<'_> {
         }
     }
 
-    fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr) {
+    pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr) {
         let name = self.name(local);
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
         };
         let place = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
-        if let Some(text) = self.by_parameter(op, &place, value) {
-            return self.line(&format!("{name} = {text};"));
+        if let Some((function, by)) = self.by_parameter(op, &place, value) {
+            return self.line(&format!("{name} = {function}({name}, {by});"));
         }
         let is_bool = self.settled(&place.ty) == Ty::Bool;
+        self.shown_small(op, &place, value, value.span);
         let plain = self.is_plain(op, &place, value);
         let value = self.value(value);
         self.line(&if plain && !is_bool {
@@ -216,16 +218,14 @@ impl Writer<'_> {
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
         let compare = if inclusive { "<=" } else { "<" };
-        if !inclusive
-            && ty.as_deref() == Some("int")
-            && let (Some(low), Some(high)) = (self.bound(from), self.bound(to))
-        {
-            self.bounds.insert(var, low.max(high));
+        if let (Some((low, _)), Some((_, high))) = (self.range(from), self.range(to)) {
+            let last = if inclusive { high } else { high - 1 };
+            self.ranges.insert(var, (low, last.max(low)));
         }
         let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
         // past the largest value there is no next one: such a loop asks before it steps
-        let may_wrap =
-            inclusive && !(ty.as_deref() == Some("int") && self.bound(to).is_some_and(|n| n < i32::MAX as u64));
+        let may_wrap = inclusive
+            && !(ty.as_deref() == Some("int") && self.range(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)));
         let mut inner = None;
         if let Some(ty) = &ty
             && fixed

@@ -1,12 +1,11 @@
 //! Expressions as C++ text, with as few parentheses as read well.
 
 use super::{
-    Writer,
-    bound::positive,
-    leave,
+    Writer, leave,
     operator::{
         AND_ALSO, ATOM, BITS, COMPARE, OR_ELSE, SHIFT, TERNARY, UNARY, function, level, operand_level, operator,
     },
+    range::positive,
     spelled,
 };
 use crate::{
@@ -22,7 +21,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    fn atom(text: impl Into<String>) -> Text {
+    pub(super) fn atom(text: impl Into<String>) -> Text {
         Text { text: text.into(), level: ATOM }
     }
 
@@ -37,7 +36,7 @@ impl Writer<'_> {
         self.text(e).text
     }
 
-    fn text(&mut self, e: &Expr) -> Text {
+    pub(super) fn text(&mut self, e: &Expr) -> Text {
         match &e.kind {
             Kind::Int(n) => Text::atom(self.integer(*n, &e.ty)),
             Kind::Float(x) => float(*x),
@@ -71,7 +70,24 @@ impl Writer<'_> {
             Kind::TileClass(class) => Text::atom(format!("TileClass::{class}")),
             Kind::Neg(inner) => self.negation(e, inner),
             Kind::Not(inner) => self.complement(inner),
-            Kind::Binary(op, a, b) => self.binary(*op, a, b),
+            Kind::Binary(op, a, b) => {
+                self.shown_small(*op, a, b, e.span);
+                self.binary(*op, a, b)
+            }
+            Kind::Array(items) => self.array(e, items),
+            Kind::Repeat(item, len) => {
+                let item = self.value(item);
+                Text::atom(format!("repeat<{len}>({item})"))
+            }
+            Kind::Index(array, index) => {
+                let index = self.inside(&array.ty, index);
+                let array = self.text(array).at_least(ATOM);
+                Text::atom(format!("{array}[{index}]"))
+            }
+            Kind::SetElement { .. } => {
+                self.report.at(e.span, messages::CHANGE_IN_VALUE);
+                Text::atom("0")
+            }
             Kind::Cast(inner, to) => self.cast(inner, to),
             Kind::Call(name @ ("rem_euclid" | "div_euclid"), args) if self.divisor(&args[0], &args[1]).is_some() => {
                 let by = self.divisor(&args[0], &args[1]).unwrap_or_default();
@@ -79,12 +95,17 @@ impl Writer<'_> {
                 Text::atom(format!("{name}_by({a}, {by})"))
             }
             Kind::Call(name, args) => {
+                self.method_of_index(name, args, e.span);
                 let args = self.list(args);
                 Text::atom(format!("{name}({args})"))
             }
             Kind::Helper(name, args) => {
                 let args = self.list(args);
                 Text::atom(format!("{name}({args})"))
+            }
+            Kind::HelperOf(name, consts, args) => {
+                let (consts, args) = (self.list(consts), self.list(args));
+                Text::atom(format!("{name}<{consts}>({args})"))
             }
             Kind::Row(row, method, args) => {
                 let args = self.list(args);
@@ -123,7 +144,7 @@ impl Writer<'_> {
         }
     }
 
-    fn list(&mut self, items: &[Expr]) -> String {
+    pub(super) fn list(&mut self, items: &[Expr]) -> String {
         let items: Vec<String> = items.iter().map(|e| self.value(e)).collect();
         items.join(", ")
     }
@@ -146,7 +167,8 @@ impl Writer<'_> {
             return Text::atom("I32_MIN");
         }
         let ty = self.settled(&e.ty);
-        let plain = ty == Ty::F32 || self.bound(inner).is_some();
+        let fits = |(low, high)| low > i64::from(i32::MIN) && high <= i64::from(i32::MAX);
+        let plain = ty == Ty::F32 || matches!(inner.kind, Kind::Int(_)) || self.range(inner).is_some_and(fits);
         let text = self.text(inner);
         if plain {
             // no `--x`
@@ -172,8 +194,11 @@ impl Writer<'_> {
 
     fn cast(&mut self, inner: &Expr, to: &Ty) -> Text {
         let from = self.settled(&inner.ty);
-        if from == *to {
+        if from == *to || from == Ty::Usize && *to == Ty::I32 {
             return self.text(inner);
+        }
+        if *to == Ty::Usize {
+            return self.as_index(inner);
         }
         if let (Kind::Int(n), Ty::F32) = (&inner.kind, to) {
             return float(*n as f32);
@@ -186,9 +211,25 @@ impl Writer<'_> {
         Text::atom(if plain { format!("{name}({value})") } else { format!("cast_{short}({value})") })
     }
 
+    /// `place op value`, for a place whose text is an atom.
+    pub(super) fn combined(&mut self, op: Op, place: &Expr, text: &str, value: &Expr) -> String {
+        if let Some((function, by)) = self.by_parameter(op, place, value) {
+            return format!("{function}({text}, {by})");
+        }
+        let plain = self.is_plain(op, place, value);
+        let value = self.text(value);
+        if !plain {
+            return format!("{}({text}, {})", function(op), value.text);
+        }
+        let value = value.at_least(operand_level(level(op)).max(level(op) + 1));
+        let text = format!("{text} {} {value}", operator(op));
+        if self.settled(&place.ty) == Ty::Bool { format!("bool({text})") } else { text }
+    }
+
     fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Text {
-        if let Some(text) = self.by_parameter(op, a, b) {
-            return Text::atom(text);
+        if let Some((function, by)) = self.by_parameter(op, a, b) {
+            let a = self.value(a);
+            return Text::atom(format!("{function}({a}, {by})"));
         }
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
@@ -217,14 +258,8 @@ impl Writer<'_> {
         let unsigned = matches!(ty, Ty::U32 | Ty::U64);
         match op {
             _ if op.is_comparison() || op.is_logical() => true,
-            Op::Add | Op::Sub => {
-                let sum = || self.bound(a)?.checked_add(self.bound(b)?);
-                ty == Ty::F32 || unsigned || ty == Ty::I32 && sum().is_some_and(|n| n <= i32::MAX as u64)
-            }
-            Op::Mul => {
-                let product = || self.bound(a)?.checked_mul(self.bound(b)?);
-                ty == Ty::F32 || unsigned || ty == Ty::I32 && product().is_some_and(|n| n <= i32::MAX as u64)
-            }
+            _ if ty == Ty::Usize => true,
+            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || ty == Ty::I32 && self.never_wraps(op, a, b),
             Op::Div => ty == Ty::F32 || (unsigned || ty == Ty::I32) && positive(b),
             Op::Rem => (unsigned || ty == Ty::I32) && positive(b),
             Op::Shl => unsigned && shift_fits,

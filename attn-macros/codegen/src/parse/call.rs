@@ -13,7 +13,8 @@ impl Reader<'_> {
         let syn::Expr::Path(f) = strip(&e.func) else {
             return self.refused(&e.func, messages::CALL);
         };
-        if f.qself.is_some() || f.path.segments.iter().any(|s| !s.arguments.is_empty()) {
+        let before = f.path.segments.len().saturating_sub(1);
+        if f.qself.is_some() || f.path.segments.iter().take(before).any(|s| !s.arguments.is_empty()) {
             return self.refused(f, messages::CALL);
         }
         let two = path::last_two(&f.path);
@@ -112,8 +113,16 @@ impl Reader<'_> {
                 return self.refused(f, format!("two helpers are called `{rust}`: rename one"));
             }
             Some(_) => {}
-            None => self.shared.links.helpers.push((name.clone(), f.path.clone())),
+            None => {
+                let mut path = f.path.clone();
+                path.segments.iter_mut().for_each(|s| s.arguments = syn::PathArguments::None);
+                self.shared.links.helpers.push((name.clone(), path));
+            }
         }
+        let consts = match &last.arguments {
+            syn::PathArguments::AngleBracketed(a) => a.args.iter().map(|arg| self.const_argument(arg)).collect(),
+            _ => Vec::new(),
+        };
         let args = e
             .args
             .iter()
@@ -124,7 +133,30 @@ impl Reader<'_> {
             })
             .collect();
         let ty = self.shared.types.named(format!("{key}()"));
-        Expr { kind: Kind::Helper(name, args), ty, span: Range::of(e) }
+        let kind = if consts.is_empty() { Kind::Helper(name, args) } else { Kind::HelperOf(name, consts, args) };
+        Expr { kind, ty, span: Range::of(e) }
+    }
+
+    /// `4`, `N` or `{ N }` between `::<` and `>`.
+    fn const_argument(&mut self, arg: &syn::GenericArgument) -> Expr {
+        let expr = match arg {
+            syn::GenericArgument::Const(syn::Expr::Block(b)) => match &b.block.stmts[..] {
+                [syn::Stmt::Expr(e, None)] => e.clone(),
+                _ => return self.refused(arg, messages::CONST_ARGUMENT),
+            },
+            syn::GenericArgument::Const(e) => e.clone(),
+            syn::GenericArgument::Type(syn::Type::Path(t)) if t.qself.is_none() => {
+                syn::Expr::Path(syn::ExprPath { attrs: Vec::new(), qself: None, path: t.path.clone() })
+            }
+            _ => return self.refused(arg, messages::CONST_ARGUMENT),
+        };
+        let value = self.expr(&expr);
+        let sign = |e: &Expr| matches!(&e.kind, Kind::Neg(inner) if matches!(inner.kind, Kind::Int(_)));
+        match value.kind {
+            Kind::Int(_) | Kind::Bool(_) | Kind::Const(_) | Kind::Error => value,
+            _ if sign(&value) => value,
+            _ => self.refused(arg, messages::CONST_ARGUMENT),
+        }
     }
 }
 

@@ -49,6 +49,8 @@ impl Reader<'_> {
                 let ty = Ty::Tuple(items.iter().map(|e| e.ty.clone()).collect());
                 Expr { kind: Kind::Tuple(items), ty, span }
             }
+            syn::Expr::Array(e) => self.array(e),
+            syn::Expr::Repeat(e) => self.repeat(e),
             syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => match self.expr_stmt(expr) {
                 Some(stmt) => Expr { kind: Kind::Diverge(Box::new(stmt)), ty: self.shared.types.fresh(), span },
                 None => self.error(span),
@@ -132,10 +134,7 @@ impl Reader<'_> {
                 syn::Member::Named(name) => name.to_string(),
                 syn::Member::Unnamed(_) => return self.refused(e, messages::NESTED_FIELD),
             },
-            syn::Expr::Array(_) | syn::Expr::Repeat(_) => {
-                return self.refused(&e.expr, messages::ARRAY);
-            }
-            _ => return self.refused(e, messages::INDEX_BASE),
+            _ => return self.index_array(e),
         };
         match self.indices(&e.index) {
             Some(indices) => self.element(name, indices, Range::of(e)),
@@ -184,6 +183,9 @@ impl Reader<'_> {
 
     fn cast(&mut self, e: &syn::ExprCast) -> Expr {
         let value = self.expr(&e.expr);
+        if matches!(&*e.ty, syn::Type::Path(t) if t.path.is_ident("usize")) {
+            return Expr { kind: Kind::Cast(Box::new(value), Ty::Usize), ty: Ty::Usize, span: Range::of(e) };
+        }
         let Some(ty) = ty::of(&e.ty, &mut self.shared.report) else {
             return self.error(Range::of(e));
         };
@@ -227,7 +229,6 @@ fn refusal(expr: &syn::Expr) -> &'static str {
         syn::Expr::Loop(_) | syn::Expr::While(_) => messages::LOOP,
         syn::Expr::ForLoop(_) | syn::Expr::Assign(_) => messages::ASSIGN_VALUE,
         syn::Expr::Closure(_) => messages::CLOSURE,
-        syn::Expr::Array(_) | syn::Expr::Repeat(_) => messages::ARRAY,
         syn::Expr::Struct(_) => messages::STRUCT,
         syn::Expr::Range(_) => messages::RANGE,
         syn::Expr::Let(_) => messages::LET_CONDITION,

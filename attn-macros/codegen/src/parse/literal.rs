@@ -21,7 +21,8 @@ impl Reader<'_> {
                     "u32" => Ty::U32,
                     "u8" => Ty::U8,
                     "u64" => Ty::U64,
-                    "usize" | "isize" => return self.refused(lit, messages::USIZE),
+                    "usize" => Ty::Usize,
+                    "isize" => return self.refused(lit, messages::USIZE),
                     "f64" => return self.refused(lit, messages::FLOAT64),
                     _ => return self.refused(lit, messages::LITERAL_SUFFIX),
                 };

@@ -2,6 +2,7 @@
 //!
 //! Every refusal goes into the report at its expression, and reading goes on, so that one run finds them all.
 
+mod array;
 mod call;
 mod expr;
 pub mod hook;
@@ -52,6 +53,8 @@ pub struct Shared {
     pub report: Report,
     /// The function being read, when it is a helper: it may not call itself, and its constants carry its name.
     pub this_fn: Option<String>,
+    /// The constants that this helper is generic over: in Rust, in the text, and of which type.
+    pub generics: Vec<(String, String, Ty)>,
 }
 
 /// Reads one function.

@@ -22,6 +22,11 @@ impl Reader<'_> {
                 return Expr { kind: Kind::Local(local), ty: self.locals[local].ty.clone(), span };
             }
         }
+        if let Some(ident) = e.path.get_ident()
+            && let Some((_, name, ty)) = self.shared.generics.iter().find(|(rust, ..)| ident == rust)
+        {
+            return Expr { kind: Kind::Const(name.clone()), ty: ty.clone(), span };
+        }
         if let Some((ty, last)) = last_two(&e.path) {
             if ty == "TileClass" {
                 let class = ["Skip", "Partial", "Full"].into_iter().find(|c| *c == last);

@@ -14,7 +14,13 @@ pub(crate) fn of(ty: &syn::Type, report: &mut Report) -> Option<Ty> {
         }
         syn::Type::Tuple(t) => refuse(t, messages::TUPLE_SIZE, report),
         syn::Type::Reference(t) => refuse(t, messages::REFERENCE, report),
-        syn::Type::Array(t) => refuse(t, messages::ARRAY, report),
+        syn::Type::Array(t) => match &t.len {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => {
+                let len = len.base10_parse().ok()?;
+                Some(Ty::Array(Box::new(of(&t.elem, report)?), len))
+            }
+            len => refuse(len, messages::ARRAY_LENGTH, report),
+        },
         syn::Type::Path(t) if t.qself.is_none() => {
             let last = t.path.segments.last()?;
             if !last.arguments.is_empty() {

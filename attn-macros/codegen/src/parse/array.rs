@@ -1,0 +1,67 @@
+//! Arrays of a fixed length.
+
+use super::{Reader, stmt::strip};
+use crate::{
+    ir::{Expr, Kind, Op},
+    messages,
+    report::Range,
+    types::Ty,
+};
+
+impl Reader<'_> {
+    /// `[a, b, c]`.
+    pub(super) fn array(&mut self, e: &syn::ExprArray) -> Expr {
+        let elem = self.shared.types.fresh();
+        let items: Vec<Expr> = e.elems.iter().map(|item| self.expr_as(item, &elem)).collect();
+        let ty = Ty::Array(Box::new(elem), items.len() as u64);
+        Expr { kind: Kind::Array(items), ty, span: Range::of(e) }
+    }
+
+    /// `[x; 4]`.
+    pub(super) fn repeat(&mut self, e: &syn::ExprRepeat) -> Expr {
+        let item = self.expr(&e.expr);
+        let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) = strip(&e.len) else {
+            return self.refused(&e.len, messages::ARRAY_LENGTH);
+        };
+        let Ok(len) = len.base10_parse() else {
+            return self.refused(&e.len, messages::ARRAY_LENGTH);
+        };
+        let ty = Ty::Array(Box::new(item.ty.clone()), len);
+        Expr { kind: Kind::Repeat(Box::new(item), len), ty, span: Range::of(e) }
+    }
+
+    /// `array[i]`. That the index stays inside is checked where ranges are known.
+    pub(super) fn index_array(&mut self, e: &syn::ExprIndex) -> Expr {
+        let array = self.expr(&e.expr);
+        let Ty::Array(elem, _) = self.resolve(&array.ty) else {
+            return match array.kind {
+                Kind::Error => array,
+                _ => self.refused(e, messages::INDEX_BASE),
+            };
+        };
+        let index = self.expr_as(&e.index, &Ty::Usize);
+        Expr { kind: Kind::Index(Box::new(array), Box::new(index)), ty: *elem, span: Range::of(e) }
+    }
+
+    /// `array[i] = x`, `array[i] += x`; the value comes back when that was refused.
+    pub(super) fn set_element(&mut self, place: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Result<Expr, Expr> {
+        let local = match strip(&place.expr) {
+            syn::Expr::Path(p) => p.path.get_ident().and_then(|i| self.lookup(&i.to_string())),
+            _ => None,
+        };
+        let Some(local) = local else {
+            self.refuse(place, messages::ARRAY_PLACE);
+            return Err(value);
+        };
+        let Ty::Array(elem, _) = self.resolve(&self.locals[local].ty.clone()) else {
+            self.refuse(place, messages::ARRAY_PLACE);
+            return Err(value);
+        };
+        if !matches!(op, Some(Op::Shl | Op::Shr)) {
+            self.unify(&elem, &value.ty);
+        }
+        let index = Box::new(self.expr_as(&place.index, &Ty::Usize));
+        let kind = Kind::SetElement { local, index, op, value: Box::new(value) };
+        Ok(Expr { kind, ty: Ty::Unit, span: Range::of(place) })
+    }
+}
