@@ -112,5 +112,6 @@ fn ty(field: &FieldDesc) -> String {
     match field.ty {
         FieldType::Scalar(elem) => elem.name().to_owned(),
         FieldType::Tensor { elem, .. } => format!("[{}] of ({})", elem.name(), field.shape),
+        FieldType::Out { .. } => format!("[f32] of ({}), stored to", field.shape),
     }
 }

@@ -5,9 +5,14 @@ extern crate attn_core as attn;
 mod common;
 
 use attn::VariantParams as Derive;
-use attn::lang::params::ArgVisitor;
-use attn::lang::{BindError, Dims, FieldType, ParamError, ParamValue, ParamValues, Tensor1, Tensor2, VariantParams};
+use attn::lang::params::{ArgVisitor, TensorArg};
+use attn::lang::table::OutBuffer;
+use attn::lang::{
+    BindError, Bits, Dims, F8E4M3, FieldType, OutTensor1, ParamError, ParamValue, ParamValues, Tensor, Tensor0,
+    Tensor1, Tensor2, Tensor3, Tensor4, VariantParams,
+};
 use common::{Everything, Sink, SoftCap};
+use half::f16;
 
 fn values(list: &[(&str, ParamValue)]) -> ParamValues {
     ParamValues(list.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect())
@@ -139,8 +144,11 @@ impl ArgVisitor for Args {
     fn scalar(&mut self, bits: u32) {
         self.0.push(format!("{bits:#x}"));
     }
-    fn tensor(&mut self, words: &[u32], shape: &[i64]) {
-        self.0.push(format!("{words:x?} {shape:?}"));
+    fn tensor(&mut self, tensor: TensorArg<'_>) {
+        self.0.push(format!("{}: {:x?} {:?}", tensor.elem.name(), tensor.bytes, tensor.shape));
+    }
+    fn out(&mut self, buffer: Option<&OutBuffer>, shape: &[i64]) {
+        self.0.push(format!("{:?} {shape:?}", buffer.map(OutBuffer::to_vec)));
     }
 }
 
@@ -150,6 +158,87 @@ fn arguments_are_the_bits_of_the_fields_in_order() {
     v.bind(&Dims { batch: Some(2), ..dims(1, 1) }).expect("valid");
     let mut args = Args::default();
     v.visit_args(&mut args);
-    let want = ["0x3f000000", "0xfffffffc", "0x0", "0x1", "[bf800000] [1]", "[fffffffc] [1, 1]", "[0, 1] [2]"];
+    let tables = ["f32: [0, 0, 80, bf] [1]", "i32: [fc, ff, ff, ff] [1, 1]", "u32: [0, 0, 0, 0, 1, 0, 0, 0] [2]"];
+    let want: Vec<_> = ["0x3f000000", "0xfffffffc", "0x0", "0x1"].into_iter().chain(tables).collect();
     assert_eq!(args.0, want);
+}
+
+/// Tables of every rank, and one that is stored to.
+#[derive(Clone, Derive)]
+struct Deep {
+    #[default(|_, _| vec![0.1])]
+    scale: Tensor0<f16>,
+    #[shape(kv_tokens)]
+    #[monotone]
+    document: Tensor1<i32>,
+    #[shape(batch, kv_tokens)]
+    keep: Tensor2<Bits>,
+    #[shape(2, qo_heads, 3)]
+    #[monotone]
+    bias: Tensor<F8E4M3, 3>,
+    #[shape(1, 2, 1, 2)]
+    #[default(|_, _| vec![true, false, true, true])]
+    flags: Tensor4<bool>,
+    #[shape(qo_heads)]
+    #[default(|_, dims| vec![f32::NEG_INFINITY; dims.qo_heads.unwrap_or(0) as usize])]
+    most: OutTensor1,
+}
+
+fn deep() -> Deep {
+    Deep {
+        scale: Tensor0::unset(),
+        document: Tensor1::from([0, 0, 1]),
+        keep: Tensor2::from_values(vec![true, false, true, true, true, false], [2, 3]).expect("six"),
+        bias: Tensor::from_values(vec![0.5; 6], [2, 1, 3]).expect("six"),
+        flags: Tensor4::unset(),
+        most: OutTensor1::unset(),
+    }
+}
+
+#[test]
+fn tables_of_every_rank_and_type_are_bound() {
+    let dims = Dims { batch: Some(2), kv_tokens: Some(3), ..dims(1, 1) };
+    let mut v = deep();
+    v.bind(&dims).expect("valid");
+    let mut args = Args::default();
+    v.visit_args(&mut args);
+    let want = [
+        "f16: [66, 2e] []",
+        "i32: [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0] [3]",
+        "Bits: [1d] [2, 3]",
+        "F8E4M3: [30, 30, 30, 30, 30, 30] [2, 1, 3]",
+        "bool: [1, 0, 1, 1] [1, 2, 1, 2]",
+        "Some([-inf]) [1]",
+    ];
+    assert_eq!(args.0, want);
+    let types: Vec<String> = Deep::FIELDS.iter().map(|f| f.ty.to_string()).collect();
+    let names = ["Tensor0<f16>", "Tensor1<i32>", "Tensor2<Bits>", "Tensor3<F8E4M3>", "Tensor4<bool>", "OutTensor1"];
+    assert_eq!(types, names);
+    let monotone: Vec<bool> = Deep::FIELDS.iter().map(|f| f.monotone).collect();
+    assert_eq!(monotone, [false, true, false, true, false, false]);
+    // an output stays the one that it was, so that who holds the handle finds the values
+    let (most, known) = (v.most.clone(), v.clone());
+    v.bind(&dims).expect("valid");
+    assert_eq!((&v.most, &v.flags), (&most, &known.flags));
+    let keep = Tensor2::<Bits>::from_values(vec![true; 6], [3, 2]).expect("six");
+    let error = Deep { keep, ..deep() }.bind(&dims).expect_err("the other way round");
+    assert!(matches!(error, BindError::Shape { want, .. } if want == [2, 3]));
+    let round = Deep::from_values(&known.to_values()).expect("what was given");
+    assert_eq!((round.document, round.keep, round.bias), (known.document, known.keep, known.bias));
+    assert!(!round.most.is_set() && !round.flags.is_set());
+}
+
+#[test]
+fn what_is_monotone_rises_along_the_last_axis() {
+    let says = |mut v: Deep| v.bind(&Dims::default()).expect_err("falls").to_string();
+    let document = Tensor1::from([0, 7, 7, 3, 1]);
+    let want = "tensor parameter `document` is #[monotone], but 3 at [3] follows 7";
+    assert_eq!(says(Deep { document, ..deep() }), want);
+    let bias = Tensor3::from_values(vec![0.0, 1.0, 2.0, 0.0, 2.0, 1.5], [2, 1, 3]).expect("six");
+    let want = "tensor parameter `bias` is #[monotone], but 1.5 at [1, 0, 2] follows 2";
+    assert_eq!(says(Deep { bias, ..deep() }), want);
+    let bias = Tensor3::from_values(vec![0.0, f32::NAN, 2.0], [1, 1, 3]).expect("three");
+    assert!(
+        matches!(Deep { bias, ..deep() }.bind(&Dims::default()), Err(BindError::NotMonotone { at, .. }) if at == [0, 0, 1])
+    );
 }

@@ -20,8 +20,8 @@ pub fn device_fn(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::device_fn::expand(attr.into(), item.into()).into()
 }
 
-/// Makes parameters of the fields of a variant. Field attributes: `#[default(..)]`, `#[shape(..)]`, `#[require(..)]`.
-#[proc_macro_derive(VariantParams, attributes(default, shape, require))]
+/// Makes parameters of the fields of a variant. Field attributes: `#[default(..)]`, `#[shape(..)]`, `#[require(..)]`, `#[monotone]`.
+#[proc_macro_derive(VariantParams, attributes(default, shape, require, monotone))]
 pub fn variant_params(input: TokenStream) -> TokenStream {
     attn_codegen::params::derive(input.into()).into()
 }

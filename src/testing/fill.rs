@@ -14,7 +14,8 @@ const MAX_ELEMENTS: i64 = 1 << 24;
 
 /// The variant of an expression, complete: what a user would have to give is made up.
 ///
-/// Floats are N(0, 1); integers are in `0..4` and sorted, so that they serve as document numbers.
+/// Floats are N(0, 1); integers are in `0..4` and sorted along the last axis, so that they serve as document numbers; bools are either.
+/// What is `#[monotone]` is sorted.
 pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
     let mut variant = Variant::parse_with(text, registry).map_err(Error::from)?;
     for (stream, tensor) in variant.missing(dims).map_err(Error::from)?.iter().enumerate() {
@@ -32,26 +33,53 @@ fn values_for(tensor: &MissingTensor, random: &mut Random) -> Result<ParamValue,
     if shape.iter().any(|&x| x < 1) || count > MAX_ELEMENTS {
         return Err(bad(format!("extents {shape:?} are not in 1 to {MAX_ELEMENTS} elements")));
     }
-    let elem = match field.ty {
-        FieldType::Tensor { elem, .. } | FieldType::Scalar(elem) => elem,
+    let (FieldType::Tensor { elem, .. } | FieldType::Scalar(elem)) = field.ty else {
+        // a tensor to store to: zeros
+        return Ok(nested(&mut std::iter::repeat(ParamValue::Float(0.0)), shape));
     };
-    let mut flat: Vec<ParamValue> = match elem {
-        Elem::F32 => (0..count).map(|_| ParamValue::Float(f64::from(random.normal()))).collect(),
-        _ => {
+    let count = count as usize;
+    let values: Vec<ParamValue> = match elem {
+        Elem::Bool | Elem::Bits => {
+            let mut bools: Vec<bool> = (0..count).map(|_| random.below(2) == 1).collect();
+            sort(&mut bools, shape, field.monotone, bool::cmp);
+            bools.into_iter().map(ParamValue::Bool).collect()
+        }
+        Elem::I32 | Elem::U32 | Elem::U8 => {
             let mut whole: Vec<i64> = (0..count).map(|_| random.below(4) as i64).collect();
-            whole.sort_unstable();
+            sort(&mut whole, shape, true, i64::cmp);
             whole.into_iter().map(ParamValue::Int).collect()
         }
+        _ => {
+            // every type of float holds what is within five standard deviations
+            let mut floats: Vec<f32> = (0..count).map(|_| random.normal()).collect();
+            sort(&mut floats, shape, field.monotone, f32::total_cmp);
+            floats.into_iter().map(|x| ParamValue::Float(f64::from(x))).collect()
+        }
     };
-    if let [_, columns] = shape[..] {
-        flat = flat.chunks(columns as usize).map(|row| ParamValue::List(row.to_vec())).collect();
+    Ok(nested(&mut values.into_iter(), shape))
+}
+
+/// Sorts the values along the last axis, if that is wanted.
+fn sort<T>(values: &mut [T], shape: &[i64], wanted: bool, order: impl Fn(&T, &T) -> std::cmp::Ordering) {
+    let row = shape.last().map_or(1, |&n| n as usize);
+    if wanted {
+        values.chunks_mut(row).for_each(|row| row.sort_by(&order));
     }
-    Ok(ParamValue::List(flat))
+}
+
+/// Lists in lists, as deep as the shape.
+fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
+    match shape.split_first() {
+        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(values, inner)).collect()),
+        None => values.next().unwrap_or(ParamValue::Int(0)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lang::{AttentionVariant, Bits, LogitIndex, Tensor0, Tensor2, Tensor3};
+    use crate::{VariantParams, attention_variant, f16};
 
     #[test]
     fn what_is_missing_is_made_up_from_the_seed() {
@@ -66,5 +94,39 @@ mod tests {
         assert_eq!(given.to_string(), "sink(logits=[1, 2, 3, 4, 5, 6])");
         let unknown = variant("sink", &registry, &Dims::default(), 1).expect_err("heads are not known");
         assert!(matches!(unknown, TestError::Shape { .. }), "{unknown}");
+    }
+
+    /// Tables of several types, none of which has a default.
+    #[derive(Clone, VariantParams)]
+    struct Tables {
+        #[shape(2, 3, 40)]
+        #[monotone]
+        bias: Tensor3<f16>,
+        #[shape(2, 40)]
+        #[monotone]
+        on: Tensor2<Bits>,
+        #[shape(qo_heads, 5)]
+        group: Tensor2<u8>,
+        scale: Tensor0<f32>,
+    }
+
+    #[attention_variant(name = "tables_of_fill")]
+    impl AttentionVariant for Tables {
+        fn logits_mask(&self, at: LogitIndex) -> bool {
+            self.on[[at.qo_head, at.kv_pos]] && self.group[[at.qo_head, at.kv_pos]] < 9
+        }
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            logit * self.scale.get() + self.bias[[at.kv_head, at.qo_head, at.kv_pos]]
+        }
+    }
+
+    #[test]
+    fn tables_of_every_rank_are_filled_and_sorted_where_they_must_be() {
+        let mut registry = Registry::empty();
+        registry.register_all(attn_core::variants![Tables]).expect("no two share a name");
+        let dims = Dims { qo_heads: Some(6), ..Dims::default() };
+        let made = variant("tables_of_fill", &registry, &dims, 3).expect("shapes are known");
+        made.bind(&dims).expect("sorted where it is monotone");
+        assert!(made.to_string().contains("on=[[false, "), "both bools: {made}");
     }
 }

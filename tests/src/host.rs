@@ -12,7 +12,7 @@ use attn::{
     Variant,
     lang::{KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass},
 };
-use attn_kernels::splice::variant::{variant_args, variant_source};
+use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
 /// Every hook behind a C interface, for `struct Variant`.
@@ -24,8 +24,9 @@ pub struct HostVariant {
     library: Library,
     /// `struct Variant`, aligned for pointers.
     args: Vec<u64>,
-    /// The captured tensors that it points at.
-    _tables: Vec<Vec<u32>>,
+    /// The captured tensors that it points at, aligned for their elements. Those that it stores to are the variant's own.
+    _tables: Vec<Vec<u64>>,
+    _variant: Variant,
 }
 
 /// The CUDA side of the language, in one text.
@@ -102,18 +103,19 @@ impl HostVariant {
         let text = variant_source(variant).expect("the parts go together");
         let library = library(folder, &format!("{}\n{text}\n#line 1 \"harness\"\n{HARNESS}", lang()));
         let mut tables = Vec::new();
-        let bytes = variant_args(variant, |words| {
-            tables.push(words.to_vec());
-            Ok::<_, std::convert::Infallible>(tables.last().map_or(0, |t: &Vec<u32>| t.as_ptr() as u64))
+        let bytes = variant_args(variant, |pointee| {
+            let address = match pointee {
+                Pointee::Table(bytes) => {
+                    tables.push(words(bytes));
+                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
+                }
+                Pointee::Out(out) => out.as_ptr() as u64,
+            };
+            Ok::<_, std::convert::Infallible>(address)
         });
         let bytes = bytes.unwrap_or_else(|never| match never {});
-        let mut args = vec![0; bytes.len().div_ceil(8)];
-        for (word, chunk) in args.iter_mut().zip(bytes.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            *word = u64::from_ne_bytes(eight);
-        }
-        HostVariant { library, args, _tables: tables }
+        let args = words(&bytes);
+        HostVariant { library, args, _tables: tables, _variant: variant.clone() }
     }
 
     fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {
@@ -189,6 +191,17 @@ impl HostVariant {
             _ => TileClass::Full,
         }
     }
+}
+
+/// Bytes, aligned for pointers.
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let mut words = vec![0; bytes.len().div_ceil(8)];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+        let mut eight = [0; 8];
+        eight[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_ne_bytes(eight);
+    }
+    words
 }
 
 fn row(at: RowIndex) -> [i32; 8] {

@@ -87,28 +87,38 @@ fn random_variant(desc: &'static VariantDesc, rng: &mut SmallRng) -> Variant {
 }
 
 fn random_value(field: &FieldDesc, rng: &mut SmallRng) -> ParamValue {
-    let scalar = |elem: Elem, rng: &mut SmallRng| match elem {
-        Elem::F32 => ParamValue::Float(f64::from((rng.random::<f32>() - 0.3) * 10.0)),
+    let (elem, rank) = match field.ty {
+        FieldType::Scalar(elem) => (elem, 0),
+        FieldType::Tensor { elem, rank } => (elem, rank),
+        FieldType::Out { rank } => (Elem::F32, rank),
+    };
+    let first = match field.shape.trim() {
+        shape if shape.starts_with("head_dim") => HEAD_DIM,
+        shape if shape.starts_with("if") => HEAD_DIM / 2,
+        _ => HEADS,
+    };
+    let shape: Vec<i64> = (0..rank).map(|axis| if axis == 0 { first } else { HEAD_DIM }).collect();
+    nested(&shape, &mut || scalar(elem, rng))
+}
+
+fn scalar(elem: Elem, rng: &mut SmallRng) -> ParamValue {
+    match elem {
         Elem::I32 if rng.random() => ParamValue::Int(i64::from(rng.random::<i32>())),
         Elem::I32 => ParamValue::Int(rng.random_range(-2..20)),
         Elem::U32 if rng.random() => ParamValue::Int(i64::from(rng.random::<u32>())),
         Elem::U32 => ParamValue::Int(rng.random_range(0..5)),
-        Elem::Bool => ParamValue::Bool(rng.random()),
-    };
-    match field.ty {
-        FieldType::Scalar(elem) => scalar(elem, rng),
-        FieldType::Tensor { elem, rank } => {
-            let row = |n: i64, rng: &mut SmallRng| ParamValue::List((0..n).map(|_| scalar(elem, rng)).collect());
-            let n = match field.shape.trim() {
-                shape if shape.starts_with("head_dim") => HEAD_DIM,
-                shape if shape.starts_with("if") => HEAD_DIM / 2,
-                _ => HEADS,
-            };
-            match rank {
-                1 => row(n, rng),
-                _ => ParamValue::List((0..n).map(|_| row(HEAD_DIM, rng)).collect()),
-            }
+        Elem::U8 => ParamValue::Int(i64::from(rng.random::<u8>())),
+        Elem::Bool | Elem::Bits => ParamValue::Bool(rng.random()),
+        Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::F8E4M3 | Elem::F8E5M2 => {
+            ParamValue::Float(f64::from((rng.random::<f32>() - 0.3) * 10.0))
         }
+    }
+}
+
+fn nested(shape: &[i64], scalar: &mut impl FnMut() -> ParamValue) -> ParamValue {
+    match shape.split_first() {
+        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(inner, scalar)).collect()),
+        None => scalar(),
     }
 }
 

@@ -38,7 +38,7 @@ fn table(registry: &Registry) -> String {
 
 /// `cap: f32`; with `= ..` where it may be left out.
 fn parameter(field: &FieldDesc) -> String {
-    let tensor = matches!(field.ty, FieldType::Tensor { .. });
+    let tensor = !matches!(field.ty, FieldType::Scalar(_));
     let shape = if tensor { format!(" of ({})", field.shape) } else { String::new() };
     let default = field.default.map(|default| format!(" = {default}")).unwrap_or_default();
     format!("`{}: {}{shape}{default}`", field.name, field.ty)

@@ -1,6 +1,6 @@
 //! What `#[derive(VariantParams)]` calls: reading values by name, conditions, shapes and defaults.
 
-use super::field::TensorField;
+use super::field::{Fall, TensorField};
 pub use super::params::ShapeProblem;
 use super::params::{ParamField, RequireError};
 use super::{BindError, Dims, FieldDesc, ParamError, ParamValue, ParamValues, VariantParams};
@@ -95,10 +95,15 @@ pub fn bind_tensor<T: TensorField>(
     }
     let got = tensor.extents();
     match want {
-        Some(want) if want != got => Err(BindError::Shape { name, shape, want, got }),
-        None if got.contains(&0) => Err(BindError::Empty { name, shape }),
-        _ => Ok(()),
+        Some(want) if want != got => return Err(BindError::Shape { name, shape, want, got }),
+        None if got.contains(&0) => return Err(BindError::Empty { name, shape }),
+        _ if got.iter().any(|&n| n > i64::from(i32::MAX)) => return Err(BindError::TooLarge { name, got }),
+        _ => {}
     }
+    if field.monotone {
+        tensor.rises().map_err(|Fall { at, value, before }| BindError::NotMonotone { name, at, value, before })?;
+    }
+    Ok(())
 }
 
 /// The error of a `#[require]` that does not hold.

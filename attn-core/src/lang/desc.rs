@@ -178,9 +178,16 @@ pub trait HookConst {
 #[allow(missing_docs)]
 pub enum Elem {
     F32,
+    F16,
+    Bf16,
+    F8E4M3,
+    F8E5M2,
     I32,
     U32,
+    U8,
     Bool,
+    /// Bools, eight in a byte.
+    Bits,
 }
 
 impl Elem {
@@ -189,23 +196,40 @@ impl Elem {
     pub const fn name(self) -> &'static str {
         match self {
             Elem::F32 => "f32",
+            Elem::F16 => "f16",
+            Elem::Bf16 => "bf16",
+            Elem::F8E4M3 => "F8E4M3",
+            Elem::F8E5M2 => "F8E5M2",
             Elem::I32 => "i32",
             Elem::U32 => "u32",
+            Elem::U8 => "u8",
             Elem::Bool => "bool",
+            Elem::Bits => "Bits",
         }
+    }
+
+    /// Whether a table of these gives f32.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::F8E4M3 | Elem::F8E5M2)
     }
 }
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldType {
-    /// A scalar, passed by value as 4 bytes (bool as `int`).
+    /// A scalar, passed by value as 4 bytes (bool as `int`): f32, i32, u32 or bool.
     Scalar(Elem),
-    /// A captured tensor of rank 1 or 2: `Tensor1<T>` / `Tensor2<T>` in the text.
+    /// A captured tensor: `Tensor2<float>` in the text.
     Tensor {
         /// Type of the elements.
         elem: Elem,
-        /// 1 or 2.
+        /// 0 to 4.
+        rank: u8,
+    },
+    /// A tensor of f32 that hooks store to: `OutTensor2` in the text.
+    Out {
+        /// 1 to 4.
         rank: u8,
     },
 }
@@ -216,6 +240,7 @@ impl std::fmt::Display for FieldType {
         match self {
             FieldType::Scalar(elem) => f.write_str(elem.name()),
             FieldType::Tensor { elem, rank } => write!(f, "Tensor{rank}<{}>", elem.name()),
+            FieldType::Out { rank } => write!(f, "OutTensor{rank}"),
         }
     }
 }
@@ -235,6 +260,8 @@ pub struct FieldDesc {
     pub default: Option<&'static str>,
     /// `#[require(..)]` as written: the condition a value must meet.
     pub require: Option<&'static str>,
+    /// `#[monotone]`: no value is less than the one before it along the last axis.
+    pub monotone: bool,
 }
 
 /// What the macro derives from a `logits_mask`.
@@ -272,6 +299,8 @@ pub struct VariantDesc {
     pub hooks: &'static [HookText],
     /// The normaliser.
     pub normalizer: Normalizer,
+    /// `MAX_FLOOR`.
+    pub max_floor: f32,
     /// Parameters in order.
     pub fields: &'static [FieldDesc],
     /// What is derived from `logits_mask`.

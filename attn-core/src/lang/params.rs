@@ -4,13 +4,17 @@ use std::fmt;
 
 use super::FieldDesc;
 use super::compose::ComposeError;
+use super::desc::Elem;
+use super::table::OutBuffer;
 
 pub use super::field::ParamField;
 
 /// What `#[derive(VariantParams)]` implements: the fields of a variant by name.
 ///
 /// Field attributes: `#[default(expr)]` for a scalar (an expression) or a tensor (a closure or function
-/// `|p: &Self, dims: &Dims| -> Vec<T>` called when the variant is bound and the tensor was not given);
+/// `|p: &Self, dims: &Dims| -> Vec<T>` called when the variant is bound and the tensor was not given, `T` what an index gives:
+/// f32 for floats of 16 and 8 bits, bool for bits); `#[monotone]` for a tensor none of whose values is less than the one before it
+/// along the last axis, which a binding checks, and which lets masks over it be classed tightly;
 /// `#[shape(qo_heads, 2 * max_distance + 1)]` for a tensor, over the words of [`Dims`] and integer fields, with
 /// integer arithmetic and `if`; `#[require(cap > 0.0)]`, a condition over the fields by name (integers stay what they
 /// are, tensors are references, and the words of [`Dims`] are `i32`: a condition waits until its words are known).
@@ -63,8 +67,21 @@ pub struct Dims {
 pub trait ArgVisitor {
     /// A scalar, as its 4 bytes (bool: 0 or 1 as an `i32`).
     fn scalar(&mut self, bits: u32);
-    /// A captured tensor: its elements as 4-byte words (bool: bytes widened to `i32`) and its extents.
-    fn tensor(&mut self, words: &[u32], shape: &[i64]);
+    /// A captured tensor.
+    fn tensor(&mut self, tensor: TensorArg<'_>);
+    /// A tensor that hooks store to, and its extents; without a buffer where it is unset.
+    fn out(&mut self, buffer: Option<&OutBuffer>, shape: &[i64]);
+}
+
+/// A captured tensor as a kernel argument.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorArg<'a> {
+    /// The elements, row-major, each in its own width (bool: a byte, 0 or 1).
+    pub bytes: &'a [u8],
+    /// Their type.
+    pub elem: Elem,
+    /// The extents, each below 2^31.
+    pub shape: &'a [i64],
 }
 
 /// A parameter value by name, as text, JSON or TOML give it.
@@ -77,7 +94,7 @@ pub enum ParamValue {
     Int(i64),
     /// A number.
     Float(f64),
-    /// A captured tensor of rank 1, or rows of one of rank 2.
+    /// A captured tensor of rank 1, or the rows of a deeper one.
     List(Vec<ParamValue>),
 }
 
@@ -240,6 +257,26 @@ pub enum BindError {
         variant: String,
         /// What is wrong.
         source: Box<BindError>,
+    },
+    /// A `#[monotone]` tensor with a value that is less than the one before it along the last axis, or not comparable.
+    #[error("tensor parameter `{name}` is #[monotone], but {value} at {at:?} follows {before}")]
+    NotMonotone {
+        /// The parameter.
+        name: String,
+        /// The first such place.
+        at: Vec<i64>,
+        /// What is there.
+        value: String,
+        /// What is before it.
+        before: String,
+    },
+    /// A tensor with an extent that no index reaches the end of.
+    #[error("tensor parameter `{name}` has shape {got:?}; an extent is at most {}", i32::MAX)]
+    TooLarge {
+        /// The parameter.
+        name: String,
+        /// The shape found.
+        got: Vec<i64>,
     },
     /// A captured tensor without default was not set.
     #[error("tensor parameter `{name}` is not set and has no default")]

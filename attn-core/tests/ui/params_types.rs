@@ -1,7 +1,7 @@
 extern crate attn_core as attn;
 
 use attn::VariantParams;
-use attn::lang::Tensor1;
+use attn::lang::{OutTensor1, Tensor1};
 
 #[derive(Clone, VariantParams)]
 struct V {
@@ -9,8 +9,12 @@ struct V {
     b: usize,
     c: Vec<f32>,
     #[shape(qo_heads)]
-    d: Tensor1<bool>,
+    d: Tensor1<u16>,
     e: [f32; 4],
+    f: u8,
+    #[monotone]
+    #[shape(4)]
+    g: OutTensor1,
 }
 
 fn main() {}

@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use attn_core::expr::Variant;
+use attn_core::{expr::Variant, lang::table::OutBuffer};
 
 use super::{CudaError, Device, DeviceBuffer};
-use crate::splice::variant_args;
+use crate::splice::variant::{Pointee, variant_args};
 
 /// The second argument of every kernel, and what it points to.
 #[derive(Debug)]
@@ -16,18 +16,34 @@ pub(super) struct Args {
 
 #[derive(Debug)]
 struct Tensor {
-    words: Vec<u32>,
+    host: Host,
     buffer: DeviceBuffer,
 }
 
+/// What is in a device buffer.
+#[derive(Debug)]
+enum Host {
+    /// A copy of these bytes, which no kernel changes.
+    Table(Vec<u8>),
+    /// What kernels store for this handle.
+    Out(OutBuffer),
+}
+
 impl Args {
-    /// Uploads the tensors of a bound variant. Returns when they have arrived.
+    /// Uploads the tensors of a bound variant; those that it stores to start with the values of their handles. Returns when
+    /// they have arrived.
     pub(super) fn upload(device: &Device, variant: &Variant) -> Result<Self, CudaError> {
         let mut tensors: Vec<Tensor> = Vec::new();
-        let bytes = variant_args(variant, |words| {
-            let buffer = DeviceBuffer::upload(device, bytemuck::cast_slice(words))?;
+        let bytes = variant_args(variant, |pointee| {
+            let (host, buffer) = match pointee {
+                Pointee::Table(bytes) => (Host::Table(bytes.to_vec()), DeviceBuffer::upload(device, bytes)?),
+                Pointee::Out(out) => {
+                    let buffer = DeviceBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?;
+                    (Host::Out(out.clone()), buffer)
+                }
+            };
             let address = buffer.ptr();
-            tensors.push(Tensor { words: words.to_vec(), buffer });
+            tensors.push(Tensor { host, buffer });
             Ok::<u64, CudaError>(address)
         })?;
         Ok(Args { bytes, tensors })
@@ -37,12 +53,29 @@ impl Args {
     pub(super) fn are_of(&self, variant: &Variant) -> bool {
         let mut known = self.tensors.iter();
         let mut same = true;
-        let bytes = variant_args(variant, |words| {
-            let found = known.next().filter(|tensor| tensor.words == words);
+        let bytes = variant_args(variant, |pointee| {
+            let found = known.next().filter(|tensor| match (&tensor.host, pointee) {
+                (Host::Table(there), Pointee::Table(bytes)) => there == bytes,
+                (Host::Out(there), Pointee::Out(out)) => there.id() == out.id(),
+                _ => false,
+            });
             same &= found.is_some();
             Ok::<u64, Infallible>(found.map_or(0, |tensor| tensor.buffer.ptr()))
         });
         same && bytes.is_ok_and(|bytes| bytes == self.bytes)
+    }
+
+    /// Copies what kernels stored into the handles, once everything given to the device has finished.
+    pub(super) fn fetch(&self) -> Result<(), CudaError> {
+        for Tensor { host, buffer } in &self.tensors {
+            if let Host::Out(out) = host {
+                let mut values = vec![0.0f32; out.len()];
+                buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
+                // the buffer was made for as many
+                let _ = out.write_back(&values);
+            }
+        }
+        Ok(())
     }
 
     /// At least `sizeof(Variant)` bytes.

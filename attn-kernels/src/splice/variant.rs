@@ -13,11 +13,12 @@
 
 mod args;
 mod compose;
+mod member;
 mod part;
 
 use attn_core::{expr::Variant, lang::VariantDesc};
 
-pub use args::{struct_size, variant_args};
+pub use args::{Pointee, part_args, part_layout, part_offsets, struct_size, variant_args};
 
 /// Parts whose text cannot stand in one struct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,8 +109,23 @@ const LANG_TYPES: &[&str] = &[
     "RowState",
     "Tile",
     "TileClass",
+    "Tensor0",
     "Tensor1",
     "Tensor2",
+    "Tensor3",
+    "Tensor4",
+    "OutTensor1",
+    "OutTensor2",
+    "OutTensor3",
+    "OutTensor4",
+    "Element",
+    "F16",
+    "Bf16",
+    "F8E4M3",
+    "F8E5M2",
+    "PackedBits",
+    "TableRange",
+    "Divisor",
     "Tuple2",
     "Tuple3",
     "Tuple4",

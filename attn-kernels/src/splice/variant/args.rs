@@ -2,27 +2,31 @@
 
 use attn_core::{
     expr::Variant,
-    lang::{FieldType, VariantDesc, params::ArgVisitor},
+    lang::{
+        ErasedVariant, FieldType, VariantDesc,
+        desc::Elem,
+        params::{ArgVisitor, TensorArg},
+        table::OutBuffer,
+    },
 };
 
-/// Size and alignment of a parameter.
-fn layout(ty: FieldType) -> (usize, usize) {
-    match ty {
-        FieldType::Scalar(_) => (4, 4),
-        // pointer and two extents
-        FieldType::Tensor { .. } => (16, 8),
-    }
+use super::member::{Kind, Member, members};
+use crate::splice::divisor;
+
+/// What a kernel reaches through a pointer of its arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Pointee<'a> {
+    /// A table that it reads: the bytes to be there.
+    Table(&'a [u8]),
+    /// Values of f32 that it stores to.
+    Out(&'a OutBuffer),
 }
 
 /// Size and alignment of the struct of a part; an empty one takes a byte.
-fn part_layout(desc: &VariantDesc) -> (usize, usize) {
-    let (mut size, mut align) = (0, 1);
-    for field in desc.fields {
-        let (field_size, field_align) = layout(field.ty);
-        size = usize::next_multiple_of(size, field_align) + field_size;
-        align = align.max(field_align);
-    }
-    (size.next_multiple_of(align).max(1), align)
+#[must_use]
+pub fn part_layout(desc: &VariantDesc) -> (usize, usize) {
+    let (_, size, align) = members(desc);
+    (size, align)
 }
 
 /// The offset of each part, and the size of the whole.
@@ -45,57 +49,99 @@ pub fn struct_size(parts: &[&VariantDesc]) -> usize {
     offsets(parts).1
 }
 
-/// The bytes of `struct Variant`. `upload` puts the 4-byte words of a captured tensor where the kernel can read them,
-/// and says where: a device address, valid for as long as the bytes are used.
+/// The members of a part's struct with their offsets, in order: for those who check that a compiler agrees.
+#[must_use]
+pub fn part_offsets(desc: &VariantDesc) -> Vec<(String, usize)> {
+    members(desc).0.into_iter().map(|member| (member.name, member.offset)).collect()
+}
+
+/// The bytes of `struct Variant`. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
+/// device address, valid for as long as the bytes are used.
 ///
 /// # Errors
 /// The first error of `upload`.
-pub fn variant_args<E>(variant: &Variant, upload: impl FnMut(&[u32]) -> Result<u64, E>) -> Result<Vec<u8>, E> {
+pub fn variant_args<E>(variant: &Variant, mut upload: impl FnMut(Pointee<'_>) -> Result<u64, E>) -> Result<Vec<u8>, E> {
     let parts: Vec<&VariantDesc> = variant.parts().map(|part| part.desc()).collect();
     let (offsets, size) = offsets(&parts);
-    let mut writer = Writer { bytes: vec![0; size], at: 0, upload, error: None };
+    let mut bytes = vec![0; size];
     for (part, offset) in variant.parts().zip(offsets) {
-        writer.at = offset;
-        part.visit_args(&mut writer);
+        let part = part_args(part, &mut upload)?;
+        bytes[offset..offset + part.len()].copy_from_slice(&part);
     }
-    match writer.error {
-        Some(error) => Err(error),
-        None => Ok(writer.bytes),
-    }
+    Ok(bytes)
 }
 
-struct Writer<U, E> {
+/// The bytes of the struct of one part.
+///
+/// # Errors
+/// As [`variant_args`].
+pub fn part_args<E>(
+    part: &dyn ErasedVariant,
+    upload: &mut impl FnMut(Pointee<'_>) -> Result<u64, E>,
+) -> Result<Vec<u8>, E> {
+    let desc = part.desc();
+    let (members, size, _) = members(desc);
+    let mut writer = Writer { desc, members, bytes: vec![0; size], field: 0, upload, error: None };
+    part.visit_args(&mut writer);
+    writer.error.map_or(Ok(writer.bytes), Err)
+}
+
+struct Writer<'a, U, E> {
+    desc: &'a VariantDesc,
+    members: Vec<Member>,
     bytes: Vec<u8>,
-    at: usize,
-    upload: U,
+    /// Number of the field that comes next.
+    field: usize,
+    upload: &'a mut U,
     error: Option<E>,
 }
 
-impl<U, E> Writer<U, E> {
-    fn put(&mut self, bytes: &[u8], align: usize) {
-        let from = self.at.next_multiple_of(align);
-        self.at = from + bytes.len();
-        self.bytes[from..self.at].copy_from_slice(bytes);
+impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> Writer<'_, U, E> {
+    /// Writes a member of the next field, if it has such.
+    fn put(&mut self, kind: Kind, bytes: &[u8]) {
+        let place = self.members.iter().find(|member| member.field == self.field && member.kind == kind);
+        if let Some(slot) = place.and_then(|m| self.bytes.get_mut(m.offset..m.offset + bytes.len())) {
+            slot.copy_from_slice(bytes);
+        }
+    }
+
+    fn address(&mut self, pointee: Pointee<'_>) -> u64 {
+        (self.upload)(pointee).unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            0
+        })
+    }
+
+    /// A pointer and extents, which a binding found to be below 2^31.
+    fn put_tensor(&mut self, address: u64, shape: &[i64]) {
+        let extents = shape.iter().flat_map(|&n| i32::try_from(n).unwrap_or(i32::MAX).to_ne_bytes());
+        let bytes: Vec<u8> = address.to_ne_bytes().into_iter().chain(extents).collect();
+        self.put(Kind::Field, &bytes);
     }
 }
 
-impl<U: FnMut(&[u32]) -> Result<u64, E>, E> ArgVisitor for Writer<U, E> {
+impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for Writer<'_, U, E> {
     fn scalar(&mut self, bits: u32) {
-        self.put(&bits.to_ne_bytes(), 4);
+        self.put(Kind::Field, &bits.to_ne_bytes());
+        let words = match self.desc.fields.get(self.field).map(|field| field.ty) {
+            Some(FieldType::Scalar(Elem::I32)) => divisor::signed(bits.cast_signed()).to_vec(),
+            Some(FieldType::Scalar(Elem::U32)) => divisor::unsigned(bits).to_vec(),
+            _ => vec![bits],
+        };
+        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+        self.put(Kind::Divisor, &bytes);
+        self.field += 1;
     }
 
-    fn tensor(&mut self, words: &[u32], shape: &[i64]) {
-        let address = match (self.upload)(words) {
-            Ok(address) => address,
-            Err(error) => {
-                self.error.get_or_insert(error);
-                0
-            }
-        };
-        // binding refused tables whose extents are beyond the index type
-        let extent = |i: usize| shape.get(i).map_or(0, |&n| i32::try_from(n).unwrap_or(i32::MAX));
-        self.put(&address.to_ne_bytes(), 8);
-        self.put(&extent(0).to_ne_bytes(), 4);
-        self.put(&extent(1).to_ne_bytes(), 4);
+    fn tensor(&mut self, tensor: TensorArg<'_>) {
+        let address = self.address(Pointee::Table(tensor.bytes));
+        self.put_tensor(address, tensor.shape);
+        self.field += 1;
+    }
+
+    fn out(&mut self, buffer: Option<&OutBuffer>, shape: &[i64]) {
+        let address = buffer.map_or(0, |buffer| self.address(Pointee::Out(buffer)));
+        self.put_tensor(address, shape);
+        self.field += 1;
     }
 }

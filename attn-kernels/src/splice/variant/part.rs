@@ -1,11 +1,8 @@
 //! The struct of one part: parameters, constants, helpers, hooks.
 
-use attn_core::lang::{
-    ConstValue, DeviceFn, FieldType, VariantDesc,
-    desc::{ConstDesc, Elem},
-};
+use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
 
-use super::VariantError;
+use super::{VariantError, member::members};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
@@ -15,8 +12,8 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text.push('\n');
     }
     text += &format!("struct {name} {{\n");
-    for field in desc.fields {
-        text += &format!("  {}{};\n", member_type(field.ty), member(field.name));
+    for member in members(desc).0 {
+        text += &format!("  {} {};\n", member.ty, member.name);
     }
     let links = Links::of(desc)?;
     for (name, value) in &links.consts {
@@ -45,25 +42,6 @@ fn comment(line: &str) -> String {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.replace("??/", "?/");
     format!("/// {line}").trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
-}
-
-/// The member of a parameter, as hooks name it: one in capitals shall not meet a constant.
-fn member(name: &str) -> String {
-    if name.contains(|c: char| c.is_ascii_lowercase()) { format!("{name}_") } else { format!("{name}_p_") }
-}
-
-/// A bool takes 4 bytes, as the host passes it.
-fn member_type(ty: FieldType) -> String {
-    let elem = |e| match e {
-        Elem::F32 => "float",
-        Elem::I32 | Elem::Bool => "int",
-        Elem::U32 => "u32",
-    };
-    match ty {
-        FieldType::Scalar(Elem::Bool) => "alignas(4) bool ".to_owned(),
-        FieldType::Scalar(e) => format!("{} ", elem(e)),
-        FieldType::Tensor { elem: e, rank } => format!("Tensor{rank}<{}> ", elem(e)),
-    }
 }
 
 fn const_type(value: ConstValue) -> &'static str {

@@ -23,7 +23,7 @@ pub(super) fn check(condition: &Expr, fields: &[Field], failed: &TokenStream) ->
     };
     for word in &words.0 {
         check = match fields.iter().find(|f| f.ident == *word) {
-            Some(Field { kind: Kind::Tensor(_), .. }) => quote! {
+            Some(Field { kind: Kind::Tensor(_) | Kind::Out(_), .. }) => quote! {
                 let #word = &self.#word;
                 if ::attn::__private::TensorField::is_set(#word) { #check }
             },

@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::DeriveInput;
 use syn::spanned::Spanned as _;
 
-use super::field::{Field, Kind, doc};
+use super::field::{Field, doc};
 use super::{condition, shape};
 use crate::report::Report;
 
@@ -30,8 +30,9 @@ impl Checks {
                 };
                 checks.require.push(condition::check(&require.value, fields, &failed));
             }
-            if let (Kind::Tensor(_), Some(shape)) = (field.kind, &field.shape) {
-                let extents: Vec<_> = shape.value.iter().map(|e| shape::extent(e, fields, report)).collect();
+            if field.kind.rank().is_some() {
+                let written = field.shape.iter().flat_map(|shape| &shape.value);
+                let extents: Vec<_> = written.map(|e| shape::extent(e, fields, report)).collect();
                 checks.shapes.push(quote!(#i => ::std::vec![#(#extents),*]));
                 checks.bind.push(bind_tensor(i, field));
             }
@@ -172,7 +173,7 @@ pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
 }
 
 fn desc(field: &Field) -> TokenStream {
-    let Field { name, ty, doc, .. } = field;
+    let Field { name, ty, doc, monotone, .. } = field;
     let option = |text: Option<&str>| match text {
         Some(text) => quote!(::core::option::Option::Some(#text)),
         None => quote!(::core::option::Option::None),
@@ -190,14 +191,15 @@ fn desc(field: &Field) -> TokenStream {
             shape: #shape,
             default: #default,
             require: #require,
+            monotone: #monotone,
         }
     }
 }
 
 fn read(field: &Field) -> TokenStream {
     let Field { ident, name, ty, .. } = field;
-    match (field.kind, &field.default) {
-        (Kind::Tensor(_), _) => quote!(#ident: __reader.tensor::<#ty>(#name)?),
+    match (field.kind.rank(), &field.default) {
+        (Some(_), _) => quote!(#ident: __reader.tensor::<#ty>(#name)?),
         (_, None) => quote!(#ident: __reader.required::<#ty>(#name)?),
         (_, Some(default)) => {
             let value = &default.value;
@@ -214,8 +216,8 @@ fn default(item: &DeriveInput, fields: &[Field]) -> TokenStream {
     let (generics, types, bounds) = item.generics.split_for_impl();
     let values = fields.iter().map(|field| {
         let ident = &field.ident;
-        match (field.kind, &field.default) {
-            (Kind::Tensor(_), _) | (_, None) => quote!(#ident: ::core::default::Default::default()),
+        match (field.kind.rank(), &field.default) {
+            (Some(_), _) | (_, None) => quote!(#ident: ::core::default::Default::default()),
             (_, Some(default)) => {
                 let value = &default.value;
                 quote!(#ident: #value)

@@ -19,6 +19,7 @@ pub(super) struct Field {
     pub(super) default: Option<Written<Expr>>,
     pub(super) require: Option<Written<Expr>>,
     pub(super) shape: Option<Written<Vec<Expr>>>,
+    pub(super) monotone: bool,
 }
 
 /// What the type's name says.
@@ -30,6 +31,26 @@ pub(super) enum Kind {
     OtherScalar,
     /// Of this rank.
     Tensor(usize),
+    /// A tensor that hooks store to, of this rank.
+    Out(usize),
+}
+
+impl Kind {
+    /// Of a tensor.
+    pub(super) fn rank(self) -> Option<usize> {
+        match self {
+            Kind::Tensor(rank) | Kind::Out(rank) => Some(rank),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Kind::Tensor(rank) => format!("Tensor{rank}"),
+            Kind::Out(rank) => format!("OutTensor{rank}"),
+            _ => String::new(),
+        }
+    }
 }
 
 /// An argument, and how it was written.
@@ -54,6 +75,7 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
         default: None,
         require: None,
         shape: None,
+        monotone: false,
     };
     if !read.name.is_ascii() {
         report.on(&read.ident, messages::NAME);
@@ -69,22 +91,30 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
                 Ok(list.into_iter().collect::<Vec<_>>())
             };
             set(&mut read.shape, attr, extents, messages::SHAPE, report);
-            if !matches!(kind, Kind::Tensor(_)) {
+            if kind.rank().is_none() {
                 report.on(attr, messages::SHAPE_ON_SCALAR);
+            }
+        } else if attr.path().is_ident("monotone") {
+            match (&attr.meta, kind) {
+                _ if read.monotone => report.on(attr, messages::TWICE),
+                (Meta::Path(_), Kind::Tensor(1..)) => read.monotone = true,
+                (Meta::Path(_), _) => report.on(attr, messages::MONOTONE_ON),
+                _ => report.on(attr, messages::MONOTONE),
             }
         }
     }
     if seen_wrong(&field.ty) {
         report.on(&field.ty, messages::TYPE);
     }
-    if let Kind::Tensor(rank) = kind {
+    if let Some(rank) = kind.rank() {
         match &read.shape {
+            None if rank == 0 => {}
             // not said again where the attribute itself is wrong
             None if !field.attrs.iter().any(|a| a.path().is_ident("shape")) => {
                 report.on(&field.ty, messages::SHAPE_MISSING);
             }
             Some(shape) if shape.value.len() != rank => {
-                report.on(&field.ty, messages::rank(&format!("Tensor{rank}"), rank, shape.value.len()));
+                report.on(&field.ty, messages::rank(&kind.name(), rank, shape.value.len()));
             }
             _ => {}
         }
@@ -126,35 +156,64 @@ fn as_written(list: &syn::MetaList) -> String {
 }
 
 fn kind(ty: &Type) -> Kind {
-    let Type::Path(path) = ty else {
-        return Kind::OtherScalar;
+    let Some(last) = last(ty) else { return Kind::OtherScalar };
+    let name = last.ident.to_string();
+    // `Tensor2<f32>`, `Tensor<f32, 2>`
+    let rank = |base: &str| {
+        let digits = name.strip_prefix(base)?;
+        if digits.is_empty() { literal(&last.arguments) } else { digits.parse::<usize>().ok() }
     };
-    match path.path.segments.last().map(|s| s.ident.to_string()).as_deref() {
-        Some("i32" | "u32") => Kind::Integer,
-        Some("bool") => Kind::Bool,
-        Some("Tensor1") => Kind::Tensor(1),
-        Some("Tensor2") => Kind::Tensor(2),
-        _ => Kind::OtherScalar,
+    match name.as_str() {
+        "i32" | "u32" => Kind::Integer,
+        "bool" => Kind::Bool,
+        _ => match (rank("Tensor"), rank("OutTensor")) {
+            (Some(rank @ 0..=4), _) => Kind::Tensor(rank),
+            (_, Some(rank @ 1..=4)) => Kind::Out(rank),
+            _ => Kind::OtherScalar,
+        },
     }
+}
+
+fn last(ty: &Type) -> Option<&syn::PathSegment> {
+    if let Type::Path(path) = ty { path.path.segments.last() } else { None }
+}
+
+/// The rank as a literal among the arguments of a type.
+fn literal(arguments: &PathArguments) -> Option<usize> {
+    let PathArguments::AngleBracketed(args) = arguments else { return None };
+    args.args.iter().find_map(|arg| match arg {
+        GenericArgument::Const(Expr::Lit(ExprLit { lit: Lit::Int(rank), .. })) => rank.base10_parse().ok(),
+        _ => None,
+    })
 }
 
 /// Types that no parameter has; the compiler refuses the rest, but not in one sentence.
 fn seen_wrong(ty: &Type) -> bool {
-    const WRONG: [&str; 17] = [
-        "f64", "f16", "bf16", "i8", "i16", "i64", "i128", "isize", "u8", "u16", "u64", "u128", "usize", "char",
-        "String", "Vec", "Option",
-    ];
-    let Type::Path(path) = ty else { return true };
-    let Some(last) = path.path.segments.last() else { return true };
-    match &last.arguments {
-        PathArguments::AngleBracketed(args) if last.ident == "Tensor1" || last.ident == "Tensor2" => {
-            args.args.iter().any(|arg| match arg {
-                GenericArgument::Type(elem) => matches!(kind(elem), Kind::Bool | Kind::Tensor(_)) || seen_wrong(elem),
-                _ => false,
-            })
-        }
-        _ => WRONG.iter().any(|wrong| last.ident == wrong),
+    const WRONG: [&str; 14] =
+        ["f64", "i8", "i16", "i64", "i128", "isize", "u16", "u64", "u128", "usize", "char", "String", "Vec", "Option"];
+    const WRONG_SCALAR: [&str; 6] = ["f16", "bf16", "u8", "F8E4M3", "F8E5M2", "Bits"];
+    let Some(segment) = last(ty) else { return true };
+    let wrong_elem = |elem: &Type| match last(elem) {
+        None => true,
+        Some(elem_name) => kind(elem).rank().is_some() || WRONG.iter().any(|wrong| elem_name.ident == wrong),
+    };
+    if !is_tensor(segment) {
+        return WRONG.iter().chain(&WRONG_SCALAR).any(|wrong| segment.ident == wrong);
     }
+    let has_rank =
+        segment.ident.to_string().ends_with(|c: char| c.is_ascii_digit()) || literal(&segment.arguments).is_some();
+    let elems = match &segment.arguments {
+        PathArguments::AngleBracketed(args) => args.args.iter().collect(),
+        _ => Vec::new(),
+    };
+    has_rank && kind(ty).rank().is_none()
+        || elems.into_iter().any(|arg| matches!(arg, GenericArgument::Type(elem) if wrong_elem(elem)))
+}
+
+/// `Tensor`, `Tensor7`, `OutTensor2`: of whatever rank.
+fn is_tensor(segment: &syn::PathSegment) -> bool {
+    let name = segment.ident.to_string();
+    matches!(name.trim_end_matches(|c: char| c.is_ascii_digit()), "Tensor" | "OutTensor")
 }
 
 /// The doc comment, its lines joined as written.

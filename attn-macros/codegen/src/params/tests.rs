@@ -48,11 +48,71 @@ fn a_shape_has_the_rank_of_its_tensor_and_only_arithmetic() {
             }
         )))
     };
-    assert_eq!(one(quote!(qo_heads, 2)), ["a `Tensor1` has 1 extent, this shape has 2"]);
+    assert_eq!(one(quote!(qo_heads, 2)), ["`Tensor1` has 1 extent, this shape has 2"]);
     assert!(one(quote!(qo_head))[0].contains("did you mean `qo_heads`?"));
     assert!(one(quote!(n << 2))[0].starts_with("a shape is integer arithmetic"));
     assert!(one(quote!(2i32))[0].starts_with("a shape is written in whole numbers"));
     assert!(one(quote!(if n == 0 { head_dim } else { n / 2 })).is_empty());
+}
+
+#[test]
+fn tensors_have_ranks_from_0_to_4() {
+    let one = |ty: proc_macro2::TokenStream, attrs: proc_macro2::TokenStream| {
+        errors(&derive(quote!(struct V { #attrs t: #ty })))
+    };
+    for (ty, shape) in [
+        (quote!(Tensor0<f32>), quote!()),
+        (quote!(Tensor1<bool>), quote!(#[shape(batch)] #[monotone])),
+        (quote!(attn::lang::Tensor<half::f16, 2>), quote!(#[shape(batch, 2)] #[monotone])),
+        (quote!(Tensor3<Bits>), quote!(#[shape(1, 2, 3)])),
+        (quote!(Tensor4<F8E5M2>), quote!(#[shape(1, 2, 3, 4)])),
+        (quote!(OutTensor2), quote!(#[shape(1, 2)])),
+        (quote!(OutTensor<4>), quote!(#[shape(1, 2, 3, 4)])),
+    ] {
+        assert!(one(ty.clone(), shape.clone()).is_empty(), "{shape} {ty}");
+    }
+    assert_eq!(one(quote!(Tensor0<f32>), quote!(#[shape(1)])), ["`Tensor0` has no extents: leave the shape away"]);
+    assert_eq!(one(quote!(OutTensor3), quote!(#[shape(1)])), ["`OutTensor3` has 3 extents, this shape has 1"]);
+    assert_eq!(one(quote!(OutTensor1), quote!()), [super::messages::SHAPE_MISSING]);
+}
+
+#[test]
+fn only_tables_are_monotone() {
+    let one = |tokens: proc_macro2::TokenStream| errors(&derive(tokens));
+    for ty in [quote!(i32), quote!(Tensor0<i32>)] {
+        assert_eq!(one(quote!(struct V { #[monotone] x: #ty })), [super::messages::MONOTONE_ON]);
+    }
+    assert_eq!(
+        one(quote!(
+            struct V {
+                #[monotone]
+                #[shape(4)]
+                x: OutTensor1,
+            }
+        )),
+        [super::messages::MONOTONE_ON]
+    );
+    assert_eq!(
+        one(quote!(
+            struct V {
+                #[monotone(yes)]
+                #[shape(4)]
+                x: Tensor1<i32>,
+            }
+        )),
+        [super::messages::MONOTONE]
+    );
+    assert_eq!(
+        one(quote!(
+            struct V {
+                #[monotone]
+                #[monotone]
+                #[shape(4)]
+                x: Tensor1<i32>,
+            }
+        )),
+        [super::messages::TWICE]
+    );
 }
 
 #[test]
@@ -106,9 +166,19 @@ fn types_that_are_seen_to_be_wrong() {
     for ty in [quote!(f64), quote!(usize), quote!(&'static str), quote!(String), quote!([f32; 4]), quote!((f32, f32))] {
         assert_eq!(wrong(quote!(struct V { x: #ty })), [super::messages::TYPE], "{ty}");
     }
-    for elem in [quote!(f64), quote!(bool), quote!(Tensor1<f32>)] {
+    for elem in [quote!(f64), quote!(u16), quote!(&'static f32), quote!(Tensor1<f32>)] {
         let ty = quote!(attn::lang::Tensor1<#elem>);
         assert_eq!(wrong(quote!(struct V { #[shape(4)] x: #ty })), [super::messages::TYPE], "{elem}");
+    }
+    for ty in [
+        quote!(u8),
+        quote!(f16),
+        quote!(Tensor5<f32>),
+        quote!(OutTensor0),
+        quote!(Tensor<f32, 5>),
+        quote!(OutTensor<0>),
+    ] {
+        assert_eq!(wrong(quote!(struct V { x: #ty })), [super::messages::TYPE], "{ty}");
     }
     // an alias is for the compiler to see
     assert!(

@@ -1,0 +1,342 @@
+//! Tables that a variant reads by index.
+
+use std::{
+    fmt,
+    ops::Index,
+    sync::{Arc, OnceLock},
+};
+
+use super::elem::TableElem;
+use super::place;
+
+/// A captured tensor: an owning handle of a row-major table, cheap to clone. RANK is 0 to 4.
+///
+/// A hook reads it as `self.table.get()` (rank 0), `self.table[i]` (rank 1), `self.table[[i, j]]` and so on. Indices are `i32`; one
+/// that is outside is clamped into its extent, on either side alike, since edge tiles call hooks out of range. Elements
+/// of 16 and 8 bits are read as f32, [`Bits`](super::Bits) as bool. The default is *unset*: filled from the parameter's `#[default]`
+/// when the variant is bound.
+///
+/// ```
+/// # extern crate attn_core as attn;
+/// use attn::lang::{Tensor1, Tensor2};
+/// let slopes = Tensor1::from(vec![0.5f32, 0.25]);
+/// assert_eq!((slopes[-3], slopes[1], slopes[9]), (0.5, 0.25, 0.25));
+/// let bias = Tensor2::<half::f16>::from_values(vec![0.0, 1.0, 2.0, 3.0], [2, 2])?;
+/// assert_eq!(bias[[1, 0]], 2.0);
+/// # Ok::<(), attn::lang::table::TensorLenError>(())
+/// ```
+pub struct Tensor<T, const RANK: usize> {
+    data: Option<Arc<Data<T>>>,
+    shape: [i64; RANK],
+    /// Filled from the default by a binding, not given: left out of expressions, made anew by the next binding.
+    computed: bool,
+}
+
+/// The elements, and what is worked out from them once.
+struct Data<T> {
+    stored: Vec<T>,
+    decoded: Vec<f32>,
+    falls: OnceLock<Option<usize>>,
+}
+
+/// One value.
+pub type Tensor0<T> = Tensor<T, 0>;
+/// A list.
+pub type Tensor1<T> = Tensor<T, 1>;
+/// Rows of columns.
+pub type Tensor2<T> = Tensor<T, 2>;
+/// A table of three indices.
+pub type Tensor3<T> = Tensor<T, 3>;
+/// A table of four indices.
+pub type Tensor4<T> = Tensor<T, 4>;
+
+/// Values that do not fill a tensor's extents.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{len} values do not fill a tensor of shape {shape:?}; {}", takes(.want))]
+pub struct TensorLenError {
+    /// Values given.
+    pub len: usize,
+    /// Extents asked for.
+    pub shape: Vec<usize>,
+    /// Values that these take; none where an extent is past 2147483647, or all of them together past what a program can hold.
+    pub want: Option<usize>,
+}
+
+fn takes(want: &Option<usize>) -> String {
+    want.map_or_else(|| "its extents are too large".to_owned(), |n| format!("it takes {n} of them"))
+}
+
+impl<T: TableElem, const RANK: usize> Tensor<T, RANK> {
+    /// A table from its elements, in the order of memory: the last index runs first.
+    ///
+    /// # Errors
+    /// There are more or fewer elements than the extents ask for (of [`Bits`](super::Bits): one for every eight bools).
+    pub fn new(values: Vec<T>, shape: [usize; RANK]) -> Result<Self, TensorLenError> {
+        Self::of(values, shape, |n| n.div_ceil(T::PACKED))
+    }
+
+    /// A table from what its indices shall give, each rounded to the nearest that its elements can hold (ties to even).
+    ///
+    /// # Errors
+    /// There are more or fewer values than the extents ask for.
+    pub fn from_values(values: Vec<T::Value>, shape: [usize; RANK]) -> Result<Self, TensorLenError> {
+        let (len, packed) = (values.len(), T::encode(values));
+        // the length is said in values
+        Self::of(packed, shape, |n| n.div_ceil(T::PACKED))
+            .ok()
+            .filter(|_| product(shape) == Some(len))
+            .ok_or_else(|| TensorLenError { len, shape: shape.to_vec(), want: product(shape) })
+    }
+
+    fn of(values: Vec<T>, shape: [usize; RANK], stored: impl Fn(usize) -> usize) -> Result<Self, TensorLenError> {
+        let want = product(shape).map(stored);
+        if want != Some(values.len()) {
+            return Err(TensorLenError { len: values.len(), shape: shape.to_vec(), want });
+        }
+        Ok(Self::made(values, shape.map(|n| n as i64), false))
+    }
+
+    /// `values` fill `shape`.
+    fn made(stored: Vec<T>, shape: [i64; RANK], computed: bool) -> Self {
+        let decoded = T::decode(&stored);
+        Tensor { data: Some(Arc::new(Data { stored, decoded, falls: OnceLock::new() })), shape, computed }
+    }
+
+    /// Not given: to be filled from the parameter's default.
+    #[must_use]
+    pub fn unset() -> Self {
+        Self::default()
+    }
+    /// Whether it holds values.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.data.is_some()
+    }
+    /// The elements as they are in memory, the last index first; none when unset.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        self.data.as_deref().map_or(&[], |data| &data.stored)
+    }
+    /// The extents; zeros when unset.
+    #[must_use]
+    pub fn shape(&self) -> [i64; RANK] {
+        self.shape
+    }
+    /// Number of values; 0 when unset.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.is_set() { self.shape.iter().product::<i64>() as usize } else { 0 }
+    }
+    /// Whether there are no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// What indices give, in the order of memory.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = T::Value> {
+        (0..self.len()).map(|i| *self.at(Some(i)))
+    }
+
+    pub(in crate::lang) fn is_computed(&self) -> bool {
+        self.computed
+    }
+    /// Filled by a binding; there are as many values as the shape has places.
+    pub(in crate::lang) fn computed(values: Vec<T::Value>, shape: [i64; RANK]) -> Self {
+        Self::made(T::encode(values), shape, true)
+    }
+    /// The first place, in the order of memory, whose value is less than the one before it in its row, or not comparable.
+    pub(in crate::lang) fn first_fall(&self) -> Option<usize> {
+        let row = self.shape.last().map_or(1, |&n| n as usize);
+        let falls = |data: &Arc<Data<T>>| {
+            let value = |i| *T::value(&data.stored, &data.decoded, i);
+            let rises = |i: usize| i % row == 0 || value(i - 1) <= value(i);
+            (0..self.len()).find(|&i| !rises(i))
+        };
+        self.data.as_ref().and_then(|data| *data.falls.get_or_init(|| falls(data)))
+    }
+
+    /// The value at a place in memory, which is there if it is given.
+    #[inline]
+    fn at(&self, place: Option<usize>) -> &T::Value {
+        match (&self.data, place) {
+            (Some(data), Some(i)) => T::value(&data.stored, &data.decoded, i),
+            _ => T::zero(),
+        }
+    }
+}
+
+/// Values of a shape, whose extents must be index values.
+fn product<const RANK: usize>(shape: [usize; RANK]) -> Option<usize> {
+    let fits = shape.iter().all(|&n| i32::try_from(n).is_ok());
+    shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n)).filter(|_| fits)
+}
+
+impl<T: TableElem> Tensor<T, 0> {
+    /// The value; 0 when unset.
+    #[must_use]
+    pub fn get(&self) -> T::Value {
+        *self.at(Some(0))
+    }
+}
+
+impl<T: TableElem> Index<i32> for Tensor<T, 1> {
+    type Output = T::Value;
+    #[inline]
+    fn index(&self, i: i32) -> &T::Value {
+        self.at(place([i], &self.shape))
+    }
+}
+
+macro_rules! by_indices {
+    ($($rank:literal),*) => {$(
+        impl<T: TableElem> Index<[i32; $rank]> for Tensor<T, $rank> {
+            type Output = T::Value;
+            #[inline]
+            fn index(&self, at: [i32; $rank]) -> &T::Value {
+                self.at(place(at, &self.shape))
+            }
+        }
+    )*};
+}
+by_indices!(2, 3, 4);
+
+impl<T, const RANK: usize> Default for Tensor<T, RANK> {
+    fn default() -> Self {
+        Tensor { data: None, shape: [0; RANK], computed: false }
+    }
+}
+
+impl<T, const RANK: usize> Clone for Tensor<T, RANK> {
+    fn clone(&self) -> Self {
+        Tensor { data: self.data.clone(), ..*self }
+    }
+}
+
+/// The same elements in the same shape, or both unset.
+impl<T: TableElem, const RANK: usize> PartialEq for Tensor<T, RANK> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.is_set(), self.shape, self.as_slice()) == (other.is_set(), other.shape, other.as_slice())
+    }
+}
+
+impl<T: TableElem, const RANK: usize> fmt::Debug for Tensor<T, RANK> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_set() {
+            return f.write_str("unset");
+        }
+        write!(f, "{:?} of {:?}", self.as_slice(), self.shape)
+    }
+}
+
+impl<T: TableElem> From<T> for Tensor<T, 0> {
+    fn from(value: T) -> Self {
+        Self::made(vec![value], [], false)
+    }
+}
+
+/// A list whose length is that of the values (of [`Bits`](super::Bits): eight times that; see [`Tensor::new`] for other lengths).
+impl<T: TableElem> From<Vec<T>> for Tensor<T, 1> {
+    fn from(values: Vec<T>) -> Self {
+        let len = values.len() * T::PACKED;
+        Self::made(values, [len as i64], false)
+    }
+}
+
+impl<T: TableElem> From<&[T]> for Tensor<T, 1> {
+    fn from(values: &[T]) -> Self {
+        values.to_vec().into()
+    }
+}
+
+impl<T: TableElem, const N: usize> From<[T; N]> for Tensor<T, 1> {
+    fn from(values: [T; N]) -> Self {
+        Vec::from(values).into()
+    }
+}
+
+impl<T: TableElem> FromIterator<T> for Tensor<T, 1> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        values.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::super::{Bits, F8E4M3, F8E5M2};
+    use super::*;
+
+    #[test]
+    fn an_index_is_clamped() {
+        let t = Tensor1::from([10i32, 20, 30]);
+        assert_eq!((t[i32::MIN], t[0], t[2], t[3], t[i32::MAX]), (10, 10, 30, 30, 30));
+        let t = Tensor2::new((0..6u32).collect(), [2, 3]).expect("six values");
+        assert_eq!((t[[-1, -1]], t[[1, 1]], t[[9, 0]], t[[0, 9]], t[[9, 9]]), (0, 4, 3, 2, 5));
+        let t = Tensor3::new((0..24u8).collect(), [2, 3, 4]).expect("24 values");
+        assert_eq!((t[[0, 2, 1]], t[[1, 0, 3]], t[[-5, 7, 2]], t[[9, 9, 9]]), (9, 15, 10, 23));
+        let t = Tensor4::new((0..120i32).collect(), [2, 3, 4, 5]).expect("120 values");
+        assert_eq!((t[[1, 2, 3, 4]], t[[1, 0, 2, -1]], t[[i32::MIN, 1, 99, 2]]), (119, 70, 37));
+        assert_eq!(Tensor0::from(2.5f32).get(), 2.5);
+    }
+
+    #[test]
+    fn an_empty_table_gives_zero() {
+        assert_eq!(Tensor1::<f32>::unset()[3], 0.0);
+        assert_eq!(Tensor1::<i32>::from(vec![])[0], 0);
+        assert_eq!(Tensor2::<f32>::unset()[[1, 2]], 0.0);
+        assert_eq!(Tensor2::<u32>::new(vec![], [0, 4]).expect("no values")[[0, 0]], 0);
+        assert_eq!(Tensor3::<f16>::new(vec![], [4, 0, 4]).expect("no values")[[3, 3, 3]], 0.0);
+        assert_eq!((Tensor0::<i32>::unset().get(), Tensor0::<i32>::unset().len()), (0, 0));
+        assert!(!Tensor2::<Bits>::unset()[[1, 1]]);
+    }
+
+    #[test]
+    fn extents_must_fit_the_values() {
+        let error = Tensor2::new(vec![1.0f32; 5], [2, 3]).expect_err("five are not six");
+        assert_eq!(error, TensorLenError { len: 5, shape: vec![2, 3], want: Some(6) });
+        assert_eq!(error.to_string(), "5 values do not fill a tensor of shape [2, 3]; it takes 6 of them");
+        assert!(Tensor2::new(vec![0u32; 0], [usize::MAX, 2]).is_err());
+        let error = Tensor1::new(vec![0u32; 0], [1 << 31]).expect_err("no index gets there");
+        assert_eq!(error.want, None);
+        assert_eq!(error.to_string(), "0 values do not fill a tensor of shape [2147483648]; its extents are too large");
+        assert!(Tensor2::<f16>::from_values(vec![0.0; 5], [2, 3]).is_err());
+        assert_eq!(Tensor2::<Bits>::from_values(vec![true; 6], [2, 4]).expect_err("six").want, Some(8));
+    }
+
+    #[test]
+    fn narrow_floats_are_read_as_f32() {
+        let values = vec![0.1, -1e-7, 300.0, 0.0];
+        let rounded = |t: &dyn Fn(i32) -> f32| [0, 1, 2, 3].map(t);
+        let t = Tensor1::<f16>::from_values(values.clone(), [4]).expect("four");
+        assert_eq!(rounded(&|i| t[i]), [0.1, -1e-7, 300.0, 0.0].map(|x| f16::from_f32(x).to_f32()));
+        let t = Tensor1::<bf16>::from_values(values.clone(), [4]).expect("four");
+        assert_eq!(rounded(&|i| t[i]), [0.1, -1e-7, 300.0, 0.0].map(|x| bf16::from_f32(x).to_f32()));
+        let t = Tensor1::<F8E4M3>::from_values(values.clone(), [4]).expect("four");
+        assert_eq!(rounded(&|i| t[i]), [0.1015625, -0.0, 288.0, 0.0]);
+        let t = Tensor1::<F8E5M2>::from_values(values, [4]).expect("four");
+        assert_eq!(rounded(&|i| t[i]), [0.09375, -0.0, 320.0, 0.0]);
+    }
+
+    #[test]
+    fn bits_follow_each_other_without_gaps() {
+        let bools: Vec<bool> = (0..15).map(|i| i % 3 == 0).collect();
+        let t = Tensor2::<Bits>::from_values(bools.clone(), [3, 5]).expect("fifteen");
+        assert_eq!(t.as_slice(), [Bits(0b0100_1001), Bits(0b0001_0010)]);
+        for (i, want) in bools.into_iter().enumerate() {
+            assert_eq!(t[[i as i32 / 5, i as i32 % 5]], want, "{i}");
+        }
+        assert_eq!(Tensor1::from([Bits(0x80)]).len(), 8);
+        assert_eq!(Tensor1::new(vec![Bits(0xff)], [3]).expect("a byte").values().collect::<Vec<_>>(), [true; 3]);
+    }
+
+    #[test]
+    fn where_a_row_falls() {
+        assert_eq!(Tensor1::from([1, 1, 2, 9]).first_fall(), None);
+        assert_eq!(Tensor1::from([1, 3, 2, 0]).first_fall(), Some(2));
+        assert_eq!(Tensor1::from([1.0, f32::NAN]).first_fall(), Some(1));
+        let rows = Tensor2::new(vec![5, 6, 1, 1, 2, 1], [3, 2]).expect("six");
+        assert_eq!(rows.first_fall(), Some(5), "a row begins anew");
+        assert_eq!(Tensor1::<i32>::unset().first_fall(), None);
+    }
+}
