@@ -6,7 +6,7 @@
 //! impl ::attn::lang::erased::Described for X {
 //!     fn desc() -> &'static ::attn::lang::VariantDesc { static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X> }; &DESC }
 //! }
-//! impl ::attn::lang::compose::NormalizerKind for X { type Kind = ::attn::lang::compose::Keeps; }   // Replaces, if NORMALIZER is written
+//! impl ::attn::lang::compose::Part for X { type Normalizer = ::attn::lang::compose::Keeps; .. }   // facts that decide where it may stand
 //! ::attn::__private::submit!(X);
 //! ```
 

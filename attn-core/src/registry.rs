@@ -32,7 +32,9 @@ pub enum RegistryError {
         second: String,
     },
     /// A name that an expression cannot write.
-    #[error("`{name}` at {place} cannot be a variant's name: use letters, digits and `_`, not a digit first")]
+    #[error(
+        "`{name}` at {place} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
+    )]
     Name {
         /// The name.
         name: String,
@@ -141,7 +143,7 @@ fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !crate::expr::RESERVED.contains(&name)
+        && !crate::expr::is_reserved(name)
 }
 
 fn place(desc: &VariantDesc) -> String {

@@ -42,6 +42,30 @@ pub enum ExprError {
         /// What is wrong.
         source: Box<ParamError>,
     },
+    /// What is wrong inside a structured form, and where: `[1].or[0]` is the first operand of the `or` that is the second part.
+    #[error("at `{place}`: {source}")]
+    At {
+        /// The place.
+        place: String,
+        /// What is wrong there.
+        source: Box<ExprError>,
+    },
+    /// Combinators inside each other, more than anyone reads.
+    #[error("more than {most} combinators inside each other")]
+    Depth {
+        /// How many there may be.
+        most: usize,
+    },
+    /// A combinator of a structured form that takes more operands.
+    #[error("`{combinator}` takes {takes}; here are {got}")]
+    Operands {
+        /// Its name.
+        combinator: &'static str,
+        /// What it takes.
+        takes: &'static str,
+        /// How many were given.
+        got: usize,
+    },
     /// Parts that do not go together.
     #[error(transparent)]
     Compose(#[from] ComposeError),
@@ -73,6 +97,25 @@ pub enum ExprError {
         /// What it may mean.
         candidates: Vec<String>,
     },
+}
+
+impl ExprError {
+    /// The same error, inside `place`.
+    pub(super) fn inside(self, place: &str) -> ExprError {
+        match self {
+            ExprError::At { place: inner, source } => ExprError::At { place: format!("{place}{inner}"), source },
+            other => ExprError::At { place: place.to_owned(), source: Box::new(other) },
+        }
+    }
+
+    /// What is wrong, without the place.
+    #[must_use]
+    pub fn root(&self) -> &ExprError {
+        match self {
+            ExprError::At { source, .. } => source.root(),
+            other => other,
+        }
+    }
 }
 
 fn at(column: Option<usize>) -> String {

@@ -1,67 +1,204 @@
 //! Reads an expression.
 
 use super::error::ExprError;
+use super::node::Node;
 use super::token::{Token, Tokens};
 use super::variant::Variant;
-use crate::lang::{ParamError, ParamValue, ParamValues};
+use super::{COMBINATORS, MAX_DEPTH, is_reserved};
+use crate::lang::params::ParamField;
+use crate::lang::{ComposeError, ErasedVariant, ParamError, ParamValue, ParamValues};
 use crate::nearest::nearest;
 use crate::registry::Registry;
 
-/// How deep lists may be nested: rank 2 is the most that a parameter takes.
-const MAX_DEPTH: u32 = 8;
+/// How deep lists may be nested: rank 4 is the most that a parameter takes.
+const MAX_LIST_DEPTH: u32 = 8;
+
+/// Where an item may stand.
+const ITEM: &str = "the name of a variant, or `(`";
 
 /// Reads an expression over the variants of a registry.
 pub(super) fn parse(text: &str, registry: &Registry) -> Result<Variant, ExprError> {
-    let mut tokens = Tokens::new(text);
-    let mut variant = Variant::full();
-    loop {
-        variant = part(&mut tokens, registry, variant)?;
-        if tokens.peek() == Token::End {
-            return variant.checked();
-        }
-        if !tokens.eat('+') {
-            return Err(tokens.expected("`+` or the end"));
-        }
+    read(text, registry, 0)?.checked()
+}
+
+/// Reads an expression that stands `depth` combinators deep, without checking that its parts go together.
+pub(super) fn read(text: &str, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
+    let mut reader = Reader { tokens: Tokens::new(text), registry };
+    let variant = reader.expr(depth)?;
+    match reader.tokens.peek() {
+        Token::End => Ok(variant),
+        _ => Err(reader.tokens.expected("`+` or the end")),
     }
 }
 
-/// `name(arg, ..)`, added to what came before.
-fn part(tokens: &mut Tokens<'_>, registry: &Registry, variant: Variant) -> Result<Variant, ExprError> {
-    let column = tokens.column();
-    let Token::Name(name) = tokens.peek() else { return Err(tokens.expected("the name of a variant")) };
-    if super::RESERVED.contains(&name) {
-        return Err(tokens.expected("the name of a variant"));
-    }
-    // before its arguments: an unknown name is the first thing to say
-    let known = known(name, registry);
-    if !known {
-        return Err(unknown(name, registry, Some(column)));
-    }
-    tokens.take();
-    let (values, columns) = if tokens.eat('(') { args(tokens, name)? } else { Default::default() };
-    add(variant, name, &values, registry).map_err(|error| match error {
-        ExprError::Param { variant, source, .. } => {
-            let column = param_of(&source)
-                .and_then(|p| values.0.iter().position(|(n, _)| n == p))
-                .map_or(column, |i| columns[i]);
-            ExprError::Param { column: Some(column), variant, source }
-        }
-        other => other,
-    })
+struct Reader<'t, 'r> {
+    tokens: Tokens<'t>,
+    registry: &'r Registry,
 }
 
-/// Adds a part by name.
-pub(super) fn add(
-    variant: Variant,
+impl Reader<'_, '_> {
+    /// Items joined by `+`; what follows is left to the caller.
+    fn expr(&mut self, depth: usize) -> Result<Variant, ExprError> {
+        let mut variant = self.item(depth)?;
+        while self.tokens.eat('+') {
+            variant = variant.append(self.item(depth)?);
+        }
+        Ok(variant)
+    }
+
+    fn item(&mut self, depth: usize) -> Result<Variant, ExprError> {
+        if depth > MAX_DEPTH {
+            return Err(self
+                .tokens
+                .expected(&format!("at most {MAX_DEPTH} combinators and brackets inside each other")));
+        }
+        match self.tokens.peek() {
+            Token::Mark('(') => {
+                self.tokens.take();
+                let variant = self.expr(depth + 1)?;
+                if self.tokens.eat(')') { Ok(variant) } else { Err(self.tokens.expected("`+` or `)`")) }
+            }
+            Token::Name(name) if COMBINATORS.contains(&name) => self.combinator(name, depth + 1),
+            Token::Name(name) if !is_reserved(name) => {
+                Ok(self.part()?.into_iter().fold(Variant::full(), Variant::push))
+            }
+            _ => Err(self.tokens.expected(ITEM)),
+        }
+    }
+
+    /// `or(a, b)` and the like.
+    fn combinator(&mut self, name: &str, depth: usize) -> Result<Variant, ExprError> {
+        let column = self.tokens.column();
+        self.tokens.take();
+        if !self.tokens.eat('(') {
+            return Err(self.tokens.expected(&format!("`(` and the operands of `{name}`")));
+        }
+        let node = match name {
+            "or" => Node::or(self.operands(depth, 2)?),
+            "union" => Node::union(self.operands(depth, 2)?),
+            "not" => {
+                let mask = self.expr(depth)?;
+                self.tokens.eat(',');
+                self.close("`+` or `)`")?;
+                Node::Not(mask)
+            }
+            "remap" => {
+                let map = match self.tokens.peek() {
+                    Token::Name(map) if !is_reserved(map) => map.to_owned(),
+                    _ => return Err(self.tokens.expected("the name of a variant that rewrites positions")),
+                };
+                let map = self.part()?.ok_or(ComposeError::NotAMap { part: map })?;
+                if !self.tokens.eat(',') {
+                    return Err(self.tokens.expected("`,` and what sees the positions"));
+                }
+                let inner = self.expr(depth)?;
+                self.tokens.eat(',');
+                self.close("`+` or `)`")?;
+                Node::Remap { map, inner }
+            }
+            _ => self.per_head(column, depth)?,
+        };
+        Ok(node.into())
+    }
+
+    /// Expressions up to the closing bracket, `least` of them at least.
+    fn operands(&mut self, depth: usize, least: usize) -> Result<Vec<Variant>, ExprError> {
+        let mut operands = Vec::new();
+        loop {
+            operands.push(self.expr(depth)?);
+            let more = self.tokens.eat(',');
+            if operands.len() >= least && self.tokens.eat(')') {
+                return Ok(operands);
+            }
+            if !more {
+                let expected =
+                    if operands.len() < least { "`+`, or `,` and another operand" } else { "`+`, `,` or `)`" };
+                return Err(self.tokens.expected(expected));
+            }
+        }
+    }
+
+    /// `heads=[..]` and the branches.
+    fn per_head(&mut self, column: usize, depth: usize) -> Result<Node, ExprError> {
+        let param = |column, source| ExprError::Param {
+            column: Some(column),
+            variant: "per_head".to_owned(),
+            source: Box::new(source),
+        };
+        let (mut heads, mut branches) = (None, Vec::new());
+        while !self.tokens.eat(')') {
+            match self.tokens.peek() {
+                Token::Name(name) if self.tokens.is_followed_by('=') => {
+                    let column = self.tokens.column();
+                    let name = name.to_owned();
+                    if name != "heads" {
+                        let near = nearest(&name, ["heads"]).map(str::to_owned);
+                        let unknown = ParamError::Unknown { name, nearest: near, known: vec!["heads".to_owned()] };
+                        return Err(param(column, unknown));
+                    }
+                    if heads.is_some() {
+                        return Err(param(column, ParamError::Twice { name }));
+                    }
+                    self.tokens.take();
+                    self.tokens.take();
+                    let value = value(&mut self.tokens, 0)?;
+                    heads = Some(head_table(&value).map_err(|source| param(column, source))?);
+                }
+                _ => branches.push(self.expr(depth)?),
+            }
+            if !self.tokens.eat(',') && self.tokens.peek() != Token::Mark(')') {
+                return Err(self.tokens.expected("`+`, `,` or `)`"));
+            }
+        }
+        let missing = || ParamError::Missing { name: "heads".to_owned(), ty: "a list of i32".to_owned() };
+        Ok(Node::per_head(heads.ok_or_else(|| param(column, missing()))?, branches))
+    }
+
+    fn close(&mut self, expected: &str) -> Result<(), ExprError> {
+        if self.tokens.eat(')') { Ok(()) } else { Err(self.tokens.expected(expected)) }
+    }
+
+    /// `name(arg, ..)`, `None` for the identity of an empty registry.
+    fn part(&mut self) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
+        let column = self.tokens.column();
+        let Token::Name(name) = self.tokens.take() else { return Err(self.tokens.expected(ITEM)) };
+        // before its arguments: an unknown name is the first thing to say
+        if !known(name, self.registry) {
+            return Err(unknown(name, self.registry, Some(column)));
+        }
+        let (values, columns) = if self.tokens.eat('(') { args(&mut self.tokens, name)? } else { Default::default() };
+        part_by_name(name, &values, self.registry).map_err(|error| match error {
+            ExprError::Param { variant, source, .. } => {
+                let column = param_of(&source)
+                    .and_then(|p| values.0.iter().position(|(n, _)| n == p))
+                    .map_or(column, |i| columns[i]);
+                ExprError::Param { column: Some(column), variant, source }
+            }
+            other => other,
+        })
+    }
+}
+
+/// The branches of query heads.
+fn head_table(value: &ParamValue) -> Result<Vec<i32>, ParamError> {
+    let ParamValue::List(values) = value else {
+        let (name, ty) = ("heads".to_owned(), "a list of i32".to_owned());
+        return Err(ParamError::Type { name, ty, got: value.to_string() });
+    };
+    values.iter().enumerate().map(|(i, value)| i32::from_value(&format!("heads[{i}]"), value)).collect()
+}
+
+/// A part by name; `None` for the identity of an empty registry.
+pub(super) fn part_by_name(
     name: &str,
     values: &ParamValues,
     registry: &Registry,
-) -> Result<Variant, ExprError> {
+) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
     let param = |source| ExprError::Param { column: None, variant: name.to_owned(), source: Box::new(source) };
     match registry.get(name) {
-        Some(desc) => Ok(variant.push((desc.make)(values).map_err(param)?)),
+        Some(desc) => (desc.make)(values).map(Some).map_err(param),
         None if name == IDENTITY => match values.0.first() {
-            None => Ok(variant),
+            None => Ok(None),
             Some((n, _)) => Err(param(ParamError::Unknown { name: n.clone(), nearest: None, known: vec![] })),
         },
         None => Err(unknown(name, registry, None)),
@@ -84,7 +221,7 @@ fn unknown(name: &str, registry: &Registry, column: Option<usize>) -> ExprError 
     ExprError::UnknownVariant {
         column,
         name: name.to_owned(),
-        nearest: nearest(name, names.iter().copied()).map(str::to_owned),
+        nearest: nearest(name, names.iter().copied().chain(COMBINATORS)).map(str::to_owned),
         known: names.into_iter().map(str::to_owned).collect(),
     }
 }
@@ -135,7 +272,7 @@ fn value(tokens: &mut Tokens<'_>, depth: u32) -> Result<ParamValue, ExprError> {
         Token::Name("nan") => ParamValue::Float(f64::NAN),
         Token::Number("-inf") => ParamValue::Float(f64::NEG_INFINITY),
         Token::Number(written) => number(written).ok_or_else(|| tokens.expected(EXPECTED))?,
-        Token::Mark('[') if depth < MAX_DEPTH => {
+        Token::Mark('[') if depth < MAX_LIST_DEPTH => {
             tokens.take();
             return list(tokens, depth);
         }

@@ -1,26 +1,44 @@
-//! A variant as serde reads and writes it: the expression, or a list of parts.
+//! A variant as serde reads and writes it: the expression, or a list of parts and combinators.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-use serde::de::{Error, MapAccess, SeqAccess, Visitor, value::SeqAccessDeserializer};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+use super::MAX_DEPTH;
 use super::error::ExprError;
+use super::node::Node;
 use super::parse;
 use super::variant::Variant;
-use crate::lang::{ParamValue, ParamValues};
+use crate::lang::{ComposeError, ParamValues};
 use crate::registry::Registry;
 
 /// A variant in a configuration file: `"causal + soft_cap(cap=30)"`, or
 /// `[{"name": "causal"}, {"name": "soft_cap", "params": {"cap": 30}}]`.
+///
+/// Combinators: `{"or": [a, b]}`, `{"not": a}`, `{"union": [a, b]}`, `{"remap": {"map": part, "inner": a}}`,
+/// `{"per_head": {"heads": [0, 1], "branches": [a, b]}}`, where each operand is again an expression, a list, or one element.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum VariantSpec {
     /// The expression.
     Text(String),
-    /// The parts in order.
-    Parts(Vec<PartSpec>),
+    /// Parts and combinators in order.
+    Parts(Vec<NodeSpec>),
+}
+
+/// One part or combinator.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeSpec {
+    /// A part by name.
+    Part(PartSpec),
+    /// `or(..)`.
+    Or(Vec<VariantSpec>),
+    /// `not(..)`.
+    Not(Box<VariantSpec>),
+    /// `remap(..)`.
+    Remap(Box<RemapSpec>),
+    /// `per_head(..)`.
+    PerHead(PerHeadSpec),
+    /// `union(..)`.
+    Union(Vec<VariantSpec>),
 }
 
 /// One part by name.
@@ -34,11 +52,31 @@ pub struct PartSpec {
     pub params: ParamValues,
 }
 
+/// The operands of `remap`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemapSpec {
+    /// The part that rewrites positions.
+    pub map: PartSpec,
+    /// What sees them.
+    pub inner: VariantSpec,
+}
+
+/// The operands of `per_head`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerHeadSpec {
+    /// The number of a branch, from 0, for each query head.
+    pub heads: Vec<i32>,
+    /// The branches.
+    pub branches: Vec<VariantSpec>,
+}
+
 impl VariantSpec {
     /// The variant, over the variants of the program.
     ///
     /// # Errors
-    /// As [`Variant::parse`].
+    /// As [`Variant::parse`]; in a list, the place of what is wrong.
     pub fn build(&self) -> Result<Variant, ExprError> {
         self.build_with(&*Registry::global()?)
     }
@@ -46,25 +84,87 @@ impl VariantSpec {
     /// The variant, over the variants of a registry.
     ///
     /// # Errors
-    /// As [`Variant::parse`].
+    /// As [`Self::build`].
     pub fn build_with(&self, registry: &Registry) -> Result<Variant, ExprError> {
-        match self {
-            VariantSpec::Text(text) => Variant::parse_with(text, registry),
-            VariantSpec::Parts(parts) => parts
-                .iter()
-                .try_fold(Variant::full(), |v, part| parse::add(v, &part.name, &part.params, registry))?
-                .checked(),
+        self.read(registry, 0)?.checked()
+    }
+
+    fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
+        if depth > MAX_DEPTH {
+            return Err(ExprError::Depth { most: MAX_DEPTH });
         }
+        match self {
+            VariantSpec::Text(text) => parse::read(text, registry, depth),
+            VariantSpec::Parts(nodes) => nodes.iter().enumerate().try_fold(Variant::full(), |variant, (i, node)| {
+                let node = node.read(registry, depth).map_err(|error| error.inside(&format!("[{i}]")))?;
+                Ok(variant.append(node))
+            }),
+        }
+    }
+}
+
+impl NodeSpec {
+    fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
+        // operands of a combinator, each with its place
+        let operands = |list: &[VariantSpec], place: &'static str, least: usize, takes: &'static str| {
+            if list.len() < least {
+                let combinator = place.split('.').nth(1).unwrap_or_default();
+                return Err(ExprError::Operands { combinator, takes, got: list.len() });
+            }
+            let read = |(i, operand): (usize, &VariantSpec)| {
+                operand.read(registry, depth + 1).map_err(|error| error.inside(&format!("{place}[{i}]")))
+            };
+            list.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()
+        };
+        let node = match self {
+            NodeSpec::Part(part) => {
+                let part = parse::part_by_name(&part.name, &part.params, registry)?;
+                return Ok(part.into_iter().fold(Variant::full(), Variant::push));
+            }
+            NodeSpec::Or(list) => Node::or(operands(list, ".or", 2, "two masks or more")?),
+            NodeSpec::Union(list) => Node::union(operands(list, ".union", 2, "two arms or more")?),
+            NodeSpec::Not(inner) => Node::Not(inner.read(registry, depth + 1).map_err(|e| e.inside(".not"))?),
+            NodeSpec::Remap(remap) => {
+                let map = parse::part_by_name(&remap.map.name, &remap.map.params, registry)
+                    .and_then(|map| map.ok_or_else(|| ComposeError::NotAMap { part: remap.map.name.clone() }.into()))
+                    .map_err(|error| error.inside(".remap.map"))?;
+                let inner = remap.inner.read(registry, depth + 1).map_err(|error| error.inside(".remap.inner"))?;
+                Node::Remap { map, inner }
+            }
+            NodeSpec::PerHead(spec) => {
+                let branches = operands(&spec.branches, ".per_head.branches", 1, "one branch or more")?;
+                Node::per_head(spec.heads.clone(), branches)
+            }
+        };
+        Ok(node.into())
     }
 }
 
 impl From<&Variant> for VariantSpec {
     fn from(variant: &Variant) -> Self {
+        VariantSpec::Parts(variant.nodes().iter().map(NodeSpec::from).collect())
+    }
+}
+
+impl From<&Node> for NodeSpec {
+    fn from(node: &Node) -> Self {
+        let all = |variants: &[Variant]| variants.iter().map(VariantSpec::from).collect();
         let part = |part: &dyn crate::lang::ErasedVariant| PartSpec {
             name: part.desc().name.to_owned(),
             params: part.to_values(),
         };
-        VariantSpec::Parts(variant.parts().map(part).collect())
+        match node {
+            Node::Part(one) => NodeSpec::Part(part(&**one)),
+            Node::Or(masks) => NodeSpec::Or(all(masks)),
+            Node::Not(mask) | Node::Except(mask) => NodeSpec::Not(Box::new(mask.into())),
+            Node::Remap { map, inner } => {
+                NodeSpec::Remap(Box::new(RemapSpec { map: part(&**map), inner: inner.into() }))
+            }
+            Node::PerHead(per_head) => {
+                NodeSpec::PerHead(PerHeadSpec { heads: per_head.heads().to_vec(), branches: all(per_head.branches()) })
+            }
+            Node::Union(arms) => NodeSpec::Union(all(arms)),
+        }
     }
 }
 
@@ -72,94 +172,5 @@ impl TryFrom<VariantSpec> for Variant {
     type Error = ExprError;
     fn try_from(spec: VariantSpec) -> Result<Self, ExprError> {
         spec.build()
-    }
-}
-
-impl ParamValues {
-    /// Whether there are no values.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// Says what may stand there, and what is wrong inside a part, where an untagged enum would say neither.
-impl<'de> Deserialize<'de> for VariantSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Spec;
-        impl<'de> Visitor<'de> for Spec {
-            type Value = VariantSpec;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "an expression such as \"causal + soft_cap(cap=30)\", or a list of parts with `name` and `params`",
-                )
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<VariantSpec, E> {
-                Ok(VariantSpec::Text(text.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, parts: A) -> Result<VariantSpec, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(parts)).map(VariantSpec::Parts)
-            }
-        }
-        deserializer.deserialize_any(Spec)
-    }
-}
-
-/// As [`VariantSpec`].
-impl<'de> Deserialize<'de> for ParamValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Value;
-        impl<'de> Visitor<'de> for Value {
-            type Value = ParamValue;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the value of a parameter: a number, `true`, `false`, or a list of these")
-            }
-            fn visit_bool<E: Error>(self, x: bool) -> Result<ParamValue, E> {
-                Ok(ParamValue::Bool(x))
-            }
-            fn visit_i64<E: Error>(self, x: i64) -> Result<ParamValue, E> {
-                Ok(ParamValue::Int(x))
-            }
-            fn visit_u64<E: Error>(self, x: u64) -> Result<ParamValue, E> {
-                Ok(i64::try_from(x).map_or(ParamValue::Float(x as f64), ParamValue::Int))
-            }
-            fn visit_f64<E: Error>(self, x: f64) -> Result<ParamValue, E> {
-                Ok(ParamValue::Float(x))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<ParamValue, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(values)).map(ParamValue::List)
-            }
-        }
-        deserializer.deserialize_any(Value)
-    }
-}
-
-/// A map, in the order given.
-impl Serialize for ParamValues {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        self.0.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
-        map.end()
-    }
-}
-
-/// A map; a name given twice is kept twice, and refused where the values are read.
-impl<'de> Deserialize<'de> for ParamValues {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Values;
-        impl<'de> Visitor<'de> for Values {
-            type Value = ParamValues;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("parameters by name")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ParamValues, A::Error> {
-                let mut values = ParamValues::default();
-                while let Some(entry) = map.next_entry::<String, ParamValue>()? {
-                    values.0.push(entry);
-                }
-                Ok(values)
-            }
-        }
-        deserializer.deserialize_map(Values)
     }
 }

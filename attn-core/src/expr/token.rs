@@ -70,6 +70,11 @@ impl<'t> Tokens<'t> {
         found
     }
 
+    /// Whether this mark follows the next token.
+    pub(super) fn is_followed_by(&self, mark: char) -> bool {
+        self.text[self.end..].trim_start().starts_with(mark)
+    }
+
     /// The error that something else stands here.
     pub(super) fn expected(&self, expected: &str) -> ExprError {
         ExprError::Syntax {

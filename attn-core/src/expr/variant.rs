@@ -1,26 +1,28 @@
-//! A variant to be run: an ordered list of parts.
+//! A variant to be run: an ordered list of parts and combinators.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::error::ExprError;
+use super::node::Node;
 use super::parse;
-use crate::lang::compose::{self, ComposeError};
+use crate::lang::compose::check;
 use crate::lang::params::{ArgVisitor, ShapeProblem};
 use crate::lang::{
-    BindError, Described, Dims, ErasedVariant, FieldDesc, FieldType, Hook, KvIndex, LogitIndex, Normalizer, ParamValue,
-    RowIndex, RowState, Tile, TileClass,
+    BindError, ComposeError, Described, Dims, ErasedVariant, FieldDesc, FieldType, Hook, Normalizer, ParamValue,
 };
 use crate::nearest::nearest;
 use crate::registry::Registry;
 
-/// A variant to be run: an ordered list of parts, composed. No parts are full attention.
+/// A variant to be run: an ordered list of parts and combinators ([`Node`]), composed. None are full attention.
 ///
 /// It comes from a text ([`Variant::parse`]), from types (`compose!`, [`Variant::from`]), or from serde
 /// ([`VariantSpec`](super::VariantSpec)). Its [`Display`](fmt::Display) is the canonical expression, which parses back to an equal variant.
-#[derive(Clone, Default)]
+///
+/// Its hooks run on the CPU by the methods of their names; kernels are made of its text.
+#[derive(Clone, Default, PartialEq)]
 pub struct Variant {
-    parts: Vec<Box<dyn ErasedVariant>>,
+    nodes: Vec<Node>,
 }
 
 /// A captured tensor that was not given and has no default.
@@ -60,49 +62,73 @@ impl Variant {
     /// `self`, then the parts of `other`.
     ///
     /// # Errors
-    /// Both change the normaliser, or one brings a sink that the other's normaliser has no place for.
-    pub fn and(mut self, other: impl Into<Variant>) -> Result<Self, ComposeError> {
-        self.parts.extend(other.into().parts);
-        compose::check(&self.parts).map(|()| self)
+    /// They do not go together: both change the normaliser, or one brings a sink that the other's normaliser has no place
+    /// for, ..
+    pub fn and(self, other: impl Into<Variant>) -> Result<Self, ComposeError> {
+        let both = self.append(other.into());
+        check::check(&both).map(|()| both)
+    }
+
+    /// Of nodes, without checking that they go together.
+    pub(crate) fn of(nodes: Vec<Node>) -> Self {
+        Variant { nodes }
     }
 
     /// Adds a part without checking that it goes together with the others. The identity adds nothing.
     pub(crate) fn push(mut self, part: Box<dyn ErasedVariant>) -> Self {
         if !(part.desc().hooks.is_empty() && part.desc().fields.is_empty()) {
-            self.parts.push(part);
+            self.nodes.push(Node::Part(part));
         }
+        self
+    }
+
+    /// Adds the nodes of another, unchecked.
+    pub(crate) fn append(mut self, other: Variant) -> Self {
+        self.nodes.extend(other.nodes);
         self
     }
 
     /// Checks that the parts go together.
     pub(super) fn checked(self) -> Result<Self, ExprError> {
-        compose::check(&self.parts)?;
+        check::check(&self)?;
         Ok(self)
     }
 
-    /// The parts in order.
-    pub fn parts(&self) -> impl ExactSizeIterator<Item = &dyn ErasedVariant> {
-        self.parts.iter().map(|part| &**part)
+    /// Parts and combinators, in order of writing.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
-    /// Whether a part wrote this hook.
+    pub(crate) fn into_nodes(self) -> Vec<Node> {
+        self.nodes
+    }
+
+    /// The parts in order of writing, those inside combinators too.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = &dyn ErasedVariant> {
+        fn collect<'v>(variant: &'v Variant, parts: &mut Vec<&'v dyn ErasedVariant>) {
+            for (part, inner) in variant.nodes.iter().map(Node::inside) {
+                parts.extend(part);
+                inner.iter().for_each(|variant| collect(variant, parts));
+            }
+        }
+        let mut parts = Vec::new();
+        collect(self, &mut parts);
+        parts.into_iter()
+    }
+
+    /// Whether a hook of this name does something in the composition. What stands under `or` and `not` has no say but in the
+    /// mask.
     #[must_use]
     pub fn has(&self, hook: Hook) -> bool {
-        self.parts.iter().any(|part| part.desc().has(hook))
+        self.nodes.iter().any(|node| node.has(hook))
     }
 
     /// The normaliser: of the part that changes it, else softmax.
     #[must_use]
     pub fn normalizer(&self) -> Normalizer {
-        self.normalizing_part().map_or(Normalizer::Softmax, |part| part.normalizer())
-    }
-
-    fn normalizing_part(&self) -> Option<&dyn ErasedVariant> {
-        self.parts().find(|part| part.normalizer() != Normalizer::Softmax)
-    }
-
-    fn with_hook(&self, hook: Hook) -> impl Iterator<Item = &dyn ErasedVariant> {
-        self.parts().filter(move |part| part.desc().has(hook))
+        let mut all = self.nodes.iter().map(Node::normalizer);
+        all.find(|n| *n != Normalizer::Softmax).unwrap_or(Normalizer::Softmax)
     }
 
     /// Sets a parameter: `soft_cap.cap`, or `cap` where one part alone has it.
@@ -138,7 +164,7 @@ impl Variant {
     /// There is no such part, or it refuses the name or the value; the variant is then unchanged.
     pub fn set_in(&mut self, part: usize, name: &str, value: ParamValue) -> Result<(), ExprError> {
         let expr = self.to_string();
-        let Some(slot) = self.parts.get_mut(part) else {
+        let Some(slot) = nth(&mut self.nodes, &mut { part }) else {
             let fields = |(i, part): (usize, &dyn ErasedVariant)| {
                 part.desc().fields.iter().map(move |f| format!("{i}.{}", f.name))
             };
@@ -187,70 +213,67 @@ impl Variant {
     /// shapes checked as far as `dims` knows them. Binding again with more sizes known is how planning goes on.
     ///
     /// # Errors
-    /// Each names the part and the parameter, its value, and what is allowed.
+    /// Parts do not go together; or the part and the parameter, its value, and what is allowed.
     pub fn bind(&self, dims: &Dims) -> Result<Variant, BindError> {
-        compose::check(&self.parts)?;
+        check::check(self)?;
         let mut bound = self.clone();
-        for part in &mut bound.parts {
-            part.bind(dims)
-                .map_err(|source| BindError::Part { variant: part.desc().name.to_owned(), source: Box::new(source) })?;
-        }
+        bound.bind_nodes(dims)?;
         Ok(bound)
     }
 
-    /// Visits the parameters of the parts in order, as kernel arguments.
-    pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
-        self.parts().for_each(|part| part.visit_args(visitor));
+    fn bind_nodes(&mut self, dims: &Dims) -> Result<(), BindError> {
+        for node in &mut self.nodes {
+            if let Node::PerHead(per_head) = node {
+                per_head.bind(dims)?;
+            }
+            let (part, inner) = node.inside_mut();
+            if let Some(part) = part {
+                let name = part.desc().name;
+                part.bind(dims)
+                    .map_err(|source| BindError::Part { variant: name.to_owned(), source: Box::new(source) })?;
+            }
+            inner.iter_mut().try_for_each(|variant| variant.bind_nodes(dims))?;
+        }
+        Ok(())
     }
-}
 
-/// The hooks of the composition, on the CPU. Indices and tiles are as in [`ErasedVariant`].
-impl Variant {
-    /// Transforms a query row, part by part.
-    pub fn query_row(&self, q: &mut [f32], at: RowIndex) {
-        self.with_hook(Hook::QueryTransform).for_each(|part| part.query_row(q, at));
-    }
-    /// Transforms a key row, part by part.
-    pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
-        self.with_hook(Hook::KeyTransform).for_each(|part| part.key_row(k, at));
-    }
-    /// Transforms the logits of a tile row, part by part.
-    pub fn logits_tile(&self, logits: &mut [f32], at: LogitIndex) {
-        self.with_hook(Hook::LogitsTransform).for_each(|part| part.logits_tile(logits, at));
-    }
-    /// `keep[i] &=` whether every part attends.
-    pub fn mask_tile(&self, keep: &mut [bool], at: LogitIndex) {
-        self.with_hook(Hook::LogitsMask).for_each(|part| part.mask_tile(keep, at));
-    }
-    /// Turns logits into weights: by the part that changes the normaliser, else `exp(logit - row_max)`.
-    pub fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex) {
-        match self.normalizing_part() {
-            Some(part) => part.weight_tile(logits, row_max, at),
-            None => logits.iter_mut().for_each(|logit| *logit = (*logit - row_max).exp()),
+    /// Visits the parameters of the parts in order, as kernel arguments; of a `per_head`, its tables before its branches.
+    pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
+        for node in &self.nodes {
+            if let Node::PerHead(per_head) = node {
+                per_head.visit_args(visitor);
+            }
+            let (part, inner) = node.inside();
+            if let Some(part) = part {
+                part.visit_args(visitor);
+            }
+            inner.iter().for_each(|variant| variant.visit_args(visitor));
         }
     }
-    /// The logit of all sinks together: the logarithm of the sum of their exponentials.
-    #[must_use]
-    pub fn sink_logit(&self, at: RowIndex) -> f32 {
-        self.with_hook(Hook::SinkLogit).map(|part| part.sink_logit(at)).fold(f32::NEG_INFINITY, log_add_exp)
-    }
-    /// Transforms the finished output row, part by part.
-    pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
-        self.with_hook(Hook::OutputTransform).for_each(|part| part.output_row(o, state, at));
-    }
-    /// What is known of a tile under the masks of all parts. A mask without `tile_class` proves nothing.
-    #[must_use]
-    pub fn tile_class(&self, tile: Tile) -> TileClass {
-        self.with_hook(Hook::LogitsMask).fold(TileClass::Full, |class, part| {
-            class.and(part.mask_over(&tile).into())
-        })
-    }
 }
 
-/// `ln(exp(a) + exp(b))`.
-fn log_add_exp(a: f32, b: f32) -> f32 {
-    let (low, high) = if a < b { (a, b) } else { (b, a) };
-    if low == f32::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+/// The part of a number, counted as [`Variant::parts`] does; `number` goes down by the parts passed.
+fn nth<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn ErasedVariant>> {
+    for node in nodes {
+        let (part, inner) = node.inside_mut();
+        match part {
+            Some(part) if *number == 0 => return Some(part),
+            Some(_) => *number -= 1,
+            None => {}
+        }
+        for variant in inner {
+            if let Some(part) = nth(&mut variant.nodes, number) {
+                return Some(part);
+            }
+        }
+    }
+    None
+}
+
+impl From<Node> for Variant {
+    fn from(node: Node) -> Self {
+        Variant { nodes: vec![node] }
+    }
 }
 
 impl<V: Described> From<V> for Variant {
@@ -269,24 +292,15 @@ impl FromStr for Variant {
 /// The canonical expression.
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, part) in self.parts().enumerate() {
-            write!(f, "{}{part}", if i == 0 { "" } else { " + " })?;
+        for (i, node) in self.nodes.iter().enumerate() {
+            write!(f, "{}{node}", if i == 0 { "" } else { " + " })?;
         }
-        f.write_str(if self.parts.is_empty() { "full" } else { "" })
+        f.write_str(if self.nodes.is_empty() { "full" } else { "" })
     }
 }
 
 impl fmt::Debug for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Variant({self})")
-    }
-}
-
-/// Equal parts in the same order: the same descriptors, and the same values given.
-impl PartialEq for Variant {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts.len() == other.parts.len()
-            && (self.parts().zip(other.parts()))
-                .all(|(a, b)| std::ptr::eq(a.desc(), b.desc()) && a.to_values() == b.to_values())
     }
 }

@@ -13,6 +13,7 @@ pub mod device_fn;
 pub mod emit;
 pub mod glue;
 pub mod ir;
+mod kinds;
 mod literals;
 pub mod messages;
 pub mod names;

@@ -5,7 +5,9 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 
 use crate::{
-    check, emit, glue, literals, messages, names,
+    check, emit, glue,
+    kinds::{self, NormalizerText},
+    literals, messages, names,
     parse::{self, Links, Shared, hook},
     report::Report,
     tiles,
@@ -26,7 +28,7 @@ struct Variant {
     hooks: Vec<HookText>,
     links: Links,
     used: emit::Used,
-    replaces_normalizer: bool,
+    normalizer: NormalizerText,
     mask: Option<tiles::Mask>,
 }
 
@@ -88,10 +90,14 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         return Err(shared.report);
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
-    let replaces_normalizer = normalizer.is_some_and(|c| !says(c, "Softmax"));
+    let normalizer = normalizer.map_or(NormalizerText::Keeps, |c| match () {
+        () if says(c, "Softmax") => NormalizerText::Keeps,
+        () if says(c, "Plain") => NormalizerText::ReplacesPlain,
+        () => NormalizerText::Replaces,
+    });
     let mask = functions.iter().find(|f| f.name == "logits_mask");
     let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.links));
-    Ok(Variant { name, mask, hooks, links: shared.links, used, replaces_normalizer })
+    Ok(Variant { name, mask, hooks, links: shared.links, used, normalizer })
 }
 
 /// The shape of the item, and the variant's name.
@@ -226,7 +232,8 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
     let divisors = &variant.used.divisors;
     let stores = variant.used.stores;
-    let kind = if variant.replaces_normalizer { quote!(Replaces) } else { quote!(Keeps) };
+    let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
+    let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
     let cfg = glue::cfg(&item.attrs);
     let (mask, mask_over) = glue::mask(variant.mask.as_ref());
     quote! {
@@ -240,6 +247,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 line: #line,
                 hooks: &[#(#hooks),*],
                 normalizer: <#ty as ::attn::lang::AttentionVariant>::NORMALIZER,
+                max_floor: <#ty as ::attn::lang::AttentionVariant>::MAX_FLOOR,
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
                 mask: #mask,
                 divisors: &[#(#divisors),*],
@@ -255,10 +263,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
                 }
                 #mask_over
             }
-            #[automatically_derived]
-            impl ::attn::lang::compose::NormalizerKind for #ty {
-                type Kind = ::attn::lang::compose::#kind;
-            }
+            #parts
             ::attn::__private::submit!(#ty);
         };
     }

@@ -46,7 +46,7 @@ fn the_expansion_keeps_the_item_and_adds_the_carrier() {
         "hook: ::attn::lang::Hook::LogitsTransform",
         "return logit / cap_;",
         "<SoftCap as ::attn::lang::VariantParams>::FIELDS",
-        "type Kind = ::attn::lang::compose::Keeps;",
+        "type Normalizer = ::attn::lang::compose::Keeps;",
         "::attn::__private::submit!(SoftCap)",
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");

@@ -1,0 +1,107 @@
+//! What is known of a whole tile under the mask of a composition, and which keys it may attend to.
+
+use super::node::Node;
+use super::variant::Variant;
+use crate::lang::{ErasedVariant, Hook, QueryTile, RowIndex, Tile, TileClass};
+
+/// Every key.
+const ALL_KEYS: (i32, i32) = (0, i32::MAX);
+
+impl Variant {
+    /// What is known of a tile under the masks of all parts.
+    #[must_use]
+    pub fn tile_class(&self, tile: Tile) -> TileClass {
+        self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, tile)))
+    }
+
+    /// The keys `(begin, end)` that rows of a tile may attend to, by what parts promise (`kv_range`); the mask is false
+    /// elsewhere.
+    #[must_use]
+    pub fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        self.nodes().iter().filter(|node| node.has(Hook::KvRange)).fold(ALL_KEYS, |all, node| {
+            let one = match node {
+                Node::Part(part) => part.kv_range(tile),
+                // positions inside are others: what is promised there says nothing here
+                Node::Remap { map, .. } if map.desc().has(Hook::KvRange) => map.kv_range(tile),
+                Node::PerHead(heads) => {
+                    let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
+                    hull(numbers.into_iter().filter_map(|i| heads.branches().get(i)), tile)
+                }
+                Node::Union(arms) => hull(arms.iter(), tile),
+                Node::Remap { .. } | Node::Or(_) | Node::Not(_) | Node::Except(_) => ALL_KEYS,
+            };
+            (all.0.max(one.0), all.1.min(one.1))
+        })
+    }
+
+    /// The part whose list says which blocks of keys a row attends to.
+    fn kv_list(&self) -> Option<&dyn ErasedVariant> {
+        self.nodes().iter().filter_map(Node::as_part).find(|part| part.desc().has(Hook::KvListLen))
+    }
+
+    /// Whether keys come from a list of blocks.
+    #[must_use]
+    pub fn has_kv_list(&self) -> bool {
+        self.kv_list().is_some()
+    }
+
+    /// Keys of a block of the list, and how many consecutive queries share a list, each at least 1. `None` without a list.
+    #[must_use]
+    pub fn kv_list_sizes(&self) -> Option<(i32, i32)> {
+        self.kv_list().map(|part| part.kv_list_sizes()).map(|(block, queries)| (block.max(1), queries.max(1)))
+    }
+
+    /// How many blocks the list of a row has; 0 without a list.
+    #[must_use]
+    pub fn kv_list_len(&self, at: RowIndex) -> i32 {
+        self.kv_list().map_or(0, |part| part.kv_list_len(at).max(0))
+    }
+
+    /// The `n`-th block of the list of a row, counted in blocks from key 0.
+    #[must_use]
+    pub fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        self.kv_list().map_or(n, |part| part.kv_list_block(at, n))
+    }
+}
+
+fn class_of(node: &Node, tile: Tile) -> TileClass {
+    match node {
+        Node::Part(part) => of_part(&**part, tile),
+        Node::Or(masks) | Node::Union(masks) => {
+            masks.iter().fold(TileClass::Skip, |class, mask| class.or(mask.tile_class(tile)))
+        }
+        Node::Not(mask) | Node::Except(mask) => mask.tile_class(tile).not(),
+        // which positions the inner masks see is not known of a tile
+        Node::Remap { map, inner } => {
+            let inside = if inner.has(Hook::LogitsMask) { TileClass::Partial } else { TileClass::Full };
+            of_part(&**map, tile).and(inside)
+        }
+        Node::PerHead(heads) => {
+            let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
+            let classes = numbers.into_iter().filter_map(|i| heads.branches().get(i)).map(|b| b.tile_class(tile));
+            classes.reduce(|a, b| if a == b { a } else { TileClass::Partial }).unwrap_or(TileClass::Partial)
+        }
+    }
+}
+
+fn of_part(part: &dyn ErasedVariant, tile: Tile) -> TileClass {
+    let desc = part.desc();
+    let mask = match desc.has(Hook::LogitsMask) {
+        true if desc.has(Hook::TileClass) => part.tile_class(tile),
+        true => part.mask_over(&tile).into(),
+        false => TileClass::Full,
+    };
+    if mask != TileClass::Skip && desc.has(Hook::KvRange) {
+        let (begin, end) = part.kv_range(tile.rows);
+        if tile.kv_pos_max < begin || tile.kv_pos_min >= end {
+            return TileClass::Skip;
+        }
+    }
+    mask
+}
+
+/// The least range around those of some variants.
+fn hull<'v>(variants: impl Iterator<Item = &'v Variant>, tile: QueryTile) -> (i32, i32) {
+    let ranges = variants.map(|v| v.kv_range(tile));
+    ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or(ALL_KEYS)
+}

@@ -1,0 +1,251 @@
+//! The hooks of a composition, on the CPU. Indices and tiles are as in [`ErasedVariant`].
+//!
+//! Of a variant with a `union`, they are those of [`Variant::arms`], each a variant of its own: asked directly, the union
+//! does nothing but mask.
+
+use super::node::Node;
+use super::variant::Variant;
+use crate::lang::{ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, RowIndex, RowState};
+
+impl Variant {
+    /// Transforms a query row, part by part.
+    pub fn query_row(&self, q: &mut [f32], at: RowIndex) {
+        self.nodes().iter().for_each(|node| match node {
+            Node::Part(part) => part.query_row(q, at),
+            Node::Remap { map, inner } => {
+                map.query_row(q, at);
+                inner.query_row(q, mapped_row(&**map, at));
+            }
+            Node::PerHead(heads) => heads.branch(at.qo_head).into_iter().for_each(|branch| branch.query_row(q, at)),
+            Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
+        });
+    }
+
+    /// Transforms a key row, part by part.
+    pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
+        self.nodes().iter().for_each(|node| match node {
+            Node::Part(part) => part.key_row(k, at),
+            Node::Remap { map, inner } => {
+                map.key_row(k, at);
+                inner.key_row(k, mapped_key(&**map, at));
+            }
+            Node::PerHead(heads) => heads.kv_branch(at.kv_head).into_iter().for_each(|branch| branch.key_row(k, at)),
+            Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
+        });
+    }
+
+    /// Transforms a value row, part by part.
+    pub fn value_row(&self, v: &mut [f32], at: KvIndex) {
+        self.nodes().iter().for_each(|node| match node {
+            Node::Part(part) => part.value_row(v, at),
+            Node::Remap { map, inner } => {
+                map.value_row(v, at);
+                inner.value_row(v, mapped_key(&**map, at));
+            }
+            Node::PerHead(heads) => heads.kv_branch(at.kv_head).into_iter().for_each(|branch| branch.value_row(v, at)),
+            Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
+        });
+    }
+
+    /// Transforms the logits of a tile row, part by part.
+    pub fn logits_tile(&self, logits: &mut [f32], at: LogitIndex) {
+        for node in self.nodes().iter().filter(|node| node.has(Hook::LogitsTransform)) {
+            match node {
+                Node::Part(part) => part.logits_tile(logits, at),
+                Node::Remap { map, inner } => {
+                    if map.desc().has(Hook::LogitsTransform) {
+                        map.logits_tile(logits, at);
+                    }
+                    runs(&**map, at, logits.len(), |from, to, at| inner.logits_tile(&mut logits[from..to], at));
+                }
+                Node::PerHead(heads) => {
+                    heads.branch(at.qo_head).into_iter().for_each(|branch| branch.logits_tile(logits, at));
+                }
+                Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
+            }
+        }
+    }
+
+    /// `keep[i] &=` whether the composition attends.
+    pub fn mask_tile(&self, keep: &mut [bool], at: LogitIndex) {
+        for node in self.nodes().iter().filter(|node| node.has(Hook::LogitsMask)) {
+            match node {
+                Node::Part(part) => part.mask_tile(keep, at),
+                Node::Or(masks) | Node::Union(masks) => any_of(masks, keep, at),
+                Node::Not(mask) | Node::Except(mask) => in_chunks(keep, at, |keep, attended, at| {
+                    mask.mask_tile(attended, at);
+                    keep.iter_mut().zip(attended).for_each(|(keep, attended)| *keep &= !*attended);
+                }),
+                Node::Remap { map, inner } => {
+                    if map.desc().has(Hook::LogitsMask) {
+                        map.mask_tile(keep, at);
+                    }
+                    runs(&**map, at, keep.len(), |from, to, at| inner.mask_tile(&mut keep[from..to], at));
+                }
+                Node::PerHead(heads) => {
+                    heads.branch(at.qo_head).into_iter().for_each(|branch| branch.mask_tile(keep, at));
+                }
+            }
+        }
+    }
+
+    /// The node that changes the normaliser.
+    fn normalizing(&self) -> Option<&Node> {
+        self.nodes().iter().find(|node| node.normalizer() != Normalizer::Softmax)
+    }
+
+    /// Turns logits into weights: by the part that changes the normaliser, else `exp(logit - row_max)`.
+    pub fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex) {
+        match self.normalizing() {
+            Some(Node::Part(part)) => part.weight_tile(logits, row_max, at),
+            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => {
+                map.weight_tile(logits, row_max, at);
+            }
+            Some(Node::Remap { map, inner }) => runs(&**map, at, logits.len(), |from, to, at| {
+                inner.weight_tile(&mut logits[from..to], row_max, at);
+            }),
+            Some(Node::PerHead(heads)) => {
+                heads.branch(at.qo_head).into_iter().for_each(|branch| branch.weight_tile(logits, row_max, at));
+            }
+            _ => logits.iter_mut().for_each(|logit| *logit = (*logit - row_max).exp()),
+        }
+    }
+
+    /// What logits add to the denominator: `denominators` come in as logits, `weights` are what [`Self::weight_tile`] made of
+    /// these. By the part that changes the normaliser, else the weights themselves.
+    pub fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex) {
+        match self.normalizing() {
+            Some(Node::Part(part)) => part.denominator_tile(denominators, weights, row_max, at),
+            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => {
+                map.denominator_tile(denominators, weights, row_max, at);
+            }
+            Some(Node::Remap { map, inner }) => runs(&**map, at, denominators.len(), |from, to, at| {
+                inner.denominator_tile(&mut denominators[from..to], &weights[from..to], row_max, at);
+            }),
+            Some(Node::PerHead(heads)) => heads
+                .branch(at.qo_head)
+                .into_iter()
+                .for_each(|branch| branch.denominator_tile(denominators, weights, row_max, at)),
+            _ => denominators.copy_from_slice(weights),
+        }
+    }
+
+    /// Where the running maximum starts: `MAX_FLOOR` of the part that changes the normaliser, else `-inf`.
+    #[must_use]
+    pub fn max_floor(&self) -> f32 {
+        match self.normalizing() {
+            Some(Node::Part(part)) => part.max_floor(),
+            Some(Node::Remap { map, .. }) if map.normalizer() != Normalizer::Softmax => map.max_floor(),
+            Some(Node::Remap { inner, .. }) => inner.max_floor(),
+            Some(Node::PerHead(heads)) => heads.branches().first().map_or(f32::NEG_INFINITY, Variant::max_floor),
+            _ => f32::NEG_INFINITY,
+        }
+    }
+
+    /// The logit of all sinks together: the logarithm of the sum of their exponentials.
+    #[must_use]
+    pub fn sink_logit(&self, at: RowIndex) -> f32 {
+        let of_part = |part: &dyn ErasedVariant, at| match part.desc().has(Hook::SinkLogit) {
+            true => part.sink_logit(at),
+            false => f32::NEG_INFINITY,
+        };
+        self.nodes().iter().filter(|node| node.has(Hook::SinkLogit)).fold(f32::NEG_INFINITY, |all, node| {
+            let one = match node {
+                Node::Part(part) => of_part(&**part, at),
+                Node::Remap { map, inner } => {
+                    log_add_exp(of_part(&**map, at), inner.sink_logit(mapped_row(&**map, at)))
+                }
+                Node::PerHead(heads) => {
+                    heads.branch(at.qo_head).map_or(f32::NEG_INFINITY, |branch| branch.sink_logit(at))
+                }
+                Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => f32::NEG_INFINITY,
+            };
+            log_add_exp(all, one)
+        })
+    }
+
+    /// Transforms the finished output row, part by part.
+    pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
+        self.nodes().iter().for_each(|node| match node {
+            Node::Part(part) => part.output_row(o, state, at),
+            Node::Remap { map, inner } => {
+                map.output_row(o, state, at);
+                inner.output_row(o, state, mapped_row(&**map, at));
+            }
+            Node::PerHead(heads) => {
+                heads.branch(at.qo_head).into_iter().for_each(|branch| branch.output_row(o, state, at));
+            }
+            Node::Or(_) | Node::Not(_) | Node::Except(_) | Node::Union(_) => {}
+        });
+    }
+}
+
+/// `ln(exp(a) + exp(b))`.
+fn log_add_exp(a: f32, b: f32) -> f32 {
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    if low == f32::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+}
+
+/// The row that parts under a map see.
+fn mapped_row(map: &dyn ErasedVariant, at: RowIndex) -> RowIndex {
+    RowIndex { qo_pos: map.remap_qo_pos(at), ..at }
+}
+
+/// The key that parts under a map see.
+fn mapped_key(map: &dyn ErasedVariant, at: KvIndex) -> KvIndex {
+    KvIndex { kv_pos: map.remap_kv_pos(at), ..at }
+}
+
+/// The `i`-th logit from `at` on.
+fn ahead(at: LogitIndex, i: usize) -> LogitIndex {
+    let i = i as i32;
+    LogitIndex { row: at.row, kv_pos: at.kv_pos.wrapping_add(i), kv_token: at.kv_token.wrapping_add(i) }
+}
+
+/// Cuts a tile row where mapped positions are not consecutive: `f(from, to, first logit as the inner parts see it)`.
+fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(usize, usize, LogitIndex)) {
+    let row = mapped_row(map, at.row);
+    let mapped = |i: usize| {
+        let LogitIndex { kv_pos, kv_token, .. } = ahead(at, i);
+        map.remap_kv_pos(KvIndex { batch: at.batch, kv_pos, kv_token, kv_head: at.kv_head, kv_len: at.kv_len })
+    };
+    let mut next = if len > 0 { mapped(0) } else { 0 };
+    let mut from = 0;
+    while from < len {
+        let (first, mut to) = (next, from + 1);
+        while to < len {
+            next = mapped(to);
+            if next != first.wrapping_add((to - from) as i32) {
+                break;
+            }
+            to += 1;
+        }
+        f(from, to, LogitIndex { row, kv_pos: first, kv_token: ahead(at, from).kv_token });
+        from = to;
+    }
+}
+
+/// Keys that are looked at together under `or` and `not`.
+const CHUNK: usize = 128;
+
+/// Calls `f(keep, as many trues, first logit)` for chunks of a tile row.
+fn in_chunks(keep: &mut [bool], at: LogitIndex, mut f: impl FnMut(&mut [bool], &mut [bool], LogitIndex)) {
+    for (i, keep) in keep.chunks_mut(CHUNK).enumerate() {
+        let mut attended = [true; CHUNK];
+        let len = keep.len();
+        f(keep, &mut attended[..len], ahead(at, i * CHUNK));
+    }
+}
+
+/// `keep[i] &=` whether one of the masks attends.
+fn any_of(masks: &[Variant], keep: &mut [bool], at: LogitIndex) {
+    in_chunks(keep, at, |keep, attended, at| {
+        let mut any = [false; CHUNK];
+        for mask in masks {
+            attended.fill(true);
+            mask.mask_tile(attended, at);
+            any.iter_mut().zip(&*attended).for_each(|(any, attended)| *any |= attended);
+        }
+        keep.iter_mut().zip(any).for_each(|(keep, any)| *keep &= any);
+    });
+}

@@ -1,0 +1,302 @@
+//! Combinators as types: what `compose!` expands to, and what may be written without it.
+
+use std::marker::PhantomData;
+
+use super::kinds::{
+    Accepts, AddSink, Arm, ArmPlace, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Part, SameKind,
+    TakesSink, Unions,
+};
+use crate::expr::{Node, Variant};
+
+type NormalizerOf<A, B> = <<A as Part>::Normalizer as Accepts<<B as Part>::Normalizer>>::Out;
+type SinkOf<A, B> = <<A as Part>::Sink as AddSink<<B as Part>::Sink>>::Out;
+
+/// A composition under construction; what `compose!` expands to. `N` and `S` are the normaliser and the sinks so far.
+#[derive(Debug)]
+pub struct Chain<N, S> {
+    variant: Variant,
+    kinds: PhantomData<fn() -> (N, S)>,
+}
+
+impl Chain<Keeps, NoSink> {
+    /// Nothing yet: full attention.
+    #[must_use]
+    pub fn new() -> Self {
+        Chain { variant: Variant::full(), kinds: PhantomData }
+    }
+}
+
+impl Default for Chain<Keeps, NoSink> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<N, S> Chain<N, S> {
+    /// Adds a part.
+    #[must_use]
+    pub fn with<V>(self, part: V) -> Chain<<N as Accepts<V::Normalizer>>::Out, <S as AddSink<V::Sink>>::Out>
+    where
+        V: Part,
+        N: Accepts<V::Normalizer>,
+        S: AddSink<V::Sink>,
+        <N as Accepts<V::Normalizer>>::Out: TakesSink<<S as AddSink<V::Sink>>::Out>,
+    {
+        Chain { variant: self.variant.append(part.into_variant()), kinds: PhantomData }
+    }
+
+    /// The composition.
+    #[must_use]
+    pub fn finish(self) -> Variant {
+        self.variant
+    }
+}
+
+/// Both parts, in order: `a + b`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct And<A, B>(pub A, pub B);
+
+impl<A: Part, B: Part> Part for And<A, B>
+where
+    A::Normalizer: Accepts<B::Normalizer>,
+    A::Sink: AddSink<B::Sink>,
+    A::Place: Join<B::Place>,
+    NormalizerOf<A, B>: TakesSink<SinkOf<A, B>>,
+{
+    type Normalizer = NormalizerOf<A, B>;
+    type Sink = SinkOf<A, B>;
+    type Place = <A::Place as Join<B::Place>>::Out;
+    fn into_variant(self) -> Variant {
+        self.0.into_variant().append(self.1.into_variant())
+    }
+}
+
+/// Keys that one of two masks attends to. `Or(Or(a, b), c)` is `or(a, b, c)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Or<A, B>(pub A, pub B);
+
+impl<A: Part, B: Part> Part for Or<A, B>
+where
+    A::Place: MaskPlace,
+    B::Place: MaskPlace,
+{
+    type Normalizer = Keeps;
+    type Sink = NoSink;
+    type Place = Mask;
+    fn into_variant(self) -> Variant {
+        Node::or(vec![self.0.into_variant(), self.1.into_variant()]).into()
+    }
+}
+
+/// Keys that a mask does not attend to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Not<A>(pub A);
+
+impl<A: Part> Part for Not<A>
+where
+    A::Place: MaskPlace,
+{
+    type Normalizer = Keeps;
+    type Sink = NoSink;
+    type Place = Mask;
+    fn into_variant(self) -> Variant {
+        Node::Not(self.0.into_variant()).into()
+    }
+}
+
+/// The part `A`, whose hooks see the positions that the map `F` makes of the true ones. The mask of the map applies too, and
+/// its other hooks run before those of `A`, at the true positions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remap<F, A>(pub F, pub A);
+
+impl<F: MapPart, A: Part> Part for Remap<F, A>
+where
+    F::Normalizer: Accepts<A::Normalizer>,
+    F::Sink: AddSink<A::Sink>,
+    F::Place: Join<A::Place> + InnerPlace,
+    A::Place: InnerPlace,
+    NormalizerOf<F, A>: TakesSink<SinkOf<F, A>>,
+{
+    type Normalizer = NormalizerOf<F, A>;
+    type Sink = SinkOf<F, A>;
+    type Place = <F::Place as Join<A::Place>>::Out;
+    fn into_variant(self) -> Variant {
+        // a map has hooks, so it is a node
+        let map = self.0.into_variant().into_nodes().into_iter().next();
+        match map {
+            Some(Node::Part(map)) => Node::Remap { map, inner: self.1.into_variant() }.into(),
+            _ => self.1.into_variant(),
+        }
+    }
+}
+
+/// A branch for each query head: `PerHead::new([0, 0, 1, 1]).branch(a).branch(b)`.
+#[derive(Clone, Debug)]
+pub struct PerHead<N, S, P> {
+    heads: Vec<i32>,
+    branches: Vec<Variant>,
+    kinds: PhantomData<fn() -> (N, S, P)>,
+}
+
+impl PerHead<(), NoSink, Mask> {
+    /// No branches yet. `heads` holds the number of a branch, from 0, for each query head.
+    #[must_use]
+    pub fn new(heads: impl Into<Vec<i32>>) -> Self {
+        PerHead { heads: heads.into(), branches: Vec::new(), kinds: PhantomData }
+    }
+}
+
+// the first branch says what the others have to be
+macro_rules! first_is_free {
+    ($($kind:ident),*) => {$( impl SameKind<super::kinds::$kind> for () {} )*};
+}
+first_is_free!(Keeps, Replaces, ReplacesPlain);
+
+impl<N, S, P> PerHead<N, S, P> {
+    /// The next branch.
+    #[must_use]
+    pub fn branch<V>(
+        mut self,
+        branch: V,
+    ) -> PerHead<V::Normalizer, <S as AddSink<V::Sink>>::Out, <P as Join<V::Place>>::Out>
+    where
+        V: Part,
+        V::Place: InnerPlace,
+        N: SameKind<V::Normalizer>,
+        S: AddSink<V::Sink>,
+        P: Join<V::Place>,
+    {
+        self.branches.push(branch.into_variant());
+        PerHead { heads: self.heads, branches: self.branches, kinds: PhantomData }
+    }
+}
+
+macro_rules! per_head_part {
+    ($($kind:ident),*) => {$(
+        impl<S, P> Part for PerHead<super::kinds::$kind, S, P> {
+            type Normalizer = super::kinds::$kind;
+            type Sink = S;
+            type Place = P;
+            fn into_variant(self) -> Variant {
+                Node::per_head(self.heads, self.branches).into()
+            }
+        }
+    )*};
+}
+// not of `()`: there is at least one branch
+per_head_part!(Keeps, Replaces, ReplacesPlain);
+
+/// The keys of `A`, and those of `B` that are not keys of `A`, each with the transforms of its own arm, under one softmax.
+/// `Union(Union(a, b), c)` is `union(a, b, c)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Union<A, B>(pub A, pub B);
+
+impl<A: Part, B: Part> Part for Union<A, B>
+where
+    A::Place: ArmPlace,
+    B::Place: ArmPlace,
+{
+    type Normalizer = Keeps;
+    type Sink = NoSink;
+    type Place = Unions;
+    fn into_variant(self) -> Variant {
+        Node::union(vec![self.0.into_variant(), self.1.into_variant()]).into()
+    }
+}
+
+/// `a + b`.
+pub fn and<A: Part, B: Part>(a: A, b: B) -> And<A, B>
+where
+    And<A, B>: Part,
+{
+    And(a, b)
+}
+
+/// `or(a, b)`.
+pub fn or<A: Part, B: Part>(a: A, b: B) -> Or<A, B>
+where
+    A::Place: MaskPlace,
+    B::Place: MaskPlace,
+{
+    Or(a, b)
+}
+
+/// `not(a)`.
+pub fn not<A: Part>(a: A) -> Not<A>
+where
+    A::Place: MaskPlace,
+{
+    Not(a)
+}
+
+/// `remap(map, inner)`.
+pub fn remap<F: MapPart, A: Part>(map: F, inner: A) -> Remap<F, A>
+where
+    A::Place: InnerPlace,
+{
+    Remap(map, inner)
+}
+
+/// `union(a, b)`.
+pub fn union<A: Part, B: Part>(a: A, b: B) -> Union<A, B>
+where
+    A::Place: ArmPlace,
+    B::Place: ArmPlace,
+{
+    Union(a, b)
+}
+
+/// `per_head(heads, ..)`, without branches yet.
+#[must_use]
+pub fn per_head(heads: impl Into<Vec<i32>>) -> PerHead<(), NoSink, Mask> {
+    PerHead::new(heads)
+}
+
+/// An operand that the macro checked at its own place, so that a wrong one is said once.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Checked<A, P>(A, PhantomData<P>);
+
+impl<A: Part, P> Part for Checked<A, P> {
+    type Normalizer = A::Normalizer;
+    type Sink = A::Sink;
+    type Place = P;
+    fn into_variant(self) -> Variant {
+        self.0.into_variant()
+    }
+}
+
+impl<A: Part> MapPart for Checked<A, A::Place> {}
+
+/// An operand of `or` and `not`.
+#[doc(hidden)]
+pub fn a_mask<A: Part>(a: A) -> Checked<A, Mask>
+where
+    A::Place: MaskPlace,
+{
+    Checked(a, PhantomData)
+}
+
+/// An operand of `union`.
+#[doc(hidden)]
+pub fn an_arm<A: Part>(a: A) -> Checked<A, Arm>
+where
+    A::Place: ArmPlace,
+{
+    Checked(a, PhantomData)
+}
+
+/// What stands under a `remap`.
+#[doc(hidden)]
+pub fn inside<A: Part>(a: A) -> A
+where
+    A::Place: InnerPlace,
+{
+    a
+}
+
+/// The map of a `remap`.
+#[doc(hidden)]
+pub fn a_map<F: MapPart>(map: F) -> Checked<F, F::Place> {
+    Checked(map, PhantomData)
+}
