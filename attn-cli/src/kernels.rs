@@ -10,7 +10,7 @@ use attn_core::{
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::Arch,
-    splice::{KernelSource, has_key_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 use clap::{Args, ValueEnum};
 
@@ -60,9 +60,12 @@ impl Wanted {
                     for &layout in layouts {
                         let dtypes = Dtypes { qo: dtype, kv: dtype };
                         let (paged, group) = (layout == Layout::Paged, self.group);
-                        let key_hooks = has_key_hooks(variant);
-                        let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch };
-                        sources.push(KernelSource::build(variant, &Cell::choose(&request)?)?);
+                        for variant in variant.arms() {
+                            let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
+                            let request =
+                                CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
+                            sources.push(KernelSource::build(&variant, &Cell::choose(&request)?)?);
+                        }
                     }
                 }
             }
@@ -95,6 +98,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<KernelSource> {
         paged: case.kv_layout == LayoutKind::Paged,
         group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
         key_hooks: has_key_hooks(&variant),
+        value_hooks: has_value_hooks(&variant),
         arch,
     };
     Ok(KernelSource::build(&variant, &Cell::choose(&request)?)?)

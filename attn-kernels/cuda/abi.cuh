@@ -1,22 +1,25 @@
 // What the host hands to every kernel. Mirrored field by field by attn-kernels/src/launch/abi.rs.
 #pragma once
 
-// One unit of work for one KV head: a query tile of a request against a span of its keys.
+// One unit of work for one KV head: a block of query rows of a request against a span of its keys.
 struct WorkItem {
   int request;
-  int qo_tile;   // packed rows qo_tile * TILE_ROWS ..
-  int kv_begin;  // the span, in keys of the request
+  int first_row;  // packed
+  int rows;       // 1 .. TILE_ROWS
+  int kv_begin;   // the span, in keys of the request, or of the rows' list where the variant has lists
   int kv_end;
-  int partial;   // slot for the partial state; -1: alone, writes the final output
-  int pad[3];
+  int partial;    // slot for the partial state; -1: alone, writes the final output
+  int pad[2];
 };
 
-// One query tile whose partial states, slots first .. first + count in this order, become the final output.
+// One block of query rows whose partial states, slots first .. first + count in this order, become the final output.
 struct MergeItem {
   int request;
-  int qo_tile;
+  int first_row;  // packed
+  int rows;
   int first;
   int count;
+  int pad[3];
 };
 
 // A 3-d strided tensor: (token or slot, head, dim), dim contiguous; pages when it is a pool. Strides count elements.
@@ -36,7 +39,8 @@ struct FastDiv {
 
 struct KernelParams {
   Strided q, k, v, o;         // k, v: the pool or the ragged tensor, before any pre-pass
-  Strided k_pre;              // ragged: keys after key_transform (prefill with a key pre-pass only)
+  Strided k_pre;              // ragged: keys after key_transform (prefill with KEY_PRE_PASS only)
+  Strided v_pre;              // ragged: values after value_transform (prefill with VALUE_PRE_PASS only)
   float* lse;                 // natural log, (qo token, qo head); null when not wanted
   long long lse_token;        // strides of lse
   long long lse_head;
@@ -50,6 +54,7 @@ struct KernelParams {
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
   FastDiv group;              // query heads per KV head
   FastDiv page_size;
+  FastDiv list_block;         // keys of a block of the variant's lists
   int batch;
   int kv_heads;
   int num_items;

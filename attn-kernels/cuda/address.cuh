@@ -22,10 +22,6 @@ inline Request load_request(const KernelParams& p, int batch) {
 }
 
 // Rows are packed: row r of a request and KV head is query r / group, query head kv_head * group + r % group.
-inline int packed_rows(const KernelParams& p, const Request& request) {
-  return request.qo_len * static_cast<int>(p.group.divisor);
-}
-
 inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
   int group = p.group.divisor;
   int query = divide(packed_row, p.group);

@@ -1,19 +1,13 @@
-// Which key tiles a query tile visits: from the last to the first, without those that are proven empty.
+// Which key tiles a block of queries visits: from the last to the first, without those that are proven empty.
 #pragma once
-#include "query_tile.cuh"
 #include "rows.cuh"
+#include "span_keys.cuh"
 
 class TileCursor {
  public:
-  TileCursor(const KernelParams& p, const QueryTile& tile, const WorkItem& item)
-      : kv_begin_(item.kv_begin), kv_end_(item.kv_end) {
-    const Request& request = tile.request;
-    rows_.batch = request.batch;
-    rows_.qo_pos_min = divide(tile.first_row, p.group) + request.kv_len - request.qo_len;
-    rows_.qo_pos_max = divide(tile.last_row, p.group) + request.kv_len - request.qo_len;
-    rows_.qo_len = request.qo_len;
-    rows_.kv_len = request.kv_len;
-    int tiles = (kv_end_ - kv_begin_ + TILE_KEYS - 1) / TILE_KEYS;
+  TileCursor(const KernelParams& p, const QueryBlock& block, int kv_begin, int kv_end)
+      : request_(block.request), rows_(block.bounds(p)), kv_begin_(kv_begin), kv_end_(kv_end) {
+    int tiles = (max(kv_end_ - kv_begin_, 0) + TILE_KEYS - 1) / TILE_KEYS;
     group_ = (tiles + 31) / 32 * 32;
   }
 
@@ -36,11 +30,10 @@ class TileCursor {
     int first_key = kv_begin_ + (group_ + threadIdx.x % 32) * TILE_KEYS;
     bool skip = first_key >= kv_end_;
     bool all = first_key + TILE_KEYS <= kv_end_;
-    if constexpr (Variant::HAS_TILE_CLASS) {
-      Tile tile = rows_;
-      tile.kv_pos_min = first_key;
-      tile.kv_pos_max = min(first_key + TILE_KEYS, kv_end_) - 1;
-      TileClass proven = variant.tile_class(tile);
+    if constexpr (Variant::HAS_KV_LIST) {
+      all = false;  // a tile of keys from here and there, some of them not there at all
+    } else if constexpr (Variant::HAS_TILE_CLASS) {
+      TileClass proven = variant.tile_class(tile_against(rows_, request_, first_key, min(first_key + TILE_KEYS, kv_end_) - 1));
       skip |= proven == TileClass::Skip;
       all &= proven == TileClass::Full;
     } else if constexpr (Variant::HAS_LOGITS_MASK) {
@@ -50,8 +43,9 @@ class TileCursor {
     whole_ = __ballot_sync(ALL_LANES, all);
   }
 
+  const Request& request_;
+  QueryTile rows_;
   int kv_begin_, kv_end_;
-  Tile rows_;           // everything but the keys
   int group_;           // first tile of the 32 at hand
   unsigned live_ = 0;   // of those, still to visit
   unsigned whole_ = 0;  // of those, to run without a mask

@@ -11,27 +11,17 @@
 
 constexpr int QUERY_BYTES = TILE_ROWS * HEAD_DIM * 4;
 constexpr int STATE_BYTES = TEAMS * TILE_ROWS * (HEAD_DIM * 4 + 8);
-static_assert(!Variant::HAS_VALUE_TRANSFORM, "not in this kernel");
 // The states at the end take the place of the ring.
 constexpr int SMEM_BYTES = QUERY_BYTES + (KeyRing::BYTES > STATE_BYTES ? KeyRing::BYTES : STATE_BYTES);
 
-// The tile of queries of a CTA.
-struct QueryTile {
-  int first;  // packed row
-  int rows;   // that exist, at most TILE_ROWS
-  int kv_head;
-
-  RowIndex row(const KernelParams& p, const Request& request, int r) const { return row_index(p, request, kv_head, first + min(r, rows - 1)); }
-};
-
 // Loads, transforms and scales the query rows, a row a team, into shared memory in f32: the transform then is in the code once.
-inline void load_queries(const KernelParams& p, const Variant& variant, const Request& request, const QueryTile& tile, float* queries) {
+inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, float* queries) {
   float scale = QUERY_IN_LOG2 ? p.sm_scale * LOG2_E : p.sm_scale;
   int team = threadIdx.x / ROW_LANES;
 #pragma unroll 1
   for (int first = 0; first < TILE_ROWS; first += TEAMS) {
     int r = min(first + team, TILE_ROWS - 1);
-    RowIndex at = tile.row(p, request, r);
+    RowIndex at = block.at(p, block.existing(r));
     const QoElem* row = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at);
     Values query;
     unpack<QoElem>(query, *reinterpret_cast<const uint4*>(row + Values::first()));
@@ -47,16 +37,16 @@ inline void attend(const Variant& variant, const KeyRing& ring, KeyWalk<STEP_KEY
                    KeyStep ahead, KeyPlace place, int kv_end) {
   int stage = 0;
 #pragma unroll 1
-  while (ready[0].kv_pos < kv_end) {
+  while (ready[0].key < kv_end) {
     ready[STAGES - 1] = ahead;
-    if (ahead.kv_pos < kv_end) {
+    if (ahead.key < kv_end) {
       ring.fetch(stage == 0 ? STAGES - 1 : stage - 1, place);  // the stage of the step before this one
       ahead = walk.next(variant);
       place = ring.find(ahead);
     }
     copy_async_commit();  // empty at the end, so that the count of groups stays
     copy_async_wait<STAGES - 1>();
-    rows.step(ring, stage, ready[0], kv_end);
+    rows.step(ring, stage, ready[0]);
 #pragma unroll
     for (int i = 0; i + 1 < STAGES; ++i) ready[i] = ready[i + 1];
     stage = stage + 1 == STAGES ? 0 : stage + 1;
@@ -64,20 +54,20 @@ inline void attend(const Variant& variant, const KeyRing& ring, KeyWalk<STEP_KEY
 }
 
 // Merges the teams' states of each row, in the order of the teams, and writes the row's output or its partial state.
-inline void write_rows(const KernelParams& p, const Variant& variant, const Request& request, const QueryTile& tile, int slot,
-                       const float* sums, const float2* md) {
+inline void write_rows(const KernelParams& p, const Variant& variant, const QueryBlock& block, int slot, const float* sums,
+                       const float2* md) {
   int team = threadIdx.x / ROW_LANES;
 #pragma unroll 1
-  for (int first = 0; first < tile.rows; first += TEAMS) {
-    int r = min(first + team, TILE_ROWS - 1);
-    bool exists = first + team < tile.rows;
+  for (int first = 0; first < block.rows; first += TEAMS) {
+    int r = block.existing(first + team);
+    bool exists = block.has(first + team);
     PartialRow state;
 #pragma unroll
     for (int other = 0; other < TEAMS; ++other) state.absorb(load_partial(sums + (r * TEAMS + other) * HEAD_DIM, md + r * TEAMS + other));
     if (slot < 0) {
-      write_output(p, variant, state, tile.row(p, request, r), exists);
+      write_output(p, variant, state, block.at(p, r), exists);
     } else if (exists) {
-      long long index = partial_index(p, slot, tile.kv_head, r);
+      long long index = partial_index(p, slot, block.kv_head, r);
       store_partial(state, p.partial_o + index * HEAD_DIM, p.partial_md + index);
     }
   }
@@ -91,28 +81,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
   // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
   unsigned cta = blockIdx.y * gridDim.x + blockIdx.x;
-  int kv_head = cta % gridDim.y;
   WorkItem item = p.items[cta / gridDim.y];
-  Request request = load_request(p, item.request);
-  QueryTile tile = {item.qo_tile * TILE_ROWS, 0, kv_head};
-  tile.rows = min(packed_rows(p, request) - tile.first, TILE_ROWS);
-  if (tile.rows <= 0) return;
-
-  Tile span;
-  span.batch = item.request;
-  span.qo_pos_min = tile.row(p, request, 0).qo_pos;
-  span.qo_pos_max = tile.row(p, request, TILE_ROWS - 1).qo_pos;
-  span.kv_pos_min = item.kv_begin;
-  span.kv_pos_max = item.kv_end - 1;
-  span.qo_len = request.qo_len;
-  span.kv_len = request.kv_len;
-  KeyWalk<STEP_KEYS> walk(span);
-  KeyRing ring(p, request, kv_head, item.kv_end, ring_memory);
+  QueryBlock block(p, item, cta % gridDim.y);
+  SpanKeys span(p, variant, block, item);
+  KeyWalk<STEP_KEYS> walk(p, block, item.kv_begin, span.end());
+  KeyRing ring(p, block, span, ring_memory);
 
   // The first keys are on their way before the queries are looked at.
-  KeyStep ready[STAGES], ahead = {item.kv_end, false};
+  KeyStep ready[STAGES], ahead = {span.end()};
   KeyPlace place = {0, 0};
-  if (item.kv_begin < item.kv_end) {
+  if (item.kv_begin < span.end()) {
     KeyPlace places[STAGES];
 #pragma unroll
     for (int i = 0; i < STAGES; ++i) {
@@ -121,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 #pragma unroll
     for (int i = 0; i + 1 < STAGES; ++i) {
-      if (ready[i].kv_pos < item.kv_end) ring.fetch(i, places[i]);
+      if (ready[i].key < span.end()) ring.fetch(i, places[i]);
       copy_async_commit();
     }
     ahead = ready[STAGES - 1];
@@ -130,10 +108,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     ready[0] = ahead;
   }
 
-  load_queries(p, variant, request, tile, queries);
+  load_queries(p, variant, block, queries);
   __syncthreads();
-  OnlineRows rows(variant, request, queries, tile.row(p, request, OnlineRows::lane_row()));
-  attend(variant, ring, walk, rows, ready, ahead, place, item.kv_end);
+  OnlineRows rows(variant, block, queries, block.at(p, block.existing(OnlineRows::lane_row())));
+  attend(variant, ring, walk, rows, ready, ahead, place, span.end());
 
   float* sums = reinterpret_cast<float*>(ring_memory);  // [TILE_ROWS][TEAMS][HEAD_DIM]
   float2* md = reinterpret_cast<float2*>(sums + TILE_ROWS * TEAMS * HEAD_DIM);
@@ -141,5 +119,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __syncthreads();  // every team is done with the ring
   rows.store(sums + team * HEAD_DIM, md + team, TEAMS * HEAD_DIM, TEAMS);
   __syncthreads();
-  write_rows(p, variant, request, tile, item.partial, sums, md);
+  write_rows(p, variant, block, item.partial, sums, md);
 }

@@ -1,4 +1,4 @@
-// The end of a query tile: from accumulators to output rows, or to a partial state.
+// The end of a block of queries: from accumulators to output rows, or to a partial state.
 //
 // Accumulators scatter a row over four lanes. Final rows go through shared memory, so that memory sees whole rows and
 // output_transform a row over lanes. A warp uses its own share of the query tile for that, which holds
@@ -29,13 +29,13 @@ inline void write_partial(const KernelParams& p, const Outputs& o, const RowStat
 
 // Final rows without an output transform: rounded in registers, stored 16 bytes a lane.
 inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
-                        const QueryTile& tile, unsigned staging) {
+                        const QueryBlock& block, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    RowIndex at = tile.at(p, fragment_row(r));
+    RowIndex at = block.at(p, fragment_row(r));
     FinishedRow finished = finish_row(variant, rows.max[r], rows.sum[r], at);
-    if (p.lse && lane % 4 == 0 && tile.has(fragment_row(r)))
+    if (p.lse && lane % 4 == 0 && block.has(fragment_row(r)))
       p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
@@ -46,15 +46,15 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
 #pragma unroll 2
   for (int i = lane / ROW_LANES; i < ROWS_PER_WARP; i += 32 / ROW_LANES) {
     int row = threadIdx.x / 32 * ROWS_PER_WARP + i;
-    if (!tile.has(row)) break;
-    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, tile.at(p, row));
+    if (!block.has(row)) break;
+    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row));
     *reinterpret_cast<uint4*>(to + Values::first()) = load_shared_16(staged(staging, i, HEAD_DIM * 2, Values::lane()));
   }
 }
 
 // Final rows through the output transform, eight at a time: row r of each of the warp's eight quads.
 inline void write_transformed(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
-                              const QueryTile& tile, unsigned staging) {
+                              const QueryBlock& block, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -65,8 +65,12 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
       store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1]));
     }
     __syncwarp();
+    int first_row = fragment_row(r) - lane / 4, rows_here = min(block.rows - first_row, 8);
+    if (rows_here <= 0) break;  // no row of the warp from here on
 #pragma unroll 1
-    for (int i = lane / ROW_LANES; i < 8; i += 32 / ROW_LANES) {
+    for (int first = 0; first < rows_here; first += 32 / ROW_LANES) {
+      // Lanes of rows past the last one repeat it: row hooks shuffle, so the warp stays together.
+      int i = min(first + lane / ROW_LANES, rows_here - 1);
       PartialRow state;
       state.row_max = __shfl_sync(ALL_LANES, rows.max[r], 4 * i);
       state.denominator = __shfl_sync(ALL_LANES, rows.sum[r], 4 * i);
@@ -78,15 +82,14 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
         state.sum.x[4 * half + 2] = __uint_as_float(v.z);
         state.sum.x[4 * half + 3] = __uint_as_float(v.w);
       }
-      int row = fragment_row(r) - lane / 4 + i;
-      write_output(p, variant, state, tile.at(p, row), tile.has(row));
+      write_output(p, variant, state, block.at(p, first_row + i), first + lane / ROW_LANES < rows_here);
     }
     __syncwarp();
   }
 }
 
 // `queries` may be overwritten: the caller has passed a barrier since its last use.
-inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryTile& tile,
+inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
                        int partial, SharedTile<TILE_ROWS> queries) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -96,9 +99,9 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
   }
   unsigned staging = queries.base + threadIdx.x / 32 * STAGING_BYTES;
   if (partial >= 0)
-    write_partial(p, o, rows, partial, tile.kv_head);
+    write_partial(p, o, rows, partial, block.kv_head);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
-    write_transformed(p, variant, o, rows, tile, staging);
+    write_transformed(p, variant, o, rows, block, staging);
   else
-    write_plain(p, variant, o, rows, tile, staging);
+    write_plain(p, variant, o, rows, block, staging);
 }

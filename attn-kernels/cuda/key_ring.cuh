@@ -14,35 +14,36 @@ constexpr int CHUNK_BYTES = 16;
 class KeyRing {
   const KernelParams& p_;
   const Request& request_;
+  const SpanKeys& span_;
   const int* pages_;   // the request's row of the page table
   const KvElem* k_;    // this lane's chunk of this head, at page 0, slot 0
   const KvElem* v_;
   unsigned chunks_;    // this thread's first chunk in shared memory
-  int kv_end_;
   int team_;
 
   // The threads of a warp hold neighbouring chunks: no bank conflicts.
   static constexpr int CHUNK_STRIDE = THREADS * CHUNK_BYTES;
   static unsigned chunk(int stage, int value, int i) { return ((stage * 2 + value) * TEAM_KEYS + i) * CHUNK_STRIDE; }
 
+  int key(KeyStep step, int i) const { return step.key + i * TEAMS + team_; }
+
  public:
   static constexpr int BYTES = STAGES * 2 * TEAM_KEYS * CHUNK_STRIDE;
 
-  KeyRing(const KernelParams& p, const Request& request, int kv_head, int kv_end, void* shared)
-      : p_(p), request_(request), kv_end_(kv_end), team_(threadIdx.x / ROW_LANES) {
-    pages_ = KV_PAGED ? page_row(p, request) : nullptr;
-    k_ = static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head + Values::first();
-    v_ = static_cast<const KvElem*>(p.v.data) + kv_head * p.v.head + Values::first();
+  KeyRing(const KernelParams& p, const QueryBlock& block, const SpanKeys& span, void* shared)
+      : p_(p), request_(block.request), span_(span), team_(threadIdx.x / ROW_LANES) {
+    pages_ = KV_PAGED ? page_row(p, request_) : nullptr;
+    k_ = static_cast<const KvElem*>(p.k.data) + block.kv_head * p.k.head + Values::first();
+    v_ = static_cast<const KvElem*>(p.v.data) + block.kv_head * p.v.head + Values::first();
     chunks_ = shared_address(shared) + threadIdx.x * CHUNK_BYTES;
   }
 
-  // Position of the i-th key of this thread's team in a step; it may lie past the end.
-  int kv_pos(KeyStep step, int i) const { return step.kv_pos + i * TEAMS + team_; }
-
   // Where the keys of a step are: lane i of a team asks for the i-th. To be asked a step before `fetch`, which hides the
-  // page table. Keys past the end repeat the last one: the mask hides their logits, and their values stay finite.
-  KeyPlace find(KeyStep step) const {
-    return find_key<KV_PAGED>(p_, request_, pages_, min(kv_pos(step, Values::lane() % TEAM_KEYS), kv_end_ - 1));
+  // page table.
+  KeyPlace find(KeyStep& step) const {
+    int position = span_.position(key(step, Values::lane() % TEAM_KEYS));
+    if constexpr (Variant::HAS_KV_LIST) step.position = position;
+    return find_key<KV_PAGED>(p_, request_, pages_, span_.existing(position));
   }
 
   // Starts the copies of a step.
@@ -54,6 +55,15 @@ class KeyRing {
       copy_async_16(chunks_ + chunk(stage, 1, i), v_ + __shfl_sync(ALL_LANES, v, i, ROW_LANES));
     }
   }
+
+  // Position of the i-th key of this thread's team in a step of which `find` was asked; see SpanKeys::exists. For all lanes
+  // together.
+  int position(KeyStep step, int i) const {
+    return Variant::HAS_KV_LIST ? __shfl_sync(ALL_LANES, step.position, i, ROW_LANES) : key(step, i);
+  }
+  bool exists(int position) const { return span_.exists(position); }
+  // Index word of the i-th key or value; the key that is loaded where there is none.
+  KvIndex index(KeyStep step, int i, int kv_head) const { return kv_index(request_, kv_head, span_.existing(position(step, i))); }
 
   Values key(int stage, int i) const { return read(chunk(stage, 0, i)); }
   Values value(int stage, int i) const { return read(chunk(stage, 1, i)); }

@@ -2,45 +2,48 @@
 // proves to be masked out. Every warp of a CTA walks alike, so that all agree without talking.
 #pragma once
 
-#include "address.cuh"
 #include "rows.cuh"
+#include "span_keys.cuh"
 
 struct KeyStep {
-  int kv_pos;  // of the step's first key; at or past the span's end when the walk is over
-  bool full;   // proven: no key of the step is masked
+  int key;       // the step's first key; at or past the span's end when the walk is over
+  bool full;     // proven: no key of the step is masked
+  int position;  // under a list: of the key that this lane of its team looked up
 };
 
 template <int STEP> class KeyWalk {
+  static constexpr bool SKIPS = Variant::HAS_TILE_CLASS && !Variant::HAS_KV_LIST;
   // Blocks are what is classified. Smaller ones skip more, and cost more.
   static constexpr int BLOCK = STEP > 64 ? STEP : 64;
   static_assert(BLOCK % STEP == 0, "a block is whole steps");
 
-  Tile tile_;      // the query tile; its key bounds are those of the whole span
-  int next_;       // first key of the next step
-  int window_;     // first of the 32 blocks whose classes are known
-  unsigned skip_;  // one bit a block
+  const Request& request_;
+  QueryTile rows_;
+  int begin_, end_;  // the span
+  int next_;         // first key of the next step
+  int window_;       // first of the 32 blocks whose classes are known
+  unsigned skip_;    // one bit a block
   unsigned full_;
 
   // One block a lane.
   void classify(const Variant& variant, int block) {
     window_ = block;
-    Tile tile = tile_;
-    tile.kv_pos_min = tile_.kv_pos_min + (block + static_cast<int>(threadIdx.x % 32)) * BLOCK;
-    tile.kv_pos_max = min(tile.kv_pos_min + BLOCK - 1, tile_.kv_pos_max);
+    int first = begin_ + (block + static_cast<int>(threadIdx.x % 32)) * BLOCK, last = min(first + BLOCK, end_) - 1;
     // Past the end: never reached, and an empty tile is no question to ask.
-    TileClass answer = tile.kv_pos_min <= tile_.kv_pos_max ? variant.tile_class(tile) : TileClass::Partial;
+    TileClass answer = first <= last ? variant.tile_class(tile_against(rows_, request_, first, last)) : TileClass::Partial;
     skip_ = __ballot_sync(ALL_LANES, answer == TileClass::Skip);
     full_ = __ballot_sync(ALL_LANES, answer == TileClass::Full);
   }
 
  public:
-  KeyWalk(const Tile& tile) : tile_(tile), next_(tile.kv_pos_min), window_(-32), skip_(0), full_(0) {}
+  KeyWalk(const KernelParams& p, const QueryBlock& block, int begin, int end)
+      : request_(block.request), rows_(block.bounds(p)), begin_(begin), end_(end), next_(begin), window_(-32), skip_(0), full_(0) {}
 
   KeyStep next(const Variant& variant) {
     bool full = false;
-    if constexpr (Variant::HAS_TILE_CLASS) {
-      while (next_ <= tile_.kv_pos_max) {
-        int block = (next_ - tile_.kv_pos_min) / BLOCK;
+    if constexpr (SKIPS) {
+      while (next_ < end_) {
+        int block = (next_ - begin_) / BLOCK;
         if (block >= window_ + 32) classify(variant, block);
         int bit = block - window_;
         unsigned wanted = ~skip_ >> bit;
@@ -49,10 +52,10 @@ template <int STEP> class KeyWalk {
           break;
         }
         int blocks = wanted ? __ffs(wanted) - 1 : 32 - bit;
-        next_ = tile_.kv_pos_min + (block + blocks) * BLOCK;
+        next_ = begin_ + (block + blocks) * BLOCK;
       }
     }
-    KeyStep step = {next_, full};
+    KeyStep step = {next_, full, 0};
     next_ += STEP;
     return step;
   }

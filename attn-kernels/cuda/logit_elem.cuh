@@ -26,9 +26,9 @@ constexpr float F16_MAX = 65504.f;
 // NaN stays NaN.
 inline float saturate_f16(float x) { return x > F16_MAX ? F16_MAX : x < -F16_MAX ? -F16_MAX : x; }
 
-// A row from registers to 16 bytes of LogitElem.
-template <class R>
-inline uint4 pack_for_logits(R row) {
-  if constexpr (SAME<LogitElem, f16>) row.map([](int, float x) { return saturate_f16(x); });
-  return pack<LogitElem>(row);
+// A row from registers to 16 bytes of E.
+template <class E, class R>
+inline uint4 pack_saturated(R row) {
+  if constexpr (SAME<E, f16>) row.map([](int, float x) { return saturate_f16(x); });
+  return pack<E>(row);
 }

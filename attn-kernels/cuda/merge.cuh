@@ -1,12 +1,13 @@
-// attn_merge: the partial states of a query tile, in slot order, become its output rows. Follows prefill and decode alike.
+// attn_merge: the partial states of a block of queries, in slot order, become its output rows. Follows prefill and decode alike.
 // Grid (merges, kv_heads), MERGE_THREADS threads.
 #pragma once
 
 #include "partial.cuh"
+#include "query_block.cuh"
 
 constexpr int MERGE_THREADS = 128;
 constexpr int MERGE_TEAMS = MERGE_THREADS / ROW_LANES;  // lanes that hold a row together
-// A tile of few rows leaves teams over: they take a row's slots in turns, and the first then joins what they have.
+// A tile of few rows leaves teams over: they take a row's slots in turns, and each then joins what all have.
 constexpr int TEAMS_PER_ROW = TILE_ROWS >= MERGE_TEAMS ? 1 : MERGE_TEAMS / TILE_ROWS;
 constexpr int ROWS_AT_ONCE = MERGE_TEAMS / TEAMS_PER_ROW;
 
@@ -35,29 +36,24 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   __shared__ __align__(16) float sums[MERGE_TEAMS][HEAD_DIM];
   __shared__ float2 md[MERGE_TEAMS];
   MergeItem item = p.merges[blockIdx.x];
-  int kv_head = blockIdx.y;
-  Request request = load_request(p, item.request);
-  int rows = min(packed_rows(p, request) - item.qo_tile * TILE_ROWS, TILE_ROWS);
+  QueryBlock block(p, item, blockIdx.y);
   int team = threadIdx.x / ROW_LANES;
   int turn = team % TEAMS_PER_ROW;
 
-  for (int first = 0; first < rows; first += ROWS_AT_ONCE) {
+  for (int first = 0; first < block.rows; first += ROWS_AT_ONCE) {
     int row = first + team / TEAMS_PER_ROW;
-    bool exists = row < rows;
-    row = min(row, rows - 1);  // the warp stays together for the shuffles of the row hooks
-    PartialRow state = merge_slots(p, item, kv_head, row, turn, TEAMS_PER_ROW);
+    bool exists = block.has(row);
+    row = block.existing(row);  // the warp stays together for the shuffles of the row hooks
+    PartialRow state = merge_slots(p, item, block.kv_head, row, turn, TEAMS_PER_ROW);
     if constexpr (TEAMS_PER_ROW > 1) {
       store_partial(state, sums[team], &md[team]);
       __syncthreads();
       int leader = team - turn;
+      state = load_partial(sums[leader], &md[leader]);
 #pragma unroll
-      for (int other = 1; other < TEAMS_PER_ROW; ++other) {
-        PartialRow next = load_partial(sums[leader + other], &md[leader + other]);
-        if (turn == 0) state.absorb(next);
-      }
+      for (int other = 1; other < TEAMS_PER_ROW; ++other) state.absorb(load_partial(sums[leader + other], &md[leader + other]));
       __syncthreads();
     }
-    RowIndex at = row_index(p, request, kv_head, item.qo_tile * TILE_ROWS + row);
-    write_output(p, variant, state, at, exists && turn == 0);
+    write_output(p, variant, state, block.at(p, row), exists && turn == 0);
   }
 }

@@ -12,7 +12,7 @@ constexpr int ROW_LANES = HEAD_DIM / LANE_VALUES;
 using Values = LaneRow<ROW_LANES, LANE_VALUES>;
 
 struct PartialRow {
-  float row_max = Variant::PLAIN ? 0.f : NO_LOGIT;
+  float row_max = Variant::PLAIN ? 0.f : NO_LOGIT;  // without keys
   float denominator = 0.f;
   Values sum = {};  // of weight * value, weights relative to row_max
 

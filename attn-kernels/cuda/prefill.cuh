@@ -14,8 +14,13 @@ static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
 static_assert(SAME<QoElem, KvElem>, "queries meet keys as they are, unless the key pass rewrote them");
 static_assert(KEY_PRE_PASS || !Variant::HAS_KEY_TRANSFORM, "keys come transformed");
-static_assert(!Variant::HAS_VALUE_TRANSFORM, "not in this kernel");
-static_assert(Variant::PLAIN || !Variant::HAS_WEIGHT, "weights of one's own have no running maximum");
+static_assert(VALUE_PRE_PASS || !Variant::HAS_VALUE_TRANSFORM, "values come transformed");
+
+// Under a list: positions of the keys of every stage.
+inline int* shared_positions() {
+  __shared__ int positions[STAGES * TILE_KEYS];
+  return positions;
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     attn_prefill(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
@@ -26,28 +31,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   CtaPlace place = cta_place();
   WorkItem item = p.items[place.item];
-  QueryTile tile = query_tile(p, item, place.kv_head);
-  if (tile.first_row > tile.last_row) return;
+  QueryBlock block(p, item, place.kv_head);
+  SpanKeys span(p, variant, block, item);
 
-  // With a key pre-pass the keys are ragged whatever the values are.
-  KeyTileCopy<KV_PAGED && !KEY_PRE_PASS> key_copy(KEY_PRE_PASS ? p.k_pre : p.k, tile.request, tile.kv_head);
-  KeyTileCopy<KV_PAGED> value_copy(p.v, tile.request, tile.kv_head);
-  KeyPlace row_place = {};
+  // What a pass rewrote is ragged, whatever it was before.
+  KeyTileCopy<KV_PAGED && !KEY_PRE_PASS> key_copy(KEY_PRE_PASS ? p.k_pre : p.k, block.request, block.kv_head);
+  KeyTileCopy<KV_PAGED && !VALUE_PRE_PASS> value_copy(VALUE_PRE_PASS ? p.v_pre : p.v, block.request, block.kv_head);
+  FoundRow found = {};
+  int* positions = nullptr;  // under a list: of the keys of each stage
+  if constexpr (Variant::HAS_KV_LIST) positions = shared_positions();
 
-  copy_queries(queries, p, tile);
+  copy_queries(queries, p, block);
   copy_async_commit();
-  TileCursor cursor(p, tile, item);
+  TileCursor cursor(p, block, item.kv_begin, span.end());
   bool full;
   int key = cursor.next(variant, full);
   if (key >= 0) {
-    if constexpr (KV_PAGED) row_place = find_row(p, tile.request, key, item.kv_end);
-    key_copy.copy(keys, key, item.kv_end, row_place);
-    value_copy.copy(values, key, item.kv_end, row_place);
+    if constexpr (KEYS_LOOKED_UP) found = find_row(p, block.request, span, key, positions);
+    key_copy.copy(keys, span, key, found);
+    value_copy.copy(values, span, key, found);
   }
   copy_async_commit();
   if constexpr (QUERIES_REWRITTEN) {
     copy_async_wait<1>();
-    transform_queries(queries, p, variant, tile);
+    transform_queries(queries, p, variant, block);
   }
 
   OperandLanes lanes;
@@ -64,25 +71,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     copy_async_wait<0>();
     __syncthreads();
     int next_stage = (stage + 1) % STAGES;
-    if constexpr (KV_PAGED)
-      if (next >= 0) row_place = find_row(p, tile.request, next, item.kv_end);
+    if constexpr (KEYS_LOOKED_UP)
+      if (next >= 0) found = find_row(p, block.request, span, next, positions + next_stage * TILE_KEYS);
 
     Logits s;
     multiply_queries_keys(s, queries, {keys.base + stage * keys.BYTES}, lanes);
-    if (next >= 0) {  // by now the page look-up has returned
-      key_copy.copy({keys.base + next_stage * keys.BYTES}, next, item.kv_end, row_place);
-      value_copy.copy({values.base + next_stage * values.BYTES}, next, item.kv_end, row_place);
+    if (next >= 0) {  // by now the look-up has returned
+      key_copy.copy({keys.base + next_stage * keys.BYTES}, span, next, found);
+      value_copy.copy({values.base + next_stage * values.BYTES}, span, next, found);
       copy_async_commit();
     }
-    transform_logits(s, p, variant, tile, key);
-    if (!full) mask_logits(s, p, variant, tile, key, item.kv_end);
+    LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS};
+    transform_logits(s, tile);
+    if (!full) mask_logits(s, tile);
     if constexpr (!Variant::PLAIN) follow_maximum(s, o, rows, scale);
     RowShifts shift(rows, scale);
     // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 16; ++n) {
       Weights w;
-      weigh(w, s, rows, shift, scale, n);
+      weigh(w, s, rows, tile, shift, scale, n);
       multiply_weights_values(o, w, {values.base + stage * values.BYTES}, n, lanes);
     }
 
@@ -93,5 +101,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   copy_async_wait<0>();
   __syncthreads();
-  write_rows(p, variant, o, rows, tile, item.partial, queries);
+  write_rows(p, variant, o, rows, block, item.partial, queries);
 }

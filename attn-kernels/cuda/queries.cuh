@@ -1,7 +1,7 @@
 // The CTA's query rows: from memory into shared memory, and there through the variant's query_transform.
 #pragma once
 #include "logit_elem.cuh"
-#include "query_tile.cuh"
+#include "query_block.cuh"
 #include "rows.cuh"
 #include "tile.cuh"
 
@@ -15,14 +15,11 @@ struct QueryRows {
   static int row() { return threadIdx.x / CHUNKS; }
 };
 
-// Rows past the last one repeat it.
-inline int source_row(const QueryTile& tile, int row) { return min(tile.first_row + row, tile.last_row) - tile.first_row; }
-
-inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const QueryTile& tile) {
+inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const QueryBlock& block) {
   unsigned first = to.at(QueryRows::row(), QueryRows::chunk());
 #pragma unroll 4
   for (int row = 0; row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
-    RowIndex at = tile.at(p, source_row(tile, row + QueryRows::row()));
+    RowIndex at = block.at(p, block.existing(row + QueryRows::row()));
     copy_async_16(to.down(first, row), static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk());
   }
 }
@@ -32,14 +29,14 @@ constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitEl
 
 // In place. A thread works on the chunks that it copied itself, so it need not wait for others.
 inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant,
-                              const QueryTile& tile) {
+                              const QueryBlock& block) {
 #pragma unroll 1
   for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
-    RowIndex at = tile.at(p, source_row(tile, row));
+    RowIndex at = block.at(p, block.existing(row));
     unsigned shared = queries.at(row, QueryRows::chunk());
     LaneRow<QueryRows::CHUNKS, 8> q;
     unpack<QoElem>(q, load_shared_16(shared));
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
-    store_shared_16(shared, pack_for_logits(q));
+    store_shared_16(shared, pack_saturated<LogitElem>(q));
   }
 }

@@ -1,18 +1,17 @@
 // The variant's arithmetic on a tile of logits: transform, mask, weights, and the running state of the rows.
 #pragma once
 #include "finish.cuh"
-#include "fragments.cuh"
-#include "query_tile.cuh"
+#include "logit_tile.cuh"
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
-  float max[ROWS_PER_THREAD];  // in units of the logits at hand: before sm_scale unless the variant transforms them
+  float max[ROWS_PER_THREAD];  // in units of the logits at hand: before sm_scale unless the variant is shown logits
   float sum[ROWS_PER_THREAD];
 
   RowStates() {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      max[r] = NO_LOGIT;
+      max[r] = FIRST_MAX;
       sum[r] = 0.f;
     }
   }
@@ -20,52 +19,37 @@ struct RowStates {
 
 // A maximum that is a little stale only scales weights and their sum alike. So rows are rescaled not whenever their maximum
 // grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
-constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM ? 0.f : 8.f;
+constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM || MAX_SCALED ? 0.f : 8.f;
 
 // Hooks want logits scaled; without any the scale goes into the exponent.
-constexpr bool SCALE_LOGITS = Variant::HAS_LOGITS_TRANSFORM || Variant::PLAIN;
+constexpr bool SCALE_LOGITS = Variant::HAS_LOGITS_TRANSFORM || Variant::HAS_WEIGHT;
 
 // From the units of `RowStates::max` to natural units, and to those of the exponent. sm_scale is positive.
 inline float natural_unit(const KernelParams& p) { return SCALE_LOGITS ? 1.f : p.sm_scale; }
 inline float exponent_unit(const KernelParams& p) { return natural_unit(p) * LOG2_E; }
 
-// f(logit, index word) for all of this thread's logits of the tile at `first_key`.
-template <class F>
-inline void for_each_logit(Logits& s, const KernelParams& p, const QueryTile& tile, int first_key, F f) {
-#pragma unroll
-  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    LogitIndex at;
-    static_cast<RowIndex&>(at) = tile.at(p, fragment_row(r));
-    int key = first_key + fragment_column();
-    int token = tile.request.kv_begin + key;
-#pragma unroll
-    for (int n = 0; n < TILE_KEYS / 8; ++n)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        at.kv_pos = key + n * 8 + e;
-        at.kv_token = token + n * 8 + e;
-        f(s[r / 2][n][r % 2 * 2 + e], at);
-      }
-  }
-}
-
-// Everything before the weights: scale and transform, weights of a variant's own.
-inline void transform_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key) {
+// Everything before the weights: scale and transform, weights without a running maximum.
+inline void transform_logits(Logits& s, const LogitTile& tile) {
+  const Variant& variant = tile.variant;
   if constexpr (SCALE_LOGITS)
-    for_each_logit(s, p, tile, first_key, [&](float& x, const LogitIndex& at) {
-      x *= p.sm_scale;
+    for_each_logit(s, tile, [&](float& x, const LogitIndex& at, bool real_row) {
+      x *= tile.p.sm_scale;
+      if (Variant::STORES && !(real_row && tile.exists(at.kv_pos))) return;
       if constexpr (Variant::HAS_LOGITS_TRANSFORM) x = variant.logits_transform(x, at);
       if constexpr (Variant::PLAIN) x = variant.weight(x, 0.f, at);
     });
 }
 
-// Whatever a masked logit was, it counts for nothing now.
-inline void mask_logits(Logits& s, const KernelParams& p, const Variant& variant, const QueryTile& tile, int first_key,
-                        int kv_end) {
-  for_each_logit(s, p, tile, first_key, [&](float& x, const LogitIndex& at) {
-    bool keep = at.kv_pos < kv_end;
+// What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
+// arithmetic makes; a maximum ignores it.
+constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;
+
+inline void mask_logits(Logits& s, const LogitTile& tile) {
+  const Variant& variant = tile.variant;
+  for_each_logit(s, tile, [&](float& x, const LogitIndex& at, bool real_row) {
+    bool keep = tile.exists(at.kv_pos) && (!Variant::STORES || real_row);
     if constexpr (Variant::HAS_LOGITS_MASK) keep = keep && variant.logits_mask(at);
-    x = keep ? x : Variant::PLAIN ? 0.f : NO_LOGIT;
+    x = keep ? x : __uint_as_float(MASKED_BITS);
   });
 }
 
@@ -97,29 +81,37 @@ inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float s
   }
 }
 
-// What is subtracted from a scaled logit of each row: 0 while all of a row is masked, so that weights are 0 and not NaN.
+// What the logits of each row are relative to: 0 while all of a row is masked, so that weights are 0 and not NaN. In units of
+// the exponent, but under MAX_SCALED as the hooks want it.
 struct RowShifts {
   float of[ROWS_PER_THREAD];
 
   RowShifts(const RowStates& rows, float scale) {
 #pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : rows.max[r] * scale;
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
   }
 };
 
 // Logits of the n-th 16 keys become weights, in place and as an operand, and enter the rows' sums.
-inline void weigh(Weights& w, Logits& s, RowStates& rows, const RowShifts& shift, float scale, int n) {
+inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
+  if constexpr (MAX_SCALED) {
+    for_each_logit(s, tile, 2 * n, 2 * n + 2, [&](float& x, const LogitIndex& at, bool real_row, int r) {
+      bool counts = __float_as_uint(x) != MASKED_BITS && (!Variant::STORES || real_row);
+      x = take_weight(tile.variant, x, shift.of[r], at, counts, rows.sum[r]);
+    });
+  } else {
 #pragma unroll
-  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
 #pragma unroll
-    for (int i = 2 * n; i < 2 * n + 2; ++i) {
-      float& x = s[r / 2][i][r % 2 * 2];
-      float& y = s[r / 2][i][r % 2 * 2 + 1];
-      if constexpr (!Variant::PLAIN) {
-        x = exp2_approx(x * scale - shift.of[r]);
-        y = exp2_approx(y * scale - shift.of[r]);
+      for (int i = 2 * n; i < 2 * n + 2; ++i) {
+        float& x = s[r / 2][i][r % 2 * 2];
+        float& y = s[r / 2][i][r % 2 * 2 + 1];
+        if constexpr (!Variant::PLAIN) {
+          x = exp2_approx(x * scale - shift.of[r]);
+          y = exp2_approx(y * scale - shift.of[r]);
+        }
+        rows.sum[r] += x + y;
       }
-      rows.sum[r] += x + y;
     }
   }
   pack_weights(w, s, n);

@@ -3,6 +3,7 @@
 #include "address.cuh"
 #include "ptx.cuh"
 #include "rows.cuh"
+#include "span_keys.cuh"
 
 constexpr int THREADS = 32 * WARPS;
 
@@ -46,14 +47,30 @@ struct KeyRows {
   }
 };
 
-// Which page holds one of this warp's rows of the tile at `first_key`: a look-up a lane, made well before the copy needs it.
-// Keys past the span repeat its last one: the mask hides their logits, and their values stay finite (0 * NaN is not 0).
-inline KeyPlace find_row(const KernelParams& p, const Request& request, int first_key, int kv_end) {
+// A key that this lane looked up.
+struct FoundRow {
+  int position;
+  KeyPlace place;  // in the pool, where keys or values are read from one
+};
+
+// Whether finding a key takes a look-up, in the page table or in a list.
+constexpr bool KEYS_IN_POOL = KV_PAGED && !(KEY_PRE_PASS && VALUE_PRE_PASS);
+constexpr bool KEYS_LOOKED_UP = KEYS_IN_POOL || Variant::HAS_KV_LIST;
+
+// Where one of this warp's rows of the tile at `first_key` is: a look-up a lane, made well before the copy needs it.
+// `positions`: under a list, takes the positions of the tile's keys, or -1 for one that does not exist.
+inline FoundRow find_row(const KernelParams& p, const Request& request, const SpanKeys& span, int first_key, int* positions) {
   static_assert(TILE_KEYS / WARPS <= 32, "a warp looks up one row a lane");
   int lane = threadIdx.x % 32;
   int pass = lane / KeyRows::ROWS_PER_WARP;
   int row = pass * KeyRows::ROWS_PER_PASS + threadIdx.x / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
-  return find_key<true>(p, request, page_row(p, request), min(first_key + row, kv_end - 1));
+  FoundRow found = {};
+  int position = span.position(first_key + row);
+  if constexpr (Variant::HAS_KV_LIST)
+    if (row < TILE_KEYS) positions[row] = position;
+  found.position = span.existing(position);
+  if constexpr (KEYS_IN_POOL) found.place = find_key<true>(p, request, page_row(p, request), found.position);
+  return found;
 }
 
 // Copies keys (or values) of one request and KV head, a tile at a time, in the background. Strides in bytes, of a token and
@@ -73,17 +90,17 @@ class KeyTileCopy {
     keep_in_register(data_);
   }
 
-  // `mine`: what find_row gave this lane; paged only.
-  void copy(SharedTile<TILE_KEYS> to, int first_key, int kv_end, KeyPlace mine) const {
-    long long my_offset = static_cast<long long>(mine.page) * page_ + static_cast<long long>(mine.slot) * token_;
+  // `mine`: what find_row gave this lane, where keys are looked up.
+  void copy(SharedTile<TILE_KEYS> to, const SpanKeys& span, int first_key, FoundRow mine) const {
+    long long my_offset = PAGED ? static_cast<long long>(mine.place.page) * page_ + static_cast<long long>(mine.place.slot) * token_
+                                : static_cast<long long>(mine.position) * token_;
 #pragma unroll
     for (int pass = 0; pass < KeyRows::PASSES; ++pass) {
       long long offset;
-      if constexpr (PAGED)
+      if constexpr (PAGED || Variant::HAS_KV_LIST)
         offset = __shfl_sync(ALL_LANES, my_offset, pass * KeyRows::ROWS_PER_WARP + threadIdx.x % 32 / 8);
       else
-        offset = static_cast<long long>(min(first_key + pass * KeyRows::ROWS_PER_PASS + KeyRows::row(), kv_end - 1)) *
-                 token_;
+        offset = static_cast<long long>(span.existing(first_key + pass * KeyRows::ROWS_PER_PASS + KeyRows::row())) * token_;
       KeyRows::copy_row(to, pass, data_ + offset);
     }
   }

@@ -14,8 +14,8 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
-/// Threads of a CTA of the key pass.
-pub const KEY_PASS_THREADS: u32 = 128;
+/// Threads of a CTA of the pass over keys and values.
+pub const KV_PASS_THREADS: u32 = 128;
 
 /// What a kernel is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +32,8 @@ pub struct CellRequest {
     pub group: u32,
     /// Whether the variant rewrites keys.
     pub key_hooks: bool,
+    /// Whether the variant rewrites values.
+    pub value_hooks: bool,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -49,6 +51,8 @@ pub struct Cell {
     pub paged: bool,
     /// Prefill: keys are rewritten by a kernel of their own, into the workspace.
     pub key_pre_pass: bool,
+    /// Prefill: values are, too.
+    pub value_pre_pass: bool,
     /// Packed query rows of a CTA.
     pub tile_rows: u32,
     /// Prefill: keys that a CTA handles at a time.
@@ -97,20 +101,21 @@ impl Cell {
     ///
     /// [`CellError`] names what was asked and what there is.
     pub fn choose(request: &CellRequest) -> Result<Self, CellError> {
-        let &CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch } = request;
+        let &CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch } = request;
         if !HEAD_DIMS.contains(&head_dim) {
             return Err(CellError::HeadDim { kind, head_dim });
         }
         if dtypes.qo != dtypes.kv || !DTYPES.contains(&dtypes.qo) {
             return Err(CellError::Dtypes { kind, dtypes });
         }
-        let key_pre_pass = kind == KernelKind::Prefill && key_hooks;
+        let prefill = kind == KernelKind::Prefill;
         let cell = Cell {
             kind,
             head_dim,
             dtypes,
             paged,
-            key_pre_pass,
+            key_pre_pass: prefill && key_hooks,
+            value_pre_pass: prefill && value_hooks,
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
@@ -128,7 +133,8 @@ impl Cell {
             },
             KernelKind::Decode => {
                 let tile_rows = decode_rows(group);
-                let (team_keys, stages) = decode_ring(tile_rows, key_hooks || arch.max_smem() < 100 << 10);
+                let narrow = key_hooks || value_hooks || arch.max_smem() < 100 << 10;
+                let (team_keys, stages) = decode_ring(tile_rows, narrow);
                 Cell { tile_rows, stages, team_keys, ..cell }
             }
         })
@@ -155,9 +161,15 @@ impl Cell {
         }
     }
 
-    /// Keys of a CTA of the key pass: what the template calls `KEY_PASS_KEYS`.
+    /// Whether a kernel of its own rewrites keys or values before the main one.
     #[must_use]
-    pub fn key_pass_keys(&self) -> u32 {
+    pub fn has_kv_pass(&self) -> bool {
+        self.key_pre_pass || self.value_pre_pass
+    }
+
+    /// Keys of a CTA of that kernel: what the template calls `KV_PASS_KEYS`.
+    #[must_use]
+    pub fn kv_pass_keys(&self) -> u32 {
         4096 / self.head_dim
     }
 
@@ -173,11 +185,12 @@ impl Cell {
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.
     #[must_use]
     pub fn describe(&self) -> String {
-        let &Cell { kind, head_dim, paged, key_pre_pass, arch, tile_rows, .. } = self;
+        let &Cell { kind, head_dim, paged, key_pre_pass, value_pre_pass, arch, tile_rows, .. } = self;
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if key_pre_pass { " key-pass" } else { "" };
+        let values = if value_pre_pass { " value-pass" } else { "" };
         let rows = if kind == KernelKind::Decode { format!(" rows {tile_rows}") } else { String::new() };
-        format!("{kind} head_dim {head_dim} {} {layout}{keys}{rows} {arch}", self.dtypes.qo)
+        format!("{kind} head_dim {head_dim} {} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
     }
 }
 
@@ -202,7 +215,8 @@ mod tests {
 
     fn request(kind: KernelKind, head_dim: u32) -> CellRequest {
         let arch = Arch::new(8, 0);
-        CellRequest { kind, head_dim, dtypes: Dtypes::bf16(), paged: true, group: 4, key_hooks: true, arch }
+        let dtypes = Dtypes::bf16();
+        CellRequest { kind, head_dim, dtypes, paged: true, group: 4, key_hooks: true, value_hooks: true, arch }
     }
 
     #[test]
@@ -211,7 +225,7 @@ mod tests {
             for head_dim in HEAD_DIMS {
                 let cell = Cell::choose(&request(kind, head_dim)).expect("supported");
                 assert!(cell.smem_bytes() <= Arch::new(12, 0).max_smem(), "{}", cell.describe());
-                assert_eq!(cell.key_pre_pass, kind == KernelKind::Prefill);
+                assert_eq!(cell.has_kv_pass(), kind == KernelKind::Prefill);
             }
         }
     }

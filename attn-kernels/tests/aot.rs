@@ -26,8 +26,16 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
     registry.register_all(attn_variants::variants()).unwrap();
     let variant = Variant::parse_with(expr, &registry).unwrap();
     let dtypes = Dtypes::bf16();
-    let cell =
-        Cell::choose(&CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 1, key_hooks: false, arch });
+    let cell = Cell::choose(&CellRequest {
+        kind,
+        head_dim: 64,
+        dtypes,
+        paged: false,
+        group: 1,
+        key_hooks: false,
+        value_hooks: false,
+        arch,
+    });
     KernelSource::build(&variant, &cell.unwrap()).unwrap()
 }
 

@@ -12,7 +12,7 @@ use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiler},
     jit,
-    splice::{KernelSource, has_key_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 use rayon::prelude::*;
 
@@ -45,8 +45,8 @@ impl Point {
         let &Point { kind, head_dim, dtypes, paged, group, .. } = self;
         let variant = Variant::parse_with(self.expr, registry).expect(self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
-        let key_hooks = has_key_hooks(&variant);
-        let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch });
+        let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
+        let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch });
         KernelSource::build(&variant, &cell.expect("a cell")).expect("supported")
     }
 }

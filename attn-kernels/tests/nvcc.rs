@@ -5,7 +5,7 @@ use attn_core::{Registry, Variant, dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::{Compiler, nvcc::Nvcc},
-    splice::{KernelSource, has_key_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 
 #[test]
@@ -21,8 +21,9 @@ fn nvcc_compiles_the_same_sources() {
     registry.register_all(attn_variants::variants()).unwrap();
     let variant = Variant::parse_with("causal + alibi + qk_norm + rope + sink", &registry).unwrap();
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
-        let (dtypes, arch, key_hooks) = (Dtypes::bf16(), "sm_90a".parse().unwrap(), has_key_hooks(&variant));
-        let request = CellRequest { kind, head_dim: 128, dtypes, paged: true, group: 4, key_hooks, arch };
+        let (dtypes, arch) = (Dtypes::bf16(), "sm_90a".parse().unwrap());
+        let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
+        let request = CellRequest { kind, head_dim: 128, dtypes, paged: true, group: 4, key_hooks, value_hooks, arch };
         let source = KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap();
         let compiled = nvcc.compile(&source.name, &source.text, arch).unwrap_or_else(|error| panic!("{error}"));
         assert!(compiled.cubin.starts_with(b"\x7fELF"));

@@ -24,7 +24,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiled, Compiler},
     jit::{self, Ready},
-    splice::{KernelSource, has_key_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
@@ -210,10 +210,12 @@ impl Aot {
         for expr in &self.expressions {
             let variant = Variant::parse_with(expr, &registry)
                 .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            for cell in self.cells(archs, has_key_hooks(&variant))? {
-                let source = KernelSource::build(&variant, &cell)
-                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                sources.push(source);
+            for variant in variant.arms() {
+                for cell in self.cells(archs, &variant)? {
+                    let source = KernelSource::build(&variant, &cell)
+                        .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
+                    sources.push(source);
+                }
             }
         }
         sources.sort_by_key(KernelSource::key);
@@ -221,8 +223,9 @@ impl Aot {
         Ok(sources)
     }
 
-    fn cells(&self, archs: &[Arch], key_hooks: bool) -> Result<Vec<Cell>, AotError> {
+    fn cells(&self, archs: &[Arch], variant: &Variant) -> Result<Vec<Cell>, AotError> {
         let mut cells = Vec::new();
+        let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
         let (mut head_dims, mut dtypes) = (self.head_dims.clone(), self.dtypes.clone());
         if self.sizes_from_env {
             list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
@@ -231,7 +234,8 @@ impl Aot {
         for (&arch, &head_dim, &dtype) in product(archs, &head_dims, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
                 let dtypes = Dtypes { qo: dtype, kv: dtype };
-                let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, arch })?;
+                let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
+                let cell = Cell::choose(&request)?;
                 if !cells.contains(&cell) {
                     cells.push(cell);
                 }

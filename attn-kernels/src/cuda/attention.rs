@@ -23,7 +23,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::Arch,
     jit,
-    splice::{KernelSource, has_key_hooks},
+    splice::{KernelSource, check_whole, has_key_hooks, has_value_hooks},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -45,13 +45,20 @@ pub struct Attention {
 pub(super) struct Inner {
     pub(super) device: Device,
     pub(super) variant: Variant,
+    /// The variants of one launch each: one, but for a union.
+    arms: Vec<Variant>,
     pub(super) heads: Heads,
     pub(super) dtypes: Dtypes,
     pub(super) sm_scale: f32,
     kernel: Option<KernelKind>,
-    args: Arc<Args>,
-    kernels: Mutex<HashMap<(KernelKind, bool), Arc<Kernel>>>,
+    /// One for each arm.
+    args: Vec<Arc<Args>>,
+    /// One for each arm.
+    kernels: Mutex<HashMap<(KernelKind, bool), Vec<Arc<Kernel>>>>,
 }
+
+/// The most packed query rows of a decode tile.
+const DECODE_ROWS: u32 = 8;
 
 impl Attention {
     /// Binds a variant: checks its parameters, uploads its tensors. Compiles nothing yet.
@@ -74,8 +81,12 @@ impl Attention {
             ..Dims::default()
         };
         let variant = variant.bind(&dims)?;
+        check_whole(&variant)?;
+        let arms = variant.arms();
+        let upload = |arm: &Variant| Ok(Arc::new(Args::upload(device, arm)?));
         let inner = Inner {
-            args: Arc::new(Args::upload(device, &variant)?),
+            args: arms.iter().map(upload).collect::<Result<_, CudaError>>()?,
+            arms,
             device: device.clone(),
             variant,
             heads,
@@ -88,7 +99,9 @@ impl Attention {
         // refuse now what no kernel can do
         for kind in [KernelKind::Prefill, KernelKind::Decode] {
             if options.kernel.is_none_or(|asked| asked == kind) {
-                attention.source(kind, false, Arch::new(8, 0))?;
+                for arm in &attention.inner.arms {
+                    attention.source(arm, kind, false, Arch::new(8, 0))?;
+                }
             }
         }
         Ok(attention)
@@ -115,42 +128,59 @@ impl Attention {
         &self.inner.device
     }
 
-    /// The source of a kernel for an architecture.
-    fn source(&self, kind: KernelKind, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
-        let Inner { variant, heads, dtypes, .. } = &*self.inner;
+    /// The source of an arm's kernel for an architecture.
+    fn source(&self, arm: &Variant, kind: KernelKind, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
+        let Inner { heads, dtypes, .. } = &*self.inner;
         let request = CellRequest {
             kind,
             head_dim: heads.head_dim,
             dtypes: *dtypes,
             paged,
-            group: heads.group(),
-            key_hooks: has_key_hooks(variant),
+            group: self.rows_of_a_list().unwrap_or(heads.group()),
+            key_hooks: has_key_hooks(arm),
+            value_hooks: has_value_hooks(arm),
             arch,
         };
-        Ok(KernelSource::build(variant, &Cell::choose(&request)?)?)
+        Ok(KernelSource::build(arm, &Cell::choose(&request)?)?)
     }
 
-    /// The kernel of a family, compiled and loaded if it is not yet. Planning does this; call it to have it done earlier.
+    /// Packed query rows that share a list of keys; `None` for a variant without lists.
+    fn rows_of_a_list(&self) -> Option<u32> {
+        let (_, queries) = self.inner.variant.kv_list_sizes()?;
+        Some(u32::try_from(queries).unwrap_or(1).max(1).saturating_mul(self.inner.heads.group()))
+    }
+
+    /// The kernel of a family, compiled and loaded if it is not yet. Planning does this; call it to have it done earlier. Of a
+    /// union, that of its first arm; the others are made ready too.
     ///
     /// # Errors
     ///
     /// No cubin, or one that does not load.
     pub fn kernel(&self, kind: KernelKind, paged: bool) -> Result<Arc<Kernel>, CudaError> {
-        let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = kernels.get(&(kind, paged)) {
-            return Ok(kernel.clone());
-        }
-        let device = &self.inner.device;
-        let ready = jit::obtain_for_device(device.capability(), |arch| self.source(kind, paged, arch))?;
-        let kernel = Arc::new(Kernel::load(device, ready)?);
-        kernels.insert((kind, paged), kernel.clone());
-        Ok(kernel)
+        Ok(self.kernels(kind, paged)?.swap_remove(0)) // there is one arm at least
     }
 
-    /// The kernel family for a batch: decode where every request has at most one query, else prefill.
+    fn kernels(&self, kind: KernelKind, paged: bool) -> Result<Vec<Arc<Kernel>>, CudaError> {
+        let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernels) = kernels.get(&(kind, paged)) {
+            return Ok(kernels.clone());
+        }
+        let device = &self.inner.device;
+        let load = |arm| {
+            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, kind, paged, arch))?;
+            Ok(Arc::new(Kernel::load(device, ready)?))
+        };
+        let loaded = self.inner.arms.iter().map(load).collect::<Result<Vec<_>, CudaError>>()?;
+        kernels.insert((kind, paged), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// The kernel family for a batch: decode where every request has at most one query, or where so few rows share a list of keys
+    /// that they would leave most of a prefill tile empty; else prefill.
     #[must_use]
     pub fn choose(&self, layout: &Layout) -> KernelKind {
-        let by_batch = if layout.max_qo_len() <= 1 { KernelKind::Decode } else { KernelKind::Prefill };
+        let few = layout.max_qo_len() <= 1 || self.rows_of_a_list().is_some_and(|rows| rows <= DECODE_ROWS);
+        let by_batch = if few { KernelKind::Decode } else { KernelKind::Prefill };
         self.inner.kernel.unwrap_or(by_batch)
     }
 
@@ -161,8 +191,8 @@ impl Attention {
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
-        let (kernel, work) = self.schedule(&layout)?;
-        Ok(Sections::of(&self.shape(), &kernel, &layout, &work)?.bytes)
+        let (kernels, work) = self.schedule(&self.bound(&layout)?, &layout)?;
+        Ok(Sections::of(&self.shape(), &kernels, &layout, &work)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -197,14 +227,15 @@ impl Attention {
             device.check_same("stream", stream.device())?;
         }
         let layout = batch.validate()?;
-        let args = self.args_for(&layout)?;
-        let (kernel, work) = self.schedule(&layout)?;
-        Plan::put(self, stream, layout, &work, kernel, args, workspace)
+        let bound = self.bound(&layout)?;
+        let args = self.args_for(&bound)?;
+        let (kernels, work) = self.schedule(&bound, &layout)?;
+        Plan::put(self, stream, layout, &work, kernels, args, workspace)
     }
 
-    /// The arguments, with tensors over the batch's lengths if the variant has such.
-    fn args_for(&self, layout: &Layout) -> Result<Arc<Args>, CudaError> {
-        let Inner { variant, heads, device, args, .. } = &*self.inner;
+    /// The variant, with tensors over the batch's lengths if it has such.
+    fn bound(&self, layout: &Layout) -> Result<Variant, CudaError> {
+        let Inner { variant, heads, .. } = &*self.inner;
         let count = |n: usize| i64::try_from(n).ok();
         let dims = Dims {
             qo_heads: Some(heads.qo.into()),
@@ -214,23 +245,32 @@ impl Attention {
             qo_tokens: count(layout.qo_tokens()),
             kv_tokens: count(layout.kv_tokens()),
         };
-        let bound = variant.bind(&dims)?;
-        if args.are_of(&bound) { Ok(args.clone()) } else { Ok(Arc::new(Args::upload(device, &bound)?)) }
+        Ok(variant.bind(&dims)?)
     }
 
-    fn schedule(&self, layout: &Layout) -> Result<(Arc<Kernel>, WorkList), CudaError> {
-        let kernel = self.kernel(self.choose(layout), layout.pages().is_some())?;
-        let cell = kernel.cell();
+    /// The arguments of each arm.
+    fn args_for(&self, bound: &Variant) -> Result<Vec<Arc<Args>>, CudaError> {
+        let Inner { device, args, .. } = &*self.inner;
+        let of_arm = |(arm, known): (Variant, &Arc<Args>)| {
+            if known.are_of(&arm) { Ok(known.clone()) } else { Ok(Arc::new(Args::upload(device, &arm)?)) }
+        };
+        bound.arms().into_iter().zip(args).map(of_arm).collect()
+    }
+
+    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<(Vec<Arc<Kernel>>, WorkList), CudaError> {
+        let kernels = self.kernels(self.choose(layout), layout.pages().is_some())?;
+        // arms differ in nothing that the rule needs but the steps of decode, of which the longest fits all
+        let cell = kernels[0].cell();
+        let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
         // one wave of CTAs: as many items per KV head as the device holds at a time
-        let target_items = (kernel.resident_ctas() / self.inner.heads.kv).max(1);
+        let target_items = (kernels[0].resident_ctas() / self.inner.heads.kv).max(1);
         let (kv_align, min_span) = match cell.kind {
             KernelKind::Prefill => (cell.tile_keys, 512),
-            KernelKind::Decode => (cell.step_keys().max(64), 256),
+            KernelKind::Decode => (step.max(64), 256),
         };
         let rule = PlanRule { tile_rows: cell.tile_rows, kv_align, target_items, min_span, longest_first: true };
-        let variant = &self.inner.variant;
-        let work = WorkList::build_visible(layout, self.inner.heads.group(), &rule, &|tile| variant.tile_class(tile))?;
-        Ok((kernel, work))
+        let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
+        Ok((kernels, work))
     }
 
     pub(super) fn shape(&self) -> Shape {

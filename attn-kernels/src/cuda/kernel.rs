@@ -25,7 +25,7 @@ pub struct Kernel {
     module: CUmodule,
     pub(super) main: CUfunction,
     pub(super) merge: CUfunction,
-    pub(super) key_pass: Option<CUfunction>,
+    pub(super) kv_pass: Option<CUfunction>,
     ready: Ready,
     resident: u32,
 }
@@ -58,7 +58,7 @@ impl Kernel {
             module: raw,
             main: ptr::null_mut(),
             merge: ptr::null_mut(),
-            key_pass: None,
+            kv_pass: None,
             ready,
             resident: 0,
         };
@@ -67,7 +67,7 @@ impl Kernel {
             KernelKind::Decode => "attn_decode",
         })?;
         kernel.merge = kernel.function("attn_merge")?;
-        kernel.key_pass = cell.key_pre_pass.then(|| kernel.function("attn_key_pass")).transpose()?;
+        kernel.kv_pass = cell.has_kv_pass().then(|| kernel.function("attn_kv_pass")).transpose()?;
         kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
         Ok(kernel)
     }

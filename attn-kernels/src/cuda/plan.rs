@@ -9,21 +9,30 @@ use attn_core::{
 };
 
 use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, workspace::Memory};
+use crate::cell::Cell;
 
 /// A batch, ready to run any number of times: every layer, every step with the same lengths.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Attention,
-    pub(super) kernel: Arc<Kernel>,
-    pub(super) args: Arc<Args>,
+    /// One, but for a union.
+    pub(super) arms: Vec<Arm>,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<Memory>,
-    pub(super) num_items: u32,
     pub(super) num_merges: u32,
     generation: u64,
     /// The stream whose order the upload is in; `None`: it has arrived.
     pub(super) stream: Option<usize>,
+}
+
+/// One launch of the main kernel.
+#[derive(Debug)]
+pub(super) struct Arm {
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) args: Arc<Args>,
+    /// Of the list of items.
+    pub(super) items: Range<usize>,
 }
 
 /// What sizes depend on.
@@ -40,18 +49,28 @@ pub(super) struct Sections {
     pub(super) lists: PlanOffsets,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
-    /// Rewritten keys; empty without a key pass.
+    /// Rewritten keys of the arm that runs; empty where none rewrites them.
     pub(super) k_pre: Range<usize>,
+    /// The same of values.
+    pub(super) v_pre: Range<usize>,
     pub(super) bytes: usize,
 }
 
 impl Sections {
-    pub(super) fn of(shape: &Shape, kernel: &Kernel, layout: &Layout, work: &WorkList) -> Result<Self, CudaError> {
+    pub(super) fn of(
+        shape: &Shape,
+        kernels: &[Arc<Kernel>],
+        layout: &Layout,
+        work: &WorkList,
+    ) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = shape.heads;
         let lists = PlanOffsets::of(layout, work);
         let partial = work.partial_bytes(kv, head_dim)?;
-        let keys = if kernel.cell().key_pre_pass { layout.kv_tokens() } else { 0 };
-        let k_pre = keys as u64 * u64::from(kv) * u64::from(head_dim) * shape.kv_elem as u64;
+        let rewritten = |by: fn(&Cell) -> bool| {
+            let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { layout.kv_tokens() } else { 0 };
+            tokens as u64 * u64::from(kv) * u64::from(head_dim) * shape.kv_elem as u64
+        };
+        let (k_pre, v_pre) = (rewritten(|cell| cell.key_pre_pass), rewritten(|cell| cell.value_pre_pass));
         let mut end = lists.total as u64;
         let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
             let start = end.next_multiple_of(256);
@@ -59,8 +78,9 @@ impl Sections {
             end = start.checked_add(bytes).filter(|&end| end < i64::MAX as u64).ok_or(too_many)?;
             Ok(start as usize..end as usize)
         };
-        let (partial_o, partial_md, k_pre) = (section(partial.o)?, section(partial.md)?, section(k_pre)?);
-        Ok(Sections { lists, partial_o, partial_md, bytes: k_pre.end, k_pre })
+        let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
+        let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
+        Ok(Sections { lists, partial_o, partial_md, k_pre, bytes: v_pre.end, v_pre })
     }
 }
 
@@ -70,22 +90,21 @@ impl Plan {
         stream: Option<&Stream>,
         layout: Layout,
         work: &WorkList,
-        kernel: Arc<Kernel>,
-        args: Arc<Args>,
+        kernels: Vec<Arc<Kernel>>,
+        args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
-        let sections = Sections::of(&attention.shape(), &kernel, &layout, work)?;
+        let sections = Sections::of(&attention.shape(), &kernels, &layout, work)?;
         let blob = PlanBlob::pack(&layout, work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, sections.bytes)?;
+        let arms = kernels.into_iter().zip(args).zip(work.arms());
         Ok(Plan {
             attention: attention.clone(),
-            kernel,
-            args,
+            arms: arms.map(|((kernel, args), items)| Arm { kernel, args, items }).collect(),
             layout,
             sections,
             memory,
-            num_items: work.items.len() as u32, // counted in i32 by the planner
-            num_merges: work.merges.len() as u32,
+            num_merges: work.merges.len() as u32, // counted in i32 by the planner, as items are
             generation,
             stream: stream.map(|stream| stream.as_raw() as usize),
         })
@@ -100,13 +119,13 @@ impl Plan {
     /// The kernel family that runs.
     #[must_use]
     pub fn kind(&self) -> KernelKind {
-        self.kernel.cell().kind
+        self.kernel().cell().kind
     }
 
-    /// The kernel that runs.
+    /// The kernel that runs; of a union, that of its first arm.
     #[must_use]
     pub fn kernel(&self) -> &Kernel {
-        &self.kernel
+        &self.arms[0].kernel // there is one arm at least
     }
 
     /// The batch.
@@ -118,7 +137,17 @@ impl Plan {
     /// Work items per KV head, and of them the tiles that are merged from several.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {
-        (self.num_items, self.num_merges)
+        (self.arms.iter().map(|arm| arm.items.len() as u32).sum(), self.num_merges)
+    }
+
+    /// Copies what hooks stored (`OutTensor`) into the handles of the attention's variant. Waits for everything given to the
+    /// device.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the driver.
+    pub fn read_outputs(&self) -> Result<(), CudaError> {
+        self.arms.iter().try_for_each(|arm| arm.args.fetch())
     }
 
     /// Bytes of workspace in use.

@@ -1,13 +1,17 @@
-//! A run: at most three launches, and nothing else that a capture would not allow.
+//! A run: a pass over keys and values, the main kernel, a merge, and nothing that a capture would not allow. Of a union, the first
+//! two for each arm.
 
 use std::{ffi::c_void, ops::Range};
 
-use attn_core::tensor::{Kv, Out, TensorError, TensorRef, check_run};
+use attn_core::{
+    plan::WorkItem,
+    tensor::{Kv, Out, TensorError, TensorRef, check_run},
+};
 use cudarc::driver::{result, sys::CUfunction};
 
-use super::{CudaError, Plan, Stream};
+use super::{CudaError, Plan, Stream, plan::Arm};
 use crate::{
-    cell::{KEY_PASS_THREADS, MERGE_THREADS},
+    cell::{KV_PASS_THREADS, MERGE_THREADS},
     launch::{FastDiv, KernelParams, Strided},
 };
 
@@ -42,18 +46,30 @@ impl Plan {
         self.memory.used_on(stream);
 
         let kv_heads = attention.heads.kv;
-        let cell = self.kernel.cell();
-        let launch = |function, (items, threads, smem)| {
+        let launch = |arm: &Arm, function, (items, threads, smem)| {
+            let params = self.params_of(arm, params);
             // SAFETY: whoever made the tensors promised their extents, which `check_run` compared with the batch; the lists were made by the planner for this batch and
             // uploaded before (in this stream's order); the sections of the workspace are as large as they say.
-            unsafe { launch(function, (items, kv_heads), threads, smem, stream, &params, self.args.bytes()) }
+            unsafe { launch(function, (items, kv_heads), threads, smem, stream, &params, arm.args.bytes()) }
         };
-        if let Some(key_pass) = self.kernel.key_pass {
-            let ctas = (self.layout.kv_tokens() as u32).div_ceil(cell.key_pass_keys());
-            launch(key_pass, (ctas, KEY_PASS_THREADS, 0))?;
+        // arms one after the other: each rewrites keys and values into the same place
+        for arm in &self.arms {
+            let cell = arm.kernel.cell();
+            if let Some(kv_pass) = arm.kernel.kv_pass {
+                let ctas = (self.layout.kv_tokens() as u32).div_ceil(cell.kv_pass_keys());
+                launch(arm, kv_pass, (ctas, KV_PASS_THREADS, 0))?;
+            }
+            launch(arm, arm.kernel.main, (arm.items.len() as u32, cell.threads(), cell.smem_bytes()))?;
         }
-        launch(self.kernel.main, (self.num_items, cell.threads(), cell.smem_bytes()))?;
-        launch(self.kernel.merge, (self.num_merges, MERGE_THREADS, 0))
+        // what happens after the merge is the same for all arms
+        let first = &self.arms[0];
+        launch(first, first.kernel.merge, (self.num_merges, MERGE_THREADS, 0))
+    }
+
+    /// The parameters of an arm: its part of the list.
+    fn params_of(&self, arm: &Arm, of_all: KernelParams) -> KernelParams {
+        let before = (arm.items.start * size_of::<WorkItem>()) as u64;
+        KernelParams { items: of_all.items + before, num_items: arm.items.len() as i32, ..of_all }
     }
 
     fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<KernelParams, CudaError> {
@@ -78,6 +94,7 @@ impl Plan {
             v: strided("v", &kv.v)?,
             o: strided("o", &o)?,
             k_pre: Strided { data: at(&sections.k_pre), token, head, page: 0 },
+            v_pre: Strided { data: at(&sections.v_pre), token, head, page: 0 },
             lse,
             lse_token,
             lse_head,
@@ -91,12 +108,12 @@ impl Plan {
             partial_md: at(&sections.partial_md),
             group: FastDiv::new(heads.group()),
             page_size: FastDiv::new(self.layout.pages().map_or(1, |pages| pages.page_size())),
+            list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
             batch: self.layout.batch() as i32,
             kv_heads: heads.kv as i32,
-            num_items: self.num_items as i32,
+            num_items: 0, // of the arm
             num_merges: self.num_merges as i32,
             sm_scale: attention.sm_scale,
-            _pad: 0,
         })
     }
 }

@@ -26,6 +26,7 @@ pub struct KernelParams {
     pub v: Strided,
     pub o: Strided,
     pub k_pre: Strided,
+    pub v_pre: Strided,
     pub lse: u64,
     pub lse_token: i64,
     pub lse_head: i64,
@@ -39,13 +40,12 @@ pub struct KernelParams {
     pub partial_md: u64,
     pub group: FastDiv,
     pub page_size: FastDiv,
+    pub list_block: FastDiv,
     pub batch: i32,
     pub kv_heads: i32,
     pub num_items: i32,
     pub num_merges: i32,
     pub sm_scale: f32,
-    #[doc(hidden)]
-    pub _pad: u32,
 }
 
 #[cfg(test)]
@@ -79,8 +79,8 @@ mod tests {
         }
         mirror!("Strided", Strided { data, token, head, page });
         mirror!("FastDiv", FastDiv { divisor, magic, shift });
-        mirror!("WorkItem", WorkItem { request, qo_tile, kv_begin, kv_end, partial });
-        mirror!("MergeItem", MergeItem { request, qo_tile, first, count });
+        mirror!("WorkItem", WorkItem { request, first_row, rows, kv_begin, kv_end, partial });
+        mirror!("MergeItem", MergeItem { request, first_row, rows, first, count });
         mirror!(
             "KernelParams",
             KernelParams {
@@ -89,6 +89,7 @@ mod tests {
                 v,
                 o,
                 k_pre,
+                v_pre,
                 lse,
                 lse_token,
                 lse_head,
@@ -102,6 +103,7 @@ mod tests {
                 partial_md,
                 group,
                 page_size,
+                list_block,
                 batch,
                 kv_heads,
                 num_items,

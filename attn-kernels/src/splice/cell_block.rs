@@ -2,11 +2,12 @@
 
 use attn_core::dtype::Dtype;
 
-use crate::cell::{Cell, KEY_PASS_THREADS, MERGE_THREADS};
+use crate::cell::{Cell, KV_PASS_THREADS, MERGE_THREADS};
 
 /// The block of constants that templates read.
 pub(super) fn text(cell: &Cell) -> String {
-    let &Cell { head_dim, dtypes, paged, key_pre_pass, tile_rows, tile_keys, warps, stages, team_keys, .. } = cell;
+    let &Cell { head_dim, dtypes, paged, key_pre_pass, value_pre_pass, .. } = cell;
+    let &Cell { tile_rows, tile_keys, warps, stages, team_keys, .. } = cell;
     format!(
         "\n#line 1 \"cell\"\n\
         using QoElem = {};\n\
@@ -18,7 +19,8 @@ pub(super) fn text(cell: &Cell) -> String {
         constexpr int STAGES = {stages};\n\
         constexpr int TEAM_KEYS = {team_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
-        constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\n",
+        constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
+        constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\n",
         elem(dtypes.qo),
         elem(dtypes.kv),
     )
@@ -32,9 +34,9 @@ pub(super) fn checks(cell: &Cell) -> String {
     };
     check("SMEM_BYTES", cell.smem_bytes());
     check("MERGE_THREADS", MERGE_THREADS);
-    if cell.key_pre_pass {
-        check("KEY_PASS_KEYS", cell.key_pass_keys());
-        check("KEY_PASS_THREADS", KEY_PASS_THREADS);
+    if cell.has_kv_pass() {
+        check("KV_PASS_KEYS", cell.kv_pass_keys());
+        check("KV_PASS_THREADS", KV_PASS_THREADS);
     }
     checks
 }

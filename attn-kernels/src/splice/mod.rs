@@ -15,6 +15,7 @@ use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 use crate::{cache::Key, cell::Cell};
 
 pub use support::SpliceError;
+pub(crate) use support::check_whole;
 pub use templates::NoTemplate;
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 
@@ -34,9 +35,9 @@ impl KernelSource {
     ///
     /// # Errors
     ///
-    /// A hook or a normaliser that the kernel does not support.
+    /// Parts that have no meaning together.
     pub fn build(variant: &Variant, cell: &Cell) -> Result<Self, SpliceError> {
-        support::check(variant, cell.kind)?;
+        support::check(variant)?;
         let parts: Vec<_> = variant.parts().map(|part| part.desc().name).collect();
         let parts = if parts.is_empty() { "full".to_owned() } else { parts.join(" + ") };
         Self::assemble(&parts, &variant::variant_source(variant)?, cell)
@@ -56,8 +57,8 @@ impl KernelSource {
             KernelKind::Prefill => "prefill.cuh",
             KernelKind::Decode => "decode.cuh",
         })?;
-        if cell.key_pre_pass {
-            unit.include("key_pass.cuh")?;
+        if cell.has_kv_pass() {
+            unit.include("kv_pass.cuh")?;
         }
         unit.include("merge.cuh")?;
         unit.push(&cell_block::checks(cell));
@@ -75,4 +76,10 @@ impl KernelSource {
 #[must_use]
 pub fn has_key_hooks(variant: &Variant) -> bool {
     variant.has(Hook::KeyTransform)
+}
+
+/// Whether the variant rewrites values, which in prefill takes a kernel of its own.
+#[must_use]
+pub fn has_value_hooks(variant: &Variant) -> bool {
+    variant.has(Hook::ValueTransform)
 }

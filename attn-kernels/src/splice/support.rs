@@ -1,9 +1,8 @@
-//! What the templates cannot do yet is refused here.
+//! What has no meaning in a kernel is refused here.
 
 use attn_core::{
     expr::Variant,
-    lang::{Hook, Normalizer},
-    spec::KernelKind,
+    lang::{FieldDesc, FieldType, Hook, Normalizer},
 };
 
 use super::NoTemplate;
@@ -12,27 +11,17 @@ use super::NoTemplate;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpliceError {
-    /// A hook that the kernel does not run.
-    #[error("`{variant}` has {}, which the {kernel} kernel does not support yet; {WAY_OUT}", .hook.method())]
-    Hook {
-        /// The part.
-        variant: String,
-        /// Its hook.
-        hook: Hook,
-        /// The kernel.
-        kernel: KernelKind,
-    },
-    /// A normaliser that the kernel does not run.
-    #[error("`{variant}` has `Normalizer::MaxScaled`, which the {kernel} kernel does not support yet; {WAY_OUT}")]
-    Normalizer {
-        /// The part.
-        variant: String,
-        /// The kernel.
-        kernel: KernelKind,
-    },
     /// A sink under a normaliser without a running maximum.
     #[error("`{variant}` has `Normalizer::Plain` and a sink, for which there is no meaning; take one of them out")]
     PlainSink {
+        /// The composition.
+        variant: String,
+    },
+    /// A union that stores: each arm has a copy of the tensor.
+    #[error(
+        "`{variant}` has a union and stores into a tensor, which no kernel supports; take one of them out, or use `Engine::cpu()`"
+    )]
+    UnionStores {
         /// The composition.
         variant: String,
     },
@@ -44,21 +33,17 @@ pub enum SpliceError {
     Template(#[from] NoTemplate),
 }
 
-const WAY_OUT: &str = "take the part out, or fold the rewrite into the tensors before the call";
-
-/// Checks that a kernel family runs every hook of a variant.
-pub(super) fn check(variant: &Variant, kernel: KernelKind) -> Result<(), SpliceError> {
-    for part in variant.parts() {
-        let desc = part.desc();
-        for hook in [Hook::ValueTransform, Hook::Denominator] {
-            if desc.has(hook) {
-                return Err(SpliceError::Hook { variant: desc.name.to_owned(), hook, kernel });
-            }
-        }
-        if desc.normalizer == Normalizer::MaxScaled {
-            return Err(SpliceError::Normalizer { variant: desc.name.to_owned(), kernel });
-        }
+/// Checks that a variant, before it is taken apart into arms, can be run.
+pub(crate) fn check_whole(variant: &Variant) -> Result<(), SpliceError> {
+    let is_out = |field: &FieldDesc| matches!(field.ty, FieldType::Out { .. });
+    if variant.has_union() && variant.parts().any(|part| part.desc().fields.iter().any(is_out)) {
+        return Err(SpliceError::UnionStores { variant: variant.to_string() });
     }
+    Ok(())
+}
+
+/// Checks that a variant has a meaning for kernels: they run every hook.
+pub(super) fn check(variant: &Variant) -> Result<(), SpliceError> {
     if matches!(variant.normalizer(), Normalizer::Plain { .. }) && variant.has(Hook::SinkLogit) {
         return Err(SpliceError::PlainSink { variant: variant.to_string() });
     }

@@ -1,6 +1,6 @@
 //! `struct Variant`: the parts as members, flags, and every hook.
 
-use attn_core::lang::{Hook, Normalizer, VariantDesc};
+use attn_core::lang::{FieldType, Hook, Normalizer, VariantDesc};
 
 use super::args::struct_size;
 
@@ -16,6 +16,10 @@ pub(super) fn struct_text(parts: &[&VariantDesc], names: &[String]) -> String {
     for (flag, value) in flags(parts) {
         text += &format!("  static constexpr bool {flag} = {value};\n");
     }
+    let max_floor = parts.iter().filter(|p| p.normalizer == Normalizer::MaxScaled).map(|p| p.max_floor).next_back();
+    text += &format!("  static constexpr float MAX_FLOOR = {};\n", max_floor.map_or("-F32_INFINITY".to_owned(), float));
+    text += &kv_bounds(parts);
+    text += &kv_list(parts);
     for hook in &Hook::ALL[..10] {
         text += &format!("\n{}", hook_text(*hook, parts));
     }
@@ -43,9 +47,45 @@ fn flags(parts: &[&VariantDesc]) -> Vec<(&'static str, bool)> {
         ("HAS_DENOMINATOR", has(Hook::Denominator)),
         ("HAS_SINK", has(Hook::SinkLogit)),
         ("HAS_OUTPUT_TRANSFORM", has(Hook::OutputTransform)),
+        ("HAS_KV_LIST", has(Hook::KvListLen)),
+        ("HAS_BOUNDS", has_bounds(parts)),
+        ("STORES", parts.iter().any(|p| p.fields.iter().any(|f| matches!(f.ty, FieldType::Out { .. })))),
         ("PLAIN", plain(None)),
         ("PLAIN_DIVIDE", plain(Some(true))),
     ]
+}
+
+fn float(x: f32) -> String {
+    if x.is_infinite() { if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned() } else { format!("{x:?}f") }
+}
+
+/// Whether the keys of a row are provably an interval.
+fn has_bounds(parts: &[&VariantDesc]) -> bool {
+    let mut masks = parts.iter().filter(|p| p.has(Hook::LogitsMask)).peekable();
+    masks.peek().is_some() && masks.all(|p| !p.mask.bounds.is_empty())
+}
+
+fn kv_bounds(parts: &[&VariantDesc]) -> String {
+    let mut text =
+        String::from("\n  ATTN_FN Bounds kv_bounds(const RowIndex& at) const {\n    Bounds all = {0, 2147483647};\n");
+    if has_bounds(parts) {
+        for (i, _) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
+            text += &format!("    const Bounds bounds{i} = part{i}.kv_bounds(at);\n");
+            text += &format!("    all.begin = max(all.begin, bounds{i}.begin);\n");
+            text += &format!("    all.end = min(all.end, bounds{i}.end);\n");
+        }
+    }
+    text + "    return all;\n  }\n"
+}
+
+fn kv_list(parts: &[&VariantDesc]) -> String {
+    let hook = |hook: Hook, head: &str, call: &str, none: &str| {
+        let part = parts.iter().position(|p| p.has(hook));
+        let value = part.map_or(none.to_owned(), |i| format!("part{i}.{call}"));
+        format!("\n  ATTN_FN int {head} const {{\n    return {value};\n  }}\n")
+    };
+    hook(Hook::KvListLen, "kv_list_len(RowIndex at)", "kv_list_len(at)", "0")
+        + &hook(Hook::KvListBlock, "kv_list_block(RowIndex at, int n)", "kv_list_block(at, n)", "n")
 }
 
 /// A hook of the composition: of all parts that wrote it, or trivial.

@@ -1,0 +1,65 @@
+// attn_kv_pass: every key through the variant's key_transform, every value through its value_transform, once, before prefill
+// reads them many times. Grid (ceil(total keys / KV_PASS_KEYS), kv_heads), KV_PASS_THREADS threads. Reads p.k and p.v, ragged
+// or paged; writes p.k_pre and p.v_pre, ragged: each where the cell says so.
+#pragma once
+#include "address.cuh"
+#include "logit_elem.cuh"
+#include "rows.cuh"
+
+constexpr int KV_PASS_THREADS = 128;
+constexpr int KV_PASS_LANES = HEAD_DIM / 8;  // of one key, 16 bytes each
+constexpr int KV_PASS_AT_ONCE = KV_PASS_THREADS / KV_PASS_LANES;
+constexpr int KV_PASS_KEYS = 4 * KV_PASS_AT_ONCE;
+
+using PassRow = LaneRow<KV_PASS_LANES, 8>;
+
+// The request that a packed key token belongs to.
+inline int request_of_token(const KernelParams& p, int token) {
+  int first = 0, last = p.batch - 1;
+  while (first < last) {
+    int middle = (first + last) / 2;
+    if (token < p.kv_indptr[middle + 1])
+      last = middle;
+    else
+      first = middle + 1;
+  }
+  return first;
+}
+
+inline PassRow load_row(const Strided& from, KeyPlace place, int kv_head) {
+  const KvElem* row = static_cast<const KvElem*>(from.data) + kv_head * from.head + key_offset<KV_PAGED>(from, place);
+  PassRow values;
+  unpack<KvElem>(values, *reinterpret_cast<const uint4*>(row + values.first()));
+  return values;
+}
+
+template <class E>
+inline void store_row(const Strided& to, int token, int kv_head, const PassRow& values) {
+  E* row = static_cast<E*>(to.data) + kv_head * to.head + token * to.token;
+  *reinterpret_cast<uint4*>(row + values.first()) = pack_saturated<E>(values);
+}
+
+// Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
+extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
+    attn_kv_pass(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
+  int kv_head = blockIdx.y;
+  int tokens = p.kv_indptr[p.batch];
+#pragma unroll 1
+  for (int first = 0; first < KV_PASS_KEYS; first += KV_PASS_AT_ONCE) {
+    // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.
+    int token = min(static_cast<int>(blockIdx.x * KV_PASS_KEYS + first + threadIdx.x / KV_PASS_LANES), tokens - 1);
+    Request request = load_request(p, request_of_token(p, token));
+    KvIndex at = kv_index(request, kv_head, token - request.kv_begin);
+    KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
+    if constexpr (KEY_PRE_PASS) {
+      PassRow key = load_row(p.k, place, kv_head);
+      variant.key_transform(key, at);
+      store_row<LogitElem>(p.k_pre, token, kv_head, key);
+    }
+    if constexpr (VALUE_PRE_PASS) {
+      PassRow value = load_row(p.v, place, kv_head);
+      variant.value_transform(value, at);
+      store_row<KvElem>(p.v_pre, token, kv_head, value);
+    }
+  }
+}

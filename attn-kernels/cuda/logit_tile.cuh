@@ -1,0 +1,43 @@
+// A tile of logits in registers, and where each of them stands.
+#pragma once
+#include "fragments.cuh"
+#include "span_keys.cuh"
+
+// What the variant's hooks may ask of the tile at hand.
+struct LogitTile {
+  const KernelParams& p;
+  const Variant& variant;
+  const QueryBlock& block;
+  const SpanKeys& span;
+  int first_key;        // of the span
+  const int* positions;  // under a list: of the tile's keys
+
+  int position(int column) const { return Variant::HAS_KV_LIST ? positions[column] : first_key + column; }
+  bool exists(int position) const { return span.exists(position); }
+};
+
+// f(logit, index word, whether the row exists, r) for this thread's logits of the 8-column blocks from `first` to `end`; `r` is
+// the row's number among this thread's.
+template <class F>
+inline void for_each_logit(Logits& s, const LogitTile& tile, int first, int end, F f) {
+#pragma unroll
+  for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+    LogitIndex at;
+    static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
+    bool real_row = tile.block.has(fragment_row(r));
+#pragma unroll
+    for (int n = first; n < end; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        at.kv_pos = tile.position(fragment_column() + n * 8 + e);
+        at.kv_token = tile.block.request.kv_begin + at.kv_pos;
+        f(s[r / 2][n][r % 2 * 2 + e], at, real_row, r);
+      }
+  }
+}
+
+// The same for all of this thread's logits, without `r`.
+template <class F>
+inline void for_each_logit(Logits& s, const LogitTile& tile, F f) {
+  for_each_logit(s, tile, 0, TILE_KEYS / 8, [&](float& x, const LogitIndex& at, bool real_row, int) { f(x, at, real_row); });
+}

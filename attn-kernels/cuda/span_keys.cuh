@@ -1,0 +1,40 @@
+// The keys of a span. Most variants count them from the first of the request; one with lists counts along the list of its rows,
+// and where a key is, the list says.
+#pragma once
+#include "query_block.cuh"
+
+class SpanKeys {
+  const KernelParams& p_;
+  const Variant& variant_;
+  RowIndex row_;  // of the block's first row, whose list serves them all
+  int end_;
+
+ public:
+  SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const WorkItem& item)
+      : p_(p), variant_(variant), row_(block.at(p, 0)), end_(item.kv_end) {
+    if constexpr (Variant::HAS_KV_LIST) {
+      // The span is as long as the longest list of all KV heads.
+      long long listed = static_cast<long long>(max(variant.kv_list_len(row_), 0)) * p.list_block.divisor;
+      end_ = row_.kv_len == 0 ? 0 : static_cast<int>(min(listed, static_cast<long long>(end_)));
+    }
+  }
+
+  // One past the last key.
+  int end() const { return end_; }
+
+  // Position in the request of a key of the span, of which `exists` then asks.
+  int position(int key) const {
+    if constexpr (Variant::HAS_KV_LIST) {
+      if (key >= end_) return -1;
+      int n = divide(key, p_.list_block);
+      unsigned block = variant_.kv_list_block(row_, n), size = p_.list_block.divisor;
+      unsigned long long position = static_cast<unsigned long long>(block) * size + (key - n * static_cast<int>(size));
+      return position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
+    } else {
+      return key;
+    }
+  }
+  bool exists(int position) const { return Variant::HAS_KV_LIST ? position >= 0 : position < end_; }
+  // A key to load where there is none: the mask hides its logits, and its values are finite (0 * NaN is not 0).
+  int existing(int position) const { return Variant::HAS_KV_LIST ? max(position, 0) : min(position, end_ - 1); }
+};
