@@ -2,20 +2,30 @@
 
 use attn_tests::catalogue;
 
-/// Tests of one binary run at the same time: each takes the rows of its remainder.
-macro_rules! shards {
-    ($($name:ident: $n:literal),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            check_shard($n, [$($n),*].len());
-        }
-    )*};
-}
-shards!(first_quarter: 0, second_quarter: 1, third_quarter: 2, last_quarter: 3);
+/// Tests run at the same time: each takes a part of the entries.
+const SHARDS: usize = 4;
 
-fn check_shard(shard: usize, shards: usize) {
+#[test]
+fn first_quarter() {
+    check(0);
+}
+
+#[test]
+fn second_quarter() {
+    check(1);
+}
+
+#[test]
+fn third_quarter() {
+    check(2);
+}
+
+#[test]
+fn last_quarter() {
+    check(3);
+}
+
+fn check(shard: usize) {
     catalogue::register();
-    let entries = catalogue::entries();
-    let mine: Vec<_> = entries.iter().skip(shard).step_by(shards).collect();
-    mine.into_iter().for_each(catalogue::run::check);
+    catalogue::entries().iter().skip(shard).step_by(SHARDS).for_each(catalogue::run::check);
 }

@@ -5,6 +5,7 @@ pub mod attend;
 pub mod cases;
 pub mod entry;
 pub mod formula;
+pub mod mask_file;
 pub mod masks;
 pub mod run;
 

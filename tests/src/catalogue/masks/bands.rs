@@ -1,13 +1,50 @@
-//! Masks by the distance of two positions.
+//! Masks by two positions and scalars: windows, blocks, chunks.
 
-use crate::catalogue::{Entry, Formula, Made};
+use crate::catalogue::{At, Entry, Formula, Made};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
         Entry::new(1, "causal", |_| Made::new("causal", Formula::masked(|at| at.j <= at.i))),
         Entry::new(2, "sliding window", |_| {
-            let mask = |at: &crate::catalogue::At| at.j <= at.i && at.i - at.j < 11;
+            let mask = |at: &At| at.j <= at.i && at.i - at.j < 11;
             Made::new("causal + sliding_window(window=11)", Formula::masked(mask))
+        }),
+        Entry::new(3, "bidirectional window", |_| {
+            let mask = |at: &At| at.i - 9 <= at.j && at.j <= at.i + 4;
+            Made::new("bidirectional_window(left=9, right=4)", Formula::masked(mask))
+        }),
+        Entry::new(4, "dilated sliding window", |_| {
+            let mask = |at: &At| (at.i - at.j).abs() <= 20 && (at.i - at.j).abs() % 3 == 0;
+            Made::new("dilated_window(window=20, dilation=3)", Formula::masked(mask))
+        }),
+        Entry::new(10, "block diffusion", |_| {
+            let block = |pos: i64| pos % 20 / 6;
+            let mask = move |at: &At| {
+                let (clean_i, clean_j) = (at.i >= 20, at.j >= 20);
+                let diagonal = clean_i == clean_j && block(at.i) == block(at.j);
+                let offset_causal = !clean_i && clean_j && block(at.i) > block(at.j);
+                let causal = clean_i && clean_j && block(at.i) >= block(at.j);
+                diagonal || offset_causal || causal
+            };
+            Made::new("block_diffusion(length=20, block=6)", Formula::masked(mask))
+        }),
+        Entry::new(12, "draft training", |_| {
+            let mask = |at: &At| {
+                let key = at.j - 9;
+                key < 0 || key / 5 == at.row / 5 && key % 5 <= at.row % 5
+            };
+            Made::new("draft_training(prefix=9, block=5)", Formula::masked(mask))
+        }),
+        Entry::new(19, "streaming: first keys and a window", |_| {
+            let mask = |at: &At| at.j <= at.i && (at.j < 3 || at.i - at.j < 12);
+            Made::new("streaming(sink=3, window=12)", Formula::masked(mask))
+        }),
+        Entry::new(20, "causal chunks", |_| {
+            let mask = |at: &At| at.i / 13 == at.j / 13 && at.j <= at.i;
+            Made::new("causal + chunked(chunk=13)", Formula::masked(mask))
+        }),
+        Entry::new(21, "block causal", |_| {
+            Made::new("block_causal(block=7)", Formula::masked(|at| at.i / 7 >= at.j / 7))
         }),
     ]
 }

@@ -1,19 +1,24 @@
 //! Rows 1 to 28: masks.
 
 mod bands;
+mod remapped;
+mod tables;
+mod variants;
 
 use attn::lang::VariantDesc;
+
+pub use variants::{DocumentOffsets, DraftTraining, EveryThird};
 
 use super::Entry;
 
 /// The entries of these rows.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
-    [bands::entries()].concat()
+    [bands::entries(), tables::entries(), remapped::entries()].concat()
 }
 
 /// Variants that are no stock variants.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    &[]
+    attn::variants![DocumentOffsets, DraftTraining, EveryThird]
 }

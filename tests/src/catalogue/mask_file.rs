@@ -1,0 +1,209 @@
+//! `tests/catalogue/masks.jsonl`: the masks that derived tile classes are measured on, one a line.
+
+use std::collections::BTreeMap;
+
+use attn::Variant;
+use attn::lang::{Dims, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
+use serde::Deserialize;
+
+use super::entry::{list, rows};
+
+/// A mask: an expression whose `$names` are tensors made by generators.
+#[derive(Clone, Debug, Deserialize)]
+pub struct MaskLine {
+    /// Row of the catalogue.
+    pub row: u32,
+    /// What a person calls it.
+    pub name: String,
+    /// What classes ask for: `A`, the mask's source; `A+t`, least and greatest elements of tables too.
+    pub skip: String,
+    /// The expression.
+    pub expr: String,
+    /// Generators by name.
+    #[serde(default)]
+    pub tensors: BTreeMap<String, Generator>,
+    /// Queries of the one request.
+    #[serde(default = "size")]
+    pub qo: i32,
+    /// Its keys.
+    #[serde(default = "size")]
+    pub kv: i32,
+}
+
+/// Makes the elements of a tensor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Generator {
+    /// The number of each token's document, by lengths.
+    Documents(Vec<i32>),
+    /// Where each token's document starts, by lengths.
+    Starts(Vec<i32>),
+    /// `len` bools, true at some.
+    Marks {
+        /// How many.
+        len: usize,
+        /// Where they are true.
+        at: Vec<usize>,
+    },
+    /// Runs of `[count, first, step]`; a step that is left out is 0.
+    Runs(Vec<Vec<i32>>),
+    /// `nodes` rows of bools: the ancestors of each node of a tree, itself among them.
+    Tree {
+        /// How many.
+        nodes: usize,
+        /// Of the random parents.
+        seed: u64,
+    },
+}
+
+/// Tiles of a mask, and how many of them the derived classes know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub tiles: usize,
+    pub empty: usize,
+    pub empty_found: usize,
+    pub full: usize,
+    pub full_found: usize,
+}
+
+/// Rows and keys of a tile.
+pub const TILE: i32 = 128;
+
+fn size() -> i32 {
+    2048
+}
+
+/// Every line of the file.
+///
+/// # Panics
+/// A line that is not one.
+#[must_use]
+pub fn masks() -> Vec<MaskLine> {
+    let text = include_str!("../../catalogue/masks.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+impl MaskLine {
+    /// The variant, tensors in place, bound.
+    ///
+    /// # Panics
+    /// The expression is not one; the message names the line.
+    #[must_use]
+    pub fn variant(&self) -> Variant {
+        let mut expr = self.expr.clone();
+        for (name, generator) in &self.tensors {
+            expr = expr.replace(&format!("${name}"), &generator.text());
+        }
+        let dims = Dims {
+            qo_heads: Some(1),
+            kv_heads: Some(1),
+            head_dim: Some(64),
+            batch: Some(1),
+            qo_tokens: Some(self.qo.into()),
+            kv_tokens: Some(self.kv.into()),
+        };
+        let variant = Variant::parse(&expr).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        variant.bind(&dims).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    /// Compares the class of every tile with all of its elements.
+    ///
+    /// # Errors
+    ///
+    /// The first class that is wrong, in words.
+    pub fn count(&self) -> Result<Counts, String> {
+        let variant = self.variant();
+        let mut counts = Counts::default();
+        for first_row in (0..self.qo).step_by(TILE as usize) {
+            let rows = first_row..(first_row + TILE).min(self.qo);
+            for first_key in (0..self.kv).step_by(TILE as usize) {
+                let keys = first_key..(first_key + TILE).min(self.kv);
+                let (class, truth) = (variant.tile_class(self.tile(&rows, &keys)), self.truth(&variant, &rows, &keys));
+                if class != truth && class != TileClass::Partial {
+                    return Err(format!("{}: queries {rows:?}, keys {keys:?} are {truth:?}, not {class:?}", self.name));
+                }
+                counts.tiles += 1;
+                let found = usize::from(class == truth);
+                match truth {
+                    TileClass::Skip => {
+                        (counts.empty, counts.empty_found) = (counts.empty + 1, counts.empty_found + found)
+                    }
+                    TileClass::Full => (counts.full, counts.full_found) = (counts.full + 1, counts.full_found + found),
+                    TileClass::Partial => {}
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    fn row(&self, row: i32) -> RowIndex {
+        let qo_pos = row + self.kv - self.qo;
+        RowIndex { qo_row: row, qo_token: row, qo_pos, qo_len: self.qo, kv_len: self.kv, ..RowIndex::default() }
+    }
+
+    fn tile(&self, rows: &std::ops::Range<i32>, keys: &std::ops::Range<i32>) -> Tile {
+        Tile {
+            rows: QueryTile::of(self.row(rows.start), self.row(rows.end - 1), 1),
+            kv_pos_min: keys.start,
+            kv_pos_max: keys.end - 1,
+            kv_token_min: keys.start,
+            kv_token_max: keys.end - 1,
+        }
+    }
+
+    /// What every element together says.
+    fn truth(&self, variant: &Variant, rows: &std::ops::Range<i32>, keys: &std::ops::Range<i32>) -> TileClass {
+        let (mut some, mut all) = (false, true);
+        let mut keep = [true; TILE as usize];
+        for row in rows.clone() {
+            let keep = &mut keep[..keys.len()];
+            keep.fill(true);
+            variant.mask_tile(keep, LogitIndex { row: self.row(row), kv_pos: keys.start, kv_token: keys.start });
+            some |= keep.contains(&true);
+            all &= !keep.contains(&false);
+            if some && !all {
+                return TileClass::Partial;
+            }
+        }
+        if all { TileClass::Full } else { TileClass::Skip }
+    }
+}
+
+impl Generator {
+    /// The tensor as an expression writes it.
+    fn text(&self) -> String {
+        match self {
+            Generator::Documents(lens) => {
+                list(&(0..).zip(lens).flat_map(|(n, &len)| (0..len).map(move |_| n)).collect::<Vec<i32>>())
+            }
+            Generator::Starts(lens) => {
+                let starts = lens.iter().scan(0, |next, len| Some(std::mem::replace(next, *next + len)));
+                list(&starts.zip(lens).flat_map(|(start, &len)| (0..len).map(move |_| start)).collect::<Vec<i32>>())
+            }
+            Generator::Marks { len, at } => list(&(0..*len).map(|i| at.contains(&i)).collect::<Vec<_>>()),
+            Generator::Runs(runs) => {
+                let run = |run: &Vec<i32>| {
+                    let (first, step) = (run[1], run.get(2).copied().unwrap_or(0));
+                    (0..run[0]).map(move |i| first + i * step)
+                };
+                list(&runs.iter().flat_map(run).collect::<Vec<i32>>())
+            }
+            Generator::Tree { nodes, seed } => {
+                let mut ancestors = vec![false; nodes * nodes];
+                let mut state = *seed;
+                for node in 0..*nodes {
+                    if node > 0 {
+                        // a linear congruential generator: the file fixes the tree, whatever libraries do
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        let parent = (state >> 33) as usize % node;
+                        let (above, own) = ancestors.split_at_mut(node * nodes);
+                        own[..*nodes].copy_from_slice(&above[parent * nodes..][..*nodes]);
+                    }
+                    ancestors[node * nodes + node] = true;
+                }
+                rows(&ancestors, *nodes)
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Masks that are too special for stock variants, or that say what a stock variant says in another way.
+
+use attn::lang::{AttentionVariant, LogitIndex, Tensor1};
+use attn::{VariantParams, attention_variant};
+
+/// Training of a draft head: sampled blocks see the prefix and, causally, themselves (JetSpec, arXiv 2606.18394).
+///
+/// Queries are the tokens of the blocks; keys are the prefix, then the same tokens.
+#[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
+pub struct DraftTraining {
+    /// Keys of the prefix.
+    #[require(prefix >= 0)]
+    pub prefix: i32,
+    /// Tokens of a block.
+    #[require(block >= 1)]
+    pub block: i32,
+}
+
+#[attention_variant(name = "draft_training")]
+impl AttentionVariant for DraftTraining {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let key = at.kv_pos - self.prefix;
+        let same_block = key / self.block == at.qo_row / self.block;
+        key < 0 || same_block && key <= at.qo_row
+    }
+}
+
+/// Causal documents by two tables: from `offsets[of_query[qo_token]]` up to the query.
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct DocumentOffsets {
+    /// How many documents a request may have.
+    #[require(documents >= 1)]
+    pub documents: i32,
+    /// Document of each query token.
+    #[shape(qo_tokens)]
+    pub of_query: Tensor1<i32>,
+    /// Where each document starts.
+    #[shape(documents)]
+    pub offsets: Tensor1<i32>,
+}
+
+#[attention_variant(name = "document_offsets")]
+impl AttentionVariant for DocumentOffsets {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        self.offsets[self.of_query[at.qo_token]] <= at.kv_pos && at.kv_pos <= at.qo_pos
+    }
+}
+
+/// Not the second key of every three: a mask that tells positions apart.
+#[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
+pub struct EveryThird;
+
+#[attention_variant(name = "every_third")]
+impl AttentionVariant for EveryThird {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos % 3 != 1
+    }
+}

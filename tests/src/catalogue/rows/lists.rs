@@ -1,0 +1,171 @@
+//! Rows 18 and 55: keys that a list names, or a table of blocks.
+
+use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
+use attn::{VariantParams, attention_variant};
+
+use super::{Entry, Table, causal, short};
+use crate::catalogue::{At, Formula, Made, Shape};
+
+pub(super) fn entries() -> Vec<Entry> {
+    vec![
+        Entry::new(18, "VSA: blocks by block of queries", block_lists),
+        Entry::new(55, "Quest: pages", pages),
+        Entry { cases: short, ..Entry::new(55, "DSA: tokens", tokens) },
+        Entry::new(55, "MoBA: blocks by a table", moba),
+        Entry::new(55, "NSA: blocks by a table, and a window", nsa),
+    ]
+}
+
+/// The longest request: queries and keys.
+fn longest(shape: &Shape) -> (i64, i64) {
+    shape.lens.iter().fold((1, 1), |(a, b), &(qo, kv)| (a.max(qo), b.max(kv)))
+}
+
+/// Lists side by side: filled up with zeros, and how much of each counts.
+fn lists(heads: &[i64], list: impl Fn(&[i64]) -> Vec<i64>) -> (Table, Table, i64) {
+    let room = std::cell::Cell::new(1);
+    let count = Table::new(heads, |at| {
+        let len = list(at).len() as i64;
+        room.set(room.get().max(len));
+        len as f64
+    });
+    let room = room.get();
+    let shape = [heads, &[room]].concat();
+    let (n, entry) = (heads.len(), |at: &[i64], i: i64| list(at).get(i as usize).copied().unwrap_or(0) as f64);
+    (Table::new(&shape, |at| entry(&at[..n], at[n])), count, room)
+}
+
+/// Which pages of three keys a head attends to.
+fn page(b: i64, g: i64, page: i64) -> bool {
+    (page * 7 + b + g * 5) % 3 != 1
+}
+
+fn pages(shape: &Shape) -> Made {
+    let lens: Vec<i64> = shape.lens.iter().map(|(_, kv)| *kv).collect();
+    let list = |at: &[i64]| {
+        let pages = (lens[at[0] as usize] + 2) / 3;
+        (0..pages).rev().filter(|p| page(at[0], at[1], *p)).collect::<Vec<i64>>()
+    };
+    let (pages, count, room) = lists(&[shape.batch(), shape.kv_heads], list);
+    let expr = format!("causal + page_list(page_size=3, max_pages={room}, pages={pages}, count={count})");
+    Made::new(expr, Formula::masked(|at| causal(at) && page(at.b, at.g, at.j / 3)))
+}
+
+/// Which keys a query attends to.
+fn token(i: i64, j: i64) -> bool {
+    (j * 5 + i * 3) % 4 == 0
+}
+
+fn tokens(shape: &Shape) -> Made {
+    let lens = shape.lens.clone();
+    let place = shape.per_query(|b, i| (b, i));
+    let list = |at: &[i64]| {
+        let (b, i) = place[at[0] as usize];
+        (0..lens[b as usize].1).rev().filter(|j| token(i, *j)).collect::<Vec<i64>>()
+    };
+    let (tokens, count, room) = lists(&[shape.qo_tokens()], list);
+    let expr = format!("causal + token_list(max_tokens={room}, tokens={tokens}, count={count})");
+    Made::new(expr, Formula::masked(|at| causal(at) && token(at.i, at.j)))
+}
+
+/// Lists by blocks of queries, over blocks of keys that are not full: VSA's fine branch.
+///
+/// Queries `b q_block ..` of a request attend to the key blocks `blocks[batch, kv_head, b, n]`, `n < count[.., b]`, and of each to its
+/// first `filled[batch, block]` keys (arXiv 2505.13389).
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct BlockLists {
+    /// Queries that share a list.
+    #[require(q_block >= 1)]
+    pub q_block: i32,
+    /// Keys of a block.
+    #[require(kv_block >= 1)]
+    pub kv_block: i32,
+    /// Lists of a request and head.
+    #[require(q_blocks >= 1)]
+    pub q_blocks: i32,
+    /// Blocks that a list has room for.
+    #[require(room >= 1)]
+    pub room: i32,
+    /// Blocks of keys of a request.
+    #[require(kv_blocks >= 1)]
+    pub kv_blocks: i32,
+    /// The lists.
+    #[shape(batch, kv_heads, q_blocks, room)]
+    #[require(blocks.as_slice().iter().all(|&block| block >= 0))]
+    pub blocks: Tensor4<i32>,
+    /// How much of each list counts.
+    #[shape(batch, kv_heads, q_blocks)]
+    #[require(count.as_slice().iter().all(|&n| n >= 0 && n <= room))]
+    pub count: Tensor3<i32>,
+    /// Keys of each block that count.
+    #[shape(batch, 1, kv_blocks)]
+    pub filled: Tensor3<i32>,
+}
+
+#[attention_variant(name = "block_lists")]
+impl AttentionVariant for BlockLists {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos % self.kv_block < self.filled[[at.batch, 0, at.kv_pos / self.kv_block]]
+    }
+
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        self.count[[at.batch, at.kv_head, at.qo_row / self.q_block]]
+    }
+
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        self.blocks[[at.batch, at.kv_head, at.qo_row / self.q_block, n]]
+    }
+
+    fn kv_list_block_size(&self) -> i32 {
+        self.kv_block
+    }
+
+    fn kv_list_queries(&self) -> i32 {
+        self.q_block
+    }
+}
+
+fn block_lists(shape: &Shape) -> Made {
+    let lens: Vec<i64> = shape.lens.iter().map(|(_, kv)| *kv).collect();
+    let (qo, kv) = longest(shape);
+    let (q_blocks, kv_blocks) = (qo / 4 + 1, kv / 5 + 1);
+    let chosen = |b: i64, g: i64, q: i64, block: i64| (block * 5 + b * 2 + g + q * 3) % 4 < 2;
+    let list = |at: &[i64]| {
+        let blocks = (lens[at[0] as usize] + 4) / 5;
+        (0..blocks).rev().filter(|block| chosen(at[0], at[1], at[2], *block)).collect::<Vec<i64>>()
+    };
+    let (blocks, count, room) = lists(&[shape.batch(), shape.kv_heads, q_blocks], list);
+    let filled = Table::new(&[shape.batch(), 1, kv_blocks], |at| ((at[0] + at[2]) % 5 + 1) as f64);
+    let sizes = format!("q_block=4, kv_block=5, q_blocks={q_blocks}, room={room}, kv_blocks={kv_blocks}");
+    let expr = format!("block_lists({sizes}, blocks={blocks}, count={count}, filled={filled})");
+    let mask = move |at: &At| {
+        let block = at.j / 5;
+        chosen(at.b, at.g, at.row / 4, block) && at.j - block * 5 <= (at.b + block) % 5
+    };
+    Made::new(expr, Formula::masked(mask))
+}
+
+/// A table of blocks, in words.
+fn block_mask(shape: &Shape, q_block: i64, kv_block: i64, chosen: impl Fn(&[i64]) -> bool) -> String {
+    let (qo, kv) = longest(shape);
+    let (q_blocks, kv_blocks) = (qo / q_block + 1, kv / kv_block + 1);
+    let blocks = Table::new(&[shape.batch(), shape.qo_heads, q_blocks, kv_blocks], |at| f64::from(u8::from(chosen(at))));
+    let words = blocks.to_string().replace('0', "false").replace('1', "true");
+    let sizes = format!("q_block={q_block}, kv_block={kv_block}, q_blocks={q_blocks}, kv_blocks={kv_blocks}");
+    format!("block_mask({sizes}, blocks={words})")
+}
+
+/// Each query and head has blocks of its own.
+fn moba(shape: &Shape) -> Made {
+    let chosen = |at: &[i64]| (at[0] + at[1] * 3 + at[2] * 5 + at[3] * 11) % 3 == 0;
+    let expr = format!("causal + {}", block_mask(shape, 1, 8, chosen));
+    Made::new(expr, Formula::masked(move |at| causal(at) && chosen(&[at.b, at.h, at.row, at.j / 8])))
+}
+
+/// The selected branch or the window of NSA.
+fn nsa(shape: &Shape) -> Made {
+    let chosen = |at: &[i64]| (at[0] * 2 + at[1] + at[2] * 7 + at[3] * 3) % 5 == 0;
+    let expr = format!("causal + or({}, sliding_window(window=6))", block_mask(shape, 2, 16, chosen));
+    let mask = move |at: &At| causal(at) && (at.i - at.j < 6 || chosen(&[at.b, at.h, at.row / 2, at.j / 16]));
+    Made::new(expr, Formula::masked(mask))
+}

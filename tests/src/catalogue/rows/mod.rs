@@ -1,0 +1,63 @@
+//! Rows that rewrite logits, queries, keys, values, weights and outputs, that list their keys, or that split them into sets.
+
+mod bias;
+mod lists;
+mod norm;
+mod output;
+mod rotary;
+mod scale;
+mod table;
+mod unions;
+mod weights;
+
+pub use table::Table;
+
+use attn::lang::VariantDesc;
+use facade::testing::Case;
+
+use super::{At, Entry, cases};
+
+/// The entries of these rows.
+#[must_use]
+pub fn entries() -> Vec<Entry> {
+    [
+        bias::entries(),
+        scale::entries(),
+        weights::entries(),
+        rotary::entries(),
+        norm::entries(),
+        output::entries(),
+        lists::entries(),
+        unions::entries(),
+    ]
+    .concat()
+}
+
+/// The variants that only these rows need.
+#[must_use]
+pub fn variants() -> &'static [&'static VariantDesc] {
+    attn::variants![
+        bias::GridBias,
+        bias::LatentRope,
+        lists::BlockLists,
+        norm::GroupDequant,
+        output::Correction,
+        output::Differential,
+        scale::BlockScales,
+        unions::ChunkKeys,
+        unions::ChunkQueries,
+        unions::FirstKeys,
+        unions::GroupedRope,
+        weights::Gelu,
+    ]
+}
+
+/// Keys up to the query.
+fn causal(at: &At) -> bool {
+    at.j <= at.i
+}
+
+/// The usual batches without the longest, for what is as large as the logits.
+fn short() -> Vec<Case> {
+    cases::small().into_iter().filter(|case| case.kv_lens.to_vec().into_iter().all(|len| len <= 200)).collect()
+}

@@ -1,0 +1,142 @@
+//! Rows 54 and 66 to 69: what is done to a finished row.
+
+use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor1, Tensor3};
+use attn::{VariantParams, attention_variant};
+
+use super::{Entry, Table, causal, short};
+use crate::catalogue::{Formula, Made, Shape};
+
+pub(super) fn entries() -> Vec<Entry> {
+    vec![
+        Entry::new(54, "differential attention, second run", differential),
+        Entry { cases: short, ..Entry::new(66, "output gate", output_gate) },
+        Entry::new(66, "output gate of a head", head_gate),
+        Entry::new(67, "norm of the output", output_norm),
+        Entry { cases: short, ..Entry::new(68, "additive correction", correction) },
+        Entry::new(69, "scale of a quantised output", output_scale),
+    ]
+}
+
+/// The second run of differential attention: `RMSNorm(first - lambda o) * weight * scale`, where `first` is what the first run gave.
+///
+/// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, normalised by head, with `scale = 1 - lambda_init` (arXiv 2410.05258).
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct Differential {
+    /// What the second softmax counts.
+    #[require(lambda.is_finite())]
+    pub lambda: f32,
+    /// Multiplies the result.
+    #[require(scale.is_finite())]
+    pub scale: f32,
+    /// Weights of the norm.
+    #[shape(head_dim)]
+    pub weight: Tensor1<f32>,
+    /// The output of the first run.
+    #[shape(qo_tokens, qo_heads, head_dim)]
+    pub first: Tensor3<f32>,
+}
+
+#[attention_variant(name = "differential")]
+impl AttentionVariant for Differential {
+    fn output_transform<R: Row>(&self, o: &mut R, _state: RowState, at: RowIndex) {
+        o.zip(|d| self.first[[at.qo_token, at.qo_head, d]], |_, x, first| first - self.lambda * x);
+        let inv = self.scale / (o.sum_sq() / o.dim() as f32 + 1e-5).sqrt();
+        o.map(|d, x| x * inv * self.weight[d]);
+    }
+}
+
+fn differential(shape: &Shape) -> Made {
+    let weight = Table::waves(1, &[shape.head_dim]);
+    let first = Table::waves(2, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
+    let expr = format!("causal + differential(lambda=0.5, scale=0.75, weight={weight}, first={first})");
+    let formula = Formula::masked(causal).output(move |o, _, at| {
+        for (d, x) in (0..).zip(o.iter_mut()) {
+            *x = first.at(&[at.qo_token, at.h, d]) - 0.5 * *x;
+        }
+        let root = (o.iter().map(|x| x * x).sum::<f64>() / o.len() as f64 + 1e-5).sqrt();
+        (0..).zip(o.iter_mut()).for_each(|(d, x)| *x = 0.75 * *x / root * weight.at(&[d]));
+    });
+    Made::new(expr, formula)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    x.exp() / (1.0 + x.exp())
+}
+
+fn output_gate(shape: &Shape) -> Made {
+    let gate = Table::waves(3, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
+    let expr = format!("causal + output_gate(gate={gate})");
+    let formula = Formula::masked(causal).output(move |o, _, at| {
+        (0..).zip(o.iter_mut()).for_each(|(d, x)| *x *= sigmoid(gate.at(&[at.qo_token, at.h, d])));
+    });
+    Made::new(expr, formula)
+}
+
+fn head_gate(shape: &Shape) -> Made {
+    let gate = Table::waves(4, &[shape.qo_tokens(), shape.qo_heads]);
+    let expr = format!("causal + head_gate(gate={gate})");
+    let formula = Formula::masked(causal)
+        .output(move |o, _, at| o.iter_mut().for_each(|x| *x *= sigmoid(gate.at(&[at.qo_token, at.h]))));
+    Made::new(expr, formula)
+}
+
+fn output_norm(shape: &Shape) -> Made {
+    let weight = Table::waves(5, &[shape.head_dim]);
+    let expr = format!("causal + output_norm(weight={weight}, eps=0.001, scale=0.25)");
+    let formula = Formula::masked(causal).output(move |o, _, _| {
+        let root = (o.iter().map(|x| x * x).sum::<f64>() / o.len() as f64 + f64::from(0.001f32)).sqrt();
+        (0..).zip(o.iter_mut()).for_each(|(d, x)| *x = *x / root * weight.at(&[d]) * 0.25);
+    });
+    Made::new(expr, formula)
+}
+
+/// A correction that is linear in the query: `o + scale * (q . matrix[qo_head])`, the query captured.
+///
+/// What is asked for in flashinfer-ai/flashinfer#2765.
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct Correction {
+    /// Multiplies the correction.
+    #[require(scale.is_finite())]
+    pub scale: f32,
+    /// The queries.
+    #[shape(qo_tokens, qo_heads, head_dim)]
+    pub q: Tensor3<f32>,
+    /// A matrix for each query head.
+    #[shape(qo_heads, head_dim, head_dim)]
+    pub matrix: Tensor3<f32>,
+}
+
+#[attention_variant(name = "correction")]
+impl AttentionVariant for Correction {
+    fn output_transform<R: Row>(&self, o: &mut R, _state: RowState, at: RowIndex) {
+        let dim = o.dim();
+        o.map(|d, x| {
+            let mut sum: f32 = 0.0;
+            for e in 0..dim {
+                sum += self.q[[at.qo_token, at.qo_head, e]] * self.matrix[[at.qo_head, e, d]];
+            }
+            x + self.scale * sum
+        });
+    }
+}
+
+fn correction(shape: &Shape) -> Made {
+    let q = Table::waves(6, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
+    let matrix = Table::waves(7, &[shape.qo_heads, shape.head_dim, shape.head_dim]);
+    let expr = format!("causal + correction(scale=0.125, q={q}, matrix={matrix})");
+    let formula = Formula::masked(causal).output(move |o, _, at| {
+        let dim = o.len() as i64;
+        for (d, x) in (0..).zip(o.iter_mut()) {
+            let product = |e: i64| q.at(&[at.qo_token, at.h, e]) * matrix.at(&[at.h, e, d]);
+            *x += 0.125 * (0..dim).map(product).sum::<f64>();
+        }
+    });
+    Made::new(expr, formula)
+}
+
+fn output_scale(shape: &Shape) -> Made {
+    let scale = Table::new(&[shape.qo_heads], |i| 0.25 + i[0] as f64);
+    let expr = format!("causal + output_scale(scale={scale})");
+    let formula = Formula::masked(causal).output(move |o, _, at| o.iter_mut().for_each(|x| *x /= scale.at(&[at.h])));
+    Made::new(expr, formula)
+}

@@ -1,0 +1,171 @@
+//! Rows 56 to 61 and 63: rotary embeddings.
+
+use super::{At, Entry, Table, causal};
+use crate::catalogue::{Formula, Made, Shape};
+
+pub(super) fn entries() -> Vec<Entry> {
+    vec![
+        Entry::new(56, "rope, half-split", rope),
+        Entry::new(56, "rope, interleaved, of half a head", partial_rope),
+        Entry::new(56, "rope by a table", rope_table),
+        Entry::new(57, "rope of Llama 3.1", llama3),
+        Entry::new(58, "YaRN", yarn),
+        Entry::new(58, "YaRN of gpt-oss, with sinks", yarn_gpt_oss),
+        Entry::new(61, "Llama 4, layer with rope", llama4_local),
+        Entry::new(61, "Llama 4, layer without", llama4_global),
+        Entry::new(63, "Qwen3: norm, then rope", qwen3),
+    ]
+}
+
+/// A rotation of rows: angle per position of each pair, how pairs lie, how many values, and a factor.
+#[derive(Clone)]
+struct Turn {
+    frequencies: Vec<f64>,
+    interleaved: bool,
+    factor: f64,
+}
+
+impl Turn {
+    fn new(values: i64, frequency: impl Fn(f64) -> f64) -> Self {
+        let frequencies = (0..values / 2).map(|i| frequency(2.0 * i as f64 / values as f64)).collect();
+        Turn { frequencies, interleaved: false, factor: 1.0 }
+    }
+
+    fn apply(&self, row: &mut [f64], pos: i64) {
+        let half = self.frequencies.len();
+        for (i, frequency) in self.frequencies.iter().enumerate() {
+            // the language says that angles are products in f32
+            let angle = f64::from(pos as f32 * *frequency as f32);
+            let (a, b) = if self.interleaved { (2 * i, 2 * i + 1) } else { (i, i + half) };
+            let (x, y) = (row[a], row[b]);
+            row[a] = (x * angle.cos() - y * angle.sin()) * self.factor;
+            row[b] = (y * angle.cos() + x * angle.sin()) * self.factor;
+        }
+    }
+
+    fn turns(self, formula: Formula) -> Formula {
+        let keys = self.clone();
+        formula.query(move |row, at| self.apply(row, at.i)).key(move |row, at| keys.apply(row, at.j))
+    }
+}
+
+fn rope(shape: &Shape) -> Made {
+    let turn = Turn::new(shape.head_dim, |x| 10_000f64.powf(-x));
+    Made::new("causal + rope", turn.turns(Formula::masked(causal)))
+}
+
+fn partial_rope(shape: &Shape) -> Made {
+    let rot = shape.head_dim / 2;
+    let turn = Turn { interleaved: true, ..Turn::new(rot, |x| 500f64.powf(-x) / 4.0) };
+    let expr = format!("causal + rope(theta=500, scale=4, interleaved=true, rotary_dim={rot})");
+    Made::new(expr, turn.turns(Formula::masked(causal)))
+}
+
+/// Positions run backwards, two tokens to each.
+fn rope_table(shape: &Shape) -> Made {
+    let (dim, positions) = (shape.head_dim, shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests"));
+    let angle = |pos: i64, i: i64| -((pos / 2) as f64) * 100f64.powf(-(2 * i) as f64 / dim as f64);
+    let cos = Table::new(&[positions, dim / 2], |i| angle(i[0], i[1]).cos());
+    let sin = Table::new(&[positions, dim / 2], |i| angle(i[0], i[1]).sin());
+    let expr = format!("causal + rope_table(positions={positions}, rotary_dim={dim}, cos={cos}, sin={sin})");
+    let apply = move |row: &mut [f64], pos: i64| {
+        for i in 0..dim / 2 {
+            let (cos, sin) = (cos.at(&[pos, i]), sin.at(&[pos, i]));
+            let (a, b) = (i as usize, (i + dim / 2) as usize);
+            (row[a], row[b]) = (row[a] * cos - row[b] * sin, row[b] * cos + row[a] * sin);
+        }
+    };
+    let keys = apply.clone();
+    let formula = Formula::masked(causal).query(move |row, at| apply(row, at.i)).key(move |row, at| keys(row, at.j));
+    Made::new(expr, formula)
+}
+
+fn llama3(shape: &Shape) -> Made {
+    let frequency = |x: f64| {
+        let frequency = 10_000f64.powf(-x);
+        let wave = std::f64::consts::TAU / frequency;
+        if wave < 64.0 / 4.0 {
+            frequency
+        } else if wave > 64.0 {
+            frequency / 8.0
+        } else {
+            let smooth = (64.0 / wave - 1.0) / (4.0 - 1.0);
+            (1.0 - smooth) * frequency / 8.0 + smooth * frequency
+        }
+    };
+    let turn = Turn::new(shape.head_dim, frequency);
+    Made::new("causal + llama3_rope(theta=10000, original_len=64)", turn.turns(Formula::masked(causal)))
+}
+
+/// The frequency of a pair, by the two pairs that turn `fast` times and once in `len` positions.
+fn yarn_turn(dim: i64, theta: f64, factor: f64, len: f64, round: bool) -> Turn {
+    let pair = |turns: f64| dim as f64 / 2.0 * (len / (turns * std::f64::consts::TAU)).ln() / theta.ln();
+    let (low, high) = (pair(32.0), pair(1.0));
+    let (low, high) = if round { (low.floor(), high.ceil()) } else { (low, high) };
+    let (low, high) = (low.max(0.0), high.min(dim as f64 - 1.0));
+    let frequency = |x: f64| {
+        let slowed = ((x * dim as f64 / 2.0 - low) / (high - low)).clamp(0.0, 1.0);
+        theta.powf(-x) * (1.0 - slowed + slowed / factor)
+    };
+    Turn { factor: 0.1 * factor.ln() + 1.0, ..Turn::new(dim, frequency) }
+}
+
+fn yarn(shape: &Shape) -> Made {
+    let turn = yarn_turn(shape.head_dim, 10_000.0, 4.0, 512.0, true);
+    Made::new("causal + yarn(factor=4, original_len=512)", turn.turns(Formula::masked(causal)))
+}
+
+fn yarn_gpt_oss(shape: &Shape) -> Made {
+    let logits = Table::waves(1, &[shape.qo_heads]);
+    let rope = "yarn(theta=150000, factor=32, original_len=4096, truncate=false)";
+    let expr = format!("causal + sliding_window(window=11) + {rope} + sink(logits={logits})");
+    let turn = yarn_turn(shape.head_dim, 150_000.0, 32.0, 4096.0, false);
+    let window = |at: &At| causal(at) && at.i - at.j < 11;
+    Made::new(expr, turn.turns(Formula::masked(window).sink(move |at| logits.at(&[at.h]))))
+}
+
+/// `x * weight / sqrt(mean(x^2) + eps)`.
+fn normed(row: &mut [f64], eps: f64, weight: impl Fn(i64) -> f64) {
+    let mean = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
+    (0..).zip(row.iter_mut()).for_each(|(d, x)| *x *= weight(d) / (mean + eps).sqrt());
+}
+
+fn llama4_local(shape: &Shape) -> Made {
+    let turn = Turn { interleaved: true, ..Turn::new(shape.head_dim, |x| 500_000f64.powf(-x)) };
+    let keys = turn.clone();
+    let chunk = |at: &At| causal(at) && at.i / 16 == at.j / 16;
+    let formula = Formula::masked(chunk)
+        .query(move |row, at| {
+            turn.apply(row, at.i);
+            normed(row, 1e-5, |_| 1.0);
+        })
+        .key(move |row, at| {
+            keys.apply(row, at.j);
+            normed(row, 1e-5, |_| 1.0);
+        });
+    let rope = "rope(theta=500000, interleaved=true)";
+    Made::new(format!("causal + chunked(chunk=16) + {rope} + qk_norm(eps=1e-5)"), formula)
+}
+
+fn llama4_global(_: &Shape) -> Made {
+    let factor = |i: i64| (((i + 1) as f64 / 16.0).floor() + 1.0).ln() * 0.1 + 1.0;
+    let formula = Formula::masked(causal).logit(move |z, at| z * factor(at.i));
+    Made::new("causal + temperature(floor_scale=16)", formula)
+}
+
+fn qwen3(shape: &Shape) -> Made {
+    let [q, k] = [2, 3].map(|seed| Table::waves(seed, &[shape.head_dim]));
+    let expr = format!("causal + qk_norm(q_weight={q}, k_weight={k}) + rope(theta=1000000)");
+    let turn = Turn::new(shape.head_dim, |x| 1e6f64.powf(-x));
+    let keys = turn.clone();
+    let formula = Formula::masked(causal)
+        .query(move |row, at| {
+            normed(row, 1e-6, |d| q.at(&[d]));
+            turn.apply(row, at.i);
+        })
+        .key(move |row, at| {
+            normed(row, 1e-6, |d| k.at(&[d]));
+            keys.apply(row, at.j);
+        });
+    Made::new(expr, formula)
+}

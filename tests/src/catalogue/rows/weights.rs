@@ -1,0 +1,123 @@
+//! Rows 37 and 43 to 47: weights and denominators other than those of a softmax, and virtual keys.
+
+use attn::lang::{AttentionVariant, LogitIndex, Normalizer};
+use attn::{VariantParams, attention_variant};
+
+use super::{At, Entry, Table, causal};
+use crate::catalogue::{Formula, Made, Shape};
+
+pub(super) fn entries() -> Vec<Entry> {
+    vec![
+        // sums of weights of both signs cancel
+        Entry { tolerance: 1e-3, ..Entry::new(37, "retention", retention) },
+        Entry::new(43, "dropout", dropout),
+        Entry::new(44, "learnt sink", sink),
+        Entry::new(45, "softmax-1", softmax_1),
+        Entry::new(45, "softmax-n and a window", softmax_n),
+        Entry::new(45, "softpick", softpick),
+        Entry::new(46, "sigmoid", sigmoid),
+        Entry::new(47, "ReLU", relu),
+        Entry::new(47, "squared ReLU", squared_relu),
+        Entry { tolerance: 1e-3, ..Entry::new(47, "GELU", gelu) },
+    ]
+}
+
+/// A weight that is its own part of the sum.
+fn same(weight: f64) -> (f64, f64) {
+    (weight, weight)
+}
+
+fn retention(_: &Shape) -> Made {
+    let decay = |h: i64| 1.0 - 2f64.powi(-5 - h as i32);
+    let formula = Formula::masked(causal)
+        .weigh(false, move |z, at| same(z * decay(at.h).powi((at.i - at.j) as i32)))
+        .output(|o, sum, _| o.iter_mut().for_each(|x| *x /= sum.weights.abs().max(1.0)));
+    Made::new("causal + retention", formula)
+}
+
+/// Philox-4x32-10 (Salmon et al., SC 2011): the first word.
+fn philox([mut a, mut b]: [u32; 2], i: u32, j: u32) -> u32 {
+    let mut counter = [i, j, 0, 0];
+    for _ in 0..10 {
+        let wide = [0xd251_1f53u64 * u64::from(counter[0]), 0xcd9e_8d57u64 * u64::from(counter[2])];
+        let [high, low] = [wide.map(|x| (x >> 32) as u32), wide.map(|x| x as u32)];
+        counter = [high[1] ^ counter[1] ^ a, low[1], high[0] ^ counter[3] ^ b, low[0]];
+        (a, b) = (a.wrapping_add(0x9e37_79b9), b.wrapping_add(0xbb67_ae85));
+    }
+    counter[0]
+}
+
+fn dropout(_: &Shape) -> Made {
+    let dropped = |at: &At| {
+        let bits = philox([99, ((at.b << 16) ^ at.h) as u32], at.i as u32, at.j as u32);
+        f64::from(bits >> 8) / f64::from(1 << 24) < 0.3
+    };
+    let rate = f64::from(0.3f32);
+    let weigh = move |z: f64, at: &At| (if dropped(at) { 0.0 } else { z.exp() / (1.0 - rate) }, z.exp());
+    Made::new("causal + dropout(rate=0.3, seed=99)", Formula::masked(causal).weigh(true, weigh))
+}
+
+fn sink(shape: &Shape) -> Made {
+    let logits = Table::waves(1, &[shape.qo_heads]);
+    Made::new(format!("causal + sink(logits={logits})"), Formula::masked(causal).sink(move |at| logits.at(&[at.h])))
+}
+
+fn softmax_1(_: &Shape) -> Made {
+    Made::new("causal + softmax_n", Formula::masked(causal).sink(|_| 0.0))
+}
+
+fn softmax_n(_: &Shape) -> Made {
+    let near = |at: &At| at.i - at.j < 6;
+    Made::new("sliding_window(window=6) + softmax_n(n=2.5)", Formula::masked(near).sink(|_| 2.5f64.ln()))
+}
+
+fn softpick(_: &Shape) -> Made {
+    let weigh = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    Made::new("causal + softpick", Formula::masked(causal).weigh(true, weigh))
+}
+
+fn sigmoid(_: &Shape) -> Made {
+    let weigh = |z: f64, _: &At| same(1.0 / (1.0 + (2.0 - z).exp()));
+    Made::new("causal + sigmoid(bias=-2)", Formula::masked(causal).weigh(false, weigh))
+}
+
+fn relu(_: &Shape) -> Made {
+    let weigh = |z: f64, at: &At| same(z.max(0.0) / at.kv_len as f64);
+    Made::new("causal + relu", Formula::masked(causal).weigh(false, weigh))
+}
+
+fn squared_relu(_: &Shape) -> Made {
+    let weigh = |z: f64, _: &At| same(if z > 0.0 { z * z } else { 0.0 });
+    Made::new("causal + relu(squared=true, mean=false)", Formula::masked(causal).weigh(false, weigh))
+}
+
+/// GELU attention: weights are `0.5 z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3)))` over the number of keys.
+///
+/// The function: arXiv 1606.08415.
+#[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
+pub struct Gelu;
+
+#[attention_variant(name = "gelu")]
+impl AttentionVariant for Gelu {
+    const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };
+
+    fn weight(&self, logit: f32, _row_max: f32, at: LogitIndex) -> f32 {
+        let inner = 0.797_884_6 * (logit + 0.044_715 * logit * logit * logit);
+        0.5 * logit * (1.0 + inner.tanh()) / at.kv_len as f32
+    }
+}
+
+fn gelu(_: &Shape) -> Made {
+    let inner = |z: f64| (2.0 / std::f64::consts::PI).sqrt() * (z + 0.044_715 * z.powi(3));
+    let weigh = move |z: f64, at: &At| same(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
+    Made::new("causal + gelu", Formula::masked(causal).weigh(false, weigh))
+}
+
+#[cfg(test)]
+mod tests {
+    /// The published answer for a counter and a key of zeros.
+    #[test]
+    fn philox_is_philox() {
+        assert_eq!(super::philox([0, 0], 0, 0), 0x6627_e8d5);
+    }
+}
