@@ -149,8 +149,7 @@ fn plan_cpu(bound: &Bound, batch: &Batch<'_>, workspace: &Workspace) -> Result<C
     let layout = batch.validate()?;
     let heads = bound.heads;
     let variant = bound.variant.bind(&dims(heads, Some(&layout)))?;
-    let classify = |tile| variant.tile_class(tile);
-    let work = WorkList::build_visible(&layout, heads.group(), &cpu::plan_rule(heads), &classify)?;
+    let work = WorkList::build_for(&variant, &layout, heads, &cpu::plan_rule(heads))?;
     Ok(CpuPlan { bound: Bound { variant, ..bound.clone() }, layout, work })
 }
 

@@ -2,7 +2,10 @@
 //!
 //! [`run`] is the working path: f32, vectorised, parallel over work items and KV heads, partial states merged in slot
 //! order. [`oracle`] is the reference for every backend: plain loops that accumulate in f64, with no tiles and no
-//! splitting. [`check_tile_classes`] checks a variant's `tile_class` against its mask.
+//! splitting. [`check_tile_classes`] checks the tile classes of a variant against its mask.
+//!
+//! A hook that stores ([`OutTensor`](crate::lang::OutTensor)) stores at least for every attended logit; whether it is called for masked ones, too, is
+//! not said. It is never called for keys past the last one.
 
 mod classes;
 mod error;
@@ -13,6 +16,7 @@ mod problem;
 mod read;
 mod run;
 mod tile;
+mod weights;
 mod write;
 
 pub use classes::{UnsoundTile, check_tile_classes};

@@ -15,7 +15,7 @@ mod visible;
 pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
-pub(crate) use list::lists_of;
+pub(crate) use list::{Lists, lists_of};
 
 use bytemuck::{Pod, Zeroable};
 

@@ -10,7 +10,7 @@
 pub struct State {
     /// Largest logit seen; `-inf` when there was none.
     pub row_max: f32,
-    /// Sum of `exp(logit - row_max)`.
+    /// Sum of `exp(logit - row_max)`; under a normaliser of a variant's own, of what logits add to the denominator.
     pub denominator: f32,
 }
 
@@ -55,7 +55,8 @@ pub(crate) fn exp_below(x: f32, max: f32) -> f32 {
 /// log-sum-exp over both is returned. `o` and `other_o` are normalised outputs of the same length, `lse` and `other_lse` are in natural log.
 ///
 /// A state over no keys (`lse = -inf`) is the identity, whatever its output holds. The result does not depend on the order of the two;
-/// over three, it does up to rounding. A sink must be in one of the states at most, or it counts twice.
+/// over three, it does up to rounding. A sink must be in one of the states at most, or it counts twice. Outputs that are not
+/// divided (`Normalizer::Plain { divide: false }`) add up instead.
 ///
 /// ```
 /// use attn_core::state::merge_state;

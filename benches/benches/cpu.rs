@@ -23,7 +23,7 @@ fn attention(c: &mut Criterion, name: &str, text: &str, layout: &Layout, page_si
         ..Dims::default()
     };
     let variant = variant(text).expect(text).bind(&dims).expect("valid");
-    let work = WorkList::build_visible(layout, HEADS.group(), &plan_rule(HEADS), &|tile| variant.tile_class(tile));
+    let work = WorkList::build_for(&variant, layout, HEADS, &plan_rule(HEADS));
     let work = work.expect("fits");
     let (qo_heads, kv_heads, dim) = (HEADS.qo as usize, HEADS.kv as usize, HEADS.head_dim as usize);
     let values = |len: usize| (0..len).map(|i| ((i * 2_654_435_761) % 1024) as f32 / 512.0 - 1.0).collect::<Vec<_>>();

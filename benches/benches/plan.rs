@@ -4,9 +4,13 @@
 use std::hint::black_box;
 
 use attn_benches::{paged, ragged, skewed, variant};
-use attn_core::plan::{PlanRule, WorkList};
+use attn_core::{
+    plan::{PlanRule, WorkList},
+    spec::Heads,
+};
 use criterion::{Criterion, criterion_group, criterion_main};
 
+const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 const RULE: PlanRule = PlanRule { tile_rows: 8, kv_align: 64, target_items: 132, min_span: 256, longest_first: true };
 
 fn decode(c: &mut Criterion) {
@@ -21,7 +25,7 @@ fn decode(c: &mut Criterion) {
             let variant = variant(text).expect(text);
             group.bench_function(format!("list {requests} x 4k skew, {text}"), |b| {
                 b.iter(|| {
-                    let work = WorkList::build_visible(&layout, 4, &RULE, &|tile| variant.tile_class(tile));
+                    let work = WorkList::build_for(&variant, &layout, HEADS, &RULE);
                     black_box(work.expect("fits"))
                 });
             });
@@ -39,7 +43,7 @@ fn prefill(c: &mut Criterion) {
         let variant = variant("causal").expect("causal");
         group.bench_function(format!("list {requests} x {len}, causal"), |b| {
             b.iter(|| {
-                let work = WorkList::build_visible(&layout, 4, &rule, &|tile| variant.tile_class(tile));
+                let work = WorkList::build_for(&variant, &layout, HEADS, &rule);
                 black_box(work.expect("fits"))
             });
         });

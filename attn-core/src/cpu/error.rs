@@ -1,10 +1,6 @@
 //! What can be wrong with a run on the CPU.
 
-use crate::{
-    lang::{Hook, Normalizer},
-    plan::PlanError,
-    tensor::TensorError,
-};
+use crate::{lang::Normalizer, plan::PlanError, tensor::TensorError};
 
 /// What can be wrong with a run on the CPU. Nothing is written when there is an error.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -30,24 +26,20 @@ pub enum CpuError {
         /// The slot.
         slot: u32,
     },
-    /// A hook that no kernel runs yet.
-    #[error("`{variant}` has {}, which the CPU backend does not support yet; {WAY_OUT}", .hook.method())]
-    Hook {
-        /// The part that wrote it.
-        variant: &'static str,
-        /// The hook.
-        hook: Hook,
+    /// Work that was planned for a variant with other lists or another union.
+    #[error("the work was planned for {planned}; this variant has {has}")]
+    Arms {
+        /// What it was planned for.
+        planned: String,
+        /// What there is.
+        has: String,
     },
-    /// A normaliser that no kernel runs yet, or not with these hooks.
-    #[error("`{variant}` has `Normalizer::{normalizer:?}`, which the CPU backend does not support{why}; {WAY_OUT}")]
-    Normalizer {
-        /// The part that has it.
+    /// A sink where there is no maximum.
+    #[error("`{variant}` adds a sink, which `Normalizer::{normalizer:?}` has no place for; take one of the two out")]
+    Sink {
+        /// The part that has the sink.
         variant: &'static str,
         /// The normaliser.
         normalizer: Normalizer,
-        /// With what, if not at all.
-        why: &'static str,
     },
 }
-
-const WAY_OUT: &str = "take the part out, or fold it into the tensors before the call";

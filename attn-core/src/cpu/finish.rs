@@ -2,17 +2,27 @@
 
 use super::problem::Sound;
 use crate::{
-    lang::{Hook, Normalizer, RowIndex, RowState},
+    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
     state::{State, exp_below},
 };
 
 impl Sound<'_> {
     /// Finishes a row in place, and gives its log-sum-exp.
     pub(super) fn finish(&self, state: State, o: &mut [f32], at: RowIndex) -> f32 {
-        let (scale, state) = match self.variant.normalizer() {
+        let sink = match self.variant.has(Hook::SinkLogit) {
+            true => self.variant.sink_logit(at),
+            false => f32::NEG_INFINITY,
+        };
+        let (scale, state) = match self.normalizer {
             Normalizer::Plain { divide } => finish_plain(state.denominator, divide),
-            _ if self.variant.has(Hook::SinkLogit) => finish_softmax(state, self.variant.sink_logit(at)),
-            _ => finish_softmax(state, f32::NEG_INFINITY),
+            Normalizer::Softmax => finish_scaled(state, sink, f32::NEG_INFINITY, |row_max| exp_below(sink, row_max)),
+            Normalizer::MaxScaled => finish_scaled(state, sink, self.max_floor, |row_max| {
+                let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
+                let (mut weight, mut denominator) = ([sink], [sink]);
+                self.variant.weight_tile(&mut weight, row_max, at);
+                self.variant.denominator_tile(&mut denominator, &weight, row_max, at);
+                denominator[0]
+            }),
         };
         o.iter_mut().for_each(|x| *x *= scale);
         if self.variant.has(Hook::OutputTransform) {
@@ -23,15 +33,18 @@ impl Sound<'_> {
 }
 
 /// What the sums are multiplied by, and the state that `output_transform` sees. The sink is a key without a value: it
-/// enters the maximum and the denominator, never the output.
-fn finish_softmax(state: State, sink: f32) -> (f32, RowState) {
-    let row_max = state.row_max.max(sink);
+/// enters the maximum and the denominator (`share` of it, given the maximum), never the output.
+fn finish_scaled(state: State, sink: f32, floor: f32, share: impl Fn(f32) -> f32) -> (f32, RowState) {
+    let has_sink = sink != f32::NEG_INFINITY;
+    let row_max = if has_sink { state.row_max.max(sink).max(floor) } else { state.row_max };
     if row_max == f32::NEG_INFINITY {
         return (0.0, RowState { row_max, denominator: 0.0, lse: row_max });
     }
     let rescale = exp_below(state.row_max, row_max);
-    let denominator = state.denominator * rescale + exp_below(sink, row_max);
-    (rescale / denominator, RowState { row_max, denominator, lse: row_max + denominator.ln() })
+    let denominator = state.denominator * rescale + if has_sink { share(row_max) } else { 0.0 };
+    // weights of one's own may all be 0
+    let scale = if denominator == 0.0 { 0.0 } else { rescale / denominator };
+    (scale, RowState { row_max, denominator, lse: row_max + denominator.ln() })
 }
 
 /// Without a maximum the log-sum-exp is the logarithm of the sum of the weights.
@@ -42,6 +55,7 @@ fn finish_plain(sum: f32, divide: bool) -> (f32, RowState) {
         (true, true) => 0.0,
         (true, false) => 1.0 / sum,
     };
-    let lse = if none { f32::NEG_INFINITY } else { sum.ln() };
+    // weights may be negative; a NaN must show
+    let lse = if sum <= 0.0 { f32::NEG_INFINITY } else { sum.ln() };
     (scale, RowState { row_max: 0.0, denominator: sum, lse })
 }

@@ -1,7 +1,7 @@
 //! The reference: attention by its definition, in plain loops that accumulate in f64.
 //!
 //! It shares with the working path only how rows are read and what the index words are. There are no tiles, no splits, no
-//! running maximum, and `tile_class` is never asked.
+//! running maximum; tile classes, `kv_range` and the arms that a plan makes of a union are never asked.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -11,8 +11,11 @@ use super::{
     math::{Simd, axpy64, dot64},
     problem::Sound,
 };
-use crate::dtype::Dtype;
-use crate::lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState};
+use crate::{
+    dtype::Dtype,
+    expr::{Node, Variant},
+    lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
+};
 
 /// The result of [`oracle`].
 #[derive(Clone, Debug, PartialEq)]
@@ -23,18 +26,18 @@ pub struct OracleOut {
     pub lse: Vec<f64>,
 }
 
-/// To what rows are rounded after `query_transform` and `key_transform`, where a variant has these hooks.
+/// To what rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant has these hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowRounding {
     /// Not at all: attention by its definition.
     #[default]
     None,
-    /// To the element types of q and k, as kernels do that multiply rows on tensor cores.
+    /// To the element types of q, k and v, as kernels do that multiply rows on tensor cores.
     Elements,
 }
 
 /// Computes attention in f64. Hooks are in f32, so what they see is rounded to f32 once, and only where the variant
-/// has the hook.
+/// has the hook. Hooks of logits are called for attended keys alone.
 ///
 /// # Errors
 ///
@@ -50,11 +53,19 @@ pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
 /// As [`run`](super::run).
 pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
     let dtypes = problem.dtypes();
-    let rounds = |hook| rounding == RowRounding::Elements && problem.variant.has(hook);
-    let round_q = rounds(Hook::QueryTransform).then_some(dtypes.qo);
-    let round_k = rounds(Hook::KeyTransform).then_some(dtypes.kv);
-    let sound = problem.sound()?;
-    let (heads, layout) = (sound.heads, sound.layout);
+    let sets = key_sets(problem.variant);
+    let sets = sets.iter().map(|(variant, own)| {
+        let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
+        Ok(Set {
+            problem: Problem { variant, ..*problem }.sound()?,
+            own,
+            round_q: rounds(Hook::QueryTransform).then_some(dtypes.qo),
+            round_k: rounds(Hook::KeyTransform).then_some(dtypes.kv),
+            round_v: rounds(Hook::ValueTransform).then_some(dtypes.kv),
+        })
+    });
+    let sets = sets.collect::<Result<Vec<_>, CpuError>>()?;
+    let (heads, layout) = (problem.heads, problem.layout);
     let (kv_heads, group) = (heads.kv as usize, heads.group() as usize);
     let mut out = OracleOut {
         o: vec![0.0; layout.qo_tokens() * heads.qo as usize * heads.head_dim as usize],
@@ -65,14 +76,12 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
         .map(|task| {
             let (request, kv_head) = (task / kv_heads, task % kv_heads);
             let rows = layout.qo_len(request) * group;
-            let keys =
-                Keys::load(&sound, request, if rows == 0 { 0 } else { layout.kv_len(request) }, kv_head, round_k);
-            let row =
-                |packed| (sound.row_index(request, kv_head, packed), keys.attend(request, kv_head, packed, round_q));
-            (0..rows).into_par_iter().map(row).collect::<Vec<_>>()
+            let keys = if rows == 0 { 0 } else { layout.kv_len(request) };
+            let keys: Vec<_> = sets.iter().map(|set| Keys::load(set, request, keys, kv_head)).collect();
+            (0..rows).into_par_iter().map(|packed| attend(&keys, request, kv_head, packed)).collect::<Vec<_>>()
         })
         .collect();
-    for (at, (row, lse)) in finished.into_iter().flatten() {
+    for (at, row, lse) in finished.into_iter().flatten() {
         let index = at.qo_token as usize * heads.qo as usize + at.qo_head as usize;
         out.o[index * row.len()..][..row.len()].copy_from_slice(&row);
         out.lse[index] = lse;
@@ -80,107 +89,226 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     Ok(out)
 }
 
-fn round_row(row: &mut [f32], to: Option<Dtype>) {
-    match to {
-        Some(Dtype::F16) => row.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
-        Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
-        Some(Dtype::F32) | None => {}
-    }
+/// The sets of keys that a variant has, each as (everything that applies to its keys, its own mask). An arm of a union has
+/// the keys that its mask attends to and no earlier arm's does; what stands outside of the union applies to every arm.
+fn key_sets(variant: &Variant) -> Vec<(Variant, Variant)> {
+    let nodes = variant.nodes();
+    let union = nodes.iter().enumerate().find_map(|(place, node)| match node {
+        Node::Union(arms) => Some((place, arms)),
+        _ => None,
+    });
+    let Some((place, arms)) = union else { return vec![(variant.clone(), Variant::full())] };
+    let with = |arm: &Variant| [&nodes[..place], arm.nodes(), &nodes[place + 1..]].concat();
+    arms.iter().map(|arm| (Variant::of(with(arm)), arm.clone())).collect()
 }
 
-/// The keys (transformed) and values of one request and one KV head.
+/// One set of keys and all that applies to it.
+struct Set<'a> {
+    problem: Sound<'a>,
+    /// The mask that makes the set.
+    own: &'a Variant,
+    round_q: Option<Dtype>,
+    round_k: Option<Dtype>,
+    round_v: Option<Dtype>,
+}
+
+/// The keys and values (transformed) of one request and one KV head, as one set sees them.
 struct Keys<'a> {
-    problem: &'a Sound<'a>,
+    set: &'a Set<'a>,
     simd: Simd,
     len: usize,
     k: Vec<f32>,
     v: Vec<f32>,
 }
 
+/// An attended key: its logit, its weight, and which value it has.
+struct Attended<'a> {
+    logit: f32,
+    exact: f64,
+    weight: f64,
+    denominator: f64,
+    value: &'a [f32],
+}
+
+/// The output of one query row over all sets of keys, and its log-sum-exp.
+fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (RowIndex, Vec<f64>, f64) {
+    let problem = &sets[0].set.problem;
+    let at = problem.row_index(request, kv_head, packed);
+    let sink = match problem.variant.has(Hook::SinkLogit) {
+        true => f64::from(problem.variant.sink_logit(at)),
+        false => f64::NEG_INFINITY,
+    };
+    let mut taken = vec![false; sets[0].len];
+    let mut attended: Vec<Vec<Run<'_>>> = sets.iter().map(|keys| keys.logits(at, packed, &mut taken)).collect();
+
+    let logits = || attended.iter().flatten().flat_map(|run| &run.keys).map(|key| key.exact);
+    let normalizer = problem.normalizer;
+    let row_max = match normalizer {
+        Normalizer::Plain { .. } => 0.0,
+        _ => logits().fold(sink, f64::max),
+    };
+    let some = logits().next().is_some() || sink > f64::NEG_INFINITY;
+    let row_max = match normalizer {
+        Normalizer::MaxScaled if some => row_max.max(f64::from(problem.max_floor)),
+        _ => row_max,
+    };
+    // a row of NaN has no maximum, but is not empty
+    let subtract = if row_max == f64::NEG_INFINITY { 0.0 } else { row_max };
+    for (keys, runs) in sets.iter().zip(&mut attended) {
+        runs.iter_mut().for_each(|run| keys.weigh(run, subtract));
+    }
+    let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { share_of_sink(&problem, sink, subtract, at) };
+    let mut o = vec![0f64; problem.heads.head_dim as usize];
+    for key in attended.iter().flatten().flat_map(|run| &run.keys) {
+        denominator += key.denominator;
+        axpy64(sets[0].simd, key.weight, key.value, &mut o);
+    }
+    if normalizer != (Normalizer::Plain { divide: false }) {
+        let by = if denominator == 0.0 { 0.0 } else { denominator.recip() };
+        o.iter_mut().for_each(|x| *x *= by);
+    }
+    let lse = match normalizer {
+        Normalizer::Plain { .. } if denominator <= 0.0 => f64::NEG_INFINITY,
+        _ if denominator == 0.0 => f64::NEG_INFINITY,
+        _ => subtract + denominator.ln(),
+    };
+    transform_output(problem, &mut o, at, [row_max, denominator, lse]);
+    (at, o, lse)
+}
+
+/// Consecutive attended keys.
+struct Run<'a> {
+    at: LogitIndex,
+    keys: Vec<Attended<'a>>,
+}
+
 impl<'a> Keys<'a> {
-    fn load(problem: &'a Sound<'a>, request: usize, len: usize, kv_head: usize, round: Option<Dtype>) -> Self {
+    fn load(set: &'a Set<'a>, request: usize, len: usize, kv_head: usize) -> Self {
+        let problem = &set.problem;
         let head_dim = problem.heads.head_dim as usize;
         let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * head_dim]);
         k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(head_dim)).enumerate().for_each(|(key, (k, v))| {
             problem.key(request, key, kv_head, k);
-            round_row(k, round);
-            problem.v.read(request, key, kv_head, v);
+            round_row(k, set.round_k);
+            problem.value(request, key, kv_head, v);
+            round_row(v, set.round_v);
         });
-        Keys { problem, simd: Simd::detect(), len, k, v }
+        Keys { set, simd: Simd::detect(), len, k, v }
     }
 
-    /// The output of one query row, and its log-sum-exp.
-    fn attend(&self, request: usize, kv_head: usize, packed: usize, round: Option<Dtype>) -> (Vec<f64>, f64) {
-        let (problem, variant) = (self.problem, self.problem.variant);
-        let head_dim = problem.heads.head_dim as usize;
-        let at = problem.row_index(request, kv_head, packed);
+    /// The logits of the keys of this set that a row attends to. `taken` says which keys earlier sets have, and later which
+    /// this one has.
+    fn logits(&'a self, at: RowIndex, packed: usize, taken: &mut [bool]) -> Vec<Run<'a>> {
+        let (problem, variant) = (&self.set.problem, self.set.problem.variant);
         let from = problem.logit_index(at, 0);
-        let mut keep = vec![true; self.len];
+        let mut own = vec![true; self.len];
+        self.set.own.mask_tile(&mut own, from);
+        let mut keep: Vec<bool> = own.iter().zip(&*taken).map(|(own, taken)| *own && !*taken).collect();
+        taken.iter_mut().zip(own).for_each(|(taken, own)| *taken |= own);
         variant.mask_tile(&mut keep, from);
+        keep_listed(variant, &mut keep, at);
+
+        let head_dim = problem.heads.head_dim as usize;
         let mut q = vec![0f32; head_dim];
-        problem.query(request, kv_head, packed, &mut q);
-        round_row(&mut q, round);
+        problem.query(at.batch as usize, at.kv_head as usize, packed, &mut q);
+        round_row(&mut q, self.set.round_q);
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();
-        let logits: Vec<f64> = (self.k.chunks_exact(head_dim).zip(&keep))
-            .map(|(k, keep)| if *keep { dot64(self.simd, &q, k) * f64::from(problem.sm_scale) } else { 0.0 })
-            .collect();
-        let logits = self.hooked(logits, from);
-        let sink = match variant.has(Hook::SinkLogit) {
-            true => f64::from(variant.sink_logit(at)),
-            false => f64::NEG_INFINITY,
+        let logit = |key: usize| {
+            dot64(self.simd, &q, &self.k[key * head_dim..][..head_dim]) * f64::from(problem.sm_scale)
         };
-
-        let normalizer = variant.normalizer();
-        let attended = || logits.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(logit, _)| *logit);
-        let row_max = match normalizer {
-            Normalizer::Plain { .. } => 0.0,
-            _ => attended().fold(sink, f64::max),
-        };
-        // a row of NaN has no maximum, but is not empty
-        let subtract = if row_max == f64::NEG_INFINITY { 0.0 } else { row_max };
-        let weight = |logit: f64| match normalizer {
-            Normalizer::Plain { .. } => logit,
-            _ => (logit - subtract).exp(),
-        };
-        let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { weight(sink) };
-        denominator += attended().map(weight).sum::<f64>();
-        let mut o = vec![0f64; head_dim];
-        for ((logit, _), v) in
-            logits.iter().zip(&keep).zip(self.v.chunks_exact(head_dim)).filter(|((_, keep), _)| **keep)
-        {
-            axpy64(self.simd, weight(*logit), v, &mut o);
+        let mut runs = Vec::new();
+        let mut key = 0;
+        while key < self.len {
+            let len = keep[key..].iter().take_while(|keep| **keep).count();
+            if len > 0 {
+                let logits: Vec<f64> = (key..key + len).map(logit).collect();
+                runs.push(self.run(key, logits, problem.logit_index(at, key)));
+            }
+            key += len.max(1);
         }
-        if normalizer != (Normalizer::Plain { divide: false }) {
-            let divisor = if denominator == 0.0 { 1.0 } else { denominator };
-            o.iter_mut().for_each(|x| *x /= divisor);
-        }
-        let lse = if denominator == 0.0 { f64::NEG_INFINITY } else { subtract + denominator.ln() };
-        self.transform_output(&mut o, at, [row_max, denominator, lse]);
-        (o, lse)
+        runs
     }
 
-    /// Logits after `logits_transform`, and under a plain normaliser the weights.
-    fn hooked(&self, logits: Vec<f64>, at: LogitIndex) -> Vec<f64> {
-        let variant = self.problem.variant;
-        let plain = matches!(variant.normalizer(), Normalizer::Plain { .. });
-        if !plain && !variant.has(Hook::LogitsTransform) {
-            return logits;
+    /// Consecutive attended keys, the first being `key`, after `logits_transform`.
+    fn run(&'a self, key: usize, mut logits: Vec<f64>, at: LogitIndex) -> Run<'a> {
+        let head_dim = self.set.problem.heads.head_dim as usize;
+        let mut rounded: Vec<f32> = logits.iter().map(|logit| *logit as f32).collect();
+        if self.set.problem.has_logits_transform {
+            self.set.problem.variant.logits_tile(&mut rounded, at);
+            logits = rounded.iter().copied().map(f64::from).collect();
         }
-        let mut rounded: Vec<f32> = logits.into_iter().map(|logit| logit as f32).collect();
-        variant.logits_tile(&mut rounded, at);
-        if plain {
-            variant.weight_tile(&mut rounded, 0.0, at);
-        }
-        rounded.into_iter().map(f64::from).collect()
+        let values = self.v[key * head_dim..].chunks_exact(head_dim);
+        let keys = rounded.into_iter().zip(logits).zip(values);
+        let key = |((logit, exact), value)| Attended { logit, exact, weight: 0.0, denominator: 0.0, value };
+        Run { at, keys: keys.map(key).collect() }
     }
 
-    fn transform_output(&self, o: &mut [f64], at: RowIndex, [row_max, denominator, lse]: [f64; 3]) {
-        let variant = self.problem.variant;
-        if variant.has(Hook::OutputTransform) {
-            let mut rounded: Vec<f32> = o.iter().map(|x| *x as f32).collect();
-            let state = RowState { row_max: row_max as f32, denominator: denominator as f32, lse: lse as f32 };
-            variant.output_row(&mut rounded, state, at);
-            o.iter_mut().zip(rounded).for_each(|(x, y)| *x = f64::from(y));
+    /// Fills in the weights, and what goes into the denominator.
+    fn weigh(&self, run: &mut Run<'_>, row_max: f64) {
+        let problem = &self.set.problem;
+        if problem.normalizer == Normalizer::Softmax {
+            for key in &mut run.keys {
+                key.weight = (key.exact - row_max).exp();
+                key.denominator = key.weight;
+            }
+            return;
         }
+        let logits: Vec<f32> = run.keys.iter().map(|key| key.logit).collect();
+        let (mut weights, mut denominators) = (logits.clone(), logits);
+        problem.variant.weight_tile(&mut weights, row_max as f32, run.at);
+        match problem.normalizer {
+            Normalizer::MaxScaled => {
+                problem.variant.denominator_tile(&mut denominators, &weights, row_max as f32, run.at);
+            }
+            _ => denominators.copy_from_slice(&weights),
+        }
+        for (key, (weight, denominator)) in run.keys.iter_mut().zip(weights.into_iter().zip(denominators)) {
+            key.weight = f64::from(weight);
+            key.denominator = f64::from(denominator);
+        }
+    }
+}
+
+/// Leaves the keys that are in a row's own list.
+fn keep_listed(variant: &Variant, keep: &mut [bool], at: RowIndex) {
+    let Some((block_size, _)) = variant.kv_list_sizes() else { return };
+    let mut listed = vec![false; keep.len()];
+    for n in 0..variant.kv_list_len(at) {
+        let first = i64::from(variant.kv_list_block(at, n)) * i64::from(block_size);
+        for key in first..first + i64::from(block_size) {
+            if let Some(listed) = usize::try_from(key).ok().and_then(|key| listed.get_mut(key)) {
+                *listed = true;
+            }
+        }
+    }
+    keep.iter_mut().zip(listed).for_each(|(keep, listed)| *keep &= listed);
+}
+
+/// What a sink adds to the denominator.
+fn share_of_sink(problem: &Sound<'_>, sink: f64, row_max: f64, at: RowIndex) -> f64 {
+    if problem.normalizer != Normalizer::MaxScaled {
+        return (sink - row_max).exp();
+    }
+    let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
+    let (mut weight, mut denominator) = ([sink as f32], [sink as f32]);
+    problem.variant.weight_tile(&mut weight, row_max as f32, at);
+    problem.variant.denominator_tile(&mut denominator, &weight, row_max as f32, at);
+    f64::from(denominator[0])
+}
+
+fn transform_output(problem: &Sound<'_>, o: &mut [f64], at: RowIndex, [row_max, denominator, lse]: [f64; 3]) {
+    if problem.variant.has(Hook::OutputTransform) {
+        let mut rounded: Vec<f32> = o.iter().map(|x| *x as f32).collect();
+        let state = RowState { row_max: row_max as f32, denominator: denominator as f32, lse: lse as f32 };
+        problem.variant.output_row(&mut rounded, state, at);
+        o.iter_mut().zip(rounded).for_each(|(x, y)| *x = f64::from(y));
+    }
+}
+
+fn round_row(row: &mut [f32], to: Option<Dtype>) {
+    match to {
+        Some(Dtype::F16) => row.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
+        Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+        Some(Dtype::F32) | None => {}
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     dtype::Dtypes,
     expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex},
-    plan::{PlanRule, WorkList, logit_index, row_index},
+    plan::{Lists, PlanRule, WorkList, lists_of, logit_index, row_index},
     spec::Heads,
     tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
 };
@@ -49,30 +49,30 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
     }
 }
 
-/// Checks that the CPU backend runs every hook and the normaliser of a variant.
+/// Checks that the CPU backend runs the normaliser of a variant; it runs every hook.
 ///
 /// # Errors
 ///
-/// The first part that it cannot run.
+/// A sink under [`Normalizer::Plain`], which keeps no maximum that it could enter at.
 pub fn check_variant(variant: &Variant) -> Result<(), CpuError> {
-    for desc in variant.parts().map(|part| part.desc()) {
-        if let Some(hook) = [Hook::ValueTransform, Hook::Denominator].into_iter().find(|&hook| desc.has(hook)) {
-            return Err(CpuError::Hook { variant: desc.name, hook });
+    match variant.normalizer() {
+        normalizer @ Normalizer::Plain { .. } if variant.has(Hook::SinkLogit) => {
+            let part = variant.parts().find(|part| part.desc().has(Hook::SinkLogit));
+            Err(CpuError::Sink { variant: part.map_or("", |part| part.desc().name), normalizer })
         }
-        let unsupported = |why| CpuError::Normalizer { variant: desc.name, normalizer: desc.normalizer, why };
-        match desc.normalizer {
-            Normalizer::Softmax => {}
-            Normalizer::Plain { .. } if !variant.has(Hook::SinkLogit) => {}
-            Normalizer::Plain { .. } => return Err(unsupported(" with a sink")),
-            Normalizer::MaxScaled => return Err(unsupported(" yet")),
-        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A problem that is known to fit, ready to be read.
 pub(super) struct Sound<'a> {
+    /// One arm of a union, or all of a variant without.
     pub(super) variant: &'a Variant,
+    pub(super) normalizer: Normalizer,
+    pub(super) max_floor: f32,
+    pub(super) has_logits_transform: bool,
+    pub(super) has_denominator: bool,
+    pub(super) lists: Option<Lists<'a>>,
     pub(super) heads: Heads,
     pub(super) sm_scale: f32,
     pub(super) layout: &'a Layout,
@@ -94,6 +94,11 @@ impl<'a> Problem<'a> {
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
         Ok(Sound {
             variant: self.variant,
+            normalizer: self.variant.normalizer(),
+            max_floor: self.variant.max_floor(),
+            has_logits_transform: self.variant.has(Hook::LogitsTransform),
+            has_denominator: self.variant.has(Hook::Denominator),
+            lists: lists_of(self.variant),
             heads: self.heads,
             sm_scale: self.sm_scale,
             layout: self.layout,

@@ -5,7 +5,7 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use crate::{
     batch::{Layout, Pages},
     dtype::Dtype,
-    lang::{Hook, KvIndex},
+    lang::KvIndex,
     tensor::TensorRef,
 };
 
@@ -99,18 +99,24 @@ impl Sound<'_> {
     /// A key row, after `key_transform`.
     pub(super) fn key(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
         self.k.read(request, key, kv_head, row);
-        if self.variant.has(Hook::KeyTransform) {
-            let kv_pos = key as i32;
-            self.variant.key_row(
-                row,
-                KvIndex {
-                    batch: request as i32,
-                    kv_pos,
-                    kv_token: self.layout.kv_indptr()[request] + kv_pos,
-                    kv_head: kv_head as i32,
-                    kv_len: self.layout.kv_len(request) as i32,
-                },
-            );
+        self.variant.key_row(row, self.kv_index(request, key, kv_head));
+    }
+
+    /// A value row, after `value_transform`.
+    pub(super) fn value(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
+        self.v.read(request, key, kv_head, row);
+        self.variant.value_row(row, self.kv_index(request, key, kv_head));
+    }
+
+    /// The index words of a key.
+    fn kv_index(&self, request: usize, key: usize, kv_head: usize) -> KvIndex {
+        let kv_pos = key as i32;
+        KvIndex {
+            batch: request as i32,
+            kv_pos,
+            kv_token: self.layout.kv_indptr()[request] + kv_pos,
+            kv_head: kv_head as i32,
+            kv_len: self.layout.kv_len(request) as i32,
         }
     }
 

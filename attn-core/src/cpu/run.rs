@@ -24,7 +24,8 @@ struct Partial {
 
 /// One run.
 struct Run<'a> {
-    problem: Sound<'a>,
+    /// One for each arm of a union; one without.
+    arms: Vec<Sound<'a>>,
     /// `[slots][kv_heads]`.
     partials: Vec<OnceLock<Partial>>,
     /// Held for the time of writing one tile: short against computing it.
@@ -43,28 +44,48 @@ struct Run<'a> {
 pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     let mut out = out;
     check_run(problem.layout, problem.heads, problem.dtypes(), &problem.q, &problem.kv, &out)?;
-    let sound = problem.sound()?;
-    problem.work.check(problem.layout)?;
-    let (planned, group) = (problem.work.group, problem.heads.group());
-    if planned != group {
-        return Err(CpuError::Group { planned, group });
-    }
-    check_slots(problem.work)?;
+    let variants = problem.variant.arms();
+    let arms = variants.iter().map(|variant| Problem { variant, ..*problem }.sound()).collect::<Result<_, _>>()?;
+    check_work(problem, variants.len())?;
     let kv_heads = problem.heads.kv as usize;
     let run = Run {
-        problem: sound,
+        arms,
         partials: (0..problem.work.slots as usize * kv_heads).map(|_| OnceLock::new()).collect(),
         writer: Mutex::new(Writer::new(&mut out)?),
     };
     let head_dim = problem.heads.head_dim as usize;
-    let tasks = problem.work.items.len() * kv_heads;
-    (0..tasks).into_par_iter().with_max_len(1).for_each_init(
+    let items: Vec<_> =
+        problem.work.arms().zip(&run.arms).flat_map(|(range, arm)| range.map(move |i| (i, arm))).collect();
+    (0..items.len() * kv_heads).into_par_iter().with_max_len(1).for_each_init(
         || Scratch::new(head_dim),
-        |scratch, task| run.item(scratch, &problem.work.items[task / kv_heads], task % kv_heads),
+        |scratch, task| {
+            let (item, arm) = items[task / kv_heads];
+            run.item(scratch, arm, &problem.work.items[item], task % kv_heads);
+        },
     );
     let merges = problem.work.merges.len() * kv_heads;
     (0..merges).into_par_iter().for_each(|task| run.merge(&problem.work.merges[task / kv_heads], task % kv_heads));
     Ok(())
+}
+
+/// The work is of this batch, these heads, and a variant like this one.
+fn check_work(problem: &Problem<'_>, arms: usize) -> Result<(), CpuError> {
+    let work = problem.work;
+    work.check(problem.layout)?;
+    let (planned, group) = (work.group, problem.heads.group());
+    if planned != group {
+        return Err(CpuError::Group { planned, group });
+    }
+    let say = |arms: usize, lists: bool| match (arms, lists) {
+        (_, true) => "lists of keys".to_owned(),
+        (1, false) => "no union and no lists".to_owned(),
+        (arms, false) => format!("a union of {arms}"),
+    };
+    let (planned, has) = ((work.arms().len(), work.lists), (arms, problem.variant.has_kv_list()));
+    if planned != has {
+        return Err(CpuError::Arms { planned: say(planned.0, planned.1), has: say(has.0, has.1) });
+    }
+    check_slots(work)
 }
 
 /// Every slot that a merge reads is filled by one item of the same tile.
@@ -88,7 +109,7 @@ fn check_slots(work: &WorkList) -> Result<(), CpuError> {
 }
 
 impl Run<'_> {
-    fn item(&self, scratch: &mut Scratch, item: &WorkItem, kv_head: usize) {
+    fn item(&self, scratch: &mut Scratch, arm: &Sound<'_>, item: &WorkItem, kv_head: usize) {
         let span = Span {
             request: item.request as usize,
             kv_head,
@@ -97,28 +118,30 @@ impl Run<'_> {
             begin: item.kv_begin as usize,
             end: item.kv_end as usize,
         };
-        scratch.run(&self.problem, span);
-        let (head_dim, width) = (self.problem.heads.head_dim as usize, scratch.width());
+        scratch.run(arm, span);
+        let (head_dim, width) = (arm.heads.head_dim as usize, scratch.width());
         let Ok(slot) = usize::try_from(item.partial) else {
-            self.write(span, &mut scratch.o, width, &scratch.states);
+            self.write(arm, span, &mut scratch.o, width, &scratch.states);
             return;
         };
         let rows = scratch.o.chunks_exact(width);
         let o = rows.flat_map(|row| &row[..head_dim]).copied().collect();
         let partial = Partial { o, states: scratch.states.clone() };
         // a slot is filled once: `check_slots` found one item for each
-        let _ = self.partials[slot * self.problem.heads.kv as usize + kv_head].set(partial);
+        let _ = self.partials[slot * arm.heads.kv as usize + kv_head].set(partial);
     }
 
     /// Merges the partial states of one tile in slot order, so that the sum is the same every time.
     fn merge(&self, merge: &MergeItem, kv_head: usize) {
-        let head_dim = self.problem.heads.head_dim as usize;
+        // sink and output transform come from outside of a union: any arm finishes
+        let Some(arm) = self.arms.first() else { return };
+        let head_dim = arm.heads.head_dim as usize;
         let (first_row, rows) = (merge.first_row as usize, merge.rows as usize);
         let span = Span { request: merge.request as usize, kv_head, first_row, rows, begin: 0, end: 0 };
         let mut o = vec![0f32; span.rows * head_dim];
         let mut states = vec![State::EMPTY; span.rows];
         for slot in merge.first..merge.first + merge.count {
-            let index = slot as usize * self.problem.heads.kv as usize + kv_head;
+            let index = slot as usize * arm.heads.kv as usize + kv_head;
             let Some(partial) = self.partials[index].get() else { continue };
             let rows = o.chunks_exact_mut(head_dim).zip(partial.o.chunks_exact(head_dim));
             for ((o, part), (state, other)) in rows.zip(states.iter_mut().zip(&partial.states)) {
@@ -127,16 +150,15 @@ impl Run<'_> {
                 o.iter_mut().zip(part).for_each(|(x, y)| *x = *x * merged.first + *y * merged.second);
             }
         }
-        self.write(span, &mut o, head_dim, &states);
+        self.write(arm, span, &mut o, head_dim, &states);
     }
 
     /// Finishes the rows of a tile, which lie `width` apart, and writes them.
-    fn write(&self, span: Span, o: &mut [f32], width: usize, states: &[State]) {
-        let head_dim = self.problem.heads.head_dim as usize;
-        let at = |i| self.problem.row_index(span.request, span.kv_head, span.first_row + i);
+    fn write(&self, arm: &Sound<'_>, span: Span, o: &mut [f32], width: usize, states: &[State]) {
+        let head_dim = arm.heads.head_dim as usize;
+        let at = |i| arm.row_index(span.request, span.kv_head, span.first_row + i);
         let rows = o.chunks_exact_mut(width).zip(states).enumerate();
-        let lse: Vec<f32> =
-            rows.map(|(i, (row, state))| self.problem.finish(*state, &mut row[..head_dim], at(i))).collect();
+        let lse: Vec<f32> = rows.map(|(i, (row, state))| arm.finish(*state, &mut row[..head_dim], at(i))).collect();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, (row, lse)) in o.chunks_exact(width).zip(lse).enumerate() {
             writer.write(at(i), &row[..head_dim], lse);

@@ -1,12 +1,13 @@
 //! One query tile against one span of keys, for one KV head: the inner loop of the working path.
 
 use super::{
-    math::{LANES, Matrix, Simd, dot, exp_sum, matmul, scale},
+    math::{LANES, Matrix, Simd, dot, matmul},
     problem::{BLOCK, Sound},
+    weights::{RowLogits, Run},
 };
 use crate::{
-    lang::{Hook, LogitIndex, Normalizer, QueryTile, Tile, TileClass},
-    state::{State, exp_below},
+    lang::{Hook, QueryTile, Tile, TileClass},
+    state::State,
 };
 
 /// Which tile, and which keys.
@@ -17,6 +18,7 @@ pub(super) struct Span {
     /// Packed rows `first_row .. first_row + rows`.
     pub(super) first_row: usize,
     pub(super) rows: usize,
+    /// Keys, or virtual keys where they come from a list.
     pub(super) begin: usize,
     pub(super) end: usize,
 }
@@ -29,19 +31,15 @@ pub(super) struct Scratch {
     keys: Vec<f32>,
     keys_by_dim: Vec<f32>,
     values: Vec<f32>,
+    /// `[rows][BLOCK]`: logits of a block of keys, then their weights.
     logits: Vec<f32>,
     keep: Vec<bool>,
+    /// Which keys the columns of a block are.
+    runs: Vec<Run>,
+    denominators: Vec<f32>,
     /// Sums of weight times value.
     pub(super) o: Vec<f32>,
     pub(super) states: Vec<State>,
-}
-
-/// A block of keys.
-#[derive(Clone, Copy)]
-struct Block {
-    begin: usize,
-    len: usize,
-    masked: bool,
 }
 
 impl Scratch {
@@ -56,6 +54,8 @@ impl Scratch {
             values: vec![0.0; BLOCK * width],
             logits: Vec::new(),
             keep: Vec::new(),
+            runs: Vec::new(),
+            denominators: vec![0.0; BLOCK],
             o: Vec::new(),
             states: Vec::new(),
         }
@@ -69,14 +69,42 @@ impl Scratch {
     /// Computes the unfinished state of every row of the tile over the span.
     pub(super) fn run(&mut self, problem: &Sound<'_>, span: Span) {
         self.start(problem, span);
-        for begin in (span.begin..span.end).step_by(BLOCK) {
-            let len = BLOCK.min(span.end - begin);
-            let class = problem.variant.tile_class(tile(problem, span, begin, len));
-            if class != TileClass::Skip {
-                let masked = class == TileClass::Partial && problem.variant.has(Hook::LogitsMask);
-                self.block(problem, span, Block { begin, len, masked });
+        let has_mask = problem.variant.has(Hook::LogitsMask);
+        let list = problem.lists.map(|lists| {
+            let at = problem.row_index(span.request, span.kv_head, span.first_row);
+            (lists, at, lists.keys(at))
+        });
+        let end = list.map_or(span.end, |(_, _, len)| span.end.min(usize::try_from(len).unwrap_or(usize::MAX)));
+        for begin in (span.begin..end).step_by(BLOCK) {
+            let len = BLOCK.min(end - begin);
+            self.runs.clear();
+            let class = match list {
+                None => {
+                    self.runs.push(Run { column: 0, key: begin, len });
+                    problem.variant.tile_class(tile(problem, span, begin, len))
+                }
+                Some((lists, at, _)) => {
+                    (begin..begin + len).filter_map(|v| lists.key(at, v as u64)).for_each(|key| self.push(key));
+                    TileClass::Partial
+                }
+            };
+            let columns = self.runs.last().map_or(0, |run| run.column + run.len);
+            if class != TileClass::Skip && columns > 0 {
+                self.block(problem, span, columns, class == TileClass::Partial && has_mask);
             }
         }
+    }
+
+    /// Adds a key to the block.
+    fn push(&mut self, key: usize) {
+        let column = match self.runs.last_mut() {
+            Some(run) if run.key + run.len == key => {
+                run.len += 1;
+                return;
+            }
+            last => last.map_or(0, |run| run.column + run.len),
+        };
+        self.runs.push(Run { column, key, len: 1 });
     }
 
     fn start(&mut self, problem: &Sound<'_>, span: Span) {
@@ -96,31 +124,39 @@ impl Scratch {
         }
     }
 
-    fn block(&mut self, problem: &Sound<'_>, span: Span, block: Block) {
-        let finite = self.load(problem, span, block);
-        self.products(span.rows, block.len);
+    fn block(&mut self, problem: &Sound<'_>, span: Span, columns: usize, masked: bool) {
+        let finite = self.load(problem, span, masked);
+        self.products(span.rows, columns);
         for i in 0..span.rows {
-            let row = problem.row_index(span.request, span.kv_head, span.first_row + i);
-            self.weights(problem, i, problem.logit_index(row, block.begin), block);
+            let mut row = RowLogits {
+                problem,
+                simd: self.simd,
+                at: problem.row_index(span.request, span.kv_head, span.first_row + i),
+                runs: &self.runs,
+                logits: &mut self.logits[i * BLOCK..][..columns],
+                keep: masked.then_some(&mut self.keep[i * BLOCK..][..columns]),
+                denominators: &mut self.denominators[..columns],
+            };
+            row.weights(&mut self.states[i], &mut self.o[i * self.width..][..self.width]);
         }
         if finite {
             let (weights, values) = (Matrix(&self.logits, BLOCK), Matrix(&self.values, self.width));
-            matmul(self.simd, weights, values, &mut self.o, self.width, [span.rows, block.len, self.width]);
+            matmul(self.simd, weights, values, &mut self.o, self.width, [span.rows, columns, self.width]);
         } else {
-            self.add_attended(span.rows, block.len);
+            self.add_attended(span.rows, columns);
         }
     }
 
     /// Loads keys and values of a block. Whether all values are finite, which only a masked block needs to know.
-    fn load(&mut self, problem: &Sound<'_>, span: Span, block: Block) -> bool {
+    fn load(&mut self, problem: &Sound<'_>, span: Span, masked: bool) -> bool {
         let head_dim = problem.heads.head_dim as usize;
         let mut finite = true;
-        for c in 0..block.len {
-            let row = c * self.width..c * self.width + head_dim;
-            problem.key(span.request, block.begin + c, span.kv_head, &mut self.keys[row.clone()]);
+        for (column, key) in self.runs.iter().flat_map(Run::keys) {
+            let row = column * self.width..column * self.width + head_dim;
+            problem.key(span.request, key, span.kv_head, &mut self.keys[row.clone()]);
             let value = &mut self.values[row];
-            problem.v.read(span.request, block.begin + c, span.kv_head, value);
-            finite &= !block.masked || value.iter().fold(true, |finite, x| finite & x.is_finite());
+            problem.value(span.request, key, span.kv_head, value);
+            finite &= !masked || value.iter().fold(true, |finite, x| finite & x.is_finite());
         }
         finite
     }
@@ -148,47 +184,6 @@ impl Scratch {
         let (q, k) = (Matrix(&self.q, self.width), Matrix(&self.keys_by_dim, BLOCK));
         let columns = len.next_multiple_of(LANES);
         matmul(self.simd, q, k, &mut self.logits, BLOCK, [rows, self.width, columns]);
-    }
-
-    /// Turns one row of products into weights, and brings its state up to date.
-    fn weights(&mut self, problem: &Sound<'_>, i: usize, at: LogitIndex, block: Block) {
-        let (simd, variant) = (self.simd, problem.variant);
-        let logits = &mut self.logits[i * BLOCK..][..block.len];
-        let keep = &mut self.keep[i * BLOCK..][..block.len];
-        scale(simd, logits, problem.sm_scale);
-        variant.logits_tile(logits, at);
-        let plain = matches!(variant.normalizer(), Normalizer::Plain { .. });
-        if plain {
-            variant.weight_tile(logits, 0.0, at);
-        }
-        if block.masked {
-            keep.fill(true);
-            variant.mask_tile(keep, at);
-            let masked = if plain { 0.0 } else { f32::NEG_INFINITY };
-            for (logit, keep) in logits.iter_mut().zip(&*keep) {
-                *logit = if *keep { *logit } else { masked };
-            }
-        }
-        let state = &mut self.states[i];
-        if plain {
-            let sum: f32 = logits.iter().sum();
-            *state = State { row_max: 0.0, denominator: state.denominator + sum };
-            return;
-        }
-        let mut row_max = logits.iter().fold(state.row_max, |max, logit| max.max(*logit));
-        if row_max == f32::NEG_INFINITY {
-            if !logits.iter().any(|logit| logit.is_nan()) {
-                logits.fill(0.0);
-                return;
-            }
-            row_max = 0.0; // an attended NaN must show
-        }
-        let rescale = exp_below(state.row_max, row_max);
-        let sum = exp_sum(simd, logits, row_max);
-        *state = State { row_max, denominator: state.denominator * rescale + sum };
-        if rescale != 1.0 {
-            scale(simd, &mut self.o[i * self.width..][..self.width], rescale);
-        }
     }
 
     /// As the product of weights and values, but what is masked is not touched: 0 times NaN is NaN.

@@ -67,7 +67,7 @@ impl WorkList {
             return Cut { rule, arms: 1, tiles, seen }.into_list(group, true);
         }
         let tiles = row_tiles(layout, u64::from(group), tile_rows, None)?;
-        let arms = [variant.clone()];
+        let arms = variant.arms();
         let planned: Vec<_> = arms.iter().map(|variant| Planned { variant, layout, heads }).collect();
         let see = |tile: &RowTile| planned.iter().map(|arm| arm.visible(*tile, align)).collect::<Vec<_>>();
         let seen = tiles.iter().flat_map(see).collect();

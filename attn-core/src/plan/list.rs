@@ -8,40 +8,34 @@ use super::{
     rows::{RowTile, count_i32},
     visible::Visible,
 };
-use crate::{
-    batch::Layout,
-    expr::Variant,
-    lang::{ErasedVariant, Hook, RowIndex},
-    spec::Heads,
-};
+use crate::{batch::Layout, expr::Variant, lang::RowIndex, spec::Heads};
 
-/// The part of a variant that has lists, and their fixed sizes.
+/// A variant whose keys come from lists.
 #[derive(Clone, Copy)]
 pub(crate) struct Lists<'a> {
-    part: &'a dyn ErasedVariant,
+    variant: &'a Variant,
     /// Keys of a block.
-    pub(crate) block_size: u64,
+    block_size: u64,
     /// Consecutive queries that share a list.
-    pub(crate) queries: u64,
+    pub(super) queries: u64,
 }
 
 /// The lists of a variant that has them.
 pub(crate) fn lists_of(variant: &Variant) -> Option<Lists<'_>> {
-    let part = variant.parts().find(|part| part.desc().has(Hook::KvListLen))?;
-    let (block_size, queries) = part.kv_list_sizes();
-    Some(Lists { part, block_size: block_size.max(1) as u64, queries: queries.max(1) as u64 })
+    let (block_size, queries) = variant.kv_list_sizes()?;
+    Some(Lists { variant, block_size: block_size.max(1) as u64, queries: queries.max(1) as u64 })
 }
 
 impl Lists<'_> {
     /// Virtual keys of the rows that share a list with this one.
     pub(crate) fn keys(&self, at: RowIndex) -> u64 {
-        self.part.kv_list_len(at).max(0) as u64 * self.block_size
+        self.variant.kv_list_len(at).max(0) as u64 * self.block_size
     }
 
     /// The key that a virtual key stands for; `None` for padding.
     pub(crate) fn key(&self, at: RowIndex, virtual_key: u64) -> Option<usize> {
         let n = i32::try_from(virtual_key / self.block_size).ok()?;
-        let block = u64::try_from(self.part.kv_list_block(at, n)).ok()?;
+        let block = u64::try_from(self.variant.kv_list_block(at, n)).ok()?;
         let key = block * self.block_size + virtual_key % self.block_size;
         (key < at.kv_len as u64).then_some(key as usize)
     }

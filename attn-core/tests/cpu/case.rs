@@ -212,12 +212,17 @@ impl Case {
             min_span: 32,
             longest_first: self.seed.is_multiple_of(2),
         };
+        // any cut is right for a variant that has neither lists nor a union
+        let any_cut = !variant.has_kv_list() && !variant.has_union();
         let work = match self.seed % 3 {
-            0 => WorkList::build(&layout, heads.group(), &rule),
-            _ => WorkList::build_visible(&layout, heads.group(), &rule, &|tile| match variant.tile_class(tile) {
-                TileClass::Full => TileClass::Partial, // the planner asks for skipped tiles only
-                class => class,
-            }),
+            0 if any_cut => WorkList::build(&layout, heads.group(), &rule),
+            1 if any_cut => {
+                WorkList::build_visible(&layout, heads.group(), &rule, &|tile| match variant.tile_class(tile) {
+                    TileClass::Full => TileClass::Partial, // the planner asks for skipped tiles only
+                    class => class,
+                })
+            }
+            _ => WorkList::build_for(&variant, &layout, heads, &rule),
         };
         let rounded = |x: &[f32]| Values::new(self.dtype, x).to_f64();
         Setup {
@@ -289,7 +294,17 @@ impl Setup {
                     let at = ((kv_token + key) * kv_heads + head) * dim;
                     x[at..at + dim].to_vec()
                 };
-                let key = |key| (self.naive.rotate(&row(&self.keys, key), key as i64), row(&self.values, key));
+                let key = |key| {
+                    let at = At {
+                        request: request as i64,
+                        kv_head: head as i64,
+                        kv_len: kv_len as i64,
+                        key: key as i64,
+                        kv_token: (kv_token + key) as i64,
+                        ..At::default()
+                    };
+                    self.naive.key(&row(&self.keys, key), &row(&self.values, key), &at)
+                };
                 (0..kv_len).map(key).collect()
             };
             let keys: Vec<Vec<_>> = (0..kv_heads).map(keys_of).collect();
@@ -302,6 +317,7 @@ impl Setup {
                         qo_token: (qo_token + qo_row) as i64,
                         qo_head: qo_head as i64,
                         kv_head: (qo_head / group) as i64,
+                        kv_len: kv_len as i64,
                         key: 0,
                         kv_token: kv_token as i64,
                     };

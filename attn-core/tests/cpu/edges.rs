@@ -4,6 +4,7 @@ use attn::Variant;
 use attn::batch::Batch;
 use attn::cpu::{self, Problem, check_tile_classes, plan_rule};
 use attn::dtype::Dtype;
+use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
 use attn::plan::WorkList;
 use attn::spec::Heads;
@@ -11,7 +12,7 @@ use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{VariantParams, attention_variant};
 
 use super::case::{Case, Keys};
-use super::variants::{Band, RowSink, Scattered};
+use super::variants::{Band, EveryOther, OddTwice, RowSink, Scattered};
 
 pub(crate) fn case() -> Case {
     Case {
@@ -35,7 +36,7 @@ fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
     let kv_len = values.len() / 4;
     let (qo_indptr, kv_indptr) = ([0, qo_len as i32], [0, kv_len as i32]);
     let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
-    let work = WorkList::build(&layout, 1, &plan_rule(ONE)).expect("small");
+    let work = WorkList::build_for(variant, &layout, ONE, &plan_rule(ONE)).expect("small");
     let (q, k) = (vec![1f32; qo_len * 4], vec![0f32; values.len()]);
     let mut o = vec![7f32; qo_len * 4];
     let problem = Problem {
@@ -64,15 +65,44 @@ fn a_nan_that_is_masked_does_not_show_and_one_that_is_attended_does() {
 }
 
 #[test]
-fn a_row_of_nan_logits_is_nan_and_not_empty() {
-    #[derive(Clone, Copy, VariantParams)]
-    struct NanBias;
-    #[attention_variant(name = "nan_bias")]
-    impl AttentionVariant for NanBias {
-        fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
-            logit + f32::from_bits(0x7fc0_0000)
-        }
+fn a_nan_outside_of_every_list_and_arm_does_not_show() {
+    // one query and 6 keys: the list has 5, 3, 1
+    let mut values = vec![1f32; 6 * 4];
+    for key in [0, 2, 4] {
+        values[4 * key..4 * key + 4].fill(f32::NAN);
     }
+    assert_eq!(attend(&EveryOther.into(), 1, &values), [1.0; 4]);
+    let mut values = vec![1f32; 6 * 4];
+    values[5 * 4..].fill(f32::NAN);
+    // of two queries the first does not see the last key
+    let union = Node::union(vec![Band { window: 1 }.into(), Band { window: 100 }.into()]);
+    let o = attend(&union.into(), 2, &values);
+    assert_eq!(o[..4], [1.0; 4]);
+    assert!(o[4..].iter().all(|x| x.is_nan()));
+}
+
+#[test]
+fn an_attended_nan_shows_under_weights_of_ones_own() {
+    let mut values = vec![1f32; 5 * 4];
+    values[4 * 4..].fill(f32::NAN);
+    let variant = Variant::from(OddTwice).and(Band { window: 100 }).expect("they go together");
+    let o = attend(&variant, 5, &values);
+    assert!(o[..16].iter().all(|x| x.is_finite()) && o[16..].iter().all(|x| x.is_nan()));
+    let variant = Variant::from(NanBias).and(OddTwice).expect("they go together");
+    assert!(attend(&variant, 1, &[1.0; 400]).iter().all(|x| x.is_nan()));
+}
+
+#[derive(Clone, Copy, VariantParams)]
+struct NanBias;
+#[attention_variant(name = "nan_bias")]
+impl AttentionVariant for NanBias {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        logit + f32::from_bits(0x7fc0_0000)
+    }
+}
+
+#[test]
+fn a_row_of_nan_logits_is_nan_and_not_empty() {
     assert!(attend(&NanBias.into(), 1, &[1.0; 400]).iter().all(|x| x.is_nan()));
 }
 

@@ -2,10 +2,8 @@
 
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::lang::{AttentionVariant, Hook, KvIndex, Normalizer, Row};
 use attn::plan::{PlanError, WorkList};
 use attn::tensor::{Kv, Out, TensorError, TensorMut, TensorRef};
-use attn::{Variant, VariantParams, attention_variant};
 
 use super::case::Case;
 use super::edges::case;
@@ -58,32 +56,16 @@ fn device_memory_and_other_types() {
 }
 
 #[test]
-fn hooks_and_normalisers_without_a_kernel() {
-    #[derive(Clone, Copy, VariantParams)]
-    struct Values;
-    #[attention_variant(name = "values")]
-    impl AttentionVariant for Values {
-        fn value_transform<R: Row>(&self, v: &mut R, _at: KvIndex) {
-            v.map(|_, x| x + 1.0);
-        }
-    }
-    #[derive(Clone, Copy, VariantParams)]
-    struct Scaled;
-    #[attention_variant(name = "scaled")]
-    impl AttentionVariant for Scaled {
-        const NORMALIZER: Normalizer = Normalizer::MaxScaled;
-        fn weight(&self, logit: f32, row_max: f32, _at: attn::lang::LogitIndex) -> f32 {
-            (logit - row_max).exp()
-        }
-    }
+fn work_for_another_kind_of_variant() {
     let setup = case().setup();
-    let values = Variant::from(Values);
-    assert_eq!(
-        refused(Problem { variant: &values, ..setup.problem() }),
-        CpuError::Hook { variant: "values", hook: Hook::ValueTransform }
-    );
-    let scaled = Variant::from(Scaled);
-    let error = refused(Problem { variant: &scaled, ..setup.problem() });
-    assert!(matches!(error, CpuError::Normalizer { normalizer: Normalizer::MaxScaled, .. }));
-    assert_eq!(cpu::oracle(&Problem { variant: &scaled, ..setup.problem() }), Err(error));
+    let union = Case { variant: 21, ..case() }.setup();
+    let lists = Case { variant: 18, ..case() }.setup();
+    let error = refused(Problem { work: &setup.work, ..union.problem() });
+    assert_eq!(error.to_string(), "the work was planned for no union and no lists; this variant has a union of 2");
+    let error = refused(Problem { work: &lists.work, ..setup.problem() });
+    assert_eq!(error.to_string(), "the work was planned for lists of keys; this variant has no union and no lists");
+    let items = union.work.items[1..].to_vec();
+    let fewer = WorkList { items, ..union.work.clone() };
+    let error = refused(Problem { work: &fewer, ..union.problem() });
+    assert!(matches!(error, CpuError::Plan(PlanError::Arms { .. })), "{error}");
 }

@@ -6,6 +6,7 @@ mod case;
 mod edges;
 mod errors;
 mod naive;
+mod plans;
 mod variants;
 
 use attn::cpu;
@@ -57,7 +58,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn run_and_oracle_agree_with_the_naive_attention(case in cases()) {

@@ -9,36 +9,49 @@ pub(crate) struct At {
     pub(crate) qo_token: i64,
     pub(crate) qo_head: i64,
     pub(crate) kv_head: i64,
+    pub(crate) kv_len: i64,
     pub(crate) key: i64,
     pub(crate) kv_token: i64,
 }
 
-/// The weight of a logit.
-type Weight = fn(f64) -> f64;
+/// What is not softmax.
+#[derive(Clone, Copy)]
+pub(crate) enum Own {
+    /// The weight of a logit, and whether to divide by their sum.
+    Plain(fn(f64) -> f64, bool),
+    /// The weight of a logit and what it adds to the denominator, both at the maximum 0.
+    Scaled(fn(f64) -> f64, fn(f64, &At) -> f64),
+}
 
-/// What a variant does, written down a second time.
-pub(crate) struct Naive {
+/// What a variant does to a set of keys, written down a second time.
+#[derive(Clone, Copy)]
+pub(crate) struct Arm {
     /// Rotates pairs `(d, d + n / 2)` of queries and keys by this angle times the position.
     pub(crate) angle: f64,
     pub(crate) logit: fn(f64, &At) -> f64,
     pub(crate) mask: fn(&At) -> bool,
-    /// Weight of a logit, and whether to divide by their sum, where it is not softmax.
-    pub(crate) plain: Option<(Weight, bool)>,
+}
+
+/// What a variant does.
+#[derive(Clone, Copy)]
+pub(crate) struct Naive {
+    /// The keys of each: those that its mask attends to and no earlier one's.
+    pub(crate) arms: &'static [Arm],
+    pub(crate) value: fn(f64, &At) -> f64,
+    /// The only keys that a row may attend to.
+    pub(crate) list: Option<fn(&At) -> Vec<i64>>,
+    pub(crate) own: Option<Own>,
     pub(crate) sink: fn(&At) -> f64,
     pub(crate) output: fn(f64, f64) -> f64,
 }
 
-pub(crate) const FULL: Naive = Naive {
-    angle: 0.0,
-    logit: |logit, _| logit,
-    mask: |_| true,
-    plain: None,
-    sink: |_| f64::NEG_INFINITY,
-    output: |o, _| o,
-};
+pub(crate) const ALL: Arm = Arm { angle: 0.0, logit: |logit, _| logit, mask: |_| true };
 
-impl Naive {
-    pub(crate) fn rotate(&self, row: &[f64], pos: i64) -> Vec<f64> {
+pub(crate) const FULL: Naive =
+    Naive { arms: &[ALL], value: |x, _| x, list: None, own: None, sink: |_| f64::NEG_INFINITY, output: |o, _| o };
+
+impl Arm {
+    fn rotate(&self, row: &[f64], pos: i64) -> Vec<f64> {
         let (sin, cos) = (self.angle * pos as f64).sin_cos();
         let half = row.len() / 2;
         let mut out = row.to_vec();
@@ -48,37 +61,55 @@ impl Naive {
         }
         out
     }
+}
 
-    /// Output and log-sum-exp of a row at `at` (without key); `keys` are (transformed key, value).
-    pub(crate) fn attend(&self, q: &[f64], scale: f64, keys: &[(Vec<f64>, Vec<f64>)], at: At) -> (Vec<f64>, f64) {
-        let q = self.rotate(q, at.qo_pos);
+/// A key row as each arm has it, and a value row.
+pub(crate) type Key = (Vec<Vec<f64>>, Vec<f64>);
+
+impl Naive {
+    /// A key and a value; `at` has no query.
+    pub(crate) fn key(&self, k: &[f64], v: &[f64], at: &At) -> Key {
+        let keys = self.arms.iter().map(|arm| arm.rotate(k, at.key)).collect();
+        (keys, v.iter().map(|x| (self.value)(*x, at)).collect())
+    }
+
+    /// Output and log-sum-exp of a row at `at` (without key).
+    pub(crate) fn attend(&self, q: &[f64], scale: f64, keys: &[Key], at: At) -> (Vec<f64>, f64) {
+        let listed = self.list.map(|list| list(&at));
+        let queries: Vec<_> = self.arms.iter().map(|arm| arm.rotate(q, at.qo_pos)).collect();
         let mut attended = Vec::new();
         for (key, (k, v)) in keys.iter().enumerate() {
             let at = At { key: key as i64, kv_token: at.kv_token + key as i64, ..at };
-            if (self.mask)(&at) {
-                let dot: f64 = q.iter().zip(k).map(|(a, b)| a * b).sum();
-                attended.push(((self.logit)(dot * scale, &at), v));
+            let arm = self.arms.iter().position(|arm| (arm.mask)(&at));
+            let listed = listed.as_ref().is_none_or(|list| list.contains(&at.key));
+            if let (Some(arm), true) = (arm, listed) {
+                let dot: f64 = queries[arm].iter().zip(&k[arm]).map(|(a, b)| a * b).sum();
+                attended.push(((self.arms[arm].logit)(dot * scale, &at), v, at));
             }
         }
         let sink = (self.sink)(&at);
-        let max = attended.iter().map(|(logit, _)| *logit).fold(sink, f64::max);
-        let weight = |logit: f64| match self.plain {
-            Some((weight, _)) => weight(logit),
+        let has_sink = sink > f64::NEG_INFINITY;
+        // no maximum but for plain softmax: f64 has range enough for the logits of these tests
+        let max = match self.own {
+            None => attended.iter().map(|(logit, ..)| *logit).fold(sink, f64::max),
+            Some(_) => 0.0,
+        };
+        let weight = |logit: f64| match self.own {
+            Some(Own::Plain(weight, _) | Own::Scaled(weight, _)) => weight(logit),
             None => (logit - max).exp(),
         };
-        let mut sum = if sink > f64::NEG_INFINITY { weight(sink) } else { 0.0 };
-        let mut o = vec![0.0; q.len()];
-        for (logit, v) in attended {
-            let weight = weight(logit);
-            sum += weight;
-            o.iter_mut().zip(v).for_each(|(o, v)| *o += weight * v);
-        }
-        let lse = match (sum == 0.0, self.plain) {
-            (true, _) => f64::NEG_INFINITY,
-            (false, Some(_)) => sum.ln(),
-            (false, None) => max + sum.ln(),
+        let denominator = |logit: f64, at: &At| match self.own {
+            Some(Own::Scaled(_, denominator)) => denominator(logit, at),
+            _ => weight(logit),
         };
-        let divide = self.plain.is_none_or(|(_, divide)| divide) && sum != 0.0;
+        let mut sum = if has_sink { denominator(sink, &At { key: -1, kv_token: -1, ..at }) } else { 0.0 };
+        let mut o = vec![0.0; q.len()];
+        for (logit, v, at) in attended {
+            sum += denominator(logit, &at);
+            o.iter_mut().zip(v).for_each(|(o, v)| *o += weight(logit) * v);
+        }
+        let lse = if sum == 0.0 { f64::NEG_INFINITY } else { max + sum.ln() };
+        let divide = !matches!(self.own, Some(Own::Plain(_, false))) && sum != 0.0;
         o.iter_mut().for_each(|x| *x = (self.output)(if divide { *x / sum } else { *x }, lse));
         (o, lse)
     }

@@ -1,9 +1,12 @@
 //! Variants that between them write every hook, each with its naive twin.
 
-use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tile, TileClass};
+use attn::expr::Node;
+use attn::lang::{
+    AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState, Tile, TileClass,
+};
 use attn::{Variant, VariantParams, attention_variant};
 
-use super::naive::{At, FULL, Naive};
+use super::naive::{ALL, Arm, At, FULL, Naive, Own};
 
 /// Keys up to the query, and no further back than `window`.
 #[derive(Clone, Copy, VariantParams)]
@@ -138,58 +141,244 @@ impl AttentionVariant for Gate {
     }
 }
 
+/// Values that depend on the key.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct Shifted;
+
+#[attention_variant(name = "shifted")]
+impl AttentionVariant for Shifted {
+    fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) {
+        let by = (at.kv_pos % 7 + 2 * at.kv_head + at.batch + at.kv_token % 3) as f32 * 0.125;
+        v.map(|_, x| 0.5 * x + by);
+    }
+}
+
+/// `max(e^s - 1, 0)` as weights, `|e^s - 1|` in the denominator.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct Softpick;
+
+#[attention_variant(name = "softpick")]
+impl AttentionVariant for Softpick {
+    const NORMALIZER: Normalizer = Normalizer::MaxScaled;
+    const MAX_FLOOR: f32 = 0.0;
+    fn weight(&self, logit: f32, row_max: f32, _at: LogitIndex) -> f32 {
+        ((logit - row_max).exp() - (-row_max).exp()).max(0.0)
+    }
+    fn denominator(&self, logit: f32, row_max: f32, _weight: f32, _at: LogitIndex) -> f32 {
+        ((logit - row_max).exp() - (-row_max).exp()).abs()
+    }
+}
+
+/// Softmax whose odd keys count twice in the denominator; a sink, at -1, is odd.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct OddTwice;
+
+#[attention_variant(name = "odd_twice")]
+impl AttentionVariant for OddTwice {
+    const NORMALIZER: Normalizer = Normalizer::MaxScaled;
+    fn weight(&self, logit: f32, row_max: f32, _at: LogitIndex) -> f32 {
+        (logit - row_max).exp()
+    }
+    fn denominator(&self, _logit: f32, _row_max: f32, weight: f32, at: LogitIndex) -> f32 {
+        if at.kv_pos & 1 == 1 { 2.0 * weight } else { weight }
+    }
+}
+
+/// Some keys near the diagonal; says so by `kv_range`.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct Near {
+    pub(crate) reach: i32,
+}
+
+#[attention_variant(name = "near")]
+impl AttentionVariant for Near {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let far = at.qo_pos - at.kv_pos;
+        far * far <= self.reach * self.reach && (at.kv_pos + at.qo_head) % 3 != 0
+    }
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        (tile.qo_pos_min - self.reach, tile.qo_pos_max + self.reach + 1)
+    }
+}
+
+/// Lists of blocks of 4 keys for 3 queries each, by KV head; some blocks are before the first key or past the last.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct Blocks;
+
+#[attention_variant(name = "blocks")]
+impl AttentionVariant for Blocks {
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        5 + (at.qo_row / 3 + at.kv_head + at.batch) % 4
+    }
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        (7 * n + 3 * (at.qo_row / 3) + 2 * at.kv_head) % 53 - 1
+    }
+    fn kv_list_block_size(&self) -> i32 {
+        4
+    }
+    fn kv_list_queries(&self) -> i32 {
+        3
+    }
+}
+
+/// A list of single keys for each query: every other key, the last one first.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct EveryOther;
+
+#[attention_variant(name = "every_other")]
+impl AttentionVariant for EveryOther {
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        at.kv_len / 2
+    }
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        at.kv_len - 1 - 2 * n - at.qo_row % 2
+    }
+}
+
 fn compose(parts: Vec<Variant>) -> Variant {
     parts.into_iter().fold(Variant::full(), |all, part| all.and(part).expect("parts that go together"))
 }
 
-fn rotated(angle: f64) -> Naive {
-    Naive { angle, ..FULL }
+fn union(arms: Vec<Variant>) -> Variant {
+    Node::union(arms).into()
 }
 
 /// Each variant under test and its twin.
 pub(crate) fn get(index: usize) -> (Variant, Naive) {
+    let band = || Variant::from(Band { window: 70 });
     match index {
         0 => (Variant::full(), FULL),
-        1 => (Band { window: 70 }.into(), Naive { mask: BAND, ..FULL }),
-        2 => (Scattered.into(), Naive { mask: SCATTERED, ..FULL }),
+        1 => (band(), Naive { arms: &[BAND], ..FULL }),
+        2 => (Scattered.into(), Naive { arms: &[SCATTERED], ..FULL }),
         3 => (
-            compose(vec![Band { window: 70 }.into(), Cap { cap: 2.0 }.into()]),
-            Naive { mask: BAND, logit: |x, _| 2.0 * (x / 2.0).tanh(), ..FULL },
+            compose(vec![band(), Cap { cap: 2.0 }.into()]),
+            Naive { arms: &[Arm { logit: |x, _| 2.0 * (x / 2.0).tanh(), ..BAND }], ..FULL },
         ),
-        4 => (Bias.into(), Naive { logit: BIAS, ..FULL }),
-        5 => (compose(vec![RowSink.into(), Band { window: 70 }.into()]), Naive { sink: SINK, mask: BAND, ..FULL }),
-        6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { sink: SINK, mask: |_| false, ..FULL }),
-        7 => (Nothing.into(), Naive { mask: |_| false, ..FULL }),
+        4 => (Bias.into(), Naive { arms: &[BIAS], ..FULL }),
+        5 => (compose(vec![RowSink.into(), band()]), Naive { arms: &[BAND], sink: SINK, ..FULL }),
+        6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { arms: &[], sink: SINK, ..FULL }),
+        7 => (Nothing.into(), Naive { arms: &[], ..FULL }),
         8 => (
             compose(vec![Sigmoid.into(), Scattered.into()]),
-            Naive { plain: Some((|x| 1.0 / (1.0 + (-x).exp()), false)), mask: SCATTERED, ..FULL },
+            Naive { arms: &[SCATTERED], own: Some(Own::Plain(SIGMOID, false)), ..FULL },
         ),
         9 => (
-            compose(vec![Squares.into(), Band { window: 70 }.into()]),
-            Naive { plain: Some((|x| x * x + 0.125, true)), mask: BAND, ..FULL },
+            compose(vec![Squares.into(), band()]),
+            Naive { arms: &[BAND], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
         ),
-        10 => (compose(vec![Rotate.into(), Rotate.into()]), rotated(0.5)),
+        10 => (compose(vec![Rotate.into(), Rotate.into()]), Naive { arms: &[Arm { angle: 0.5, ..ALL }], ..FULL }),
         11 => (
-            compose(vec![Gate.into(), Rotate.into(), Band { window: 70 }.into(), RowSink.into(), Bias.into()]),
-            Naive { output: GATE, mask: BAND, sink: SINK, logit: BIAS, ..rotated(0.25) },
+            compose(vec![Gate.into(), Rotate.into(), band(), RowSink.into(), Bias.into()]),
+            Naive { arms: &[ROTATED_BAND_WITH_BIAS], output: GATE, sink: SINK, ..FULL },
         ),
-        _ => (compose(vec![Gate.into(), Nothing.into()]), Naive { output: GATE, mask: |_| false, ..FULL }),
+        12 => (compose(vec![Gate.into(), Nothing.into()]), Naive { arms: &[], output: GATE, ..FULL }),
+        13 => (compose(vec![Shifted.into(), band()]), Naive { arms: &[BAND], value: SHIFTED, ..FULL }),
+        14 => (compose(vec![Softpick.into(), band()]), Naive { arms: &[BAND], own: Some(SOFTPICK), ..FULL }),
+        15 => (
+            compose(vec![OddTwice.into(), RowSink.into(), Gate.into(), Scattered.into(), Bias.into()]),
+            Naive {
+                arms: &[Arm { mask: SCATTERED.mask, ..BIAS }],
+                own: Some(ODD_TWICE),
+                sink: SINK,
+                output: GATE,
+                ..FULL
+            },
+        ),
+        16 => (compose(vec![OddTwice.into(), Nothing.into()]), Naive { arms: &[], own: Some(ODD_TWICE), ..FULL }),
+        17 => (compose(vec![Near { reach: 20 }.into(), Bias.into()]), Naive { arms: &[NEAR_WITH_BIAS], ..FULL }),
+        18 => (Blocks.into(), Naive { list: Some(BLOCKS), ..FULL }),
+        19 => (
+            compose(vec![
+                Blocks.into(),
+                Gate.into(),
+                Rotate.into(),
+                band(),
+                RowSink.into(),
+                Bias.into(),
+                Shifted.into(),
+            ]),
+            Naive {
+                arms: &[ROTATED_BAND_WITH_BIAS],
+                list: Some(BLOCKS),
+                value: SHIFTED,
+                output: GATE,
+                sink: SINK,
+                ..FULL
+            },
+        ),
+        20 => (
+            compose(vec![EveryOther.into(), Scattered.into(), Sigmoid.into()]),
+            Naive { arms: &[SCATTERED], list: Some(EVERY_OTHER), own: Some(Own::Plain(SIGMOID, false)), ..FULL },
+        ),
+        21 => (
+            union(vec![compose(vec![band(), Rotate.into()]), Bias.into()]),
+            Naive { arms: &[Arm { angle: 0.25, ..BAND }, BIAS], ..FULL },
+        ),
+        22 => (
+            compose(vec![
+                RowSink.into(),
+                union(vec![Scattered.into(), compose(vec![Rotate.into(), Rotate.into(), band()]), Nothing.into()]),
+                Gate.into(),
+                Shifted.into(),
+                Bias.into(),
+            ]),
+            Naive {
+                arms: &[Arm { mask: SCATTERED.mask, ..BIAS }, Arm { angle: 0.5, mask: BAND.mask, ..BIAS }],
+                sink: SINK,
+                output: GATE,
+                value: SHIFTED,
+                ..FULL
+            },
+        ),
+        23 => (
+            compose(vec![Softpick.into(), union(vec![band(), Near { reach: 90 }.into()])]),
+            Naive { arms: &[BAND, Arm { mask: |at| near(at, 90), ..ALL }], own: Some(SOFTPICK), ..FULL },
+        ),
+        _ => (
+            compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]),
+            Naive { arms: &[], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
+        ),
     }
 }
 
 pub(crate) fn count() -> usize {
-    13
+    25
 }
 
-const BAND: fn(&At) -> bool = |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70;
-const SCATTERED: fn(&At) -> bool =
-    |at| (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0;
-const BIAS: fn(f64, &At) -> f64 = |logit, at| {
-    let far = at.qo_pos - at.key + at.kv_token - at.qo_token + at.qo_row;
-    logit + ((far + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request) % 11) as f64 * 0.25
+const BAND: Arm = Arm { mask: |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70, ..ALL };
+const SCATTERED: Arm = Arm {
+    mask: |at| {
+        (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0
+    },
+    ..ALL
 };
+const BIAS: Arm = Arm {
+    logit: |logit, at| {
+        let far = at.qo_pos - at.key + at.kv_token - at.qo_token + at.qo_row;
+        logit + ((far + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request) % 11) as f64 * 0.25
+    },
+    ..ALL
+};
+const ROTATED_BAND_WITH_BIAS: Arm = Arm { angle: 0.25, mask: BAND.mask, ..BIAS };
+const NEAR_WITH_BIAS: Arm = Arm { mask: |at| near(at, 20), ..BIAS };
+const SIGMOID: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
+const SOFTPICK: Own = Own::Scaled(|x| (x.exp() - 1.0).max(0.0), |x, _| (x.exp() - 1.0).abs());
+const ODD_TWICE: Own = Own::Scaled(f64::exp, |x, at| if at.key % 2 == 0 { x.exp() } else { 2.0 * x.exp() });
+const SHIFTED: fn(f64, &At) -> f64 =
+    |x, at| 0.5 * x + (at.key % 7 + 2 * at.kv_head + at.request + at.kv_token % 3) as f64 * 0.125;
 const SINK: fn(&At) -> f64 = |at| (at.qo_head - at.qo_row % 5) as f64 * 0.5;
 const GATE: fn(f64, f64) -> f64 = |x, lse| {
     let gate = if lse == f64::NEG_INFINITY { 3.0 } else { 1.0 + lse.tanh() };
     x * gate + 0.5
 };
+const BLOCKS: fn(&At) -> Vec<i64> = |at| {
+    let len = 5 + (at.qo_row / 3 + at.kv_head + at.request) % 4;
+    let block = |n| (7 * n + 3 * (at.qo_row / 3) + 2 * at.kv_head) % 53 - 1;
+    (0..len).flat_map(|n| 4 * block(n)..4 * block(n) + 4).collect()
+};
+const EVERY_OTHER: fn(&At) -> Vec<i64> =
+    |at| (0..at.kv_len / 2).map(|n| at.kv_len - 1 - 2 * n - at.qo_row % 2).collect();
+
+fn near(at: &At, reach: i64) -> bool {
+    (at.qo_pos - at.key).abs() <= reach && (at.key + at.qo_head) % 3 != 0
+}
