@@ -157,7 +157,7 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
     for (keys, runs) in sets.iter().zip(&mut attended) {
         runs.iter_mut().for_each(|run| keys.weigh(run, subtract));
     }
-    let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { share_of_sink(&problem, sink, subtract, at) };
+    let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { share_of_sink(problem, sink, subtract, at) };
     let mut o = vec![0f64; problem.heads.head_dim as usize];
     for key in attended.iter().flatten().flat_map(|run| &run.keys) {
         denominator += key.denominator;

@@ -62,7 +62,7 @@ proptest! {
         }
         for ((request, first_row), items) in &map {
             let left = layout.qo_len(*request as usize) as u32 * group - *first_row as u32;
-            prop_assert!(*first_row as u32 % rule.tile_rows == 0 && items[0].rows as u32 == left.min(rule.tile_rows));
+            prop_assert!((*first_row as u32).is_multiple_of(rule.tile_rows) && items[0].rows as u32 == left.min(rule.tile_rows));
             let mut end = 0;
             for (i, item) in items.iter().enumerate() {
                 prop_assert_eq!(item.kv_begin, end);
