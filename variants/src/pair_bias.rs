@@ -4,12 +4,12 @@ use half::bf16;
 
 /// Pair bias: a number for each request, head, query and key is added to logits.
 ///
-/// `logit + bias[batch, qo_head, qo_pos, kv_pos]`: the triangle and pair-biased attention of AlphaFold (Nature 596, 583; arXiv
+/// `logit + bias[batch, qo_head, qo_row, kv_pos]`: the triangle and pair-biased attention of AlphaFold (Nature 596, 583; arXiv
 /// 2404.11068 on its kernels), which is `pair_bias + output_gate`; relative tables of two axes, spread out. It is as large as
-/// the logits, and read once for each. Positions past its rows and columns use the last ones.
+/// the logits, and read once for each. Queries and keys past its rows and columns use the last ones.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct PairBias {
-    /// Queries that the bias has rows for.
+    /// Queries that the bias has rows for, counted within each request's queries.
     #[require(rows >= 1)]
     pub rows: i32,
     /// Keys that the bias has columns for.
@@ -23,7 +23,7 @@ pub struct PairBias {
 #[attention_variant(name = "pair_bias")]
 impl AttentionVariant for PairBias {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
-        logit + self.bias[[at.batch, at.qo_head, at.qo_pos, at.kv_pos]]
+        logit + self.bias[[at.batch, at.qo_head, at.qo_row, at.kv_pos]]
     }
 }
 
@@ -35,8 +35,8 @@ mod tests {
     fn the_formula() {
         let values = (0..2 * 2 * 3 * 4).map(|i| i as f32).collect();
         let bias = PairBias { rows: 3, columns: 4, bias: Tensor4::from_values(values, [2, 2, 3, 4]).expect("48") };
-        let mut at = crate::testing::at(2, 3);
-        at.row.batch = 1;
+        let mut at = crate::testing::at(100, 3);
+        (at.row.batch, at.row.qo_row) = (1, 2);
         assert_eq!(bias.logits_transform(0.5, at), 0.5 + (24 + 2 * 4 + 3) as f32);
         at.row.qo_head = 1;
         assert_eq!(bias.logits_transform(0.5, at), 0.5 + (24 + 12 + 2 * 4 + 3) as f32);

@@ -7,6 +7,7 @@ pub mod entry;
 pub mod formula;
 pub mod mask_file;
 pub mod masks;
+pub mod rows;
 pub mod run;
 
 pub use entry::{Entry, Made, Shape};
@@ -17,7 +18,7 @@ use attn::lang::VariantDesc;
 /// Every entry, in the order of rows.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
-    let mut entries = masks::entries();
+    let mut entries = [masks::entries(), rows::entries()].concat();
     entries.sort_by_key(|entry| entry.row);
     entries
 }
@@ -25,7 +26,7 @@ pub fn entries() -> Vec<Entry> {
 /// The variants that only the catalogue needs: written here, with the public language.
 #[must_use]
 pub fn variants() -> Vec<&'static VariantDesc> {
-    masks::variants().to_vec()
+    [masks::variants(), rows::variants()].concat()
 }
 
 /// Registers the stock variants and those of the catalogue.

@@ -135,11 +135,12 @@ fn evoformer(shape: &Shape) -> Made {
     let (bias, expr) = pairs(shape);
     let gate = Table::waves(6, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
     let expr = format!("{expr} + output_gate(gate={gate})");
-    let formula = Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])).output(move |o, _, at| {
-        for (d, o) in o.iter_mut().enumerate() {
-            *o /= 1.0 + (-gate.at(&[at.qo_token, at.h, d as i64])).exp();
-        }
-    });
+    let formula =
+        Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])).output(move |o, _, at| {
+            for (d, o) in o.iter_mut().enumerate() {
+                *o /= 1.0 + (-gate.at(&[at.qo_token, at.h, d as i64])).exp();
+            }
+        });
     Made::new(expr, formula)
 }
 
@@ -177,7 +178,6 @@ fn latent_rope(shape: &Shape) -> Made {
     let q = Table::waves(7, &[shape.qo_tokens(), shape.qo_heads, 4]);
     let k = Table::waves(8, &[shape.kv_tokens(), 4]);
     let expr = format!("causal + latent_rope(rope_dim=4, scale=0.25, q_rope={q}, k_rope={k})");
-    let product =
-        move |at: &At| (0..4).map(|d| q.at(&[at.qo_token, at.h, d]) * k.at(&[at.kv_token, d])).sum::<f64>();
+    let product = move |at: &At| (0..4).map(|d| q.at(&[at.qo_token, at.h, d]) * k.at(&[at.kv_token, d])).sum::<f64>();
     Made::new(expr, Formula::masked(causal).logit(move |z, at| z + 0.25 * product(at)))
 }

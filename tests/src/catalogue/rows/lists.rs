@@ -149,7 +149,8 @@ fn block_lists(shape: &Shape) -> Made {
 fn block_mask(shape: &Shape, q_block: i64, kv_block: i64, chosen: impl Fn(&[i64]) -> bool) -> String {
     let (qo, kv) = longest(shape);
     let (q_blocks, kv_blocks) = (qo / q_block + 1, kv / kv_block + 1);
-    let blocks = Table::new(&[shape.batch(), shape.qo_heads, q_blocks, kv_blocks], |at| f64::from(u8::from(chosen(at))));
+    let blocks =
+        Table::new(&[shape.batch(), shape.qo_heads, q_blocks, kv_blocks], |at| f64::from(u8::from(chosen(at))));
     let words = blocks.to_string().replace('0', "false").replace('1', "true");
     let sizes = format!("q_block={q_block}, kv_block={kv_block}, q_blocks={q_blocks}, kv_blocks={kv_blocks}");
     format!("block_mask({sizes}, blocks={words})")

@@ -10,7 +10,14 @@ mod table;
 mod unions;
 mod weights;
 
+pub use bias::{GridBias, LatentRope};
+pub use lists::BlockLists;
+pub use norm::GroupDequant;
+pub use output::{Correction, Differential};
+pub use scale::BlockScales;
 pub use table::Table;
+pub use unions::{ChunkKeys, ChunkQueries, FirstKeys, GroupedRope};
+pub use weights::Gelu;
 
 use attn::lang::VariantDesc;
 use facade::testing::Case;
@@ -37,18 +44,18 @@ pub fn entries() -> Vec<Entry> {
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn::variants![
-        bias::GridBias,
-        bias::LatentRope,
-        lists::BlockLists,
-        norm::GroupDequant,
-        output::Correction,
-        output::Differential,
-        scale::BlockScales,
-        unions::ChunkKeys,
-        unions::ChunkQueries,
-        unions::FirstKeys,
-        unions::GroupedRope,
-        weights::Gelu,
+        BlockLists,
+        BlockScales,
+        ChunkKeys,
+        ChunkQueries,
+        Correction,
+        Differential,
+        FirstKeys,
+        Gelu,
+        GridBias,
+        GroupDequant,
+        GroupedRope,
+        LatentRope,
     ]
 }
 

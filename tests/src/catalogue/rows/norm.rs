@@ -19,7 +19,7 @@ pub(super) fn entries() -> Vec<Entry> {
 }
 
 /// `x * weight / sqrt(mean(x^2) + eps)`.
-fn normed(row: &mut [f64], eps: f64, weight: impl Fn(i64) -> f64) {
+pub(super) fn normed(row: &mut [f64], eps: f64, weight: impl Fn(i64) -> f64) {
     let squares: f64 = row.iter().map(|x| x * x).sum();
     let root = (squares / row.len() as f64 + eps).sqrt();
     (0..).zip(row.iter_mut()).for_each(|(d, x)| *x = *x / root * weight(d));

@@ -1,6 +1,6 @@
 //! Rows 56 to 61 and 63: rotary embeddings.
 
-use super::{At, Entry, Table, causal};
+use super::{At, Entry, Table, causal, norm::normed};
 use crate::catalogue::{Formula, Made, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -17,21 +17,23 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// A rotation of rows: angle per position of each pair, how pairs lie, how many values, and a factor.
+/// A rotation of rows: angle per position of each pair, how pairs lie, and a factor.
 #[derive(Clone)]
-struct Turn {
+pub(super) struct Turn {
     frequencies: Vec<f64>,
     interleaved: bool,
     factor: f64,
 }
 
 impl Turn {
-    fn new(values: i64, frequency: impl Fn(f64) -> f64) -> Self {
+    /// Halves of the first `values`, with the frequency of each `2 i / values`.
+    pub(super) fn new(values: i64, frequency: impl Fn(f64) -> f64) -> Self {
         let frequencies = (0..values / 2).map(|i| frequency(2.0 * i as f64 / values as f64)).collect();
         Turn { frequencies, interleaved: false, factor: 1.0 }
     }
 
-    fn apply(&self, row: &mut [f64], pos: i64) {
+    /// Rotates a row.
+    pub(super) fn apply(&self, row: &mut [f64], pos: i64) {
         let half = self.frequencies.len();
         for (i, frequency) in self.frequencies.iter().enumerate() {
             // the language says that angles are products in f32
@@ -122,12 +124,6 @@ fn yarn_gpt_oss(shape: &Shape) -> Made {
     let turn = yarn_turn(shape.head_dim, 150_000.0, 32.0, 4096.0, false);
     let window = |at: &At| causal(at) && at.i - at.j < 11;
     Made::new(expr, turn.turns(Formula::masked(window).sink(move |at| logits.at(&[at.h]))))
-}
-
-/// `x * weight / sqrt(mean(x^2) + eps)`.
-fn normed(row: &mut [f64], eps: f64, weight: impl Fn(i64) -> f64) {
-    let mean = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
-    (0..).zip(row.iter_mut()).for_each(|(d, x)| *x *= weight(d) / (mean + eps).sqrt());
 }
 
 fn llama4_local(shape: &Shape) -> Made {

@@ -3,7 +3,7 @@
 use attn::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Tensor1};
 use attn::{VariantParams, attention_variant, device_fn};
 
-use super::{At, Entry, causal};
+use super::{At, Entry, causal, rotary::Turn};
 use crate::catalogue::{Formula, Made, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -99,22 +99,13 @@ impl AttentionVariant for ChunkQueries {
     }
 }
 
-/// Rotates a row in halves.
-fn rotated(row: &[f64], pos: i64) -> Vec<f64> {
-    let half = row.len() / 2;
-    let mut out = row.to_vec();
-    for i in 0..half {
-        let frequency = 10_000f64.powf(-(i as f64) / half as f64);
-        let angle = f64::from(pos as f32 * frequency as f32);
-        out[i] = row[i] * angle.cos() - row[i + half] * angle.sin();
-        out[i + half] = row[i + half] * angle.cos() + row[i] * angle.sin();
-    }
-    out
-}
-
-/// The product of two rows at two positions.
+/// The product of two rows, rotated by two positions.
 fn product(q: &[f64], k: &[f64], q_pos: i64, k_pos: i64) -> f64 {
-    rotated(q, q_pos).iter().zip(rotated(k, k_pos)).map(|(a, b)| a * b).sum()
+    let turn = Turn::new(q.len() as i64, |x| 10_000f64.powf(-x));
+    let (mut q, mut k) = (q.to_vec(), k.to_vec());
+    turn.apply(&mut q, q_pos);
+    turn.apply(&mut k, k_pos);
+    q.iter().zip(k).map(|(a, b)| a * b).sum()
 }
 
 /// Chunks of 8 keys, and positions up to 12.
