@@ -19,6 +19,7 @@ mod cosine;
 mod custom_mask;
 mod dilated_window;
 mod documents;
+mod dropout;
 mod flash_mask;
 mod full;
 mod global_window;
@@ -78,6 +79,7 @@ pub use cosine::Cosine;
 pub use custom_mask::CustomMask;
 pub use dilated_window::DilatedWindow;
 pub use documents::Documents;
+pub use dropout::Dropout;
 pub use flash_mask::FlashMask;
 pub use full::Full;
 pub use global_window::GlobalWindow;
@@ -140,6 +142,7 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         CustomMask,
         DilatedWindow,
         Documents,
+        Dropout,
         FlashMask,
         Full,
         GlobalWindow,
