@@ -5,7 +5,8 @@ pub use crate::{
     PageOrder, PageTable, Plan, Stream, TensorMut, TensorRef, Variant, VariantParams, Workspace, attention_variant,
     bf16, compose, device_fn, f16,
     lang::{
-        AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tensor1, Tensor2, Tile, TileClass,
-        approx,
+        AttentionVariant, KvIndex, LogitIndex, Normalizer, OutTensor1, OutTensor2, Row, RowIndex, RowState, Tensor0,
+        Tensor1, Tensor2, Tensor3, Tensor4, Tile, TileClass, approx,
     },
+    random,
 };

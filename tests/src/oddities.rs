@@ -4,7 +4,7 @@
 #![allow(clippy::all, non_camel_case_types, non_snake_case, unused_assignments, unused_parens)]
 #![allow(unused_variables, unreachable_code)]
 
-use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Row, RowIndex, RowState, Tensor1, Tensor2, Tile, TileClass};
+use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Row, RowIndex, RowState, Tensor1, Tensor2};
 use attn::{VariantParams, attention_variant, device_fn};
 
 /// Ends in a backslash, which would join the next line: \
@@ -406,9 +406,6 @@ pub mod twins {
         #[attention_variant]
         #[cfg(all())]
         impl AttentionVariant for LogitIndexed {
-            fn tile_class(&self, tile: Tile) -> TileClass {
-                if tile.kv_pos_min > 3 { TileClass::Skip } else { TileClass::Partial }
-            }
             fn logits_mask(&self, at: LogitIndex) -> bool {
                 at.kv_pos <= 3
             }

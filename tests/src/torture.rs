@@ -4,8 +4,7 @@
 #![allow(clippy::all, unused_assignments)]
 
 use attn::lang::{
-    AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tensor1, Tensor2, Tile, TileClass,
-    approx,
+    AttentionVariant, KvIndex, LogitIndex, Normalizer, Row, RowIndex, RowState, Tensor1, Tensor2, approx,
 };
 use attn::{VariantParams, attention_variant, device_fn};
 
@@ -286,16 +285,6 @@ impl AttentionVariant for Control {
         let mut keep = near | even;
         keep &= at.kv_pos <= at.qo_pos;
         keep ^ (self.flag && at.batch == 1) || at.kv_token == 0_i32.max(at.kv_len)
-    }
-
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        if tile.kv_pos_min > tile.qo_pos_max {
-            TileClass::Skip
-        } else if self.flag || tile.kv_pos_max - tile.kv_pos_min > 3 {
-            TileClass::Partial
-        } else {
-            TileClass::Full
-        }
     }
 }
 

@@ -46,7 +46,7 @@ fn parameter(field: &FieldDesc) -> String {
 
 /// The hooks that kernels run, and a normaliser other than softmax.
 fn hooks(desc: &VariantDesc) -> impl Iterator<Item = String> {
-    let hooks = desc.hooks.iter().filter(|text| text.hook != Hook::TileClass);
+    let hooks = desc.hooks.iter();
     let normalizer = (desc.normalizer != Normalizer::Softmax).then(|| format!("`Normalizer::{:?}`", desc.normalizer));
     hooks.map(|text| format!("`{}`", text.hook.method())).chain(normalizer)
 }

@@ -87,7 +87,6 @@ fn class_of(node: &Node, tile: Tile) -> TileClass {
 fn of_part(part: &dyn ErasedVariant, tile: Tile) -> TileClass {
     let desc = part.desc();
     let mask = match desc.has(Hook::LogitsMask) {
-        true if desc.has(Hook::TileClass) => part.tile_class(tile),
         true => part.mask_over(&tile).into(),
         false => TileClass::Full,
     };

@@ -19,7 +19,6 @@ pub enum Hook {
     Denominator,
     SinkLogit,
     OutputTransform,
-    TileClass,
     KvRange,
     KvListLen,
     KvListBlock,
@@ -31,7 +30,7 @@ pub enum Hook {
 
 impl Hook {
     /// Every hook, in the order of the trait.
-    pub const ALL: [Hook; 17] = [
+    pub const ALL: [Hook; 16] = [
         Hook::QueryTransform,
         Hook::KeyTransform,
         Hook::ValueTransform,
@@ -41,7 +40,6 @@ impl Hook {
         Hook::Denominator,
         Hook::SinkLogit,
         Hook::OutputTransform,
-        Hook::TileClass,
         Hook::KvRange,
         Hook::KvListLen,
         Hook::KvListBlock,
@@ -64,7 +62,6 @@ impl Hook {
             Hook::Denominator => "denominator",
             Hook::SinkLogit => "sink_logit",
             Hook::OutputTransform => "output_transform",
-            Hook::TileClass => "tile_class",
             Hook::KvRange => "kv_range",
             Hook::KvListLen => "kv_list_len",
             Hook::KvListBlock => "kv_list_block",
@@ -87,7 +84,6 @@ impl Hook {
 /// float denominator(float logit, float row_max, float weight, LogitIndex at) const
 /// float sink_logit(RowIndex at) const
 /// template <class R> void output_transform(R& o, RowState state, RowIndex at) const
-/// TileClass tile_class(Tile tile) const
 /// Tuple2<int, int> kv_range(QueryTile tile) const
 /// int kv_list_len(RowIndex at) const, kv_list_block(RowIndex at, int n) const, kv_list_block_size() const, kv_list_queries() const
 /// int remap_qo_pos(RowIndex at) const, remap_kv_pos(KvIndex at) const

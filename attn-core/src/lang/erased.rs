@@ -5,7 +5,7 @@ use std::fmt;
 use super::params::{ArgVisitor, ShapeProblem};
 use super::{
     AttentionVariant, BindError, Dims, KvIndex, LogitIndex, Normalizer, ParamError, ParamValues, QueryTile, RowIndex,
-    RowState, Tile, TileClass, Tri, VariantDesc, VariantParams,
+    RowState, Tile, Tri, VariantDesc, VariantParams,
 };
 
 /// A variant with a descriptor: `#[attention_variant]` implements it.
@@ -65,8 +65,6 @@ pub trait ErasedVariant: Send + Sync {
     fn sink_logit(&self, at: RowIndex) -> f32;
     /// `output_transform` of one row.
     fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex);
-    /// `tile_class`.
-    fn tile_class(&self, tile: Tile) -> TileClass;
     /// See [`Described::mask_over`].
     fn mask_over(&self, tile: &Tile) -> Tri;
     /// `kv_range`.
@@ -135,9 +133,6 @@ impl<V: Described> ErasedVariant for V {
     fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
         let mut row = o;
         self.output_transform(&mut row, state, at);
-    }
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        AttentionVariant::tile_class(self, tile)
     }
     fn value_row(&self, v: &mut [f32], at: KvIndex) {
         let mut row = v;

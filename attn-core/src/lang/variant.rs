@@ -1,6 +1,6 @@
 //! The trait that a user implements.
 
-use super::{KvIndex, LogitIndex, QueryTile, Row, RowIndex, RowState, Tile, TileClass, VariantParams};
+use super::{KvIndex, LogitIndex, QueryTile, Row, RowIndex, RowState, VariantParams};
 
 /// How weights become an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +79,6 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
     /// Rewrites the finished output row.
     fn output_transform<R: Row>(&self, o: &mut R, state: RowState, at: RowIndex) {
         let _ = (o, state, at);
-    }
-    /// What is known of a whole tile under `logits_mask`. It must be sound: `Skip` only if the mask is false
-    /// everywhere in the tile, `Full` only if it is true everywhere.
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        let _ = tile;
-        TileClass::Partial
     }
     /// The keys `(begin, end)` that rows of the tile may attend to, `begin <= key < end`: a promise that `logits_mask` is
     /// false elsewhere, for what cannot be derived from it. Kernels intersect it with what they derive.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test uses some
 
-use attn::lang::{AttentionVariant, Dims, LogitIndex, Normalizer, RowIndex, Tensor1, Tensor2, Tile, TileClass};
+use attn::lang::{AttentionVariant, Dims, LogitIndex, Normalizer, RowIndex, Tensor1, Tensor2};
 use attn::{Registry, VariantParams, attention_variant};
 
 /// Keys up to the query.
@@ -13,9 +13,6 @@ pub(crate) struct Causal;
 impl AttentionVariant for Causal {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos
-    }
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        if tile.kv_pos_min > tile.qo_pos_max { TileClass::Skip } else { TileClass::Partial }
     }
 }
 

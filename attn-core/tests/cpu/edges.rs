@@ -5,7 +5,7 @@ use attn::batch::Batch;
 use attn::cpu::{self, Problem, check_tile_classes, plan_rule};
 use attn::dtype::Dtype;
 use attn::expr::Node;
-use attn::lang::{AttentionVariant, LogitIndex, Tile, TileClass};
+use attn::lang::{AttentionVariant, LogitIndex, QueryTile, TileClass};
 use attn::plan::WorkList;
 use attn::spec::Heads;
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
@@ -159,8 +159,8 @@ fn classes_that_are_right_pass_and_wrong_ones_are_named() {
         fn logits_mask(&self, at: LogitIndex) -> bool {
             at.kv_pos <= at.qo_pos
         }
-        fn tile_class(&self, tile: Tile) -> TileClass {
-            if tile.kv_pos_min >= tile.qo_pos_max { TileClass::Skip } else { TileClass::Partial }
+        fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+            (0, tile.qo_pos_max)
         }
     }
     let setup = case().setup();

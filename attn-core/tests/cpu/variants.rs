@@ -2,7 +2,7 @@
 
 use attn::expr::Node;
 use attn::lang::{
-    AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState, Tile, TileClass,
+    AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState,
 };
 use attn::{Variant, VariantParams, attention_variant};
 
@@ -18,15 +18,6 @@ pub(crate) struct Band {
 impl AttentionVariant for Band {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos <= at.qo_pos && at.qo_pos - at.kv_pos <= self.window
-    }
-    fn tile_class(&self, tile: Tile) -> TileClass {
-        if tile.kv_pos_min > tile.qo_pos_max || tile.qo_pos_min - tile.kv_pos_max > self.window {
-            TileClass::Skip
-        } else if tile.kv_pos_max <= tile.qo_pos_min && tile.qo_pos_max - tile.kv_pos_min <= self.window {
-            TileClass::Full
-        } else {
-            TileClass::Partial
-        }
     }
 }
 

@@ -198,8 +198,8 @@ impl Check<'_> {
 
 /// A number or a bool, or not seen.
 fn is_single(ty: &Ty) -> bool {
-    use Ty::{F32, I32, TileClass, U8, U32, U64, Var};
-    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | TileClass | Var(_))
+    use Ty::{F32, I32, U8, U32, U64, Var};
+    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | Var(_))
 }
 
 fn reads_index(e: &Expr) -> bool {

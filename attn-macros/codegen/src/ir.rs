@@ -118,7 +118,6 @@ pub enum Kind {
     Builtin(&'static str),
     /// `-inf`.
     NegInfinity,
-    TileClass(&'static str),
     Neg(Box<Expr>),
     Not(Box<Expr>),
     Binary(Op, Box<Expr>, Box<Expr>),

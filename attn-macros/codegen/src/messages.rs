@@ -114,8 +114,6 @@ pub const NORMALIZER_WITHOUT_WEIGHT: &str =
     "a normaliser other than softmax needs weights of its own: write the hook `weight`";
 pub const DENOMINATOR_UNDER_OTHER: &str = "`denominator` is called under `Normalizer::MaxScaled` only";
 pub const SINK_UNDER_PLAIN: &str = "a sink is a virtual key of a softmax: `Normalizer::Plain` has none";
-pub const TILE_CLASS_WITHOUT_MASK: &str =
-    "`tile_class` says what is known of `logits_mask`, which this variant does not have";
 pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` is false for other keys: \
      this variant has no `logits_mask`, so it attends to all of them";
 pub const MASK_IN_TRANSFORM: &str =

@@ -24,9 +24,7 @@ pub enum Ty {
     LogitIndex,
     KvIndex,
     RowState,
-    Tile,
     QueryTile,
-    TileClass,
     Row,
     /// Not known (yet).
     Var(usize),

@@ -198,11 +198,6 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
     {
         report.on(range, messages::KV_RANGE_WITHOUT_MASK);
     }
-    if let Some(class) = find("tile_class")
-        && find("logits_mask").is_none()
-    {
-        report.on(class, messages::TILE_CLASS_WITHOUT_MASK);
-    }
 }
 
 /// Whether a constant's expression has this word.

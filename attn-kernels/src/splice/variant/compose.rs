@@ -20,9 +20,10 @@ pub(super) fn struct_text(parts: &[&VariantDesc], names: &[String]) -> String {
     text += &format!("  static constexpr float MAX_FLOOR = {};\n", max_floor.map_or("-F32_INFINITY".to_owned(), float));
     text += &kv_bounds(parts);
     text += &kv_list(parts);
-    for hook in &Hook::ALL[..10] {
+    for hook in &Hook::ALL[..9] {
         text += &format!("\n{}", hook_text(*hook, parts));
     }
+    text += &format!("\n  ATTN_FN TileClass tile_class(const Tile& tile) const {{\n{}  }}\n", tile_class(parts));
     text += "};\n";
     text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", struct_size(parts));
     text
@@ -104,7 +105,6 @@ fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
         Hook::OutputTransform => {
             "template <class R> ATTN_FN void output_transform(R& o, RowState state, RowIndex at) const"
         }
-        Hook::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
         _ => unreachable!("not composed yet"),
     };
     let each = |call: &str| calls.iter().map(|i| format!("    part{i}.{call};\n")).collect::<String>();
@@ -138,7 +138,6 @@ fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
         Hook::Weight => one("weight(logit, row_max, at)", "exp(logit - row_max)"),
         Hook::Denominator => one("denominator(logit, row_max, weight, at)", "weight"),
         Hook::SinkLogit => folded("log_add_exp", "sink_logit(at)", "-F32_INFINITY"),
-        Hook::TileClass => tile_class(parts),
         _ => String::new(),
     };
     if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }

@@ -130,9 +130,7 @@ fn spelled(ty: &Ty, types: &Types) -> Option<String> {
         Ty::LogitIndex => "LogitIndex".into(),
         Ty::KvIndex => "KvIndex".into(),
         Ty::RowState => "RowState".into(),
-        Ty::Tile => "Tile".into(),
         Ty::QueryTile => "QueryTile".into(),
-        Ty::TileClass => "TileClass".into(),
         Ty::Row => "R&".into(),
         Ty::Tuple(items) if items == [Ty::F32, Ty::F32] => "Pair".into(),
         Ty::Tuple(items) => {

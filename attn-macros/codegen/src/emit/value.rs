@@ -67,7 +67,6 @@ impl Writer<'_> {
             Kind::Const(name) => Text::atom(name),
             Kind::Builtin(name) => Text::atom(*name),
             Kind::NegInfinity => Text { text: "-F32_INFINITY".into(), level: UNARY },
-            Kind::TileClass(class) => Text::atom(format!("TileClass::{class}")),
             Kind::Neg(inner) => self.negation(e, inner),
             Kind::Not(inner) => self.complement(inner),
             Kind::Binary(op, a, b) => {

@@ -107,9 +107,6 @@ impl Reader<'_> {
         if *base_ty == Ty::LogitIndex && text == "row" {
             return Expr { ty: Ty::RowIndex, ..base };
         }
-        if *base_ty == Ty::Tile && text == "rows" {
-            return Expr { ty: Ty::QueryTile, ..base };
-        }
         let Some((words, ty)) = hook::words(base_ty) else {
             if matches!(base.kind, Kind::Error) {
                 return base;

@@ -13,7 +13,6 @@ pub const NAMES: &[&str] = &[
     "denominator",
     "sink_logit",
     "output_transform",
-    "tile_class",
     "kv_range",
     "kv_list_len",
     "kv_list_block",
@@ -38,7 +37,6 @@ pub fn args(name: &str) -> Vec<Ty> {
         "denominator" => vec![Ty::F32, Ty::F32, Ty::F32, Ty::LogitIndex],
         "sink_logit" => vec![Ty::RowIndex],
         "output_transform" => vec![Ty::Row, Ty::RowState, Ty::RowIndex],
-        "tile_class" => vec![Ty::Tile],
         "kv_range" => vec![Ty::QueryTile],
         "kv_list_len" | "remap_qo_pos" => vec![Ty::RowIndex],
         "kv_list_block" => vec![Ty::RowIndex, Ty::I32],
@@ -66,25 +64,6 @@ const QUERY_TILE: &[&str] = &[
     "qo_len",
     "kv_len",
 ];
-const TILE: &[&str] = &[
-    "batch",
-    "qo_row_min",
-    "qo_row_max",
-    "qo_pos_min",
-    "qo_pos_max",
-    "qo_token_min",
-    "qo_token_max",
-    "qo_head_min",
-    "qo_head_max",
-    "kv_head_min",
-    "kv_head_max",
-    "qo_len",
-    "kv_len",
-    "kv_pos_min",
-    "kv_pos_max",
-    "kv_token_min",
-    "kv_token_max",
-];
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
 /// The words of an index type, and the type of each.
@@ -94,7 +73,6 @@ pub fn words(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {
         Ty::RowIndex => Some((ROW, Ty::I32)),
         Ty::LogitIndex => Some((LOGIT, Ty::I32)),
         Ty::KvIndex => Some((KV, Ty::I32)),
-        Ty::Tile => Some((TILE, Ty::I32)),
         Ty::QueryTile => Some((QUERY_TILE, Ty::I32)),
         Ty::RowState => Some((STATE, Ty::F32)),
         _ => None,

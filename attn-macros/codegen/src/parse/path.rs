@@ -28,13 +28,6 @@ impl Reader<'_> {
             return Expr { kind: Kind::Const(name.clone()), ty: ty.clone(), span };
         }
         if let Some((ty, last)) = last_two(&e.path) {
-            if ty == "TileClass" {
-                let class = ["Skip", "Partial", "Full"].into_iter().find(|c| *c == last);
-                return match class {
-                    Some(class) => Expr { kind: Kind::TileClass(class), ty: Ty::TileClass, span },
-                    None => self.refused(e, "a tile is `TileClass::Skip`, `Partial` or `Full`"),
-                };
-            }
             if let Some(found) = assoc(&ty, &last) {
                 return Expr { kind: found.0, ty: found.1, span };
             }
