@@ -49,7 +49,7 @@ pub use workspace::Workspace;
 pub use attn_core::compose;
 pub use attn_core::{
     ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
-    dtype, expr, lang, plan as planner, registry, spec, tensor, variants,
+    dtype, expr, lang, plan as planner, random, registry, spec, tensor, variants,
 };
 pub use batch::{Batch, PageTable};
 pub use dtype::{Dtype, Dtypes};

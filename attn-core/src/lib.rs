@@ -22,6 +22,8 @@ pub mod tensor;
 #[doc(hidden)]
 pub mod __private;
 
+pub use lang::random;
+
 pub use expr::{ExprError, Variant, VariantSpec};
 pub use registry::{Registry, RegistryError};
 

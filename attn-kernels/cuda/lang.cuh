@@ -10,10 +10,13 @@
 #pragma once
 
 #include "captured.cuh"
+#include "compose.cuh"
 #include "divide.cuh"
 #include "index.cuh"
 #include "int_fn.cuh"
+#include "random.cuh"
 #include "range.cuh"
+#include "table_range.cuh"
 
 namespace lang {
 

@@ -269,7 +269,7 @@ where
     }
     fn visit(&self, visitor: &mut dyn ArgVisitor) {
         let bytes = bytemuck::cast_slice(self.as_slice());
-        visitor.tensor(TensorArg { bytes, elem: T::ELEM, shape: &self.shape() });
+        visitor.tensor(TensorArg { bytes, elem: T::ELEM, shape: &self.shape(), ranges: self });
     }
 }
 
@@ -291,7 +291,10 @@ where
         *self = Tensor::computed(values, std::array::from_fn(|i| shape.get(i).copied().unwrap_or(0)));
     }
     fn rises(&mut self) -> Result<(), Fall> {
-        let Some(place) = self.first_fall() else { return Ok(()) };
+        let Some(place) = self.first_fall() else {
+            self.set_monotone();
+            return Ok(());
+        };
         let value = |i| self.values().nth(i).map_or_else(String::new, |x| x.to_string());
         Err(Fall { at: index_of(place, &self.shape()), value: value(place), before: value(place - 1) })
     }

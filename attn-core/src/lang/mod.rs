@@ -13,6 +13,7 @@ pub mod erased;
 pub mod field;
 pub mod index;
 pub mod params;
+pub mod random;
 pub mod range;
 pub mod row;
 pub mod table;

@@ -6,6 +6,7 @@ use super::FieldDesc;
 use super::compose::ComposeError;
 use super::desc::Elem;
 use super::table::OutBuffer;
+use super::table::ranges::TableRanges;
 
 pub use super::field::ParamField;
 
@@ -82,6 +83,8 @@ pub struct TensorArg<'a> {
     pub elem: Elem,
     /// The extents, each below 2^31.
     pub shape: &'a [i64],
+    /// What masks over tiles ask of it; worked out when it is first asked for.
+    pub ranges: &'a dyn TableRanges,
 }
 
 /// A parameter value by name, as text, JSON or TOML give it.

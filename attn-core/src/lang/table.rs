@@ -1,10 +1,12 @@
 //! Captured tensors: tables that a variant reads by index, and those that it stores to.
 //!
-//! [`elem`] is what they are made of ([`fp8`] brings two of the types), [`tensor`] the tables, [`out`] the outputs.
+//! [`elem`] is what they are made of ([`fp8`] brings two of the types), [`tensor`] the tables, [`out`] the outputs,
+//! [`ranges`] what masks over tiles ask of tables.
 
 pub mod elem;
 pub mod fp8;
 pub mod out;
+pub mod ranges;
 pub mod tensor;
 
 pub use elem::{Bits, TableElem};

@@ -35,7 +35,8 @@ pub fn element(table: &impl RangeOf, indices: &[Val]) -> Val {
     match table.elem() {
         Elem::I32 => ints(IntType::I32),
         Elem::U32 => ints(IntType::U32),
-        Elem::Bool => Val::Bool(match range {
+        Elem::U8 => ints(IntType::U8),
+        Elem::Bool | Elem::Bits => Val::Bool(match range {
             Some((0, 0)) => Tri::False,
             Some((1, _)) => Tri::True,
             _ => Tri::Unknown,

@@ -8,6 +8,10 @@ use std::{
 
 use super::elem::TableElem;
 use super::place;
+use super::ranges::{self, Pair, TableRanges};
+use crate::lang::desc::Elem;
+use crate::lang::field::Scalar as _;
+use crate::lang::range::RangeOf;
 
 /// A captured tensor: an owning handle of a row-major table, cheap to clone. RANK is 0 to 4.
 ///
@@ -30,6 +34,8 @@ pub struct Tensor<T, const RANK: usize> {
     shape: [i64; RANK],
     /// Filled from the default by a binding, not given: left out of expressions, made anew by the next binding.
     computed: bool,
+    /// A binding found it to rise along its last axis, as its parameter says.
+    monotone: bool,
 }
 
 /// The elements, and what is worked out from them once.
@@ -37,6 +43,8 @@ struct Data<T> {
     stored: Vec<T>,
     decoded: Vec<f32>,
     falls: OnceLock<Option<usize>>,
+    whole: OnceLock<Pair>,
+    blocks: OnceLock<Vec<Pair>>,
 }
 
 /// One value.
@@ -99,7 +107,9 @@ impl<T: TableElem, const RANK: usize> Tensor<T, RANK> {
     /// `values` fill `shape`.
     fn made(stored: Vec<T>, shape: [i64; RANK], computed: bool) -> Self {
         let decoded = T::decode(&stored);
-        Tensor { data: Some(Arc::new(Data { stored, decoded, falls: OnceLock::new() })), shape, computed }
+        let (falls, whole, blocks) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let data = Data { stored, decoded, falls, whole, blocks };
+        Tensor { data: Some(Arc::new(data)), shape, computed, monotone: false }
     }
 
     /// Not given: to be filled from the parameter's default.
@@ -155,6 +165,16 @@ impl<T: TableElem, const RANK: usize> Tensor<T, RANK> {
         self.data.as_ref().and_then(|data| *data.falls.get_or_init(|| falls(data)))
     }
 
+    /// It rises: a binding has looked.
+    pub(in crate::lang) fn set_monotone(&mut self) {
+        self.monotone = true;
+    }
+
+    /// An element of a table of integers or bools, by its place; 0 where there is none.
+    fn integer(&self, place: i64) -> i64 {
+        self.at(usize::try_from(place).ok().filter(|_| !self.is_empty())).integer().unwrap_or(0)
+    }
+
     /// The value at a place in memory, which is there if it is given.
     #[inline]
     fn at(&self, place: Option<usize>) -> &T::Value {
@@ -162,6 +182,51 @@ impl<T: TableElem, const RANK: usize> Tensor<T, RANK> {
             (Some(data), Some(i)) => T::value(&data.stored, &data.decoded, i),
             _ => T::zero(),
         }
+    }
+}
+
+impl<T: TableElem, const RANK: usize> TableRanges for Tensor<T, RANK> {
+    fn whole(&self) -> Pair {
+        let whole = || ranges::whole(self.len() as i64, |place| self.integer(place));
+        self.data.as_ref().filter(|_| !T::ELEM.is_float()).map_or([0, 0], |data| *data.whole.get_or_init(whole))
+    }
+    fn blocks(&self) -> &[Pair] {
+        let blocks = || ranges::blocks(RANK, ranges::four(&self.shape, 1), |place| self.integer(place));
+        let data = self.data.as_ref().filter(|_| !T::ELEM.is_float() && !self.monotone && !self.is_empty());
+        data.map_or(&[], |data| data.blocks.get_or_init(blocks))
+    }
+}
+
+impl<T: TableElem, const RANK: usize> RangeOf for Tensor<T, RANK> {
+    fn elem(&self) -> Elem {
+        T::ELEM
+    }
+    fn range_of(&self, lo: &[i64], hi: &[i64]) -> Option<(i64, i64)> {
+        if T::ELEM.is_float() {
+            return None;
+        }
+        let wide =
+            if T::ELEM == Elem::I32 { |word: u32| i64::from(word.cast_signed()) } else { |word: u32| i64::from(word) };
+        let whole = || self.whole().map(wide).into();
+        if self.is_empty() {
+            return Some(whole());
+        }
+        let inside = |index: &[i64]| {
+            let clamped: [i64; RANK] = std::array::from_fn(|axis| {
+                let last = self.shape[axis] - 1;
+                index.get(axis).copied().unwrap_or(last).clamp(0, last)
+            });
+            ranges::four(&clamped, 0)
+        };
+        let blocks = (!self.monotone).then(|| self.blocks());
+        let asked = ranges::Asked {
+            rank: RANK,
+            extent: ranges::four(&self.shape, 1),
+            value: |at| self.integer(at),
+            wide,
+            blocks,
+        };
+        Some(asked.range(inside(lo), inside(hi)).unwrap_or_else(whole))
     }
 }
 
@@ -202,7 +267,7 @@ by_indices!(2, 3, 4);
 
 impl<T, const RANK: usize> Default for Tensor<T, RANK> {
     fn default() -> Self {
-        Tensor { data: None, shape: [0; RANK], computed: false }
+        Tensor { data: None, shape: [0; RANK], computed: false, monotone: false }
     }
 }
 

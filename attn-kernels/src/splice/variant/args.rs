@@ -1,13 +1,10 @@
-//! The bytes of `struct Variant`, by the layout rules of C.
+//! The bytes of a part's struct, by the layout rules of C.
 
-use attn_core::{
-    expr::Variant,
-    lang::{
-        ErasedVariant, FieldType, VariantDesc,
-        desc::Elem,
-        params::{ArgVisitor, TensorArg},
-        table::OutBuffer,
-    },
+use attn_core::lang::{
+    ErasedVariant, FieldType, VariantDesc,
+    desc::Elem,
+    params::{ArgVisitor, TensorArg},
+    table::OutBuffer,
 };
 
 use super::member::{Kind, Member, members};
@@ -29,52 +26,17 @@ pub fn part_layout(desc: &VariantDesc) -> (usize, usize) {
     (size, align)
 }
 
-/// The offset of each part, and the size of the whole.
-fn offsets(parts: &[&VariantDesc]) -> (Vec<usize>, usize) {
-    let (mut size, mut align) = (0, 1);
-    let mut offsets = Vec::new();
-    for desc in parts {
-        let (part_size, part_align) = part_layout(desc);
-        size = usize::next_multiple_of(size, part_align);
-        offsets.push(size);
-        size += part_size;
-        align = align.max(part_align);
-    }
-    (offsets, size.next_multiple_of(align).max(1))
-}
-
-/// `sizeof(Variant)` of a composition.
-#[must_use]
-pub fn struct_size(parts: &[&VariantDesc]) -> usize {
-    offsets(parts).1
-}
-
 /// The members of a part's struct with their offsets, in order: for those who check that a compiler agrees.
 #[must_use]
 pub fn part_offsets(desc: &VariantDesc) -> Vec<(String, usize)> {
     members(desc).0.into_iter().map(|member| (member.name, member.offset)).collect()
 }
 
-/// The bytes of `struct Variant`. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
+/// The bytes of the struct of one part. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
 /// device address, valid for as long as the bytes are used.
 ///
 /// # Errors
 /// The first error of `upload`.
-pub fn variant_args<E>(variant: &Variant, mut upload: impl FnMut(Pointee<'_>) -> Result<u64, E>) -> Result<Vec<u8>, E> {
-    let parts: Vec<&VariantDesc> = variant.parts().map(|part| part.desc()).collect();
-    let (offsets, size) = offsets(&parts);
-    let mut bytes = vec![0; size];
-    for (part, offset) in variant.parts().zip(offsets) {
-        let part = part_args(part, &mut upload)?;
-        bytes[offset..offset + part.len()].copy_from_slice(&part);
-    }
-    Ok(bytes)
-}
-
-/// The bytes of the struct of one part.
-///
-/// # Errors
-/// As [`variant_args`].
 pub fn part_args<E>(
     part: &dyn ErasedVariant,
     upload: &mut impl FnMut(Pointee<'_>) -> Result<u64, E>,
@@ -97,10 +59,19 @@ struct Writer<'a, U, E> {
 }
 
 impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> Writer<'_, U, E> {
+    /// A member of the next field.
+    fn member(&self, kind: Kind) -> Option<&Member> {
+        self.members.iter().find(|member| member.field == self.field && member.kind == kind)
+    }
+
+    fn has(&self, kind: Kind) -> bool {
+        self.member(kind).is_some()
+    }
+
     /// Writes a member of the next field, if it has such.
     fn put(&mut self, kind: Kind, bytes: &[u8]) {
-        let place = self.members.iter().find(|member| member.field == self.field && member.kind == kind);
-        if let Some(slot) = place.and_then(|m| self.bytes.get_mut(m.offset..m.offset + bytes.len())) {
+        let offset = self.member(kind).map(|member| member.offset);
+        if let Some(slot) = offset.and_then(|at| self.bytes.get_mut(at..at + bytes.len())) {
             slot.copy_from_slice(bytes);
         }
     }
@@ -136,6 +107,14 @@ impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for Writer<'_, U, E>
     fn tensor(&mut self, tensor: TensorArg<'_>) {
         let address = self.address(Pointee::Table(tensor.bytes));
         self.put_tensor(address, tensor.shape);
+        if self.has(Kind::Ranges) {
+            let blocks = tensor.ranges.blocks();
+            let address =
+                if blocks.is_empty() { 0 } else { self.address(Pointee::Table(bytemuck::cast_slice(blocks))) };
+            let whole = tensor.ranges.whole().into_iter().flat_map(u32::to_ne_bytes);
+            let bytes: Vec<u8> = address.to_ne_bytes().into_iter().chain(whole).collect();
+            self.put(Kind::Ranges, &bytes);
+        }
         self.field += 1;
     }
 

@@ -1,0 +1,67 @@
+//! Random numbers in hooks: dropout, noise on logits. A number is a function of where it is asked for, so that it is the same
+//! on either side, in whatever order tiles run, and in a backward pass.
+//!
+//! Philox-4x32-10 of J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
+//! with key (seed, stream) and counter (i, j, 0, 0), of which the first word is taken.
+//!
+//! ```
+//! # extern crate attn_core as attn;
+//! use attn::random;
+//! // dropout of the logit (i, j) of a head: seed and step are parameters
+//! let (seed, head, i, j) = (7, 3, 100, 42);
+//! assert_eq!(random::bits(seed, head, i, j), 0xf614_304c);
+//! assert!(random::uniform(seed, head, i, j) >= 0.1);
+//! ```
+
+/// 32 random bits: the same for the same seed, stream, i and j, on either side.
+#[must_use]
+pub fn bits(seed: u32, stream: u32, i: u32, j: u32) -> u32 {
+    philox([i, j, 0, 0], [seed, stream])[0]
+}
+
+/// A number in 0 <= x < 1, a multiple of 2^-24: the first 24 of [`bits`].
+#[must_use]
+pub fn uniform(seed: u32, stream: u32, i: u32, j: u32) -> f32 {
+    (bits(seed, stream, i, j) >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
+/// Ten rounds.
+fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    let product = |a: u32, b: u32| {
+        let wide = u64::from(a) * u64::from(b);
+        ((wide >> 32) as u32, wide as u32)
+    };
+    for _ in 0..10 {
+        let (high0, low0) = product(0xd251_1f53, counter[0]);
+        let (high1, low1) = product(0xcd9e_8d57, counter[2]);
+        counter = [high1 ^ counter[1] ^ key[0], low1, high0 ^ counter[3] ^ key[1], low0];
+        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The known answers that the authors publish with their code (Random123, `kat_vectors`).
+    #[test]
+    fn the_answers_are_the_known_ones() {
+        assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        let counter = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
+        let want = [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1];
+        assert_eq!(philox(counter, [0xa409_3822, 0x299f_31d0]), want);
+    }
+
+    #[test]
+    fn uniform_numbers_fill_the_unit_interval() {
+        let numbers: Vec<f32> = (0..40_000).map(|n| uniform(1, 2, n / 200, n % 200)).collect();
+        assert!(numbers.iter().all(|x| (0.0..1.0).contains(x)));
+        let mean = numbers.iter().map(|&x| f64::from(x)).sum::<f64>() / numbers.len() as f64;
+        // six standard deviations of the mean of so many
+        assert!((mean - 0.5).abs() < 6.0 * (1.0f64 / 12.0 / 40_000.0).sqrt(), "{mean}");
+        assert_ne!(bits(1, 2, 3, 4), bits(2, 1, 3, 4));
+        assert_ne!(bits(1, 2, 3, 4), bits(1, 2, 4, 3));
+    }
+}
