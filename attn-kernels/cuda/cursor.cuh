@@ -7,7 +7,7 @@ class TileCursor {
  public:
   TileCursor(const KernelParams& p, const QueryBlock& block, int kv_begin, int kv_end)
       : request_(block.request), rows_(block.bounds(p)), kv_begin_(kv_begin), kv_end_(kv_end) {
-    int tiles = (max(kv_end_ - kv_begin_, 0) + TILE_KEYS - 1) / TILE_KEYS;
+    int tiles = (kv_end_ - kv_begin_ + TILE_KEYS - 1) / TILE_KEYS;
     group_ = (tiles + 31) / 32 * 32;
   }
 

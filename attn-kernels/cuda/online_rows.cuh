@@ -21,6 +21,7 @@ class OnlineRows {
   Values sum_[TILE_ROWS] = {};
   // Of this lane's row, over the team's keys (the denominator: over this lane's keys).
   LogitIndex at_;
+  Bounds bounds_;  // of the row's keys, where they are an interval
   float row_max_ = FIRST_MAX * LOGIT_UNIT;
   float denominator_ = 0.f;
 
@@ -31,6 +32,7 @@ class OnlineRows {
   OnlineRows(const Variant& variant, const QueryBlock& block, const float* queries, RowIndex row)
       : variant_(variant), block_(block) {
     static_cast<RowIndex&>(at_) = row;
+    if constexpr (Variant::HAS_BOUNDS) bounds_ = variant.kv_bounds(row);
 #pragma unroll
     for (int r = 0; r < TILE_ROWS; ++r)
 #pragma unroll
@@ -107,7 +109,9 @@ class OnlineRows {
       stand_at(ring, step, j);
       bool exists = ring.exists(at_.kv_pos);
       attended[j] = exists;
-      if constexpr (Variant::HAS_LOGITS_MASK)
+      if constexpr (Variant::HAS_BOUNDS)
+        attended[j] = attended[j] && in_bounds(bounds_, at_.kv_pos);
+      else if constexpr (Variant::HAS_LOGITS_MASK)
         if (!step.full) attended[j] = attended[j] && variant_.logits_mask(at_);
       if (!Variant::STORES || exists) {
         if constexpr (Variant::HAS_LOGITS_TRANSFORM) logits[j] = variant_.logits_transform(logits[j], at_);

@@ -48,7 +48,10 @@ inline void mask_logits(Logits& s, const LogitTile& tile) {
   const Variant& variant = tile.variant;
   for_each_logit(s, tile, [&](float& x, const LogitIndex& at, bool real_row) {
     bool keep = tile.exists(at.kv_pos) && (!Variant::STORES || real_row);
-    if constexpr (Variant::HAS_LOGITS_MASK) keep = keep && variant.logits_mask(at);
+    if constexpr (Variant::HAS_BOUNDS)
+      keep = keep && in_bounds(variant.kv_bounds(at), at.kv_pos);
+    else if constexpr (Variant::HAS_LOGITS_MASK)
+      keep = keep && variant.logits_mask(at);
     x = keep ? x : __uint_as_float(MASKED_BITS);
   });
 }

@@ -13,13 +13,13 @@ class SpanKeys {
   SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const WorkItem& item)
       : p_(p), variant_(variant), row_(block.at(p, 0)), end_(item.kv_end) {
     if constexpr (Variant::HAS_KV_LIST) {
-      // The span is as long as the longest list of all KV heads.
-      long long listed = static_cast<long long>(max(variant.kv_list_len(row_), 0)) * p.list_block.divisor;
-      end_ = row_.kv_len == 0 ? 0 : static_cast<int>(min(listed, static_cast<long long>(end_)));
+      // The span may be that of another KV head's longer list.
+      long long listed = row_.kv_len == 0 ? 0 : static_cast<long long>(variant.kv_list_len(row_)) * p.list_block.divisor;
+      end_ = max(item.kv_begin, static_cast<int>(min(listed, static_cast<long long>(end_))));
     }
   }
 
-  // One past the last key.
+  // One past the last key; not before the first.
   int end() const { return end_; }
 
   // Position in the request of a key of the span, of which `exists` then asks.

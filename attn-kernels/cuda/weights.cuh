@@ -17,6 +17,9 @@ inline float exp_below(float logit, float maximum) {
   return exp2_approx((logit - (maximum == NO_LOGIT ? 0.f : maximum)) * LOG2_E);
 }
 
+// Where the keys of a row are provably an interval: a mask of two compares, the bounds being the same for the whole row.
+inline bool in_bounds(Bounds bounds, int kv_pos) { return bounds.begin <= kv_pos && kv_pos < bounds.end; }
+
 // Under MAX_SCALED: the weight of a logit, which enters the denominator as the variant says. Where the logit does not count,
 // the hooks must not be believed: their answer for -inf need not be 0.
 inline float take_weight(const Variant& variant, float logit, float maximum, const LogitIndex& at, bool counts, float& denominator) {
