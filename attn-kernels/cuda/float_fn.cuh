@@ -54,6 +54,7 @@ ATTN_FN bool is_nan(float x) { return x != x; }
 ATTN_FN bool is_finite(float x) { return (to_bits(x) & 0x7f800000u) != 0x7f800000u; }
 ATTN_FN bool is_infinite(float x) { return (to_bits(x) & 0x7fffffffu) == 0x7f800000u; }
 ATTN_FN bool is_sign_negative(float x) { return to_bits(x) >> 31; }
+ATTN_FN bool is_sign_positive(float x) { return !is_sign_negative(x); }
 
 // ---- approx: one instruction on the GPU, accurate on the host, see attn-core/src/lang/approx.rs ----
 

@@ -13,6 +13,8 @@ use crate::{
     tiles,
 };
 
+use attribute::Instance;
+
 /// A hook's name and text.
 #[derive(Debug)]
 pub struct HookText {
@@ -25,6 +27,8 @@ pub struct HookText {
 /// Everything found in one impl.
 struct Variant {
     name: String,
+    /// Of a generic variant.
+    instances: Vec<Instance>,
     hooks: Vec<HookText>,
     links: Links,
     used: emit::Used,
@@ -49,8 +53,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     };
     match read(&attr, &parsed) {
         Ok(variant) => {
-            let carrier = carrier(&parsed, &variant);
-            quote!(#item #carrier)
+            let carriers = carriers(&parsed, &variant);
+            quote!(#item #carriers)
         }
         Err(report) => {
             let errors = report.into_tokens();
@@ -66,7 +70,7 @@ pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
 
 fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     let mut shared = Shared::default();
-    let name = shape(attr, item, &mut shared.report);
+    let (name, instances) = shape(attr, item, &mut shared.report);
     let file = glue::file_of(item.impl_token.span());
     let mut functions = Vec::new();
     let mut normalizer = None;
@@ -97,51 +101,30 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     });
     let mask = functions.iter().find(|f| f.name == "logits_mask");
     let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.links));
-    Ok(Variant { name, mask, hooks, links: shared.links, used, normalizer })
+    Ok(Variant { name, instances, mask, hooks, links: shared.links, used, normalizer })
 }
 
-/// The shape of the item, and the variant's name.
-fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> String {
+/// The shape of the item: the variant's name, and its instances where it is generic.
+fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (String, Vec<Instance>) {
+    let attribute = attribute::read(attr, report);
     match &item.trait_ {
         Some((path, _)) if path.segments.last().is_some_and(|s| s.ident == "AttentionVariant") => {}
         Some((path, _)) => report.on(path, messages::NOT_THE_TRAIT),
         None => report.on(&item.self_ty, messages::NOT_THE_TRAIT),
     }
-    if !item.generics.params.is_empty() {
-        report.on(&item.generics, messages::GENERIC_VARIANT);
-    }
+    attribute::check(&attribute, &item.generics, report);
     let type_name = type_name(item);
     if type_name.is_none() {
         report.on(&item.self_ty, messages::NOT_A_PATH);
     }
-    let default = names::snake_case(&type_name.clone().unwrap_or_default());
-    if attr.is_empty() {
-        if type_name.is_some() && !is_legal(&default) {
+    let name = attribute.name.unwrap_or_else(|| {
+        let default = names::snake_case(&type_name.clone().unwrap_or_default());
+        if type_name.is_some() && !attribute::is_legal(&default) {
             report.on(&item.self_ty, messages::NEEDS_NAME);
         }
-        return default;
-    }
-    match syn::parse2::<syn::MetaNameValue>(attr.clone()) {
-        Ok(syn::MetaNameValue {
-            path, value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(name), .. }), ..
-        }) if path.is_ident("name") => {
-            let text = name.value();
-            if !is_legal(&text) {
-                report.on(&name, messages::ATTR_NAME);
-            }
-            text
-        }
-        _ => {
-            report.on(attr, messages::ATTR);
-            default
-        }
-    }
-}
-
-/// A name by which expressions call a variant.
-fn is_legal(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        default
+    });
+    (name, attribute.instances)
 }
 
 fn type_name(item: &syn::ItemImpl) -> Option<String> {
@@ -206,10 +189,25 @@ fn says(constant: &syn::ImplItemConst, word: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|w| w == word)
 }
 
-/// What stands beside the impl.
-fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
+/// What stands beside the impl: once for each instance of a generic variant, with its constants in scope.
+fn carriers(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
+    if variant.instances.is_empty() {
+        return carrier(item, variant, &variant.name, &TokenStream::new());
+    }
+    let params = || item.generics.const_params();
+    let instances = variant.instances.iter().map(|instance| {
+        let consts = params().zip(&instance.values).map(|(param, value)| {
+            let (ident, ty) = (&param.ident, &param.ty);
+            quote!(#[allow(dead_code)] const #ident: #ty = #value;)
+        });
+        let name = format!("{}_{}", variant.name, instance.suffix().unwrap_or_default());
+        carrier(item, variant, &name, &quote!(#(#consts)*))
+    });
+    instances.collect()
+}
+
+fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStream) -> TokenStream {
     let ty = &item.self_ty;
-    let name = &variant.name;
     let type_name = type_name(item).unwrap_or_default();
     // what stands on the impl, else what stands on the struct, which only the derive sees
     let doc = match parse::doc_lines(&item.attrs).join("\n") {
@@ -234,6 +232,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     quote! {
         #(#cfg)*
         const _: () = {
+            #scope
             static DESC: ::attn::lang::VariantDesc = ::attn::lang::VariantDesc {
                 name: #name,
                 type_name: #type_name,
@@ -280,6 +279,12 @@ fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
     if path.segments.first().is_some_and(|s| s.ident == "Self") {
         let rest = path.segments.iter().skip(1).cloned();
         path.segments = ty.path.segments.iter().cloned().chain(rest).collect();
+        // a type in an expression: `X::<4>::LIMIT`
+        for segment in &mut path.segments {
+            if let syn::PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                arguments.colon2_token.get_or_insert_with(Default::default);
+            }
+        }
         path.leading_colon = ty.path.leading_colon;
     }
     path
@@ -294,5 +299,6 @@ fn camel_case(name: &str) -> String {
         .collect()
 }
 
+mod attribute;
 #[cfg(test)]
 mod tests;

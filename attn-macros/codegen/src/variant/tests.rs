@@ -83,7 +83,7 @@ fn a_normaliser_of_its_own_is_told_to_compositions() {
             fn weight(&self, logit: f32, _m: f32, _at: LogitIndex) -> f32 { logit.max(0.0) }
         }),
     );
-    assert!(tokens.to_string().contains("type Kind = :: attn :: lang :: compose :: Replaces"), "{tokens}");
+    assert!(tokens.to_string().contains("type Normalizer = :: attn :: lang :: compose :: ReplacesPlain"), "{tokens}");
 }
 
 #[test]
@@ -393,4 +393,116 @@ fn pairs_of_bounds() {
         }
     ));
     assert!(told.len() == 1 && told[0].contains("promises"), "{told:?}");
+}
+
+#[test]
+fn arrays_have_a_fixed_length_and_indices_that_stay_inside() {
+    let text = transform(&quote!(
+        let table = [1.0, 0.5, 0.25, self.x];
+        let mut sums = [0; 4];
+        for i in 0..4 {
+            sums[i] += at.kv_pos >> i as i32;
+            sums[3 - i] ^= 1;
+        }
+        table[(at.qo_head & 3) as usize] * logit + table[at.kv_pos.rem_euclid(4) as usize] + sums[1] as f32
+    ));
+    for part in [
+        "const Array<float, 4> table = array_of<float>(1.0f, 0.5f, 0.25f, x_);",
+        "Array<int, 4> sums = repeat<4>(0);",
+        "for (int i = 0; i < 4; ++i) {",
+        "sums.set(i, add(sums[i], shr(at.kv_pos, i)));",
+        "sums.set(3 - i, sums[3 - i] ^ 1);",
+        "table[at.qo_head & 3] * logit + table[rem_euclid(at.kv_pos, 4)] + float(sums[1])",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let told = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            let table = [1.0, 2.0];
+            let mut k = 0;
+            k += 1;
+            table[at.qo_head as usize]
+                + table[(at.kv_pos % 2) as usize]
+                + table[2]
+                + table[k]
+                + table[self.n as usize]
+                + table[at.qo_head.clamp(0, 1) as usize]
+                + table[(self.n.min(5) & 1) as usize]
+        }
+    ));
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert!(told.iter().any(|t| t.contains("there is no element 2")), "{told:?}");
+}
+
+#[test]
+fn helpers_are_generic_over_constants() {
+    let text = crate::device_fn::expand(
+        TokenStream::new(),
+        quote!(
+            fn power<const N: i32, const FAST: bool>(x: f32) -> f32 {
+                let mut y = 1.0;
+                for _ in 0..N {
+                    y *= x;
+                }
+                if FAST { y } else { y + LIMIT }
+            }
+        ),
+    )
+    .to_string();
+    for part in [
+        "template <int N_, bool FAST_> static ATTN_FN float power_fn(float x)",
+        "i < N_",
+        "FAST_ ? y : y + power_LIMIT_",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let text = transform(&quote!(
+        helpers::power::<4, true>(logit) + helpers::power::<{ LIMIT }, FAST>(logit) + power2::<-1>(logit)
+    ));
+    assert_eq!(text, "  return power_fn<4, true>(logit) + power_fn<LIMIT_, FAST_>(logit) + power2_fn<-1>(logit);");
+    let told = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            power::<{ 1 + 2 }>(logit)
+        }
+    ));
+    assert!(told.len() == 1 && told[0].contains("helper::<4>"), "{told:?}");
+}
+
+#[test]
+fn generic_variants_list_their_instances() {
+    let item = quote!(
+        impl<const N: i32, const E: bool> AttentionVariant for Windowed<N, E> {
+            fn logits_mask(&self, at: LogitIndex) -> bool {
+                at.kv_pos < N * Self::SCALE && E
+            }
+        }
+    );
+    let text = expand(quote!(name = "windowed", instances((4, true), (-8, false))), item.clone()).to_string();
+    for part in [
+        r#"name : "windowed_4_true""#,
+        r#"name : "windowed_m8_false""#,
+        "const N : i32 = - 8 ;",
+        "const E : bool = false ;",
+        "for Windowed < N , E >",
+        "HookConst :: value (Windowed :: < N , E > :: SCALE)",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let told = |attr: TokenStream, item: TokenStream| {
+        let text = expand(attr, item).to_string();
+        text.split("compile_error").skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(told(TokenStream::new(), item.clone())[0].contains("lists its instances"));
+    assert!(told(quote!(instances(4)), item.clone())[0].contains("2 constant(s)"));
+    assert!(told(quote!(instances((4, X))), item)[0].contains("numbers and bools"));
+    assert!(told(quote!(instances(4)), quote!(impl AttentionVariant for X {}))[0].contains("only a variant"));
+    assert!(
+        told(
+            quote!(instances(4)),
+            quote!(
+                impl<T> AttentionVariant for X<T> {}
+            )
+        )[0]
+        .contains("constants only")
+    );
 }
