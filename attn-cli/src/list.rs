@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use attn_core::{
-    lang::{FieldDesc, FieldType, Normalizer, VariantDesc},
+    lang::{FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
     registry::Registry,
 };
 use serde_json::{Value, json};
@@ -33,12 +33,12 @@ pub(crate) fn run(args: &List, global: &Global) -> Result<ExitCode> {
             attn_core::expr::Variant::parse(name)?;
         }
     }
-    let mut output = Output::new(global, &["variant", "parameters", "hooks", "what it is"])?;
+    let mut output = Output::new(global, &["variant", "parameters", "hooks", "tiles of its mask", "what it is"])?;
     for desc in registry.iter().filter(|d| args.name.as_deref().is_none_or(|name| name == d.name)) {
         let whole = args.name.is_some();
         output.record(&record(desc), || {
             let doc = if whole { desc.doc.trim() } else { summary(desc) };
-            vec![desc.name.to_owned(), parameters(desc), hooks(desc), doc.to_owned()]
+            vec![desc.name.to_owned(), parameters(desc), hooks(desc), structure(desc), doc.to_owned()]
         })?;
     }
     output.finish()?;
@@ -80,6 +80,7 @@ fn record(desc: &VariantDesc) -> Value {
         "summary": summary(desc),
         "params": desc.fields.iter().map(field).collect::<Vec<_>>(),
         "hooks": desc.hooks.iter().map(|h| h.hook.method()).collect::<Vec<_>>(),
+        "tiles": if desc.has(Hook::LogitsMask) { Some(structure(desc)) } else { None },
         "normalizer": format!("{:?}", desc.normalizer),
         "doc": desc.doc.trim(),
         "at": format!("{}:{}", desc.file, desc.line),
@@ -106,6 +107,31 @@ fn hooks(desc: &VariantDesc) -> String {
         names.push(format!("normaliser {:?}", desc.normalizer));
     }
     names.join("\n")
+}
+
+/// What is known of whole tiles of the mask, from its source.
+fn structure(desc: &VariantDesc) -> String {
+    let mask = &desc.mask;
+    let mut said = Vec::new();
+    match (desc.has(Hook::LogitsMask), mask.over.is_empty()) {
+        (false, _) => {}
+        (true, true) if mask.why_not.is_empty() => said.push("not derived".to_owned()),
+        (true, true) => said.push(format!("not derived: {}", mask.why_not)),
+        (true, false) => said.push("derived".to_owned()),
+    }
+    if !mask.bounds.is_empty() {
+        said.push("keys of a row are an interval".to_owned());
+    }
+    if !mask.tables.is_empty() {
+        said.push(format!("asks for least and greatest of {}", mask.tables.join(", ")));
+    }
+    if desc.has(Hook::KvRange) {
+        said.push("kv_range".to_owned());
+    }
+    if desc.has(Hook::KvListLen) {
+        said.push("keys from a list".to_owned());
+    }
+    said.join("; ")
 }
 
 fn ty(field: &FieldDesc) -> String {

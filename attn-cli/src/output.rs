@@ -43,6 +43,16 @@ impl Output {
         Ok(Output { lines, table })
     }
 
+    /// Whether a person reads it.
+    pub(crate) fn is_table(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// Writes text before the table.
+    pub(crate) fn text(&self, text: &str) -> Result<()> {
+        quiet_on_closed_pipe(std::io::stdout().write_all(text.as_bytes()))
+    }
+
     /// Writes a record at once, without a row.
     pub(crate) fn line(&mut self, record: &Value) -> Result<()> {
         if let Some(lines) = &mut self.lines {

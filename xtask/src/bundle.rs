@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Further case files, beside those of benches/cases.
     #[arg(long, value_name = "FILE")]
     cases: Vec<std::path::PathBuf>,
+    /// Bundles the command that has the variants of the catalogue too, and a case for each of its rows.
+    #[arg(long)]
+    catalogue: bool,
     /// Leaves the cubins out: the machine then needs NVRTC.
     #[arg(long)]
     no_cubins: bool,
@@ -41,11 +44,22 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     sh.create_dir(bundle.join("cases"))?;
 
     // stripping the last crate alone leaves the other artefacts of a release build as they are
-    cmd!(sh, "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols").run()?;
+    let built = if args.catalogue {
+        cmd!(sh, "cargo rustc --release -p attn-tests --features cuda --bin attn-catalogue -- -C strip=symbols").run()?;
+        "attn-catalogue"
+    } else {
+        cmd!(sh, "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols").run()?;
+        "attn"
+    };
     let attn = bundle.join("attn");
-    fs::copy(target.join("release/attn"), &attn).context("copying the binary")?;
+    fs::copy(target.join("release").join(built), &attn).context("copying the binary")?;
 
     let mut cases = Vec::new();
+    if args.catalogue {
+        let to = bundle.join("cases/catalogue.jsonl");
+        fs::write(&to, cmd!(sh, "{attn} cases").read().context("writing the cases of the catalogue")?)?;
+        cases.push(to);
+    }
     let mut listed: Vec<_> = fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
     listed.sort_by_key(fs::DirEntry::file_name);
     for path in listed.iter().map(fs::DirEntry::path).chain(args.cases.iter().cloned()) {

@@ -1,0 +1,151 @@
+//! `attn tiles`.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+use attn::testing::{Case, Lens, case_variant};
+use attn_core::{
+    expr::Variant,
+    lang::{Dims, Hook, TileClass},
+};
+use serde_json::json;
+
+use crate::{
+    Global,
+    output::{Output, with},
+};
+
+mod map;
+mod picture;
+
+use map::Map;
+
+#[derive(clap::Args)]
+pub(crate) struct Tiles {
+    /// A variant expression: 'causal + sliding_window(window=1024)'. Tensors that it must be given are made up from the seed.
+    #[arg(value_name = "EXPR")]
+    expr: String,
+    /// Queries of the one request.
+    #[arg(long, default_value_t = 2048)]
+    qo: u32,
+    /// Its keys.
+    #[arg(long, default_value_t = 2048)]
+    kv: u32,
+    /// Queries and keys of a tile.
+    #[arg(long, default_value = "128x128", value_name = "ROWSxKEYS", value_parser = extents)]
+    tile: (u32, u32),
+    /// Query heads and KV heads.
+    #[arg(long, default_value = "4x2", value_name = "QOxKV", value_parser = extents)]
+    heads: (u32, u32),
+    /// The query head that is looked at.
+    #[arg(long, default_value_t = 0)]
+    head: u32,
+    /// Of tensors that are made up.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Evaluates every element of the mask too: how many of the tiles that are empty or full were found. Fails if one was
+    /// taken for what it is not.
+    #[arg(long)]
+    check: bool,
+    /// Draws the tiles.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Draws the tiles.
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+}
+
+/// `128x64`.
+fn extents(text: &str) -> Result<(u32, u32), String> {
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0);
+    let pair = text.split_once('x').and_then(|(a, b)| number(a).zip(number(b)));
+    pair.ok_or_else(|| format!("`{text}` is not two numbers from 1, such as 128x64"))
+}
+
+/// Counts and draws the tiles of a mask.
+pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
+    let variant = bound(args)?;
+    let map = Map::new(&variant, args);
+    let count = |class| map.classes.iter().filter(|c| **c == class).count();
+    let (skip, full, partial) = (count(TileClass::Skip), count(TileClass::Full), count(TileClass::Partial));
+    let mut record = json!({
+        "variant": args.expr, "qo": args.qo, "kv": args.kv, "tile": [args.tile.0, args.tile.1], "head": args.head,
+        "tiles": map.classes.len(), "skip": skip, "full": full, "partial": partial,
+        "visited": 1.0 - skip as f64 / map.classes.len().max(1) as f64,
+    });
+    let mut sound = true;
+    let mut row = vec![map.classes.len(), skip, full, partial].iter().map(ToString::to_string).collect::<Vec<_>>();
+    if args.check {
+        let truth = map.truth(&variant, args);
+        sound = truth.unsound == 0;
+        record = with(
+            record,
+            json!({
+                "empty": truth.empty, "empty_found": truth.empty_found, "all_attended": truth.full,
+                "all_attended_found": truth.full_found, "unsound": truth.unsound,
+            }),
+        );
+        row.push(format!("{} of {}", truth.empty_found, truth.empty));
+        row.push(format!("{} of {}", truth.full_found, truth.full));
+        row.push(truth.unsound.to_string());
+    }
+    let mut columns = vec!["tiles", "skipped", "without mask", "with mask"];
+    if args.check {
+        columns.extend(["empty, found", "full, found", "wrong"]);
+    }
+    let mut output = Output::new(global, &columns)?;
+    if output.is_table() {
+        output.text(&picture::text(&map))?;
+    }
+    output.record(&record, || row)?;
+    output.finish()?;
+    if variant.has_kv_list() {
+        eprintln!("keys come from lists: tiles of a list are not classified");
+    }
+    if !variant.has(Hook::LogitsMask) {
+        eprintln!("there is no mask");
+    }
+    let write = |path: &PathBuf, bytes: Vec<u8>| {
+        fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if let Some(path) = &args.svg {
+        write(path, picture::svg(&map).into_bytes())?;
+    }
+    if let Some(path) = &args.png {
+        write(path, picture::png(&map)?)?;
+    }
+    if !sound {
+        eprintln!("tiles are taken for what they are not: the library is wrong, or a `kv_range` breaks its promise");
+    }
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The variant, complete and bound.
+fn bound(args: &Tiles) -> Result<Variant> {
+    let (qo_heads, kv_heads) = args.heads;
+    if qo_heads % kv_heads != 0 || args.head >= qo_heads {
+        bail!(
+            "--heads {qo_heads}x{kv_heads} --head {}: query heads are a multiple of KV heads, and the head is one of them",
+            args.head
+        );
+    }
+    let tiles = u64::from(args.qo.div_ceil(args.tile.0)) * u64::from(args.kv.div_ceil(args.tile.1));
+    if tiles > MAX_TILES {
+        bail!("{tiles} tiles are too many; at most {MAX_TILES}: larger tiles (--tile), or fewer queries and keys");
+    }
+    let mut case = Case::new(&*args.expr);
+    (case.qo_heads, case.kv_heads, case.seed) = (qo_heads, kv_heads, args.seed);
+    (case.qo_lens, case.kv_lens) = (Lens::List(vec![args.qo]), Lens::List(vec![args.kv]));
+    let dims = Dims {
+        qo_heads: Some(qo_heads.into()),
+        kv_heads: Some(kv_heads.into()),
+        head_dim: Some(case.head_dim.into()),
+        batch: Some(1),
+        qo_tokens: Some(args.qo.into()),
+        kv_tokens: Some(args.kv.into()),
+    };
+    Ok(case_variant(&case)?.bind(&dims)?)
+}
+
+/// More are a mistake.
+const MAX_TILES: u64 = 1 << 22;
