@@ -57,6 +57,10 @@ void key(const Variant* v, float* k, int n, const KvIndex* at) {
   HostRow row{k, n};
   v->key_transform(row, *at);
 }
+void value(const Variant* v, float* x, int n, const KvIndex* at) {
+  HostRow row{x, n};
+  v->value_transform(row, *at);
+}
 void output(const Variant* v, float* o, int n, const RowState* state, const RowIndex* at) {
   HostRow row{o, n};
   v->output_transform(row, *state, *at);
@@ -66,6 +70,18 @@ int logits_mask(const Variant* v, const LogitIndex* at) { return v->logits_mask(
 float weight(const Variant* v, float logit, float row_max, const LogitIndex* at) {
   return v->weight(logit, row_max, *at);
 }
+float denominator(const Variant* v, float logit, float row_max, float weight, const LogitIndex* at) {
+  return v->denominator(logit, row_max, weight, *at);
+}
+int kv_list_len(const Variant* v, const RowIndex* at) { return v->kv_list_len(*at); }
+int kv_list_block(const Variant* v, const RowIndex* at, int n) { return v->kv_list_block(*at, n); }
 float sink_logit(const Variant* v, const RowIndex* at) { return v->sink_logit(*at); }
 int tile_class(const Variant* v, const Tile* tile) { return int(v->tile_class(*tile)); }
+// whether there are bounds
+int kv_bounds(const Variant* v, const RowIndex* at, int* begin_end) {
+  const Bounds keys = v->kv_bounds(*at);
+  begin_end[0] = keys.begin;
+  begin_end[1] = keys.end;
+  return Variant::HAS_BOUNDS;
+}
 }

@@ -139,6 +139,14 @@ impl HostVariant {
         unsafe { f(v, k.as_mut_ptr(), k.len() as i32, at.as_ptr()) }
     }
 
+    /// `value_transform`.
+    pub fn value_row(&self, x: &mut [f32], at: KvIndex) {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const i32)>("value");
+        let at = [at.batch, at.kv_pos, at.kv_token, at.kv_head, at.kv_len];
+        // SAFETY: the row is `len` values, the index five words; the variant's tables live as long as it.
+        unsafe { f(v, x.as_mut_ptr(), x.len() as i32, at.as_ptr()) }
+    }
+
     /// `output_transform`.
     pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32, i32, *const f32, *const i32)>("output");
@@ -169,6 +177,40 @@ impl HostVariant {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, *const i32) -> f32>("weight");
         // SAFETY: the index is ten words.
         unsafe { f(v, logit, row_max, logit_index(at).as_ptr()) }
+    }
+
+    /// `denominator`.
+    #[must_use]
+    pub fn denominator(&self, logit: f32, row_max: f32, weight: f32, at: LogitIndex) -> f32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, f32, *const i32) -> f32>("denominator");
+        // SAFETY: the index is ten words.
+        unsafe { f(v, logit, row_max, weight, logit_index(at).as_ptr()) }
+    }
+
+    /// `kv_list_len`.
+    #[must_use]
+    pub fn kv_list_len(&self, at: RowIndex) -> i32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("kv_list_len");
+        // SAFETY: the index is eight words.
+        unsafe { f(v, row(at).as_ptr()) }
+    }
+
+    /// `kv_list_block`.
+    #[must_use]
+    pub fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, i32) -> i32>("kv_list_block");
+        // SAFETY: the index is eight words.
+        unsafe { f(v, row(at).as_ptr(), n) }
+    }
+
+    /// The keys of a row as an interval, where the mask is one.
+    #[must_use]
+    pub fn kv_bounds(&self, at: RowIndex) -> Option<std::ops::Range<i32>> {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut i32) -> i32>("kv_bounds");
+        let mut keys = [0; 2];
+        // SAFETY: the index is eight words, the bounds two.
+        let there = unsafe { f(v, row(at).as_ptr(), keys.as_mut_ptr()) != 0 };
+        there.then_some(keys[0]..keys[1])
     }
 
     /// `sink_logit`.

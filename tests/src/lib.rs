@@ -4,6 +4,8 @@
 extern crate attn_core as attn;
 
 pub mod catalogue;
+pub mod compare;
 pub mod host;
 pub mod oddities;
+pub mod tables;
 pub mod torture;

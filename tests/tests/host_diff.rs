@@ -5,17 +5,17 @@
 
 extern crate attn_core as attn;
 
-use attn::lang::QueryTile;
 use attn::lang::desc::Elem;
 use attn::{
     Registry, Variant,
-    lang::{Dims, FieldDesc, FieldType, Hook, KvIndex, LogitIndex, ParamValue, RowIndex, RowState, Tile, VariantDesc},
+    lang::{Dims, FieldType, ParamValue, VariantDesc},
 };
-use attn_tests::{host::HostVariant, oddities, torture};
+use attn_tests::catalogue::{self, Shape};
+use attn_tests::compare::{HEAD_DIM, compare};
+use attn_tests::{oddities, torture};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const HEADS: i64 = 6;
-const HEAD_DIM: i64 = 16;
 const DIMS: Dims = Dims {
     qo_heads: Some(HEADS),
     kv_heads: Some(3),
@@ -31,6 +31,7 @@ fn generated_text_means_what_the_rust_means() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     attn::registry::register(torture::variants()).expect("no two share a name");
     attn::registry::register(oddities::variants()).expect("no two share a name");
+    catalogue::register();
     let registry = Registry::global().expect("no two share a name");
     let mut seen = 0;
     for desc in registry.iter() {
@@ -41,7 +42,19 @@ fn generated_text_means_what_the_rust_means() {
         }
         seen += 1;
     }
-    assert!(seen >= 22, "nine stock variants, five and eight of the tests: {seen}");
+    assert!(seen >= 60, "stock variants, those of the catalogue and of the tests: {seen}");
+}
+
+/// Every entry of the catalogue, as it is composed there.
+#[test]
+fn entries_of_the_catalogue_mean_what_the_rust_means() {
+    catalogue::register();
+    let shape = Shape { lens: vec![(13, 30), (27, 50)], qo_heads: HEADS, kv_heads: 3, head_dim: HEAD_DIM };
+    let mut rng = SmallRng::seed_from_u64(5);
+    for entry in catalogue::entries() {
+        let variant = Variant::parse(&(entry.make)(&shape).expr).expect("an entry").bind(&DIMS).expect("it fits");
+        variant.arms().iter().for_each(|arm| compare(arm, &mut rng, 500));
+    }
 }
 
 /// Parts in order, sinks added up, one struct for a part that is there twice.
@@ -70,35 +83,59 @@ fn compositions_mean_what_the_rust_means() {
 
 /// A variant with random parameters that its conditions allow.
 fn random_variant(desc: &'static VariantDesc, rng: &mut SmallRng) -> Variant {
-    for _ in 0..1000 {
-        let mut given = Vec::new();
-        for field in desc.fields {
-            // half of the defaults stay
-            if field.default.is_none() || rng.random() {
-                given.push(format!("{}={}", field.name, random_value(field, rng)));
-            }
-        }
-        let text = format!("{}({})", desc.name, given.join(", "));
-        if let Some(variant) = Variant::parse(&text).ok().and_then(|v| v.bind(&DIMS).ok()) {
-            return variant;
-        }
-    }
-    panic!("no parameters were found that `{}` allows", desc.name);
+    // anything first; then numbers that conditions on several of them are likely to allow
+    (0..600)
+        .find_map(|attempt| try_random(desc, attempt >= 300, rng))
+        .unwrap_or_else(|| panic!("no parameters were found that `{}` allows", desc.name))
 }
 
-fn random_value(field: &FieldDesc, rng: &mut SmallRng) -> ParamValue {
-    let (elem, rank) = match field.ty {
-        FieldType::Scalar(elem) => (elem, 0),
-        FieldType::Tensor { elem, rank } => (elem, rank),
-        FieldType::Out { rank } => (Elem::F32, rank),
+/// Random scalars, then tensors of the shapes that follow from them. Half of the defaults stay.
+fn try_random(desc: &'static VariantDesc, modest: bool, rng: &mut SmallRng) -> Option<Variant> {
+    let scalar = |elem: Elem, least: i64, rng: &mut SmallRng| match elem {
+        Elem::I32 | Elem::U32 if modest => ParamValue::Int(rng.random_range(least..least + 3)),
+        _ => scalar(elem, rng),
     };
-    let first = match field.shape.trim() {
-        shape if shape.starts_with("head_dim") => HEAD_DIM,
-        shape if shape.starts_with("if") => HEAD_DIM / 2,
-        _ => HEADS,
-    };
-    let shape: Vec<i64> = (0..rank).map(|axis| if axis == 0 { first } else { HEAD_DIM }).collect();
-    nested(&shape, &mut || scalar(elem, rng))
+    let mut given = Vec::new();
+    for field in desc.fields {
+        if let FieldType::Scalar(elem) = field.ty
+            && (field.default.is_none() || rng.random())
+        {
+            given.push(format!("{}={}", field.name, scalar(elem, 1, rng)));
+        }
+    }
+    let mut variant = Variant::parse(&format!("{}({})", desc.name, given.join(", "))).ok()?;
+    for (at, field) in desc.fields.iter().enumerate() {
+        let elem = match field.ty {
+            FieldType::Scalar(_) => continue,
+            FieldType::Tensor { elem, .. } => elem,
+            FieldType::Out { .. } => Elem::F32,
+        };
+        if field.default.is_some() && rng.random() {
+            continue;
+        }
+        let shape = variant.parts().next()?.shape(at, &DIMS).ok()?;
+        let count = shape.iter().try_fold(1i64, |n, &extent| n.checked_mul(extent).filter(|_| extent > 0))?;
+        if count > MAX_ELEMENTS {
+            return None;
+        }
+        let mut flat: Vec<ParamValue> = (0..count).map(|_| scalar(elem, 0, rng)).collect();
+        if field.monotone {
+            flat.sort_by(|a, b| number(a).total_cmp(&number(b)));
+        }
+        variant.set_in(0, field.name, nested(&shape, &mut flat.into_iter())).ok()?;
+    }
+    variant.bind(&DIMS).ok()
+}
+
+/// The most elements of a random tensor.
+const MAX_ELEMENTS: i64 = 1 << 14;
+
+fn number(value: &ParamValue) -> f64 {
+    match *value {
+        ParamValue::Int(x) => x as f64,
+        ParamValue::Float(x) => x,
+        _ => 0.0,
+    }
 }
 
 fn scalar(elem: Elem, rng: &mut SmallRng) -> ParamValue {
@@ -115,115 +152,9 @@ fn scalar(elem: Elem, rng: &mut SmallRng) -> ParamValue {
     }
 }
 
-fn nested(shape: &[i64], scalar: &mut impl FnMut() -> ParamValue) -> ParamValue {
+fn nested(shape: &[i64], values: &mut impl Iterator<Item = ParamValue>) -> ParamValue {
     match shape.split_first() {
-        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(inner, scalar)).collect()),
-        None => scalar(),
+        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(inner, values)).collect()),
+        None => values.next().unwrap_or(ParamValue::Int(0)),
     }
-}
-
-/// Compares every hook that a part wrote, and the trivial ones too.
-fn compare(variant: &Variant, rng: &mut SmallRng, rounds: usize) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let host = HostVariant::compile(variant, folder.path());
-    for _ in 0..rounds {
-        let at = random_index(rng);
-        let logit = random_logit(rng);
-        let mut one = [logit];
-        variant.logits_tile(&mut one, at);
-        same(variant, Hook::LogitsTransform, host.logits_transform(logit, at), one[0], (logit, at));
-
-        let mut keep = [true];
-        variant.mask_tile(&mut keep, at);
-        assert_eq!(host.logits_mask(at), keep[0], "{variant}: logits_mask of {at:?}");
-
-        let row_max = if rng.random() { 0.0 } else { rng.random::<f32>() * 50.0 };
-        let mut one = [logit];
-        variant.weight_tile(&mut one, row_max, at);
-        same(variant, Hook::Weight, host.weight(logit, row_max, at), one[0], (logit, row_max, at));
-
-        same(variant, Hook::SinkLogit, host.sink_logit(at.row), variant.sink_logit(at.row), at);
-
-        let tile = random_tile(rng);
-        assert_eq!(host.tile_class(tile), variant.tile_class(tile), "{variant}: tile_class of {tile:?}");
-    }
-    for _ in 0..rounds / 10 {
-        let at = random_index(rng);
-        let key = KvIndex {
-            batch: at.batch,
-            kv_pos: at.kv_pos,
-            kv_token: at.kv_token,
-            kv_head: at.kv_head,
-            kv_len: at.kv_len,
-        };
-        let state = RowState { row_max: rng.random(), denominator: rng.random::<f32>() * 3.0, lse: rng.random() };
-        let values: Vec<f32> = (0..HEAD_DIM).map(|_| (rng.random::<f32>() - 0.5) * 8.0).collect();
-        let both = |got: &dyn Fn(&mut [f32]), want: &dyn Fn(&mut [f32]), hook: Hook| {
-            let (mut a, mut b) = (values.clone(), values.clone());
-            got(&mut a);
-            want(&mut b);
-            for (a, b) in a.iter().zip(&b) {
-                same(variant, hook, *a, *b, at);
-            }
-        };
-        both(&|x| host.query_row(x, at.row), &|x| variant.query_row(x, at.row), Hook::QueryTransform);
-        both(&|x| host.key_row(x, key), &|x| variant.key_row(x, key), Hook::KeyTransform);
-        both(&|x| host.output_row(x, state, at.row), &|x| variant.output_row(x, state, at.row), Hook::OutputTransform);
-    }
-}
-
-/// Equal, both NaN, or a few units in the last place apart.
-fn same(variant: &Variant, hook: Hook, got: f32, want: f32, input: impl std::fmt::Debug) {
-    let close = got.to_bits() == want.to_bits()
-        || got == want
-        || got.is_nan() && want.is_nan()
-        || (got - want).abs() <= 4.0 * f32::EPSILON * want.abs();
-    assert!(close, "{variant}: {} of {input:?} is {want} in Rust, {got} in C++", hook.method());
-}
-
-fn random_logit(rng: &mut SmallRng) -> f32 {
-    match rng.random_range(0..20) {
-        0 => f32::NAN,
-        1 => f32::INFINITY,
-        2 => f32::NEG_INFINITY,
-        3 => -0.0,
-        4 => f32::from(rng.random_range(-6i8..6)) + 0.5,
-        5 => rng.random_range(-300.0f32..300.0),
-        6 => rng.random_range(-3e9..3e9),
-        7 => f32::MIN_POSITIVE * rng.random::<f32>(),
-        _ => rng.random_range(-12.0..12.0),
-    }
-}
-
-/// Any index, out of every table too: edge tiles call hooks there.
-fn random_index(rng: &mut SmallRng) -> LogitIndex {
-    let kv_len = rng.random_range(0..70);
-    let qo_len = rng.random_range(0..40);
-    let qo_row = rng.random_range(0..64);
-    let qo_head = rng.random_range(0..8);
-    let kv_pos = if rng.random_range(0..8) == 0 { rng.random_range(0..200_000) } else { rng.random_range(0..80) };
-    let row = RowIndex {
-        batch: rng.random_range(0..3),
-        qo_row,
-        qo_pos: qo_row + kv_len - qo_len,
-        qo_token: rng.random_range(0..64),
-        qo_head,
-        kv_head: qo_head / 2,
-        qo_len,
-        kv_len,
-    };
-    LogitIndex { row, kv_pos, kv_token: rng.random_range(0..100) }
-}
-
-fn random_tile(rng: &mut SmallRng) -> Tile {
-    let (q, k) = (rng.random_range(-20..60), rng.random_range(0..60));
-    let rows = QueryTile {
-        batch: rng.random_range(0..3),
-        qo_pos_min: q,
-        qo_pos_max: q + rng.random_range(0..16),
-        qo_len: rng.random_range(0..40),
-        kv_len: rng.random_range(0..70),
-        ..QueryTile::default()
-    };
-    Tile { rows, kv_pos_min: k, kv_pos_max: k + rng.random_range(0..16), ..Tile::default() }
 }
