@@ -103,6 +103,8 @@ pub struct DeviceFn {
     pub name: &'static str,
     /// A static member function of the variant's struct.
     pub cuda: &'static str,
+    /// The same over abstract values, for masks over tiles; see [`MaskText::over`].
+    pub over: &'static str,
     /// Helpers that it calls.
     pub device_fns: &'static [&'static DeviceFn],
     /// Constants that it names.

@@ -8,6 +8,7 @@ use crate::{
     check, emit, glue, literals, messages, names,
     parse::{self, Links, Shared},
     report::Report,
+    tiles,
 };
 
 /// Expands the attribute. The item is always there, with or without errors.
@@ -25,7 +26,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #error);
         }
     };
-    let (cuda, links) = match read(&attr, &f) {
+    let Helper { cuda, over, over_cuda, links } = match read(&attr, &f) {
         Ok(read) => read,
         Err(report) => {
             let errors = report.into_tokens();
@@ -47,14 +48,25 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
+                over: #over_cuda,
                 device_fns: #helpers,
                 consts: #consts,
             };
+            #over
         }
     }
 }
 
-fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> {
+/// What stands beside a helper.
+struct Helper {
+    cuda: String,
+    /// The helper over abstract values, in Rust and in CUDA.
+    over: TokenStream,
+    over_cuda: String,
+    links: Links,
+}
+
+fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     let mut shared = Shared { this_fn: Some(f.sig.ident.to_string()), ..Shared::default() };
     let sig = &f.sig;
     if !attr.is_empty() {
@@ -72,7 +84,11 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<(String, Links), Report> 
     check::function(&read, &shared.types, &mut shared.report);
     let file = glue::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);
-    if shared.report.is_empty() { Ok((cuda, shared.links)) } else { Err(shared.report) }
+    if !shared.report.is_empty() {
+        return Err(shared.report);
+    }
+    let (over, over_cuda) = tiles::helper(&read, &shared.types, &shared.generics, &shared.links, &deeper);
+    Ok(Helper { cuda, over, over_cuda, links: shared.links })
 }
 
 /// The constants that a helper is generic over.

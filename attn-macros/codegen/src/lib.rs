@@ -2,7 +2,7 @@
 //!
 //! An ordinary crate, so that tests can call it. Flow: [`parse`] turns Rust syntax into a small checked
 //! representation ([`ir`], with types as far as they can be seen: [`types`]), [`check`] refuses what is legal
-//! Rust but wrong as a variant, [`emit`] writes C++ text, [`glue`] writes the Rust that carries it.
+//! Rust but wrong as a variant, [`emit`] writes C++ text, [`tiles`] derives masks over whole tiles, [`glue`] writes the Rust that carries it.
 //! All errors of an item are collected in a [`report`] and shown at once; the item itself is always kept.
 //!
 //! No promise of stability: use the macros of `attn-rs`.

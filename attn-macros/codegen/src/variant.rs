@@ -100,7 +100,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () => NormalizerText::Replaces,
     });
     let mask = functions.iter().find(|f| f.name == "logits_mask");
-    let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.links));
+    let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.generics, &shared.links));
     Ok(Variant { name, instances, mask, hooks, links: shared.links, used, normalizer })
 }
 

@@ -22,6 +22,9 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     for helper in &links.helpers {
         text += "\n";
         text += &indented(helper.cuda);
+        if !desc.mask.over.is_empty() {
+            text += &indented(helper.over);
+        }
     }
     for hook in desc.hooks {
         text += "\n";

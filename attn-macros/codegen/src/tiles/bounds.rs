@@ -4,6 +4,6 @@ use super::form::Form;
 
 /// `Bounds kv_bounds(const RowIndex& at) const`, or nothing.
 #[must_use]
-pub fn kv_bounds(_form: &Form) -> String {
+pub(super) fn kv_bounds(_form: &Form) -> String {
     String::new()
 }

@@ -1,7 +1,7 @@
 //! Statements, branches and loops become choices between values.
 
 use super::form::{CONSTRUCT, Id, LEAVES_LOOP, LOOP, Maker, Node, Value};
-use crate::ir::{Arm, Block, Expr, Kind, LocalId, Stmt};
+use crate::ir::{Arm, Block, Expr, Kind, LocalId, Op, Stmt};
 
 /// Steps of a loop that is unrolled.
 const MOST_STEPS: u64 = 64;
@@ -177,6 +177,54 @@ impl Maker<'_> {
         }
     }
 
+    /// `array[index]`.
+    pub(super) fn element(&mut self, array: Value, index: Id) -> Value {
+        let Value::Tuple(items) = array else { return self.lost(CONSTRUCT) };
+        if let Node::Int(i, _) = self.node_at(index)
+            && let Some(item) = items.get(*i as usize)
+        {
+            return item.clone();
+        }
+        let mut items = items.into_iter().enumerate().rev();
+        let Some((_, mut result)) = items.next() else { return self.lost(CONSTRUCT) };
+        for (i, item) in items {
+            let here = self.is_at(index, i);
+            result = self.select(here, &item, &result);
+        }
+        result
+    }
+
+    /// `array[index] op= value`.
+    pub(super) fn set_element(&mut self, local: LocalId, index: Id, op: Option<Op>, value: Value) {
+        let Some(Value::Tuple(mut items)) = self.env.get(&local).cloned() else { return self.fail(CONSTRUCT) };
+        let literal = match self.node_at(index) {
+            Node::Int(i, _) => Some(*i),
+            _ => None,
+        };
+        for (i, item) in items.iter_mut().enumerate().filter(|(i, _)| literal.is_none_or(|l| l == *i as u64)) {
+            let new = match op {
+                None => value.clone(),
+                Some(op) => {
+                    let (a, b) = (self.as_node(item), self.as_node(&value));
+                    Value::Node(self.operation(op, a, b))
+                }
+            };
+            *item = match literal {
+                Some(_) => new,
+                None => {
+                    let here = self.is_at(index, i);
+                    self.select(here, &new, item)
+                }
+            };
+        }
+        self.env.insert(local, Value::Tuple(items));
+    }
+
+    fn is_at(&mut self, index: Id, i: usize) -> Id {
+        let i = self.node(Node::Int(i as u64, None));
+        self.op("eq", vec![index, i])
+    }
+
     /// A loop that is not followed: nothing is known of what it changes, nor of whether it returns.
     fn forget(&mut self, why: &'static str, body: &Block) {
         let mut changed = Changes::default();
@@ -215,7 +263,9 @@ impl Changes {
             Kind::Diverge(stmt) => return self.stmt(stmt),
             Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Local(_) | Kind::Param(_) | Kind::Element(..) => {}
             Kind::Word(..) | Kind::Const(_) | Kind::Builtin(_) | Kind::NegInfinity | Kind::Neg(_) | Kind::Not(_) => {}
-            Kind::Binary(..) | Kind::Cast(..) | Kind::Call(..) | Kind::Helper(..) | Kind::Tuple(_) => {}
+            Kind::Binary(..) | Kind::Cast(..) | Kind::Call(..) | Kind::Helper(..) | Kind::HelperOf(..) => {}
+            Kind::Tuple(_) | Kind::Array(_) | Kind::Repeat(..) | Kind::Index(..) => {}
+            Kind::SetElement { local, .. } => self.locals.push(*local),
             Kind::TupleField(..) | Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {}
             // whatever the language learns may change something
             _ => self.unknown = true,

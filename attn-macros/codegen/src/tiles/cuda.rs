@@ -11,7 +11,7 @@ use crate::names;
 
 /// `Tri mask_over(const Tile& at) const`.
 #[must_use]
-pub fn mask_over(form: &Form) -> String {
+pub(super) fn mask_over(form: &Form) -> String {
     let mut text = String::from("ATTN_FN Tri mask_over(const Tile& at) const {\n");
     let value = parts(form, &mut text);
     let _ = write!(text, "  return range::tri({value});\n}}\n");
@@ -20,7 +20,7 @@ pub fn mask_over(form: &Form) -> String {
 
 /// A helper over abstract values: a static member function.
 #[must_use]
-pub fn helper(form: &Form, name: &str, args: usize) -> String {
+pub(super) fn helper(form: &Form, name: &str, args: usize) -> String {
     let types: Vec<String> = (0..args).map(|i| format!("class A{i}")).collect();
     let params: Vec<String> = (0..args).map(|i| format!("A{i} a{i}")).collect();
     let template = if args == 0 { String::new() } else { format!("template <{}> ", types.join(", ")) };
@@ -78,7 +78,8 @@ fn one(node: &Node, texts: &[String]) -> String {
         Node::Any => "range::Any{}".to_owned(),
         Node::Element(name, ids) => {
             let member = names::param(name);
-            format!("range_of({member}, {member}range_, {})", list(ids))
+            let indices: String = ids.iter().map(|&id| format!(", {}", texts[id])).collect();
+            format!("range_of({member}, {member}range_{indices})")
         }
         Node::Helper(name, ids) => format!("{}({})", over(name), list(ids)),
         Node::Op(name, ids) => format!("range::{name}({})", list(ids)),

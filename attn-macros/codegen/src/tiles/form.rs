@@ -90,6 +90,7 @@ impl Form {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Node(Id),
+    /// A tuple or an array.
     Tuple(Vec<Value>),
     /// The index of the logit, or its row.
     Index,
@@ -102,11 +103,16 @@ pub(super) enum Value {
 pub(super) const FLOATS: &str = "the mask depends on float data";
 pub(super) const LOOP: &str = "the mask has a loop whose number of steps is not a small constant";
 pub(super) const LEAVES_LOOP: &str = "a loop of the mask is left by `break` or `continue`";
-pub(super) const TABLE: &str = "the mask reads a captured tensor";
 pub(super) const WIDE: &str = "the mask depends on 64-bit integers";
 pub(super) const INDEX_PASSED: &str = "the mask passes the whole index to a helper";
 pub(super) const CONSTRUCT: &str = "the mask uses a construct that is not followed";
 pub(super) const TOO_LONG: &str = "the mask is too long";
+
+/// A constant that a helper is generic over: its name in Rust and in the text, and its type.
+pub type Generic = (String, String, Ty);
+
+/// Elements of an array that is followed.
+const MOST_ELEMENTS: u64 = 64;
 
 /// Nodes that one function may have: unrolled loops multiply.
 const MOST_NODES: usize = 4000;
@@ -114,6 +120,8 @@ const MOST_NODES: usize = 4000;
 pub(super) struct Maker<'a> {
     pub(super) function: &'a Function,
     types: &'a Types,
+    /// Constants that a helper is generic over: they are its first arguments.
+    generics: &'a [Generic],
     nodes: Vec<Node>,
     known: HashMap<Node, Id>,
     pub(super) env: HashMap<LocalId, Value>,
@@ -128,10 +136,11 @@ pub(super) struct Maker<'a> {
 
 /// The body of a mask or helper.
 #[must_use]
-pub fn of(f: &Function, types: &Types) -> Form {
+pub fn of(f: &Function, types: &Types, generics: &[Generic]) -> Form {
     let mut maker = Maker {
         function: f,
         types,
+        generics,
         nodes: Vec::new(),
         known: HashMap::new(),
         env: HashMap::new(),
@@ -142,7 +151,7 @@ pub fn of(f: &Function, types: &Types) -> Form {
     };
     for (i, (local, ty)) in f.args.iter().enumerate() {
         if let Some(local) = local {
-            let value = maker.argument(i, ty);
+            let value = maker.argument(generics.len() + i, ty);
             maker.env.insert(*local, value);
         }
     }
@@ -188,6 +197,10 @@ impl Maker<'_> {
 
     pub(super) fn any(&mut self) -> Id {
         self.node(Node::Any)
+    }
+
+    pub(super) fn node_at(&self, id: Id) -> &Node {
+        &self.nodes[id]
     }
 
     fn is_any(&self, id: Id) -> bool {
@@ -283,7 +296,10 @@ impl Maker<'_> {
             Kind::Int(n) => self.literal(*n, &e.ty),
             Kind::Bool(b) => Node::Bool(*b),
             Kind::Param(name) => Node::Param(name.clone()),
-            Kind::Const(name) => Node::Const(name.clone()),
+            Kind::Const(name) => match self.generics.iter().position(|(_, own, _)| own == name) {
+                Some(i) => return self.argument(i, &e.ty),
+                None => Node::Const(name.clone()),
+            },
             Kind::Builtin("I32_MIN") => Node::LeastI32,
             Kind::Word(local, word) if self.env.get(local) == Some(&Value::Index) => Node::Word(word.clone()),
             _ => return self.compound(e),
@@ -309,9 +325,9 @@ impl Maker<'_> {
                 None => self.lost(CONSTRUCT),
             },
             Kind::Float(_) | Kind::NegInfinity | Kind::Builtin(_) => self.lost(FLOATS),
-            Kind::Element(_, indices) => {
-                indices.iter().for_each(|i| drop(self.value(i)));
-                self.lost(TABLE)
+            Kind::Element(name, indices) => {
+                let ids = indices.iter().map(|i| self.id(i)).collect();
+                Value::Node(self.node(Node::Element(name.clone(), ids)))
             }
             Kind::Neg(inner) => match inner.kind {
                 Kind::Int(n) if n == 1 << 31 => Value::Node(self.node(Node::LeastI32)),
@@ -333,17 +349,22 @@ impl Maker<'_> {
                 }
             },
             Kind::Call(name, args) => self.method(name, args),
-            Kind::Helper(name, args) => {
-                let mut ids = Vec::new();
-                for arg in args {
-                    match self.value(arg) {
-                        Value::Node(id) => ids.push(id),
-                        _ => return self.lost(INDEX_PASSED),
-                    }
-                }
-                Value::Node(self.node(Node::Helper(name.clone(), ids)))
+            Kind::Helper(name, args) => self.helper(name, args.iter()),
+            Kind::HelperOf(name, consts, args) => self.helper(name, consts.iter().chain(args)),
+            Kind::Tuple(items) | Kind::Array(items) => Value::Tuple(items.iter().map(|e| self.value(e)).collect()),
+            Kind::Repeat(item, n) if *n <= MOST_ELEMENTS => {
+                let item = self.value(item);
+                Value::Tuple(vec![item; *n as usize])
             }
-            Kind::Tuple(items) => Value::Tuple(items.iter().map(|e| self.value(e)).collect()),
+            Kind::Index(array, index) => {
+                let (array, index) = (self.value(array), self.id(index));
+                self.element(array, index)
+            }
+            Kind::SetElement { local, index, op, value } => {
+                let (index, value) = (self.id(index), self.value(value));
+                self.set_element(*local, index, *op, value);
+                Value::Unit
+            }
             Kind::TupleField(inner, i) => match self.value(inner) {
                 Value::Tuple(items) if *i < items.len() => items[*i].clone(),
                 _ => self.lost(CONSTRUCT),
@@ -374,6 +395,18 @@ impl Maker<'_> {
                 Value::Node(self.any())
             }
         }
+    }
+
+    /// A helper: the constants that it is generic over come first.
+    fn helper<'e>(&mut self, name: &str, args: impl Iterator<Item = &'e Expr>) -> Value {
+        let mut ids = Vec::new();
+        for arg in args {
+            match self.value(arg) {
+                Value::Node(id) => ids.push(id),
+                _ => return self.lost(INDEX_PASSED),
+            }
+        }
+        Value::Node(self.node(Node::Helper(name.to_owned(), ids)))
     }
 
     /// A binary operator of values that are nodes already.

@@ -5,15 +5,16 @@
 //! (`attn_core::lang::range`, `range.cuh`), whose functions have the names used here. [`bounds`] finds masks that are, row by row, an
 //! interval of keys.
 
-pub mod bounds;
+mod bounds;
 mod control;
-pub mod cuda;
+mod cuda;
 pub mod form;
-pub mod rust;
+mod rust;
 
 use crate::{ir::Function, parse::Links, types::Types};
-use form::{Form, Node};
+use form::{Form, Generic, Node};
 use proc_macro2::TokenStream;
+use rust::Names;
 
 /// What is derived from a `logits_mask`.
 #[derive(Debug)]
@@ -30,16 +31,31 @@ pub struct Mask {
     pub why_not: &'static str,
 }
 
-/// Derives a mask over tiles.
+/// A helper over abstract values: Rust, and CUDA.
 #[must_use]
-pub fn mask(f: &Function, types: &Types, links: &Links) -> Mask {
-    let form = form::of(f, types);
+pub fn helper(
+    f: &Function,
+    types: &Types,
+    generics: &[Generic],
+    links: &Links,
+    fix: &dyn Fn(&syn::Path) -> syn::Path,
+) -> (TokenStream, String) {
+    let form = form::of(f, types, generics);
+    let args = generics.len() + f.args.len();
+    let names = Names { links, generics: &[], fix };
+    (rust::helper(&form, args, &names), cuda::helper(&form, &crate::names::helper(&f.name), args))
+}
+
+/// Derives a mask over tiles; `generics` are the constants of a generic variant.
+#[must_use]
+pub fn mask(f: &Function, types: &Types, generics: &[Generic], links: &Links) -> Mask {
+    let form = form::of(f, types, &[]);
     if matches!(form.nodes[form.result], Node::Any) {
         let why_not = form.why_not.unwrap_or(form::FLOATS);
         return Mask { rust: None, over: String::new(), bounds: String::new(), tables: Vec::new(), why_not };
     }
     Mask {
-        rust: Some(rust::body(&form, links, &syn::Path::clone)),
+        rust: Some(rust::body(&form, &Names { links, generics, fix: &syn::Path::clone })),
         over: cuda::mask_over(&form),
         bounds: bounds::kv_bounds(&form),
         tables: form.tables(),

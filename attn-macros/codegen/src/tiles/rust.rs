@@ -5,23 +5,42 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
 use super::{
-    form::{Form, Id, IntTy, Node},
+    form::{Form, Generic, Id, IntTy, Node},
     uses,
 };
 use crate::parse::Links;
 
+/// What names of the text are in Rust.
+pub(super) struct Names<'a> {
+    /// Constants and helpers, by path.
+    pub links: &'a Links,
+    /// Constants that a variant is generic over.
+    pub generics: &'a [Generic],
+    /// A path as seen from where the tokens stand.
+    pub fix: &'a dyn Fn(&syn::Path) -> syn::Path,
+}
+
+impl Names<'_> {
+    fn constant(&self, name: &str) -> Option<syn::Path> {
+        let generic = self.generics.iter().find(|(_, own, _)| own == name);
+        let link = self.links.consts.iter().find(|c| c.name == name);
+        generic.map(|(rust, ..)| field(rust).into()).or_else(|| link.map(|link| (self.fix)(&link.path)))
+    }
+}
+
 /// The body of `fn mask_over(&self, tile: &Tile) -> Tri`.
-pub fn body(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
-    let (lets, value) = parts(form, links, fix);
+pub(super) fn body(form: &Form, names: &Names<'_>) -> TokenStream {
+    let (lets, value) = parts(form, names);
     quote!(#(#lets)* ::attn::lang::range::tri(#value))
 }
 
 /// `pub fn over(..) -> Val` of a helper.
-pub fn helper(form: &Form, args: usize, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
-    let (lets, value) = parts(form, links, fix);
-    let names = (0..args).map(arg);
+pub(super) fn helper(form: &Form, args: usize, names: &Names<'_>) -> TokenStream {
+    let (lets, value) = parts(form, names);
+    let args_named = (0..args).map(arg);
     quote! {
-        pub fn over([#(#names),*]: [::attn::lang::range::Val; #args]) -> ::attn::lang::range::Val {
+        #[allow(dead_code, unused_variables)]
+        pub fn over([#(#args_named),*]: [::attn::lang::range::Val; #args]) -> ::attn::lang::range::Val {
             #(#lets)*
             #value
         }
@@ -40,7 +59,7 @@ fn field(name: &str) -> Ident {
     }
 }
 
-fn parts(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> (Vec<TokenStream>, TokenStream) {
+fn parts(form: &Form, names: &Names<'_>) -> (Vec<TokenStream>, TokenStream) {
     let uses = uses(form);
     let short = |node: &Node| matches!(node, Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any);
     let mut texts: Vec<TokenStream> = Vec::new();
@@ -50,7 +69,7 @@ fn parts(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> (
             texts.push(TokenStream::new());
             continue;
         }
-        let text = one(node, &texts, links, fix);
+        let text = one(node, &texts, names);
         if uses[id] > 1 && !short(node) {
             let name = format_ident!("v{id}");
             lets.push(quote!(let #name = #text;));
@@ -63,7 +82,7 @@ fn parts(form: &Form, links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> (
     (lets, value)
 }
 
-fn one(node: &Node, texts: &[TokenStream], links: &Links, fix: &dyn Fn(&syn::Path) -> syn::Path) -> TokenStream {
+fn one(node: &Node, texts: &[TokenStream], names: &Names<'_>) -> TokenStream {
     let list = |ids: &[Id]| ids.iter().map(|&id| texts[id].clone()).collect::<Vec<_>>();
     match node {
         Node::Word(word) => {
@@ -81,11 +100,8 @@ fn one(node: &Node, texts: &[TokenStream], links: &Links, fix: &dyn Fn(&syn::Pat
             let field = field(name);
             quote!(::attn::lang::range::of(self.#field))
         }
-        Node::Const(name) => match links.consts.iter().find(|c| c.name == *name) {
-            Some(link) => {
-                let path = fix(&link.path);
-                quote_spanned!(path.span()=> ::attn::lang::range::of(#path))
-            }
+        Node::Const(name) => match names.constant(name) {
+            Some(path) => quote_spanned!(path.span()=> ::attn::lang::range::of(#path)),
             None => quote!(::attn::lang::range::Val::Any),
         },
         Node::Int(n, ty) => {
@@ -103,9 +119,9 @@ fn one(node: &Node, texts: &[TokenStream], links: &Links, fix: &dyn Fn(&syn::Pat
             let (field, ids) = (field(name), list(ids));
             quote!(::attn::lang::range::element(&self.#field, &[#(#ids),*]))
         }
-        Node::Helper(name, ids) => match links.helpers.iter().find(|(n, _)| n == name) {
+        Node::Helper(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
             Some((_, path)) => {
-                let (path, ids) = (fix(path), list(ids));
+                let (path, ids) = ((names.fix)(path), list(ids));
                 quote_spanned!(path.span()=> #path::over([#(#ids),*]))
             }
             None => quote!(::attn::lang::range::Val::Any),

@@ -12,7 +12,7 @@ fn derived(body: &str) -> Mask {
     let f =
         parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |i, _, _| args.get(i).cloned());
     assert!(shared.report.is_empty(), "{body}");
-    mask(&f, &shared.types, &shared.links)
+    mask(&f, &shared.types, &[], &shared.links)
 }
 
 /// The value of `mask_over` in CUDA, with what has a name in front.
