@@ -9,17 +9,17 @@ use attn::{VariantParams, attention_variant};
 pub struct HeadScales {
     /// Scale of the queries of each query head.
     #[shape(qo_heads)]
-    #[default(|_: &HeadScales, dims: &Dims| ones(dims.qo_heads))]
+    #[default(one_a_query_head)]
     #[require(q.as_slice().iter().all(|x| x.is_finite()))]
     pub q: Tensor1<f32>,
     /// Scale of the keys of each KV head.
     #[shape(kv_heads)]
-    #[default(|_: &HeadScales, dims: &Dims| ones(dims.kv_heads))]
+    #[default(one_a_kv_head)]
     #[require(k.as_slice().iter().all(|x| x.is_finite()))]
     pub k: Tensor1<f32>,
     /// Scale of the values of each KV head.
     #[shape(kv_heads)]
-    #[default(|_: &HeadScales, dims: &Dims| ones(dims.kv_heads))]
+    #[default(one_a_kv_head)]
     #[require(v.as_slice().iter().all(|x| x.is_finite()))]
     pub v: Tensor1<f32>,
 }
@@ -34,6 +34,14 @@ impl AttentionVariant for HeadScales {
         let scale = self.v[at.kv_head];
         o.map(|_, x| x * scale);
     }
+}
+
+fn one_a_query_head(_: &HeadScales, dims: &Dims) -> Vec<f32> {
+    ones(dims.qo_heads)
+}
+
+fn one_a_kv_head(_: &HeadScales, dims: &Dims) -> Vec<f32> {
+    ones(dims.kv_heads)
 }
 
 fn ones(heads: Option<i64>) -> Vec<f32> {

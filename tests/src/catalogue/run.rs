@@ -33,7 +33,10 @@ fn short(expr: &str) -> String {
 }
 
 /// What the CPU backend computes for a case.
-fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, Box<dyn std::error::Error>> {
+///
+/// # Errors
+/// It refuses the variant or the batch.
+pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, Box<dyn std::error::Error>> {
     let engine = Engine::cpu();
     let attention = engine.attention(variant, case.heads(), case.dtypes()?)?;
     let mut workspace = engine.workspace();
@@ -48,7 +51,11 @@ fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, Box<
 }
 
 /// The logical tensors of a case, wherever pages lie.
-fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
+///
+/// # Panics
+/// The batch does not validate.
+#[must_use]
+pub fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
     let layout = inputs.batch().validate().expect("a batch of ours");
     let (k, v) = (inputs.k.to_f32(), inputs.v.to_f32());
     let (mut keys, mut values) = (Vec::new(), Vec::new());

@@ -1,0 +1,136 @@
+//! What entries alone do not show of the rows that are no masks: that formulas say something, what hooks write out, and
+//! a variant that takes two runs.
+
+extern crate attn_core as attn;
+
+use std::collections::BTreeSet;
+
+use attn::lang::{OutTensor1, OutTensor3, Tensor1, Tensor3};
+use attn_tests::catalogue::attend::attend;
+use attn_tests::catalogue::rows::{self, Differential};
+use attn_tests::catalogue::run::{run, tensors};
+use attn_tests::catalogue::{self, At, Formula, Shape, cases};
+use attn_variants::{Causal, LogitsDump, MaxLogit};
+use facade::testing::{Case, Inputs};
+
+/// Rows whose output is that of causal attention: what they do shows elsewhere.
+const AS_CAUSAL: [u32; 2] = [42, 72];
+
+fn causal(at: &At) -> bool {
+    at.j <= at.i
+}
+
+#[test]
+fn the_rows_are_there() {
+    let there: BTreeSet<u32> = rows::entries().iter().map(|entry| entry.row).collect();
+    let want = [18, 29, 30, 31, 32, 35].into_iter().chain(37..=47).chain(54..=58).chain(61..=69).chain(72..=74);
+    // those left out are masks, parts of templates, or not in the catalogue
+    let missing: Vec<u32> = want.filter(|row| !there.contains(row)).collect();
+    assert!(missing.is_empty(), "no entry for rows {missing:?}");
+}
+
+/// A formula that left out what its row is about would agree with a variant that did nothing.
+#[test]
+fn no_formula_is_that_of_plain_attention() {
+    let scale = |case: &Case| f64::from(case.heads().default_sm_scale());
+    for entry in rows::entries().into_iter().filter(|entry| !AS_CAUSAL.contains(&entry.row)) {
+        let differs = |plain: fn() -> Formula| {
+            (entry.cases)().iter().any(|case| {
+                let shape = Shape::of(case);
+                let tensors = tensors(&shape, &Inputs::new(case, false).expect("a case of ours"));
+                let o = |formula: &Formula| attend(formula, &shape, &tensors, scale(case)).o;
+                let (got, plain) = (o(&(entry.make)(&shape).formula), o(&plain()));
+                got.iter().zip(&plain).any(|(a, b)| (a - b).abs() > 1e-2)
+            })
+        };
+        assert!(differs(Formula::plain) && differs(|| Formula::masked(causal)), "row {} {}", entry.row, entry.name);
+    }
+}
+
+/// A case, and the logits attended to by causal attention: token, head, key, logit.
+fn causal_logits(case: &Case) -> (Inputs, Vec<(i64, i64, i64, f64)>) {
+    let inputs = Inputs::new(case, false).expect("a case of ours");
+    let shape = Shape::of(case);
+    let all = tensors(&shape, &inputs);
+    let (dim, group) = (shape.head_dim as usize, shape.qo_heads / shape.kv_heads);
+    let row = |x: &[f64], at: i64| x[at as usize * dim..][..dim].to_vec();
+    let mut logits = Vec::new();
+    let (mut query, mut key) = (0, 0);
+    for &(qo_len, kv_len) in &shape.lens {
+        for (i, h) in (0..qo_len).flat_map(|i| (0..shape.qo_heads).map(move |h| (i, h))) {
+            let q = row(&all.q, (query + i) * shape.qo_heads + h);
+            for j in 0..=(i + kv_len - qo_len) {
+                let k = row(&all.k, (key + j) * shape.kv_heads + h / group);
+                let product: f64 = q.iter().zip(k).map(|(a, b)| a * b).sum();
+                logits.push((query + i, h, j, product * f64::from(case.heads().default_sm_scale())));
+            }
+        }
+        (query, key) = (query + qo_len, key + kv_len);
+    }
+    (inputs, logits)
+}
+
+#[test]
+fn logits_are_written_where_they_belong() {
+    for case in cases::small() {
+        let shape = Shape::of(&case);
+        let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
+        let extents = [shape.qo_tokens(), shape.qo_heads, columns].map(|n| n as usize);
+        let dump = LogitsDump { columns: columns as i32, logits: OutTensor3::filled(-1e9, extents).expect("it fits") };
+        let (inputs, logits) = causal_logits(&case);
+        run(&attn::compose!(Causal, dump.clone()), &case, &inputs).expect("it runs");
+        let written = dump.logits.to_vec();
+        for (token, head, key, logit) in logits {
+            let got = f64::from(written[((token * shape.qo_heads + head) * columns + key) as usize]);
+            assert!((got - logit).abs() < 1e-5, "{:?}: {got} is not {logit}", shape.lens);
+        }
+    }
+}
+
+#[test]
+fn the_largest_logit_of_each_head() {
+    for case in cases::small() {
+        let heads = case.qo_heads as usize;
+        let max = MaxLogit { max: OutTensor1::filled(f32::NEG_INFINITY, [heads]).expect("it fits") };
+        let (inputs, logits) = causal_logits(&case);
+        run(&attn::compose!(Causal, max.clone()), &case, &inputs).expect("it runs");
+        for (head, got) in (0..).zip(max.max.to_vec()) {
+            let of_head = logits.iter().filter(|logit| logit.1 == head).map(|logit| logit.3);
+            let want = of_head.fold(f64::NEG_INFINITY, f64::max);
+            assert!((f64::from(got) - want).abs() < 1e-5, "{got} is not {want}");
+        }
+    }
+}
+
+/// `RMSNorm((softmax(q1 k1) - lambda softmax(q2 k2)) v) (1 - lambda_init)`: the second run takes what the first gave.
+#[test]
+fn differential_attention_takes_two_runs() {
+    let (lambda, scale) = (0.25f32, 0.2f32);
+    for case in cases::small() {
+        let first = Inputs::new(&case, false).expect("a case of ours");
+        let other = Case { seed: case.seed + 1, ..case.clone() };
+        // queries and keys of its own, the same values
+        let second = Inputs { v: first.v.clone(), ..Inputs::new(&other, false).expect("a case of ours") };
+        let shape = Shape::of(&case);
+        let extents = [shape.qo_tokens(), shape.qo_heads, shape.head_dim].map(|n| n as usize);
+
+        let one = run(&Causal.into(), &case, &first).expect("it runs");
+        let one = one.o.iter().map(|x| *x as f32).collect();
+        let weight = Tensor1::from(vec![1.0f32; extents[2]]);
+        let first_run = Tensor3::new(one, extents).expect("as many as there are");
+        let variant = attn::compose!(Causal, Differential { lambda, scale, weight, first: first_run });
+        let got = run(&variant, &case, &second).expect("it runs").o;
+
+        let sm_scale = f64::from(case.heads().default_sm_scale());
+        let exact = |inputs| attend(&Formula::masked(causal), &shape, &tensors(&shape, inputs), sm_scale).o;
+        let difference: Vec<f64> =
+            exact(&first).iter().zip(exact(&second)).map(|(a, b)| a - f64::from(lambda) * b).collect();
+        for (got, row) in got.chunks(extents[2]).zip(difference.chunks(extents[2])) {
+            let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-5).sqrt();
+            for (got, x) in got.iter().zip(row) {
+                let want = x / root * f64::from(scale);
+                assert!((got - want).abs() < 1e-5, "{:?}: {got} is not {want}", shape.lens);
+            }
+        }
+    }
+}
