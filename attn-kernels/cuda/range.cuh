@@ -605,6 +605,40 @@ ATTN_FN Ints<u32> trailing_zeros(Ints<T> a) {
   return between<u32>(least(low, BITS<T>), least(high, BITS<T>));
 }
 
+// ---- the keys of a row: an interval ----
+
+// All keys from `lo` to `hi`, inclusive; values beyond an int are open ends.
+struct Span {
+  i64 lo, hi;
+};
+constexpr i64 OPEN = 1ll << 33;
+ATTN_FN Span keys_if(bool all) { return all ? Span{-OPEN, OPEN} : Span{OPEN, -OPEN}; }
+ATTN_FN Span up_to(i64 x) { return {-OPEN, x}; }
+ATTN_FN Span from(i64 x) { return {x, OPEN}; }
+ATTN_FN Span only(i64 x) { return {x, x}; }
+ATTN_FN Span meet(Span a, Span b) { return {most(a.lo, b.lo), least(a.hi, b.hi)}; }
+// Of spans that are open on one side.
+ATTN_FN Span hull(Span a, Span b) { return {least(a.lo, b.lo), most(a.hi, b.hi)}; }
+// x + by, and by - x.
+ATTN_FN Span shifted(Span a, i64 by) { return {a.lo + by, a.hi + by}; }
+ATTN_FN Span mirrored(Span a, i64 by) { return {by - a.hi, by - a.lo}; }
+// The x of |x| up to a.hi.
+ATTN_FN Span within(Span a) { return {-a.hi, a.hi}; }
+// The x whose quotient by `by`, towards zero, is in `a`. A quotient by 0 is 0.
+ATTN_FN Span dividends(Span a, i64 by) {
+  if (by == 0) return keys_if(a.lo <= 0 && a.hi >= 0);
+  if (by < 0) a = mirrored(a, 0), by = -by;
+  if (a.lo > a.hi) return keys_if(false);
+  constexpr i64 FAR = 1ll << 31;
+  i64 lo = a.lo > 0 ? least(a.lo, FAR) * by : most(a.lo, -FAR) * by - (by - 1);
+  i64 hi = a.hi < 0 ? most(a.hi, -FAR) * by : least(a.hi, FAR) * by + (by - 1);
+  return {a.lo < -FAR ? -OPEN : lo, a.hi > FAR ? OPEN : hi};
+}
+ATTN_FN Bounds bounds(Span a) {
+  constexpr i64 FIRST = -2147483648ll, LAST = 2147483647ll;
+  return {int(least(most(a.lo, FIRST), LAST)), int(least(most(a.hi + 1, FIRST), LAST))};
+}
+
 #undef ATTN_RANGE_BINARY
 #undef ATTN_RANGE_UNARY
 #undef ATTN_RANGE_COMPARE

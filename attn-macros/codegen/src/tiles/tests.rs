@@ -87,3 +87,45 @@ fn what_cannot_be_followed_says_why() {
     // but what is known beside it stays
     assert_eq!(short("k <= q && q as f32 > self.x * 0.5"), "both(le(k, q), Any{})");
 }
+
+/// The keys of a row, as C++.
+fn bounds(body: &str) -> String {
+    let text = derived(&format!("let (q, k) = (at.qo_pos, at.kv_pos); {body}")).bounds;
+    let value = text.split("range::bounds(").nth(1).map(|v| v.split(");\n").next().unwrap_or_default());
+    value.unwrap_or_default().replace("range::", "")
+}
+
+#[test]
+fn masks_that_are_intervals_have_bounds() {
+    assert_eq!(bounds("k <= q"), "up_to(at.qo_pos)");
+    assert_eq!(bounds("q - k < self.w"), "mirrored(up_to(i64(w_) - 1), at.qo_pos)");
+    assert_eq!(bounds("k / self.c == q / self.c && k <= q"), {
+        "meet(dividends(only(div(at.qo_pos, c_)), c_), up_to(at.qo_pos))"
+    });
+    assert_eq!(bounds("self.start[at.qo_token] <= k"), "from(start_[(at.qo_token)])");
+    assert_eq!(bounds("k < self.p || k <= q"), "hull(up_to(i64(p_) - 1), up_to(at.qo_pos))");
+    assert_eq!(bounds("if k > q { return false; } (q - k).abs() <= 9"), {
+        "meet(up_to(at.qo_pos), mirrored(within(up_to(9)), at.qo_pos))"
+    });
+    assert_eq!(bounds("if self.wide { k <= q } else { k == q }"), "((wide_) ? up_to(at.qo_pos) : only(at.qo_pos))");
+}
+
+#[test]
+fn what_is_no_interval_has_none() {
+    for body in [
+        "true",
+        "self.flag",
+        "k != q",
+        "k % 2 == 0",
+        "k < 4 || k == q",
+        "k < self.p || k > q",
+        "k * k < q",
+        // what wraps is not what the interval says
+        "k + self.x < q",
+        "(k as u32) < 5",
+        "at.kv_token < 5",
+        "self.of[at.kv_token] == q",
+    ] {
+        assert_eq!(bounds(body), "", "{body}");
+    }
+}
