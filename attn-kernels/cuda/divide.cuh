@@ -53,7 +53,7 @@ ATTN_FN int div_by(int a, const Divisor<int>& by) {
   // at most |a| in magnitude; of the divisor's sign, once the quotient is rounded towards zero
   int quotient = int(u32(a) + u32(mul_high(a, int(by.magic))));
   u32 sign = u32(by.value >> 31);
-  return int((u32((quotient >> by.shift) - (a >> 31)) ^ sign) - sign);
+  return int(((u32(quotient >> by.shift) - u32(a >> 31)) ^ sign) - sign);
 }
 ATTN_FN u32 div_by(u32 a, const Divisor<u32>& by) {
   u32 high = mul_high(by.magic, a);

@@ -8,6 +8,8 @@ use attn::lang::{
 };
 use attn::{VariantParams, attention_variant, device_fn};
 
+pub mod subset;
+
 /// Helpers of another module.
 pub mod helpers {
     use attn::device_fn;
@@ -336,5 +338,17 @@ impl AttentionVariant for Rows {
 /// All of them.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
-    attn::variants![Ints, Casts, Floats, Control, Rows]
+    use subset::{Arrays, Divisions, Ranks, Windowed};
+    attn::variants![
+        Ints,
+        Casts,
+        Floats,
+        Control,
+        Rows,
+        Arrays,
+        Divisions,
+        Windowed<4, true>,
+        Windowed<-8, false>,
+        Ranks
+    ]
 }

@@ -35,6 +35,8 @@ pub const STORE_HOOK: &str = "stores are available in `logits_transform`, `weigh
      `output_transform`: other hooks run any number of times for a logit or row, or not at all";
 pub const ARRAY_LENGTH: &str = "the length of an array in a hook is a number: `[f32; 4]`";
 pub const ARRAY_PLACE: &str = "an element is assigned to by the name of its array, declared with `let mut`: `a[i] = x`";
+pub const UNSEEN_ARRAY: &str =
+    "that this is an array cannot be seen from here: write its variable's type, as in `let a: [f32; 4] = helper(x)`";
 pub const INDEX_TOO_WIDE: &str =
     "this number cannot be shown to be small and not negative: write `(i & 3) as usize` or `i.clamp(0, 3) as usize`";
 pub const INDEX_METHOD: &str =

@@ -2,64 +2,13 @@
 
 use std::collections::HashMap;
 
-use rand::{Rng, rngs::SmallRng};
 use syn::{BinOp, Block, Expr, Lit, Member, Pat, Stmt, UnOp};
 
-/// What a hook reads.
-#[derive(Debug)]
-pub(crate) struct Inputs {
-    pub(crate) a: i32,
-    pub(crate) n: i32,
-    pub(crate) u: u32,
-    pub(crate) flag: bool,
-    pub(crate) x: f32,
-    pub(crate) table: [i32; 4],
-    pub(crate) logit: f32,
-    /// `qo_pos`, `qo_head`, `kv_pos`.
-    pub(crate) at: [i32; 3],
-}
-
-impl Inputs {
-    pub(crate) fn random(rng: &mut SmallRng) -> Inputs {
-        let int = |rng: &mut SmallRng| match rng.random_range(0..4) {
-            0 => [0, -1, i32::MIN, i32::MAX][rng.random_range(0..4)],
-            1 => rng.random_range(-9..40),
-            _ => rng.random(),
-        };
-        let float = |rng: &mut SmallRng| match rng.random_range(0..8) {
-            0 => [f32::NAN, f32::INFINITY, -0.0, 0.5, -4e9][rng.random_range(0..5)],
-            // `fminf` of C libraries takes signalling NaNs for more than others do
-            1 => Some(f32::from_bits(rng.random())).filter(|x| !x.is_nan()).unwrap_or(f32::NAN),
-            _ => rng.random_range(-300.0..300.0),
-        };
-        Inputs {
-            a: int(rng),
-            n: int(rng),
-            u: int(rng) as u32,
-            flag: rng.random(),
-            x: float(rng),
-            table: [int(rng), int(rng), int(rng), int(rng)],
-            logit: float(rng),
-            at: [rng.random_range(-20..200), rng.random_range(0..8), rng.random_range(0..1 << 20)],
-        }
-    }
-
-    /// `LogitIndex`, as in C.
-    pub(crate) fn words(&self) -> [i32; 10] {
-        let [qo_pos, qo_head, kv_pos] = self.at;
-        [0, 0, qo_pos, 0, qo_head, 0, 0, 0, kv_pos, 0]
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum V {
-    I32(i32),
-    U32(u32),
-    U8(u8),
-    U64(u64),
-    F32(f32),
-    Bool(bool),
-}
+use crate::{
+    inputs::Inputs,
+    methods::call,
+    value::{V, cast, ints, literal, operate, wanted},
+};
 
 /// How control leaves a statement early.
 enum Leave {
@@ -72,7 +21,7 @@ type Run<T> = Result<T, Leave>;
 /// The result of the impl's only hook.
 pub(crate) fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
     let Some(syn::ImplItem::Fn(f)) = item.items.first() else { panic!("no hook") };
-    let mut eval = Eval { inputs, scopes: vec![HashMap::from([("logit".to_owned(), V::F32(inputs.logit))])] };
+    let mut eval = Eval { inputs, scopes: vec![HashMap::from([("logit".to_owned(), vec![V::F32(inputs.logit)])])] };
     match eval.block(&f.block, V::F32(0.0)) {
         Ok(Some(V::F32(x))) | Err(Leave::Return(V::F32(x))) => x,
         _ => panic!("no f32"),
@@ -81,32 +30,8 @@ pub(crate) fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
 
 struct Eval<'a> {
     inputs: &'a Inputs,
-    scopes: Vec<HashMap<String, V>>,
-}
-
-/// Dispatches over the integer types.
-macro_rules! ints {
-    ($a:expr, $b:expr, |$x:ident, $y:ident, $v:ident| $body:expr, $other:expr) => {
-        match ($a, $b) {
-            (V::I32($x), V::I32($y)) => {
-                let $v = V::I32;
-                $body
-            }
-            (V::U32($x), V::U32($y)) => {
-                let $v = V::U32;
-                $body
-            }
-            (V::U8($x), V::U8($y)) => {
-                let $v = V::U8;
-                $body
-            }
-            (V::U64($x), V::U64($y)) => {
-                let $v = V::U64;
-                $body
-            }
-            _ => $other,
-        }
-    };
+    /// A number is an array of one.
+    scopes: Vec<HashMap<String, Vec<V>>>,
 }
 
 impl Eval<'_> {
@@ -140,17 +65,25 @@ impl Eval<'_> {
                 for (i, e) in e.elems.iter().enumerate() {
                     values.push(self.value(e, *want.get(i).unwrap_or(&V::I32(0)))?);
                 }
-                p.elems.iter().zip(values).for_each(|(p, v)| self.set(p, v));
+                p.elems.iter().zip(values).for_each(|(p, v)| self.set(p, vec![v]));
+            }
+            (_, Expr::Array(e)) => {
+                let items: Run<Vec<V>> = e.elems.iter().map(|e| self.value(e, want[0])).collect();
+                self.set(pat, items?);
+            }
+            (_, Expr::Repeat(e)) => {
+                let item = self.value(&e.expr, want[0])?;
+                self.set(pat, vec![item; 4]);
             }
             _ => {
                 let value = self.value(init, want[0])?;
-                self.set(pat, value);
+                self.set(pat, vec![value]);
             }
         }
         Ok(())
     }
 
-    fn set(&mut self, pat: &Pat, value: V) {
+    fn set(&mut self, pat: &Pat, value: Vec<V>) {
         let Pat::Ident(p) = pat else { panic!("{pat:?}") };
         self.scopes.last_mut().expect("a scope").insert(p.ident.to_string(), value);
     }
@@ -160,9 +93,21 @@ impl Eval<'_> {
     }
 
     fn place(&mut self, e: &Expr) -> &mut V {
+        let (e, i) = match e {
+            Expr::Index(e) => (&*e.expr, self.index(&e.index)),
+            e => (e, 0),
+        };
         let Expr::Path(p) = e else { panic!("{e:?}") };
         let name = p.path.get_ident().expect("a name").to_string();
-        self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)).expect("a variable")
+        &mut self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)).expect("a variable")[i]
+    }
+
+    fn index(&mut self, e: &Expr) -> usize {
+        match self.value(e, V::U64(0)) {
+            Ok(V::U64(i)) => i as usize,
+            Ok(V::I32(i)) => i as usize,
+            _ => panic!("no index: {e:?}"),
+        }
     }
 
     /// A value of the type that an expression shows by itself; literals show none.
@@ -228,6 +173,7 @@ impl Eval<'_> {
                     other => panic!("{other}"),
                 }
             }
+            Expr::Index(i) if matches!(&*i.expr, Expr::Path(_)) => *self.place(e),
             Expr::Index(i) => match self.value(&i.index, V::I32(0))? {
                 V::I32(i) => V::I32(self.inputs.table[i.clamp(0, 3) as usize]),
                 other => panic!("{other:?}"),
@@ -267,7 +213,7 @@ impl Eval<'_> {
                         pat => (pat, None),
                     };
                     if let Pat::Ident(p) = pat {
-                        self.scopes.last_mut().expect("a scope").insert(p.ident.to_string(), subject);
+                        self.scopes.last_mut().expect("a scope").insert(p.ident.to_string(), vec![subject]);
                     }
                     let open = guard.map_or(Ok(V::Bool(true)), |g| self.value(g, V::Bool(true)))? == V::Bool(true);
                     if open && matches(pat, subject) {
@@ -294,7 +240,7 @@ impl Eval<'_> {
         for i in wide(from)..wide(to) + closed {
             let i = ints!(from, from, |_x, _y, v| v(i as _), panic!("{from:?}"));
             self.scopes.push(HashMap::new());
-            self.set(&f.pat, i);
+            self.set(&f.pat, vec![i]);
             let result = self.block(&f.body, V::I32(0));
             self.scopes.pop();
             match result {
@@ -345,22 +291,15 @@ impl Eval<'_> {
         let receiver = self.shown(&m.receiver).unwrap_or(want);
         let x = self.value(&m.receiver, receiver)?;
         let name = m.method.to_string();
-        let by_u32 = matches!(name.as_str(), "rotate_left" | "rotate_right" | "pow");
+        let by_u32 = matches!(
+            name.as_str(),
+            "rotate_left" | "rotate_right" | "pow" | "wrapping_pow" | "wrapping_shl" | "wrapping_shr"
+        );
         let mut args = Vec::new();
         for arg in &m.args {
             args.push(self.value(arg, if by_u32 { V::U32(0) } else { x })?);
         }
         Ok(call(&name, x, &args))
-    }
-}
-
-impl V {
-    fn partial(self, other: V) -> Option<std::cmp::Ordering> {
-        match (self, other) {
-            (V::F32(a), V::F32(b)) => a.partial_cmp(&b),
-            (V::Bool(a), V::Bool(b)) => a.partial_cmp(&b),
-            (a, b) => ints!(a, b, |x, y, _v| x.partial_cmp(&y), None),
-        }
     }
 }
 
@@ -371,38 +310,6 @@ fn quote_op(op: &BinOp) -> String {
 /// Whose operands and result are of one type.
 fn arithmetic(op: &BinOp) -> bool {
     !matches!(quote_op(op).as_str(), "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||")
-}
-
-fn wanted(ty: &syn::Type) -> Vec<V> {
-    match ty {
-        syn::Type::Tuple(t) => t.elems.iter().flat_map(wanted).collect(),
-        syn::Type::Path(p) => vec![match p.path.segments[0].ident.to_string().as_str() {
-            "i32" => V::I32(0),
-            "u32" => V::U32(0),
-            "u8" => V::U8(0),
-            "u64" => V::U64(0),
-            "f32" => V::F32(0.0),
-            _ => V::Bool(false),
-        }],
-        other => panic!("{other:?}"),
-    }
-}
-
-fn literal(lit: &Lit, want: V) -> V {
-    match lit {
-        Lit::Bool(b) => V::Bool(b.value),
-        Lit::Float(f) => V::F32(f.base10_parse().expect("a float")),
-        Lit::Byte(b) => V::U8(b.value()),
-        Lit::Int(i) => {
-            let ty = match i.suffix() {
-                "" => want,
-                suffix => wanted(&syn::parse_str(suffix).expect("a type"))[0],
-            };
-            let value: i128 = i.base10_digits().parse().expect("an integer");
-            ints!(ty, ty, |_x, _y, v| v(value as _), V::F32(value as f32))
-        }
-        other => panic!("{other:?}"),
-    }
 }
 
 fn matches(pat: &Pat, subject: V) -> bool {
@@ -420,148 +327,5 @@ fn matches(pat: &Pat, subject: V) -> bool {
                 && subject.partial(number(to)).is_some_and(std::cmp::Ordering::is_le)
         }
         other => panic!("{other:?}"),
-    }
-}
-
-fn cast(x: V, to: V) -> V {
-    macro_rules! to {
-        ($x:expr) => {
-            match to {
-                V::I32(_) => V::I32($x as i32),
-                V::U32(_) => V::U32($x as u32),
-                V::U8(_) => V::U8($x as u8),
-                V::U64(_) => V::U64($x as u64),
-                V::F32(_) => V::F32($x as f32),
-                V::Bool(_) => panic!("no cast"),
-            }
-        };
-    }
-    match x {
-        V::I32(x) => to!(x),
-        V::U32(x) => to!(x),
-        V::U8(x) => to!(x),
-        V::U64(x) => to!(x),
-        V::F32(x) => to!(x),
-        V::Bool(x) => to!(u8::from(x)),
-    }
-}
-
-fn operate(op: &str, x: V, y: V) -> V {
-    if let "<<" | ">>" = op {
-        let V::U32(by) = cast(y, V::U32(0)) else { panic!("{y:?}") };
-        let left = op == "<<";
-        return ints!(x, x, |x, _y, v| v(if left { x.wrapping_shl(by) } else { x.wrapping_shr(by) }), panic!("{x:?}"));
-    }
-    match (x, y) {
-        (V::F32(x), V::F32(y)) => V::F32(match op {
-            "+" => x + y,
-            "-" => x - y,
-            "*" => x * y,
-            "/" => x / y,
-            _ => x % y,
-        }),
-        (V::Bool(x), V::Bool(y)) => V::Bool(match op {
-            "&" => x & y,
-            "|" => x | y,
-            _ => x ^ y,
-        }),
-        _ => ints!(
-            x,
-            y,
-            |x, y, v| v(match op {
-                "+" => x.wrapping_add(y),
-                "-" => x.wrapping_sub(y),
-                "*" => x.wrapping_mul(y),
-                "/" =>
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_div(y)
-                    },
-                "%" =>
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_rem(y)
-                    },
-                "&" => x & y,
-                "|" => x | y,
-                _ => x ^ y,
-            }),
-            panic!("{x:?} {op} {y:?}")
-        ),
-    }
-}
-
-fn call(name: &str, x: V, args: &[V]) -> V {
-    let y = args.first().copied().unwrap_or(x);
-    match (name, x, y) {
-        ("is_nan", V::F32(x), _) => V::Bool(x.is_nan()),
-        ("to_bits", V::F32(x), _) => V::U32(x.to_bits()),
-        ("mul_add", V::F32(x), V::F32(y)) => match args[1] {
-            V::F32(z) => V::F32(x.mul_add(y, z)),
-            z => panic!("{z:?}"),
-        },
-        ("abs_diff", V::I32(x), V::I32(y)) => V::U32(x.abs_diff(y)),
-        (_, V::F32(x), V::F32(y)) => V::F32(match name {
-            "min" => x.min(y),
-            "max" => x.max(y),
-            "abs" => x.abs(),
-            "floor" => x.floor(),
-            "ceil" => x.ceil(),
-            "trunc" => x.trunc(),
-            "round" => x.round(),
-            "round_ties_even" => x.round_ties_even(),
-            "sqrt" => x.sqrt(),
-            _ => panic!("{name}"),
-        }),
-        ("abs", V::I32(x), _) => V::I32(x.wrapping_abs()),
-        ("signum", V::I32(x), _) => V::I32(x.signum()),
-        ("rotate_left" | "rotate_right" | "pow", _, V::U32(n)) => ints!(
-            x,
-            x,
-            |x, _y, v| v(match name {
-                "rotate_left" => x.rotate_left(n),
-                "rotate_right" => x.rotate_right(n),
-                _ => x.wrapping_pow(n),
-            }),
-            panic!("{x:?}")
-        ),
-        ("count_ones" | "leading_zeros" | "trailing_zeros", ..) => ints!(
-            x,
-            x,
-            |x, _y, _v| V::U32(match name {
-                "count_ones" => x.count_ones(),
-                "leading_zeros" => x.leading_zeros(),
-                _ => x.trailing_zeros(),
-            }),
-            panic!("{x:?}")
-        ),
-        _ => ints!(
-            x,
-            y,
-            |x, y, v| v(match name {
-                "min" => x.min(y),
-                "max" => x.max(y),
-                "wrapping_add" => x.wrapping_add(y),
-                "wrapping_mul" => x.wrapping_mul(y),
-                "saturating_add" => x.saturating_add(y),
-                "saturating_sub" => x.saturating_sub(y),
-                "rem_euclid" =>
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_rem_euclid(y)
-                    },
-                "div_euclid" =>
-                    if y == 0 {
-                        0
-                    } else {
-                        x.wrapping_div_euclid(y)
-                    },
-                _ => panic!("{name}"),
-            }),
-            panic!("{x:?}.{name}({y:?})")
-        ),
     }
 }

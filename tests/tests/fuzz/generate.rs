@@ -27,16 +27,19 @@ impl Ty {
 struct Gen<'a> {
     rng: &'a mut SmallRng,
     vars: Vec<(String, Ty, bool)>,
+    /// Arrays of four.
+    arrays: Vec<(String, Ty)>,
 }
 
 /// An impl with one hook, whose result holds every bit of every variable.
 pub(crate) fn hook(rng: &mut SmallRng) -> String {
-    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)] };
+    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)], arrays: Vec::new() };
     let mut body = String::new();
     for _ in 0..g.rng.random_range(4..9) {
         body += &g.stmt(2, false);
     }
-    let mixed: Vec<String> = g.vars.iter().map(|(name, ty, _)| bits(name, *ty)).collect();
+    let elements = g.arrays.iter().flat_map(|(name, ty)| (0..4).map(move |i| bits(&format!("{name}[{i}]"), *ty)));
+    let mixed: Vec<String> = g.vars.iter().map(|(name, ty, _)| bits(name, *ty)).chain(elements).collect();
     let head = "fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32";
     format!("impl AttentionVariant for X {{ {head} {{\n{body}    f32::from_bits({})\n}} }}", mixed.join(" ^ "))
 }
@@ -60,23 +63,41 @@ impl Gen<'_> {
     }
 
     fn scoped(&mut self, f: impl FnOnce(&mut Self) -> String) -> String {
-        let before = self.vars.clone();
+        let before = (self.vars.clone(), self.arrays.clone());
         let text = f(self);
-        self.vars = before;
+        (self.vars, self.arrays) = before;
         text
     }
 
     fn stmt(&mut self, depth: u32, in_loop: bool) -> String {
         let mutable: Vec<(String, Ty, bool)> = self.vars.iter().filter(|v| v.2).cloned().collect();
         let inner = |g: &mut Self| g.scoped(|g| (0..2).map(|_| g.stmt(depth - 1, in_loop)).collect());
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..13) {
+            10 => {
+                let (ty, name) = (self.pick(&ALL), self.pick(&["list", "array", "repeat"]));
+                let value = match self.any(2) {
+                    true => format!("[{}; 4]", self.expr(ty, 2)),
+                    false => format!("[{}]", [0; 4].map(|_| self.expr(ty, 2)).join(", ")),
+                };
+                self.vars.retain(|v| v.0 != name);
+                self.arrays.retain(|a| a.0 != name);
+                self.arrays.push((name.to_owned(), ty));
+                format!("let mut {name}: [{}; 4] = {value};\n", ty.name())
+            }
+            11 if !self.arrays.is_empty() => {
+                let (name, ty) = self.arrays[self.rng.random_range(0..self.arrays.len())].clone();
+                let op = self.assignment(ty);
+                format!("{name}[{}] {op} {};\n", self.index(), self.expr(ty, 3))
+            }
+            12 if depth > 0 && !self.arrays.is_empty() => {
+                let (name, ty) = self.arrays[self.rng.random_range(0..self.arrays.len())].clone();
+                let (index, op) = (self.pick(&["k", "3 - k", "(k + 2) % 4", "k ^ 1"]), self.assignment(ty));
+                let inner = inner(self);
+                format!("for k in 0..4 {{\n{name}[{index}] {op} {};\n{inner}}}\n", self.expr(ty, 2))
+            }
             0..=2 if !mutable.is_empty() => {
                 let (name, ty, _) = mutable[self.rng.random_range(0..mutable.len())].clone();
-                let op = match ty {
-                    Bool => self.pick(&["=", "&=", "|=", "^="]),
-                    F32 => self.pick(&["=", "+=", "-=", "*="]),
-                    _ => self.pick(&["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="]),
-                };
+                let op = self.assignment(ty);
                 format!("{name} {op} {};\n", self.expr(ty, 3))
             }
             3 if depth > 0 => {
@@ -126,9 +147,30 @@ impl Gen<'_> {
         }
     }
 
+    fn assignment(&mut self, ty: Ty) -> &'static str {
+        match ty {
+            Bool => self.pick(&["=", "&=", "|=", "^="]),
+            F32 => self.pick(&["=", "+=", "-=", "*="]),
+            _ => self.pick(&["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="]),
+        }
+    }
+
+    /// An index that stays inside of an array of four.
+    fn index(&mut self) -> String {
+        match self.rng.random_range(0..6) {
+            0 => self.pick(&["0", "3"]).to_owned(),
+            1 => format!("({} as i32 & 3) as usize", self.expr(I32, 1)),
+            2 => format!("({} as i32).rem_euclid(4) as usize", self.expr(I32, 1)),
+            3 => format!("({} as u32 % 4) as usize", self.expr(U32, 1)),
+            4 => format!("({} as u8 >> 6) as usize", self.expr(U8, 1)),
+            _ => format!("({} as i32).clamp(0, 3) as usize", self.expr(I32, 1)),
+        }
+    }
+
     /// Shadows what was called so.
     fn declare(&mut self, name: &str, ty: Ty, mutable: bool) {
         self.vars.retain(|v| v.0 != name);
+        self.arrays.retain(|a| a.0 != name);
         self.vars.push((name.to_owned(), ty, mutable));
     }
 
@@ -136,6 +178,11 @@ impl Gen<'_> {
         let vars: Vec<String> = self.vars.iter().filter(|v| v.1 == ty).map(|v| v.0.clone()).collect();
         if !vars.is_empty() && self.any(2) {
             return vars[self.rng.random_range(0..vars.len())].clone();
+        }
+        let arrays: Vec<String> = self.arrays.iter().filter(|a| a.1 == ty).map(|a| a.0.clone()).collect();
+        if !arrays.is_empty() && self.any(3) {
+            let name = &arrays[self.rng.random_range(0..arrays.len())];
+            return format!("{name}[{}]", self.rng.random_range(0..4));
         }
         let known: &[&str] = match ty {
             I32 => &[
@@ -236,7 +283,42 @@ impl Gen<'_> {
         let (a, b) = (self.expr(ty, d), self.expr(ty, d));
         let name = ty.name();
         let receiver = format!("({a} as {name})");
-        match self.rng.random_range(0..14) {
+        match self.rng.random_range(0..20) {
+            14 if ty == I32 => {
+                let by = self.pick(&["self.a", "self.n"]);
+                self.pick(&["(X / BY)", "(X % BY)", "X.rem_euclid(BY)", "X.div_euclid(BY)"])
+                    .replace('X', &receiver)
+                    .replace("BY", by)
+            }
+            14 if ty == U32 => {
+                self.pick(&["(X / self.u)", "(X % self.u)", "X.div_euclid(self.u)"]).replace('X', &receiver)
+            }
+            15 => {
+                let arrays: Vec<String> = self.arrays.iter().filter(|a| a.1 == ty).map(|a| a.0.clone()).collect();
+                match arrays.first() {
+                    Some(name) => format!("{name}[{}]", self.index()),
+                    None => a,
+                }
+            }
+            16 if ty != I32 => match self.rng.random_range(0..4) {
+                0 => format!("{receiver}.next_power_of_two()"),
+                1 => format!("{receiver}.div_ceil({b})"),
+                2 => format!("{receiver}.next_multiple_of({b})"),
+                _ => format!("({receiver}.is_power_of_two() as {name})"),
+            },
+            16 => self
+                .pick(&["X.wrapping_abs()", "(X.is_positive() as i32)", "(X.is_negative() as i32)"])
+                .replace('X', &receiver),
+            17 => format!("{receiver}.reverse_bits()"),
+            18 => format!(
+                "{receiver}.{}({})",
+                self.pick(&["wrapping_shl", "wrapping_shr", "wrapping_pow"]),
+                self.expr(U32, d)
+            ),
+            19 => format!(
+                "{receiver}.{}({b})",
+                self.pick(&["saturating_mul", "wrapping_div", "wrapping_rem", "wrapping_sub", "saturating_mul"])
+            ),
             0 => {
                 let by = self.pick(&INTS);
                 format!("({a} {} {})", self.pick(&["<<", ">>"]), self.expr(by, d))
@@ -258,7 +340,14 @@ impl Gen<'_> {
                     "({} as {}).{}()",
                     self.expr(on, d),
                     on.name(),
-                    self.pick(&["count_ones", "leading_zeros", "trailing_zeros"])
+                    self.pick(&[
+                        "count_ones",
+                        "leading_zeros",
+                        "trailing_zeros",
+                        "count_zeros",
+                        "leading_ones",
+                        "trailing_ones"
+                    ])
                 )
             }
             8 if ty == U32 => format!("({} as i32).abs_diff({})", self.expr(I32, d), self.expr(I32, d)),

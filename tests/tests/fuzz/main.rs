@@ -4,11 +4,16 @@
 
 mod evaluate;
 mod generate;
+mod inputs;
+mod methods;
+mod value;
 
 use std::{fmt::Write as _, process::Command};
 
+use attn_kernels::splice::divisor;
 use attn_tests::host;
-use evaluate::{Inputs, evaluate};
+use evaluate::evaluate;
+use inputs::Inputs;
 use libloading::Library;
 use rand::{SeedableRng, rngs::SmallRng};
 
@@ -19,13 +24,14 @@ const ROUNDS: usize = 60;
 fn source(hooks: &[String]) -> String {
     let mut text = format!("#define ATTN_HOST\n{}\nnamespace lang {{\n", host::lang());
     for (k, hook) in hooks.iter().enumerate() {
-        let fields = "int a_; int n_; u32 u_; alignas(4) bool flag_; float x_; Tensor1<int> t_;";
-        let _ = writeln!(text, "struct F{k} {{ {fields}\n{hook}}};");
+        let fields = "int a_; int n_; u32 u_; alignas(4) bool flag_; float x_; Tensor1<int> t_; \
+                      Divisor<int> a_div_; Divisor<int> n_div_; Divisor<u32> u_div_;";
+        let _ = writeln!(text, "struct Hooks{k} {{ {fields}\n{hook}}};");
     }
     text +=
         "}\nextern \"C\" float run(int k, const void* params, float logit, const LogitIndex* at) {\n  switch (k) {\n";
     for k in 0..hooks.len() {
-        let call = format!("static_cast<const lang::F{k}*>(params)->logits_transform(logit, *at)");
+        let call = format!("static_cast<const lang::Hooks{k}*>(params)->logits_transform(logit, *at)");
         let _ = writeln!(text, "    case {k}: return {call};");
     }
     text + "    default: return 0;\n  }\n}\n"
@@ -41,6 +47,7 @@ struct Params {
     x: f32,
     table: *const i32,
     extents: [i32; 2],
+    by: [[u32; 3]; 3],
 }
 
 #[test]
@@ -100,6 +107,7 @@ fn random_hooks_mean_what_the_rust_means() {
                 x: inputs.x,
                 table: inputs.table.as_ptr(),
                 extents: [inputs.table.len() as i32, 0],
+                by: [divisor::signed(inputs.a), divisor::signed(inputs.n), divisor::unsigned(inputs.u)],
             };
             // SAFETY: the parameters are laid out as the struct's, the table outlives the call, the index has ten words.
             let got = unsafe { run(k as i32, &params, inputs.logit, &inputs.words()) };
@@ -135,4 +143,9 @@ fn the_evaluator_means_what_rust_means() {
     is("(f32::NAN as i32 + -1e20f32 as i32 / i32::MIN) as f32", 1.0);
     is("let (a, b) = (1, 2.5); ({ let a = b; a }) + a as f32", 3.5);
     is("if (!0u32 >> 4) > 5 { return 9.0; } 1.0", 9.0);
+    is(
+        "let mut a: [u8; 4] = [250; 4]; for k in 0..4 { a[k] += k as u8 * 3; } a[3] as f32 + a[(-1 & 1) as usize] as f32",
+        256.0,
+    );
+    is("(7u32.div_ceil(2) + 5u32.next_power_of_two() + 9u32.next_multiple_of(4)) as f32", 24.0);
 }

@@ -1,6 +1,9 @@
 //! Arrays, and their indices: Rust panics outside of an array, so an index that is not shown to stay inside is refused.
 
-use super::{Writer, spelled, value::Text};
+use super::{
+    Writer, spelled,
+    value::{Text, subscript},
+};
 use crate::{
     ir::{Expr, Kind, LocalId, Op},
     messages,
@@ -33,7 +36,7 @@ impl Writer<'_> {
                 let Ty::Array(elem, _) = self.settled(&ty) else { return };
                 // stands for the element: a variable of its type of which nothing is known
                 let element = Expr { kind: Kind::Local(local), ty: *elem, span: value.span };
-                self.combined(op, &element, &format!("{array}[{at}]"), value)
+                self.combined(op, &element, &subscript(&array, &at), value)
             }
         };
         self.line(&format!("{array}.set({at}, {value});"));

@@ -49,14 +49,7 @@ impl Writer<'_> {
                 let rank = indices.len();
                 let name = names::param(name);
                 let indices = self.list(indices);
-                Text::atom(if rank != 1 {
-                    format!("{name}({indices})")
-                } else if indices.starts_with('[') {
-                    // `[[` would begin an attribute
-                    format!("{name}[({indices})]")
-                } else {
-                    format!("{name}[{indices}]")
-                })
+                Text::atom(if rank != 1 { format!("{name}({indices})") } else { subscript(&name, &indices) })
             }
             Kind::Store { name, method, index, value } => {
                 self.used.stores = true;
@@ -81,7 +74,7 @@ impl Writer<'_> {
             Kind::Index(array, index) => {
                 let index = self.inside(&array.ty, index);
                 let array = self.text(array).at_least(ATOM);
-                Text::atom(format!("{array}[{index}]"))
+                Text::atom(subscript(&array, &index))
             }
             Kind::SetElement { .. } => {
                 self.report.at(e.span, messages::CHANGE_IN_VALUE);
@@ -391,6 +384,11 @@ pub(super) fn simple(block: &Block) -> Option<&Expr> {
         Kind::Match { .. } | Kind::Diverge(_) => None,
         _ => Some(tail),
     }
+}
+
+/// `name[index]`; `[[` would begin an attribute.
+pub(super) fn subscript(name: &str, index: &str) -> String {
+    if index.starts_with('[') { format!("{name}[({index})]") } else { format!("{name}[{index}]") }
 }
 
 /// Bit-exact: the shortest decimal that reads back as the same f32.

@@ -34,8 +34,9 @@ impl Reader<'_> {
     pub(super) fn index_array(&mut self, e: &syn::ExprIndex) -> Expr {
         let array = self.expr(&e.expr);
         let Ty::Array(elem, _) = self.resolve(&array.ty) else {
-            return match array.kind {
-                Kind::Error => array,
+            return match (&array.kind, self.resolve(&array.ty)) {
+                (Kind::Error, _) => array,
+                (_, Ty::Var(_)) => self.refused(e, messages::UNSEEN_ARRAY),
                 _ => self.refused(e, messages::INDEX_BASE),
             };
         };
