@@ -64,6 +64,23 @@ impl Plan {
         }
     }
 
+    /// Puts what runs of this plan stored into the handles of the variant's `OutTensor`s
+    /// ([`OutTensor::to_vec`](crate::lang::OutTensor::to_vec)). On the CPU it is there already; on CUDA this waits for the device.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another backend, or what a kernel ran into.
+    pub fn fetch_outputs(&self, stream: &Stream) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(_) => stream.check_cpu(),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => {
+                stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
+                Ok(plan.read_outputs()?)
+            }
+        }
+    }
+
     /// The batch.
     #[must_use]
     pub fn layout(&self) -> &Layout {

@@ -7,9 +7,11 @@ use super::error::ExprError;
 use super::node::Node;
 use super::parse;
 use crate::lang::compose::check;
-use crate::lang::params::{ArgVisitor, ShapeProblem};
+use crate::lang::params::{ArgVisitor, ShapeProblem, TensorArg};
+use crate::lang::table::OutBuffer;
 use crate::lang::{
     BindError, ComposeError, Described, Dims, ErasedVariant, FieldDesc, FieldType, Hook, Normalizer, ParamValue,
+    ParamValues,
 };
 use crate::nearest::nearest;
 use crate::registry::Registry;
@@ -25,7 +27,7 @@ pub struct Variant {
     nodes: Vec<Node>,
 }
 
-/// A captured tensor that was not given and has no default.
+/// A tensor that was not given and has no default.
 #[derive(Clone, Debug)]
 pub struct MissingTensor {
     /// Number of the part that has it.
@@ -34,6 +36,22 @@ pub struct MissingTensor {
     pub field: &'static FieldDesc,
     /// Its extents, as far as the sizes are known.
     pub shape: Option<Vec<i64>>,
+}
+
+/// For each field, whether it is a tensor to store to that is there.
+#[derive(Default)]
+struct OutputsSet(Vec<bool>);
+
+impl ArgVisitor for OutputsSet {
+    fn scalar(&mut self, _: u32) {
+        self.0.push(false);
+    }
+    fn tensor(&mut self, _: TensorArg<'_>) {
+        self.0.push(false);
+    }
+    fn out(&mut self, buffer: Option<&OutBuffer>, _: &[i64]) {
+        self.0.push(buffer.is_some());
+    }
 }
 
 impl Variant {
@@ -171,18 +189,16 @@ impl Variant {
             let known = self.parts().enumerate().flat_map(fields).collect();
             return Err(ExprError::NoParameter { expr, path: format!("{part}.{name}"), nearest: None, known });
         };
-        let desc = slot.desc();
-        let mut values = slot.to_values();
+        let mut values = ParamValues::default();
         values.set(name, value);
-        *slot = (desc.make)(&values).map_err(|source| ExprError::Param {
+        slot.set_values(&values).map_err(|source| ExprError::Param {
             column: None,
-            variant: desc.name.to_owned(),
+            variant: slot.desc().name.to_owned(),
             source: Box::new(source),
-        })?;
-        Ok(())
+        })
     }
 
-    /// The captured tensors that were not given and have no default, which a binding would refuse.
+    /// The tensors that were not given and have no default, which a binding would refuse.
     ///
     /// # Errors
     /// A shape that overflows or divides by zero with these values.
@@ -190,9 +206,15 @@ impl Variant {
         let mut missing = Vec::new();
         for (part, variant) in self.parts().enumerate() {
             let values = variant.to_values();
+            let mut set = OutputsSet::default();
+            variant.visit_args(&mut set);
             for (i, field) in variant.desc().fields.iter().enumerate() {
-                let tensor = matches!(field.ty, FieldType::Tensor { .. });
-                if !tensor || field.default.is_some() || values.get(field.name).is_some() {
+                let given = match field.ty {
+                    FieldType::Scalar(_) => true,
+                    FieldType::Tensor { .. } => values.get(field.name).is_some(),
+                    FieldType::Out { .. } => set.0.get(i).copied().unwrap_or(false),
+                };
+                if given || field.default.is_some() {
                     continue;
                 }
                 let shape = match variant.shape(i, dims) {

@@ -46,6 +46,11 @@ impl<'a> Reader<'a> {
         self.optional(name, T::default)
     }
 
+    /// A field that keeps its value unless it is given.
+    pub fn or<T: ParamField>(&self, name: &str, value: &T) -> Result<T, ParamError> {
+        self.optional(name, || value.clone())
+    }
+
     /// A field with a default.
     pub fn optional<T: ParamField>(&self, name: &str, default: impl FnOnce() -> T) -> Result<T, ParamError> {
         self.values.get(name).map_or_else(|| Ok(default()), |value| T::from_value(name, value))

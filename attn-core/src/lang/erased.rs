@@ -22,6 +22,10 @@ pub trait Described: AttentionVariant {
         let _ = tile;
         Tri::Unknown
     }
+    /// The tile as hooks inside of `remap(self, ..)` see it, derived from `remap_qo_pos` and `remap_kv_pos`.
+    fn remap_over(&self, tile: &Tile) -> Tile {
+        *tile
+    }
 }
 
 /// A variant whose type is forgotten. Every [`AttentionVariant`] that
@@ -34,6 +38,8 @@ pub trait ErasedVariant: Send + Sync {
     fn desc(&self) -> &'static VariantDesc;
     /// A copy that owns itself.
     fn clone_box(&self) -> Box<dyn ErasedVariant>;
+    /// See [`VariantParams::set_values`]; after an error nothing has changed.
+    fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError>;
     /// See [`VariantParams::to_values`].
     fn to_values(&self) -> ParamValues;
     /// See [`VariantParams::bind`].
@@ -67,6 +73,8 @@ pub trait ErasedVariant: Send + Sync {
     fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex);
     /// See [`Described::mask_over`].
     fn mask_over(&self, tile: &Tile) -> Tri;
+    /// See [`Described::remap_over`].
+    fn remap_over(&self, tile: &Tile) -> Tile;
     /// `kv_range`.
     fn kv_range(&self, tile: QueryTile) -> (i32, i32);
     /// `kv_list_len`.
@@ -87,6 +95,12 @@ impl<V: Described> ErasedVariant for V {
     }
     fn clone_box(&self) -> Box<dyn ErasedVariant> {
         Box::new(self.clone())
+    }
+    fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError> {
+        let mut changed = self.clone();
+        VariantParams::set_values(&mut changed, values)?;
+        *self = changed;
+        Ok(())
     }
     fn to_values(&self) -> ParamValues {
         VariantParams::to_values(self)
@@ -148,6 +162,9 @@ impl<V: Described> ErasedVariant for V {
     }
     fn mask_over(&self, tile: &Tile) -> Tri {
         Described::mask_over(self, tile)
+    }
+    fn remap_over(&self, tile: &Tile) -> Tile {
+        Described::remap_over(self, tile)
     }
     fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
         AttentionVariant::kv_range(self, tile)

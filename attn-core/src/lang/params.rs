@@ -30,7 +30,10 @@ pub trait VariantParams: Sized {
     /// Makes the variant from values by name. Unknown names, wrong types, missing scalars, and conditions that do not
     /// hold are errors. A tensor may be missing: no kernel depends on its values, and a binding fills or refuses it.
     fn from_values(values: &ParamValues) -> Result<Self, ParamError>;
-    /// The values by name (an unset tensor is left out, and so is one that was filled from its default).
+    /// Replaces the fields that are named, as [`Self::from_values`] reads them; the others stay, tensors that hooks store to among
+    /// them. After an error some may have been replaced.
+    fn set_values(&mut self, values: &ParamValues) -> Result<(), ParamError>;
+    /// The values by name (an unset tensor is left out, and so is one that was filled from its default, and one that hooks store to).
     fn to_values(&self) -> ParamValues;
     /// Checks every `#[require]` whose words are known; those over an unset tensor wait.
     fn require(&self, dims: &Dims) -> Result<(), RequireError>;

@@ -1,6 +1,10 @@
 //! A variant's parameters on the device: the bytes of `struct Variant`, and the tensors that it points to.
 
-use std::convert::Infallible;
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 use attn_core::{expr::Variant, lang::table::OutBuffer};
 
@@ -17,7 +21,7 @@ pub(super) struct Args {
 #[derive(Debug)]
 struct Tensor {
     host: Host,
-    buffer: DeviceBuffer,
+    buffer: Arc<DeviceBuffer>,
 }
 
 /// What is in a device buffer.
@@ -36,11 +40,8 @@ impl Args {
         let mut tensors: Vec<Tensor> = Vec::new();
         let bytes = variant_args(variant, |pointee| {
             let (host, buffer) = match pointee {
-                Pointee::Table(bytes) => (Host::Table(bytes.to_vec()), DeviceBuffer::upload(device, bytes)?),
-                Pointee::Out(out) => {
-                    let buffer = DeviceBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?;
-                    (Host::Out(out.clone()), buffer)
-                }
+                Pointee::Table(bytes) => (Host::Table(bytes.to_vec()), Arc::new(DeviceBuffer::upload(device, bytes)?)),
+                Pointee::Out(out) => (Host::Out(out.clone()), output(device, out)?),
             };
             let address = buffer.ptr();
             tensors.push(Tensor { host, buffer });
@@ -82,4 +83,22 @@ impl Args {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// The device's values of a handle: one buffer for all arms of a union, plans and attentions that store to it. It starts with
+/// the handle's values, and lasts as long as one of these does.
+fn output(device: &Device, out: &OutBuffer) -> Result<Arc<DeviceBuffer>, CudaError> {
+    /// By device and handle.
+    type Outputs = HashMap<(u32, u64), Weak<DeviceBuffer>>;
+    static OUTPUTS: Mutex<Option<Outputs>> = Mutex::new(None);
+    let mut outputs = OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let outputs = outputs.get_or_insert_default();
+    let key = (device.ordinal(), out.id());
+    if let Some(buffer) = outputs.get(&key).and_then(Weak::upgrade) {
+        return Ok(buffer);
+    }
+    outputs.retain(|_, buffer| buffer.strong_count() > 0);
+    let buffer = Arc::new(DeviceBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?);
+    outputs.insert(key, Arc::downgrade(&buffer));
+    Ok(buffer)
 }

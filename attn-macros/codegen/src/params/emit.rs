@@ -75,7 +75,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
     let descs = fields.iter().map(desc);
     let reads = fields.iter().map(read);
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
-    let names = fields.iter().map(|f| &f.name);
+    let names: Vec<_> = fields.iter().map(|f| &f.name).collect();
     let Checks { require, shapes, bind } = checks;
     let default = default(item, fields);
     quote! {
@@ -91,6 +91,15 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 let __params = Self { #(#reads),* };
                 ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(__params)
+            }
+            fn set_values(
+                &mut self,
+                values: &::attn::lang::ParamValues,
+            ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
+                let __reader = ::attn::__private::Reader::new(values, Self::FIELDS)?;
+                #( self.#idents = __reader.or(#names, &self.#idents)?; )*
+                ::attn::lang::VariantParams::require(self, &::core::default::Default::default())?;
+                ::core::result::Result::Ok(())
             }
             fn to_values(&self) -> ::attn::lang::ParamValues {
                 let mut __values = ::attn::lang::ParamValues::default();
@@ -146,6 +155,12 @@ pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
             fn from_values(
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
+                ::core::unreachable!()
+            }
+            fn set_values(
+                &mut self,
+                values: &::attn::lang::ParamValues,
+            ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
                 ::core::unreachable!()
             }
             fn to_values(&self) -> ::attn::lang::ParamValues {
