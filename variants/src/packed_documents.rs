@@ -1,7 +1,7 @@
 use attn::lang::{AttentionVariant, KvIndex, LogitIndex, RowIndex, Tensor1};
 use attn::{VariantParams, attention_variant};
 
-/// Packed documents: tokens attend to their own document; under `remap`, positions count from its start.
+/// Packed documents: tokens attend to their own one; under `remap`, positions count from its start.
 ///
 /// Attends where `start_of_query[qo_token] == start_of_key[kv_token]`. `remap(packed_documents(..), causal + rope)` is what
 /// `causal + rope` would be for each document by itself: positions are `qo_pos - start_of_query` and `kv_pos - start_of_key` (Llama 3,

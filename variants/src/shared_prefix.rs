@@ -1,7 +1,7 @@
 use attn::lang::{AttentionVariant, LogitIndex, Tensor1};
 use attn::{VariantParams, attention_variant};
 
-/// Shared prefixes: documents that are causal in themselves and see all of a prefix that others see too.
+/// Shared prefixes: documents that are causal in themselves and see all of a prefix that others see.
 ///
 /// With `d` the document of the query and `p = prefix_of[d]`, attends where `offsets[d] <= kv_pos <= qo_pos`, or, if `p` is not `d`
 /// itself, where `offsets[p] <= kv_pos < offsets[p + 1]` (shared prompts in one packed sequence: Hydragen, arXiv 2402.05099).
