@@ -76,6 +76,7 @@ fn class_of(node: &Node, tile: Tile) -> TileClass {
             let inside = if inner.has(Hook::LogitsMask) { TileClass::Partial } else { TileClass::Full };
             of_part(&**map, tile).and(inside)
         }
+        Node::PerHead(_) if !node.has(Hook::LogitsMask) && !node.has(Hook::KvRange) => TileClass::Full,
         Node::PerHead(heads) => {
             let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
             let classes = numbers.into_iter().filter_map(|i| heads.branches().get(i)).map(|b| b.tile_class(tile));

@@ -26,6 +26,12 @@ impl PerHead {
         &self.heads
     }
 
+    /// The same for each KV head, where a branch rewrites keys or values: known once it is bound.
+    #[must_use]
+    pub fn kv_heads(&self) -> Option<&[i32]> {
+        self.rewrites_keys().then(|| self.kv_heads.as_deref().unwrap_or(&[0]))
+    }
+
     /// The branches in order.
     #[must_use]
     pub fn branches(&self) -> &[Variant] {
@@ -109,8 +115,8 @@ impl PerHead {
     /// rewrites keys or values, that of each KV head.
     pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
         Tensor1::from(&*self.heads).visit(visitor);
-        if self.rewrites_keys() {
-            Tensor1::from(self.kv_heads.as_deref().unwrap_or(&[0])).visit(visitor);
+        if let Some(kv_heads) = self.kv_heads() {
+            Tensor1::from(kv_heads).visit(visitor);
         }
     }
 }

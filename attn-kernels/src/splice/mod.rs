@@ -38,9 +38,7 @@ impl KernelSource {
     /// Parts that have no meaning together.
     pub fn build(variant: &Variant, cell: &Cell) -> Result<Self, SpliceError> {
         support::check(variant)?;
-        let parts: Vec<_> = variant.parts().map(|part| part.desc().name).collect();
-        let parts = if parts.is_empty() { "full".to_owned() } else { parts.join(" + ") };
-        Self::assemble(&parts, &variant::variant_source(variant)?, cell)
+        Self::assemble(&variant::outline(variant), &variant::variant_source(variant)?, cell)
     }
 
     /// Splices the text of a `struct Variant` into the template of a cell.

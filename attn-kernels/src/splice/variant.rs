@@ -8,17 +8,28 @@
 //! using lang::Variant;
 //! ```
 //!
+//! A combinator is a struct with its operands as members, and the hooks that something in it has. [`shape`] is the tree, [`compose`] writes the
+//! structs, [`combine`] and [`branches`] what their functions do, [`layout`] their bytes.
+//!
 //! Every hook is a member of `Variant`, trivial where no part wrote it: templates ask the flags in `if constexpr`, and
 //! outside of templates a discarded statement is still checked.
 
 mod args;
+mod branches;
+mod combine;
 mod compose;
+mod hooks;
+mod layout;
 mod member;
+mod names;
 mod part;
+mod shape;
 
 use attn_core::{expr::Variant, lang::VariantDesc};
+use shape::Shape;
 
-pub use args::{Pointee, part_args, part_layout, part_offsets, struct_size, variant_args};
+pub use args::{Pointee, part_args, part_layout, part_offsets};
+pub use layout::{struct_size, variant_args};
 
 /// Parts whose text cannot stand in one struct.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +53,14 @@ pub enum VariantError {
         /// The helper, as the text has it.
         name: String,
     },
+    /// A branch whose rows store.
+    #[error(
+        "`{branch}` stores to a tensor from `output_transform` inside `per_head`, which a kernel cannot do for some heads alone; store from another hook, or use `Engine::cpu()`"
+    )]
+    HeadStores {
+        /// The branch.
+        branch: String,
+    },
 }
 
 /// The text of a composition: structs of the parts, and `struct Variant`.
@@ -49,8 +68,7 @@ pub enum VariantError {
 /// # Errors
 /// Names inside a part that clash, and helpers that call themselves.
 pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
-    let parts: Vec<&VariantDesc> = variant.parts().map(|part| part.desc()).collect();
-    parts_source(&parts)
+    source(&Shape::of(variant))
 }
 
 /// The same, of descriptors.
@@ -58,85 +76,18 @@ pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
 /// # Errors
 /// As [`variant_source`].
 pub fn parts_source(parts: &[&VariantDesc]) -> Result<String, VariantError> {
+    source(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
+}
+
+/// A composition as an expression without parameters: what messages call its kernels.
+#[must_use]
+pub fn outline(variant: &Variant) -> String {
+    Shape::of(variant).to_string()
+}
+
+fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
     let mut text = String::from("\n#line 1 \"variant\"\nnamespace lang {\n\n");
-    let names = struct_names(parts);
-    for (i, (desc, name)) in parts.iter().zip(&names).enumerate() {
-        if !names[..i].contains(name) {
-            text += &part::struct_text(desc, name)?;
-        }
-    }
-    text += &compose::struct_text(parts, &names);
+    text += &compose::text(shape)?;
     text += "\n}  // namespace lang\n\nusing lang::Variant;\n";
     Ok(text)
 }
-
-/// The struct of each part: one name for one descriptor, none of them a name of lang.cuh.
-fn struct_names(parts: &[&VariantDesc]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (i, desc) in parts.iter().enumerate() {
-        let same = parts[..i].iter().position(|d| std::ptr::eq(*d, *desc));
-        names.push(match same {
-            Some(j) => names[j].clone(),
-            None => {
-                let base = if reads_well(desc.type_name) { desc.type_name.to_owned() } else { format!("Part{i}") };
-                let taken = |name: &String| names.contains(name) || LANG_TYPES.contains(&name.as_str());
-                let mut name = base.clone();
-                let mut n = 2;
-                while taken(&name) {
-                    name = format!("{base}{n}");
-                    n += 1;
-                }
-                name
-            }
-        });
-    }
-    names
-}
-
-/// A name in the way of Rust's types, which no keyword and no macro has: `SoftCap`, `X`, not `int` or `NULL`.
-fn reads_well(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name.chars().all(|c| c.is_ascii_alphanumeric())
-        && (name.len() == 1 || name.contains(|c: char| c.is_ascii_lowercase()))
-}
-
-/// Types of lang.cuh, and of the text around a variant.
-const LANG_TYPES: &[&str] = &[
-    "Variant",
-    "RowIndex",
-    "LogitIndex",
-    "KvIndex",
-    "RowState",
-    "Tile",
-    "TileClass",
-    "Tensor0",
-    "Tensor1",
-    "Tensor2",
-    "Tensor3",
-    "Tensor4",
-    "OutTensor1",
-    "OutTensor2",
-    "OutTensor3",
-    "OutTensor4",
-    "Element",
-    "F16",
-    "Bf16",
-    "F8E4M3",
-    "F8E5M2",
-    "PackedBits",
-    "TableRange",
-    "Divisor",
-    "Tuple2",
-    "Tuple3",
-    "Tuple4",
-    "Pair",
-    "Join",
-    "JoinOf",
-    "Plain",
-    "PlainOf",
-    "Unsigned",
-    "UnsignedOf",
-    "Wide",
-    "WideOf",
-    "R",
-];

@@ -1,160 +1,141 @@
-//! `struct Variant`: the parts as members, flags, and every hook.
+//! The structs of a composition: of each part, of each combinator with what is inside as members, and `struct Variant`.
 
-use attn_core::lang::{FieldType, Hook, Normalizer, VariantDesc};
+use attn_core::lang::{Hook, Normalizer, VariantDesc};
 
-use super::args::struct_size;
+use super::shape::Shape;
+use super::{VariantError, branches, combine, hooks, layout::shape_size, names, part};
 
-/// The text of `struct Variant`.
-pub(super) fn struct_text(parts: &[&VariantDesc], names: &[String]) -> String {
-    let mut text = String::from("struct Variant {\n");
-    for (i, name) in names.iter().enumerate() {
-        text += &format!("  {name} part{i};\n");
-    }
-    if !names.is_empty() {
-        text.push('\n');
-    }
-    for (flag, value) in flags(parts) {
+/// Every struct of a composition, the whole last.
+pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
+    let parts = root.parts();
+    let names = names::of_parts(&parts);
+    let mut writer = Writer { text: String::new(), written: Vec::new(), parts, names };
+    let members = writer.members(root)?;
+    let mut text = writer.text;
+    text += "struct Variant {\n";
+    text += &member_lines(root, &members);
+    for (flag, value) in flags(root) {
         text += &format!("  static constexpr bool {flag} = {value};\n");
     }
-    let max_floor = parts.iter().filter(|p| p.normalizer == Normalizer::MaxScaled).map(|p| p.max_floor).next_back();
-    text += &format!("  static constexpr float MAX_FLOOR = {};\n", max_floor.map_or("-F32_INFINITY".to_owned(), float));
-    text += &kv_bounds(parts);
-    text += &kv_list(parts);
-    for hook in &Hook::ALL[..9] {
-        text += &format!("\n{}", hook_text(*hook, parts));
+    let floor = root.normalizing().filter(|part| part.normalizer == Normalizer::MaxScaled).map(|part| part.max_floor);
+    text += &format!("  static constexpr float MAX_FLOOR = {};\n", float(floor.unwrap_or(f32::NEG_INFINITY)));
+    for hook in hooks::ORDER {
+        text += &format!("\n{}", hooks::function(*hook, &combine::all(*hook, root.inside().1)));
     }
-    text += &format!("\n  ATTN_FN TileClass tile_class(const Tile& tile) const {{\n{}  }}\n", tile_class(parts));
     text += "};\n";
-    text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", struct_size(parts));
+    text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", shape_size(root));
+    Ok(text)
+}
+
+struct Writer<'d> {
+    text: String,
+    /// Names of the structs that are there.
+    written: Vec<String>,
+    parts: Vec<&'d VariantDesc>,
+    /// The name of the struct of each part, then those of combinators.
+    names: Vec<String>,
+}
+
+impl<'d> Writer<'d> {
+    /// The types of the members of a shape, each written before.
+    fn members(&mut self, shape: &Shape<'d>) -> Result<Vec<String>, VariantError> {
+        let (part, inner) = shape.inside();
+        let mut types = Vec::new();
+        if let Some(part) = part {
+            types.push(self.part(part)?);
+        }
+        for shape in inner {
+            types.push(self.shape(shape)?);
+        }
+        Ok(types)
+    }
+
+    fn part(&mut self, desc: &'d VariantDesc) -> Result<String, VariantError> {
+        let number = self.parts.iter().position(|part| std::ptr::eq(*part, desc)).unwrap_or_default();
+        let name = self.names[number].clone();
+        if !self.written.contains(&name) {
+            self.text += &part::struct_text(desc, &name)?;
+            self.written.push(name.clone());
+        }
+        Ok(name)
+    }
+
+    fn shape(&mut self, shape: &Shape<'d>) -> Result<String, VariantError> {
+        let kind = match shape {
+            Shape::Part(desc) => return self.part(desc),
+            Shape::All(_) => "All",
+            Shape::Or(_) => "Or",
+            Shape::Not(_) => "Not",
+            Shape::Remap(_, _) => "Remap",
+            Shape::PerHead(_) => "PerHead",
+        };
+        let members = self.members(shape)?;
+        let name = names::of_combinator(kind, &self.names);
+        self.names.push(name.clone());
+        self.text += &format!("// {shape}\nstruct {name} {{\n{}", member_lines(shape, &members));
+        self.text += &combine::helpers(shape);
+        for hook in hooks::ORDER.iter().filter(|hook| hook.is_in(shape)) {
+            let body = match shape {
+                Shape::PerHead(inner) => {
+                    branches::check(*hook, inner)?;
+                    branches::body(*hook, inner)
+                }
+                _ => combine::body(*hook, shape),
+            };
+            self.text += &format!("\n{}", hooks::function(*hook, &body));
+        }
+        self.text += "};\n\n";
+        Ok(name)
+    }
+}
+
+/// The members of a struct, and an empty line if there are any.
+fn member_lines(shape: &Shape<'_>, types: &[String]) -> String {
+    let mut text = String::new();
+    if let Shape::PerHead(_) = shape {
+        text += "  Tensor1<int> heads_;\n";
+        if shape.rewrites_keys() {
+            text += "  Tensor1<int> kv_heads_;\n";
+        }
+    }
+    for (i, ty) in types.iter().enumerate() {
+        text += &format!("  {ty} {};\n", combine::member(shape, i));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
     text
 }
 
-fn flags(parts: &[&VariantDesc]) -> Vec<(&'static str, bool)> {
-    let has = |hook| parts.iter().any(|p| p.has(hook));
-    let plain = |wanted: Option<bool>| {
-        parts.iter().any(|p| match p.normalizer {
-            Normalizer::Plain { divide } => wanted.is_none_or(|w| w == divide),
-            _ => false,
-        })
-    };
+fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
+    let has = |hook| root.has(hook);
+    let normalizer = root.normalizing().map_or(Normalizer::Softmax, |part| part.normalizer);
+    let bounds = hooks::Member::KvBounds.is_in(root);
     vec![
         ("HAS_QUERY_TRANSFORM", has(Hook::QueryTransform)),
         ("HAS_KEY_TRANSFORM", has(Hook::KeyTransform)),
         ("HAS_VALUE_TRANSFORM", has(Hook::ValueTransform)),
         ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
         ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),
-        ("HAS_TILE_CLASS", parts.iter().any(|p| !p.mask.over.is_empty())),
+        ("HAS_TILE_CLASS", root.has_class()),
         ("HAS_WEIGHT", has(Hook::Weight)),
         ("HAS_DENOMINATOR", has(Hook::Denominator)),
         ("HAS_SINK", has(Hook::SinkLogit)),
         ("HAS_OUTPUT_TRANSFORM", has(Hook::OutputTransform)),
+        ("HAS_KV_RANGE", has(Hook::KvRange)),
         ("HAS_KV_LIST", has(Hook::KvListLen)),
-        ("HAS_BOUNDS", has_bounds(parts)),
-        ("STORES", parts.iter().any(|p| p.fields.iter().any(|f| matches!(f.ty, FieldType::Out { .. })))),
-        ("PLAIN", plain(None)),
-        ("PLAIN_DIVIDE", plain(Some(true))),
+        ("HAS_BOUNDS", bounds),
+        ("STORES", root.stores()),
+        ("MAX_SCALED", normalizer == Normalizer::MaxScaled),
+        ("PLAIN", matches!(normalizer, Normalizer::Plain { .. })),
+        ("PLAIN_DIVIDE", normalizer == Normalizer::Plain { divide: true }),
     ]
 }
 
 fn float(x: f32) -> String {
-    if x.is_infinite() { if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned() } else { format!("{x:?}f") }
-}
-
-/// Whether the keys of a row are provably an interval.
-fn has_bounds(parts: &[&VariantDesc]) -> bool {
-    let mut masks = parts.iter().filter(|p| p.has(Hook::LogitsMask)).peekable();
-    masks.peek().is_some() && masks.all(|p| !p.mask.bounds.is_empty())
-}
-
-fn kv_bounds(parts: &[&VariantDesc]) -> String {
-    let mut text =
-        String::from("\n  ATTN_FN Bounds kv_bounds(const RowIndex& at) const {\n    Bounds all = {0, 2147483647};\n");
-    if has_bounds(parts) {
-        for (i, _) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
-            text += &format!("    const Bounds bounds{i} = part{i}.kv_bounds(at);\n");
-            text += &format!("    all.begin = max(all.begin, bounds{i}.begin);\n");
-            text += &format!("    all.end = min(all.end, bounds{i}.end);\n");
-        }
+    match x {
+        x if x.is_nan() => "F32_NAN".to_owned(),
+        x if x.is_infinite() => if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned(),
+        x => format!("{x:?}f"),
     }
-    text + "    return all;\n  }\n"
-}
-
-fn kv_list(parts: &[&VariantDesc]) -> String {
-    let hook = |hook: Hook, head: &str, call: &str, none: &str| {
-        let part = parts.iter().position(|p| p.has(hook));
-        let value = part.map_or(none.to_owned(), |i| format!("part{i}.{call}"));
-        format!("\n  ATTN_FN int {head} const {{\n    return {value};\n  }}\n")
-    };
-    hook(Hook::KvListLen, "kv_list_len(RowIndex at)", "kv_list_len(at)", "0")
-        + &hook(Hook::KvListBlock, "kv_list_block(RowIndex at, int n)", "kv_list_block(at, n)", "n")
-}
-
-/// A hook of the composition: of all parts that wrote it, or trivial.
-fn hook_text(hook: Hook, parts: &[&VariantDesc]) -> String {
-    let with = |hook| move |(_, p): &(usize, &&VariantDesc)| p.has(hook);
-    let calls: Vec<usize> = parts.iter().enumerate().filter(with(hook)).map(|(i, _)| i).collect();
-    let head = match hook {
-        Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
-        Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
-        Hook::ValueTransform => "template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const",
-        Hook::LogitsTransform => "ATTN_FN float logits_transform(float logit, LogitIndex at) const",
-        Hook::LogitsMask => "ATTN_FN bool logits_mask(LogitIndex at) const",
-        Hook::Weight => "ATTN_FN float weight(float logit, float row_max, LogitIndex at) const",
-        Hook::Denominator => "ATTN_FN float denominator(float logit, float row_max, float weight, LogitIndex at) const",
-        Hook::SinkLogit => "ATTN_FN float sink_logit(RowIndex at) const",
-        Hook::OutputTransform => {
-            "template <class R> ATTN_FN void output_transform(R& o, RowState state, RowIndex at) const"
-        }
-        _ => unreachable!("not composed yet"),
-    };
-    let each = |call: &str| calls.iter().map(|i| format!("    part{i}.{call};\n")).collect::<String>();
-    // f(f(first, second), third)
-    let folded = |function: &str, call: &str, none: &str| {
-        let mut items = calls.iter().map(|i| format!("part{i}.{call}"));
-        let first = items.next().unwrap_or_else(|| none.to_owned());
-        let value = items.fold(first, |all, item| format!("{function}({all}, {item})"));
-        format!("    return {value};\n")
-    };
-    // at most one part may write it
-    let one = |call: &str, none: &str| match calls.last() {
-        Some(i) => format!("    return part{i}.{call};\n"),
-        None => format!("    return {none};\n"),
-    };
-    let body = match hook {
-        Hook::QueryTransform => each("query_transform(q, at)"),
-        Hook::KeyTransform => each("key_transform(k, at)"),
-        Hook::ValueTransform => each("value_transform(v, at)"),
-        Hook::OutputTransform => each("output_transform(o, state, at)"),
-        Hook::LogitsTransform => {
-            let steps: String =
-                calls.iter().map(|i| format!("    logit = part{i}.logits_transform(logit, at);\n")).collect();
-            steps + "    return logit;\n"
-        }
-        Hook::LogitsMask if calls.is_empty() => "    return true;\n".to_owned(),
-        Hook::LogitsMask => {
-            let all: Vec<_> = calls.iter().map(|i| format!("part{i}.logits_mask(at)")).collect();
-            format!("    return {};\n", all.join(" && "))
-        }
-        Hook::Weight => one("weight(logit, row_max, at)", "exp(logit - row_max)"),
-        Hook::Denominator => one("denominator(logit, row_max, weight, at)", "weight"),
-        Hook::SinkLogit => folded("log_add_exp", "sink_logit(at)", "-F32_INFINITY"),
-        _ => String::new(),
-    };
-    if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }
-}
-
-/// The smallest class of all masks; one of which nothing is derived proves nothing.
-fn tile_class(parts: &[&VariantDesc]) -> String {
-    if !parts.iter().any(|p| p.has(Hook::LogitsMask)) {
-        return "    return TileClass::Full;\n".to_owned();
-    }
-    let mut text = String::from("    TileClass all = TileClass::Full;\n");
-    for (i, part) in parts.iter().enumerate().filter(|(_, p)| p.has(Hook::LogitsMask)) {
-        let class = match part.mask.over {
-            "" => "TileClass::Partial".to_owned(),
-            _ => format!("lang::range::tile_class(part{i}.mask_over(tile))"),
-        };
-        text += &format!("    if (const TileClass class{i} = {class}; class{i} < all) all = class{i};\n");
-    }
-    text + "    return all;\n"
 }

@@ -1,0 +1,148 @@
+//! The bytes of `struct Variant`: the structs of its parts, nested as the text nests them, by the layout rules of C.
+
+use attn_core::{
+    expr::{Node, PerHead, Variant},
+    lang::{ErasedVariant, VariantDesc},
+};
+
+use super::args::{Pointee, part_args, part_layout};
+use super::member::tensor_bytes;
+use super::shape::Shape;
+
+/// A table of branches: `Tensor1<int>`.
+fn table_layout() -> (usize, usize) {
+    (tensor_bytes(1), 8)
+}
+
+/// A struct of members of these sizes and alignments; an empty one takes a byte.
+#[derive(Default)]
+struct Struct {
+    size: usize,
+    align: usize,
+}
+
+impl Struct {
+    /// The offset of the next member.
+    fn push(&mut self, (size, align): (usize, usize)) -> usize {
+        let offset = self.size.next_multiple_of(align);
+        self.size = offset + size;
+        self.align = self.align.max(align);
+        offset
+    }
+
+    fn layout(&self) -> (usize, usize) {
+        let align = self.align.max(1);
+        (self.size.next_multiple_of(align).max(1), align)
+    }
+}
+
+/// Size and alignment of the struct of a shape.
+fn layout(shape: &Shape<'_>) -> (usize, usize) {
+    if let Shape::Part(part) = shape {
+        return part_layout(part);
+    }
+    let mut all = Struct::default();
+    if let Shape::PerHead(_) = shape {
+        all.push(table_layout());
+        if shape.rewrites_keys() {
+            all.push(table_layout());
+        }
+    }
+    let (part, inner) = shape.inside();
+    part.into_iter().map(part_layout).chain(inner.iter().map(layout)).for_each(|member| {
+        all.push(member);
+    });
+    all.layout()
+}
+
+/// `sizeof(Variant)` of a shape.
+pub(super) fn shape_size(shape: &Shape<'_>) -> usize {
+    layout(shape).0
+}
+
+/// `sizeof(Variant)` of a list of parts.
+#[must_use]
+pub fn struct_size(parts: &[&VariantDesc]) -> usize {
+    shape_size(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
+}
+
+/// The bytes of `struct Variant`. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
+/// device address, valid for as long as the bytes are used.
+///
+/// # Errors
+/// The first error of `upload`.
+pub fn variant_args<E>(variant: &Variant, mut upload: impl FnMut(Pointee<'_>) -> Result<u64, E>) -> Result<Vec<u8>, E> {
+    let mut bytes = vec![0; shape_size(&Shape::of(variant))];
+    Writer { bytes: &mut bytes, upload: &mut upload }.all(variant, 0)?;
+    Ok(bytes)
+}
+
+struct Writer<'a, U> {
+    bytes: &'a mut [u8],
+    upload: &'a mut U,
+}
+
+impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
+    /// A list of nodes as members of one struct, which begins at `at`.
+    fn all(&mut self, variant: &Variant, at: usize) -> Result<(), E> {
+        let mut all = Struct::default();
+        for node in variant.nodes() {
+            let offset = all.push(layout(&Shape::of_node(node)));
+            self.node(node, at + offset)?;
+        }
+        Ok(())
+    }
+
+    /// An operand: one node stands for itself.
+    fn operand(&mut self, variant: &Variant, at: usize) -> Result<(), E> {
+        match variant.nodes() {
+            [only] => self.node(only, at),
+            _ => self.all(variant, at),
+        }
+    }
+
+    fn node(&mut self, node: &Node, at: usize) -> Result<(), E> {
+        let mut all = Struct::default();
+        match node {
+            Node::Part(part) => return self.part(&**part, at),
+            Node::Remap { map, inner } => {
+                let offset = all.push(part_layout(map.desc()));
+                self.part(&**map, at + offset)?;
+                let offset = all.push(layout(&Shape::operand(inner)));
+                self.operand(inner, at + offset)
+            }
+            Node::PerHead(per_head) => {
+                self.tables(per_head, &mut all, at)?;
+                self.operands(per_head.branches(), all, at)
+            }
+            Node::Or(inner) | Node::Union(inner) => self.operands(inner, all, at),
+            Node::Not(inner) | Node::Except(inner) => self.operand(inner, at),
+            _ => Ok(()),
+        }
+    }
+
+    fn operands(&mut self, variants: &[Variant], mut all: Struct, at: usize) -> Result<(), E> {
+        variants.iter().try_for_each(|variant| {
+            let offset = all.push(layout(&Shape::operand(variant)));
+            self.operand(variant, at + offset)
+        })
+    }
+
+    fn part(&mut self, part: &dyn ErasedVariant, at: usize) -> Result<(), E> {
+        let bytes = part_args(part, self.upload)?;
+        self.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn tables(&mut self, per_head: &PerHead, all: &mut Struct, at: usize) -> Result<(), E> {
+        for table in std::iter::once(per_head.heads()).chain(per_head.kv_heads()) {
+            let at = at + all.push(table_layout());
+            let values: Vec<u8> = table.iter().flat_map(|branch| branch.to_ne_bytes()).collect();
+            let address = (self.upload)(Pointee::Table(&values))?;
+            self.bytes[at..at + 8].copy_from_slice(&address.to_ne_bytes());
+            let extent = i32::try_from(table.len()).unwrap_or(i32::MAX);
+            self.bytes[at + 8..at + 12].copy_from_slice(&extent.to_ne_bytes());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! The shape of a composition: what its text and the layout of its arguments depend on.
+
+use std::fmt;
+
+use attn_core::{
+    expr::{Node, Variant},
+    lang::{FieldType, Hook, Normalizer, VariantDesc},
+};
+
+/// A part, or a combinator of shapes. In text each is a struct, with those inside as members.
+#[derive(Clone, Debug)]
+pub(super) enum Shape<'d> {
+    Part(&'d VariantDesc),
+    /// All of these, in order: `a + b`.
+    All(Vec<Shape<'d>>),
+    Or(Vec<Shape<'d>>),
+    Not(Box<Shape<'d>>),
+    /// The map, and what sees its positions.
+    Remap(&'d VariantDesc, Box<Shape<'d>>),
+    PerHead(Vec<Shape<'d>>),
+}
+
+impl Shape<'static> {
+    /// The shape of a whole variant.
+    pub(super) fn of(variant: &Variant) -> Self {
+        Shape::All(variant.nodes().iter().map(Shape::of_node).collect())
+    }
+
+    /// The shape of an operand: one node stands for itself.
+    pub(super) fn operand(variant: &Variant) -> Self {
+        match variant.nodes() {
+            [only] => Shape::of_node(only),
+            _ => Shape::of(variant),
+        }
+    }
+
+    /// The shape of one node.
+    pub(super) fn of_node(node: &Node) -> Self {
+        let all = |variants: &[Variant]| variants.iter().map(Shape::operand).collect();
+        match node {
+            Node::Part(part) => Shape::Part(part.desc()),
+            Node::Or(masks) => Shape::Or(all(masks)),
+            Node::Not(mask) | Node::Except(mask) => Shape::Not(Box::new(Shape::operand(mask))),
+            Node::Remap { map, inner } => Shape::Remap(map.desc(), Box::new(Shape::operand(inner))),
+            Node::PerHead(per_head) => Shape::PerHead(all(per_head.branches())),
+            // kernels run arm by arm: asked as a whole, a union is the mask of its arms
+            Node::Union(arms) => Shape::Or(all(arms)),
+            other => unreachable!("no shape of {other:?}"),
+        }
+    }
+}
+
+impl<'d> Shape<'d> {
+    /// The part that stands here itself, and the shapes inside, in order of writing.
+    pub(super) fn inside(&self) -> (Option<&'d VariantDesc>, &[Shape<'d>]) {
+        match self {
+            Shape::Part(part) => (Some(part), &[]),
+            Shape::All(inner) | Shape::Or(inner) | Shape::PerHead(inner) => (None, inner),
+            Shape::Not(inner) => (None, std::slice::from_ref(inner)),
+            Shape::Remap(map, inner) => (Some(map), std::slice::from_ref(inner)),
+        }
+    }
+
+    /// Whether the struct has this hook.
+    pub(super) fn has(&self, hook: Hook) -> bool {
+        match self {
+            Shape::Or(_) | Shape::Not(_) => hook == Hook::LogitsMask,
+            // what is promised of other positions says nothing here
+            Shape::Remap(map, _) if hook == Hook::KvRange => map.has(hook),
+            _ => self.any(|shape| shape.has(hook), |part| part.has(hook)),
+        }
+    }
+
+    /// Whether something is known of tiles.
+    pub(super) fn has_class(&self) -> bool {
+        self.any(Shape::has_class, part_has_class)
+    }
+
+    /// Whether the keys of a row are provably an interval, as far as this masks them.
+    pub(super) fn has_bounds(&self) -> bool {
+        match self {
+            Shape::Part(part) => !part.has(Hook::LogitsMask) || !part.mask.bounds.is_empty(),
+            Shape::All(inner) | Shape::PerHead(inner) => inner.iter().all(Shape::has_bounds),
+            Shape::Remap(_, _) => !self.has(Hook::LogitsMask),
+            Shape::Or(_) | Shape::Not(_) => false,
+        }
+    }
+
+    /// Whether a hook stores to a tensor. Masks do not.
+    pub(super) fn stores(&self) -> bool {
+        let stores = |part: &VariantDesc| part.fields.iter().any(|field| matches!(field.ty, FieldType::Out { .. }));
+        !matches!(self, Shape::Or(_) | Shape::Not(_)) && self.any(Shape::stores, stores)
+    }
+
+    /// The part that changes the normaliser: the first, of branches that all do.
+    pub(super) fn normalizing(&self) -> Option<&'d VariantDesc> {
+        match self {
+            Shape::Or(_) | Shape::Not(_) => None,
+            _ => {
+                let (part, inner) = self.inside();
+                let part = part.filter(|part| part.normalizer != Normalizer::Softmax);
+                part.or_else(|| inner.iter().find_map(Shape::normalizing))
+            }
+        }
+    }
+
+    /// Whether a table of branches by KV head is a member.
+    pub(super) fn rewrites_keys(&self) -> bool {
+        self.has(Hook::KeyTransform) || self.has(Hook::ValueTransform)
+    }
+
+    /// The parts in order of writing.
+    pub(super) fn parts(&self) -> Vec<&'d VariantDesc> {
+        let (part, inner) = self.inside();
+        part.into_iter().chain(inner.iter().flat_map(Shape::parts)).collect()
+    }
+
+    fn any(&self, shape: impl Fn(&Shape<'d>) -> bool, part: impl Fn(&VariantDesc) -> bool) -> bool {
+        let (own, inner) = self.inside();
+        own.is_some_and(part) || inner.iter().any(shape)
+    }
+}
+
+/// Whether a mask is derived over tiles, or a range of keys promised.
+pub(super) fn part_has_class(part: &VariantDesc) -> bool {
+    !part.mask.over.is_empty() || part.has(Hook::KvRange)
+}
+
+/// The expression without parameters.
+impl fmt::Display for Shape<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, between) = match self {
+            Shape::Part(part) => return f.write_str(part.name),
+            Shape::All(inner) if inner.is_empty() => return f.write_str("full"),
+            Shape::All(_) => ("", " + "),
+            Shape::Or(_) => ("or(", ", "),
+            Shape::Not(_) => ("not(", ", "),
+            Shape::Remap(map, inner) => return write!(f, "remap({}, {inner})", map.name),
+            Shape::PerHead(_) => ("per_head(", ", "),
+        };
+        f.write_str(open)?;
+        for (i, inner) in self.inside().1.iter().enumerate() {
+            write!(f, "{}{inner}", if i == 0 { "" } else { between })?;
+        }
+        f.write_str(if open.is_empty() { "" } else { ")" })
+    }
+}
