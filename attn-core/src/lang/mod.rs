@@ -12,6 +12,8 @@ pub mod desc;
 pub mod erased;
 pub mod field;
 pub mod index;
+#[doc(hidden)]
+pub mod notes;
 pub mod params;
 pub mod random;
 pub mod range;

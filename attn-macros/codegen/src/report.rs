@@ -19,6 +19,14 @@ impl Range {
     }
 }
 
+impl Range {
+    /// Where it starts.
+    #[must_use]
+    pub fn start(&self) -> Span {
+        self.first
+    }
+}
+
 impl From<Span> for Range {
     fn from(span: Span) -> Range {
         Range { first: span, last: span }

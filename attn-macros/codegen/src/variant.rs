@@ -1,7 +1,7 @@
 //! `#[attention_variant]`.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::{
@@ -223,7 +223,8 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     });
     let consts = glue::consts(&variant.links, |path| without_self(path, ty));
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
-    let divisors = &variant.used.divisors;
+    let divisors = variant.used.divisors.keys();
+    let notes = notes(item, variant);
     let stores = variant.used.stores;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
@@ -259,8 +260,27 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
             }
             #parts
             ::attn::__private::submit!(#ty);
+            #notes
         };
     }
+}
+
+/// What rustc shall warn of, where the fields of the struct are known.
+fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
+    let ty = &item.self_ty;
+    let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
+    let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
+    let read = &variant.used.params;
+    let unread = quote_spanned! {ty.span()=>
+        ::attn::lang::notes::ParameterReadByNoHook::<{ ::attn::lang::notes::has_unread(#fields, &[#(#read),*]) }>::NOTE
+    };
+    let divisors = variant.used.divisors.iter().filter(|(name, _)| !variant.used.compared.contains(*name));
+    let zero = divisors.map(|(name, at)| {
+        quote_spanned! {at.start()=>
+            ::attn::lang::notes::DivisionByZero::<{ ::attn::lang::notes::may_be_zero(#fields, #name) }>::NOTE
+        }
+    });
+    std::iter::once(unread).chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;)).collect()
 }
 
 /// The type itself: `macro_rules` put its arguments into groups, which no one sees.

@@ -1,5 +1,8 @@
 //! Arrays, prepared divisions, constants as generics, tensors of every rank.
 
+// a name in capitals is a test of its own
+#![allow(non_snake_case)]
+
 use attn::lang::{AttentionVariant, LogitIndex, OutTensor2, Row, RowIndex, Tensor0, Tensor1, Tensor3, Tensor4};
 use attn::random;
 use attn::{VariantParams, attention_variant, device_fn};

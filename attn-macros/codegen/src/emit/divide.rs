@@ -25,8 +25,21 @@ impl Writer<'_> {
         }
         let name = self.parameter(b)?;
         let member = names::divisor(&name);
-        self.used.divisors.insert(name);
+        self.reads(&name);
+        self.used.divisors.entry(name).or_insert(b.span);
         Some(member)
+    }
+
+    /// Notes a parameter.
+    pub(super) fn reads(&mut self, name: &str) {
+        self.used.params.insert(name.strip_prefix("r#").unwrap_or(name).to_owned());
+    }
+
+    /// Notes a parameter that is compared.
+    pub(super) fn compares(&mut self, e: &Expr) {
+        if let Some(name) = self.parameter(e) {
+            self.used.compared.insert(name);
+        }
     }
 
     /// The scalar parameter that an expression is.

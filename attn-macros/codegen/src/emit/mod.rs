@@ -12,12 +12,12 @@ mod range;
 mod stmt;
 mod value;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     ir::{Expr, Function, Kind, LocalId},
     names,
-    report::Report,
+    report::{self, Report},
     types::{Ty, Types},
 };
 
@@ -40,8 +40,12 @@ pub(crate) struct Writer<'a> {
 /// What the texts of an item use beside its parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// Parameters that something is divided by.
-    pub(crate) divisors: BTreeSet<String>,
+    /// Every parameter.
+    pub(crate) params: BTreeSet<String>,
+    /// Parameters that integers are divided by, and where first.
+    pub(crate) divisors: BTreeMap<String, report::Range>,
+    /// Parameters that are compared with something, and may so be kept from being 0.
+    pub(crate) compared: BTreeSet<String>,
     /// Something is stored.
     pub(crate) stores: bool,
 }
@@ -161,6 +165,7 @@ impl Writer<'_> {
         match &subject.kind {
             Kind::Local(local) if *local == bound => true,
             Kind::Param(_) | Kind::Word(..) => {
+                self.compares(subject);
                 let text = self.value(subject);
                 self.aliases.insert(bound, text);
                 true

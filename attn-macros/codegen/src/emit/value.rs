@@ -44,8 +44,12 @@ impl Writer<'_> {
             // `()` has no variable
             Kind::Local(_) if self.settled(&e.ty) == Ty::Unit => Text::atom("0"),
             Kind::Local(local) => Text::atom(self.name(*local)),
-            Kind::Param(name) => Text::atom(names::param(name)),
+            Kind::Param(name) => {
+                self.reads(name);
+                Text::atom(names::param(name))
+            }
             Kind::Element(name, indices) => {
+                self.reads(name);
                 let rank = indices.len();
                 let name = names::param(name);
                 let indices = self.list(indices);
@@ -53,6 +57,7 @@ impl Writer<'_> {
             }
             Kind::Store { name, method, index, value } => {
                 self.used.stores = true;
+                self.reads(name);
                 let (value, index) = (self.value(value), self.list(index));
                 Text::atom(format!("{}.{method}({value}, {index})", names::param(name)))
             }
@@ -222,6 +227,10 @@ impl Writer<'_> {
         if let Some((function, by)) = self.by_parameter(op, a, b) {
             let a = self.value(a);
             return Text::atom(format!("{function}({a}, {by})"));
+        }
+        if op.is_comparison() {
+            self.compares(a);
+            self.compares(b);
         }
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;

@@ -45,24 +45,24 @@ impl Reader<'_> {
     }
 
     /// `array[i] = x`, `array[i] += x`; the value comes back when that was refused.
-    pub(super) fn set_element(&mut self, place: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Result<Expr, Expr> {
+    pub(super) fn set_element(&mut self, place: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Expr {
         let local = match strip(&place.expr) {
             syn::Expr::Path(p) => p.path.get_ident().and_then(|i| self.lookup(&i.to_string())),
             _ => None,
         };
         let Some(local) = local else {
             self.refuse(place, messages::ARRAY_PLACE);
-            return Err(value);
+            return value;
         };
         let Ty::Array(elem, _) = self.resolve(&self.locals[local].ty.clone()) else {
             self.refuse(place, messages::ARRAY_PLACE);
-            return Err(value);
+            return value;
         };
         if !matches!(op, Some(Op::Shl | Op::Shr)) {
             self.unify(&elem, &value.ty);
         }
         let index = Box::new(self.expr_as(&place.index, &Ty::Usize));
         let kind = Kind::SetElement { local, index, op, value: Box::new(value) };
-        Ok(Expr { kind, ty: Ty::Unit, span: Range::of(place) })
+        Expr { kind, ty: Ty::Unit, span: Range::of(place) }
     }
 }

@@ -197,10 +197,7 @@ impl Reader<'_> {
                 }
                 self.refuse(place, messages::PLACE);
             }
-            syn::Expr::Index(i) => match self.set_element(i, op, value) {
-                Ok(set) => return Some(Stmt::Expr(set)),
-                Err(back) => return Some(Stmt::Expr(back)),
-            },
+            syn::Expr::Index(i) => return Some(Stmt::Expr(self.set_element(i, op, value))),
             syn::Expr::Field(f) if super::expr::is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
             syn::Expr::Field(syn::ExprField { member: syn::Member::Unnamed(_), .. }) => {
                 self.refuse(place, messages::TUPLE_ASSIGN);
