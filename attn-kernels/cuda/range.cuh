@@ -76,6 +76,13 @@ ATTN_FN Any of(float) { return {}; }
 ATTN_FN Any of(u64) { return {}; }
 ATTN_FN Ints<int> word(int min, int max) { return {min, max, 0u, 0u}; }
 
+// The bounds of an index word.
+template <class A>
+ATTN_FN void set_word(int& min, int& max, A) {
+  min = I32_MIN, max = 2147483647;
+}
+ATTN_FN void set_word(int& min, int& max, Ints<int> a) { min = a.lo, max = a.hi; }
+
 // ---- bits ----
 
 // All ones from the highest one on.

@@ -71,11 +71,7 @@ fn class_of(node: &Node, tile: Tile) -> TileClass {
             masks.iter().fold(TileClass::Skip, |class, mask| class.or(mask.tile_class(tile)))
         }
         Node::Not(mask) | Node::Except(mask) => mask.tile_class(tile).not(),
-        // which positions the inner masks see is not known of a tile
-        Node::Remap { map, inner } => {
-            let inside = if inner.has(Hook::LogitsMask) { TileClass::Partial } else { TileClass::Full };
-            of_part(&**map, tile).and(inside)
-        }
+        Node::Remap { map, inner } => of_part(&**map, tile).and(inner.tile_class(map.remap_over(&tile))),
         Node::PerHead(_) if !node.has(Hook::LogitsMask) && !node.has(Hook::KvRange) => TileClass::Full,
         Node::PerHead(heads) => {
             let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);

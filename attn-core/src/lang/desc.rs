@@ -269,6 +269,8 @@ pub struct MaskText {
     pub over: &'static str,
     /// `Bounds kv_bounds(const RowIndex& at) const`: the keys of a row, where they are provably an interval; else empty.
     pub bounds: &'static str,
+    /// `Tile remap_over(const Tile& at) const`: the tile as the hooks inside of `remap` see it; empty without such hooks.
+    pub remap: &'static str,
     /// Captured tensors that `over` asks for their least and greatest elements.
     pub tables: &'static [&'static str],
     /// Why nothing is derived, as a sentence for the user; else empty.
@@ -277,7 +279,7 @@ pub struct MaskText {
 
 impl MaskText {
     /// Nothing derived, and nothing to say.
-    pub const NONE: MaskText = MaskText { over: "", bounds: "", tables: &[], why_not: "" };
+    pub const NONE: MaskText = MaskText { over: "", bounds: "", remap: "", tables: &[], why_not: "" };
 }
 
 /// Everything known of a variant without running it.

@@ -25,14 +25,27 @@ pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> T
     quote!(&[#(#helpers),*])
 }
 
-/// `MaskText { .. }`, and `Described::mask_over` where something is derived.
-pub(crate) fn mask(mask: Option<&Mask>) -> (TokenStream, TokenStream) {
-    let Some(Mask { rust, over, bounds, tables, why_not }) = mask else {
-        return (quote!(::attn::lang::desc::MaskText::NONE), TokenStream::new());
-    };
+/// `MaskText { .. }`, and the methods of `Described` that are derived.
+pub(crate) fn mask(mask: &Mask) -> (TokenStream, TokenStream) {
+    let Mask { rust, over, bounds, remap_rust, remap, tables, why_not } = mask;
     let text = quote! {
-        ::attn::lang::desc::MaskText { over: #over, bounds: #bounds, tables: &[#(#tables),*], why_not: #why_not }
+        ::attn::lang::desc::MaskText {
+            over: #over,
+            bounds: #bounds,
+            remap: #remap,
+            tables: &[#(#tables),*],
+            why_not: #why_not,
+        }
     };
+    let remapped = remap_rust.as_ref().map(|body| {
+        quote! {
+            fn remap_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tile {
+                let mut to = *tile;
+                #body
+                to
+            }
+        }
+    });
     let method = rust.as_ref().map(|body| {
         quote! {
             fn mask_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tri {
@@ -40,7 +53,7 @@ pub(crate) fn mask(mask: Option<&Mask>) -> (TokenStream, TokenStream) {
             }
         }
     });
-    (text, method.into_iter().collect())
+    (text, method.into_iter().chain(remapped).collect())
 }
 
 /// The name of the file that a span is in, as rustc was given it.

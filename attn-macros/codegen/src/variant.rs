@@ -33,7 +33,7 @@ struct Variant {
     links: Links,
     used: emit::Used,
     normalizer: NormalizerText,
-    mask: Option<tiles::Mask>,
+    mask: tiles::Mask,
 }
 
 /// Expands the attribute. The item is always there, with or without errors.
@@ -99,8 +99,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () if says(c, "Plain") => NormalizerText::ReplacesPlain,
         () => NormalizerText::Replaces,
     });
-    let mask = functions.iter().find(|f| f.name == "logits_mask");
-    let mask = mask.map(|f| tiles::mask(f, &shared.types, &shared.generics, &shared.links));
+    let mask = tiles::derived(&functions, &shared.types, &shared.generics, &shared.links);
     Ok(Variant { name, instances, mask, hooks, links: shared.links, used, normalizer })
 }
 
@@ -229,7 +228,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
     let cfg = glue::cfg(&item.attrs);
-    let (mask, mask_over) = glue::mask(variant.mask.as_ref());
+    let (mask, mask_over) = glue::mask(&variant.mask);
     quote! {
         #(#cfg)*
         const _: () = {

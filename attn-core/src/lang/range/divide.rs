@@ -1,10 +1,6 @@
 //! Quotients and remainders. A divisor that may be 0 leaves everything open.
 
-use super::{
-    Val,
-    ints::Ints,
-    value::binary,
-};
+use super::{Val, ints::Ints, value::binary};
 
 /// `a / b`, towards zero.
 #[must_use]

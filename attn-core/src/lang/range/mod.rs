@@ -27,7 +27,7 @@ pub use method::{
 pub use ops::{add, bit_and, bit_not, bit_or, bit_xor, cast_i32, cast_u8, cast_u32, mul, neg, sub};
 pub use shift::{shl, shr};
 pub use table::{RangeOf, element};
-pub use value::{Abstract, Val, of, tri, word};
+pub use value::{Abstract, Val, of, tri, word, word_bounds};
 
 #[cfg(test)]
 mod tests;

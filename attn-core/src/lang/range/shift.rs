@@ -1,11 +1,6 @@
 //! Shifts, whose distance is taken modulo the width, as a kernel takes it.
 
-use super::{
-    Val,
-    bits::Bits,
-    divide::bounds,
-    ints::Ints,
-};
+use super::{Val, bits::Bits, divide::bounds, ints::Ints};
 
 /// `a << by`.
 #[must_use]

@@ -62,6 +62,15 @@ pub fn word(min: i32, max: i32) -> Val {
     Val::Int(Ints::new(IntType::I32, min.into(), max.into()))
 }
 
+/// The bounds of an index word.
+#[must_use]
+pub fn word_bounds(value: Val) -> (i32, i32) {
+    match value {
+        Val::Int(Ints { ty: IntType::I32, lo, hi, .. }) => (lo as i32, hi as i32),
+        _ => (i32::MIN, i32::MAX),
+    }
+}
+
 /// As the answer of a mask.
 #[must_use]
 pub fn tri(value: Val) -> Tri {

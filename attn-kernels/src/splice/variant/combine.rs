@@ -152,11 +152,13 @@ fn remapped(function: Member, map: &Shape<'_>, inner: &Shape<'_>) -> String {
     let (own, mapped) = (function.call(false), function.call(true));
     let (first, then) = (function.is_in(map), function.is_in(inner));
     let Member::Hook(hook) = function else {
-        let own = class_of("map", map);
-        // which positions the inner masks see is not known of a tile
-        let inside = if inner.has(Hook::LogitsMask) { "TileClass::Partial" } else { "TileClass::Full" };
+        let (own, inside) = (class_of("map", map), class_of("inner", inner));
+        let moved = match map {
+            Shape::Part(part) if !part.mask.remap.is_empty() => "    tile = map.remap_over(tile);\n",
+            _ => "",
+        };
         return format!(
-            "    const TileClass own = {own};\n    const TileClass inside = {inside};\n    return own < inside ? own : inside;\n"
+            "    const TileClass own = {own};\n{moved}    const TileClass inside = {inside};\n    return own < inside ? own : inside;\n"
         );
     };
     match hook {

@@ -22,7 +22,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     for helper in &links.helpers {
         text += "\n";
         text += &indented(helper.cuda);
-        if !desc.mask.over.is_empty() {
+        if !(desc.mask.over.is_empty() && desc.mask.remap.is_empty()) {
             text += &indented(helper.over);
         }
     }
@@ -30,7 +30,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
-    for derived in [desc.mask.over, desc.mask.bounds] {
+    for derived in [desc.mask.over, desc.mask.bounds, desc.mask.remap] {
         if !derived.is_empty() {
             text += "\n#line 1 \"derived from logits_mask\"\n";
             text += &indented(derived);

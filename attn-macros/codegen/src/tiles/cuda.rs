@@ -18,6 +18,18 @@ pub(super) fn mask_over(form: &Form) -> String {
     text
 }
 
+/// Statements that set the bounds of a word of `to`, from those of `at`.
+pub(super) fn set_word(form: &Form, word: &str) -> String {
+    let mut text = String::from("  {\n");
+    let mut lets = String::new();
+    let value = parts(form, &mut lets);
+    lets.lines().for_each(|line| {
+        let _ = writeln!(text, "  {line}");
+    });
+    let _ = write!(text, "    range::set_word(to.{word}_min, to.{word}_max, {value});\n  }}\n");
+    text
+}
+
 /// A helper over abstract values: a static member function.
 #[must_use]
 pub(super) fn helper(form: &Form, name: &str, args: usize) -> String {

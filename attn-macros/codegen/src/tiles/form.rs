@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::control;
 use crate::{
     ir::{Expr, Function, Kind, LocalId, Op, Test},
+    parse::hook,
     types::{Ty, Types},
 };
 
@@ -168,7 +169,10 @@ pub fn of(f: &Function, types: &Types, generics: &[Generic]) -> Form {
 impl Maker<'_> {
     fn argument(&mut self, i: usize, ty: &Ty) -> Value {
         match self.types.settled(ty) {
-            Ty::LogitIndex | Ty::RowIndex if self.function.name == "logits_mask" => Value::Index,
+            // of hooks: their words are those of the tile
+            Ty::LogitIndex | Ty::RowIndex | Ty::KvIndex if hook::NAMES.contains(&self.function.name.as_str()) => {
+                Value::Index
+            }
             // the caller's literals may have no type of their own
             Ty::I32 => self.argument_as("cast_i32", i),
             Ty::U32 => self.argument_as("cast_u32", i),

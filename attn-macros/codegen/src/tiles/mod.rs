@@ -16,8 +16,8 @@ use form::{Form, Generic, Node};
 use proc_macro2::TokenStream;
 use rust::Names;
 
-/// What is derived from a `logits_mask`.
-#[derive(Debug)]
+/// What is derived of a variant's masks.
+#[derive(Debug, Default)]
 pub struct Mask {
     /// The body of `mask_over` in Rust; `None` where nothing is known.
     pub rust: Option<TokenStream>,
@@ -25,10 +25,24 @@ pub struct Mask {
     pub over: String,
     /// `kv_bounds` in CUDA, or empty.
     pub bounds: String,
-    /// Captured tensors that `over` asks for ranges, as members of the text.
+    /// The statements of `remap_over` in Rust, of a variant with remapping hooks.
+    pub remap_rust: Option<TokenStream>,
+    /// `remap_over` in CUDA, or empty.
+    pub remap: String,
+    /// Captured tensors that the texts ask for ranges, by their Rust names.
     pub tables: Vec<String>,
-    /// Why nothing is known, or empty.
+    /// Why nothing is known of a mask, or empty.
     pub why_not: &'static str,
+}
+
+/// Derives what can be; `generics` are the constants of a generic variant.
+#[must_use]
+pub fn derived(functions: &[Function], types: &Types, generics: &[Generic], links: &Links) -> Mask {
+    let names = Names { links, generics, fix: &syn::Path::clone };
+    let mask = functions.iter().find(|f| f.name == "logits_mask");
+    let mut mask = mask.map(|f| of_mask(f, types, &names)).unwrap_or_default();
+    remap(functions, types, &names, &mut mask);
+    mask
 }
 
 /// A helper over abstract values: Rust, and CUDA.
@@ -46,20 +60,38 @@ pub fn helper(
     (rust::helper(&form, args, &names), cuda::helper(&form, &crate::names::helper(&f.name), args))
 }
 
-/// Derives a mask over tiles; `generics` are the constants of a generic variant.
-#[must_use]
-pub fn mask(f: &Function, types: &Types, generics: &[Generic], links: &Links) -> Mask {
+/// What the remapping hooks make of a tile.
+fn remap(functions: &[Function], types: &Types, names: &Names<'_>, mask: &mut Mask) {
+    let (mut rust, mut cuda) = (TokenStream::new(), String::new());
+    for (hook, word) in [("remap_qo_pos", "qo_pos"), ("remap_kv_pos", "kv_pos")] {
+        if let Some(f) = functions.iter().find(|f| f.name == hook) {
+            let form = form::of(f, types, &[]);
+            rust.extend(rust::set_word(&form, word, names));
+            cuda += &cuda::set_word(&form, word);
+            mask.tables.extend(form.tables());
+        }
+    }
+    if !cuda.is_empty() {
+        mask.tables.sort();
+        mask.tables.dedup();
+        mask.remap_rust = Some(rust);
+        mask.remap =
+            format!("ATTN_FN Tile remap_over(const Tile& at) const {{\n  Tile to = at;\n{cuda}  return to;\n}}\n");
+    }
+}
+
+/// Derives a mask over tiles.
+fn of_mask(f: &Function, types: &Types, names: &Names<'_>) -> Mask {
     let form = form::of(f, types, &[]);
     if matches!(form.nodes[form.result], Node::Any) {
-        let why_not = form.why_not.unwrap_or(form::FLOATS);
-        return Mask { rust: None, over: String::new(), bounds: String::new(), tables: Vec::new(), why_not };
+        return Mask { why_not: form.why_not.unwrap_or(form::FLOATS), ..Mask::default() };
     }
     Mask {
-        rust: Some(rust::body(&form, &Names { links, generics, fix: &syn::Path::clone })),
+        rust: Some(rust::body(&form, names)),
         over: cuda::mask_over(&form),
         bounds: bounds::kv_bounds(&form),
         tables: form.tables(),
-        why_not: "",
+        ..Mask::default()
     }
 }
 

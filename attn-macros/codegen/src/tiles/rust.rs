@@ -34,6 +34,19 @@ pub(super) fn body(form: &Form, names: &Names<'_>) -> TokenStream {
     quote!(#(#lets)* ::attn::lang::range::tri(#value))
 }
 
+/// Statements that set the bounds of a word of `to`, from those of `tile`.
+pub(super) fn set_word(form: &Form, word: &str, names: &Names<'_>) -> TokenStream {
+    let (lets, value) = parts(form, names);
+    let (min, max) = (format_ident!("{word}_min"), format_ident!("{word}_max"));
+    let to = if word == "qo_pos" { quote!(to.rows) } else { quote!(to) };
+    quote! {
+        (#to.#min, #to.#max) = {
+            #(#lets)*
+            ::attn::lang::range::word_bounds(#value)
+        };
+    }
+}
+
 /// `pub fn over(..) -> Val` of a helper.
 pub(super) fn helper(form: &Form, args: usize, names: &Names<'_>) -> TokenStream {
     let (lets, value) = parts(form, names);

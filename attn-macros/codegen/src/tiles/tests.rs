@@ -9,10 +9,9 @@ fn derived(body: &str) -> Mask {
         syn::parse_str(&format!("fn logits_mask(&self, at: LogitIndex) -> bool {{ {body} }}")).expect("a method");
     let mut shared = Shared::default();
     let args = hook::args("logits_mask");
-    let f =
-        parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |i, _, _| args.get(i).cloned());
+    let f = parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |i, _, _| args.get(i).cloned());
     assert!(shared.report.is_empty(), "{body}");
-    mask(&f, &shared.types, &[], &shared.links)
+    super::derived(&[f], &shared.types, &[], &shared.links)
 }
 
 /// The value of `mask_over` in CUDA, with what has a name in front.
