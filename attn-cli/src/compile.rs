@@ -82,7 +82,7 @@ fn wanted(args: &Compile) -> Result<Sources> {
     for case in cases::load_files(&args.cases)? {
         for &arch in &archs {
             match kernels::of_case(&case, arch) {
-                Ok(source) => sources.push((case.variant.clone(), source)),
+                Ok(arms) => sources.extend(arms.into_iter().map(|source| (case.variant.clone(), source))),
                 Err(error) => *left_out.entry(crate::causes(&error)).or_insert(0usize) += 1,
             }
         }

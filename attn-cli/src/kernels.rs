@@ -81,8 +81,8 @@ pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
     if archs.is_empty() { bail!("--arch names no architecture") } else { Ok(archs) }
 }
 
-/// The kernel of a case.
-pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<KernelSource> {
+/// The kernels of a case: one for each arm of its variant.
+pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let heads: Heads = case.heads();
     let variant = attn::testing::case_variant(case)?;
     let kind = match case.kernel.as_str() {
@@ -91,15 +91,18 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<KernelSource> {
         "auto" => KernelKind::Prefill,
         named => named.parse()?,
     };
-    let request = CellRequest {
-        kind,
-        head_dim: heads.head_dim,
-        dtypes: case.dtypes()?,
-        paged: case.kv_layout == LayoutKind::Paged,
-        group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
-        key_hooks: has_key_hooks(&variant),
-        value_hooks: has_value_hooks(&variant),
-        arch,
+    let of_arm = |variant: &Variant| -> Result<KernelSource> {
+        let request = CellRequest {
+            kind,
+            head_dim: heads.head_dim,
+            dtypes: case.dtypes()?,
+            paged: case.kv_layout == LayoutKind::Paged,
+            group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
+            key_hooks: has_key_hooks(variant),
+            value_hooks: has_value_hooks(variant),
+            arch,
+        };
+        Ok(KernelSource::build(variant, &Cell::choose(&request)?)?)
     };
-    Ok(KernelSource::build(&variant, &Cell::choose(&request)?)?)
+    variant.arms().iter().map(of_arm).collect()
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lang::Dims;
 use crate::{Dtype, Dtypes, Heads};
 
 use super::TestError;
@@ -164,6 +165,20 @@ impl Case {
     #[must_use]
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.variant)
+    }
+
+    /// The sizes that shapes of parameters are written in.
+    #[must_use]
+    pub fn dims(&self) -> Dims {
+        let sum = |lens: &Lens| lens.to_vec().into_iter().map(i64::from).sum();
+        Dims {
+            qo_heads: Some(self.qo_heads.into()),
+            kv_heads: Some(self.kv_heads.into()),
+            head_dim: Some(self.head_dim.into()),
+            batch: i64::try_from(self.qo_lens.requests()).ok(),
+            qo_tokens: Some(sum(&self.qo_lens)),
+            kv_tokens: Some(sum(&self.kv_lens)),
+        }
     }
 
     /// Head counts.

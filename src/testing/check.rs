@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cpu::{self, RowRounding};
-use crate::lang::{Dims, Hook};
+use crate::lang::Hook;
 use crate::planner::WorkList;
 use crate::registry::Registry;
 use crate::{Engine, Error, Variant};
@@ -41,7 +41,7 @@ pub struct CheckResult {
     pub wrote_outside: bool,
     /// What it may be off by.
     pub tolerance: Tolerance,
-    /// Where the kernel rounds rewritten queries to the element type, which the reference then does too: the distance to
+    /// Where the kernel rounds rewritten rows to the element type, which the reference then does too: the distance to
     /// the reference without that rounding. It is told, and not judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unrounded: Option<Distance>,
@@ -82,8 +82,8 @@ impl CheckResult {
 /// Runs a case twice on an engine and compares it with the f64 reference on the same rounded inputs.
 ///
 /// Unused page slots and pages hold NaN, and so do outputs and workspace before the run. Prefill kernels multiply on
-/// tensor cores, so queries that a variant rewrote, against keys that it did not, are rounded to the element type once more; the
-/// reference does the same there, and [`CheckResult::unrounded`] tells what that rounding costs.
+/// tensor cores, so queries that a variant rewrote (against keys that it did not) and values are rounded to the element type
+/// once more; the reference does the same there, and [`CheckResult::unrounded`] tells what that rounding costs.
 ///
 /// # Errors
 ///
@@ -125,7 +125,8 @@ pub(super) fn check_as(
         let want = reference(case, variant, &inputs, rounding)?;
         Ok(Distance::between(&o, &want.o, head_dim, Some((&first.lse, &want.lse))))
     };
-    let rounds = setup.rounds_queries() && variant.has(Hook::QueryTransform);
+    let rewrites = variant.has(Hook::QueryTransform) || variant.has(Hook::ValueTransform);
+    let rounds = setup.rounds_rows() && rewrites;
     let (distance, unrounded) = if rounds {
         (distance_to(RowRounding::Elements)?, Some(distance_to(RowRounding::None)?))
     } else {
@@ -158,7 +159,7 @@ fn reference(
 ) -> Result<cpu::OracleOut, TestError> {
     let heads = case.heads();
     let layout = inputs.batch().validate()?;
-    let bound = variant.bind(&dims(case)).map_err(Error::from)?;
+    let bound = variant.bind(&case.dims()).map_err(Error::from)?;
     let problem = cpu::Problem {
         variant: &bound,
         heads,
@@ -171,20 +172,6 @@ fn reference(
     Ok(cpu::oracle_with(&problem, rounding).map_err(Error::from)?)
 }
 
-/// The sizes of a case.
-fn dims(case: &Case) -> Dims {
-    let sum = |lens: Vec<u32>| lens.iter().map(|&len| i64::from(len)).sum();
-    let qo_lens = case.qo_lens.to_vec();
-    Dims {
-        qo_heads: Some(case.qo_heads.into()),
-        kv_heads: Some(case.kv_heads.into()),
-        head_dim: Some(case.head_dim.into()),
-        batch: i64::try_from(qo_lens.len()).ok(),
-        qo_tokens: Some(sum(qo_lens)),
-        kv_tokens: Some(sum(case.kv_lens.to_vec())),
-    }
-}
-
 /// The variant of a case, tensors that must be given filled from its seed.
 ///
 /// # Errors
@@ -192,7 +179,7 @@ fn dims(case: &Case) -> Dims {
 /// An expression that is not one, a tensor whose shape cannot be evaluated.
 pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
     let registry = Registry::global().map_err(Error::from)?;
-    fill::variant(&case.variant, &registry, &dims(case), case.seed)
+    fill::variant(&case.variant, &registry, &case.dims(), case.seed)
 }
 
 /// The variant of an expression, with tensors that must be given made up: for tools that look at its kernels, whose
@@ -203,35 +190,6 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
 /// As [`case_variant`].
 pub fn complete(expr: &str) -> Result<Variant, TestError> {
     case_variant(&Case::new(expr))
-}
-
-/// Checks a variant of one's own on a small grid: alone and with `causal`, in every kernel, ragged and paged, short and long
-/// keys; on the CPU, and on GPU 0 where there is one. One line in a test:
-///
-/// ```
-/// # use attn::{Variant, testing::check_variant};
-/// check_variant(&Variant::parse("soft_cap(cap=30)")?)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// Tensors of the variant must fit 8 query heads, 2 KV heads and a head dim of 64.
-///
-/// # Errors
-///
-/// [`TestError::Wrong`] names the first case that is outside tolerance; everything else is a case that cannot be run.
-pub fn check_variant(variant: &Variant) -> Result<(), TestError> {
-    let mut engines = vec![Engine::cpu()];
-    engines.extend(Engine::auto().ok().filter(|engine| !engine.is_cpu()));
-    for engine in &engines {
-        for case in super::grid::of_variant() {
-            let result = check_as(&case, variant, engine, &CheckOptions::default())?;
-            if !result.passed {
-                let case = serde_json::to_string(&Case { variant: variant.to_string(), ..case }).unwrap_or_default();
-                return Err(TestError::Wrong { ran: result.ran.clone(), why: result.why(), case });
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -252,8 +210,9 @@ mod tests {
         };
         // the output is compared in f32, whose rounding is 3e-8
         assert!(apart("causal + soft_cap(cap=30)", "bf16") < 1e-7, "no row is rewritten");
-        assert!(apart("causal + rope", "f32") < 1e-7, "f32 rows are not rounded");
-        let (f16, bf16) = (apart("causal + rope", "f16"), apart("causal + rope", "bf16"));
+        assert!(apart("causal + rope", "bf16") < 1e-7, "queries meet rewritten keys in f16");
+        assert!(apart("temperature(floor_scale=2)", "f32") < 1e-7, "f32 rows are not rounded");
+        let (f16, bf16) = (apart("temperature(floor_scale=2)", "f16"), apart("temperature(floor_scale=2)", "bf16"));
         assert!(f16 > 1e-5 && bf16 > 4.0 * f16 && bf16 < 1e-2, "{f16} {bf16}");
     }
 }

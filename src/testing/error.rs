@@ -67,6 +67,14 @@ pub enum TestError {
         /// The case, as a line of a case file.
         case: String,
     },
+    /// A promise that a variant breaks.
+    #[error("{what}: {why}")]
+    Broken {
+        /// Which promise.
+        what: &'static str,
+        /// Where, and how.
+        why: String,
+    },
     /// The library refused or failed.
     #[error(transparent)]
     Attn(#[from] crate::Error),

@@ -17,7 +17,12 @@ const MAX_ELEMENTS: i64 = 1 << 24;
 /// Floats are N(0, 1); integers are in `0..4` and sorted along the last axis, so that they serve as document numbers; bools are either.
 /// What is `#[monotone]` is sorted.
 pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
-    let mut variant = Variant::parse_with(text, registry).map_err(Error::from)?;
+    complete(&Variant::parse_with(text, registry).map_err(Error::from)?, dims, seed)
+}
+
+/// As [`variant()`], of a variant.
+pub(super) fn complete(variant: &Variant, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
+    let mut variant = variant.clone();
     for (stream, tensor) in variant.missing(dims).map_err(Error::from)?.iter().enumerate() {
         let value = values_for(tensor, &mut Random::new(seed, 1000 + stream as u64))?;
         variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;

@@ -180,6 +180,13 @@ impl Inputs {
         Ok(Inputs { qo_indptr, keys, q, k, v, kv_shape, kv_strides, heads: case.heads() })
     }
 
+    /// Zeros in place of what is poisoned.
+    pub(super) fn replace_nan(&mut self) {
+        for host in [&mut self.k, &mut self.v] {
+            on_host!(host, data => data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Value::of(0.0)));
+        }
+    }
+
     /// The batch.
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Case`] is a line of a case file: variant, kernel, heads, dtypes, layout, lengths, seed. [`check`] compares what
 //! an engine computes for it with a reference that accumulates in f64; [`bench()`] times it; [`check_variant`] checks a variant of
-//! one's own in one line. [`grid`] holds the grids that this library is checked on.
+//! one's own in one line, and [`variant_test!`](crate::variant_test) makes tests of its promises. [`grid`] holds the grids that this library is checked on.
 //!
 //! Data is random by the seed alone, N(0, 1) rounded to the dtype. Pages are shuffled over a pool with spare pages;
 //! every slot without a key is NaN, and so are outputs and workspaces before a run: a kernel that reads what it should not
@@ -18,13 +18,15 @@ mod inputs;
 mod metrics;
 mod pairs;
 mod place;
+pub mod promises;
 mod random;
 mod setup;
 
 pub use bench::{BenchResult, Info, Prepared, bench};
 pub use case::{Case, LayoutKind, Lens, Order};
-pub use check::{CheckOptions, CheckResult, case_variant, check, check_variant, check_with, complete};
+pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
 pub use error::TestError;
 pub use inputs::{Host, Inputs, Keys};
 pub use metrics::{Distance, Tolerance};
 pub use pairs::attended;
+pub use promises::check_variant;

@@ -36,7 +36,9 @@ impl Band {
     /// The band of a variant whose masks are all stock ones.
     fn of(variant: &Variant) -> Option<Band> {
         let mut band = Band { causal: false, window: None };
-        for part in variant.parts().filter(|part| part.desc().has(Hook::LogitsMask)) {
+        for node in variant.nodes().iter().filter(|node| node.has(Hook::LogitsMask)) {
+            // no combinator: what is inside masks by other rules
+            let part = node.as_part()?;
             match part.desc().name {
                 "causal" => band.causal = true,
                 "sliding_window" => {

@@ -148,13 +148,11 @@ impl Setup {
         self.engine.clone()
     }
 
-    /// Whether what ran rounds rewritten queries to the element type: prefill, on tensor cores, against keys as they are in
-    /// the cache. (Keys that are rewritten, and queries with them, are kept in f16: as good as exact here.)
-    pub(super) fn rounds_queries(&self) -> bool {
+    /// Whether what ran multiplies on tensor cores, and so rounds rewritten rows to the element types.
+    pub(super) fn rounds_rows(&self) -> bool {
         #[cfg(feature = "cuda")]
         if let Some(plan) = self.plan.as_cuda() {
-            let cell = plan.kernel().cell();
-            return cell.kind == KernelKind::Prefill && !cell.key_pre_pass;
+            return plan.kernel().cell().kind == KernelKind::Prefill;
         }
         false
     }

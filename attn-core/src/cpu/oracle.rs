@@ -26,13 +26,14 @@ pub struct OracleOut {
     pub lse: Vec<f64>,
 }
 
-/// To what rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant has these hooks.
+/// To what rows are rounded after `query_transform` and `value_transform`, where a variant has these hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowRounding {
     /// Not at all: attention by its definition.
     #[default]
     None,
-    /// To the element types of q, k and v, as kernels do that multiply rows on tensor cores.
+    /// To the element types of q and v, as kernels do that multiply rows on tensor cores. Not so queries of a variant that rewrites
+    /// keys: those kernels keep both in f16, which is as good as exact here.
     Elements,
 }
 
@@ -59,8 +60,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
         Ok(Set {
             problem: Problem { variant, ..*problem }.sound()?,
             own,
-            round_q: rounds(Hook::QueryTransform).then_some(dtypes.qo),
-            round_k: rounds(Hook::KeyTransform).then_some(dtypes.kv),
+            round_q: (rounds(Hook::QueryTransform) && !variant.has(Hook::KeyTransform)).then_some(dtypes.qo),
             round_v: rounds(Hook::ValueTransform).then_some(dtypes.kv),
         })
     });
@@ -108,7 +108,6 @@ struct Set<'a> {
     /// The mask that makes the set.
     own: &'a Variant,
     round_q: Option<Dtype>,
-    round_k: Option<Dtype>,
     round_v: Option<Dtype>,
 }
 
@@ -189,7 +188,6 @@ impl<'a> Keys<'a> {
         let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * head_dim]);
         k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(head_dim)).enumerate().for_each(|(key, (k, v))| {
             problem.key(request, key, kv_head, k);
-            round_row(k, set.round_k);
             problem.value(request, key, kv_head, v);
             round_row(v, set.round_v);
         });
@@ -213,9 +211,8 @@ impl<'a> Keys<'a> {
         problem.query(at.batch as usize, at.kv_head as usize, packed, &mut q);
         round_row(&mut q, self.set.round_q);
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();
-        let logit = |key: usize| {
-            dot64(self.simd, &q, &self.k[key * head_dim..][..head_dim]) * f64::from(problem.sm_scale)
-        };
+        let logit =
+            |key: usize| dot64(self.simd, &q, &self.k[key * head_dim..][..head_dim]) * f64::from(problem.sm_scale);
         let mut runs = Vec::new();
         let mut key = 0;
         while key < self.len {

@@ -29,3 +29,11 @@ impl AttentionVariant for Strided {
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
     attn::variants![Strided]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Strided;
+
+    attn::variant_test!(strided: Strided { stride: 16, local: 5 });
+    attn::variant_test!(strided_with_a_cap: attn::compose!(Strided { stride: 7, local: 1 }, attn::stock::SoftCap { cap: 20.0 }));
+}

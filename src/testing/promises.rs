@@ -1,0 +1,68 @@
+//! What every variant promises, as functions that find where it does not: what [`variant_test!`](crate::variant_test) makes tests of.
+//!
+//! Tensors that a variant must be given and was not are made up. Those that it was given must fit 8 query heads, 2 KV heads and a
+//! head dim of 64.
+
+mod keys;
+mod macros;
+mod padding;
+mod reference;
+mod splits;
+mod tiles;
+mod weights;
+
+pub use keys::keys;
+pub use padding::padding;
+pub use reference::check_variant;
+pub use splits::splits;
+pub use tiles::tiles;
+pub use weights::weights;
+
+use crate::batch::{Batch, Layout, indptr};
+use crate::lang::Dims;
+use crate::{Error, Heads, Variant};
+
+use super::random::Random;
+use super::{TestError, fill};
+
+/// The heads that promises are tried with.
+pub const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
+
+/// A random batch of short requests, and the variant bound to it.
+struct Sample {
+    variant: Variant,
+    layout: Layout,
+    random: Random,
+}
+
+/// Random batches, the same every time.
+fn samples(variant: &Variant, count: u64) -> impl Iterator<Item = Result<Sample, TestError>> {
+    (0..count).map(move |seed| {
+        let mut random = Random::new(seed, 77);
+        let longest = [40, 200, 700][seed as usize % 3];
+        let requests = 1 + random.below(3) as usize;
+        let mut lens = |longest: u64| (0..requests).map(|_| random.below(longest) as u32).collect::<Vec<_>>();
+        let (qo, kv) = (lens(30), lens(longest));
+        let (qo_indptr, kv_indptr) = (indptr(&qo)?, indptr(&kv)?);
+        let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
+        let dims = Dims {
+            qo_heads: Some(HEADS.qo.into()),
+            kv_heads: Some(HEADS.kv.into()),
+            head_dim: Some(HEADS.head_dim.into()),
+            batch: i64::try_from(requests).ok(),
+            qo_tokens: i64::try_from(layout.qo_tokens()).ok(),
+            kv_tokens: i64::try_from(layout.kv_tokens()).ok(),
+        };
+        let dims =
+            Dims { qo_tokens: dims.qo_tokens.map(|n| n.max(1)), kv_tokens: dims.kv_tokens.map(|n| n.max(1)), ..dims };
+        let variant = fill::complete(variant, &dims, seed)?.bind(&dims).map_err(Error::from)?;
+        Ok(Sample { variant, layout, random })
+    })
+}
+
+fn broken(what: &'static str, why: impl Into<String>) -> TestError {
+    TestError::Broken { what, why: why.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! How work is cut changes nothing but rounding.
+
+use crate::cpu::{self, Problem};
+use crate::planner::{PlanRule, WorkList};
+use crate::tensor::{Out, TensorMut};
+use crate::testing::inputs::Inputs;
+use crate::testing::{Case, Distance, TestError, Tolerance, fill, grid};
+use crate::{Error, Variant};
+
+use super::broken;
+
+/// Computes some cases on the CPU in f32: whole, in tiles of other sizes, cut into many spans of keys, and these merged in the
+/// opposite order.
+///
+/// # Errors
+///
+/// A cut that changes the result by more than f32 rounds.
+pub fn splits(variant: &Variant) -> Result<(), TestError> {
+    for mut case in grid::of_variant() {
+        "f32".clone_into(&mut case.dtype);
+        let variant = fill::complete(variant, &case.dims(), case.seed)?.bind(&case.dims()).map_err(Error::from)?;
+        let inputs = Inputs::new(&case, false)?;
+        let layout = inputs.batch().validate()?;
+        let plan = |tile_rows, target_items| {
+            let rule = PlanRule { tile_rows, kv_align: 16, target_items, min_span: 16, longest_first: true };
+            WorkList::build_for(&variant, &layout, case.heads(), &rule)
+                .map_err(|error| TestError::from(Error::from(error)))
+        };
+        let whole = compute(&case, &variant, &inputs, &plan(64, 0)?)?;
+        let want: (Vec<f64>, Vec<f64>) = (widen(&whole.0), widen(&whole.1));
+        let split = plan(16, 400)?;
+        for (how, work) in [
+            ("in smaller tiles", plan(5, 0)?),
+            ("cut into many spans of keys", split.clone()),
+            ("cut into many spans of keys, merged backwards", backwards(split)),
+        ] {
+            let (o, lse) = compute(&case, &variant, &inputs, &work)?;
+            let distance = Distance::between(&o, &want.0, case.head_dim as usize, Some((&lse, &want.1)));
+            let tolerance = Tolerance::of(crate::Dtype::F32);
+            if !distance.within(&tolerance) {
+                let case = serde_json::to_string(&case).unwrap_or_default();
+                let why = format!("{how}: {distance:?}, tolerance {tolerance:?}; the case is {case}");
+                return Err(broken("the result depends on how the work is cut", why));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn widen(x: &[f32]) -> Vec<f64> {
+    x.iter().copied().map(f64::from).collect()
+}
+
+/// The slots of each merge in the opposite order.
+fn backwards(mut work: WorkList) -> WorkList {
+    let mut slots: Vec<i32> = (0..work.slots as i32).collect();
+    for merge in &work.merges {
+        slots[merge.first as usize..][..merge.count as usize].reverse();
+    }
+    for item in work.items.iter_mut().filter(|item| item.partial >= 0) {
+        item.partial = slots[item.partial as usize];
+    }
+    work
+}
+
+/// Output and log-sum-exp.
+fn compute(
+    case: &Case,
+    variant: &Variant,
+    inputs: &Inputs,
+    work: &WorkList,
+) -> Result<(Vec<f32>, Vec<f32>), TestError> {
+    let layout = inputs.batch().validate()?;
+    let heads = case.heads();
+    let shape = inputs.qo_shape();
+    let (mut o, mut lse) = (vec![f32::NAN; shape.iter().product()], vec![f32::NAN; shape[0] * shape[1]]);
+    let problem = Problem {
+        variant,
+        heads,
+        sm_scale: heads.default_sm_scale(),
+        layout: &layout,
+        work,
+        q: inputs.q().map_err(Error::from)?,
+        kv: inputs.kv().map_err(Error::from)?,
+    };
+    let tensor = TensorMut::host(&mut o, &shape).map_err(Error::from)?;
+    let out = Out::with_lse(tensor, TensorMut::host(&mut lse, &shape[..2]).map_err(Error::from)?);
+    cpu::run(&problem, out).map_err(Error::from)?;
+    Ok((o, lse))
+}
