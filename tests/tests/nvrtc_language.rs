@@ -5,7 +5,7 @@ use attn_kernels::{
     compile::{Arch, Compiler},
     splice::variant::parts_source,
 };
-use attn_tests::{host, oddities, torture};
+use attn_tests::{host, oddities, tables, torture};
 
 /// Calls every hook, so that none of them is compiled away.
 const KERNEL: &str = "
@@ -22,11 +22,16 @@ extern \"C\" __global__ void all_hooks(Variant v, float* x, const LogitIndex* at
 #[test]
 fn every_stock_variant_and_every_torture_compiles_as_cuda() {
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
-    for desc in attn_variants::variants().iter().chain(torture::variants()).chain(oddities::variants()) {
+    for desc in attn_variants::variants()
+        .iter()
+        .chain(torture::variants())
+        .chain(oddities::variants())
+        .chain(tables::variants())
+    {
         let text = parts_source(&[desc]).expect("one part");
         let lang = host::lang();
         let source = format!("{lang}\n{text}\n#line 1 \"harness\"\n{}\n{KERNEL}", host::HARNESS);
-        for arch in ["sm_80", "sm_120"] {
+        for arch in ["sm_80", "sm_90a", "sm_120"] {
             let arch: Arch = arch.parse().expect("an architecture");
             if let Err(error) = compiler.compile(desc.name, &source, arch) {
                 panic!("{}, {arch}: {error}\n{text}", desc.name);

@@ -9,8 +9,8 @@ use attn::lang::params::{ArgVisitor, ParamField, TensorArg};
 use attn::lang::range::RangeOf;
 use attn::lang::table::{OutBuffer, TableElem};
 use attn::lang::{
-    Bits, Dims, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, RowIndex, Tensor, Tensor0,
-    Tensor1, Tensor2, Tensor3, Tensor4, Tile, TileClass,
+    Bits, Dims, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile, RowIndex,
+    Tensor, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, Tile, TileClass,
 };
 use attn::{Variant, random};
 use attn_kernels::splice::variant::{part_layout, part_offsets, parts_source, variant_source};
@@ -191,15 +191,24 @@ fn masks_over_tables_are_classed_alike_and_soundly() {
             let (row, key) = (rng.random_range(0..300 - rows), rng.random_range(0..500 - keys));
             let batch = rng.random_range(0..2);
             let head = rng.random_range(0..3);
-            let mut tile = Tile::default();
-            (tile.batch, tile.qo_len, tile.kv_len) = (batch, 300, 500);
-            (tile.qo_row_min, tile.qo_row_max) = (row, row + rows - 1);
-            (tile.qo_pos_min, tile.qo_pos_max) = (row + 200, row + 199 + rows);
-            (tile.qo_token_min, tile.qo_token_max) = (row, row + rows - 1);
-            (tile.qo_head_min, tile.qo_head_max) = (2 * head, 2 * head + 1);
-            (tile.kv_head_min, tile.kv_head_max) = (head, head);
-            (tile.kv_pos_min, tile.kv_pos_max) = (key, key + keys - 1);
-            (tile.kv_token_min, tile.kv_token_max) = (key, key + keys - 1);
+            let rows_of = QueryTile {
+                batch,
+                qo_row_min: row,
+                qo_row_max: row + rows - 1,
+                qo_pos_min: row + 200,
+                qo_pos_max: row + 199 + rows,
+                qo_token_min: row,
+                qo_token_max: row + rows - 1,
+                qo_head_min: 2 * head,
+                qo_head_max: 2 * head + 1,
+                kv_head_min: head,
+                kv_head_max: head,
+                qo_len: 300,
+                kv_len: 500,
+            };
+            let (kv_pos_min, kv_pos_max) = (key, key + keys - 1);
+            let tile =
+                Tile { rows: rows_of, kv_pos_min, kv_pos_max, kv_token_min: kv_pos_min, kv_token_max: kv_pos_max };
             let class = variant.tile_class(tile);
             assert_eq!(host.tile_class(tile), class, "{tile:?}");
             decided += i32::from(class != TileClass::Partial);
@@ -319,8 +328,8 @@ where
     let axes: Vec<String> =
         (0..RANK).map(|axis| format!(", lang::range::word(box[{axis}], box[{}])", RANK + axis)).collect();
     let text = format!(
-        "{}\nstatic void put(long long* out, Tri t) {{ out[0] = t == Tri::True; out[1] = t != Tri::False; }}\n\
-         template <class I> static void put(long long* out, lang::range::Ints<I> i) {{ out[0] = i.lo; out[1] = i.hi; }}\n\
+        "{}\ninline void put(long long* out, Tri t) {{ out[0] = t == Tri::True; out[1] = t != Tri::False; }}\n\
+         template <class I> void put(long long* out, lang::range::Ints<I> i) {{ out[0] = i.lo; out[1] = i.hi; }}\n\
          extern \"C\" void ask(const Tensor{RANK}<{ty}>* t, const lang::TableRange* r, const int* box, long long* out) {{\n\
          put(out, lang::range_of(*t, *r{}));\n}}\n",
         host::lang(),
