@@ -4,7 +4,7 @@ use attn::Variant;
 use attn::lang::{Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile};
 use rand::{Rng, rngs::SmallRng};
 
-use crate::host::HostVariant;
+use crate::host::HostText;
 
 /// Values of the rows that hooks rewrite.
 pub const HEAD_DIM: i64 = 16;
@@ -15,7 +15,15 @@ pub const HEAD_DIM: i64 = 16;
 /// They differ; the message says where.
 pub fn compare(variant: &Variant, rng: &mut SmallRng, rounds: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let host = HostVariant::compile(variant, folder.path());
+    compare_with(&HostText::compile(variant, folder.path()), variant, rng, rounds);
+}
+
+/// [`compare`] with text that was compiled before: it does not depend on values of parameters.
+///
+/// # Panics
+/// They differ; the message says where.
+pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, rounds: usize) {
+    let host = text.with(variant);
     for _ in 0..rounds {
         let at = random_index(rng);
         let logit = random_logit(rng);

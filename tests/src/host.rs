@@ -6,6 +6,7 @@ use std::{
     ffi::c_void,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
 use attn::{
@@ -18,10 +19,16 @@ use libloading::Library;
 /// Every hook behind a C interface, for `struct Variant`.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
-/// A variant as C++, compiled and loaded, with its parameters.
+/// The text of a variant as C++, compiled and loaded.
+#[derive(Clone, Debug)]
+pub struct HostText {
+    library: Arc<Library>,
+}
+
+/// A variant as C++, with its parameters.
 #[derive(Debug)]
 pub struct HostVariant {
-    library: Library,
+    library: Arc<Library>,
     /// `struct Variant`, aligned for pointers.
     args: Vec<u64>,
     /// The captured tensors that it points at, aligned for their elements. Those that it stores to are the variant's own.
@@ -93,15 +100,21 @@ pub fn compiler() -> PathBuf {
         .expect("this test needs a C++17 compiler: install g++ or clang++, or set CXX")
 }
 
-impl HostVariant {
-    /// Compiles a bound variant in `folder`.
+impl HostText {
+    /// Compiles the text of a variant in `folder`.
     ///
     /// # Panics
-    /// The text does not compile.
+    /// It does not compile.
     #[must_use]
-    pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
+    pub fn compile(variant: &Variant, folder: &Path) -> HostText {
         let text = variant_source(variant).expect("the parts go together");
         let library = library(folder, &format!("{}\n{text}\n#line 1 \"harness\"\n{HARNESS}", lang()));
+        HostText { library: Arc::new(library) }
+    }
+
+    /// With the parameters of a bound variant of the same parts.
+    #[must_use]
+    pub fn with(&self, variant: &Variant) -> HostVariant {
         let mut tables = Vec::new();
         let bytes = variant_args(variant, |pointee| {
             let address = match pointee {
@@ -115,7 +128,18 @@ impl HostVariant {
         });
         let bytes = bytes.unwrap_or_else(|never| match never {});
         let args = words(&bytes);
-        HostVariant { library, args, _tables: tables, _variant: variant.clone() }
+        HostVariant { library: self.library.clone(), args, _tables: tables, _variant: variant.clone() }
+    }
+}
+
+impl HostVariant {
+    /// Compiles a bound variant in `folder`.
+    ///
+    /// # Panics
+    /// The text does not compile.
+    #[must_use]
+    pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
+        HostText::compile(variant, folder).with(variant)
     }
 
     fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {
@@ -236,7 +260,8 @@ impl HostVariant {
 }
 
 /// Bytes, aligned for pointers.
-fn words(bytes: &[u8]) -> Vec<u64> {
+#[must_use]
+pub fn words(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0; bytes.len().div_ceil(8)];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
         let mut eight = [0; 8];

@@ -23,10 +23,12 @@ impl AttentionVariant for BlockDiffusion {
         let clean_key = at.kv_pos >= self.length;
         let query_block = at.qo_pos % self.length / self.block;
         let key_block = at.kv_pos % self.length / self.block;
-        if clean_key {
-            key_block < query_block || clean_query && key_block == query_block
-        } else {
+        if !clean_key {
             !clean_query && key_block == query_block
+        } else if clean_query {
+            key_block <= query_block
+        } else {
+            key_block < query_block
         }
     }
 }

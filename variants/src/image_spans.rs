@@ -18,8 +18,8 @@ pub struct ImageSpans {
 #[attention_variant(name = "image_spans")]
 impl AttentionVariant for ImageSpans {
     fn logits_mask(&self, at: LogitIndex) -> bool {
-        let image = self.of_query[at.qo_token];
-        at.kv_pos <= at.qo_pos || image >= 0 && image == self.of_key[at.kv_token]
+        let image = self.of_key[at.kv_token];
+        at.kv_pos <= at.qo_pos || image >= 0 && image == self.of_query[at.qo_token]
     }
 }
 

@@ -119,7 +119,7 @@ impl MaskLine {
             let rows = first_row..(first_row + TILE).min(self.qo);
             for first_key in (0..self.kv).step_by(TILE as usize) {
                 let keys = first_key..(first_key + TILE).min(self.kv);
-                let (class, truth) = (variant.tile_class(self.tile(&rows, &keys)), self.truth(&variant, &rows, &keys));
+                let (class, truth) = (variant.tile_class_closely(self.tile(&rows, &keys)), self.truth(&variant, &rows, &keys));
                 if class != truth && class != TileClass::Partial {
                     return Err(format!("{}: queries {rows:?}, keys {keys:?} are {truth:?}, not {class:?}", self.name));
                 }

@@ -3,6 +3,7 @@
 
 pub mod attend;
 pub mod cases;
+pub mod docs;
 pub mod entry;
 pub mod formula;
 pub mod mask_file;

@@ -1,0 +1,133 @@
+//! `docs/catalogue.md`, made from the entries: it cannot say what is not so.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use attn::Variant;
+use attn::lang::{Hook, Normalizer};
+
+use super::mask_file::{Counts, masks};
+use super::{Entry, Shape, cases, entries, register};
+
+/// Rows without an entry, and why.
+const WITHOUT: [(u32, &str, &str); 8] = [
+    (49, "entmax, sparsemax", "not yet: the threshold of a row takes several passes over its keys"),
+    (50, "stick-breaking", "not yet: an ordered scan along the keys"),
+    (51, "CoPE", "not yet: an ordered scan along the keys"),
+    (52, "selective attention", "no: what a query sees depends on earlier queries"),
+    (53, "talking heads, multi-token attention", "no: weights of several heads or neighbours are mixed"),
+    (70, "MQA, GQA, MHA", "in the kernels: every entry runs with groups of query heads"),
+    (71, "paged, ragged", "in the kernels: every entry runs in both"),
+    (75, "linear attention", "no: not a softmax over keys, another kernel"),
+];
+
+/// The whole page.
+///
+/// # Panics
+/// An entry or a mask that is none.
+#[must_use]
+pub fn page() -> String {
+    register();
+    let mut text = String::from(HEAD);
+    let entries = entries();
+    let rows: BTreeSet<u32> = entries.iter().map(|entry| entry.row).chain(WITHOUT.map(|without| without.0)).collect();
+    let counts: Vec<(u32, Counts)> =
+        masks().iter().map(|mask| (mask.row, mask.count().expect("no class is wrong"))).collect();
+    for row in rows {
+        if let Some((_, name, why)) = WITHOUT.iter().find(|without| without.0 == row) {
+            let _ = writeln!(text, "| {row} | {name} | {why} | | | |");
+        }
+        for (n, entry) in entries.iter().filter(|entry| entry.row == row).enumerate() {
+            // counts are of the row: its first entry shows them
+            let of_row = counts.iter().filter(|(of, _)| *of == row && n == 0).map(|(_, counts)| counts);
+            text += &line(entry, &tiles(of_row));
+        }
+    }
+    let supported: BTreeSet<u32> = entries.iter().map(|entry| entry.row).collect();
+    let total = sum(counts.iter().map(|(_, counts)| counts));
+    let _ = write!(
+        text,
+        "\n{} rows are supported, by {} entries. Of the tiles of all masks together, {} of {} empty ones and {} of {} full ones are \
+         known without looking at their elements; no class is wrong.\n",
+        supported.len(),
+        entries.len(),
+        total.empty_found,
+        total.empty,
+        total.full_found,
+        total.full,
+    );
+    text
+}
+
+const HEAD: &str = "# The catalogue
+
+Attention variants of public models, papers and libraries, each written with the public language alone. Every entry here is compared with a
+formula in plain f64 loops on the CPU (`tests/src/catalogue`), its generated text, run by a host compiler, with its Rust, and its kernels with
+the reference on a GPU (`attn-catalogue check benches/cases/catalogue.jsonl`).
+
+*Tiles* says, for masks, how many of the empty and of the full tiles are known from the derived classes alone: 2048 queries and keys, tiles of
+128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. *By* says whether all parts are stock variants, or
+which ones are written beside the test.
+
+This page is made by `UPDATE_DOCS=1 cargo test -p attn-tests --test catalogue_docs`.
+
+| row | variant | expression | hooks | tiles | by |
+|---|---|---|---|---|---|
+";
+
+fn line(entry: &Entry, tiles: &str) -> String {
+    let case = cases::small().swap_remove(0);
+    let expr = (entry.make)(&Shape::of(&case)).expr;
+    let variant = Variant::parse(&expr).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+    let hooks = Hook::ALL.into_iter().filter(|&hook| variant.parts().any(|part| part.desc().has(hook)));
+    let mut hooks: Vec<String> = hooks.map(|hook| format!("`{}`", hook.method())).collect();
+    if variant.normalizer() != Normalizer::Softmax {
+        hooks.push(format!("`{:?}`", variant.normalizer()));
+    }
+    let stock: BTreeSet<&str> = attn_variants::variants().iter().map(|desc| desc.name).collect();
+    let names: BTreeSet<&str> = variant.parts().map(|part| part.desc().name).collect();
+    let own: Vec<String> = names.difference(&stock).map(|name| format!("`{name}`")).collect();
+    let by = if own.is_empty() { "stock".to_owned() } else { format!("test: {}", own.join(", ")) };
+    let expr = shortened(&expr).replace('|', "\\|");
+    format!("| {} | {} | `{expr}` | {} | {tiles} | {by} |\n", entry.row, entry.name, hooks.join(", "))
+}
+
+/// Lists as `[..]`.
+fn shortened(expr: &str) -> String {
+    let mut depth = 0;
+    let mut short = String::new();
+    for c in expr.chars() {
+        match c {
+            '[' => {
+                depth += 1;
+                short += if depth == 1 { "[..]" } else { "" };
+            }
+            ']' => depth -= 1,
+            _ if depth == 0 => short.push(c),
+            _ => {}
+        }
+    }
+    short
+}
+
+fn sum<'a>(counts: impl Iterator<Item = &'a Counts>) -> Counts {
+    counts.fold(Counts::default(), |a, b| Counts {
+        tiles: a.tiles + b.tiles,
+        empty: a.empty + b.empty,
+        empty_found: a.empty_found + b.empty_found,
+        full: a.full + b.full,
+        full_found: a.full_found + b.full_found,
+    })
+}
+
+fn tiles<'a>(counts: impl Iterator<Item = &'a Counts>) -> String {
+    match sum(counts) {
+        Counts { tiles: 0, .. } => String::new(),
+        Counts { empty, empty_found, full, full_found, .. } if empty == empty_found && full == full_found => {
+            format!("exact: {empty} empty, {full} full")
+        }
+        Counts { empty, empty_found, full, full_found, .. } => {
+            format!("{empty_found}/{empty} empty, {full_found}/{full} full")
+        }
+    }
+}
