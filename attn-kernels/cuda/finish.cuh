@@ -29,8 +29,8 @@ inline float take_sink(const Variant& variant, float& row_max, float& denominato
 // `row_max`, `denominator`: the state of the whole row in natural units, all of its parts merged, no sink yet.
 inline FinishedRow finish_row(const Variant& variant, float row_max, float denominator, const RowIndex& at) {
   if constexpr (Variant::PLAIN) {
-    float scale = !Variant::PLAIN_DIVIDE ? 1.f : denominator == 0.f ? 0.f : 1.f / denominator;
-    return {scale, {0.f, denominator, denominator > 0.f ? logf(denominator) : NO_LOGIT}};
+    return {!Variant::PLAIN_DIVIDE ? 1.f : denominator == 0.f ? 0.f : 1.f / denominator,
+            {0.f, denominator, denominator > 0.f ? logf(denominator) : NO_LOGIT}};
   } else {
     float rescale = 1.f;
     if constexpr (Variant::HAS_SINK) rescale = take_sink(variant, row_max, denominator, at);

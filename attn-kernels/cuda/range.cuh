@@ -643,7 +643,10 @@ ATTN_FN Span dividends(Span a, i64 by) {
 }
 ATTN_FN Bounds bounds(Span a) {
   constexpr i64 FIRST = -2147483648ll, LAST = 2147483647ll;
-  return {int(least(most(a.lo, FIRST), LAST)), int(least(most(a.hi + 1, FIRST), LAST))};
+  // Compared before anything is added: of a widened int the compiler then knows the answers.
+  int begin = a.lo < FIRST ? int(FIRST) : a.lo > LAST ? int(LAST) : int(a.lo);
+  int end = a.hi >= LAST ? int(LAST) : a.hi < FIRST ? int(FIRST) : int(a.hi) + 1;
+  return {begin, end};
 }
 
 #undef ATTN_RANGE_BINARY

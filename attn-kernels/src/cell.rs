@@ -28,7 +28,7 @@ pub struct CellRequest {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
-    /// Query heads per KV head.
+    /// Query heads per KV head, or packed rows that share a list of keys; decode holds so many, up to 8, in one tile.
     pub group: u32,
     /// Whether the variant rewrites keys.
     pub key_hooks: bool,

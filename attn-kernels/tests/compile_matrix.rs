@@ -6,6 +6,7 @@
 use attn_core::{
     Registry, Variant,
     dtype::Dtypes,
+    lang::{FieldDesc, FieldType, VariantDesc},
     spec::KernelKind::{self, Decode, Prefill},
 };
 use attn_kernels::{
@@ -18,7 +19,7 @@ use rayon::prelude::*;
 
 const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
 
-/// Each stock variant by itself.
+/// Stock variants on every architecture, each by itself; the others are compiled for one.
 const VARIANTS: [&str; 9] =
     ["full", "causal", "sliding_window(window=1)", "soft_cap(cap=1)", "alibi", "rope", "qk_norm", "sink", "sigmoid"];
 
@@ -26,8 +27,20 @@ const VARIANTS: [&str; 9] =
 const COMPOSITIONS: [&str; 3] =
     ["causal + sliding_window(window=1) + soft_cap(cap=1)", "causal + alibi + sink", "causal + qk_norm + rope"];
 
+/// One variant for each hook that the above have not, and what goes together with it.
+const HOOKS: [&str; 8] = [
+    "causal + value_norm",
+    "causal + rope + value_norm",
+    "causal + softpick + sink",
+    "causal + dropout(rate=0.5)",
+    "causal + page_list(page_size=16, max_pages=4)",
+    "causal + token_list(max_tokens=8) + rope + value_norm",
+    "causal + logits_dump(columns=8)",
+    "causal + max_logit",
+];
+
 struct Point {
-    expr: &'static str,
+    expr: String,
     kind: KernelKind,
     arch: &'static str,
     head_dim: u32,
@@ -37,13 +50,13 @@ struct Point {
 }
 
 impl Point {
-    fn new(expr: &'static str, kind: KernelKind, arch: &'static str) -> Self {
-        Point { expr, kind, arch, head_dim: 128, dtypes: Dtypes::bf16(), paged: true, group: 4 }
+    fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
+        Point { expr: expr.to_owned(), kind, arch, head_dim: 128, dtypes: Dtypes::bf16(), paged: true, group: 4 }
     }
 
     fn source(&self, registry: &Registry) -> KernelSource {
         let &Point { kind, head_dim, dtypes, paged, group, .. } = self;
-        let variant = Variant::parse_with(self.expr, registry).expect(self.expr);
+        let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
         let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
         let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch });
@@ -51,10 +64,30 @@ impl Point {
     }
 }
 
+/// Every registered variant, with a value for each parameter that must be given: which one is not in the text.
+fn registered(registry: &Registry) -> Vec<String> {
+    let given = |field: &&FieldDesc| field.default.is_none() && matches!(field.ty, FieldType::Scalar(_));
+    let expr = |desc: &VariantDesc, value: &str| {
+        let params: Vec<_> = desc.fields.iter().filter(given).map(|field| format!("{}={value}", field.name)).collect();
+        format!("{}({})", desc.name, params.join(", "))
+    };
+    let parses = |expr: &String| Variant::parse_with(expr, registry).is_ok();
+    let of = |desc| ["1", "0.5"].map(|value| expr(desc, value)).into_iter().find(parses).expect(desc.name);
+    registry.iter().map(of).collect()
+}
+
 /// Everything at head_dim 128, bf16, paged; the rest of the grid for a few.
-fn points() -> Vec<Point> {
+fn points(registry: &Registry) -> Vec<Point> {
     let mut points = Vec::new();
     for kind in [Prefill, Decode] {
+        points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, "sm_90a")));
+        for arch in ["sm_80", "sm_90a", "sm_100a", "sm_120"] {
+            points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
+        }
+        for expr in HOOKS {
+            points.push(Point { dtypes: Dtypes::f16(), paged: false, group: 8, ..Point::new(expr, kind, "sm_90a") });
+            points.extend([64, 256].map(|head_dim| Point { head_dim, group: 1, ..Point::new(expr, kind, "sm_90a") }));
+        }
         for arch in ARCHS {
             points.extend(VARIANTS.iter().map(|expr| Point::new(expr, kind, arch)));
         }
@@ -112,7 +145,7 @@ fn every_stock_variant_compiles_everywhere_within_its_budget() {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
     let budget = budget();
-    let failures: Vec<String> = points()
+    let failures: Vec<String> = points(&registry)
         .into_par_iter()
         .flat_map_iter(|point| {
             let source = point.source(&registry);

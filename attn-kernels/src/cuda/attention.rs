@@ -23,7 +23,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::Arch,
     jit,
-    splice::{KernelSource, check_whole, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -81,7 +81,6 @@ impl Attention {
             ..Dims::default()
         };
         let variant = variant.bind(&dims)?;
-        check_whole(&variant)?;
         let arms = variant.arms();
         let upload = |arm: &Variant| Ok(Arc::new(Args::upload(device, arm)?));
         let inner = Inner {

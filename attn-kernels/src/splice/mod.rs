@@ -15,7 +15,6 @@ use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 use crate::{cache::Key, cell::Cell};
 
 pub use support::SpliceError;
-pub(crate) use support::check_whole;
 pub use templates::NoTemplate;
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 

@@ -2,7 +2,7 @@
 
 use attn_core::{
     expr::Variant,
-    lang::{FieldDesc, FieldType, Hook, Normalizer},
+    lang::{Hook, Normalizer},
 };
 
 use super::NoTemplate;
@@ -17,29 +17,12 @@ pub enum SpliceError {
         /// The composition.
         variant: String,
     },
-    /// A union that stores: each arm has a copy of the tensor.
-    #[error(
-        "`{variant}` has a union and stores into a tensor, which no kernel supports; take one of them out, or use `Engine::cpu()`"
-    )]
-    UnionStores {
-        /// The composition.
-        variant: String,
-    },
     /// Parts whose text does not go together.
     #[error(transparent)]
     Variant(#[from] super::VariantError),
     /// A mistake in the templates.
     #[error(transparent)]
     Template(#[from] NoTemplate),
-}
-
-/// Checks that a variant, before it is taken apart into arms, can be run.
-pub(crate) fn check_whole(variant: &Variant) -> Result<(), SpliceError> {
-    let is_out = |field: &FieldDesc| matches!(field.ty, FieldType::Out { .. });
-    if variant.has_union() && variant.parts().any(|part| part.desc().fields.iter().any(is_out)) {
-        return Err(SpliceError::UnionStores { variant: variant.to_string() });
-    }
-    Ok(())
 }
 
 /// Checks that a variant has a meaning for kernels: they run every hook.
