@@ -242,3 +242,17 @@ fn what_is_monotone_rises_along_the_last_axis() {
         matches!(Deep { bias, ..deep() }.bind(&Dims::default()), Err(BindError::NotMonotone { at, .. }) if at == [0, 0, 1])
     );
 }
+
+#[test]
+fn setting_one_field_keeps_the_others_and_their_handles() {
+    let dims = Dims { batch: Some(2), kv_tokens: Some(3), ..dims(1, 1) };
+    let most = OutTensor1::new([1]).expect("small");
+    let mut v = Deep { most: most.clone(), ..deep() };
+    v.set_values(&values(&[("scale", ParamValue::Float(0.5))])).expect("a number");
+    v.bind(&dims).expect("valid");
+    v.most.store(0, 3.0);
+    assert_eq!((v.scale.get(), most.to_vec(), v.document.len()), (0.5, vec![3.0], 3));
+    let wrong = v.set_values(&values(&[("scale", ParamValue::Bool(true))])).expect_err("no number");
+    assert!(matches!(wrong, ParamError::Type { .. }), "{wrong}");
+    assert!(matches!(v.set_values(&values(&[("scal", ParamValue::Int(1))])), Err(ParamError::Unknown { .. })));
+}
