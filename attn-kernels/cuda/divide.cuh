@@ -62,10 +62,15 @@ ATTN_FN u32 div_by(u32 a, const Divisor<u32>& by) {
 }
 ATTN_FN float div_by(float a, const Divisor<float>& by) { return a / by.value; }
 
+// By zero it is that of 0: a selection, where one of the results would be a branch.
 ATTN_FN int rem_by(int a, const Divisor<int>& by) {
-  return by.value == 0 ? 0 : int(u32(a) - u32(div_by(a, by)) * u32(by.value));
+  a = by.value == 0 ? 0 : a;
+  return int(u32(a) - u32(div_by(a, by)) * u32(by.value));
 }
-ATTN_FN u32 rem_by(u32 a, const Divisor<u32>& by) { return by.value == 0 ? 0u : a - div_by(a, by) * by.value; }
+ATTN_FN u32 rem_by(u32 a, const Divisor<u32>& by) {
+  a = by.value == 0 ? 0u : a;
+  return a - div_by(a, by) * by.value;
+}
 ATTN_FN float rem_by(float a, const Divisor<float>& by) { return rem(a, by.value); }
 
 ATTN_FN int rem_euclid_by(int a, const Divisor<int>& by) {

@@ -6,6 +6,8 @@ use proc_macro::TokenStream;
 /// comes the same text as CUDA, a descriptor, and a registration by name.
 ///
 /// `#[attention_variant(name = "soft_cap")]`; without a name it is the type's in `snake_case`.
+/// `#[attention_variant(name = "windowed", instances(4, 8))]` on an impl that is generic over a constant makes
+/// `windowed_4` and `windowed_8`; with several constants an instance is a tuple, `instances((4, true))`.
 #[proc_macro_attribute]
 pub fn attention_variant(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::variant::expand(attr.into(), item.into()).into()
@@ -27,7 +29,12 @@ pub fn variant_params(input: TokenStream) -> TokenStream {
 }
 
 /// Composes variants, in order, into one `Variant`: `compose!(Causal, SoftCap { cap: 30.0 })`. Each part is an expression.
-/// Two parts that both change the normaliser do not compile.
+///
+/// Combinators: `or(a, b)`, `not(a)`, `remap(map, a)`, `per_head([0, 0, 1, 1], a, b)` and `union(a, b)`, with `+` between parts of an
+/// operand: `compose!(or(Causal + SlidingWindow { window: 9 }, PrefixLm { prefix }), SoftCap { cap: 30.0 })`.
+///
+/// What does not go together does not compile, at the part that is wrong: two parts that change the normaliser, a sink
+/// beside plain weights, something else than a mask under `or`.
 #[proc_macro]
 pub fn compose(input: TokenStream) -> TokenStream {
     attn_codegen::compose::expand(input.into()).into()

@@ -29,6 +29,21 @@ pub enum Normalizer {
 /// - A row without keys gives O = 0 and LSE = -inf; with a sink, LSE is the sink's logit.
 /// - `sink_logit` enters the denominator once, after all partial states are merged.
 /// - `output_transform` runs once a row, after the merge, on the normalised output.
+///
+/// What a hook may be made of, the same on both sides:
+/// - `let`, tuples, arrays of a fixed length (`[f32; 4]`), `if`, `match`, `for` over ranges, early `return`; f32, i32, u32, u8, u64, bool.
+/// - Integers wrap, shifts are masked, division truncates; casts from f32 saturate; `min` and `max` ignore NaN. Integer division by 0
+///   panics in Rust and gives 0 on the GPU: say `#[require(n > 0)]` of a parameter that divides. Such divisions, `/`, `%`,
+///   `div_euclid` and `rem_euclid` by `self.n`, are prepared once on the host: a multiplication for each logit.
+/// - An index of an array (`a[i as usize]`) must be seen to stay inside: a literal, a `for` over literals, `i & 3`,
+///   `i.rem_euclid(4)`, `i.clamp(0, 3)`. An index of a captured tensor is clamped instead.
+/// - Parameters: `self.cap`, `self.scale.get()`, `self.table[i]`, `self.table[[i, j, k]]`; an output tensor takes
+///   `self.out.store([i, j], x)` and `self.out.atomic_max(i, x)`, in hooks of logits, weights, sinks and outputs.
+/// - The methods of numbers, [`approx`](super::approx) and [`random`](super::random), constants, and free functions with
+///   `#[device_fn]`, which may be generic over constants (`helper::<4>(x)`).
+///
+/// A variant may be generic over constants: `#[attention_variant(name = "windowed", instances(4, 8))]` on
+/// `impl<const N: i32> AttentionVariant for Windowed<N>` registers `windowed_4` and `windowed_8`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an attention variant",
     note = "write `#[attention_variant] impl AttentionVariant for {Self} {{ .. }}`"
