@@ -14,8 +14,30 @@ struct Variant {
   static constexpr bool HAS_DENOMINATOR = false;
   static constexpr bool HAS_SINK = true;
   static constexpr bool HAS_OUTPUT_TRANSFORM = false;
+  static constexpr bool HAS_KV_RANGE = false;
+  static constexpr bool HAS_KV_LIST = false;
+  static constexpr bool HAS_BOUNDS = true;
+  static constexpr bool STORES = false;
+  static constexpr bool MAX_SCALED = false;
   static constexpr bool PLAIN = false;
   static constexpr bool PLAIN_DIVIDE = false;
+  static constexpr float MAX_FLOOR = -F32_INFINITY;
+
+  ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
+    Bounds all = {-2147483647 - 1, 2147483647};
+    const Bounds bounds0 = part0.kv_bounds(at);
+    all.begin = max(all.begin, bounds0.begin);
+    all.end = min(all.end, bounds0.end);
+    return all;
+  }
+
+  ATTN_FN int kv_list_len(RowIndex at) const {
+    return 0;
+  }
+
+  ATTN_FN int kv_list_block(RowIndex at, int n) const {
+    return n;
+  }
 
   template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const {}
 
@@ -47,9 +69,13 @@ struct Variant {
 
   template <class R> ATTN_FN void output_transform(R& o, RowState state, RowIndex at) const {}
 
+  ATTN_FN Tuple2<int, int> kv_range(QueryTile tile) const {
+    return Tuple2<int, int>{0, 2147483647};
+  }
+
   ATTN_FN TileClass tile_class(Tile tile) const {
     TileClass all = TileClass::Full;
-    if (const TileClass class0 = part0.tile_class(tile); class0 < all) all = class0;
+    if (const TileClass class0 = lang::range::tile_class(part0.mask_over(tile)); class0 < all) all = class0;
     return all;
   }
 };
