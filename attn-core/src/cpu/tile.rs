@@ -81,7 +81,7 @@ impl Scratch {
             let class = match list {
                 None => {
                     self.runs.push(Run { column: 0, key: begin, len });
-                    problem.variant.tile_class(tile(problem, span, begin, len))
+                    problem.variant.tile_class_closely(tile(problem, span, begin, len))
                 }
                 Some((lists, at, _)) => {
                     (begin..begin + len).filter_map(|v| lists.key(at, v as u64)).for_each(|key| self.push(key));
