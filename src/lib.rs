@@ -20,6 +20,8 @@ mod workspace;
 
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
+#[cfg(feature = "models")]
+pub mod models;
 #[cfg(feature = "testing")]
 pub mod testing;
 

@@ -1,0 +1,133 @@
+//! Fields of a configuration, by name and type. `null` is a field that is not there.
+
+use serde_json::Value;
+
+use super::ModelError;
+
+/// What a layer sees of the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sees {
+    /// Every earlier key.
+    All,
+    /// The last keys.
+    Window,
+    /// Its chunk.
+    Chunk,
+}
+
+/// One object of a configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config<'a> {
+    value: &'a Value,
+}
+
+impl<'a> Config<'a> {
+    pub(super) fn new(value: &'a Value) -> Self {
+        Config { value }
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&'a Value> {
+        self.value.get(name).filter(|value| !value.is_null())
+    }
+
+    fn typed<T>(
+        &self,
+        name: &str,
+        expected: &'static str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ModelError> {
+        let Some(value) = self.field(name) else { return Ok(None) };
+        let wrong = || ModelError::Type { field: name.to_owned(), expected, got: value.to_string() };
+        read(value).map(Some).ok_or_else(wrong)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
+        self.typed(name, "a text", Value::as_str)
+    }
+
+    pub(super) fn truth(&self, name: &str) -> Result<Option<bool>, ModelError> {
+        self.typed(name, "true or false", |value| value.as_bool().or_else(|| value.as_f64().map(|x| x != 0.0)))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<f32>, ModelError> {
+        let finite = |x: f64| (x as f32).is_finite().then_some(x as f32);
+        self.typed(name, "a number", |value| value.as_f64().and_then(finite))
+    }
+
+    /// A whole number above 0.
+    pub(super) fn positive(&self, name: &str) -> Result<Option<u32>, ModelError> {
+        let positive = |x: u64| u32::try_from(x).ok().filter(|&x| (1..=i32::MAX as u32).contains(&x));
+        self.typed(name, "a whole number above 0", |value| value.as_u64().and_then(positive))
+    }
+
+    /// The same, for parameters of variants.
+    pub(super) fn length(&self, name: &str) -> Result<Option<i32>, ModelError> {
+        Ok(self.positive(name)?.map(u32::cast_signed))
+    }
+
+    pub(super) fn object(&self, name: &str) -> Result<Option<Config<'a>>, ModelError> {
+        self.typed(name, "an object", |value| value.is_object().then(|| Config::new(value)))
+    }
+
+    pub(super) fn layers(&self) -> Result<usize, ModelError> {
+        let field = "num_hidden_layers";
+        self.positive(field)?.map(|n| n as usize).ok_or(ModelError::Missing { field })
+    }
+
+    pub(super) fn heads(&self) -> Result<u32, ModelError> {
+        let field = "num_attention_heads";
+        self.positive(field)?.ok_or(ModelError::Missing { field })
+    }
+
+    pub(super) fn head_dim(&self) -> Result<u32, ModelError> {
+        if let Some(given) = self.positive("head_dim")? {
+            return Ok(given);
+        }
+        let hidden = self.positive("hidden_size")?.ok_or(ModelError::Missing { field: "head_dim" })?;
+        Ok(hidden / self.heads()?)
+    }
+
+    /// What each layer sees: `layer_types`, else what the family has by default.
+    pub(super) fn layer_types(&self, default: impl Fn(usize) -> Sees) -> Result<Vec<Sees>, ModelError> {
+        let layers = self.layers()?;
+        let Some(given) = self.typed("layer_types", "a list of texts", Value::as_array)? else {
+            return Ok((0..layers).map(default).collect());
+        };
+        if given.len() < layers {
+            let got = format!("a list of {}", given.len());
+            return Err(ModelError::Type { field: "layer_types".to_owned(), expected: "one text for each layer", got });
+        }
+        let one = |(i, value): (usize, &Value)| match value.as_str() {
+            Some("full_attention") => Ok(Sees::All),
+            Some("sliding_attention") => Ok(Sees::Window),
+            Some("chunked_attention") => Ok(Sees::Chunk),
+            other => Err(ModelError::Unsupported {
+                field: format!("layer_types[{i}]"),
+                got: other.map_or_else(|| value.to_string(), str::to_owned),
+                known: "full_attention, sliding_attention, chunked_attention",
+            }),
+        };
+        given.iter().take(layers).enumerate().map(one).collect()
+    }
+
+    /// Refuses a setting that is on.
+    pub(super) fn off(&self, name: &str) -> Result<(), ModelError> {
+        match self.truth(name)? {
+            Some(true) => {
+                Err(ModelError::Unsupported { field: name.to_owned(), got: "true".to_owned(), known: "false" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The mask of a decoder's layer.
+    pub(super) fn mask(&self, sees: Sees) -> Result<crate::Variant, ModelError> {
+        use crate::stock::{Causal, Chunked, SlidingWindow};
+        let needed = |field| Ok::<_, ModelError>(self.length(field)?.ok_or(ModelError::Missing { field })?);
+        Ok(match sees {
+            Sees::All => crate::compose!(Causal),
+            Sees::Window => crate::compose!(Causal, SlidingWindow { window: needed("sliding_window")? }),
+            Sees::Chunk => crate::compose!(Causal, Chunked { chunk: needed("attention_chunk_size")? }),
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! Gemma 3 (`gemma3`, `gemma3_text`, arXiv 2503.19786): five layers with a sliding window and a rotary base of their own, then one that
+//! sees everything; queries and keys are normalised with weights that are kept less one, then rotated.
+
+use super::{Layer, ModelError, config::Config, config::Sees, rope};
+use crate::stock::QkNorm;
+
+pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
+    config.off("use_bidirectional_attention")?;
+    let pattern = match config.positive("sliding_window_pattern")? {
+        Some(pattern) => pattern,
+        None => config.positive("_sliding_window_pattern")?.unwrap_or(6),
+    };
+    let sees = config.layer_types(|i| if (i + 1) % pattern as usize == 0 { Sees::All } else { Sees::Window })?;
+    let global = rope::read(config, "full_attention", 1_000_000.0)?;
+    let local = match config.object("rope_parameters")?.map_or(Ok(None), |all| all.object("sliding_attention"))? {
+        Some(own) => rope::of(config, Some(&own), own.number("rope_theta")?.unwrap_or(10_000.0), false)?,
+        // `rope_scaling` is that of the other layers
+        None => rope::of(config, None, config.number("rope_local_base_freq")?.unwrap_or(10_000.0), false)?,
+    };
+    let eps = config.number("rms_norm_eps")?.unwrap_or(1e-6);
+    let sm_scale = 1.0 / config.number("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
+    sees.into_iter()
+        .map(|sees| {
+            let norm = QkNorm { eps, offset: 1.0, ..QkNorm::default() };
+            let rope = if sees == Sees::Window { &local } else { &global };
+            let variant = config.mask(sees)?.and(norm)?.and(rope.clone())?;
+            Ok(Layer { variant, sm_scale: Some(sm_scale) })
+        })
+        .collect()
+}
