@@ -123,7 +123,7 @@ impl<'a> Config<'a> {
     /// The mask of a decoder's layer.
     pub(super) fn mask(&self, sees: Sees) -> Result<crate::Variant, ModelError> {
         use crate::stock::{Causal, Chunked, SlidingWindow};
-        let needed = |field| Ok::<_, ModelError>(self.length(field)?.ok_or(ModelError::Missing { field })?);
+        let needed = |field| self.length(field)?.ok_or(ModelError::Missing { field });
         Ok(match sees {
             Sees::All => crate::compose!(Causal),
             Sees::Window => crate::compose!(Causal, SlidingWindow { window: needed("sliding_window")? }),
