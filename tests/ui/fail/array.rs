@@ -12,9 +12,12 @@ pub struct X {
 
 #[attention_variant]
 impl AttentionVariant for X {
-    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
-        let table = [1.0, 2.0];
-        logit * table[0]
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let table = [1.0, 2.0, 3.0, self.a];
+        let mut k = 0;
+        k += 1;
+        let i = at.qo_head as usize;
+        table[4] + table[k] + table[(at.kv_pos % 4) as usize] + table[(at.kv_pos & 3) as usize] * logit
     }
 }
 

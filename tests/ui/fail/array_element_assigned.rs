@@ -1,0 +1,22 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let tables = (logit, [1.0, 2.0]);
+        tables.1[0] = 3.0;
+        logit
+    }
+}
+
+fn main() {}

@@ -1,0 +1,26 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let both = pair(logit);
+        both[0] + both[1]
+    }
+}
+
+#[attn::device_fn]
+fn pair(x: f32) -> [f32; 2] {
+    [x, -x]
+}
+
+fn main() {}

@@ -1,0 +1,25 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let table = [1.0, 2.0];
+        let mut sum = logit;
+        for i in 0..2 {
+            sum += table[i] * i.count_ones() as f32 + table[i - 1];
+        }
+        sum
+    }
+}
+
+fn main() {}

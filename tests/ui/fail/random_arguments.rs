@@ -1,0 +1,20 @@
+extern crate attn_core as attn;
+
+use attn::lang::*;
+use attn::{VariantParams, attention_variant};
+
+#[derive(Clone, Debug, VariantParams)]
+pub struct X {
+    /// A number.
+    pub a: f32,
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for X {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        logit + attn::random::uniform(1, 2) + attn::random::normal(1, 2, 3, 4)
+    }
+}
+
+fn main() {}
