@@ -16,6 +16,12 @@ pub(crate) struct Cases {
     /// A built-in grid.
     #[arg(long)]
     grid: Option<Grid>,
+    /// An expression over a small grid: both kernels, ragged and paged, both types, groups, odd lengths. Any number of them.
+    #[arg(long, value_name = "EXPR")]
+    expr: Vec<String>,
+    /// The same for a file of expressions, one a line; empty lines and lines that begin with `#` are left out.
+    #[arg(long, value_name = "FILE")]
+    exprs: Vec<PathBuf>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -34,7 +40,7 @@ enum Grid {
 impl Cases {
     /// Whether a file or a grid was named.
     pub(crate) fn named(&self) -> bool {
-        !self.files.is_empty() || self.grid.is_some()
+        !self.files.is_empty() || self.grid.is_some() || !self.expr.is_empty() || !self.exprs.is_empty()
     }
 
     /// The cases, in order; at least one.
@@ -43,20 +49,34 @@ impl Cases {
         match self.grid {
             Some(Grid::Full) => cases.extend(grid::check()),
             Some(Grid::Small) => cases.extend(grid::small()),
-            None if self.files.is_empty() => {
-                bail!("no cases: name a file of cases, or a grid (--grid full, --grid small)")
-            }
+            None if !self.named() => bail!(
+                "no cases: name a file of cases, a grid (--grid full, --grid small), or an expression (--expr EXPR, --exprs FILE)"
+            ),
             None => {}
         }
+        cases.extend(grid::over(&self.expressions()?));
         let there = cases.len();
         if let Some(pattern) = &self.pattern {
             cases.retain(|case| pattern.is_match(case.title()));
         }
         match &self.pattern {
             Some(pattern) if cases.is_empty() => bail!("none of {there} cases matches `{pattern}`"),
-            _ if cases.is_empty() => bail!("no cases in {}", names(&self.files)),
+            _ if cases.is_empty() => bail!("no cases in {}", names(&[&self.files[..], &self.exprs].concat())),
             _ => Ok(cases),
         }
+    }
+}
+
+impl Cases {
+    /// The expressions that were named, in order.
+    fn expressions(&self) -> Result<Vec<String>> {
+        let mut exprs = self.expr.clone();
+        for path in &self.exprs {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            exprs.extend(lines.map(str::to_owned));
+        }
+        Ok(exprs)
     }
 }
 

@@ -266,3 +266,36 @@ fn all_names_every_registered_variant() {
     assert_eq!(compiled.len(), listed.len(), "{compiled:?}");
     assert!(compiled.contains("soft_cap(cap=1)") && compiled.contains("rope"), "{compiled:?}");
 }
+
+#[test]
+fn tiles_are_counted_checked_and_drawn() {
+    let dir = scratch();
+    let (svg, png) = (dir.path().join("tiles.svg"), dir.path().join("tiles.png"));
+    let (svg_arg, png_arg) = (svg.to_str().expect("UTF-8"), png.to_str().expect("UTF-8"));
+    let expr = "causal + sliding_window(window=256)";
+    let args = ["tiles", expr, "--qo", "1024", "--kv", "1024", "--check", "--svg", svg_arg, "--png", png_arg];
+    let record = &records(&attn(dir.path(), &args))[0];
+    // 8 x 8 tiles: the diagonal and the one two below it are cut by the mask, the one between is full
+    assert_eq!([&record["tiles"], &record["partial"], &record["full"], &record["skip"]], [64, 8 + 6, 7, 64 - 21]);
+    assert_eq!([&record["empty"], &record["empty_found"], &record["unsound"]], [43, 43, 0]);
+    let drawn = std::fs::read_to_string(svg).expect("an SVG");
+    assert!(drawn.starts_with("<svg ") && drawn.matches("<rect ").count() >= 8, "{drawn}");
+    assert!(std::fs::read(png).expect("a PNG").starts_with(b"\x89PNG\r\n"));
+    let table = attn(dir.path(), &["tiles", "causal", "--qo", "256", "--kv", "256", "--table"]);
+    assert!(text(&table.stdout).starts_with("▒▒··\n██▒▒\n"), "{}", text(&table.stdout));
+    let error = failure(&attn(dir.path(), &["tiles", "causal", "--heads", "3x2"]));
+    assert!(error.contains("query heads are a multiple of KV heads"), "{error}");
+}
+
+#[test]
+fn expressions_are_checked_over_a_grid() {
+    let dir = scratch();
+    let file = dir.path().join("exprs");
+    std::fs::write(&file, "# of this test\n\ncausal + sink\n").expect("written");
+    let args = ["check", "--exprs", file.to_str().expect("UTF-8"), "--expr", "full", "--list"];
+    let cases = records(&attn(dir.path(), &args));
+    assert_eq!(cases.iter().map(|c| c["variant"].as_str().expect("an expression")).collect::<Vec<_>>(), {
+        let of = |expr| std::iter::repeat_n(expr, 6);
+        of("full").chain(of("causal + sink")).collect::<Vec<_>>()
+    });
+}

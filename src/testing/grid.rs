@@ -150,6 +150,35 @@ pub fn small() -> Vec<Case> {
     cases
 }
 
+/// Every expression in both kernels, each in three cells: ragged and paged, both types, every head dim, groups, odd lengths. Of all
+/// expressions together, every cell and every list of lengths of up to 5000 keys.
+///
+/// Tensors that an expression must be given are made up from the seed; those that it gives must fit the case's heads and lengths.
+#[must_use]
+pub fn over<S: AsRef<str>>(exprs: &[S]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (at, expr) in exprs.iter().enumerate() {
+        for (k, kernel) in ["prefill", "decode"].into_iter().enumerate() {
+            let lens: Vec<&Lengths> = lengths(kernel).iter().filter(|l| l.1.iter().sum::<u32>() <= 5000).collect();
+            for round in 0..3 {
+                // two apart: each expression has paged and ragged keys
+                let cell = (at + k + 2 * round) % CELLS.len();
+                let mut case = check_cell(at, expr.as_ref(), kernel, cell);
+                let (groups, places) = (GROUPS[CELLS[cell].3], places(&case));
+                let group = groups[(at + round) % groups.len()];
+                case.kv_heads = if group < 7 { 2 } else { 1 };
+                case.qo_heads = group * case.kv_heads;
+                (case.page_size, case.page_order) = places[(at + round) % places.len()];
+                set_lens(&mut case, lens[(3 * at + round) % lens.len()]);
+                case.seed = cases.len() as u64;
+                case.graph = round == 1;
+                cases.push(named(case, "over", at * 6 + k * 3 + round));
+            }
+        }
+    }
+    cases
+}
+
 /// A few cases with 8 query heads, 2 KV heads and a head dim of 64, whose variant is left to the caller.
 pub(super) fn of_variant() -> Vec<Case> {
     let lens: [(&str, Lengths); 4] = [
@@ -290,7 +319,7 @@ fn named(mut case: Case, grid: &str, number: usize) -> Case {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{LayoutKind, Order, VARIANTS, check, small};
+    use super::{CELLS, LayoutKind, Order, VARIANTS, check, over, small};
 
     #[test]
     fn the_check_grid_holds_what_it_promises() {
@@ -338,6 +367,25 @@ mod tests {
     fn the_small_grid_is_small() {
         let cases = small();
         assert!(cases.len() >= 40 && cases.iter().map(super::Case::check_cost).sum::<u64>() < 1_000_000_000);
+    }
+
+    #[test]
+    fn a_grid_over_expressions_has_each_in_every_kind_of_place() {
+        let exprs = ["full", "causal", "alibi", "rope", "sink", "qk_norm", "causal + sink"];
+        let cases = over(&exprs);
+        assert_eq!(cases.len(), 6 * exprs.len());
+        for expr in exprs {
+            for kernel in ["prefill", "decode"] {
+                let of = |case: &&super::Case| case.variant == expr && case.kernel == kernel;
+                let places: HashSet<_> = cases.iter().filter(of).map(|case| case.kv_layout).collect();
+                let dtypes: HashSet<_> = cases.iter().filter(of).map(|case| case.dtype.clone()).collect();
+                assert_eq!((places.len(), dtypes.len()), (2, 2), "{expr} in {kernel}");
+            }
+        }
+        let cells: HashSet<_> = cases.iter().map(|c| (c.head_dim, c.kv_layout, c.qo_heads / c.kv_heads)).collect();
+        assert!(cells.len() > CELLS.len(), "{cells:?}");
+        let names: HashSet<_> = cases.iter().map(super::Case::title).collect();
+        assert_eq!(names.len(), cases.len());
     }
 
     #[test]
