@@ -53,9 +53,11 @@ pub(super) struct Inner {
     kernel: Option<KernelKind>,
     /// One for each arm.
     args: Vec<Arc<Args>>,
-    /// One for each arm.
-    kernels: Mutex<HashMap<(KernelKind, bool), Vec<Arc<Kernel>>>>,
+    kernels: Mutex<HashMap<(KernelKind, bool), ArmKernels>>,
 }
+
+/// One for each arm.
+type ArmKernels = Vec<Arc<Kernel>>;
 
 /// The most packed query rows of a decode tile.
 const DECODE_ROWS: u32 = 8;
@@ -159,7 +161,7 @@ impl Attention {
         Ok(self.kernels(kind, paged)?.swap_remove(0)) // there is one arm at least
     }
 
-    fn kernels(&self, kind: KernelKind, paged: bool) -> Result<Vec<Arc<Kernel>>, CudaError> {
+    fn kernels(&self, kind: KernelKind, paged: bool) -> Result<ArmKernels, CudaError> {
         let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernels) = kernels.get(&(kind, paged)) {
             return Ok(kernels.clone());
@@ -169,7 +171,7 @@ impl Attention {
             let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, kind, paged, arch))?;
             Ok(Arc::new(Kernel::load(device, ready)?))
         };
-        let loaded = self.inner.arms.iter().map(load).collect::<Result<Vec<_>, CudaError>>()?;
+        let loaded = self.inner.arms.iter().map(load).collect::<Result<ArmKernels, CudaError>>()?;
         kernels.insert((kind, paged), loaded.clone());
         Ok(loaded)
     }
@@ -256,7 +258,7 @@ impl Attention {
         bound.arms().into_iter().zip(args).map(of_arm).collect()
     }
 
-    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<(Vec<Arc<Kernel>>, WorkList), CudaError> {
+    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<(ArmKernels, WorkList), CudaError> {
         let kernels = self.kernels(self.choose(layout), layout.pages().is_some())?;
         // arms differ in nothing that the rule needs but the steps of decode, of which the longest fits all
         let cell = kernels[0].cell();
