@@ -34,6 +34,7 @@
 
 mod arms;
 mod class;
+mod closely;
 mod error;
 mod hooks;
 mod node;

@@ -18,8 +18,9 @@ pub struct ImageSpans {
 #[attention_variant(name = "image_spans")]
 impl AttentionVariant for ImageSpans {
     fn logits_mask(&self, at: LogitIndex) -> bool {
-        let image = self.of_key[at.kv_token];
-        at.kv_pos <= at.qo_pos || image >= 0 && image == self.of_query[at.qo_token]
+        let (query, key) = (self.of_query[at.qo_token], self.of_key[at.kv_token]);
+        // equal ones are both images or both text; asking both tells tiles of text apart
+        at.kv_pos <= at.qo_pos || query >= 0 && key >= 0 && query == key
     }
 }
 

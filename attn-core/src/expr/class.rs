@@ -14,19 +14,6 @@ impl Variant {
         self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, tile)))
     }
 
-    /// The same, looking again at the quarters of a tile of which nothing is known: for those who plan, once a tile.
-    #[must_use]
-    pub fn tile_class_closely(&self, tile: Tile) -> TileClass {
-        let whole = self.tile_class(tile);
-        if whole != TileClass::Partial {
-            return whole;
-        }
-        let quarters = halves_of_rows(tile).into_iter().flat_map(halves_of_keys);
-        let mut classes = quarters.map(|quarter| self.tile_class(quarter));
-        let first = classes.next().unwrap_or(TileClass::Partial);
-        if classes.all(|class| class == first) { first } else { TileClass::Partial }
-    }
-
     /// The keys `(begin, end)` that rows of a tile may attend to, by what parts promise (`kv_range`); the mask is false
     /// elsewhere.
     #[must_use]
@@ -75,36 +62,6 @@ impl Variant {
     pub fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
         self.kv_list().map_or(n, |part| part.kv_list_block(at, n))
     }
-}
-
-/// The keys of a tile in two halves: tokens go with positions.
-fn halves_of_keys(tile: Tile) -> Vec<Tile> {
-    let keys = tile.kv_pos_max - tile.kv_pos_min;
-    if keys <= 0 || tile.kv_token_max - tile.kv_token_min != keys {
-        return vec![tile];
-    }
-    let half = keys / 2;
-    let (mut low, mut high) = (tile, tile);
-    (low.kv_pos_max, low.kv_token_max) = (tile.kv_pos_min + half, tile.kv_token_min + half);
-    (high.kv_pos_min, high.kv_token_min) = (low.kv_pos_max + 1, low.kv_token_max + 1);
-    vec![low, high]
-}
-
-/// The queries of a tile in two halves, where positions and tokens go with rows.
-fn halves_of_rows(tile: Tile) -> Vec<Tile> {
-    let QueryTile { qo_row_min: row, qo_pos_min: pos, qo_token_min: token, .. } = tile.rows;
-    let rows = tile.qo_row_max - row;
-    let along = tile.qo_pos_max - pos == rows && pos - row == tile.kv_len - tile.qo_len;
-    if rows <= 0 || !along || tile.qo_token_max - token != rows {
-        return vec![tile];
-    }
-    let half = rows / 2;
-    let (mut low, mut high) = (tile, tile);
-    let last = &mut low.rows;
-    (last.qo_row_max, last.qo_pos_max, last.qo_token_max) = (row + half, pos + half, token + half);
-    let first = &mut high.rows;
-    (first.qo_row_min, first.qo_pos_min, first.qo_token_min) = (row + half + 1, pos + half + 1, token + half + 1);
-    vec![low, high]
 }
 
 fn class_of(node: &Node, tile: Tile) -> TileClass {

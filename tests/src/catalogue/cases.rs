@@ -32,25 +32,49 @@ pub fn small() -> Vec<Case> {
     ]
 }
 
-/// For a GPU: each entry in prefill and in decode, ragged and paged, in both types.
+/// Characters of the longest expression of a case file: tables are written out.
+const LONGEST: usize = 40_000;
+
+/// For a GPU: each entry in prefill and in decode, ragged and paged, in both types; smaller where tables would be large.
 #[must_use]
 pub fn gpu(entries: &[Entry]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (n, entry) in entries.iter().enumerate() {
-        let (dtype, other) = if n % 2 == 0 { ("bf16", "f16") } else { ("f16", "bf16") };
-        let prefill = case((&[70, 33], &[130, 33]), (4, 2, 64), dtype);
-        let decode = case((&[1, 1, 1], &[200, 65, 300]), (8, 2, 128), other);
-        let (prefill, decode) = match n % 4 {
-            0 | 1 => (prefill, paged(decode, 16, Order::Nhd)),
-            _ => (paged(prefill, 5, Order::Hnd), decode),
-        };
-        for (kernel, mut case) in [("prefill", prefill), ("decode", decode)] {
-            kernel.clone_into(&mut case.kernel);
+        for kernel in ["prefill", "decode"] {
+            let mut case = gpu_case(n, kernel, false);
             case.variant = (entry.make)(&Shape::of(&case)).expr;
+            if case.variant.len() > LONGEST {
+                case = gpu_case(n, kernel, true);
+                case.variant = (entry.make)(&Shape::of(&case)).expr;
+            }
             case.name = Some(format!("row {} {}, {kernel}", entry.row, entry.name));
             case.seed = cases.len() as u64;
             cases.push(case);
         }
     }
     cases
+}
+
+/// The batch of entry number `n`.
+fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
+    let lengths: Lengths<'_> = match (kernel, small) {
+        ("prefill", false) => (&[70, 33], &[130, 33]),
+        ("prefill", true) => (&[20, 9], &[70, 9]),
+        (_, false) => (&[1, 1, 1], &[200, 65, 300]),
+        (_, true) => (&[1, 1], &[90, 33]),
+    };
+    let prefill = kernel == "prefill";
+    let heads = match (prefill, small) {
+        (_, true) => (2, 1, 64),
+        (true, _) => (4, 2, 64),
+        (false, _) => (8, 2, 128),
+    };
+    let dtype = if prefill == (n % 2 == 0) { "bf16" } else { "f16" };
+    let mut case = case(lengths, heads, dtype);
+    // one of the two kernels reads pages
+    if prefill == (n % 4 > 1) {
+        case = if prefill { paged(case, 5, Order::Hnd) } else { paged(case, 16, Order::Nhd) };
+    }
+    kernel.clone_into(&mut case.kernel);
+    case
 }

@@ -56,15 +56,46 @@ pub enum Generator {
     },
 }
 
-/// Tiles of a mask, and how many of them the derived classes know.
+/// Tiles of a mask, and how many of them the derived classes know: at one look, as kernels look, and more closely, as plans and
+/// the CPU backend do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
     pub tiles: usize,
     pub empty: usize,
+    pub empty_at_once: usize,
     pub empty_found: usize,
     pub full: usize,
+    pub full_at_once: usize,
     pub full_found: usize,
+}
+
+impl std::iter::Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(counts: I) -> Counts {
+        counts.fold(Counts::default(), |a, b| Counts {
+            tiles: a.tiles + b.tiles,
+            empty: a.empty + b.empty,
+            empty_at_once: a.empty_at_once + b.empty_at_once,
+            empty_found: a.empty_found + b.empty_found,
+            full: a.full + b.full,
+            full_at_once: a.full_at_once + b.full_at_once,
+            full_found: a.full_found + b.full_found,
+        })
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Counts { empty, empty_at_once, empty_found, full, full_at_once, full_found, .. } = self;
+        match (empty_found == empty && full_found == full, empty_at_once == empty && full_at_once == full) {
+            (_, true) => write!(f, "exact: {empty} empty, {full} full"),
+            (true, _) => write!(f, "exact: {empty} empty, {full} full; at one look {empty_at_once}, {full_at_once}"),
+            _ => write!(
+                f,
+                "{empty_found}/{empty} empty, {full_found}/{full} full; at one look {empty_at_once}, {full_at_once}"
+            ),
+        }
+    }
 }
 
 /// Rows and keys of a tile.
@@ -119,17 +150,27 @@ impl MaskLine {
             let rows = first_row..(first_row + TILE).min(self.qo);
             for first_key in (0..self.kv).step_by(TILE as usize) {
                 let keys = first_key..(first_key + TILE).min(self.kv);
-                let (class, truth) = (variant.tile_class_closely(self.tile(&rows, &keys)), self.truth(&variant, &rows, &keys));
-                if class != truth && class != TileClass::Partial {
-                    return Err(format!("{}: queries {rows:?}, keys {keys:?} are {truth:?}, not {class:?}", self.name));
+                let (tile, truth) = (self.tile(&rows, &keys), self.truth(&variant, &rows, &keys));
+                let (at_once, closely) = (variant.tile_class(tile), variant.tile_class_closely(tile));
+                for class in [at_once, closely] {
+                    if class != truth && class != TileClass::Partial {
+                        let name = &self.name;
+                        return Err(format!("{name}: queries {rows:?}, keys {keys:?} are {truth:?}, not {class:?}"));
+                    }
                 }
                 counts.tiles += 1;
-                let found = usize::from(class == truth);
+                let found = |class| usize::from(class == truth);
                 match truth {
                     TileClass::Skip => {
-                        (counts.empty, counts.empty_found) = (counts.empty + 1, counts.empty_found + found)
+                        counts.empty += 1;
+                        counts.empty_at_once += found(at_once);
+                        counts.empty_found += found(closely);
                     }
-                    TileClass::Full => (counts.full, counts.full_found) = (counts.full + 1, counts.full_found + found),
+                    TileClass::Full => {
+                        counts.full += 1;
+                        counts.full_at_once += found(at_once);
+                        counts.full_found += found(closely);
+                    }
                     TileClass::Partial => {}
                 }
             }
