@@ -45,7 +45,8 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
 
     // stripping the last crate alone leaves the other artefacts of a release build as they are
     let built = if args.catalogue {
-        cmd!(sh, "cargo rustc --release -p attn-tests --features cuda --bin attn-catalogue -- -C strip=symbols").run()?;
+        cmd!(sh, "cargo rustc --release -p attn-tests --features cuda --bin attn-catalogue -- -C strip=symbols")
+            .run()?;
         "attn-catalogue"
     } else {
         cmd!(sh, "cargo rustc --release -p attn-cli --bin attn -- -C strip=symbols").run()?;

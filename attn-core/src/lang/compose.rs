@@ -19,6 +19,6 @@ pub use kinds::{
     Accepts, AddSink, Arm, ArmPlace, HasSink, Inner, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Outer,
     Part, Replaces, ReplacesPlain, SameKind, TakesSink, Unions,
 };
+pub use typed::{And, Chain, Not, Or, PerHead, Remap, Union, and, not, or, per_head, remap, union};
 #[doc(hidden)]
 pub use typed::{a_map, a_mask, an_arm, inside};
-pub use typed::{And, Chain, Not, Or, PerHead, Remap, Union, and, not, or, per_head, remap, union};

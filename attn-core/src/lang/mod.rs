@@ -29,8 +29,8 @@ pub use index::{KvIndex, LogitIndex, RowIndex};
 pub use params::{BindError, Dims, ParamError, ParamValue, ParamValues, VariantParams};
 pub use row::{Row, RowState};
 pub use table::{
-    Bits, F8E4M3, F8E5M2, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Tensor, Tensor0, Tensor1, Tensor2, Tensor3,
-    Tensor4,
+    Bits, F8E4M3, F8E5M2, OutTensor, OutTensor1, OutTensor2, OutTensor3, OutTensor4, Tensor, Tensor0, Tensor1, Tensor2,
+    Tensor3, Tensor4,
 };
 pub use tile::{QueryTile, Tile, TileClass, Tri};
 pub use variant::{AttentionVariant, Normalizer};

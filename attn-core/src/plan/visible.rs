@@ -55,7 +55,8 @@ impl Planned<'_> {
         // a `kv_range` may look at the first head of its tile alone
         let per_head = |kv_head: i32| of([kv_head * group as i32, (kv_head + 1) * group as i32 - 1], [kv_head; 2]);
         visible(self.layout, per_head(0), align, &|part| {
-            let skips = |head| self.variant.tile_class_closely(Tile { rows: per_head(head), ..part }) == TileClass::Skip;
+            let skips =
+                |head| self.variant.tile_class_closely(Tile { rows: per_head(head), ..part }) == TileClass::Skip;
             if (0..kv).all(skips) { TileClass::Skip } else { TileClass::Partial }
         })
     }

@@ -1,9 +1,7 @@
 //! Variants that between them write every hook, each with its naive twin.
 
 use attn::expr::Node;
-use attn::lang::{
-    AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState,
-};
+use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState};
 use attn::{Variant, VariantParams, attention_variant};
 
 use super::naive::{ALL, Arm, At, FULL, Naive, Own};
