@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
         "visited": 1.0 - skip as f64 / map.classes.len().max(1) as f64,
     });
     let mut sound = true;
-    let mut row = vec![map.classes.len(), skip, full, partial].iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut row = [map.classes.len(), skip, full, partial].iter().map(ToString::to_string).collect::<Vec<_>>();
     if args.check {
         let truth = map.truth(&variant, args);
         sound = truth.unsound == 0;

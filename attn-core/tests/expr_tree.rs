@@ -474,14 +474,7 @@ fn classes_are_sound_for_every_key_of_a_tile() {
                 qo_head_max: (head + 1).min(3),
                 ..QueryTile::default()
             };
-            let tile = Tile {
-                rows,
-                kv_pos_min: k,
-                kv_pos_max: k + 3,
-                kv_token_min: k,
-                kv_token_max: k + 3,
-                ..Tile::default()
-            };
+            let tile = Tile { rows, kv_pos_min: k, kv_pos_max: k + 3, kv_token_min: k, kv_token_max: k + 3 };
             let class = variant.tile_class(tile);
             proven += usize::from(class != TileClass::Partial);
             for (qo_pos, qo_head) in (q..=q + 2).flat_map(|q| [(q, head), (q, (head + 1).min(3))]) {

@@ -81,7 +81,7 @@ fn points(registry: &Registry) -> Vec<Point> {
     let mut points = Vec::new();
     for kind in [Prefill, Decode] {
         points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, "sm_90a")));
-        for arch in ["sm_80", "sm_90a", "sm_100a", "sm_120"] {
+        for arch in ["sm_80", "sm_120"] {
             points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
         }
         for expr in HOOKS {

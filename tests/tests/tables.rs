@@ -10,7 +10,7 @@ use attn::lang::range::RangeOf;
 use attn::lang::table::{OutBuffer, TableElem};
 use attn::lang::{
     Bits, Dims, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile, RowIndex,
-    Tensor, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, Tile, TileClass,
+    Tensor, Tensor0, Tensor2, Tensor3, Tensor4, Tile, TileClass,
 };
 use attn::{Variant, random};
 use attn_kernels::splice::variant::{part_layout, part_offsets, parts_source, variant_source};

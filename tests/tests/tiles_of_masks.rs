@@ -19,7 +19,6 @@ fn classes_of_the_committed_masks() {
     }
     let total: mask_file::Counts = all.into_iter().sum();
     report += &format!("together: {total}");
-    println!("{report}");
     assert!(total.empty_found * 100 >= total.empty * 99, "{report}");
     assert!(total.full_found * 100 >= total.full * 98, "{report}");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result};
 use attn_core::{
     Registry,
-    lang::{FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
+    lang::{FieldDesc, FieldType, Normalizer, VariantDesc},
 };
 
 const BEGIN: &str = "<!-- variants:begin";

@@ -69,7 +69,7 @@ fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
         (true, _) => (4, 2, 64),
         (false, _) => (8, 2, 128),
     };
-    let dtype = if prefill == (n % 2 == 0) { "bf16" } else { "f16" };
+    let dtype = if prefill == n.is_multiple_of(2) { "bf16" } else { "f16" };
     let mut case = case(lengths, heads, dtype);
     // one of the two kernels reads pages
     if prefill == (n % 4 > 1) {

@@ -133,7 +133,7 @@ fn at_the_top(variant: &Variant) -> Result<(), ComposeError> {
 }
 
 /// How rows of a composition are finished.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Finish {
     /// The part that changes the normaliser, and where its maximum starts.
     normalizer: Option<(&'static VariantDesc, f32)>,
@@ -146,7 +146,7 @@ impl Finish {
         if let (Some((first, _)), Some((second, _))) = (&self.normalizer, &other.normalizer) {
             return Err(ComposeError::TwoNormalizers { first: name(first), second: name(second) });
         }
-        self.normalizer = self.normalizer.take().or(other.normalizer);
+        self.normalizer = self.normalizer.or(other.normalizer);
         self.sink = self.sink.or(other.sink);
         match (&self.normalizer, self.sink) {
             (Some((normalizer, _)), Some(sink)) if matches!(normalizer.normalizer, Normalizer::Plain { .. }) => {

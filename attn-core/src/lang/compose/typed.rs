@@ -130,12 +130,15 @@ where
     }
 }
 
+/// Types that are known and never held.
+type Kinds<T> = PhantomData<fn() -> T>;
+
 /// A branch for each query head: `PerHead::new([0, 0, 1, 1]).branch(a).branch(b)`.
 #[derive(Clone, Debug)]
 pub struct PerHead<N, S, P> {
     heads: Vec<i32>,
     branches: Vec<Variant>,
-    kinds: PhantomData<fn() -> (N, S, P)>,
+    kinds: Kinds<(N, S, P)>,
 }
 
 impl PerHead<(), NoSink, Mask> {
@@ -146,6 +149,10 @@ impl PerHead<(), NoSink, Mask> {
     }
 }
 
+/// What `PerHead<_, S, P>` becomes with a branch `V`.
+type WithBranch<S, P, V> =
+    PerHead<<V as Part>::Normalizer, <S as AddSink<<V as Part>::Sink>>::Out, <P as Join<<V as Part>::Place>>::Out>;
+
 // the first branch says what the others have to be
 macro_rules! first_is_free {
     ($($kind:ident),*) => {$( impl SameKind<super::kinds::$kind> for () {} )*};
@@ -155,10 +162,7 @@ first_is_free!(Keeps, Replaces, ReplacesPlain);
 impl<N, S, P> PerHead<N, S, P> {
     /// The next branch.
     #[must_use]
-    pub fn branch<V>(
-        mut self,
-        branch: V,
-    ) -> PerHead<V::Normalizer, <S as AddSink<V::Sink>>::Out, <P as Join<V::Place>>::Out>
+    pub fn branch<V>(mut self, branch: V) -> WithBranch<S, P, V>
     where
         V: Part,
         V::Place: InnerPlace,

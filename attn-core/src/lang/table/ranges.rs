@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn blocks_of_32_by_32_tell_block_masks_exactly() {
         // a mask of 64 x 64 blocks, as block-sparse attention has
-        let on = |i: usize, j: usize| (i / 64 * 7 + j / 64 * 3) % 5 == 0;
+        let on = |i: usize, j: usize| (i / 64 * 7 + j / 64 * 3).is_multiple_of(5);
         let bools = (0..256 * 256).map(|place| on(place / 256, place % 256)).collect();
         let t = Tensor2::<Bits>::from_values(bools, [256, 256]).expect("square");
         for i in 0..4 {

@@ -159,7 +159,7 @@ impl<T: TableElem, const RANK: usize> Tensor<T, RANK> {
         let row = self.shape.last().map_or(1, |&n| n as usize);
         let falls = |data: &Arc<Data<T>>| {
             let value = |i| *T::value(&data.stored, &data.decoded, i);
-            let rises = |i: usize| i % row == 0 || value(i - 1) <= value(i);
+            let rises = |i: usize| i.is_multiple_of(row) || value(i - 1) <= value(i);
             (0..self.len()).find(|&i| !rises(i))
         };
         self.data.as_ref().and_then(|data| *data.falls.get_or_init(|| falls(data)))

@@ -104,7 +104,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
     fn node(&mut self, node: &Node, at: usize) -> Result<(), E> {
         let mut all = Struct::default();
         match node {
-            Node::Part(part) => return self.part(&**part, at),
+            Node::Part(part) => self.part(&**part, at),
             Node::Remap { map, inner } => {
                 let offset = all.push(part_layout(map.desc()));
                 self.part(&**map, at + offset)?;

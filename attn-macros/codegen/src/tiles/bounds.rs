@@ -47,8 +47,8 @@ impl Reader<'_> {
         let Node::Op(name, ids) = self.node(id) else { return None };
         match (*name, ids.as_slice()) {
             ("bit_not", &[a]) => self.span(a, !wanted),
-            ("both" | "bit_and", &[a, b]) => self.two(self.span(a, wanted)?, self.span(b, wanted)?, wanted),
-            ("either" | "bit_or", &[a, b]) => self.two(self.span(a, wanted)?, self.span(b, wanted)?, !wanted),
+            ("both" | "bit_and", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, wanted),
+            ("either" | "bit_or", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, !wanted),
             ("select", &[c, a, b]) => self.choice(c, a, b, wanted),
             ("lt" | "le" | "gt" | "ge" | "eq" | "ne", &[a, b]) => {
                 let (name, a, b) = if self.row(a).is_some() { (mirrored(name), b, a) } else { (*name, a, b) };
@@ -69,7 +69,7 @@ impl Reader<'_> {
     }
 
     /// Keys of both spans, or of either.
-    fn two(&self, a: Span, b: Span, both: bool) -> Option<Span> {
+    fn two(&self, a: &Span, b: &Span, both: bool) -> Option<Span> {
         let (below, above) = (a.below && b.below, a.above && b.above);
         if both {
             return Some(Span { text: format!("range::meet({}, {})", a.text, b.text), below, above });
@@ -91,10 +91,10 @@ impl Reader<'_> {
         match (truth(a), truth(b)) {
             (Some(true), Some(false)) => self.span(c, true),
             (Some(false), Some(true)) => self.span(c, false),
-            (Some(false), None) => self.two(self.span(c, false)?, self.span(b, wanted)?, true),
-            (Some(true), None) => self.two(self.span(c, true)?, self.span(b, wanted)?, false),
-            (None, Some(false)) => self.two(self.span(c, true)?, self.span(a, wanted)?, true),
-            (None, Some(true)) => self.two(self.span(c, false)?, self.span(a, wanted)?, false),
+            (Some(false), None) => self.two(&self.span(c, false)?, &self.span(b, wanted)?, true),
+            (Some(true), None) => self.two(&self.span(c, true)?, &self.span(b, wanted)?, false),
+            (None, Some(false)) => self.two(&self.span(c, true)?, &self.span(a, wanted)?, true),
+            (None, Some(true)) => self.two(&self.span(c, false)?, &self.span(a, wanted)?, false),
             _ => None,
         }
     }

@@ -155,7 +155,9 @@ impl Maker<'_> {
 
     fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, inclusive: bool, body: &Block) {
         // a bound may return
-        (self.value(from), self.value(to));
+        for bound in [from, to] {
+            self.value(bound);
+        }
         let literal = |e: &Expr| match e.kind {
             Kind::Int(n) => Some(n),
             _ => None,
@@ -195,7 +197,7 @@ impl Maker<'_> {
     }
 
     /// `array[index] op= value`.
-    pub(super) fn set_element(&mut self, local: LocalId, index: Id, op: Option<Op>, value: Value) {
+    pub(super) fn set_element(&mut self, local: LocalId, index: Id, op: Option<Op>, value: &Value) {
         let Some(Value::Tuple(mut items)) = self.env.get(&local).cloned() else { return self.fail(CONSTRUCT) };
         let literal = match self.node_at(index) {
             Node::Int(i, _) => Some(*i),
@@ -205,7 +207,7 @@ impl Maker<'_> {
             let new = match op {
                 None => value.clone(),
                 Some(op) => {
-                    let (a, b) = (self.as_node(item), self.as_node(&value));
+                    let (a, b) = (self.as_node(item), self.as_node(value));
                     Value::Node(self.operation(op, a, b))
                 }
             };

@@ -366,7 +366,7 @@ impl Maker<'_> {
             }
             Kind::SetElement { local, index, op, value } => {
                 let (index, value) = (self.id(index), self.value(value));
-                self.set_element(*local, index, *op, value);
+                self.set_element(*local, index, *op, &value);
                 Value::Unit
             }
             Kind::TupleField(inner, i) => match self.value(inner) {
