@@ -25,6 +25,9 @@ pub(crate) struct Bench {
     /// Speaks the line protocol of race.py on stdin and stdout: prepare, time, drop.
     #[arg(long)]
     serve: bool,
+    /// With --serve: times this instead of the variant of every case, so that two variants take turns on the same inputs.
+    #[arg(long, value_name = "EXPR", requires = "serve")]
+    variant: Option<String>,
 }
 
 /// Where to run.
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
         if args.cases.named() {
             bail!("--serve takes its cases from stdin");
         }
-        return serve::run(&args.device.engine()?);
+        return serve::run(&args.device.engine()?, args.variant.as_deref());
     }
     let cases = args.cases.load()?;
     let engine = args.device.engine()?;

@@ -6,7 +6,7 @@
 //! {"drop": true}               -> {"dropped": true}
 //! ```
 //!
-//! A line that is none of these is answered by `{"error": why}`.
+//! With `--variant EXPR` every case is prepared with that variant in place of its own. A line that is none of these is answered by `{"error": why}`.
 
 use std::{
     io::{BufRead as _, Write as _},
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const RUNNER: &str = "attn";
 
 /// Serves until stdin ends.
-pub(crate) fn run(engine: &Engine) -> Result<ExitCode> {
+pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
     let mut held = None;
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
@@ -32,19 +32,25 @@ pub(crate) fn run(engine: &Engine) -> Result<ExitCode> {
         if line.trim().is_empty() {
             continue;
         }
-        let answer = answer(&line, engine, &mut held).unwrap_or_else(|why| json!({ "error": why }));
+        let answer = answer(&line, engine, variant, &mut held).unwrap_or_else(|why| json!({ "error": why }));
         writeln!(stdout, "{answer}")?;
         stdout.flush()?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(line: &str, engine: &Engine, held: &mut Option<Prepared>) -> Result<Value, String> {
+fn answer(
+    line: &str,
+    engine: &Engine,
+    variant: Option<&str>,
+    held: &mut Option<Prepared>,
+) -> Result<Value, String> {
     let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
     if let Some(case) = message.get_mut("prepare").map(Value::take) {
         *held = None; // its memory first
         let prepared = serde_json::from_value::<Case>(case)
             .map_err(|e| format!("not a case: {e}"))
+            .map(|case| Case { variant: variant.map_or(case.variant, str::to_owned), ..case })
             .and_then(|case| Prepared::new(&case, engine).map_err(|e| crate::causes(&e.into())));
         return Ok(match prepared {
             Ok(prepared) => {

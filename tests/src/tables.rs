@@ -192,6 +192,7 @@ pub struct Dice {
     pub seed: u32,
 }
 
+#[allow(clippy::manual_is_multiple_of)] // not in the subset
 #[attention_variant(name = "dice")]
 impl AttentionVariant for Dice {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {

@@ -39,8 +39,6 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let helpers = glue::helpers(&links, deeper);
     let cfg = glue::cfg(&f.attrs);
     quote! {
-        // the subset has no `is_multiple_of` for the lint to ask for
-        #[allow(clippy::manual_is_multiple_of)]
         #item
         #(#cfg)*
         #[doc(hidden)]

@@ -54,8 +54,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     match read(&attr, &parsed) {
         Ok(variant) => {
             let carriers = carriers(&parsed, &variant);
-            // the subset has no `is_multiple_of` for the lint to ask for
-            quote!(#[allow(clippy::manual_is_multiple_of)] #item #carriers)
+            quote!(#item #carriers)
         }
         Err(report) => {
             let errors = report.into_tokens();

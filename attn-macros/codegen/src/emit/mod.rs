@@ -6,6 +6,7 @@
 
 mod array;
 mod divide;
+mod factor;
 mod leave;
 mod operator;
 mod range;
@@ -34,6 +35,8 @@ pub(crate) struct Writer<'a> {
     aliases: HashMap<LocalId, String>,
     /// Locals that never change and hold a scalar parameter.
     params: HashMap<LocalId, String>,
+    /// The logit that a transform is shown, which is still to be scaled ([`factor`]).
+    logit: Option<LocalId>,
     used: &'a mut Used,
 }
 
@@ -89,12 +92,14 @@ fn function(
         out.push_str(names::comment(&format!("/// {line}")).as_str());
         out.push('\n');
     }
+    let logit = factor::logit_of(f);
     let args: Vec<String> = f
         .args
         .iter()
         .map(|(local, ty)| {
             let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
             match local {
+                Some(local) if Some(*local) == logit => format!("Logit {}", f.locals[*local].name),
                 Some(local) => format!("{ty} {}", f.locals[*local].name),
                 None => ty,
             }
@@ -111,6 +116,7 @@ fn function(
         ranges: HashMap::new(),
         aliases: HashMap::new(),
         params: HashMap::new(),
+        logit,
         used,
     };
     writer.body(&f.body, &f.ret);

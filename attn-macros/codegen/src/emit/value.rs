@@ -17,7 +17,7 @@ use crate::{
 /// Text and how tightly its outermost operator binds.
 pub(super) struct Text {
     pub(super) text: String,
-    level: u8,
+    pub(super) level: u8,
 }
 
 impl Text {
@@ -26,7 +26,7 @@ impl Text {
     }
 
     /// As an operand that must bind at least this tightly.
-    fn at_least(self, level: u8) -> String {
+    pub(super) fn at_least(self, level: u8) -> String {
         if self.level >= level { self.text } else { format!("({})", self.text) }
     }
 }
@@ -43,6 +43,7 @@ impl Writer<'_> {
             Kind::Bool(b) => Text::atom(b.to_string()),
             // `()` has no variable
             Kind::Local(_) if self.settled(&e.ty) == Ty::Unit => Text::atom("0"),
+            Kind::Local(local) if Some(*local) == self.logit => Text::atom(format!("float({})", self.name(*local))),
             Kind::Local(local) => Text::atom(self.name(*local)),
             Kind::Param(name) => {
                 self.reads(name);
@@ -200,6 +201,11 @@ impl Writer<'_> {
         if let (Kind::Int(n), Ty::F32) = (&inner.kind, to) {
             return float(*n as f32);
         }
+        if *to == Ty::F32
+            && let Some(distance) = self.distance(inner)
+        {
+            return Text::atom(format!("float({})", distance.text));
+        }
         let name = spelled(to, self.types).unwrap_or_default();
         let value = self.value(inner);
         // to float, C++ rounds as Rust; between integers it wraps as Rust; from float it does not saturate
@@ -234,7 +240,7 @@ impl Writer<'_> {
         }
         let plain = self.is_plain(op, a, b);
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
-        let (a, b) = (self.text(a), self.text(b));
+        let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
         if !plain {
             return Text::atom(format!("{}({}, {})", function(op), a.text, b.text));
         }
