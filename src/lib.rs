@@ -11,6 +11,8 @@ mod bad_input;
 mod engine;
 mod error;
 mod memory;
+#[cfg(test)]
+mod per_request;
 mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;

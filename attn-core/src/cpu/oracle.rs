@@ -26,14 +26,19 @@ pub struct OracleOut {
     pub lse: Vec<f64>,
 }
 
-/// To what rows are rounded after `query_transform` and `value_transform`, where a variant has these hooks.
+/// To what rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant has these hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowRounding {
     /// Not at all: attention by its definition.
     #[default]
     None,
-    /// To the element types of q and v, as kernels do that multiply rows on tensor cores. Not so queries of a variant that rewrites
-    /// keys: those kernels keep both in f16, which is as good as exact here.
+    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v; queries and keys to f16
+    /// (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. Nothing where
+    /// elements are f32, which has no such kernel.
+    ///
+    /// f16 moves each of a row's values (past 2^-14) by at most 2^-11 of itself, and so a logit by at most about
+    /// `2^-10 * sm_scale * sum |q_d * k_d|`: little, but not nothing where rows are long. A reference that rounds alike keeps
+    /// that apart from errors of a kernel.
     Elements,
 }
 
@@ -57,10 +62,15 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, own)| {
         let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
+        // with the keys, queries become f16
+        let logits_in = |dtype| if dtype == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
+        let round_k = rounds(Hook::KeyTransform).then_some(logits_in(dtypes.kv));
+        let alone = rounds(Hook::QueryTransform).then_some(dtypes.qo);
         Ok(Set {
             problem: Problem { variant, ..*problem }.sound()?,
             own,
-            round_q: (rounds(Hook::QueryTransform) && !variant.has(Hook::KeyTransform)).then_some(dtypes.qo),
+            round_q: round_k.and(Some(logits_in(dtypes.qo))).or(alone),
+            round_k,
             round_v: rounds(Hook::ValueTransform).then_some(dtypes.kv),
         })
     });
@@ -108,6 +118,7 @@ struct Set<'a> {
     /// The mask that makes the set.
     own: &'a Variant,
     round_q: Option<Dtype>,
+    round_k: Option<Dtype>,
     round_v: Option<Dtype>,
 }
 
@@ -189,6 +200,7 @@ impl<'a> Keys<'a> {
         k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(head_dim)).enumerate().for_each(|(key, (k, v))| {
             problem.key(request, key, kv_head, k);
             problem.value(request, key, kv_head, v);
+            round_row(k, set.round_k);
             round_row(v, set.round_v);
         });
         Keys { set, simd: Simd::detect(), len, k, v }
@@ -304,7 +316,11 @@ fn transform_output(problem: &Sound<'_>, o: &mut [f64], at: RowIndex, [row_max, 
 
 fn round_row(row: &mut [f32], to: Option<Dtype>) {
     match to {
-        Some(Dtype::F16) => row.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
+        // saturates, as the kernels do; NaN stays NaN
+        Some(Dtype::F16) => {
+            let most = f16::MAX.to_f32();
+            row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
+        }
         Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
         Some(Dtype::F32) | None => {}
     }
