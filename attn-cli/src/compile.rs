@@ -3,12 +3,8 @@
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Mutex};
 
 use anyhow::{Context as _, Result, bail};
-use attn_core::{
-    expr::Variant,
-    lang::{FieldDesc, FieldType, VariantDesc, desc::Elem},
-    registry::Registry,
-    spec::KernelKind,
-};
+use attn::testing::some_expression;
+use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
 use attn_kernels::{cache::CubinCache, compile::Compiler, jit, splice::KernelSource};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -50,23 +46,17 @@ pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
 /// An expression's kernels, in the order asked for.
 type Sources = Vec<(String, KernelSource)>;
 
-/// An expression of a variant by itself. Scalars without default are 1: values are no part of a kernel's text.
-fn some_expression(desc: &VariantDesc) -> String {
-    let needed = |field: &&FieldDesc| field.default.is_none() && matches!(field.ty, FieldType::Scalar(_));
-    let value = |field: &FieldDesc| match field.ty {
-        FieldType::Scalar(Elem::Bool) => format!("{}=true", field.name),
-        _ => format!("{}=1", field.name),
-    };
-    let given: Vec<_> = desc.fields.iter().filter(needed).map(value).collect();
-    if given.is_empty() { desc.name.to_owned() } else { format!("{}({})", desc.name, given.join(", ")) }
-}
-
 fn wanted(args: &Compile) -> Result<Sources> {
     let mut sources = Sources::new();
     let mut exprs = Vec::new();
     for expr in &args.exprs {
         match expr.as_str() {
-            "all" => exprs.extend(Registry::global()?.iter().map(some_expression)),
+            "all" => {
+                let registry = Registry::global()?;
+                for desc in registry.iter() {
+                    exprs.push(some_expression(desc, &registry)?);
+                }
+            }
             _ => exprs.push(expr.clone()),
         }
     }

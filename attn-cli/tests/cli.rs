@@ -264,7 +264,8 @@ fn all_names_every_registered_variant() {
     let listed = names(&attn(cache.path(), &["list", "--json"]));
     let compiled = names(&attn(cache.path(), &["compile", "all", "--kernel", "decode", "--head-dim", "64", "--json"]));
     assert_eq!(compiled.len(), listed.len(), "{compiled:?}");
-    assert!(compiled.contains("soft_cap(cap=1)") && compiled.contains("rope"), "{compiled:?}");
+    let some = ["soft_cap(cap=1)", "rope", "dropout(rate=0.5)"];
+    assert!(some.iter().all(|expr| compiled.contains(*expr)), "{compiled:?}");
 }
 
 #[test]

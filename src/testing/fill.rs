@@ -1,16 +1,67 @@
-//! Tensor parameters of a variant that were not given and have no default: filled from the seed, by their shape.
+//! Parameters of a variant that were not given and have no default: scalars by trial, tensors from the seed, by their shape.
 
 use crate::expr::MissingTensor;
 use crate::lang::desc::Elem;
-use crate::lang::{Dims, FieldType, ParamValue};
+use crate::lang::{Dims, FieldDesc, FieldType, ParamValue, VariantDesc};
 use crate::registry::Registry;
 use crate::{Error, Variant};
 
-use super::TestError;
 use super::random::Random;
+use super::{Case, TestError};
 
 /// The most elements that are made up for one tensor.
 const MAX_ELEMENTS: i64 = 1 << 24;
+
+/// An expression of a registered variant by itself, with some value for each scalar that must be given: for tools that look at
+/// every variant's kernels, whose text does not depend on values. Tensors are left out; [`complete`](super::complete()) makes them
+/// up.
+///
+/// Values are tried until every `#[require(..)]` holds, those of the tensors too: 1, then others, the same for all parameters
+/// before different ones.
+///
+/// # Errors
+///
+/// No value that is tried is one: what is wrong with the first.
+pub fn some_expression(desc: &VariantDesc, registry: &Registry) -> Result<String, TestError> {
+    let fields: Vec<_> = desc.fields.iter().filter(|field| field.default.is_none()).filter_map(candidates).collect();
+    let most = fields.iter().map(|(_, values)| values.len()).max().unwrap_or(1);
+    let same = (0..most).map(|n| vec![n; fields.len()]);
+    let different = (0..MAX_TRIALS).map(|n| {
+        let mut rest = n;
+        let digit = |(_, values): &(&FieldDesc, &[&str])| {
+            let digit = rest % values.len();
+            rest /= values.len();
+            digit
+        };
+        fields.iter().map(digit).collect()
+    });
+    let dims = Case::new(desc.name).dims();
+    let mut first = None;
+    for places in same.chain(different) {
+        let given: Vec<_> =
+            fields.iter().zip(places).map(|((f, v), n)| format!("{}={}", f.name, v[n % v.len()])).collect();
+        let expr = if given.is_empty() { desc.name.to_owned() } else { format!("{}({})", desc.name, given.join(", ")) };
+        match self::variant(&expr, registry, &dims, 0) {
+            Ok(_) => return Ok(expr),
+            Err(error) => _ = first.get_or_insert(error),
+        }
+    }
+    // there is always a first trial
+    first.map_or_else(|| Ok(desc.name.to_owned()), Err)
+}
+
+/// Expressions that [`some_expression`] tries at most, beside those with the same value everywhere.
+const MAX_TRIALS: usize = 4096;
+
+/// Values to try for a scalar; none for a tensor.
+fn candidates(field: &FieldDesc) -> Option<(&FieldDesc, &'static [&'static str])> {
+    let FieldType::Scalar(elem) = field.ty else { return None };
+    Some(match elem {
+        Elem::Bool => (field, &["true", "false"]),
+        Elem::I32 | Elem::U32 | Elem::U8 => (field, &["1", "0", "2", "16", "128"]),
+        _ => (field, &["1", "0.5", "0", "2", "100"]),
+    })
+}
 
 /// The variant of an expression, complete: what a user would have to give is made up.
 ///
@@ -83,7 +134,7 @@ fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> Param
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lang::{AttentionVariant, Bits, LogitIndex, Tensor0, Tensor2, Tensor3};
+    use crate::lang::{AttentionVariant, Bits, LogitIndex, Tensor0, Tensor1, Tensor2, Tensor3};
     use crate::{VariantParams, attention_variant, f16};
 
     #[test]
@@ -99,6 +150,61 @@ mod tests {
         assert_eq!(given.to_string(), "sink(logits=[1, 2, 3, 4, 5, 6])");
         let unknown = variant("sink", &registry, &Dims::default(), 1).expect_err("heads are not known");
         assert!(matches!(unknown, TestError::Shape { .. }), "{unknown}");
+    }
+
+    /// Numbers that 1 is not, that are not the same, and a tensor.
+    #[derive(Clone, VariantParams)]
+    struct Picky {
+        #[require(rate < 1.0)]
+        rate: f32,
+        #[require(step > 1)]
+        step: i32,
+        #[require(less < step)]
+        less: i32,
+        on: bool,
+        #[shape(step)]
+        steps: Tensor1<f32>,
+    }
+
+    #[attention_variant(name = "picky_of_fill")]
+    impl AttentionVariant for Picky {
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            let far = if self.on { self.less as f32 } else { self.steps[at.kv_pos % self.step] };
+            logit * self.rate + far
+        }
+    }
+
+    /// A number that there is not.
+    #[derive(Clone, VariantParams)]
+    struct Never {
+        #[require(x < 0.0 && x > 0.0)]
+        x: f32,
+    }
+
+    #[attention_variant(name = "never_of_fill")]
+    impl AttentionVariant for Never {
+        fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+            logit * self.x
+        }
+    }
+
+    #[test]
+    fn every_variant_has_an_expression() {
+        let mut registry = Registry::empty();
+        registry.register_all(attn_variants::variants()).expect("no two share a name");
+        for desc in registry.iter() {
+            let expr = some_expression(desc, &registry).expect(desc.name);
+            variant(&expr, &registry, &Case::new("full").dims(), 0).expect(&expr);
+        }
+        let of = |name: &str| some_expression(registry.get(name).expect(name), &registry).expect(name);
+        assert_eq!([of("soft_cap"), of("dropout"), of("sink")], ["soft_cap(cap=1)", "dropout(rate=0.5)", "sink"]);
+
+        registry.register_all(attn_core::variants![Picky, Never]).expect("no two share a name");
+        let of = |name: &str| some_expression(registry.get(name).expect(name), &registry);
+        let picky = of("picky_of_fill").expect("there are values");
+        Variant::parse_with(&picky, &registry).expect("it is an expression");
+        let error = of("never_of_fill").expect_err("there is none").to_string();
+        assert!(error.contains("`x` = 1"), "{error}");
     }
 
     /// Tables of several types, none of which has a default.

@@ -26,6 +26,7 @@ pub use bench::{BenchResult, Info, Prepared, bench};
 pub use case::{Case, LayoutKind, Lens, Order};
 pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
 pub use error::TestError;
+pub use fill::some_expression;
 pub use inputs::{Host, Inputs, Keys};
 pub use metrics::{Distance, Tolerance};
 pub use pairs::attended;
