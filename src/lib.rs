@@ -81,6 +81,11 @@ const _: () = {
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 
+/// The reference of the language: hooks, parameters, the subset of Rust, precision, composition, tiles, key lists.
+#[cfg(all(any(doc, doctest), feature = "models", feature = "testing"))]
+#[doc = include_str!("../docs/language.md")]
+pub mod language {}
+
 /// What the macros emit by path. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {

@@ -2,6 +2,10 @@
 
 use attn::prelude::*;
 
+mod near_bias;
+
+pub use near_bias::NearBias;
+
 /// Attention to earlier keys in strides: every `stride`-th key back from the query, and the `local` nearest.
 ///
 /// The strided pattern of Sparse Transformers (arXiv 1904.10509, section 4.2), causal.
@@ -27,7 +31,7 @@ impl AttentionVariant for Strided {
 /// The variants of this crate, for build scripts and for programs that turn `inventory` off.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
-    attn::variants![Strided]
+    attn::variants![NearBias, Strided]
 }
 
 #[cfg(test)]
@@ -36,4 +40,14 @@ mod tests {
 
     attn::variant_test!(strided: Strided { stride: 16, local: 5 });
     attn::variant_test!(strided_with_a_cap: attn::compose!(Strided { stride: 7, local: 1 }, attn::stock::SoftCap { cap: 20.0 }));
+
+    /// The guide is what is compiled and tested here.
+    #[test]
+    fn the_guide_shows_these_files() {
+        let readme = include_str!("../../../../README.md");
+        assert!(readme.contains(include_str!("near_bias.rs")), "README's guide and `near_bias.rs` differ");
+        let (_, step) =
+            include_str!("../examples/step.rs").split_once("my_variants;\n\n").expect("a name for the crate");
+        assert!(readme.contains(step), "README's guide and `step.rs` differ");
+    }
 }
