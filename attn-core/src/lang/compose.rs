@@ -1,5 +1,5 @@
 //! What goes together. `compose!` and the types of [`typed`] check it by trait bounds ([`kinds`]), so that a conflict is
-//! a compile error even under `cargo check`; composition by name, and binding, check the same at run time ([`check`]).
+//! a compile error even under `cargo check`; composition by name, and binding, check the same at run time (`check`).
 //!
 //! The rules:
 //! - at most one part changes the normaliser, and a sink needs one with a running maximum;

@@ -4,7 +4,7 @@
 //! [`Val`] stands for every value that the expression takes anywhere in the tile. Each function here is sound: what
 //! it gives contains the result for every choice of operands. `attn-kernels/cuda/range.cuh` says the same in CUDA, to the bit.
 //!
-//! An integer is an interval and a set of known bits; a bool is a [`Tri`]; a float is [`Val::Any`]. Where a result may wrap,
+//! An integer is an interval and a set of known bits; a bool is a [`Tri`](super::Tri); a float is [`Val::Any`]. Where a result may wrap,
 //! its interval is that of the wrapped values if all wrap alike, else the whole type.
 
 mod bits;

@@ -19,7 +19,7 @@ pub type Pair = [u32; 2];
 pub trait TableRanges: std::fmt::Debug {
     /// The least and the greatest element; zeros for a table of floats, or without elements.
     fn whole(&self) -> Pair;
-    /// Blocks, in the order of [`blocks`]; none for a table that is monotone or of floats.
+    /// Blocks, in the order of `blocks`; none for a table that is monotone or of floats.
     fn blocks(&self) -> &[Pair];
 }
 
