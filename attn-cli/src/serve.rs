@@ -39,12 +39,7 @@ pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(
-    line: &str,
-    engine: &Engine,
-    variant: Option<&str>,
-    held: &mut Option<Prepared>,
-) -> Result<Value, String> {
+fn answer(line: &str, engine: &Engine, variant: Option<&str>, held: &mut Option<Prepared>) -> Result<Value, String> {
     let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
     if let Some(case) = message.get_mut("prepare").map(Value::take) {
         *held = None; // its memory first

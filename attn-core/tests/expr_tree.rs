@@ -232,6 +232,7 @@ fn the_names_of_combinators_are_taken() {
             max_floor: desc.max_floor,
             fields: desc.fields,
             mask: desc.mask,
+            bias: desc.bias,
             divisors: desc.divisors,
             stores: desc.stores,
             device_fns: desc.device_fns,

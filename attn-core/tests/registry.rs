@@ -35,6 +35,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         max_floor: of.max_floor,
         fields: of.fields,
         mask: of.mask,
+        bias: of.bias,
         divisors: of.divisors,
         stores: of.stores,
         device_fns: of.device_fns,

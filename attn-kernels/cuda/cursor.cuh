@@ -11,6 +11,9 @@ class TileCursor {
     group_ = (tiles + 31) / 32 * 32;
   }
 
+  // First key of the last tile, or -1 when there is none; not asked whether it is empty.
+  int last() const { return kv_begin_ < kv_end_ ? kv_begin_ + (kv_end_ - kv_begin_ - 1) / TILE_KEYS * TILE_KEYS : -1; }
+
   // First key of the next tile, or -1 when there is none. `full` says whether every logit of it counts.
   int next(const Variant& variant, bool& full) {
     while (live_ == 0) {

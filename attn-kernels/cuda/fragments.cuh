@@ -45,16 +45,16 @@ struct OperandLanes {
   }
 };
 
-// logits = Q K^T, unscaled.
-inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k, const OperandLanes& lanes) {
-  clear(s);
+// logits += Q K^T, unscaled, of the keys from 16 * `first` to before 16 * `end`.
+inline void multiply_queries_keys(Logits& s, SharedTile<TILE_ROWS> q, SharedTile<TILE_KEYS> k, int first, int end,
+                                  const OperandLanes& lanes) {
 #pragma unroll
   for (int d = 0; d < HEAD_DIM / 16; ++d) {
     unsigned a[ROW_BLOCKS][4];
 #pragma unroll
     for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.down(q.right(q.base + lanes.query, 2 * d), 16 * m));
 #pragma unroll
-    for (int n = 0; n < TILE_KEYS / 16; ++n) {
+    for (int n = first; n < end; ++n) {
       unsigned b[4];
       load_matrices(b, k.down(k.right(k.base + lanes.key, 2 * d), 16 * n));
 #pragma unroll

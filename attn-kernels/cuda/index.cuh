@@ -1,6 +1,8 @@
 // Index words: where a hook stands, and what it is told. See attn-core/src/lang/{index,tile,row}.rs.
 #pragma once
 
+#include "factors.cuh"
+
 struct RowIndex {
   int batch;
   int qo_row;
@@ -15,6 +17,14 @@ struct RowIndex {
 struct LogitIndex : RowIndex {
   int kv_pos;
   int kv_token;
+
+#ifdef ATTN_HOST
+  ATTN_FN KeyDistance kv_pos_minus(int a) const { return {float(kv_pos - a), 0.f}; }
+#else
+  int kv_step = 0;  // what of kv_pos is a constant
+
+  ATTN_FN KeyDistance kv_pos_minus(int a) const { return {float(kv_pos - kv_step - a), float(kv_step)}; }
+#endif
 };
 
 struct KvIndex {

@@ -29,15 +29,10 @@ inline void for_each_logit(Logits& s, const LogitTile& tile, int first, int end,
     for (int n = first; n < end; ++n)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
+        if constexpr (!Variant::HAS_KV_LIST) at.kv_step = n * 8 + e;
         at.kv_pos = tile.position(fragment_column() + n * 8 + e);
         at.kv_token = tile.block.request.kv_begin + at.kv_pos;
         f(s[r / 2][n][r % 2 * 2 + e], at, real_row, r);
       }
   }
-}
-
-// The same for all of this thread's logits, without `r`.
-template <class F>
-inline void for_each_logit(Logits& s, const LogitTile& tile, F f) {
-  for_each_logit(s, tile, 0, TILE_KEYS / 8, [&](float& x, const LogitIndex& at, bool real_row, int) { f(x, at, real_row); });
 }

@@ -10,6 +10,10 @@ constexpr int SMEM_BYTES = (TILE_ROWS + 2 * STAGES * TILE_KEYS) * HEAD_DIM * 2;
 // Two CTAs of four warps share an SM and hide each other's softmax and latencies.
 constexpr int CTAS_PER_SM = WARPS <= 4 ? 2 : 1;
 
+// A warp without logits that count leaves the tile to the others. Not where logits are transformed: measured, what such a branch
+// keeps the compiler from interleaving costs more (3 % of soft cap at head_dim 128; a window of 1024 gains 3 %).
+constexpr bool WARPS_REST = !SCALE_LOGITS;
+
 static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
 static_assert(SAME<QoElem, KvElem>, "queries meet keys as they are, unless the key pass rewrote them");
@@ -44,12 +48,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   copy_queries(queries, p, block);
   copy_async_commit();
   TileCursor cursor(p, block, item.kv_begin, span.end());
-  bool full;
-  int key = cursor.next(variant, full);
-  if (key >= 0) {
+  auto copy_first = [&](int key) {
     if constexpr (KEYS_LOOKED_UP) found = find_row(p, block.request, span, key, positions);
     key_copy.copy(keys, span, key, found);
     value_copy.copy(values, span, key, found);
+  };
+  // Most likely the first tile is the last one, which can be on its way while classes are found.
+  int likely = cursor.last();
+  if (likely >= 0) copy_first(likely);
+  bool full;
+  int key = cursor.next(variant, full);
+  if (key >= 0 && key != likely) {
+    copy_async_wait<0>();
+    __syncthreads();
+    copy_first(key);
   }
   copy_async_commit();
   if constexpr (QUERIES_REWRITTEN) {
@@ -67,6 +79,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   while (key >= 0) {
     bool next_full;
     int next = cursor.next(variant, next_full);
+    LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS};
+    LogitMask mask;
+    // A long mask is asked while keys may still be on their way; under a list, where positions have to arrive first, later.
+    bool some = true;  // of this warp's logits count
+    if (!Variant::HAS_KV_LIST && !full) some = mask.ask(tile) || !WARPS_REST;
     // This tile has arrived, and every warp is done with the one before it, whose place the next one takes.
     copy_async_wait<0>();
     __syncthreads();
@@ -75,23 +92,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
       if (next >= 0) found = find_row(p, block.request, span, next, positions + next_stage * TILE_KEYS);
 
     Logits s;
-    multiply_queries_keys(s, queries, {keys.base + stage * keys.BYTES}, lanes);
+    if (some) {
+      start_logits(s, tile);
+      // What is transformed is multiplied in two halves, so that the first is transformed while the tensor cores are at the second.
+      constexpr int END = TILE_KEYS / 16, HALF = SCALE_LOGITS ? END / 2 : END;
+#pragma unroll
+      for (int first = 0; first < END; first += HALF) {
+        multiply_queries_keys(s, queries, {keys.base + stage * keys.BYTES}, first, first + HALF, lanes);
+        transform_logits(s, tile, first, first + HALF);
+      }
+    }
     if (next >= 0) {  // by now the look-up has returned
       key_copy.copy({keys.base + next_stage * keys.BYTES}, span, next, found);
       value_copy.copy({values.base + next_stage * values.BYTES}, span, next, found);
       copy_async_commit();
     }
-    LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS};
-    transform_logits(s, tile);
-    if (!full) mask_logits(s, tile);
-    if constexpr (!Variant::PLAIN) follow_maximum(s, o, rows, scale);
-    RowShifts shift(rows, scale);
-    // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.
+    if (some) {
+      if constexpr (Variant::HAS_KV_LIST) mask.ask(tile);
+      if (Variant::HAS_KV_LIST || !full) mask.apply(s, tile);
+      if constexpr (!Variant::PLAIN) follow_maximum(s, o, rows, scale);
+      RowShifts shift(rows, scale);
+      // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.
 #pragma unroll
-    for (int n = 0; n < TILE_KEYS / 16; ++n) {
-      Weights w;
-      weigh(w, s, rows, tile, shift, scale, n);
-      multiply_weights_values(o, w, {values.base + stage * values.BYTES}, n, lanes);
+      for (int n = 0; n < TILE_KEYS / 16; ++n) {
+        Weights w;
+        weigh(w, s, rows, tile, shift, scale, n);
+        multiply_weights_values(o, w, {values.base + stage * values.BYTES}, n, lanes);
+      }
     }
 
     key = next;

@@ -1,7 +1,7 @@
-// The variant's arithmetic on a tile of logits: transform, mask, weights, and the running state of the rows.
+// The variant's arithmetic on a tile of logits: transform, weights, and the running state of the rows.
 #pragma once
 #include "finish.cuh"
-#include "logit_tile.cuh"
+#include "logit_mask.cuh"
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
@@ -21,41 +21,39 @@ struct RowStates {
 // grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
 constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM || MAX_SCALED ? 0.f : 8.f;
 
+// What is only added to logits the product of queries and keys starts from, in its unit: then they are not touched again.
+constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT;
 // Hooks want logits scaled; without any the scale goes into the exponent.
-constexpr bool SCALE_LOGITS = Variant::HAS_LOGITS_TRANSFORM || Variant::HAS_WEIGHT;
+constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST) || Variant::HAS_WEIGHT;
 
 // From the units of `RowStates::max` to natural units, and to those of the exponent. sm_scale is positive.
 inline float natural_unit(const KernelParams& p) { return SCALE_LOGITS ? 1.f : p.sm_scale; }
 inline float exponent_unit(const KernelParams& p) { return natural_unit(p) * LOG2_E; }
 
-// Everything before the weights: scale and transform, weights without a running maximum.
-inline void transform_logits(Logits& s, const LogitTile& tile) {
-  const Variant& variant = tile.variant;
-  if constexpr (SCALE_LOGITS)
-    for_each_logit(s, tile, [&](float& x, const LogitIndex& at, bool real_row) {
-      x *= tile.p.sm_scale;
-      if (Variant::STORES && !(real_row && tile.exists(at.kv_pos))) return;
-      if constexpr (Variant::HAS_LOGITS_TRANSFORM) x = variant.logits_transform(x, at);
-      if constexpr (Variant::PLAIN) x = variant.weight(x, 0.f, at);
-    });
+// What the products of queries and keys are added to.
+inline void start_logits(Logits& s, const LogitTile& tile) {
+  if constexpr (BIAS_FIRST) {
+    float unit = 1.f / tile.p.sm_scale;
+    for_each_logit(s, tile, 0, TILE_KEYS / 8,
+                   [&](float& x, const LogitIndex& at, bool, int) { x = scaled(tile.variant.logits_bias(at), unit); });
+  } else {
+    clear(s);
+  }
 }
 
-// What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
-// arithmetic makes; a maximum ignores it.
-constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;
-
-inline void mask_logits(Logits& s, const LogitTile& tile) {
+// Everything before the weights: scale and transform, weights without a running maximum. Of the keys from 16 * `first` to before
+// 16 * `end`.
+inline void transform_logits(Logits& s, const LogitTile& tile, int first, int end) {
   const Variant& variant = tile.variant;
-  for_each_logit(s, tile, [&](float& x, const LogitIndex& at, bool real_row) {
-    bool keep = tile.exists(at.kv_pos) && (!Variant::STORES || real_row);
-    if constexpr (Variant::HAS_BOUNDS)
-      keep = keep && in_bounds(variant.kv_bounds(at), at.kv_pos);
-    else if constexpr (Variant::HAS_LOGITS_MASK)
-      // Not `&&`: behind a condition nothing that depends on the row alone, or on the key alone, is computed once for all of
-      // its logits. At head_dim 128 a mask by two tables loads 34 elements a lane and tile this way, 128 the other.
-      keep = bool(keep & variant.logits_mask(at));
-    x = keep ? x : __uint_as_float(MASKED_BITS);
-  });
+  if constexpr (SCALE_LOGITS)
+    for_each_logit(s, tile, 2 * first, 2 * end, [&](float& x, const LogitIndex& at, bool real_row, int) {
+      if (Variant::STORES && !(real_row && tile.exists(at.kv_pos))) return;
+      if constexpr (Variant::HAS_LOGITS_TRANSFORM)
+        x = variant.logits_transform(Logit(x, tile.p.sm_scale), at);
+      else
+        x *= tile.p.sm_scale;
+      if constexpr (Variant::PLAIN) x = variant.weight(x, 0.f, at);
+    });
 }
 
 // Takes the tile's logits into the running maximum, and rescales what was summed relative to the old one.

@@ -92,6 +92,7 @@ fn random_masks(rng: &mut SmallRng) -> Vec<String> {
         "causal + documents".to_owned(),
         format!("remap(packed_documents, {window})"),
         "causal_documents".to_owned(),
+        "causal + document_spans".to_owned(),
         format!("document_offsets(documents={documents})"),
         format!("shared_prefix(documents={documents})"),
         format!("block_diffusion(length={}, block={})", size(a), size(b)),

@@ -18,6 +18,7 @@ mod chunked;
 mod cosine;
 mod custom_mask;
 mod dilated_window;
+mod document_spans;
 mod documents;
 mod dropout;
 mod flash_mask;
@@ -78,6 +79,7 @@ pub use chunked::Chunked;
 pub use cosine::Cosine;
 pub use custom_mask::CustomMask;
 pub use dilated_window::DilatedWindow;
+pub use document_spans::DocumentSpans;
 pub use documents::Documents;
 pub use dropout::Dropout;
 pub use flash_mask::FlashMask;
@@ -141,6 +143,7 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         Cosine,
         CustomMask,
         DilatedWindow,
+        DocumentSpans,
         Documents,
         Dropout,
         FlashMask,

@@ -305,6 +305,9 @@ pub struct VariantDesc {
     pub fields: &'static [FieldDesc],
     /// What is derived from `logits_mask`.
     pub mask: MaskText,
+    /// `auto logits_bias(LogitIndex at) const`: where `logits_transform` does no more than to add something to the logit, what it
+    /// adds; else empty.
+    pub bias: &'static str,
     /// Scalars that a hook divides by: each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Whether a hook stores to an output tensor: kernels then call hooks only for logits and rows that are there.

@@ -8,8 +8,8 @@
 //! using lang::Variant;
 //! ```
 //!
-//! A combinator is a struct with its operands as members, and the hooks that something in it has. [`shape`] is the tree, [`compose`] writes the
-//! structs, [`combine`] and [`branches`] what their functions do, [`layout`] their bytes.
+//! A combinator is a struct with its operands as members, and the hooks that something in it has. `shape` is the tree, `compose` writes the
+//! structs, `combine` and `branches` what their functions do, `layout` their bytes.
 //!
 //! Every hook is a member of `Variant`, trivial where no part wrote it: templates ask the flags in `if constexpr`, and
 //! outside of templates a discarded statement is still checked.

@@ -30,6 +30,8 @@ struct Variant {
     /// Of a generic variant.
     instances: Vec<Instance>,
     hooks: Vec<HookText>,
+    /// What the transform of logits adds to them, where it does no more.
+    bias: String,
     links: Links,
     used: emit::Used,
     normalizer: NormalizerText,
@@ -84,11 +86,13 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     rules(item, normalizer, &mut shared.report);
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
+    let mut bias = String::new();
     for f in &functions {
         literals::function(f, &shared.types, &mut shared.report);
         check::function(f, &shared.types, &mut shared.report);
         let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
         hooks.push(HookText { name: f.name.clone(), cuda });
+        bias.extend(emit::bias(f, &shared.types, &file));
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
@@ -100,7 +104,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () => NormalizerText::Replaces,
     });
     let mask = tiles::derived(&functions, &shared.types, &shared.generics, &shared.links);
-    Ok(Variant { name, instances, mask, hooks, links: shared.links, used, normalizer })
+    Ok(Variant { name, instances, mask, hooks, bias, links: shared.links, used, normalizer })
 }
 
 /// The shape of the item: the variant's name, and its instances where it is generic.
@@ -225,6 +229,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     let divisors = variant.used.divisors.keys();
     let notes = notes(item, variant);
     let stores = variant.used.stores;
+    let bias = &variant.bias;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
     let cfg = glue::cfg(&item.attrs);
@@ -244,6 +249,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 max_floor: <#ty as ::attn::lang::AttentionVariant>::MAX_FLOOR,
                 fields: <#ty as ::attn::lang::VariantParams>::FIELDS,
                 mask: #mask,
+                bias: #bias,
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 device_fns: #helpers,

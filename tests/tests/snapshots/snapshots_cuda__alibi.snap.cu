@@ -10,8 +10,13 @@ struct Alibi {
   Tensor1<float> slopes_;
 
 #line _ "variants/src/alibi.rs"
-  ATTN_FN float logits_transform(float logit, LogitIndex at) const {
-    return logit + slopes_[at.qo_head] * float(at.kv_pos - at.qo_pos);
+  ATTN_FN float logits_transform(Logit logit, LogitIndex at) const {
+    return float(logit) + slopes_[at.qo_head] * at.kv_pos_minus(at.qo_pos);
+  }
+
+#line _ "variants/src/alibi.rs"
+  ATTN_FN auto logits_bias(LogitIndex at) const {
+    return KeyTerm(slopes_[at.qo_head], at.kv_pos_minus(at.qo_pos));
   }
 #line _ "variant"
 };

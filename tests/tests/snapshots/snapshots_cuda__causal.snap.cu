@@ -12,15 +12,16 @@ struct Causal {
     return at.kv_pos <= at.qo_pos;
   }
 
-#line _ "variants/src/causal.rs"
-  ATTN_FN TileClass tile_class(Tile tile) const {
-    if (tile.kv_pos_min > tile.qo_pos_max) {
-      return TileClass::Skip;
-    } else if (tile.kv_pos_max <= tile.qo_pos_min) {
-      return TileClass::Full;
-    } else {
-      return TileClass::Partial;
-    }
+#line _ "derived from logits_mask"
+  ATTN_FN Tri mask_over(const Tile& at) const {
+    const auto kv_pos = range::word(at.kv_pos_min, at.kv_pos_max);
+    const auto qo_pos = range::word(at.qo_pos_min, at.qo_pos_max);
+    return range::tri(range::le(kv_pos, qo_pos));
+  }
+
+#line _ "derived from logits_mask"
+  ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
+    return range::bounds(range::up_to(at.qo_pos));
   }
 #line _ "variant"
 };

@@ -8,6 +8,7 @@ struct Variant {
   static constexpr bool HAS_KEY_TRANSFORM = false;
   static constexpr bool HAS_VALUE_TRANSFORM = false;
   static constexpr bool HAS_LOGITS_TRANSFORM = true;
+  static constexpr bool HAS_LOGITS_BIAS = false;
   static constexpr bool HAS_LOGITS_MASK = true;
   static constexpr bool HAS_TILE_CLASS = true;
   static constexpr bool HAS_WEIGHT = false;
@@ -45,10 +46,14 @@ struct Variant {
 
   template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const {}
 
-  ATTN_FN float logits_transform(float logit, LogitIndex at) const {
+  ATTN_FN float logits_transform(Logit logit, LogitIndex at) const {
     logit = part1.logits_transform(logit, at);
     logit = part2.logits_transform(logit, at);
-    return logit;
+    return float(logit);
+  }
+
+  ATTN_FN auto logits_bias(LogitIndex at) const {
+    return part1.logits_bias(at);
   }
 
   ATTN_FN bool logits_mask(LogitIndex at) const {

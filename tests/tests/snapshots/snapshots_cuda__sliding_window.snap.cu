@@ -16,15 +16,16 @@ struct SlidingWindow {
     return at.qo_pos - at.kv_pos < window_;
   }
 
-#line _ "variants/src/sliding_window.rs"
-  ATTN_FN TileClass tile_class(Tile tile) const {
-    if (tile.qo_pos_min - tile.kv_pos_max >= window_) {
-      return TileClass::Skip;
-    } else if (tile.qo_pos_max - tile.kv_pos_min < window_) {
-      return TileClass::Full;
-    } else {
-      return TileClass::Partial;
-    }
+#line _ "derived from logits_mask"
+  ATTN_FN Tri mask_over(const Tile& at) const {
+    const auto qo_pos = range::word(at.qo_pos_min, at.qo_pos_max);
+    const auto kv_pos = range::word(at.kv_pos_min, at.kv_pos_max);
+    return range::tri(range::lt(range::sub(qo_pos, kv_pos), range::of(window_)));
+  }
+
+#line _ "derived from logits_mask"
+  ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
+    return range::bounds(range::mirrored(range::up_to(range::i64(window_) - 1), at.qo_pos));
   }
 #line _ "variant"
 };

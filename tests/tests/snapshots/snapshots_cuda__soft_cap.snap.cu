@@ -12,7 +12,7 @@ struct SoftCap {
   float cap_;
 
 #line _ "variants/src/soft_cap.rs"
-  ATTN_FN float logits_transform(float logit, LogitIndex _at) const {
+  ATTN_FN float logits_transform(Logit logit, LogitIndex _at) const {
     const float inv = 1.0f / cap_;
     return cap_ * approx_tanh(logit * inv);
   }

@@ -67,6 +67,10 @@ pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
             });
             chosen + &each.collect::<String>()
         }
+        Member::LogitsBias => {
+            let each = has.iter().map(|i| format!("    if (branch == {i}) return float(part{i}.{call});\n"));
+            chosen + &each.collect::<String>() + &format!("    return {};\n", function.trivial())
+        }
         _ => {
             let each = has.iter().map(|i| format!("    if (branch == {i}) return part{i}.{call};\n"));
             chosen + &each.collect::<String>() + &format!("    return {};\n", function.trivial())

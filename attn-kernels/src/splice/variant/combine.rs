@@ -63,7 +63,11 @@ pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
                 let classes = has.iter().map(|&i| (i, class_of(&format!("part{i}"), &parts[i])));
                 fold("all", "TileClass::Full", "<", classes)
             }
-            _ if parts.iter().all(Shape::has_bounds) => bounds(&has),
+            Member::LogitsBias if !has.is_empty() => {
+                let terms: Vec<_> = has.iter().map(|i| format!("part{i}.{call}")).collect();
+                format!("    return {};\n", terms.join(" + "))
+            }
+            Member::KvBounds if parts.iter().all(Shape::has_bounds) => bounds(&has),
             _ => format!("    return {};\n", function.trivial()),
         };
     };
@@ -151,6 +155,11 @@ pub(super) fn class_of(name: &str, shape: &Shape<'_>) -> String {
 fn remapped(function: Member, map: &Shape<'_>, inner: &Shape<'_>) -> String {
     let (own, mapped) = (function.call(false), function.call(true));
     let (first, then) = (function.is_in(map), function.is_in(inner));
+    if function == Member::LogitsBias {
+        let terms = [(first, "map", own), (then, "inner", mapped)];
+        let terms = terms.iter().filter(|(is, ..)| *is).map(|(_, member, call)| format!("{member}.{call}"));
+        return format!("    return {};\n", terms.collect::<Vec<_>>().join(" + "));
+    }
     let Member::Hook(hook) = function else {
         let (own, inside) = (class_of("map", map), class_of("inner", inner));
         let moved = match map {

@@ -13,6 +13,8 @@ pub(super) enum Member {
     TileClass,
     /// The keys of a row, where they are an interval.
     KvBounds,
+    /// What is added to a logit, where it is not changed otherwise.
+    LogitsBias,
 }
 
 /// Every member function, in the order of the text.
@@ -24,6 +26,7 @@ pub(super) const ORDER: &[Member] = &[
     Member::Hook(Hook::KeyTransform),
     Member::Hook(Hook::ValueTransform),
     Member::Hook(Hook::LogitsTransform),
+    Member::LogitsBias,
     Member::Hook(Hook::LogitsMask),
     Member::Hook(Hook::Weight),
     Member::Hook(Hook::Denominator),
@@ -40,6 +43,7 @@ impl Member {
             Member::Hook(hook) => shape.has(hook),
             Member::TileClass => shape.has(Hook::LogitsMask) || shape.has(Hook::KvRange),
             Member::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
+            Member::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
         }
     }
 
@@ -47,11 +51,12 @@ impl Member {
         match self {
             Member::KvBounds => "ATTN_FN Bounds kv_bounds(const RowIndex& at) const",
             Member::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
+            Member::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
             Member::Hook(hook) => match hook {
                 Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
                 Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
                 Hook::ValueTransform => "template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const",
-                Hook::LogitsTransform => "ATTN_FN float logits_transform(float logit, LogitIndex at) const",
+                Hook::LogitsTransform => "ATTN_FN float logits_transform(Logit logit, LogitIndex at) const",
                 Hook::LogitsMask => "ATTN_FN bool logits_mask(LogitIndex at) const",
                 Hook::Weight => "ATTN_FN float weight(float logit, float row_max, LogitIndex at) const",
                 Hook::Denominator => {
@@ -74,6 +79,8 @@ impl Member {
         match (self, mapped) {
             (Member::KvBounds, _) => "kv_bounds(at)",
             (Member::TileClass, _) => "tile_class(tile)",
+            (Member::LogitsBias, false) => "logits_bias(at)",
+            (Member::LogitsBias, true) => "logits_bias(logit_at(at))",
             (Member::Hook(hook), false) => match hook {
                 Hook::QueryTransform => "query_transform(q, at)",
                 Hook::KeyTransform => "key_transform(k, at)",
@@ -109,8 +116,9 @@ impl Member {
         match self {
             Member::KvBounds => "Bounds{0, 2147483647}",
             Member::TileClass => "TileClass::Full",
+            Member::LogitsBias => "0.0f",
             Member::Hook(hook) => match hook {
-                Hook::LogitsTransform => "logit",
+                Hook::LogitsTransform => "float(logit)",
                 Hook::LogitsMask => "true",
                 Hook::Weight => "exp(logit - row_max)",
                 Hook::Denominator => "weight",

@@ -30,6 +30,10 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
+    if !desc.bias.is_empty() {
+        text += "\n";
+        text += &indented(desc.bias);
+    }
     for derived in [desc.mask.over, desc.mask.bounds, desc.mask.remap] {
         if !derived.is_empty() {
             text += "\n#line 1 \"derived from logits_mask\"\n";

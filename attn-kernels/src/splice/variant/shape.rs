@@ -86,6 +86,13 @@ impl<'d> Shape<'d> {
         }
     }
 
+    /// Whether logits are changed by what is added to them alone.
+    pub(super) fn adds_to_logits(&self) -> bool {
+        let adds = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.bias.is_empty();
+        let (own, inner) = self.inside();
+        matches!(self, Shape::Or(_) | Shape::Not(_)) || own.is_none_or(adds) && inner.iter().all(Shape::adds_to_logits)
+    }
+
     /// Whether a hook stores to a tensor. Masks do not.
     pub(super) fn stores(&self) -> bool {
         let stores = |part: &VariantDesc| part.fields.iter().any(|field| matches!(field.ty, FieldType::Out { .. }));

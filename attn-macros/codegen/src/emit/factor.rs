@@ -33,6 +33,22 @@ impl Writer<'_> {
         (self.text(a), self.text(b))
     }
 
+    /// A term of a sum: a factor times a distance as `KeyTerm`, which has yet to become a float; all else as a float.
+    pub(super) fn term(&mut self, e: &Expr) -> Text {
+        if let Kind::Binary(Op::Mul, a, b) = &e.kind {
+            for (factor, distance) in [(a, b), (b, a)] {
+                if let Kind::Cast(inner, Ty::F32) = &distance.kind
+                    && let Some(distance) = self.distance(inner)
+                {
+                    let factor = self.value(factor);
+                    return Text::atom(format!("KeyTerm({factor}, {})", distance.text));
+                }
+            }
+        }
+        let value = self.value(e);
+        Text::atom(format!("float({value})"))
+    }
+
     fn factor(&mut self, op: Op, e: &Expr) -> Option<Text> {
         match &e.kind {
             Kind::Local(local) if Some(*local) == self.logit => Some(Text::atom(self.name(*local))),

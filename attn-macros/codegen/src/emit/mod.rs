@@ -5,6 +5,7 @@
 //! NVRTC has no -fwrapv, and signed overflow would be undefined.
 
 mod array;
+mod bias;
 mod divide;
 mod factor;
 mod leave;
@@ -12,6 +13,8 @@ mod operator;
 mod range;
 mod stmt;
 mod value;
+
+pub(crate) use bias::bias;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -79,16 +82,22 @@ pub(crate) fn helper(
     function(f, [&head, ""], types, file, &mut Used::default(), report)
 }
 
-fn function(
+fn function(f: &Function, head: [&str; 2], types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
+    function_of(f, head, types, file, used, report, None)
+}
+
+/// A function; or what it adds to its first argument, which is left out then.
+fn function_of(
     f: &Function,
     [head, tail]: [&str; 2],
     types: &Types,
     file: &str,
     used: &mut Used,
     report: &mut Report,
+    added: Option<bias::Added<'_>>,
 ) -> String {
     let mut out = String::new();
-    for line in &f.doc {
+    for line in f.doc.iter().filter(|_| added.is_none()) {
         out.push_str(names::comment(&format!("/// {line}")).as_str());
         out.push('\n');
     }
@@ -96,6 +105,7 @@ fn function(
     let args: Vec<String> = f
         .args
         .iter()
+        .skip(usize::from(added.is_some()))
         .map(|(local, ty)| {
             let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
             match local {
@@ -119,7 +129,10 @@ fn function(
         logit,
         used,
     };
-    writer.body(&f.body, &f.ret);
+    match added {
+        Some(added) => writer.added(&f.body, &added),
+        None => writer.body(&f.body, &f.ret),
+    }
     let mut out = writer.out;
     out.push_str("}\n");
     out

@@ -2,7 +2,8 @@
 
 use super::{
     Writer,
-    operator::{function, operator},
+    bias::Added,
+    operator::{UNARY, function, operator},
     value::simple,
 };
 use crate::{
@@ -24,6 +25,19 @@ impl Writer<'_> {
     pub(super) fn body(&mut self, block: &Block, ret: &Ty) {
         let dest = if *ret == Ty::Unit { Dest::Nowhere } else { Dest::Return };
         self.block(block, &dest);
+    }
+
+    /// A body that gives what another adds, before or after it becomes a float.
+    pub(super) fn added(&mut self, body: &Block, added: &Added<'_>) {
+        for stmt in &body.stmts {
+            self.stmt(stmt);
+        }
+        let term = self.term(added.term);
+        self.line(&if added.negated {
+            format!("return -{};", term.at_least(UNARY))
+        } else {
+            format!("return {};", term.text)
+        });
     }
 
     /// An expression as a whole body.

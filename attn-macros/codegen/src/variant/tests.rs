@@ -100,10 +100,54 @@ fn integers_get_plain_operators_only_where_nothing_overflows() {
 
 #[test]
 fn parentheses_are_where_the_two_languages_differ() {
-    assert_eq!(transform(&quote!(logit - (1.0 - self.a) * 2.0)), "  return logit - (1.0f - a_) * 2.0f;");
-    assert_eq!(transform(&quote!(-(-logit))), "  return -(-logit);");
+    assert_eq!(transform(&quote!(logit - (1.0 - self.a) * 2.0)), "  return float(logit) - (1.0f - a_) * 2.0f;");
+    assert_eq!(transform(&quote!(-(-logit))), "  return -(-float(logit));");
     assert_eq!(mask(&quote!(at.kv_pos & 3 == 1 || self.a && self.b)), "  return (at.kv_pos & 3) == 1 || (a_ && b_);");
     assert_eq!(mask(&quote!((at.kv_pos == 1) == self.flag)), "  return (at.kv_pos == 1) == flag_;");
+}
+
+#[test]
+fn a_logit_and_a_distance_meet_factors_before_they_are_floats() {
+    assert_eq!(transform(&quote!(self.cap * (logit / self.cap).tanh())), "  return cap_ * tanh(logit / cap_);");
+    assert_eq!(transform(&quote!(self.a * logit + logit)), "  return a_ * logit + float(logit);");
+    assert_eq!(transform(&quote!(logit * logit)), "  return logit * float(logit);");
+    assert_eq!(transform(&quote!(1.0 / logit)), "  return 1.0f / float(logit);");
+    let distance = transform(&quote!(logit.max((at.kv_pos - at.qo_pos) as f32)));
+    assert_eq!(distance, "  return max(float(logit), float(at.kv_pos_minus(at.qo_pos)));");
+    let text = transform(&quote!(logit * self.slopes[at.qo_head] * (at.qo_pos - at.kv_pos) as f32));
+    assert_eq!(text, "  return logit * slopes_[at.qo_head] * -at.kv_pos_minus(at.qo_pos);");
+    // what may wrap has to
+    let text = transform(&quote!(logit * (at.kv_pos - self.n) as f32));
+    assert_eq!(text, "  return logit * float(sub(at.kv_pos, n_));");
+}
+
+/// What is added to a logit, told apart.
+fn bias(body: &TokenStream) -> String {
+    let item =
+        quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
+    let variant =
+        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
+    variant.bias.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_transform_that_only_adds_is_known_by_what_it_adds() {
+    assert_eq!(
+        bias(&quote!(logit + self.slopes[at.qo_head] * (at.kv_pos - at.qo_pos) as f32)),
+        "return KeyTerm(slopes_[at.qo_head], at.kv_pos_minus(at.qo_pos));"
+    );
+    assert_eq!(bias(&quote!(self.b[at.kv_pos] + logit)), "return float(b_[at.kv_pos]);");
+    assert_eq!(bias(&quote!(let d = self.b[at.kv_pos]; logit - d)), "const float d = b_[at.kv_pos]; return -float(d);");
+    for more in [
+        quote!(logit),
+        quote!(self.a - logit),
+        quote!(logit + logit.abs()),
+        quote!(let x = logit; logit + x),
+        quote!(if at.kv_pos > 3 { return 0.0; } logit + 1.0),
+        quote!(self.out.store(at.kv_pos, 1.0); logit + 1.0),
+    ] {
+        assert_eq!(bias(&more), "", "{more}");
+    }
 }
 
 #[test]
@@ -124,7 +168,7 @@ fn names_of_c_plus_plus_and_of_the_language_are_evaded() {
     ));
     assert_eq!(
         text,
-        "  const float int_2 = logit;\n  const float max_2 = max(int_2, max_);\n  const float cap = max_2;\n  return cap;"
+        "  const float int_2 = float(logit);\n  const float max_2 = max(int_2, max_);\n  const float cap = max_2;\n  return cap;"
     );
 }
 
@@ -331,8 +375,8 @@ fn outputs_are_stored_to_where_hooks_run_once() {
         self.most.atomic_max(at.qo_head, logit);
         logit
     ));
-    assert!(text.contains("    dump_.store(logit, at.qo_head, at.qo_row, at.kv_pos);\n"), "{text}");
-    assert!(text.contains("  most_.atomic_max(logit, at.qo_head);\n"), "{text}");
+    assert!(text.contains("    dump_.store(float(logit), at.qo_head, at.qo_row, at.kv_pos);\n"), "{text}");
+    assert!(text.contains("  most_.atomic_max(float(logit), at.qo_head);\n"), "{text}");
     let told = errors(&quote!(
         fn logits_mask(&self, at: LogitIndex) -> bool {
             self.dump.store(at.kv_pos, 1.0);
@@ -459,7 +503,10 @@ fn helpers_are_generic_over_constants() {
     let text = transform(&quote!(
         helpers::power::<4, true>(logit) + helpers::power::<{ LIMIT }, FAST>(logit) + power2::<-1>(logit)
     ));
-    assert_eq!(text, "  return power_fn<4, true>(logit) + power_fn<LIMIT_, FAST_>(logit) + power2_fn<-1>(logit);");
+    assert_eq!(
+        text,
+        "  return power_fn<4, true>(float(logit)) + power_fn<LIMIT_, FAST_>(float(logit)) + power2_fn<-1>(float(logit));"
+    );
     let told = errors(&quote!(
         fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
             power::<{ 1 + 2 }>(logit)

@@ -41,6 +41,12 @@ pub(super) fn entries() -> Vec<Entry> {
             let mask = |at: &At| document(at.i) == document(at.j) && at.j <= at.i;
             Made::new(format!("causal + {}", documents(shape)), Formula::masked(mask))
         }),
+        Entry::new(7, "documents by their spans", |shape| {
+            let end = |pos| STARTS.get(document(pos) + 1).copied().unwrap_or(100_000);
+            let (first, past) = (shape.per_query(|_, i| start(i)), shape.per_query(|_, i| end(i)));
+            let expr = format!("document_spans(start={}, end={})", list(&first), list(&past));
+            Made::new(expr, Formula::masked(|at| document(at.i) == document(at.j)))
+        }),
         Entry::new(7, "documents with positions of their own", |shape| {
             let (q, k) = (shape.per_query(|_, i| start(i)), shape.per_key(|_, j| start(j)));
             let map = format!("packed_documents(start_of_query={}, start_of_key={})", list(&q), list(&k));

@@ -1,0 +1,116 @@
+// Which logits of a tile count, for tiles that are not proven full.
+#pragma once
+#include "logit_tile.cuh"
+#include "weights.cuh"
+
+// What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
+// arithmetic makes; a maximum ignores it.
+constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;
+
+// Whether the keys of a row are an interval.
+constexpr bool INTERVALS = Variant::HAS_BOUNDS || !Variant::HAS_LOGITS_MASK;
+
+// No store for a row that is not there.
+inline bool row_counts(const LogitTile& tile, int r) { return !Variant::STORES || tile.block.has(fragment_row(r)); }
+
+// Which of this thread's logits of a tile count: asked one by one, before the logits are there.
+template <bool ONE_BY_ONE>
+class MaskOf {
+  static constexpr int WORDS = TILE_KEYS / 32;
+  static_assert(TILE_KEYS % 32 == 0, "a word of bits is 32 columns");
+  unsigned kept_[ROWS_PER_THREAD][WORDS];  // bit 8 * n + e is logit e of the n-th 8-column block of them
+
+ public:
+  // Whether any logit of the warp counts.
+  bool ask(const LogitTile& tile) {
+    bool some = false;
+#pragma unroll
+    for (int word = 0; word < WORDS; ++word) ask(tile, word);
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r)
+#pragma unroll
+      for (unsigned word : kept_[r]) some |= word != 0;
+    return __any_sync(ALL_LANES, some);
+  }
+
+  void apply(Logits& s, const LogitTile&) const {
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r)
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& x = s[r / 2][n][r % 2 * 2 + e];
+          x = kept_[r][n / 4] & 1u << (n % 4 * 8 + e) ? x : __uint_as_float(MASKED_BITS);
+        }
+  }
+
+ private:
+  // 32 columns. Nothing is behind a condition, so that what depends on the row alone, or on the key alone, is computed once for
+  // all of its logits; and it is a loop, since a mask may be long and registers are few.
+  void ask(const LogitTile& tile, int word) {
+#pragma unroll
+    for (auto& row : kept_) row[word] = 0;
+#pragma unroll 2
+    for (int n = 0; n < 4; ++n)
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+        LogitIndex at;
+        static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
+        unsigned& kept = kept_[r][word];
+        kept >>= 8;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          at.kv_pos = tile.position(32 * word + fragment_column() + 8 * n + e);
+          at.kv_token = tile.block.request.kv_begin + at.kv_pos;
+          bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
+          if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
+          kept |= static_cast<unsigned>(keep) << (24 + e);
+        }
+      }
+  }
+};
+
+// Each row's keys are an interval: two compares a logit.
+template <>
+class MaskOf<false> {
+  static Bounds keys(const LogitTile& tile, int r) {
+    // under a list, what is not there has the position -1
+    Bounds keys = {0, Variant::HAS_KV_LIST ? 0x7fffffff : tile.span.end()};
+    if constexpr (Variant::HAS_BOUNDS) {
+      Bounds of_row = tile.variant.kv_bounds(tile.block.at(tile.p, fragment_row(r)));
+      keys = {max(keys.begin, of_row.begin), min(keys.end, of_row.end)};
+    }
+    if (!row_counts(tile, r)) keys.end = 0;
+    return keys;
+  }
+
+ public:
+  // Whether any row of the warp has keys here.
+  bool ask(const LogitTile& tile) {
+    if constexpr (!Variant::HAS_BOUNDS || Variant::HAS_KV_LIST) return true;
+    bool some = false;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      Bounds of_row = keys(tile, r);
+      some |= max(of_row.begin, tile.first_key) < min(of_row.end, tile.first_key + TILE_KEYS);
+    }
+    return __any_sync(ALL_LANES, some);
+  }
+
+  void apply(Logits& s, const LogitTile& tile) const {
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      Bounds of_row = keys(tile, r);
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& x = s[r / 2][n][r % 2 * 2 + e];
+          x = in_bounds(of_row, tile.position(fragment_column() + 8 * n + e)) ? x : __uint_as_float(MASKED_BITS);
+        }
+    }
+  }
+};
+
+using LogitMask = MaskOf<!INTERVALS>;

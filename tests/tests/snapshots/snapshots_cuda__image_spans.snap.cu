@@ -1,0 +1,32 @@
+#line _ "variant"
+namespace lang {
+
+/// Image spans: causal, but the tokens of an image see all of their image.
+///
+/// Attends where `kv_pos <= qo_pos`, or where `of_query[qo_token] == of_key[kv_token]` and that is no text (PaliGemma, arXiv
+/// 2407.07726; Gemma 3, arXiv 2503.19786). The causal part is in here: composing it with `causal` would leave nothing else.
+struct ImageSpans {
+  Tensor1<int> of_query_;
+  TableRange of_query_range_;
+  Tensor1<int> of_key_;
+  TableRange of_key_range_;
+
+#line _ "variants/src/image_spans.rs"
+  ATTN_FN bool logits_mask(LogitIndex at) const {
+    const auto query = of_query_[at.qo_token];
+    const auto key = of_key_[at.kv_token];
+    return at.kv_pos <= at.qo_pos || (query >= 0 && key >= 0 && query == key);
+  }
+
+#line _ "derived from logits_mask"
+  ATTN_FN Tri mask_over(const Tile& at) const {
+    const auto qo_token = range::word(at.qo_token_min, at.qo_token_max);
+    const auto v1 = range_of(of_query_, of_query_range_, qo_token);
+    const auto kv_token = range::word(at.kv_token_min, at.kv_token_max);
+    const auto v3 = range_of(of_key_, of_key_range_, kv_token);
+    const auto kv_pos = range::word(at.kv_pos_min, at.kv_pos_max);
+    const auto qo_pos = range::word(at.qo_pos_min, at.qo_pos_max);
+    return range::tri(range::either(range::le(kv_pos, qo_pos), range::both(range::both(range::ge(v1, range::of(0)), range::ge(v3, range::of(0))), range::eq(v1, v3))));
+  }
+#line _ "variant"
+};

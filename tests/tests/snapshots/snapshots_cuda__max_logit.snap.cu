@@ -1,0 +1,17 @@
+#line _ "variant"
+namespace lang {
+
+/// Max logit: the largest logit of each head is written out, as QK-clip wants it.
+///
+/// `max[qo_head] = max(max[qo_head], logits attended to)` over all queries of the batch, sinks among them; the output is that of
+/// attention without it (MuonClip, arXiv 2507.20534, shrinks the projections of heads whose maximum is too large). It costs
+/// one atomic operation a row. Start with negative infinity.
+struct MaxLogit {
+  OutTensor1 max_;
+
+#line _ "variants/src/max_logit.rs"
+  template <class R> ATTN_FN void output_transform(R& _o, RowState state, RowIndex at) const {
+    max_.atomic_max(state.row_max, at.qo_head);
+  }
+#line _ "variant"
+};

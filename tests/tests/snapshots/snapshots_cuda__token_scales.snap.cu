@@ -1,0 +1,24 @@
+#line _ "variant"
+namespace lang {
+
+/// Scales per token of quantised keys and values.
+///
+/// `logit * k[kv_token, kv_head]` and `v * v_scale[kv_token, kv_head]`: elements of a cached row hold it over its scale, one scale
+/// for each token and head (KVQuant, arXiv 2401.18079; SageAttention, arXiv 2410.02367). Keys are not rewritten for it. The tables
+/// are indexed like packed keys, by logical position: those of a paged cache are gathered first.
+struct TokenScales {
+  Tensor2<float> k_;
+  Tensor2<float> v_;
+
+#line _ "variants/src/token_scales.rs"
+  template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const {
+    const float scale = v_(at.kv_token, at.kv_head);
+    v.map([&](int, float x) -> float { return x * scale; });
+  }
+
+#line _ "variants/src/token_scales.rs"
+  ATTN_FN float logits_transform(Logit logit, LogitIndex at) const {
+    return logit * k_(at.kv_token, at.kv_head);
+  }
+#line _ "variant"
+};
