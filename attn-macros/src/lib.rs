@@ -15,8 +15,7 @@ pub fn attention_variant(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Lets hooks call a helper function, on either side.
 ///
-/// The attribute puts a module of the function's name beside it, which `use` brings along. So a helper without the
-/// attribute is shown by rustc as "cannot find module or crate `helper`": put `#[device_fn]` on the function.
+/// The attribute puts a module of the function's name beside it, which `use` brings along.
 #[proc_macro_attribute]
 pub fn device_fn(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::device_fn::expand(attr.into(), item.into()).into()

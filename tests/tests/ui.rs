@@ -26,6 +26,7 @@ const FORBIDDEN: &[&str] = &[
     "Ty::",
     "unwrap()",
     "internal",
+    "constant `attn::",
 ];
 
 #[test]

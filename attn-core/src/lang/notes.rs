@@ -1,72 +1,102 @@
-//! Warnings that need the fields of a variant and its hooks. No macro sees both; constants that the macros write do, and
-//! which of two constants they name decides whether rustc warns.
+//! Advice that needs more than one macro sees. Constants and types that the macros write know it, and which of two they
+//! name decides whether rustc warns or refuses.
 
-use super::{FieldDesc, FieldType, desc::Elem};
+use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
 
-/// A parameter that changes nothing.
+/// Warnings that the derive wrote for each field, in case no hook reads it: it knows the names of the fields, and the
+/// other macro what is read.
+#[doc(hidden)]
+pub trait Notes {
+    /// Its constant `PARAMETER` is deprecated when there is a field of this number.
+    type Unread<const FIELD: usize>;
+}
+
+/// Stands in the module of a function with `#[device_fn]`.
+#[doc(hidden)]
 #[derive(Debug)]
-pub struct ParameterReadByNoHook<const FOUND: bool>;
+pub struct WithDeviceFn;
 
-impl ParameterReadByNoHook<false> {
-    /// There is none.
-    pub const NOTE: () = ();
-}
-impl ParameterReadByNoHook<true> {
-    /// There is one.
-    #[deprecated(note = "a parameter of this variant is read by no hook, and by no shape, default or condition: \
-                         changing it would change nothing")]
-    pub const NOTE: () = ();
-}
-
-/// A divisor that nothing keeps from being 0.
+/// Stands in for it where the function has no such module.
+#[doc(hidden)]
 #[derive(Debug)]
-pub struct DivisionByZero<const POSSIBLE: bool>;
+pub struct WithoutDeviceFn;
 
-impl DivisionByZero<false> {
-    /// It cannot be.
-    pub const NOTE: () = ();
-}
-impl DivisionByZero<true> {
-    /// It may be.
-    #[deprecated(
-        note = "this parameter may be 0, where Rust panics and the GPU gives 0: write a condition on the field, \
-                         as in `#[require(n > 0)]`, or compare it first"
-    )]
-    pub const NOTE: () = ();
-}
+/// Of functions with `#[device_fn]`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a hook calls this function, which is not marked with `#[device_fn]`",
+    label = "put `#[device_fn]` on this function, where it is defined",
+    note = "a hook runs on the GPU too, so the functions that it calls have to be known there"
+)]
+pub trait IsDeviceFn {}
+impl IsDeviceFn for WithDeviceFn {}
 
-/// Whether a parameter is missing in `read`, and in every shape, default and condition.
+/// Asks whether a function is marked.
+#[doc(hidden)]
 #[must_use]
-pub const fn has_unread(fields: &[FieldDesc], read: &[&str]) -> bool {
+pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static DeviceFn {
+    helper
+}
+
+/// What a glob brings in place of the module that `#[device_fn]` makes: `use f as __helper` brings the function's own if there
+/// is one, which goes before the glob's.
+#[doc(hidden)]
+pub mod unmarked {
+    /// As the module of a helper.
+    pub mod __helper {
+        use crate::lang::{DeviceFn, range::Val};
+
+        pub use crate::lang::notes::WithoutDeviceFn as DeviceFnMark;
+
+        /// No text.
+        pub static DEVICE_FN: DeviceFn = DeviceFn { name: "", cuda: "", over: "", device_fns: &[], consts: &[] };
+
+        /// Anything.
+        pub fn over<const N: usize>(_: [Val; N]) -> Val {
+            Val::Any
+        }
+    }
+}
+
+/// The `nth` parameter that is missing in `read`, and in every shape, default and condition; `usize::MAX` without one.
+#[must_use]
+pub const fn unread(fields: &[FieldDesc], read: &[&str], nth: usize) -> usize {
     let mut i = 0;
     while i < fields.len() {
         // the default of a tensor is a function of all parameters
         if matches!(fields[i].ty, FieldType::Tensor { .. }) && fields[i].default.is_some() {
-            return false;
+            return usize::MAX;
         }
         i += 1;
     }
     let mut i = 0;
+    let mut left = nth;
     while i < fields.len() {
-        let name = fields[i].name;
-        let mut found = false;
-        let mut k = 0;
-        while k < read.len() {
-            found |= same(read[k].as_bytes(), name.as_bytes());
-            k += 1;
-        }
-        let mut k = 0;
-        while k < fields.len() {
-            let field = &fields[k];
-            found |= says(field.shape, name) || said(field.default, name) || said(field.require, name);
-            k += 1;
-        }
-        if !found {
-            return true;
+        if !is_read(fields, fields[i].name, read) {
+            if left == 0 {
+                return i;
+            }
+            left -= 1;
         }
         i += 1;
     }
-    false
+    usize::MAX
+}
+
+const fn is_read(fields: &[FieldDesc], name: &str, read: &[&str]) -> bool {
+    let mut found = false;
+    let mut k = 0;
+    while k < read.len() {
+        found |= same(read[k].as_bytes(), name.as_bytes());
+        k += 1;
+    }
+    let mut k = 0;
+    while k < fields.len() {
+        let field = &fields[k];
+        found |= says(field.shape, name) || said(field.default, name) || said(field.require, name);
+        k += 1;
+    }
+    found
 }
 
 /// Whether an integer parameter has no condition.
@@ -146,13 +176,16 @@ mod tests {
     #[test]
     fn a_parameter_is_read_by_hooks_shapes_and_conditions() {
         let fields = [field("n", "", None), field("max_n", "", None), field("table", "2 * max_n + 1", None)];
-        assert!(!has_unread(&fields, &["table", "n"]));
-        assert!(has_unread(&fields, &["table"]), "`max_n` is another word");
-        assert!(!has_unread(&[field("n", "", Some("n > 0"))], &[]));
-        assert!(!has_unread(&[], &[]));
+        const NONE: usize = usize::MAX;
+        assert_eq!(unread(&fields, &["table", "n"], 0), NONE);
+        assert_eq!(unread(&fields, &["table"], 0), 0, "`max_n` is another word");
+        assert_eq!(unread(&fields, &["table"], 1), NONE);
+        assert_eq!([0, 1, 2].map(|nth| unread(&fields, &[], nth)), [0, 2, NONE]);
+        assert_eq!(unread(&[field("n", "", Some("n > 0"))], &[], 0), NONE);
+        assert_eq!(unread(&[], &[], 0), NONE);
         let ty = FieldType::Tensor { elem: Elem::F32, rank: 1 };
         let table = FieldDesc { ty, default: Some("by_distance"), ..field("table", "", None) };
-        assert!(!has_unread(&[field("n", "", None), table], &["table"]));
+        assert_eq!(unread(&[field("n", "", None), table], &["table"], 0), NONE);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `compose!(A, or(B, C), D { .. })`: a chain of typed parts, so that a conflict is a type error at the part that causes it.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
@@ -61,8 +61,9 @@ fn value(expr: &Expr) -> syn::Result<TokenStream> {
     let args: Vec<&Expr> = args.iter().collect();
     let wrong = |message: &str| Err(syn::Error::new(expr.span(), message));
     let path = |name: &str| {
-        let name = syn::Ident::new(name, Span::call_site());
-        quote!(::attn::lang::compose::#name)
+        let name = syn::Ident::new(name, expr.span());
+        // at the operand, so that one that is wrong as a whole is shown there
+        quote_spanned!(expr.span()=> ::attn::lang::compose::#name)
     };
     // what an operand has to be is asked at its own span
     let operands = |list: &[&Expr], check: &str| -> syn::Result<Vec<TokenStream>> {
@@ -73,20 +74,20 @@ fn value(expr: &Expr) -> syn::Result<TokenStream> {
         ("or" | "union", [_, _, ..]) => {
             let (both, check) = if name == "or" { (path("Or"), "a_mask") } else { (path("Union"), "an_arm") };
             let list = operands(&args, check)?;
-            let all = list.into_iter().reduce(|before, one| quote!(#both(#before, #one)));
+            let all = list.into_iter().reduce(|before, one| quote_spanned!(expr.span()=> #both(#before, #one)));
             Ok(all.unwrap_or_default())
         }
         ("not", [inner]) => {
             let (not, inner) = (path("Not"), operands(&[inner], "a_mask")?);
-            Ok(quote!(#not(#(#inner)*)))
+            Ok(quote_spanned!(expr.span()=> #not(#(#inner)*)))
         }
         ("remap", [map, inner]) => {
             let (remap, map, inner) = (path("Remap"), operands(&[map], "a_map")?, operands(&[inner], "inside")?);
-            Ok(quote!(#remap(#(#map)*, #(#inner)*)))
+            Ok(quote_spanned!(expr.span()=> #remap(#(#map)*, #(#inner)*)))
         }
         ("per_head", [heads, branches @ ..]) if !branches.is_empty() => {
             let per_head = path("per_head");
-            let mut all = quote!(#per_head(#heads));
+            let mut all = quote_spanned!(expr.span()=> #per_head(#heads));
             for branch in branches {
                 let one = operand(branch)?;
                 all = quote_spanned!(branch.span()=> #all.branch(#one));

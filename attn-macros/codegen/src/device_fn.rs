@@ -26,15 +26,26 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #error);
         }
     };
+    let (vis, ident) = (&f.vis, &f.sig.ident);
+    let name = names::helper(&ident.to_string());
     let Helper { cuda, over, over_cuda, links } = match read(&attr, &f) {
         Ok(read) => read,
         Err(report) => {
             let errors = report.into_tokens();
-            return quote!(#item #errors);
+            // it is marked: hooks that call it are not to be blamed too
+            return quote! {
+                #item
+                #errors
+                #[doc(hidden)]
+                #[allow(unused_imports, unreachable_pub, non_snake_case)]
+                #vis mod #ident {
+                    pub use ::attn::lang::notes::{WithDeviceFn as DeviceFnMark, unmarked::__helper::over};
+                    pub static DEVICE_FN: ::attn::lang::DeviceFn =
+                        ::attn::lang::DeviceFn { name: #name, cuda: "", over: "", device_fns: &[], consts: &[] };
+                }
+            };
         }
     };
-    let (vis, ident) = (&f.vis, &f.sig.ident);
-    let name = names::helper(&ident.to_string());
     let consts = glue::consts(&links, deeper);
     let helpers = glue::helpers(&links, deeper);
     let cfg = glue::cfg(&f.attrs);
@@ -45,6 +56,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
         #[allow(unused_imports, unreachable_pub, non_snake_case)]
         #vis mod #ident {
             use super::*;
+            pub use ::attn::lang::notes::WithDeviceFn as DeviceFnMark;
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,

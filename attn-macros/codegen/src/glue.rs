@@ -16,11 +16,26 @@ pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> To
     quote!(&[#(#consts),*])
 }
 
-/// `&[&path::DEVICE_FN, ..]`.
+/// `value`, in which `__helper` is the module that `#[device_fn]` puts beside a function; without the attribute a stand-in,
+/// which rustc then refuses with a sentence about it. What `use f as __helper` brings goes before what the glob brings.
+pub(crate) fn with_helper(path: &syn::Path, value: &TokenStream) -> TokenStream {
+    quote! {{
+        #[allow(unused_imports, clippy::wildcard_imports)]
+        use ::attn::lang::notes::unmarked::*;
+        #[allow(unused_imports, deprecated)]
+        use #path as __helper;
+        #value
+    }}
+}
+
+/// The links to helpers, each at its call.
 pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
     let helpers = links.helpers.iter().map(|(name, path)| {
         let path = fix(path);
-        quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, &#path::DEVICE_FN))
+        let span = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
+        let mark = quote::quote_spanned!(span=> __helper::DeviceFnMark);
+        let found = with_helper(&path, &quote!(::attn::lang::notes::marked::<#mark>(&__helper::DEVICE_FN)));
+        quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, #found))
     });
     quote!(&[#(#helpers),*])
 }

@@ -65,6 +65,7 @@ pub enum Stmt {
         local: LocalId,
         op: Option<Op>,
         value: Expr,
+        span: Range,
     },
     /// `temporaries`: the bound, which Rust computes once, and the step of a loop that may end at the largest value.
     For {

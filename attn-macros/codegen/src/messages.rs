@@ -39,6 +39,8 @@ pub const UNSEEN_ARRAY: &str =
     "that this is an array cannot be seen from here: write its variable's type, as in `let a: [f32; 4] = helper(x)`";
 pub const INDEX_TOO_WIDE: &str =
     "this number cannot be shown to be small and not negative: write `(i & 3) as usize` or `i.clamp(0, 3) as usize`";
+pub const INDEX_ARITHMETIC: &str = "an index of an array cannot be shown to stay small and not negative here: count in i32, and cast \
+     where the array is indexed, as in `a[k.clamp(0, 3) as usize]`";
 pub const INDEX_METHOD: &str =
     "of the methods, an index of an array has `min`, `max` and `clamp`: cast it to i32 for others";
 pub const STRUCT: &str = "structs are not available in a hook: use a tuple";
@@ -124,6 +126,10 @@ pub const QO_ROW_KV_POS: &str =
     "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
 pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in front, \
      and use its result inside";
+
+/// A warning, of a parameter `{name}`.
+pub const MAY_BE_ZERO: &str = "`{name}` may be 0, where Rust panics and the GPU gives 0: write a condition on the field, \
+     as in `#[require({name} > 0)]`, or compare it first";
 
 /// `compose!`.
 pub const COMPOSE_TWO: &str = "`or` and `union` take two operands or more: `or(a, b)`";

@@ -5,6 +5,15 @@
 
 use std::collections::HashSet;
 
+/// The name of a field as Rust writes it: raw or not.
+#[must_use]
+pub fn rust(name: &str, span: proc_macro2::Span) -> syn::Ident {
+    match name.strip_prefix("r#") {
+        Some(name) => syn::Ident::new_raw(name, span),
+        None => syn::Ident::new(name, span),
+    }
+}
+
 /// The member of a parameter `self.name`: one in capitals shall not meet a constant. The splicer declares it.
 #[must_use]
 pub fn param(name: &str) -> String {

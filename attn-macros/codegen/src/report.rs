@@ -25,6 +25,18 @@ impl Range {
     pub fn start(&self) -> Span {
         self.first
     }
+
+    /// From where this starts to where the other ends.
+    #[must_use]
+    pub fn to(&self, other: Range) -> Range {
+        Range { first: self.first, last: other.last }
+    }
+
+    /// Its last token.
+    #[must_use]
+    pub fn end(&self) -> Span {
+        self.last
+    }
 }
 
 impl From<Span> for Range {

@@ -270,22 +270,44 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     }
 }
 
-/// What rustc shall warn of, where the fields of the struct are known.
+/// How many unread parameters are said at once.
+const UNREAD: usize = 4;
+
+/// What rustc shall warn of, where the fields of the struct are known: uses of constants that are deprecated in that case.
 fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let ty = &item.self_ty;
     let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
     let fields = quote!(<#ty as ::attn::lang::VariantParams>::FIELDS);
     let read = &variant.used.params;
-    let unread = quote_spanned! {ty.span()=>
-        ::attn::lang::notes::ParameterReadByNoHook::<{ ::attn::lang::notes::has_unread(#fields, &[#(#read),*]) }>::NOTE
-    };
-    let divisors = variant.used.divisors.iter().filter(|(name, _)| !variant.used.compared.contains(*name));
-    let zero = divisors.map(|(name, at)| {
-        quote_spanned! {at.start()=>
-            ::attn::lang::notes::DivisionByZero::<{ ::attn::lang::notes::may_be_zero(#fields, #name) }>::NOTE
+    let unread = (0..UNREAD).map(|nth| {
+        quote_spanned! {ty.span()=>
+            <<#ty as ::attn::lang::notes::Notes>::Unread<
+                { ::attn::lang::notes::unread(#fields, &[#(#read),*], #nth) }
+            >>::PARAMETER
         }
     });
-    std::iter::once(unread).chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;)).collect()
+    let divisors = variant.used.divisors.iter().filter(|(name, _)| !variant.used.compared.contains(*name));
+    let divisors: Vec<_> = divisors.map(|(name, at)| (name, names::rust(name, at.end()), at.end())).collect();
+    let zero = divisors.iter().map(|(name, ident, at)| {
+        quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::notes::may_be_zero(#fields, #name) }>::#ident)
+    });
+    let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;));
+    let consts = divisors.iter().map(|(name, ident, _)| {
+        let name = name.trim_start_matches("r#");
+        let note = messages::MAY_BE_ZERO.replace("{name}", name);
+        (quote!(const #ident: () = ();), quote!(#[deprecated(note = #note)] const #ident: () = ();))
+    });
+    let (without, with): (Vec<_>, Vec<_>) = consts.unzip();
+    let may_be_zero = (!with.is_empty()).then(|| {
+        quote! {
+            struct MayBeZero<const POSSIBLE: bool>;
+            #[allow(dead_code, non_upper_case_globals)]
+            impl MayBeZero<false> { #(#without)* }
+            #[allow(dead_code, non_upper_case_globals)]
+            impl MayBeZero<true> { #(#with)* }
+        }
+    });
+    quote!(#may_be_zero #(#uses)*)
 }
 
 /// The type itself: `macro_rules` put its arguments into groups, which no one sees.

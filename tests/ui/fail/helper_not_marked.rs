@@ -13,7 +13,21 @@ pub struct X {
 #[attention_variant]
 impl AttentionVariant for X {
     fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
-        double(logit)
+        double(logit) + quadruple(logit)
+    }
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        helpers::near(at.qo_pos, at.kv_pos)
+    }
+}
+
+#[attn::device_fn]
+fn quadruple(x: f32) -> f32 {
+    2.0 * double(x)
+}
+
+mod helpers {
+    pub fn near(a: i32, b: i32) -> bool {
+        a - b < 4
     }
 }
 

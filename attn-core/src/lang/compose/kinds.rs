@@ -169,7 +169,7 @@ join! {
 #[diagnostic::on_unimplemented(
     message = "`or` and `not` take masks alone",
     label = "this part does more than to mask keys",
-    note = "compose it outside: `or(a, b) + part`"
+    note = "compose it outside: `or(a, b) + part`, `not(a) + part`"
 )]
 pub trait MaskPlace {}
 impl MaskPlace for Mask {}
@@ -186,11 +186,22 @@ impl ArmPlace for Arm {}
 // the arms of the inner one follow each other in the outer one
 impl ArmPlace for Unions {}
 
+/// What a place is taken for under `remap`, where [`InnerPlace`] refused it already: a wrong part is said once.
+#[doc(hidden)]
+pub trait TakenInside {
+    /// Itself, where it may stand there.
+    type Out;
+}
+macro_rules! taken_inside {
+    ($($place:ident => $out:ident),*) => {$( impl TakenInside for $place { type Out = $out; } )*};
+}
+taken_inside!(Mask => Mask, Arm => Arm, Inner => Inner, Unions => Inner, Outer => Inner);
+
 /// May stand under `remap` and `per_head`.
 #[diagnostic::on_unimplemented(
     message = "a key list or a union cannot stand inside another combinator",
     label = "this part has a key list, or is a union",
-    note = "compose it outside: `remap(map, a) + part`"
+    note = "compose it outside: `remap(map, a) + part`, `per_head(heads, a, b) + part`"
 )]
 pub trait InnerPlace {}
 impl InnerPlace for Mask {}

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::kinds::{
     Accepts, AddSink, Arm, ArmPlace, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Part, SameKind,
-    TakesSink, Unions,
+    TakenInside, TakesSink, Unions,
 };
 use crate::expr::{Node, Variant};
 
@@ -292,11 +292,11 @@ where
 
 /// What stands under a `remap`.
 #[doc(hidden)]
-pub fn inside<A: Part>(a: A) -> A
+pub fn inside<A: Part>(a: A) -> Checked<A, <A::Place as TakenInside>::Out>
 where
-    A::Place: InnerPlace,
+    A::Place: InnerPlace + TakenInside,
 {
-    a
+    Checked(a, PhantomData)
 }
 
 /// The map of a `remap`.

@@ -82,7 +82,7 @@ impl Writer<'_> {
             return;
         }
         if !self.never_wraps(op, a, b) {
-            self.report.at(span, messages::INDEX_TOO_WIDE);
+            self.report.at(span, messages::INDEX_ARITHMETIC);
         }
     }
 

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     literals,
+    report::Range,
     types::Ty,
 };
 
@@ -134,7 +135,7 @@ impl Writer<'_> {
             Stmt::Let { local, init } => self.let_local(*local, init),
             Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),
             Stmt::Expr(e) => self.into(e, &Dest::Nowhere),
-            Stmt::Assign { local, op, value } => self.assign(*local, *op, value),
+            Stmt::Assign { local, op, value, span } => self.assign(*local, *op, value, *span),
             Stmt::For { var, temporaries, from, to, inclusive, body } => {
                 self.for_loop(*var, *temporaries, from, to, *inclusive);
                 self.nested(body, &Dest::Nowhere);
@@ -204,7 +205,7 @@ impl Writer<'_> {
         }
     }
 
-    pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr) {
+    pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr, span: Range) {
         let name = self.name(local);
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
@@ -214,7 +215,7 @@ impl Writer<'_> {
             return self.line(&format!("{name} = {function}({name}, {by});"));
         }
         let is_bool = self.settled(&place.ty) == Ty::Bool;
-        self.shown_small(op, &place, value, value.span);
+        self.shown_small(op, &place, value, span);
         let plain = self.is_plain(op, &place, value);
         let value = self.value(value);
         self.line(&if plain && !is_bool {

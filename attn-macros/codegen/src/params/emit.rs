@@ -6,7 +6,7 @@ use syn::DeriveInput;
 use syn::spanned::Spanned as _;
 
 use super::field::{Field, doc};
-use super::{condition, shape};
+use super::{condition, messages, shape};
 use crate::report::Report;
 
 /// The checks of a binding, already as text, since making them finds errors.
@@ -77,7 +77,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names: Vec<_> = fields.iter().map(|f| &f.name).collect();
     let Checks { require, shapes, bind } = checks;
-    let default = default(item, fields);
+    let (default, notes) = (default(item, fields), notes(item, fields));
     quote! {
         #[automatically_derived]
         #[allow(clippy::all, clippy::pedantic, unused_variables, unused_parens)]
@@ -139,12 +139,45 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
             }
         }
         #default
+        #notes
+    }
+}
+
+/// What rustc says of a field that no hook reads. `#[attention_variant]` knows whether that is so, by the field's number.
+fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
+    let name = &item.ident;
+    let (generics, types, bounds) = item.generics.split_for_impl();
+    // rustc shows this name
+    let unread = quote::format_ident!("UnreadOf{name}");
+    let numbers = 0..fields.len();
+    let texts = fields.iter().map(|field| messages::UNREAD.replace("{name}", &field.name));
+    quote! {
+        const _: () = {
+            #[doc(hidden)]
+            #[allow(dead_code, missing_debug_implementations)]
+            pub struct #unread<const FIELD: usize>;
+            #[allow(dead_code)]
+            impl #unread<{ ::core::primitive::usize::MAX }> {
+                pub const PARAMETER: () = ();
+            }
+            #(
+                #[allow(dead_code)]
+                impl #unread<#numbers> {
+                    #[deprecated(note = #texts)]
+                    pub const PARAMETER: () = ();
+                }
+            )*
+            #[automatically_derived]
+            impl #generics ::attn::lang::notes::Notes for #name #types #bounds {
+                type Unread<const __FIELD: ::core::primitive::usize> = #unread<__FIELD>;
+            }
+        };
     }
 }
 
 /// Keeps errors of absence away after an error.
 pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
-    let name = &item.ident;
+    let (name, notes) = (&item.ident, notes(item, &[]));
     let (generics, types, bounds) = item.generics.split_for_impl();
     quote! {
         #[automatically_derived]
@@ -184,6 +217,7 @@ pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
             }
             fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {}
         }
+        #notes
     }
 }
 

@@ -40,3 +40,7 @@ pub(super) fn unknown_word(word: &str, nearest: Option<&str>) -> String {
 pub(super) fn not_an_integer(word: &str) -> String {
     format!("`{word}` is no integer: shapes are over i32, u32 and bool fields")
 }
+
+/// A warning, of a field `{name}`.
+pub(super) const UNREAD: &str =
+    "no hook reads the parameter `{name}`, and no shape, default or condition does: changing it would change nothing";

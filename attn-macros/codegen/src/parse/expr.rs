@@ -115,9 +115,8 @@ impl Reader<'_> {
         };
         if !words.contains(&text.as_str()) {
             let hint = names::nearest(&text, words.iter().copied())
-                .map(|n| format!(": did you mean `{n}`?"))
-                .unwrap_or_default();
-            return self.refused(name, format!("no `{text}` here{hint}"));
+                .map_or_else(|| format!("there are {}", hook::listed(words)), |n| format!("did you mean `{n}`?"));
+            return self.refused(name, format!("no `{text}` here: {hint}"));
         }
         match base.kind {
             Kind::Local(local) => Expr { kind: Kind::Word(local, text), ty, span: Range::of(e) },

@@ -66,6 +66,13 @@ const QUERY_TILE: &[&str] = &[
 ];
 const STATE: &[&str] = &["row_max", "denominator", "lse"];
 
+/// `a`, `b`, `c`.
+#[must_use]
+pub fn listed(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}
+
 /// The words of an index type, and the type of each.
 #[must_use]
 pub fn words(ty: &Ty) -> Option<(&'static [&'static str], Ty)> {

@@ -193,7 +193,8 @@ impl Reader<'_> {
                     if !matches!(op, Some(Op::Shl | Op::Shr)) {
                         self.unify(&ty, &value.ty);
                     }
-                    return Some(Stmt::Assign { local, op, value });
+                    let span = Range::of(place).to(value.span);
+                    return Some(Stmt::Assign { local, op, value, span });
                 }
                 self.refuse(place, messages::PLACE);
             }

@@ -38,7 +38,7 @@ impl Maker<'_> {
                 }
             }
             Stmt::Expr(e) => drop(self.value(e)),
-            Stmt::Assign { local, op, value } => {
+            Stmt::Assign { local, op, value, .. } => {
                 let value = self.value(value);
                 let value = match op {
                     None => value,

@@ -8,7 +8,7 @@ use super::{
     form::{Form, Generic, Id, IntTy, Node},
     uses,
 };
-use crate::parse::Links;
+use crate::{glue, names, parse::Links};
 
 /// What names of the text are in Rust.
 pub(super) struct Names<'a> {
@@ -64,12 +64,8 @@ fn arg(i: usize) -> Ident {
     format_ident!("a{i}")
 }
 
-/// A field, raw or not.
 fn field(name: &str) -> Ident {
-    match name.strip_prefix("r#") {
-        Some(name) => Ident::new_raw(name, Span::call_site()),
-        None => Ident::new(name, Span::call_site()),
-    }
+    names::rust(name, Span::call_site())
 }
 
 fn parts(form: &Form, names: &Names<'_>) -> (Vec<TokenStream>, TokenStream) {
@@ -135,7 +131,7 @@ fn one(node: &Node, texts: &[TokenStream], names: &Names<'_>) -> TokenStream {
         Node::Helper(name, ids) => match names.links.helpers.iter().find(|(n, _)| n == name) {
             Some((_, path)) => {
                 let (path, ids) = ((names.fix)(path), list(ids));
-                quote_spanned!(path.span()=> #path::over([#(#ids),*]))
+                glue::with_helper(&path, &quote!(__helper::over([#(#ids),*])))
             }
             None => quote!(::attn::lang::range::Val::Any),
         },
