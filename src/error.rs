@@ -11,7 +11,7 @@ use attn_core::{
 };
 
 /// Everything that can go wrong, by where it is found. Each says what was asked, what is allowed, and the way out.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An expression that names no variant.
@@ -83,5 +83,12 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Plan(e) => Error::Plan(e),
             other => Error::Cuda(Box::new(other)),
         }
+    }
+}
+
+/// The message: it is what a `main` that returns the error prints.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }

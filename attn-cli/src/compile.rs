@@ -28,7 +28,7 @@ pub(crate) struct Compile {
     /// Every kernel that the cases of a file may need; kernels that there are not are left out.
     #[arg(long, value_name = "CASES.jsonl")]
     cases: Vec<PathBuf>,
-    /// Compiles each kernel N times, one at a time and without the cache, and gives medians.
+    /// Compiles all kernels N times over, one at a time and without the cache, and gives each one's median.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     cold: Option<usize>,
 }
@@ -175,15 +175,17 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     let bar = progress(sources.len() * times);
     let mut output = Output::new(global, &["kernel", "median, ms", "least", "most", "cubin, B"])?;
     let mut sums: BTreeMap<(String, String), f64> = BTreeMap::new();
-    for (expr, source) in sources {
-        let mut ms = Vec::new();
-        let mut bytes = 0;
-        for _ in 0..times {
+    // All of them once, then again: a slow spell of the machine hits all alike.
+    let mut runs = vec![(Vec::with_capacity(times), 0); sources.len()];
+    for _ in 0..times {
+        for ((_, source), (ms, bytes)) in sources.iter().zip(&mut runs) {
             let compiled = compiler.compile(&source.name, &source.text, source.cell.arch)?;
-            bytes = compiled.cubin.len();
+            *bytes = compiled.cubin.len();
             ms.push(compiled.ms);
             bar.inc(1);
         }
+    }
+    for ((expr, source), (mut ms, bytes)) in sources.iter().zip(runs) {
         ms.sort_by(f64::total_cmp);
         let (median, least, most) = (ms[ms.len() / 2], ms[0], ms[ms.len() - 1]);
         *sums.entry((expr.clone(), source.cell.arch.to_string())).or_default() += median;

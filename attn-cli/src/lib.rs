@@ -2,7 +2,7 @@
 //!
 //! A program with variants of its own is the same command with one line: [`main_with`].
 //!
-//! Each command gives *records* (JSON objects); [`output`] writes them as lines or as a table.
+//! Each command gives *records* (JSON objects); the `output` module writes them as lines or as a table.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command speaks
 
 mod bench;

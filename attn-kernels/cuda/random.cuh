@@ -9,7 +9,7 @@ namespace lang {
 ATTN_FN u32 random_bits(u32 seed, u32 stream, u32 i, u32 j) {
   u32 a = i, b = j, c = 0, d = 0;
 #ifndef ATTN_HOST
-#pragma unroll
+#pragma unroll 2  // not all ten: asked for each of a thread's logits, that is thousands of instructions
 #endif
   for (int round = 0; round < 10; ++round) {
     const u64 first = 0xd2511f53ull * a, second = 0xcd9e8d57ull * c;

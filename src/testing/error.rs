@@ -3,7 +3,7 @@
 use crate::batch::BatchError;
 
 /// Why a case could not be run at all. A wrong result is not an error: see [`CheckResult`](super::CheckResult).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
     /// A line of a case file that is not a case.
@@ -78,4 +78,11 @@ pub enum TestError {
     /// The library refused or failed.
     #[error(transparent)]
     Attn(#[from] crate::Error),
+}
+
+/// The message: it is what a `main` that returns the error prints.
+impl std::fmt::Debug for TestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }

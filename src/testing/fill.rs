@@ -72,16 +72,52 @@ pub(super) fn variant(text: &str, registry: &Registry, dims: &Dims, seed: u64) -
 }
 
 /// As [`variant()`], of a variant.
+///
+/// Where a `#[require(..)]` does not hold of such values, others are tried; where it holds of none, the first are there.
 pub(super) fn complete(variant: &Variant, dims: &Dims, seed: u64) -> Result<Variant, TestError> {
-    let mut variant = variant.clone();
-    for (stream, tensor) in variant.missing(dims).map_err(Error::from)?.iter().enumerate() {
-        let value = values_for(tensor, &mut Random::new(seed, 1000 + stream as u64))?;
-        variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
+    let missing = variant.missing(dims).map_err(Error::from)?;
+    let made = |shift: Shift| {
+        let mut variant = variant.clone();
+        for (stream, tensor) in missing.iter().enumerate() {
+            let value = values_for(tensor, &mut Random::new(seed, 1000 + stream as u64), shift)?;
+            variant.set_in(tensor.part, tensor.field.name, value).map_err(Error::from)?;
+        }
+        Ok::<_, TestError>(variant)
+    };
+    let first = made(Shift::None);
+    if missing.is_empty() || first.as_ref().is_ok_and(|variant| variant.bind(dims).is_ok()) {
+        return first;
     }
-    Ok(variant)
+    let allowed = |shift| made(shift).ok().filter(|variant| variant.bind(dims).is_ok());
+    [Shift::Above, Shift::Between].into_iter().find_map(allowed).map_or(first, Ok)
 }
 
-fn values_for(tensor: &MissingTensor, random: &mut Random) -> Result<ParamValue, TestError> {
+/// Where made-up numbers lie.
+#[derive(Clone, Copy)]
+enum Shift {
+    /// N(0, 1), and `0..4`.
+    None,
+    /// Above 0.
+    Above,
+    /// Above 0 and below 1; integers from 1 on.
+    Between,
+}
+
+impl Shift {
+    fn float(self, x: f32) -> f32 {
+        match self {
+            Shift::None => x,
+            Shift::Above => x.abs() + 0.125,
+            Shift::Between => 1.0 / (x.abs() + 1.125),
+        }
+    }
+
+    fn integer(self, x: i64) -> i64 {
+        x + i64::from(!matches!(self, Shift::None))
+    }
+}
+
+fn values_for(tensor: &MissingTensor, random: &mut Random, shift: Shift) -> Result<ParamValue, TestError> {
     let field = tensor.field;
     let bad = |why: String| TestError::Shape { name: field.name.to_owned(), shape: field.shape.to_owned(), why };
     let Some(shape) = &tensor.shape else { return Err(bad("it names a size that is not known here".to_owned())) };
@@ -101,13 +137,13 @@ fn values_for(tensor: &MissingTensor, random: &mut Random) -> Result<ParamValue,
             bools.into_iter().map(ParamValue::Bool).collect()
         }
         Elem::I32 | Elem::U32 | Elem::U8 => {
-            let mut whole: Vec<i64> = (0..count).map(|_| random.below(4) as i64).collect();
+            let mut whole: Vec<i64> = (0..count).map(|_| shift.integer(random.below(4) as i64)).collect();
             sort(&mut whole, shape, true, i64::cmp);
             whole.into_iter().map(ParamValue::Int).collect()
         }
         _ => {
             // every type of float holds what is within five standard deviations
-            let mut floats: Vec<f32> = (0..count).map(|_| random.normal()).collect();
+            let mut floats: Vec<f32> = (0..count).map(|_| shift.float(random.normal())).collect();
             sort(&mut floats, shape, field.monotone, f32::total_cmp);
             floats.into_iter().map(|x| ParamValue::Float(f64::from(x))).collect()
         }

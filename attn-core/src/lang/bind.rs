@@ -87,10 +87,10 @@ pub fn bind_tensor<T: TensorField>(
         Err(ShapeProblem::Arithmetic) => return Err(BindError::ShapeArithmetic { name, shape }),
     };
     if let (Some(values), Some(want)) = (default, &want) {
-        let got = values.len() as i64;
+        let got = values.len();
         let count = want.iter().try_fold(1i64, |n, &x| n.checked_mul(x));
-        if count != Some(got) || want.iter().any(|&x| x < 0) {
-            return Err(BindError::Shape { name, shape, want: want.clone(), got: vec![got] });
+        if count != Some(got as i64) || want.iter().any(|&x| x < 0) {
+            return Err(BindError::DefaultLength { name, shape, want: want.clone(), got });
         }
         tensor.fill(values, want);
     }

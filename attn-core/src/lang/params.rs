@@ -237,6 +237,18 @@ pub enum BindError {
         /// The shape found.
         got: Vec<i64>,
     },
+    /// A `#[default]` that gives another number of values than its tensor's `#[shape]` has.
+    #[error("the default of tensor parameter `{name}` gives {got} values; `#[shape({shape})]` is {want:?} here")]
+    DefaultLength {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+        /// The shape wanted.
+        want: Vec<i64>,
+        /// How many values there are.
+        got: usize,
+    },
     /// A captured tensor without elements, which no index can be clamped into.
     #[error("tensor parameter `{name}` is empty; `#[shape({shape})]` is its shape")]
     Empty {
