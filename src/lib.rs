@@ -53,7 +53,7 @@ pub use workspace::Workspace;
 pub use attn_core::compose;
 pub use attn_core::{
     ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
-    dtype, expr, lang, plan as planner, random, registry, spec, tensor, variants,
+    device_type, dtype, expr, lang, plan as planner, random, registry, spec, tensor, variants,
 };
 pub use batch::{Batch, PageTable};
 pub use dtype::{Dtype, Dtypes};

@@ -27,4 +27,4 @@ pub use lang::random;
 pub use expr::{ExprError, Variant, VariantSpec};
 pub use registry::{Registry, RegistryError};
 
-pub use attn_macros::{VariantParams, attention_variant, compose, device_fn};
+pub use attn_macros::{VariantParams, attention_variant, compose, device_fn, device_type};

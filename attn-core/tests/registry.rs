@@ -39,6 +39,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         divisors: of.divisors,
         stores: of.stores,
         device_fns: of.device_fns,
+        types: of.types,
         consts: of.consts,
         make: of.make,
     }))

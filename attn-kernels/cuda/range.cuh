@@ -74,6 +74,11 @@ ATTN_FN Ints<u8> of(u8 x) { return {x, x, 0u, 0u}; }
 ATTN_FN Tri of(bool x) { return x ? Tri::True : Tri::False; }
 ATTN_FN Any of(float) { return {}; }
 ATTN_FN Any of(u64) { return {}; }
+// A variant of an enum.
+template <class T>
+ATTN_FN Ints<int> of(T x) {
+  return of(int(x));
+}
 ATTN_FN Ints<int> word(int min, int max) { return {min, max, 0u, 0u}; }
 
 // The bounds of an index word.

@@ -21,6 +21,16 @@ pub fn device_fn(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::device_fn::expand(attr.into(), item.into()).into()
 }
 
+/// Lets hooks and helpers use a struct or a fieldless enum, on either side.
+///
+/// A struct has fields of f32, i32, u32, u8, u64, bool, arrays and tuples of them, and other types with `#[device_type]`; of a tuple
+/// struct, one to four. The type is `Copy`, and not generic. Hooks then have its literals, its fields, updates
+/// (`Line { bias: 0.0, ..line }`) and patterns; of an enum its variants, `match`, `==`, and casts to integers.
+#[proc_macro_attribute]
+pub fn device_type(attr: TokenStream, item: TokenStream) -> TokenStream {
+    attn_codegen::device_type::expand(attr.into(), item.into()).into()
+}
+
 /// Makes parameters of the fields of a variant. Field attributes: `#[default(..)]`, `#[shape(..)]`, `#[require(..)]`, `#[monotone]`.
 #[proc_macro_derive(VariantParams, attributes(default, shape, require, monotone))]
 pub fn variant_params(input: TokenStream) -> TokenStream {

@@ -8,6 +8,7 @@ use attn::lang::{
 };
 use attn::{VariantParams, attention_variant, device_fn};
 
+pub mod own_types;
 pub mod subset;
 
 /// Helpers of another module.
@@ -347,6 +348,7 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         Rows,
         Arrays,
         Divisions,
+        own_types::OwnTypes,
         Windowed<4, true>,
         Windowed<-8, false>,
         Ranks

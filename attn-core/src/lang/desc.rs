@@ -4,7 +4,10 @@
 //! *type-agnostic*: operators are overloaded device functions, field types come from the derive through
 //! [`VariantDesc::fields`], constants and [`DeviceFn`]s are linked by path. The pieces meet when a kernel is spliced.
 
-use super::{ErasedVariant, Normalizer, ParamError, ParamValues};
+use super::{
+    ErasedVariant, Normalizer, ParamError, ParamValues,
+    device_type::{TypeDesc, TypeLink},
+};
 
 /// The hooks of [`AttentionVariant`](super::AttentionVariant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +110,8 @@ pub struct DeviceFn {
     pub over: &'static str,
     /// Helpers that it calls.
     pub device_fns: &'static [&'static DeviceFn],
+    /// Structs and enums that it names.
+    pub types: &'static [TypeLink],
     /// Constants that it names.
     pub consts: &'static [ConstDesc],
 }
@@ -147,6 +152,8 @@ pub enum ConstValue {
     U32(u32),
     U64(u64),
     Bool(bool),
+    /// A variant of an enum, by its value.
+    Enum(&'static TypeDesc, i32),
 }
 
 macro_rules! const_value_from {
@@ -161,10 +168,10 @@ macro_rules! const_value_from {
 }
 const_value_from!(f32 => F32, i32 => I32, u32 => U32, u64 => U64, bool => Bool);
 
-/// A constant that a hook may name. Implemented for what [`ConstValue`] holds.
+/// A constant that a hook may name. Implemented for what [`ConstValue`] holds; of enums, by `#[device_type]`.
 #[diagnostic::on_unimplemented(
     message = "a constant of type `{Self}` is not available in a hook",
-    label = "use f32, i32, u32, u64 or bool"
+    label = "use f32, i32, u32, u64, bool, or an enum with `#[device_type]`"
 )]
 pub trait HookConst {
     /// Its value.
@@ -314,6 +321,8 @@ pub struct VariantDesc {
     pub stores: bool,
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
+    /// Structs and enums that the hooks name directly.
+    pub types: &'static [TypeLink],
     /// Constants that the hooks name directly.
     pub consts: &'static [ConstDesc],
     /// Makes the variant from parameters by name.

@@ -12,7 +12,8 @@ use super::{FieldType, OutTensor, ParamError, ParamValue, Tensor};
 /// Whole numbers are taken where fractions are wanted, and the other way round when nothing is lost.
 #[diagnostic::on_unimplemented(
     message = "a variant's parameter cannot be a `{Self}`",
-    label = "use f32, i32, u32, bool, Tensor0<T> to Tensor4<T>, or OutTensor1 to OutTensor4"
+    label = "use f32, i32, u32, bool, Tensor0<T> to Tensor4<T>, or OutTensor1 to OutTensor4",
+    note = "instead of an enum, take an i32, or make the variant generic over a constant; instead of a struct, its fields"
 )]
 pub trait ParamField: sealed::Sealed + Clone + Send + Sync + 'static {
     /// How descriptors name the type.

@@ -49,7 +49,8 @@ pub mod unmarked {
         pub use crate::lang::notes::WithoutDeviceFn as DeviceFnMark;
 
         /// No text.
-        pub static DEVICE_FN: DeviceFn = DeviceFn { name: "", cuda: "", over: "", device_fns: &[], consts: &[] };
+        pub static DEVICE_FN: DeviceFn =
+            DeviceFn { name: "", cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
 
         /// Anything.
         pub fn over<const N: usize>(_: [Val; N]) -> Val {

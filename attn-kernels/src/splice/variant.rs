@@ -18,6 +18,7 @@ mod args;
 mod branches;
 mod combine;
 mod compose;
+mod device_type;
 mod hooks;
 mod layout;
 mod member;
@@ -35,8 +36,8 @@ pub use layout::{struct_size, variant_args};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariantError {
-    /// Two constants or helpers of one name, from different places.
-    #[error("`{variant}` uses two different constants or helpers called `{name}`; rename one of them")]
+    /// Two constants, helpers or types of one name, from different places.
+    #[error("`{variant}` uses two different constants, helpers or types called `{name}`; rename one of them")]
     Clash {
         /// The part.
         variant: String,

@@ -101,7 +101,8 @@ impl Check<'_> {
                 if (op.is_comparison() || *op == Op::Sub) && mixes_rows_and_positions(a, b) {
                     self.report.at(e.span, messages::QO_ROW_KV_POS);
                 }
-                if op.is_comparison() && !is_single(&self.types.settled(&a.ty)) {
+                let equality = matches!(op, Op::Eq | Op::Ne);
+                if op.is_comparison() && ![a, b].iter().all(|e| is_single(&self.types.settled(&e.ty), equality)) {
                     self.report.at(e.span, messages::COMPARE);
                 }
             }
@@ -143,6 +144,8 @@ impl Check<'_> {
     fn is_uniform(&self, e: &Expr) -> bool {
         match &e.kind {
             Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Param(_) | Kind::Const(_) | Kind::Builtin(_) => true,
+            Kind::Variant { .. } => true,
+            Kind::Struct { .. } | Kind::Field(..) => e.children().0.into_iter().all(|e| self.is_uniform(e)),
             Kind::Local(local) => self.uniform.contains(local),
             Kind::Row(_, "dim", _) => true,
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) => self.is_uniform(e),
@@ -196,10 +199,10 @@ impl Check<'_> {
     }
 }
 
-/// A number or a bool, or not seen.
-fn is_single(ty: &Ty) -> bool {
+/// A number or a bool, or not seen; where equality is asked for, a type of a user's: that it is an enum is asked of rustc.
+fn is_single(ty: &Ty, equality: bool) -> bool {
     use Ty::{F32, I32, U8, U32, U64, Var};
-    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | Var(_))
+    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | Var(_)) || equality && matches!(ty, Ty::Device(_))
 }
 
 fn reads_index(e: &Expr) -> bool {

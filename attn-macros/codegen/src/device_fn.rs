@@ -41,13 +41,14 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
                 #vis mod #ident {
                     pub use ::attn::lang::notes::{WithDeviceFn as DeviceFnMark, unmarked::__helper::over};
                     pub static DEVICE_FN: ::attn::lang::DeviceFn =
-                        ::attn::lang::DeviceFn { name: #name, cuda: "", over: "", device_fns: &[], consts: &[] };
+                        ::attn::lang::DeviceFn { name: #name, cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
                 }
             };
         }
     };
     let consts = glue::consts(&links, deeper);
     let helpers = glue::helpers(&links, deeper);
+    let types = glue::types(&links, deeper);
     let cfg = glue::cfg(&f.attrs);
     quote! {
         #item
@@ -62,6 +63,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
                 cuda: #cuda,
                 over: #over_cuda,
                 device_fns: #helpers,
+                types: #types,
                 consts: #consts,
             };
             #over
@@ -91,7 +93,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     if let Some(receiver) = sig.receiver() {
         shared.report.on(receiver, messages::FN_SELF);
     }
-    let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, report| parse::ty::of(ty, report));
+    let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
     literals::function(&read, &shared.types, &mut shared.report);
     check::function(&read, &shared.types, &mut shared.report);
     let file = glue::file_of(sig.fn_token.span());
@@ -107,7 +109,7 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
 fn generics(generics: &syn::Generics, shared: &mut Shared) {
     for param in &generics.params {
         let ty = match param {
-            syn::GenericParam::Const(param) => parse::ty::of(&param.ty, &mut shared.report).map(|ty| (param, ty)),
+            syn::GenericParam::Const(param) => parse::ty::of(&param.ty, shared).map(|ty| (param, ty)),
             other => {
                 shared.report.on(other, messages::GENERIC_FN);
                 None

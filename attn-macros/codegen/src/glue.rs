@@ -28,6 +28,30 @@ pub(crate) fn with_helper(path: &syn::Path, value: &TokenStream) -> TokenStream 
     }}
 }
 
+/// The links to structs and enums, each at its first use.
+pub(crate) fn types(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let types = links.types.iter().map(|link| {
+        let (name, path) = (&link.name, fix(&link.path));
+        let mut ty = quote::quote_spanned!(link.path.span()=> <#path as ::attn::lang::DeviceType>::DESC);
+        if let Some(at) = link.compared {
+            let path = moved(quote!(#path), at);
+            let asked = quote::quote_spanned!(at=> ::attn::lang::device_type::compared::<#path>());
+            ty = quote!({ #asked; #ty });
+        }
+        quote!(::attn::lang::device_type::TypeLink { name: #name, ty: #ty })
+    });
+    quote!(&[#(#types),*])
+}
+
+/// The same tokens, as if they stood there.
+fn moved(tokens: TokenStream, at: proc_macro2::Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut token| {
+        token.set_span(at.resolved_at(token.span()));
+        token
+    });
+    moved.collect()
+}
+
 /// The links to helpers, each at its call.
 pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
     let helpers = links.helpers.iter().map(|(name, path)| {

@@ -151,6 +151,20 @@ pub enum Kind {
     },
     Tuple(Vec<Expr>),
     TupleField(Box<Expr>, usize),
+    /// `Line { slope, ..base }`: the type and the fields by their names in the text.
+    Struct {
+        ty: String,
+        base: Option<Box<Expr>>,
+        fields: Vec<(String, Expr)>,
+    },
+    /// `line.slope`, by its name in the text.
+    Field(Box<Expr>, String),
+    /// `Mode::Linear`: the type and the variant by their names in the text, and the variant's in Rust.
+    Variant {
+        ty: String,
+        name: String,
+        rust: String,
+    },
     If {
         cond: Box<Expr>,
         then: Block,
@@ -203,6 +217,10 @@ impl Expr {
             Kind::HelperOf(_, consts, args) => (consts.iter().chain(args).collect(), Vec::new()),
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) | Kind::Repeat(e, _) => {
                 (vec![e], Vec::new())
+            }
+            Kind::Field(e, _) => (vec![e], Vec::new()),
+            Kind::Struct { base, fields, .. } => {
+                (base.as_deref().into_iter().chain(fields.iter().map(|(_, e)| e)).collect(), Vec::new())
             }
             Kind::Binary(_, a, b) | Kind::Index(a, b) | Kind::SetElement { index: a, value: b, .. } => {
                 (vec![a, b], Vec::new())

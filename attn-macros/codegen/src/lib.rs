@@ -10,6 +10,7 @@
 pub mod check;
 pub mod compose;
 pub mod device_fn;
+pub mod device_type;
 pub mod emit;
 pub mod glue;
 pub mod ir;

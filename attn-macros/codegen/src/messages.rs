@@ -19,7 +19,7 @@ pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names"
 pub const METHOD_ON_SELF: &str =
     "a hook does not call methods of its variant: put the shared code into a free function with `#[device_fn]`";
 pub const BARE_SELF: &str = "`self` is used by its parameters only: `self.name`";
-pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a captured tensor";
+pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a captured tensor, and a struct is made in the hook, of its parameters";
 pub const SELF_ASSIGN: &str = "a hook cannot change its variant: use a local variable";
 pub const INDEX_ASSIGN: &str = "index words cannot be changed: use a local variable";
 pub const PLACE: &str = "only local variables can be assigned to";
@@ -28,6 +28,8 @@ pub const INDEX_BASE: &str =
     "only captured tensors and arrays can be indexed: `self.table[i]`, `self.table[[i, j]]`, `a[i as usize]`";
 pub const TENSOR_RANK: &str =
     "captured tensors have rank 0 to 4: `self.scale.get()`, `self.table[i]`, `self.table[[i, j]]` to `[[i, j, k, l]]`";
+pub const TENSOR_CHAIN: &str = "the indices of a captured tensor stand together: `self.table[[i, j]]`";
+pub const TENSOR_USIZE: &str = "captured tensors are indexed by i32: leave the cast out";
 pub const TENSOR_GET: &str =
     "`get()` reads the one element of a `Tensor0`; elements of others are `self.table[i]`, `self.table[[i, j]]`";
 pub const STORE_ARGUMENTS: &str = "a store takes an index and an f32: `self.out.store([i, j], x)`";
@@ -43,15 +45,21 @@ pub const INDEX_ARITHMETIC: &str = "an index of an array cannot be shown to stay
      where the array is indexed, as in `a[k.clamp(0, 3) as usize]`";
 pub const INDEX_METHOD: &str =
     "of the methods, an index of an array has `min`, `max` and `clamp`: cast it to i32 for others";
-pub const STRUCT: &str = "structs are not available in a hook: use a tuple";
+pub const STRUCT: &str =
+    "this struct is not available in a hook: use one of your own with `#[device_type]`, or a tuple";
+pub const UNSEEN_STRUCT: &str =
+    "that this is a struct cannot be seen from here: write its variable's type, as in `let mut line: Line = helper(x)`";
+pub const METHOD_OF_TYPE: &str =
+    "a hook does not call methods of one's own: put the code into a free function with `#[device_fn]`";
+pub const BARE_VARIANT: &str = "a hook names a variant of an enum with its type, as in `Mode::Linear`";
 pub const TUPLE_SIZE: &str = "tuples in a hook have 2 to 4 elements";
 pub const RANGE: &str = "a range is available only in `for` and in `match` patterns";
 pub const LET_CONDITION: &str = "`if let` is not available in a hook: use `match`, or a comparison";
 pub const LET_ELSE: &str = "`let .. else` is not available in a hook: use `match`, or a comparison";
 pub const LET_INIT: &str = "give the variable a value where it is declared";
-pub const PATTERN: &str = "this pattern is not available in a hook: use names, `_` and tuples";
-pub const MATCH_PATTERN: &str =
-    "this pattern is not available in a hook: use integers, ranges, bools, names, `_`, and `|` between them";
+pub const PATTERN: &str =
+    "this pattern is not available in a hook: use names, `_`, tuples, and structs with `#[device_type]`";
+pub const MATCH_PATTERN: &str = "this pattern is not available in a hook: use integers, ranges, bools, variants of an enum, names, `_`, and `|` between them";
 pub const ITEM: &str = "items are not available inside a hook: move it out, and put `#[device_fn]` on functions";
 pub const UNSAFE: &str = "`unsafe` is not available in a hook";
 pub const ASYNC: &str = "hooks are plain functions";
@@ -61,8 +69,7 @@ pub const USIZE: &str =
 pub const CAST: &str = "casts go to i32, u32, u8, u64 or f32";
 pub const LITERAL: &str = "this literal is not available in a hook: use integers, f32 and bools";
 pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
-pub const TYPE: &str =
-    "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of them";
+pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of them, and types of your own with `#[device_type]`";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
@@ -70,14 +77,15 @@ pub const RANDOM: &str =
     "random numbers are `random::uniform(seed, stream, i, j)` and `random::bits(seed, stream, i, j)`, of four u32";
 pub const CALL_SELF: &str =
     "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
-pub const CALL_TYPE: &str = "constructors are not available in a hook: use numbers, bools and tuples";
+pub const CALL_TYPE: &str = "this constructor is not available in a hook: use numbers, bools, tuples, and types of your own with `#[device_type]`: structs, and enums without fields";
 pub const UNKNOWN_NAME: &str = "is not known here: a hook sees its arguments, `self`'s parameters, constants (in capitals), \
      and helpers with `#[device_fn]`";
 pub const EXPRESSION: &str = "this expression is not available in a hook";
 pub const UNTYPED_LITERAL: &str = "the type of this number cannot be seen from here: write it, as in `1u32`";
 pub const CHANGE_IN_VALUE: &str = "a value inside an expression cannot change variables around it: \
      change them in a statement in front, or write the type of the variable that takes the value, `let x: f32 = ..`";
-pub const COMPARE: &str = "only numbers and bools are compared in a hook: compare them one by one";
+pub const COMPARE: &str =
+    "only numbers, bools and, by `==` and `!=`, variants of an enum are compared in a hook: compare them one by one";
 pub const ROW_VALUE: &str = "a row has one name: use the hook's argument";
 pub const TUPLE_ASSIGN: &str = "a part of a tuple cannot be assigned to: assign the whole, or use two variables";
 pub const UNTYPED_VARIABLE: &str =
@@ -102,6 +110,16 @@ pub const CONST_ARGUMENT: &str = "a helper's constants are numbers, bools, or na
 pub const FN_KIND: &str = "a helper is a plain function: not const, async, unsafe or extern";
 pub const FN_SELF: &str = "a helper is a free function: pass what it needs as arguments";
 pub const ARGUMENT: &str = "arguments are plain names";
+pub const DEVICE_TYPE_ATTR: &str = "`#[device_type]` has no arguments";
+pub const NOT_A_TYPE: &str = "`#[device_type]` goes on a struct, or on an enum without fields";
+pub const GENERIC_TYPE: &str = "a type of hooks is not generic: write it for one type";
+pub const TYPE_WITHOUT_FIELDS: &str = "a struct in a hook has fields: a value without any says nothing";
+pub const TUPLE_STRUCT_SIZE: &str = "a tuple struct in a hook has 1 to 4 fields: give them names";
+pub const ENUM_FIELDS: &str =
+    "an enum in a hook has variants without fields: put what they hold into a struct beside it";
+pub const EMPTY_ENUM: &str = "an enum in a hook has a variant";
+pub const FIELD_TYPE: &str = "a field of a type in a hook is an f32, i32, u32, u8, u64 or bool, an array or tuple of them, or another type with `#[device_type]`";
+pub const CFG_TYPE: &str = "a type of hooks cannot depend on `#[cfg]` inside: its CUDA text is made before it is known";
 pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a constant, `if FAST { .. }`";
 pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"soft_cap\")]`, \
      and the instances of a variant that is generic over constants, `instances(4, 8)`";

@@ -1,7 +1,7 @@
 //! Names of the generated text.
 //!
 //! What belongs to the variant is told by its ending, so that it can never hide a function of the language:
-//! parameters and constants end in `_`, helpers in `_fn`. Locals keep their names unless those are taken.
+//! parameters and constants end in `_`, helpers in `_fn`, types in `_type`. Locals keep their names unless those are taken.
 
 use std::collections::HashSet;
 
@@ -38,13 +38,41 @@ pub fn helper(name: &str) -> String {
     format!("{}_fn", ascii(name))
 }
 
+/// The struct or enum of a `#[device_type]`.
+#[must_use]
+pub fn device_type(name: &str) -> String {
+    format!("{}_type", ascii(name))
+}
+
+/// A field of a struct or a variant of an enum, in a scope of its own: its own name unless C++, or a function there, has it.
+#[must_use]
+pub fn within_type(name: &str) -> String {
+    let name = ascii(name);
+    let is_macro = |name: &str| name.starts_with("ATTN_") || name.starts_with("CUD");
+    let taken = name.ends_with('_') || name.starts_with("with_") || is_macro(&name) || CPP.contains(&name.as_str());
+    let name = if taken { format!("{name}_") } else { name };
+    if is_kept(&name) { format!("x{name}") } else { name }
+}
+
+/// The function that changes a field.
+#[must_use]
+pub fn with_field(field: &str) -> String {
+    format!("with_{field}")
+}
+
+/// The fields of a tuple, and of a tuple struct.
+pub const TUPLE_FIELDS: [&str; 4] = ["x", "y", "z", "w"];
+
+/// C++ keeps names that start so for itself: `__int128`, `_Complex`, `__LINE__`.
+fn is_kept(name: &str) -> bool {
+    name.starts_with("__") || name.starts_with('_') && name[1..].starts_with(char::is_uppercase)
+}
+
 /// A name for a local that is neither reserved nor in `taken`; it is added there.
 pub fn local(name: &str, taken: &mut HashSet<String>) -> String {
     let plain = ascii(name);
     let plain = plain.trim_end_matches('_');
-    // C++ keeps names that start so for itself: `__int128`, `_Complex`, `__LINE__`
-    let reserved = plain.starts_with("__") || plain.starts_with('_') && plain[1..].starts_with(char::is_uppercase);
-    let plain = if plain.is_empty() || reserved { format!("x{plain}") } else { plain.to_owned() };
+    let plain = if plain.is_empty() || is_kept(plain) { format!("x{plain}") } else { plain.to_owned() };
     let mut candidate = plain.clone();
     let mut n = 2;
     while taken.contains(&candidate) || is_reserved(&candidate) {
@@ -85,6 +113,7 @@ fn ascii(name: &str) -> String {
 
 fn is_reserved(name: &str) -> bool {
     name.ends_with("_fn")
+        || name.ends_with("_type")
         || CPP.contains(&name)
         || LANG.contains(&name)
         || crate::parse::method::METHODS.iter().any(|m| m.name == name)

@@ -70,6 +70,11 @@ impl Report {
         self.errors.push(error);
     }
 
+    /// Adds what another found.
+    pub fn append(&mut self, other: Report) {
+        self.errors.extend(other.errors);
+    }
+
     /// Whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -26,6 +26,8 @@ pub enum Ty {
     RowState,
     QueryTile,
     Row,
+    /// A struct or enum with `#[device_type]`, by its name in the text.
+    Device(String),
     /// Not known (yet).
     Var(usize),
 }
@@ -94,6 +96,16 @@ impl Types {
         let ty = self.var(Var { outside: true, any_width, ..Var::default() });
         self.named.insert(key, ty.clone());
         ty
+    }
+
+    /// The integer literals in it take their type from something that the macro does not see.
+    pub fn hide(&mut self, ty: &Ty) {
+        match self.resolve(ty) {
+            Ty::Var(v) => (self.vars[v].outside, self.vars[v].any_width) = (true, true),
+            Ty::Tuple(items) => items.iter().for_each(|item| self.hide(item)),
+            Ty::Array(elem, _) => self.hide(&elem),
+            _ => {}
+        }
     }
 
     fn root(&self, mut v: usize) -> usize {

@@ -226,6 +226,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     });
     let consts = glue::consts(&variant.links, |path| without_self(path, ty));
     let helpers = glue::helpers(&variant.links, syn::Path::clone);
+    let types = glue::types(&variant.links, syn::Path::clone);
     let divisors = variant.used.divisors.keys();
     let notes = notes(item, variant);
     let stores = variant.used.stores;
@@ -253,6 +254,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 device_fns: #helpers,
+                types: #types,
                 consts: #consts,
                 make: ::attn::__private::make::<#ty>,
             };

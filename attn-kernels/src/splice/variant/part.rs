@@ -2,6 +2,8 @@
 
 use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
 
+use super::device_type::Types;
+
 use super::{VariantError, member::members};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
@@ -16,8 +18,9 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += &format!("  {} {};\n", member.ty, member.name);
     }
     let links = Links::of(desc)?;
+    text += &indented(&links.types.text());
     for (name, value) in &links.consts {
-        text += &format!("  static constexpr {}{name} = {};\n", const_type(*value), const_text(*value));
+        text += &format!("  static constexpr {} {name} = {};\n", const_type(*value), const_text(*value));
     }
     for helper in &links.helpers {
         text += "\n";
@@ -53,11 +56,12 @@ fn comment(line: &str) -> String {
 
 fn const_type(value: ConstValue) -> &'static str {
     match value {
-        ConstValue::F32(_) => "float ",
-        ConstValue::I32(_) => "int ",
-        ConstValue::U32(_) => "u32 ",
-        ConstValue::U64(_) => "u64 ",
-        ConstValue::Bool(_) => "bool ",
+        ConstValue::F32(_) => "float",
+        ConstValue::I32(_) => "int",
+        ConstValue::U32(_) => "u32",
+        ConstValue::U64(_) => "u64",
+        ConstValue::Bool(_) => "bool",
+        ConstValue::Enum(ty, _) => ty.name,
     }
 }
 
@@ -72,6 +76,10 @@ fn const_text(value: ConstValue) -> String {
         ConstValue::U32(x) => format!("{x}u"),
         ConstValue::U64(x) => format!("{x}ull"),
         ConstValue::Bool(x) => x.to_string(),
+        ConstValue::Enum(ty, x) => match ty.variants.iter().find(|(_, value)| *value == x) {
+            Some((variant, _)) => format!("{}::{variant}", ty.name),
+            None => format!("{}({x})", ty.name),
+        },
     }
 }
 
@@ -88,9 +96,10 @@ fn indented(text: &str) -> String {
     out
 }
 
-/// Constants and helpers of a part, each once, those of helpers included.
+/// Types, constants and helpers of a part, each once, those of helpers included.
 #[derive(Default)]
 struct Links {
+    types: Types,
     consts: Vec<(&'static str, ConstValue)>,
     helpers: Vec<&'static DeviceFn>,
 }
@@ -98,6 +107,7 @@ struct Links {
 impl Links {
     fn of(desc: &VariantDesc) -> Result<Links, VariantError> {
         let mut links = Links::default();
+        links.types.add_all(desc, desc.types)?;
         links.add_consts(desc, desc.consts)?;
         for helper in desc.device_fns {
             links.add_helper(desc, helper, &mut Vec::new())?;
@@ -108,6 +118,9 @@ impl Links {
     fn add_consts(&mut self, desc: &VariantDesc, consts: &[ConstDesc]) -> Result<(), VariantError> {
         for link in consts {
             let value = (link.value)();
+            if let ConstValue::Enum(ty, _) = value {
+                self.types.add(desc, ty)?;
+            }
             match self.consts.iter().find(|(name, _)| *name == link.name) {
                 Some((_, there)) if !same_bits(*there, value) => return Err(clash(desc, link.name)),
                 Some(_) => {}
@@ -132,6 +145,7 @@ impl Links {
             Some(_) => return Err(clash(desc, helper.name)),
             None => {}
         }
+        self.types.add_all(desc, helper.types)?;
         self.add_consts(desc, helper.consts)?;
         callers.push(helper);
         for inner in helper.device_fns {
@@ -143,7 +157,7 @@ impl Links {
     }
 }
 
-fn clash(desc: &VariantDesc, name: &str) -> VariantError {
+pub(super) fn clash(desc: &VariantDesc, name: &str) -> VariantError {
     VariantError::Clash { variant: desc.name.to_owned(), name: name.to_owned() }
 }
 

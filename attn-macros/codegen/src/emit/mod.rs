@@ -139,7 +139,7 @@ fn function_of(
 }
 
 /// The C++ type, where it is known.
-fn spelled(ty: &Ty, types: &Types) -> Option<String> {
+pub(crate) fn spelled(ty: &Ty, types: &Types) -> Option<String> {
     Some(match types.settled(ty) {
         Ty::F32 => "float".into(),
         // an index of an array, which is shown to be small
@@ -155,6 +155,7 @@ fn spelled(ty: &Ty, types: &Types) -> Option<String> {
         Ty::RowState => "RowState".into(),
         Ty::QueryTile => "QueryTile".into(),
         Ty::Row => "R&".into(),
+        Ty::Device(name) => name,
         Ty::Tuple(items) if items == [Ty::F32, Ty::F32] => "Pair".into(),
         Ty::Tuple(items) => {
             let items: Option<Vec<String>> = items.iter().map(|t| spelled(t, types)).collect();

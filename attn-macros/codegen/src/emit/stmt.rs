@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
-    literals,
+    literals, names,
     report::Range,
     types::Ty,
 };
@@ -196,7 +196,7 @@ impl Writer<'_> {
         }
         self.let_local(whole, init);
         let whole = self.name(whole);
-        for (part, field) in parts.iter().zip(["x", "y", "z", "w"]) {
+        for (part, field) in parts.iter().zip(names::TUPLE_FIELDS) {
             let Some(local) = *part else { continue };
             let ty = self.declared(local).unwrap_or_else(|| "auto".into());
             let constant = if self.function.locals[local].mutable { "" } else { "const " };

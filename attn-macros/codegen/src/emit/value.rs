@@ -126,8 +126,14 @@ impl Writer<'_> {
             }
             Kind::TupleField(inner, i) => {
                 let inner = self.text(inner).at_least(ATOM);
-                Text::atom(format!("{inner}.{}", ["x", "y", "z", "w"].get(*i).unwrap_or(&"w")))
+                Text::atom(format!("{inner}.{}", names::TUPLE_FIELDS.get(*i).unwrap_or(&"w")))
             }
+            Kind::Struct { ty, base, fields } => self.structure(ty, base.as_deref(), fields),
+            Kind::Field(inner, name) => {
+                let inner = self.text(inner).at_least(ATOM);
+                Text::atom(format!("{inner}.{name}"))
+            }
+            Kind::Variant { ty, name, .. } => Text::atom(format!("{ty}::{name}")),
             Kind::If { cond, then, other } => self.if_value(e, cond, then, other.as_ref()),
             Kind::Match { subject, bound, arms } => self.match_value(e, subject, *bound, arms),
             Kind::Block(block) => match simple(block) {
@@ -145,6 +151,19 @@ impl Writer<'_> {
     pub(super) fn list(&mut self, items: &[Expr]) -> String {
         let items: Vec<String> = items.iter().map(|e| self.value(e)).collect();
         items.join(", ")
+    }
+
+    /// A struct, field by field: their order in its definition is not seen from here.
+    fn structure(&mut self, ty: &str, base: Option<&Expr>, fields: &[(String, Expr)]) -> Text {
+        let mut text = match base {
+            Some(base) => self.text(base).at_least(ATOM),
+            None => format!("{ty}{{}}"),
+        };
+        for (name, value) in fields {
+            let value = self.value(value);
+            text.push_str(&format!(".{}({value})", names::with_field(name)));
+        }
+        Text::atom(text)
     }
 
     fn integer(&self, n: u64, ty: &Ty) -> String {
@@ -209,7 +228,7 @@ impl Writer<'_> {
         let name = spelled(to, self.types).unwrap_or_default();
         let value = self.value(inner);
         // to float, C++ rounds as Rust; between integers it wraps as Rust; from float it does not saturate
-        let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool;
+        let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool || matches!(from, Ty::Device(_));
         let short = if name == "int" { "i32" } else { &name };
         Text::atom(if plain { format!("{name}({value})") } else { format!("cast_{short}({value})") })
     }

@@ -1,6 +1,6 @@
 //! Arrays of a fixed length.
 
-use super::{Reader, stmt::strip};
+use super::{Reader, expr::is_self, stmt::strip};
 use crate::{
     ir::{Expr, Kind, Op},
     messages,
@@ -32,6 +32,12 @@ impl Reader<'_> {
 
     /// `array[i]`. That the index stays inside is checked where ranges are known.
     pub(super) fn index_array(&mut self, e: &syn::ExprIndex) -> Expr {
+        if let syn::Expr::Index(inner) = strip(&e.expr)
+            && let syn::Expr::Field(field) = strip(&inner.expr)
+            && is_self(&field.base)
+        {
+            return self.refused(e, messages::TENSOR_CHAIN);
+        }
         let array = self.expr(&e.expr);
         let Ty::Array(elem, _) = self.resolve(&array.ty) else {
             return match (&array.kind, self.resolve(&array.ty)) {

@@ -97,8 +97,11 @@ impl Reader<'_> {
             return self.error(Range::of(e));
         };
         let rust = last.ident.to_string();
-        if rust.chars().next().is_some_and(char::is_uppercase) {
-            return self.refused(f, messages::CALL_TYPE);
+        if path::is_type_name(&rust) {
+            return self.tuple_struct(e, f);
+        }
+        if path::last_two(&f.path).is_some_and(|(before, _)| path::is_type_name(&before)) {
+            return self.refused(f, messages::CALL_SELF);
         }
         if f.path.segments.len() == 1 && self.lookup(&rust).is_some() {
             return self.refused(f, messages::CALL);

@@ -51,6 +51,7 @@ impl Reader<'_> {
             }
             syn::Expr::Array(e) => self.array(e),
             syn::Expr::Repeat(e) => self.repeat(e),
+            syn::Expr::Struct(e) => self.struct_literal(e),
             syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => match self.expr_stmt(expr) {
                 Some(stmt) => Expr { kind: Kind::Diverge(Box::new(stmt)), ty: self.shared.types.fresh(), span },
                 None => self.error(span),
@@ -93,6 +94,7 @@ impl Reader<'_> {
                 let i = index.index as usize;
                 let ty = match &base_ty {
                     Ty::Tuple(items) if i < items.len() => items[i].clone(),
+                    Ty::Device(name) => self.shared.types.named(format!("{name}.{i}")),
                     _ => self.shared.types.outside(),
                 };
                 Expr { kind: Kind::TupleField(Box::new(base), i), ty, span }
@@ -108,10 +110,11 @@ impl Reader<'_> {
             return Expr { ty: Ty::RowIndex, ..base };
         }
         let Some((words, ty)) = hook::words(base_ty) else {
-            if matches!(base.kind, Kind::Error) {
-                return base;
-            }
-            return self.refused(e, messages::EXPRESSION);
+            return match base_ty {
+                _ if matches!(base.kind, Kind::Error) => base,
+                Ty::Device(_) | Ty::Var(_) => self.struct_field(base, name, Range::of(e)),
+                _ => self.refused(e, messages::EXPRESSION),
+            };
         };
         if !words.contains(&text.as_str()) {
             let hint = names::nearest(&text, words.iter().copied())
@@ -171,7 +174,12 @@ impl Reader<'_> {
             }
             _ => {
                 self.unify(&a.ty, &b.ty);
-                if op.is_comparison() { Ty::Bool } else { a.ty.clone() }
+                if op.is_comparison() {
+                    self.compares(&a.ty, syn::spanned::Spanned::span(&e.op));
+                    Ty::Bool
+                } else {
+                    a.ty.clone()
+                }
             }
         };
         Expr { kind: Kind::Binary(op, Box::new(a), Box::new(b)), ty, span }
@@ -182,7 +190,7 @@ impl Reader<'_> {
         if matches!(&*e.ty, syn::Type::Path(t) if t.path.is_ident("usize")) {
             return Expr { kind: Kind::Cast(Box::new(value), Ty::Usize), ty: Ty::Usize, span: Range::of(e) };
         }
-        let Some(ty) = ty::of(&e.ty, &mut self.shared.report) else {
+        let Some(ty) = ty::of(&e.ty, self.shared) else {
             return self.error(Range::of(e));
         };
         if !(ty.is_int() || ty == Ty::F32) {
@@ -225,7 +233,6 @@ fn refusal(expr: &syn::Expr) -> &'static str {
         syn::Expr::Loop(_) | syn::Expr::While(_) => messages::LOOP,
         syn::Expr::ForLoop(_) | syn::Expr::Assign(_) => messages::ASSIGN_VALUE,
         syn::Expr::Closure(_) => messages::CLOSURE,
-        syn::Expr::Struct(_) => messages::STRUCT,
         syn::Expr::Range(_) => messages::RANGE,
         syn::Expr::Let(_) => messages::LET_CONDITION,
         syn::Expr::Unsafe(_) => messages::UNSAFE,

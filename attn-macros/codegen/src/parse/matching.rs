@@ -62,6 +62,10 @@ impl Reader<'_> {
                     self.unify(ty, &value.ty);
                     return Test::Equal(value);
                 }
+                // rustc takes it for the variant of an enum, where there is one of this name
+                if super::path::is_type_name(&name) {
+                    self.refuse(&p.ident, messages::BARE_VARIANT);
+                }
                 self.bind(&p.ident, bound);
                 match &p.subpat {
                     Some((_, sub)) => self.test(sub, bound, ty),

@@ -136,6 +136,9 @@ impl Reader<'_> {
         if self.resolve(&receiver.ty) == Ty::Row {
             return self.row_method(e, &receiver);
         }
+        if matches!(self.resolve(&receiver.ty), Ty::Device(_)) && e.method != "clone" {
+            return self.refused(&e.method, messages::METHOD_OF_TYPE);
+        }
         let args: Vec<&syn::Expr> = e.args.iter().collect();
         self.number_method(e, receiver, &e.method, &args)
     }

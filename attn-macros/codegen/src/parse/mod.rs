@@ -4,6 +4,7 @@
 
 mod array;
 mod call;
+mod device;
 mod expr;
 pub mod hook;
 mod literal;
@@ -40,6 +41,19 @@ pub struct Links {
     pub consts: Vec<ConstLink>,
     /// Helpers: name in the text, and path.
     pub helpers: Vec<(String, syn::Path)>,
+    /// Structs and enums.
+    pub types: Vec<TypeLink>,
+}
+
+/// A struct or enum that the text names, by its Rust path.
+#[derive(Debug)]
+pub struct TypeLink {
+    /// Name in the text.
+    pub name: String,
+    /// Path in Rust.
+    pub path: syn::Path,
+    /// Where its values are first compared.
+    pub compared: Option<proc_macro2::Span>,
 }
 
 /// What the functions of one item share.
@@ -73,11 +87,11 @@ pub(crate) fn function(
     attrs: &[syn::Attribute],
     sig: &syn::Signature,
     block: &syn::Block,
-    ty_of: impl Fn(usize, &syn::Type, &mut Report) -> Option<Ty>,
+    ty_of: impl Fn(usize, &syn::Type, &mut Shared) -> Option<Ty>,
 ) -> Function {
     let ret = match &sig.output {
         syn::ReturnType::Default => Ty::Unit,
-        syn::ReturnType::Type(_, ty) => ty::of(ty, &mut shared.report).unwrap_or_else(|| shared.types.outside()),
+        syn::ReturnType::Type(_, ty) => ty::of(ty, shared).unwrap_or_else(|| shared.types.outside()),
     };
     let mut reader = Reader {
         shared,
@@ -92,7 +106,7 @@ pub(crate) fn function(
         syn::FnArg::Receiver(_) => None,
     });
     for (i, arg) in typed.enumerate() {
-        let ty = ty_of(i, &arg.ty, &mut reader.shared.report).unwrap_or_else(|| reader.shared.types.outside());
+        let ty = ty_of(i, &arg.ty, reader.shared).unwrap_or_else(|| reader.shared.types.outside());
         let local = match &*arg.pat {
             syn::Pat::Wild(_) => None,
             syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {

@@ -34,6 +34,9 @@ impl Reader<'_> {
             if ty == "f64" {
                 return self.refused(e, messages::FLOAT64);
             }
+            if is_type_name(&ty) && is_type_name(&last) && last.chars().any(char::is_lowercase) {
+                return self.variant(e, &last);
+            }
         }
         self.constant(e)
     }
@@ -43,6 +46,9 @@ impl Reader<'_> {
             return self.error(Range::of(e));
         };
         if last.chars().any(char::is_lowercase) {
+            if is_type_name(&last) {
+                return self.refused(e, messages::BARE_VARIANT);
+            }
             return self.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
         }
         let key = key(&e.path);
@@ -70,6 +76,11 @@ impl Reader<'_> {
         };
         Expr { kind: Kind::Const(name), ty, span: Range::of(e) }
     }
+}
+
+/// In Rust's way of naming types and variants of enums.
+pub(super) fn is_type_name(name: &str) -> bool {
+    name.chars().next().is_some_and(char::is_uppercase)
 }
 
 /// A path as text, to compare.

@@ -67,7 +67,7 @@ impl Reader<'_> {
             for (pat, want) in closure.inputs.iter().zip(params) {
                 let pat = match pat {
                     syn::Pat::Type(p) => {
-                        let _ = ty::of(&p.ty, &mut r.shared.report);
+                        let _ = ty::of(&p.ty, r.shared);
                         &*p.pat
                     }
                     pat => pat,

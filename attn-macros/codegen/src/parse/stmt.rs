@@ -47,7 +47,7 @@ impl Reader<'_> {
     }
 
     fn constant_item(&mut self, item: &syn::ItemConst, out: &mut Block) {
-        let ty = ty::of(&item.ty, &mut self.shared.report).unwrap_or_else(|| self.shared.types.outside());
+        let ty = ty::of(&item.ty, self.shared).unwrap_or_else(|| self.shared.types.outside());
         let init = self.flattened(|r| r.expr_as(&item.expr, &ty));
         let local = self.declare(&item.ident, ty, false);
         out.stmts.push(Stmt::Let { local, init });
@@ -99,7 +99,7 @@ impl Reader<'_> {
             return self.declare_anyway(&local.pat);
         }
         let (pat, given) = match &local.pat {
-            syn::Pat::Type(p) => (&*p.pat, ty::of(&p.ty, &mut self.shared.report)),
+            syn::Pat::Type(p) => (&*p.pat, ty::of(&p.ty, self.shared)),
             pat => (pat, None),
         };
         let ty = given.unwrap_or_else(|| self.shared.types.fresh());
@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 
     /// The names of a refused `let`, so that each use of one is not an error of its own.
-    fn declare_anyway(&mut self, pat: &syn::Pat) {
+    pub(super) fn declare_anyway(&mut self, pat: &syn::Pat) {
         match pat {
             syn::Pat::Ident(p) => {
                 let ty = self.shared.types.outside();
@@ -130,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// Declares what a pattern names, in statements of `out`.
-    fn let_pattern(&mut self, pat: &syn::Pat, ty: Ty, init: Expr, out: &mut Block) {
+    pub(super) fn let_pattern(&mut self, pat: &syn::Pat, ty: Ty, init: Expr, out: &mut Block) {
         match pat {
             syn::Pat::Paren(p) => self.let_pattern(&p.pat, ty, init, out),
             syn::Pat::Wild(_) => out.stmts.push(Stmt::Expr(init)),
@@ -140,6 +140,8 @@ impl Reader<'_> {
                 out.stmts.push(Stmt::Let { local, init });
             }
             syn::Pat::Tuple(p) if (2..=4).contains(&p.elems.len()) => self.let_tuple(p, &ty, init, out),
+            syn::Pat::Struct(p) if p.qself.is_none() => self.let_struct(p, &ty, init, out),
+            syn::Pat::TupleStruct(p) if p.qself.is_none() => self.let_tuple_struct(p, &ty, init, out),
             pat => {
                 self.refuse(pat, messages::PATTERN);
                 self.declare_anyway(pat);
@@ -164,7 +166,7 @@ impl Reader<'_> {
                 syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
                     Some(self.declare(&p.ident, ty.clone(), p.mutability.is_some()))
                 }
-                syn::Pat::Tuple(_) | syn::Pat::Paren(_) => {
+                syn::Pat::Tuple(_) | syn::Pat::Paren(_) | syn::Pat::Struct(_) | syn::Pat::TupleStruct(_) => {
                     let local = self.temporary("part", ty.clone(), false);
                     nested.push((pat, local, ty.clone()));
                     Some(local)
@@ -183,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    fn assign(&mut self, place: &syn::Expr, op: Option<Op>, value: Expr) -> Option<Stmt> {
+    pub(super) fn assign(&mut self, place: &syn::Expr, op: Option<Op>, value: Expr) -> Option<Stmt> {
         match place {
             syn::Expr::Paren(p) => return self.assign(&p.expr, op, value),
             syn::Expr::Infer(_) if op.is_none() => return Some(Stmt::Expr(value)),
@@ -200,10 +202,7 @@ impl Reader<'_> {
             }
             syn::Expr::Index(i) => return Some(Stmt::Expr(self.set_element(i, op, value))),
             syn::Expr::Field(f) if super::expr::is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
-            syn::Expr::Field(syn::ExprField { member: syn::Member::Unnamed(_), .. }) => {
-                self.refuse(place, messages::TUPLE_ASSIGN);
-            }
-            syn::Expr::Field(_) => self.refuse(place, messages::INDEX_ASSIGN),
+            syn::Expr::Field(f) => return self.assign_field(f, op, value),
             _ => self.refuse(place, messages::PLACE),
         }
         Some(Stmt::Expr(value))

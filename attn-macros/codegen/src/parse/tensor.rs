@@ -22,14 +22,23 @@ impl Reader<'_> {
     pub(super) fn indices(&mut self, index: &syn::Expr) -> Option<Vec<Expr>> {
         match strip(index) {
             syn::Expr::Array(a) if (2..=4).contains(&a.elems.len()) => {
-                Some(a.elems.iter().map(|i| self.expr_as(i, &Ty::I32)).collect())
+                Some(a.elems.iter().map(|i| self.tensor_index(i)).collect())
             }
             syn::Expr::Array(a) => {
                 self.refuse(a, messages::TENSOR_RANK);
                 None
             }
-            i => Some(vec![self.expr_as(i, &Ty::I32)]),
+            i => Some(vec![self.tensor_index(i)]),
         }
+    }
+
+    fn tensor_index(&mut self, index: &syn::Expr) -> Expr {
+        if let syn::Expr::Cast(cast) = strip(index)
+            && matches!(&*cast.ty, syn::Type::Path(t) if t.path.is_ident("usize"))
+        {
+            return self.refused(index, messages::TENSOR_USIZE);
+        }
+        self.expr_as(index, &Ty::I32)
     }
 
     /// `self.name.get()`, `self.name.store([i, j], x)`; `None` when it is no method of a tensor.

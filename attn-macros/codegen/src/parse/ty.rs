@@ -1,30 +1,31 @@
 //! Types as written.
 
-use crate::{messages, report::Report, types::Ty};
+use super::{Shared, device};
+use crate::{messages, types::Ty};
 
 /// The type, or `None` after a report.
-pub(crate) fn of(ty: &syn::Type, report: &mut Report) -> Option<Ty> {
+pub(crate) fn of(ty: &syn::Type, shared: &mut Shared) -> Option<Ty> {
     match ty {
-        syn::Type::Paren(t) => of(&t.elem, report),
-        syn::Type::Group(t) => of(&t.elem, report),
+        syn::Type::Paren(t) => of(&t.elem, shared),
+        syn::Type::Group(t) => of(&t.elem, shared),
         syn::Type::Tuple(t) if t.elems.is_empty() => Some(Ty::Unit),
         syn::Type::Tuple(t) if (2..=4).contains(&t.elems.len()) => {
-            let elems: Vec<_> = t.elems.iter().map(|e| of(e, report)).collect();
+            let elems: Vec<_> = t.elems.iter().map(|e| of(e, shared)).collect();
             elems.into_iter().collect::<Option<Vec<_>>>().map(Ty::Tuple)
         }
-        syn::Type::Tuple(t) => refuse(t, messages::TUPLE_SIZE, report),
-        syn::Type::Reference(t) => refuse(t, messages::REFERENCE, report),
+        syn::Type::Tuple(t) => refuse(t, messages::TUPLE_SIZE, shared),
+        syn::Type::Reference(t) => refuse(t, messages::REFERENCE, shared),
         syn::Type::Array(t) => match &t.len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => {
                 let len = len.base10_parse().ok()?;
-                Some(Ty::Array(Box::new(of(&t.elem, report)?), len))
+                Some(Ty::Array(Box::new(of(&t.elem, shared)?), len))
             }
-            len => refuse(len, messages::ARRAY_LENGTH, report),
+            len => refuse(len, messages::ARRAY_LENGTH, shared),
         },
         syn::Type::Path(t) if t.qself.is_none() => {
             let last = t.path.segments.last()?;
             if !last.arguments.is_empty() {
-                return refuse(t, messages::TYPE, report);
+                return refuse(t, messages::TYPE, shared);
             }
             match last.ident.to_string().as_str() {
                 "f32" => Some(Ty::F32),
@@ -38,16 +39,20 @@ pub(crate) fn of(ty: &syn::Type, report: &mut Report) -> Option<Ty> {
                 "KvIndex" => Some(Ty::KvIndex),
                 "RowState" => Some(Ty::RowState),
                 "QueryTile" => Some(Ty::QueryTile),
-                "f64" => refuse(t, messages::FLOAT64, report),
-                "usize" | "isize" => refuse(t, messages::USIZE, report),
-                _ => refuse(t, messages::TYPE, report),
+                "f64" => refuse(t, messages::FLOAT64, shared),
+                "usize" | "isize" => refuse(t, messages::USIZE, shared),
+                name if FOREIGN.contains(&name) => refuse(t, messages::TYPE, shared),
+                _ => device::link(&t.path, shared),
             }
         }
-        ty => refuse(ty, messages::TYPE, report),
+        ty => refuse(ty, messages::TYPE, shared),
     }
 }
 
-fn refuse(tokens: &impl quote::ToTokens, message: &str, report: &mut Report) -> Option<Ty> {
-    report.on(tokens, message);
+/// Types of the standard library that are no user's to mark.
+const FOREIGN: &[&str] = &["i8", "i16", "i64", "i128", "u16", "u128", "f16", "bf16", "char", "str", "String", "Self"];
+
+fn refuse(tokens: &impl quote::ToTokens, message: &str, shared: &mut Shared) -> Option<Ty> {
+    shared.report.on(tokens, message);
     None
 }

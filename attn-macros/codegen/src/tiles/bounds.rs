@@ -162,6 +162,7 @@ impl Reader<'_> {
             Node::Word(word) => format!("at.{word}"),
             Node::Param(name) => names::param(name),
             Node::Const(name) => name.clone(),
+            Node::Variant { ty, name, .. } => format!("{ty}::{name}"),
             Node::Int(n, None | Some(IntTy::I32)) => n.to_string(),
             Node::Int(n, Some(IntTy::U32)) => format!("{n}u"),
             Node::Int(n, Some(IntTy::U8)) => format!("u8({n})"),

@@ -267,6 +267,7 @@ impl Changes {
             Kind::Word(..) | Kind::Const(_) | Kind::Builtin(_) | Kind::NegInfinity | Kind::Neg(_) | Kind::Not(_) => {}
             Kind::Binary(..) | Kind::Cast(..) | Kind::Call(..) | Kind::Helper(..) | Kind::HelperOf(..) => {}
             Kind::Tuple(_) | Kind::Array(_) | Kind::Repeat(..) | Kind::Index(..) => {}
+            Kind::Struct { .. } | Kind::Field(..) | Kind::Variant { .. } => {}
             Kind::SetElement { local, .. } => self.locals.push(*local),
             Kind::TupleField(..) | Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {}
             // whatever the language learns may change something

@@ -58,7 +58,7 @@ fn parts(form: &Form, out: &mut String) -> String {
         }
         let text = one(node, &texts);
         let name = match node {
-            Node::Arg(_) | Node::Int(..) | Node::LeastI32 | Node::Bool(_) | Node::Any => None,
+            Node::Arg(_) | Node::Int(..) | Node::Variant { .. } | Node::LeastI32 | Node::Bool(_) | Node::Any => None,
             Node::Word(word) => Some(word.clone()),
             _ if uses[id] > 1 => Some(format!("v{id}")),
             _ => None,
@@ -82,6 +82,7 @@ fn one(node: &Node, texts: &[String]) -> String {
         Node::Arg(i) => format!("a{i}"),
         Node::Param(name) => format!("range::of({})", names::param(name)),
         Node::Const(name) => format!("range::of({name})"),
+        Node::Variant { ty, name, .. } => format!("range::of({ty}::{name})"),
         Node::Int(n, None | Some(IntTy::I32)) => format!("range::of({n})"),
         Node::Int(n, Some(IntTy::U32)) => format!("range::of({n}u)"),
         Node::Int(n, Some(IntTy::U8)) => format!("range::of(u8({n}))"),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::control;
 use crate::{
     ir::{Expr, Function, Kind, LocalId, Op, Test},
+    names,
     parse::hook,
     types::{Ty, Types},
 };
@@ -23,6 +24,9 @@ pub enum Node {
     Param(String),
     /// A constant, by its name in the text.
     Const(String),
+    /// A variant of an enum: its type and its name in the text, and its name in Rust.
+    #[allow(missing_docs)]
+    Variant { ty: String, name: String, rust: String },
     /// An integer of a type; `None` is the literal's own, i32.
     Int(u64, Option<IntTy>),
     /// `i32::MIN`.
@@ -93,6 +97,8 @@ pub(super) enum Value {
     Node(Id),
     /// A tuple or an array.
     Tuple(Vec<Value>),
+    /// The fields of a struct that were seen.
+    Struct(Vec<(String, Value)>),
     /// The index of the logit, or its row.
     Index,
     Unit,
@@ -280,6 +286,10 @@ impl Maker<'_> {
             (Value::Tuple(a), Value::Tuple(b)) if a.len() == b.len() => {
                 Value::Tuple(a.iter().zip(b).map(|(a, b)| self.select(c, a, b)).collect())
             }
+            (Value::Struct(a), Value::Struct(b)) => {
+                let both = a.iter().filter_map(|(name, x)| field(b, name).map(|y| (name, x, y)));
+                Value::Struct(both.map(|(name, x, y)| (name.clone(), self.select(c, x, y))).collect())
+            }
             (Value::Node(a), Value::Node(b)) => Value::Node(self.op("select", vec![c, *a, *b])),
             _ => Value::Node(self.any()),
         }
@@ -305,6 +315,9 @@ impl Maker<'_> {
                 None => Node::Const(name.clone()),
             },
             Kind::Builtin("I32_MIN") => Node::LeastI32,
+            Kind::Variant { ty, name, rust } => {
+                Node::Variant { ty: ty.clone(), name: name.clone(), rust: rust.clone() }
+            }
             Kind::Word(local, word) if self.env.get(local) == Some(&Value::Index) => Node::Word(word.clone()),
             _ => return self.compound(e),
         };
@@ -371,6 +384,23 @@ impl Maker<'_> {
             }
             Kind::TupleField(inner, i) => match self.value(inner) {
                 Value::Tuple(items) if *i < items.len() => items[*i].clone(),
+                Value::Struct(fields) => self.field(&fields, names::TUPLE_FIELDS.get(*i).unwrap_or(&"")),
+                _ => self.lost(CONSTRUCT),
+            },
+            Kind::Struct { base, fields, .. } => {
+                let mut all = match base.as_deref().map(|base| self.value(base)) {
+                    Some(Value::Struct(all)) => all,
+                    _ => Vec::new(),
+                };
+                for (name, value) in fields {
+                    let value = self.value(value);
+                    all.retain(|(there, _)| there != name);
+                    all.push((name.clone(), value));
+                }
+                Value::Struct(all)
+            }
+            Kind::Field(inner, name) => match self.value(inner) {
+                Value::Struct(fields) => self.field(&fields, name),
                 _ => self.lost(CONSTRUCT),
             },
             Kind::If { cond, then, other } => {
@@ -401,12 +431,18 @@ impl Maker<'_> {
         }
     }
 
+    /// A field that was seen, or anything.
+    fn field(&mut self, fields: &[(String, Value)], name: &str) -> Value {
+        field(fields, name).cloned().unwrap_or_else(|| self.lost(CONSTRUCT))
+    }
+
     /// A helper: the constants that it is generic over come first.
     fn helper<'e>(&mut self, name: &str, args: impl Iterator<Item = &'e Expr>) -> Value {
         let mut ids = Vec::new();
         for arg in args {
             match self.value(arg) {
                 Value::Node(id) => ids.push(id),
+                Value::Struct(_) => ids.push(self.any()),
                 _ => return self.lost(INDEX_PASSED),
             }
         }
@@ -475,6 +511,11 @@ impl Maker<'_> {
             }
         }
     }
+}
+
+/// The field of this name.
+fn field<'f>(fields: &'f [(String, Value)], name: &str) -> Option<&'f Value> {
+    fields.iter().find(|(there, _)| there == name).map(|(_, value)| value)
 }
 
 /// Methods of numbers that are followed, under their own names.

@@ -113,6 +113,13 @@ fn one(node: &Node, texts: &[TokenStream], names: &Names<'_>) -> TokenStream {
             Some(path) => quote_spanned!(path.span()=> ::attn::lang::range::of(#path)),
             None => quote!(::attn::lang::range::Val::Any),
         },
+        Node::Variant { ty, rust, .. } => match names.links.types.iter().find(|link| link.name == *ty) {
+            Some(link) => {
+                let (path, variant) = ((names.fix)(&link.path), field(rust));
+                quote_spanned!(link.path.span()=> ::attn::lang::range::of(#path::#variant as i32))
+            }
+            None => quote!(::attn::lang::range::Val::Any),
+        },
         Node::Int(n, ty) => {
             let literal = match ty {
                 None | Some(IntTy::I32) => proc_macro2::Literal::i32_suffixed(*n as i32),

@@ -1,0 +1,206 @@
+//! `#[device_type]`: the struct or enum stays, and beside it stands what kernels know of it.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+
+use crate::{
+    emit, glue, messages, names,
+    parse::{self, Links, Shared},
+    report::Report,
+    types::Ty,
+};
+
+/// Expands the attribute. The item is always there, with or without errors.
+#[must_use]
+#[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
+pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let parsed = match syn::parse2::<syn::Item>(item.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let (ident, generics, attrs, read) = match &parsed {
+        syn::Item::Struct(s) => (&s.ident, &s.generics, &s.attrs, structure(s)),
+        syn::Item::Enum(e) => (&e.ident, &e.generics, &e.attrs, enumeration(e)),
+        other => {
+            let error = syn::Error::new_spanned(other, messages::NOT_A_TYPE).into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let mut report = Report::default();
+    if !attr.is_empty() {
+        report.on(&attr, messages::DEVICE_TYPE_ATTR);
+    }
+    if !generics.params.is_empty() {
+        report.on(generics, messages::GENERIC_TYPE);
+    }
+    let known = read.map_err(|inner| report.append(inner));
+    match known {
+        Ok(known) if report.is_empty() => {
+            let cfg = glue::cfg(attrs);
+            let carrier = known.carrier(ident);
+            quote! {
+                #item
+                #(#cfg)*
+                const _: () = { #carrier };
+            }
+        }
+        _ => {
+            let errors = report.into_tokens();
+            // it is marked: hooks that use it are not to be blamed too
+            let marked = generics.params.is_empty().then(|| Known::default().carrier(ident));
+            quote! {
+                #item
+                #errors
+                const _: () = { #marked };
+            }
+        }
+    }
+}
+
+/// What kernels know of a type.
+#[derive(Default)]
+struct Known {
+    cuda: String,
+    /// Of an enum.
+    variants: Vec<syn::Ident>,
+    links: Links,
+    /// Something is wrong with it, which was said.
+    is_right: bool,
+}
+
+impl Known {
+    fn carrier(&self, ident: &syn::Ident) -> TokenStream {
+        let Known { cuda, variants, links, is_right } = self;
+        let name = names::device_type(&ident.to_string());
+        let types = glue::types(links, syn::Path::clone);
+        let entries = variants.iter().map(|variant| {
+            let text = names::within_type(&variant.to_string());
+            quote!((#text, ::attn::lang::device_type::value(#ident::#variant as i128)))
+        });
+        let copied = is_right.then(
+            || quote_spanned!(ident.span()=> const _: () = ::attn::lang::device_type::values_are_copied::<#ident>();),
+        );
+        let compared = (!variants.is_empty()).then(|| {
+            quote! {
+                #[automatically_derived]
+                impl ::attn::lang::device_type::DeviceEnum for #ident {}
+                #[automatically_derived]
+                impl ::attn::lang::desc::HookConst for #ident {
+                    fn value(self) -> ::attn::lang::ConstValue {
+                        ::attn::lang::ConstValue::Enum(<#ident as ::attn::lang::DeviceType>::DESC, self as i32)
+                    }
+                }
+                #[automatically_derived]
+                impl ::attn::lang::range::Abstract for #ident {
+                    fn value(self) -> ::attn::lang::range::Val {
+                        ::attn::lang::range::of(self as i32)
+                    }
+                }
+            }
+        });
+        quote! {
+            #[automatically_derived]
+            impl ::attn::lang::DeviceType for #ident {
+                const DESC: &'static ::attn::lang::device_type::TypeDesc = &::attn::lang::device_type::TypeDesc {
+                    name: #name,
+                    cuda: #cuda,
+                    variants: &[#(#entries),*],
+                    types: #types,
+                };
+            }
+            #compared
+            #copied
+        }
+    }
+}
+
+/// Documentation, and where it is.
+fn head(attrs: &[syn::Attribute], at: proc_macro2::Span) -> String {
+    let mut text = String::new();
+    for line in parse::doc_lines(attrs) {
+        text.push_str(&names::comment(&format!("/// {line}")));
+        text.push('\n');
+    }
+    let file = names::file_literal(&glue::file_of(at));
+    text.push_str(&format!("#line {} {file}\n", at.start().line.max(1)));
+    text
+}
+
+fn structure(item: &syn::ItemStruct) -> Result<Known, Report> {
+    let mut shared = Shared::default();
+    if item.fields.is_empty() {
+        shared.report.on(&item.ident, messages::TYPE_WITHOUT_FIELDS);
+    }
+    let tuple = matches!(item.fields, syn::Fields::Unnamed(_));
+    if tuple && item.fields.len() > names::TUPLE_FIELDS.len() {
+        shared.report.on(&item.fields, messages::TUPLE_STRUCT_SIZE);
+    }
+    let name = names::device_type(&item.ident.to_string());
+    let mut members = String::new();
+    let mut setters = String::new();
+    for (i, field) in item.fields.iter().enumerate() {
+        refuse_cfg(&field.attrs, &mut shared.report);
+        let of = match &field.ident {
+            Some(ident) => names::within_type(&ident.to_string()),
+            None => names::TUPLE_FIELDS.get(i).unwrap_or(&"").to_string(),
+        };
+        let Some(ty) = parse::ty::of(&field.ty, &mut shared) else { continue };
+        match emit::spelled(&ty, &shared.types).filter(|_| is_value(&ty)) {
+            None => shared.report.on(&field.ty, messages::FIELD_TYPE),
+            Some(ty) => {
+                members.push_str(&format!("  {ty} {of};\n"));
+                let with = names::with_field(&of);
+                setters.push_str(&format!("  ATTN_FN {name} {with}({ty} to) const {{\n"));
+                setters.push_str(&format!(
+                    "    {name} changed = *this;\n    changed.{of} = to;\n    return changed;\n  }}\n"
+                ));
+            }
+        }
+    }
+    if !shared.report.is_empty() {
+        return Err(shared.report);
+    }
+    let head = head(&item.attrs, item.struct_token.span);
+    let cuda = format!("{head}struct {name} {{\n{members}{setters}}};\n");
+    Ok(Known { cuda, variants: Vec::new(), links: shared.links, is_right: true })
+}
+
+fn enumeration(item: &syn::ItemEnum) -> Result<Known, Report> {
+    let mut report = Report::default();
+    if item.variants.is_empty() {
+        report.on(&item.ident, messages::EMPTY_ENUM);
+    }
+    for variant in &item.variants {
+        refuse_cfg(&variant.attrs, &mut report);
+        if !matches!(variant.fields, syn::Fields::Unit) {
+            report.on(variant, messages::ENUM_FIELDS);
+        }
+    }
+    if !report.is_empty() {
+        return Err(report);
+    }
+    let name = names::device_type(&item.ident.to_string());
+    let cuda = format!("{}enum class {name} : int", head(&item.attrs, item.enum_token.span));
+    let variants = item.variants.iter().map(|variant| variant.ident.clone()).collect();
+    Ok(Known { cuda, variants, links: Links::default(), is_right: true })
+}
+
+/// What a field may be: no index of a hook, and nothing that has no value.
+fn is_value(ty: &Ty) -> bool {
+    match ty {
+        Ty::F32 | Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Bool | Ty::Device(_) => true,
+        Ty::Tuple(items) => items.iter().all(is_value),
+        Ty::Array(elem, _) => is_value(elem),
+        _ => false,
+    }
+}
+
+/// The compiler would take a part away, and leave the text as it is.
+fn refuse_cfg(attrs: &[syn::Attribute], report: &mut Report) {
+    for attr in attrs.iter().filter(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
+        report.on(attr, messages::CFG_TYPE);
+    }
+}

@@ -1,0 +1,237 @@
+//! Structs and enums of a user's, which `#[device_type]` makes known: their definitions are not seen from here.
+
+use super::{Reader, Shared, TypeLink, path, stmt::strip};
+use crate::{
+    ir::{Block, Expr, Kind, Op, Stmt},
+    messages, names,
+    report::Range,
+    types::Ty,
+};
+
+/// The type of a path, which the text names from here on.
+pub(crate) fn link(path: &syn::Path, shared: &mut Shared) -> Option<Ty> {
+    let last = path.segments.last()?.ident.to_string();
+    if path.segments.iter().any(|s| !s.arguments.is_empty()) {
+        shared.report.on(path, messages::TYPE);
+        return None;
+    }
+    let name = names::device_type(&last);
+    match shared.links.types.iter().find(|link| link.name == name) {
+        Some(link) if path::key(&link.path) != path::key(path) => {
+            shared.report.on(path, format!("two types are called `{last}`: rename one"));
+            return None;
+        }
+        Some(_) => {}
+        None => shared.links.types.push(TypeLink { name: name.clone(), path: path.clone(), compared: None }),
+    }
+    Some(Ty::Device(name))
+}
+
+/// The name of a field in the text.
+fn member(member: &syn::Member) -> Option<String> {
+    match member {
+        syn::Member::Named(name) => Some(names::within_type(&name.to_string())),
+        syn::Member::Unnamed(i) => names::TUPLE_FIELDS.get(i.index as usize).map(|&name| name.to_owned()),
+    }
+}
+
+/// As Rust writes it: `slope`, `0`.
+fn written(member: &syn::Member) -> String {
+    match member {
+        syn::Member::Named(name) => name.to_string(),
+        syn::Member::Unnamed(i) => i.index.to_string(),
+    }
+}
+
+impl Reader<'_> {
+    /// `Line { slope: 1.0, ..base }`.
+    pub(super) fn struct_literal(&mut self, e: &syn::ExprStruct) -> Expr {
+        let Some((ty, name)) = self.struct_named(&e.path, e.qself.is_some(), messages::STRUCT) else {
+            for field in &e.fields {
+                self.expr(&field.expr);
+            }
+            return self.error(Range::of(e));
+        };
+        let mut fields = Vec::new();
+        for field in &e.fields {
+            fields.extend(self.field_value(&name, &field.member, &field.expr));
+        }
+        let base = e.rest.as_ref().map(|base| Box::new(self.expr_as(base, &ty)));
+        Expr { kind: Kind::Struct { ty: name, base, fields }, ty, span: Range::of(e) }
+    }
+
+    /// `Line(1.0, 2.0)`.
+    pub(super) fn tuple_struct(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
+        let std = matches!(path::key(&f.path).as_str(), "Some" | "Ok" | "Err" | "Box" | "Self");
+        let variant = path::last_two(&f.path).is_some_and(|(before, _)| path::is_type_name(&before));
+        let linked = if std || variant { None } else { self.struct_named(&f.path, false, messages::CALL_TYPE) };
+        let Some((ty, name)) = linked else {
+            if std || variant {
+                self.refuse(f, messages::CALL_TYPE);
+            }
+            e.args.iter().for_each(|arg| drop(self.expr(arg)));
+            return self.error(Range::of(e));
+        };
+        if e.args.len() > names::TUPLE_FIELDS.len() {
+            return self.refused(e, messages::TUPLE_STRUCT_SIZE);
+        }
+        let fields = (0..).zip(&e.args).filter_map(|(i, arg)| {
+            let index = syn::Index { index: i, span: proc_macro2::Span::call_site() };
+            self.field_value(&name, &syn::Member::Unnamed(index), arg)
+        });
+        let fields = fields.collect();
+        Expr { kind: Kind::Struct { ty: name, base: None, fields }, ty, span: Range::of(e) }
+    }
+
+    /// The type of a struct's path, and its name in the text.
+    fn struct_named(&mut self, path: &syn::Path, qself: bool, refusal: &str) -> Option<(Ty, String)> {
+        let first = path.segments.first()?.ident.to_string();
+        let variant = path::last_two(path).is_some_and(|(before, _)| path::is_type_name(&before));
+        let foreign = matches!(first.as_str(), "std" | "core" | "alloc" | "Self");
+        if qself || variant || foreign || path.segments.iter().any(|s| !s.arguments.is_empty()) {
+            self.refuse(path, refusal);
+            return None;
+        }
+        match link(path, self.shared)? {
+            Ty::Device(name) => Some((Ty::Device(name.clone()), name)),
+            _ => None,
+        }
+    }
+
+    fn field_value(&mut self, ty: &str, field: &syn::Member, value: &syn::Expr) -> Option<(String, Expr)> {
+        let want = self.shared.types.named(format!("{ty}.{}", written(field)));
+        let value = self.expr_as(value, &want);
+        // the definition, which is not seen from here, has the last word on the elements of a field
+        if matches!(self.resolve(&value.ty), Ty::Tuple(_) | Ty::Array(..)) {
+            self.shared.types.hide(&value.ty);
+        }
+        match member(field) {
+            Some(name) => Some((name, value)),
+            None => {
+                self.shared.report.on(field, messages::TUPLE_STRUCT_SIZE);
+                None
+            }
+        }
+    }
+
+    /// `line.slope`.
+    pub(super) fn struct_field(&mut self, base: Expr, name: &syn::Ident, span: Range) -> Expr {
+        let ty = match self.resolve(&base.ty) {
+            Ty::Device(of) => self.shared.types.named(format!("{of}.{name}")),
+            _ => self.shared.types.outside(),
+        };
+        Expr { kind: Kind::Field(Box::new(base), names::within_type(&name.to_string())), ty, span }
+    }
+
+    /// `Mode::Linear`.
+    pub(super) fn variant(&mut self, e: &syn::ExprPath, last: &str) -> Expr {
+        let mut path = e.path.clone();
+        path.segments.pop();
+        path.segments.pop_punct();
+        if path.is_ident("Self") {
+            return self.refused(e, messages::EXPRESSION);
+        }
+        match link(&path, self.shared) {
+            Some(Ty::Device(ty)) => {
+                let kind = Kind::Variant { ty: ty.clone(), name: names::within_type(last), rust: last.to_owned() };
+                Expr { kind, ty: Ty::Device(ty), span: Range::of(e) }
+            }
+            _ => self.error(Range::of(e)),
+        }
+    }
+
+    /// Notes that values of a type are compared: of an enum they can be.
+    pub(super) fn compares(&mut self, ty: &Ty, at: proc_macro2::Span) {
+        if let Ty::Device(name) = self.resolve(ty)
+            && let Some(link) = self.shared.links.types.iter_mut().find(|link| link.name == name)
+        {
+            link.compared.get_or_insert(at);
+        }
+    }
+
+    /// `line.slope = x`, `lines[i].slope += x`: the whole is assigned to.
+    pub(super) fn assign_field(&mut self, place: &syn::ExprField, op: Option<Op>, value: Expr) -> Option<Stmt> {
+        let whole = self.expr(&place.base);
+        let Ty::Device(ty) = self.resolve(&whole.ty) else {
+            let message = match (&place.member, &whole.kind) {
+                (_, Kind::Error) => return Some(Stmt::Expr(value)),
+                (_, Kind::Param(_)) => messages::SELF_ASSIGN,
+                (syn::Member::Unnamed(_), _) => messages::TUPLE_ASSIGN,
+                (_, _) if matches!(self.resolve(&whole.ty), Ty::Var(_)) => messages::UNSEEN_STRUCT,
+                _ => messages::INDEX_ASSIGN,
+            };
+            self.refuse(place, message);
+            return Some(Stmt::Expr(value));
+        };
+        let field = self.shared.types.named(format!("{ty}.{}", written(&place.member)));
+        if !matches!(op, Some(Op::Shl | Op::Shr)) {
+            self.unify(&field, &value.ty);
+        }
+        let value = match op {
+            None => value,
+            Some(op) => {
+                let now = self.expr(&syn::Expr::Field(place.clone()));
+                let span = now.span.to(value.span);
+                Expr { kind: Kind::Binary(op, Box::new(now), Box::new(value)), ty: field, span }
+            }
+        };
+        let Some(name) = member(&place.member) else {
+            self.refuse(place, messages::TUPLE_STRUCT_SIZE);
+            return Some(Stmt::Expr(value));
+        };
+        let span = Range::of(place).to(value.span);
+        let kind = Kind::Struct { ty: ty.clone(), base: Some(Box::new(whole)), fields: vec![(name, value)] };
+        self.assign(strip(&place.base), None, Expr { kind, ty: Ty::Device(ty), span })
+    }
+
+    /// `let Line { slope, bias: b, .. } = init`.
+    pub(super) fn let_struct(&mut self, pat: &syn::PatStruct, ty: &Ty, init: Expr, out: &mut Block) {
+        let fields = pat.fields.iter().map(|field| (field.member.clone(), &*field.pat)).collect();
+        self.let_fields(&pat.path, fields, ty, init, out);
+    }
+
+    /// `let Line(a, b) = init`.
+    pub(super) fn let_tuple_struct(&mut self, pat: &syn::PatTupleStruct, ty: &Ty, init: Expr, out: &mut Block) {
+        let rest = pat.elems.iter().position(|p| matches!(p, syn::Pat::Rest(_)));
+        let count = pat.elems.len();
+        // what stands behind `..` is counted from an end that is not seen
+        if rest.is_some_and(|at| at + 1 < count) {
+            self.refuse(pat, messages::PATTERN);
+            return pat.elems.iter().for_each(|p| self.declare_anyway(p));
+        }
+        let fields = (0..).zip(pat.elems.iter().take(rest.unwrap_or(count))).map(|(i, pat)| {
+            let index = syn::Index { index: i, span: proc_macro2::Span::call_site() };
+            (syn::Member::Unnamed(index), pat)
+        });
+        let fields = fields.collect();
+        self.let_fields(&pat.path, fields, ty, init, out);
+    }
+
+    fn let_fields(
+        &mut self,
+        path: &syn::Path,
+        fields: Vec<(syn::Member, &syn::Pat)>,
+        ty: &Ty,
+        init: Expr,
+        out: &mut Block,
+    ) {
+        let Some((own, name)) = self.struct_named(path, false, messages::PATTERN) else {
+            return fields.into_iter().for_each(|(_, pat)| self.declare_anyway(pat));
+        };
+        self.unify(ty, &own);
+        let whole = self.temporary("whole", own.clone(), false);
+        let span = init.span;
+        out.stmts.push(Stmt::Let { local: whole, init });
+        for (field, pat) in fields {
+            let base = Expr { kind: Kind::Local(whole), ty: own.clone(), span };
+            let ty = self.shared.types.named(format!("{name}.{}", written(&field)));
+            let kind = match &field {
+                syn::Member::Named(ident) => Kind::Field(Box::new(base), names::within_type(&ident.to_string())),
+                syn::Member::Unnamed(i) => Kind::TupleField(Box::new(base), i.index as usize),
+            };
+            if !matches!(pat, syn::Pat::Wild(_)) {
+                self.let_pattern(pat, ty.clone(), Expr { kind, ty, span: Range::of(pat) }, out);
+            }
+        }
+    }
+}
