@@ -39,6 +39,7 @@ impl Worst {
         let (d, t) = (&result.distance, &result.tolerance);
         let mut shares =
             vec![("rel_err", d.rel_err, t.rel), ("row_err", d.row_err, t.row), ("lse_err", d.lse_err, t.lse)];
+        shares.extend(result.stored.map(|stored| ("stored_err", stored.stored_err, t.row)));
         if let Some(u) = &result.unrounded {
             shares.push(("rel_err against unrounded rows (not judged)", u.rel_err, t.rel));
             shares.push(("lse_err against unrounded rows (not judged)", u.lse_err, t.lse));

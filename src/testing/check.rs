@@ -9,8 +9,9 @@ use crate::registry::Registry;
 use crate::{Engine, Error, Variant};
 
 use super::inputs::Inputs;
+use super::outputs::Storing;
 use super::setup::Setup;
-use super::{Case, Distance, TestError, Tolerance, fill};
+use super::{Case, Distance, Stored, TestError, Tolerance, fill};
 
 /// How to check.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +46,10 @@ pub struct CheckResult {
     /// without that rounding. It is told, and not judged: it grows with the rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unrounded: Option<Distance>,
+    /// Where the variant stores to tensors (`OutTensor`): how far what is in them is from what the reference stores. It may be off by
+    /// the tolerance of a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Stored>,
     /// Whether all of that is as it should be.
     pub passed: bool,
     /// What ran: kernel family and device.
@@ -66,6 +71,15 @@ impl CheckResult {
         over("rel_err", d.rel_err, t.rel);
         over("row_err", d.row_err, t.row);
         over("lse_err", d.lse_err, t.lse);
+        if let Some(stored) = &self.stored {
+            over("stored_err", stored.stored_err, t.row);
+            if stored.untouched > 0 {
+                why.push(format!("{} of {} elements were not stored", stored.untouched, stored.elements));
+            }
+            if stored.nan > 0 {
+                why.push(format!("{} NaN stored", stored.nan));
+            }
+        }
         if d.nan > 0 {
             why.push(format!("{} NaN", d.nan));
         }
@@ -88,6 +102,10 @@ impl CheckResult {
 /// in the last bits of f32, and a value that these put on the other side of a tie rounds to the neighbour, which may move a
 /// logit as much as all roundings of a row together. So where keys are rewritten, the log-sum-exp may be off by what rounding
 /// moves it in the reference, if that is more than the tolerance of the dtype.
+///
+/// Tensors that a variant stores to are its own in every run, with the values that they start with, and so are the reference's:
+/// those of the case are left as they are. They are compared after the first run, after the second, and after a run of another
+/// plan, replayed from a graph where the case asks for it, whose tensors nothing else has stored to.
 ///
 /// # Errors
 ///
@@ -117,29 +135,50 @@ pub(super) fn check_as(
         return Err(TestError::TooBig { cost: cost as f64, limit: options.max_cost as f64 });
     }
     let inputs = Inputs::new(case, false)?;
-    let mut setup = Setup::new(case, variant, &inputs, engine, 0)?;
+    let mut tolerance = Tolerance::of(case.dtypes()?.qo);
+    let of_run = Storing::copy_of(variant)?;
+    let mut setup = Setup::new(case, &of_run.variant, &inputs, engine, 0)?;
+
+    let mut judge = Storing::copy_of(variant)?;
+    let exact = reference(case, &judge.variant, &inputs, RowRounding::None)?;
+    let rewrites =
+        [Hook::QueryTransform, Hook::KeyTransform, Hook::ValueTransform].into_iter().any(|hook| variant.has(hook));
+    let rounded = if setup.rounds_rows() && rewrites {
+        judge = Storing::copy_of(variant)?;
+        let rounded = reference(case, &judge.variant, &inputs, RowRounding::Elements)?;
+        if variant.has(Hook::KeyTransform) {
+            tolerance.lse = tolerance.lse.max(moved(&rounded.lse, &exact.lse));
+        }
+        Some(rounded)
+    } else {
+        None
+    };
+    let tolerance = options.tolerance.unwrap_or(tolerance);
+
     let first = setup.run_once()?;
+    let mut stored = fetched(&setup, &of_run, &judge, &tolerance)?;
     if case.graph {
         setup.capture()?;
     }
     let second = setup.run_once()?;
+    if let Some(so_far) = stored {
+        let again = fetched(&setup, &of_run, &judge, &tolerance)?;
+        let alone = Storing::copy_of(variant)?;
+        let mut setup = Setup::new(case, &alone.variant, &inputs, engine, 0)?;
+        if case.graph {
+            setup.capture()?;
+        }
+        setup.run_once()?;
+        let other = fetched(&setup, &alone, &judge, &tolerance)?;
+        stored = Some([again, other].into_iter().flatten().fold(so_far, Stored::worse));
+    }
 
     let (o, head_dim) = (first.o.to_f32(), case.head_dim as usize);
     let distance_to = |want: &cpu::OracleOut| Distance::between(&o, &want.o, head_dim, Some((&first.lse, &want.lse)));
-    let mut tolerance = Tolerance::of(case.dtypes()?.qo);
-    let exact = reference(case, variant, &inputs, RowRounding::None)?;
-    let rewrites =
-        [Hook::QueryTransform, Hook::KeyTransform, Hook::ValueTransform].into_iter().any(|hook| variant.has(hook));
-    let (distance, unrounded) = if setup.rounds_rows() && rewrites {
-        let rounded = reference(case, variant, &inputs, RowRounding::Elements)?;
-        if variant.has(Hook::KeyTransform) {
-            tolerance.lse = tolerance.lse.max(moved(&rounded.lse, &exact.lse));
-        }
-        (distance_to(&rounded), Some(distance_to(&exact)))
-    } else {
-        (distance_to(&exact), None)
+    let (distance, unrounded) = match &rounded {
+        Some(rounded) => (distance_to(rounded), Some(distance_to(&exact))),
+        None => (distance_to(&exact), None),
     };
-    let tolerance = options.tolerance.unwrap_or(tolerance);
     let same_bits = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
     let rerun_identical = first.o.bytes() == second.o.bytes() && same_bits(&first.lse, &second.lse);
     let wrote_outside = first.outside || second.outside;
@@ -149,9 +188,27 @@ pub(super) fn check_as(
         wrote_outside,
         tolerance,
         unrounded,
-        passed: distance.within(&tolerance) && rerun_identical && !wrote_outside,
+        stored,
+        passed: distance.within(&tolerance)
+            && stored.is_none_or(|stored| stored.within(tolerance.row))
+            && rerun_identical
+            && !wrote_outside,
         ran: setup.ran(),
     })
+}
+
+/// What runs have stored so far, against the reference; `None` where the variant stores nothing.
+fn fetched(
+    setup: &Setup,
+    of_run: &Storing,
+    judge: &Storing,
+    tolerance: &Tolerance,
+) -> Result<Option<Stored>, TestError> {
+    if !of_run.stores() {
+        return Ok(None);
+    }
+    setup.plan.fetch_outputs(&setup.stream)?;
+    Ok(Some(of_run.against(judge, tolerance.row)))
 }
 
 /// By how much rounding moved a log-sum-exp at most.
@@ -206,6 +263,7 @@ pub fn complete(expr: &str) -> Result<Variant, TestError> {
 #[cfg(test)]
 mod tests {
     use super::{Distance, Inputs, RowRounding, case_variant, moved, reference};
+    use crate::Engine;
     use crate::testing::Case;
 
     #[test]
@@ -233,6 +291,26 @@ mod tests {
         assert!(long > 1e-3 && long > 4.0 * short && short > 1e-5, "{short} {long}");
         let (f16, bf16) = (apart("temperature(floor_scale=2)", "f16"), apart("temperature(floor_scale=2)", "bf16"));
         assert!(f16 > 1e-5 && bf16 > 4.0 * f16 && bf16 < 1e-2, "{f16} {bf16}");
+    }
+
+    #[test]
+    fn what_is_stored_is_compared() {
+        let mut case = Case::new("causal + logits_dump(columns=80) + max_logit(max=[-1e9, -1e9, -1e9, -1e9])");
+        case.graph = true;
+        let result = super::check(&case, &Engine::cpu()).expect("it runs");
+        assert!(result.passed, "{}", result.why());
+        let stored = result.stored.expect("it stores");
+        // 17 queries of 33 keys and 1 of 70, causal, in 4 heads; and 4 maxima
+        let pairs: u64 = (17..=33).sum::<u64>() + 70;
+        assert_eq!((stored.elements, stored.untouched), (4 * pairs + 4, 0));
+        let without = super::check(&Case::new("causal"), &Engine::cpu()).expect("it runs");
+        let record = serde_json::to_value(&without).expect("JSON");
+        assert!(without.passed && record.get("stored").is_none(), "{record}");
+
+        let nothing = super::Stored { stored_err: 1.0, untouched: 3, ..stored };
+        let result = super::CheckResult { stored: Some(nothing), ..result };
+        assert!(result.why().contains("stored_err") && result.why().contains("3 of"), "{}", result.why());
+        assert_eq!(serde_json::to_value(&result).expect("JSON")["stored"]["untouched"], 3);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn sort<T>(values: &mut [T], shape: &[i64], wanted: bool, order: impl Fn(&T, &T)
 }
 
 /// Lists in lists, as deep as the shape.
-fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
+pub(super) fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
     match shape.split_first() {
         Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(values, inner)).collect()),
         None => values.next().unwrap_or(ParamValue::Int(0)),
