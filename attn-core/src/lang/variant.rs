@@ -32,6 +32,9 @@ pub enum Normalizer {
 ///
 /// What a hook may be made of, the same on both sides:
 /// - `let`, tuples, arrays of a fixed length (`[f32; 4]`), `if`, `match`, `for` over ranges, early `return`; f32, i32, u32, u8, u64, bool.
+/// - Structs and enums without fields that [`#[device_type]`](macro@crate::device_type) was put on, `Copy` and not generic: literals,
+///   fields, `Line { bias: 0.0, ..line }`, assignment to a field of a variable, `let Line { slope, .. } = line`; of an enum `match`, `==`,
+///   casts to integers, constants. They go into helpers and come out of them; parameters of a variant they are not.
 /// - Integers wrap, shifts are masked, division truncates; casts from f32 saturate; `min` and `max` ignore NaN. Integer division by 0
 ///   panics in Rust and gives 0 on the GPU: say `#[require(n > 0)]` of a parameter that divides. Such divisions, `/`, `%`,
 ///   `div_euclid` and `rem_euclid` by `self.n`, are prepared once on the host: a multiplication for each logit.
@@ -123,11 +126,11 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
     fn kv_list_queries(&self) -> i32 {
         1
     }
-    /// Under `remap(self, inner)`: the `qo_pos` that the hooks of `inner` see.
+    /// Under `remap(self, inner)`: the `qo_pos` that the hooks of `inner` see, clamped to `-(2^30 - 1) ..= 2^30 - 1`.
     fn remap_qo_pos(&self, at: RowIndex) -> i32 {
         at.qo_pos
     }
-    /// Under `remap(self, inner)`: the `kv_pos` that the hooks of `inner` see.
+    /// Under `remap(self, inner)`: the `kv_pos` that the hooks of `inner` see, clamped alike.
     fn remap_kv_pos(&self, at: KvIndex) -> i32 {
         at.kv_pos
     }

@@ -117,6 +117,11 @@ impl Known {
     }
 }
 
+/// The C++ text of a struct, for tests and tools.
+pub fn text(item: &syn::ItemStruct) -> Result<String, Report> {
+    structure(item).map(|known| known.cuda)
+}
+
 /// Documentation, and where it is.
 fn head(attrs: &[syn::Attribute], at: proc_macro2::Span) -> String {
     let mut text = String::new();
@@ -202,5 +207,154 @@ fn is_value(ty: &Ty) -> bool {
 fn refuse_cfg(attrs: &[syn::Attribute], report: &mut Report) {
     for attr in attrs.iter().filter(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
         report.on(attr, messages::CFG_TYPE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(item: TokenStream) -> String {
+        let text = expand(TokenStream::new(), item.clone()).to_string();
+        assert!(text.starts_with(&item.to_string()), "the item is kept: {text}");
+        text
+    }
+
+    #[test]
+    fn a_struct_is_known_by_its_fields_and_its_types() {
+        let item = quote!(
+            /// A line. \
+            pub struct Line {
+                slope: f32,
+                r#int: (i32, [u8; 3]),
+                mode: modes::Mode,
+            }
+        );
+        let known = structure(&syn::parse2(item.clone()).expect("a struct")).expect("right");
+        let text: Vec<&str> = known.cuda.lines().filter(|line| !line.starts_with("#line")).collect();
+        assert_eq!(
+            text[..9],
+            [
+                "/// A line.",
+                "struct Line_type {",
+                "  float slope;",
+                "  Tuple2<int, Array<u8, 3>> int_;",
+                "  Mode_type mode;",
+                "  ATTN_FN Line_type with_slope(float to) const {",
+                "    Line_type changed = *this;",
+                "    changed.slope = to;",
+                "    return changed;",
+            ]
+        );
+        let text = expanded(item).replace(' ', "");
+        assert!(
+            text.contains("TypeLink{name:\"Mode_type\",ty:<modes::Modeas::attn::lang::DeviceType>::DESC}"),
+            "{text}"
+        );
+        assert!(text.contains("values_are_copied::<Line>()"), "{text}");
+    }
+
+    #[test]
+    fn an_enum_is_known_by_its_values() {
+        let text = expanded(quote!(
+            enum Mode {
+                Near,
+                r#Auto = 3 + N,
+            }
+        ));
+        let text = text.replace(' ', "");
+        assert!(text.contains("(\"Near\",::attn::lang::device_type::value(Mode::Nearasi128))"), "{text}");
+        assert!(text.contains("(\"Auto\",::attn::lang::device_type::value(Mode::r#Autoasi128))"), "{text}");
+        assert!(text.contains("enumclassMode_type:int"), "{text}");
+    }
+
+    #[test]
+    fn what_is_refused_is_said_and_kept() {
+        for (item, want) in [
+            (
+                quote!(
+                    struct Line<T> {
+                        slope: T,
+                    }
+                ),
+                messages::GENERIC_TYPE,
+            ),
+            (
+                quote!(
+                    struct Nothing;
+                ),
+                messages::TYPE_WITHOUT_FIELDS,
+            ),
+            (
+                quote!(
+                    struct Five(f32, f32, f32, f32, f32);
+                ),
+                messages::TUPLE_STRUCT_SIZE,
+            ),
+            (
+                quote!(
+                    struct Unit {
+                        x: (),
+                    }
+                ),
+                messages::FIELD_TYPE,
+            ),
+            (
+                quote!(
+                    struct At {
+                        at: RowIndex,
+                    }
+                ),
+                messages::FIELD_TYPE,
+            ),
+            (
+                quote!(
+                    struct Name {
+                        name: String,
+                    }
+                ),
+                messages::TYPE,
+            ),
+            (
+                quote!(
+                    struct Wide {
+                        x: f64,
+                    }
+                ),
+                messages::FLOAT64,
+            ),
+            (
+                quote!(
+                    struct Some {
+                        #[cfg(test)]
+                        x: f32,
+                    }
+                ),
+                messages::CFG_TYPE,
+            ),
+            (
+                quote!(
+                    enum Shape {
+                        Line(f32),
+                    }
+                ),
+                messages::ENUM_FIELDS,
+            ),
+            (
+                quote!(
+                    enum None {}
+                ),
+                messages::EMPTY_ENUM,
+            ),
+            (
+                quote!(
+                    fn f() {}
+                ),
+                messages::NOT_A_TYPE,
+            ),
+        ] {
+            let text = expanded(item);
+            assert!(text.contains(&format!("{want:?}")), "no `{want}` in {text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::control;
 use crate::{
     ir::{Expr, Function, Kind, LocalId, Op, Test},
-    names,
+    literals, names,
     parse::hook,
     types::{Ty, Types},
 };
@@ -393,7 +393,9 @@ impl Maker<'_> {
                     _ => Vec::new(),
                 };
                 for (name, value) in fields {
-                    let value = self.value(value);
+                    // of which width a field is, and so where its arithmetic wraps, is not seen
+                    let hidden = literals::is_literal(value) && self.types.is_hidden_int(&value.ty);
+                    let value = if hidden { self.lost(CONSTRUCT) } else { self.value(value) };
                     all.retain(|(there, _)| there != name);
                     all.push((name.clone(), value));
                 }

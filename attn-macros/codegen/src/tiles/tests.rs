@@ -128,3 +128,35 @@ fn what_is_no_interval_has_none() {
         assert_eq!(bounds(body), "", "{body}");
     }
 }
+
+#[test]
+fn structs_are_taken_apart_and_enums_are_numbers() {
+    let line = "let w = Line { to: q, from: self.n, odd: 3 };";
+    assert_eq!(short(&format!("{line} k <= w.to")), "le(k, q)");
+    assert_eq!(short(&format!("{line} let v = Line {{ from: k, ..w }}; v.from < v.to")), "lt(k, q)");
+    assert_eq!(short(&format!("{line} let mut v = w; v.to += 1; k < v.to")), "lt(k, add(q, of(1)))");
+    assert_eq!(short(&format!("{line} let Line {{ to, .. }} = w; k < to")), "lt(k, q)");
+    assert_eq!(short("let p = At(q, k); p.1 <= p.0"), "le(k, q)");
+    // a u8 would wrap where an i32 does not: nothing is said of the field
+    assert_eq!(short(&format!("{line} ((w.odd - 5) as i32) < k")), "lt(cast_i32(Any{}), k)");
+    assert_eq!(short(&format!("{line} w.odd - 5 < k")), "lt(sub(of(3), of(5)), k)", "here it is seen to be an i32");
+    assert_eq!(short(&format!("{line} w.missing as i32 <= k")), "le(cast_i32(Any{}), k)");
+    assert_eq!(
+        short(
+            "let m = if q < 4 { Mode::Near } else { Mode::Far }; match m { Mode::Near => k <= q, Mode::Far => true }"
+        ),
+        "select(eq(select(lt(q, of(4)), of(Mode_type::Near), of(Mode_type::Far)), of(Mode_type::Near)), le(k, q), of(true))"
+    );
+    let rust = derived("let m = mode(at.qo_pos); m == Mode::Near && at.kv_pos < 3").rust.expect("derived").to_string();
+    assert!(rust.contains("Mode :: Near as i32"), "{rust}");
+}
+
+#[test]
+fn a_struct_of_which_one_branch_is_not_seen_is_not_followed() {
+    let body = "let w = if at.qo_pos < 4 { Line { to: at.qo_pos } } else { line(3) }; at.kv_pos <= w.to";
+    assert!(derived(body).over.is_empty());
+    assert_eq!(
+        short("let w = if q < 4 { Line { to: q } } else { Line { to: k } }; k <= w.to"),
+        "le(k, select(lt(q, of(4)), q, k))"
+    );
+}
