@@ -15,9 +15,6 @@ pub(crate) struct Args {
     /// Architectures whose cubins go in.
     #[arg(long, default_value = "sm_90a")]
     arch: String,
-    /// Copies the scripts and cases of this folder (race.py, run_cases.py, cases.jsonl) as `peers/`.
-    #[arg(long, value_name = "DIR")]
-    peers: Option<std::path::PathBuf>,
     /// Further case files, beside those of benches/cases.
     #[arg(long, value_name = "FILE")]
     cases: Vec<std::path::PathBuf>,
@@ -70,16 +67,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             cases.push(to);
         }
     }
-    if let Some(from) = &args.peers {
-        sh.create_dir(bundle.join("peers"))?;
-        for name in ["race.py", "run_cases.py", "cases.jsonl"] {
-            let to = bundle.join("peers").join(name);
-            let text = fs::read(from.join(name)).with_context(|| format!("{}/{name}", from.display()))?;
-            fs::write(&to, text)?;
-            if name.ends_with(".jsonl") {
-                cases.push(to);
-            }
-        }
+    sh.create_dir(bundle.join("peers"))?;
+    for name in ["race.py", "run_cases.py", "baseline.py"] {
+        let from = root.join("benches/peers").join(name);
+        fs::copy(&from, bundle.join("peers").join(name)).with_context(|| from.display().to_string())?;
     }
 
     if !args.no_cubins {
