@@ -2,6 +2,7 @@
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
+    plan::PlanRule,
     spec::KernelKind,
 };
 
@@ -180,6 +181,21 @@ impl Cell {
             KernelKind::Prefill => self.tile_keys,
             KernelKind::Decode => self.team_keys * self.threads() / (self.head_dim / 8),
         }
+    }
+
+    /// How a batch is cut into work for kernels of this cell, of which a device holds `resident_ctas` at a time.
+    ///
+    /// `step_keys` is the most of [`Cell::step_keys`] of all kernels that run the work: arms of a union differ in nothing else that
+    /// the rule needs.
+    #[must_use]
+    pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32) -> PlanRule {
+        let (kv_align, min_span) = match self.kind {
+            KernelKind::Prefill => (self.tile_keys, 512),
+            KernelKind::Decode => (step_keys.max(64), 256),
+        };
+        // one wave of CTAs: as many items per KV head as the device holds at a time
+        let target_items = (resident_ctas / kv_heads.max(1)).max(1);
+        PlanRule { tile_rows: self.tile_rows, kv_align, target_items, min_span, longest_first: true }
     }
 
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.
