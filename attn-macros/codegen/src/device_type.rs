@@ -214,7 +214,7 @@ fn refuse_cfg(attrs: &[syn::Attribute], report: &mut Report) {
 mod tests {
     use super::*;
 
-    fn expanded(item: TokenStream) -> String {
+    fn expanded(item: &TokenStream) -> String {
         let text = expand(TokenStream::new(), item.clone()).to_string();
         assert!(text.starts_with(&item.to_string()), "the item is kept: {text}");
         text
@@ -246,7 +246,7 @@ mod tests {
                 "    return changed;",
             ]
         );
-        let text = expanded(item).replace(' ', "");
+        let text = expanded(&item).replace(' ', "");
         assert!(
             text.contains("TypeLink{name:\"Mode_type\",ty:<modes::Modeas::attn::lang::DeviceType>::DESC}"),
             "{text}"
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn an_enum_is_known_by_its_values() {
-        let text = expanded(quote!(
+        let text = expanded(&quote!(
             enum Mode {
                 Near,
                 r#Auto = 3 + N,
@@ -353,7 +353,7 @@ mod tests {
                 messages::NOT_A_TYPE,
             ),
         ] {
-            let text = expanded(item);
+            let text = expanded(&item);
             assert!(text.contains(&format!("{want:?}")), "no `{want}` in {text}");
         }
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use syn::{BinOp, Block, Expr, Lit, Member, Pat, Stmt, UnOp};
 
 use crate::{
+    generate::FIELDS,
     inputs::Inputs,
     methods::call,
     value::{V, cast, ints, literal, operate, wanted},
@@ -71,6 +72,19 @@ impl Eval<'_> {
                 let items: Run<Vec<V>> = e.elems.iter().map(|e| self.value(e, want[0])).collect();
                 self.set(pat, items?);
             }
+            (_, Expr::Struct(e)) => {
+                let mut values = Vec::new();
+                for field in &e.fields {
+                    let (at, want) = field_of(&field.member);
+                    values.push((at, self.value(&field.expr, want)?));
+                }
+                let mut whole = match &e.rest {
+                    Some(base) => self.whole(base).clone(),
+                    None => FIELDS.map(|(_, ty)| wanted(&syn::parse_str(ty.name()).expect("a type"))[0]).to_vec(),
+                };
+                values.into_iter().for_each(|(at, value)| whole[at] = value);
+                self.set(pat, whole);
+            }
             (_, Expr::Repeat(e)) => {
                 let item = self.value(&e.expr, want[0])?;
                 self.set(pat, vec![item; 4]);
@@ -95,11 +109,17 @@ impl Eval<'_> {
     fn place(&mut self, e: &Expr) -> &mut V {
         let (e, i) = match e {
             Expr::Index(e) => (&*e.expr, self.index(&e.index)),
+            Expr::Field(e) => (&*e.base, field_of(&e.member).0),
             e => (e, 0),
         };
+        &mut self.whole(e)[i]
+    }
+
+    /// All of a variable: an array's elements, a struct's fields, or one number.
+    fn whole(&mut self, e: &Expr) -> &mut Vec<V> {
         let Expr::Path(p) = e else { panic!("{e:?}") };
         let name = p.path.get_ident().expect("a name").to_string();
-        &mut self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)).expect("a variable")[i]
+        self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)).expect("a variable")
     }
 
     fn index(&mut self, e: &Expr) -> usize {
@@ -170,7 +190,7 @@ impl Eval<'_> {
                     "qo_pos" => V::I32(self.inputs.at[0]),
                     "qo_head" => V::I32(self.inputs.at[1]),
                     "kv_pos" => V::I32(self.inputs.at[2]),
-                    other => panic!("{other}"),
+                    _ => *self.place(e),
                 }
             }
             Expr::Index(i) if matches!(&*i.expr, Expr::Path(_)) => *self.place(e),
@@ -301,6 +321,13 @@ impl Eval<'_> {
         }
         Ok(call(&name, x, &args))
     }
+}
+
+/// The place of a field, and a value of its type.
+fn field_of(member: &Member) -> (usize, V) {
+    let Member::Named(name) = member else { panic!("{member:?}") };
+    let at = FIELDS.iter().position(|(field, _)| name == field).expect("a field");
+    (at, wanted(&syn::parse_str(FIELDS[at].1.name()).expect("a type"))[0])
 }
 
 fn quote_op(op: &BinOp) -> String {

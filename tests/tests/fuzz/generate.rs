@@ -24,22 +24,32 @@ impl Ty {
     }
 }
 
+/// A struct with a field of each type; two are named like words of C++.
+pub(crate) const STRUCT: &str = "struct S { int: i32, word: u32, byte: u8, long: u64, real: f32, truth: bool }";
+
+/// Its fields.
+pub(crate) const FIELDS: [(&str, Ty); 6] =
+    [("int", I32), ("word", U32), ("byte", U8), ("long", U64), ("real", F32), ("truth", Bool)];
+
 struct Gen<'a> {
     rng: &'a mut SmallRng,
     vars: Vec<(String, Ty, bool)>,
     /// Arrays of four.
     arrays: Vec<(String, Ty)>,
+    structs: Vec<String>,
 }
 
 /// An impl with one hook, whose result holds every bit of every variable.
 pub(crate) fn hook(rng: &mut SmallRng) -> String {
-    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)], arrays: Vec::new() };
+    let mut g = Gen { rng, vars: vec![("logit".into(), F32, false)], arrays: Vec::new(), structs: Vec::new() };
     let mut body = String::new();
     for _ in 0..g.rng.random_range(4..9) {
         body += &g.stmt(2, false);
     }
     let elements = g.arrays.iter().flat_map(|(name, ty)| (0..4).map(move |i| bits(&format!("{name}[{i}]"), *ty)));
-    let mixed: Vec<String> = g.vars.iter().map(|(name, ty, _)| bits(name, *ty)).chain(elements).collect();
+    let fields = g.structs.iter().flat_map(|name| FIELDS.map(|(field, ty)| bits(&format!("{name}.{field}"), ty)));
+    let vars = g.vars.iter().map(|(name, ty, _)| bits(name, *ty));
+    let mixed: Vec<String> = vars.chain(elements).chain(fields).collect();
     let head = "fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32";
     format!("impl AttentionVariant for X {{ {head} {{\n{body}    f32::from_bits({})\n}} }}", mixed.join(" ^ "))
 }
@@ -63,16 +73,35 @@ impl Gen<'_> {
     }
 
     fn scoped(&mut self, f: impl FnOnce(&mut Self) -> String) -> String {
-        let before = (self.vars.clone(), self.arrays.clone());
+        let before = (self.vars.clone(), self.arrays.clone(), self.structs.clone());
         let text = f(self);
-        (self.vars, self.arrays) = before;
+        (self.vars, self.arrays, self.structs) = before;
         text
     }
 
     fn stmt(&mut self, depth: u32, in_loop: bool) -> String {
         let mutable: Vec<(String, Ty, bool)> = self.vars.iter().filter(|v| v.2).cloned().collect();
         let inner = |g: &mut Self| g.scoped(|g| (0..2).map(|_| g.stmt(depth - 1, in_loop)).collect());
-        match self.rng.random_range(0..13) {
+        match self.rng.random_range(0..15) {
+            13 => {
+                let name = self.pick(&["point", "line"]);
+                let base = self.structs.first().cloned();
+                let mut fields = FIELDS.to_vec();
+                fields.rotate_left(self.rng.random_range(0..6));
+                fields.truncate(if base.is_some() { 2 } else { 6 });
+                let mut values: Vec<String> =
+                    fields.iter().map(|(field, ty)| format!("{field}: {}", self.expr(*ty, 3))).collect();
+                values.extend(base.map(|base| format!("..{base}")));
+                self.structs.retain(|s| s != name);
+                self.structs.push(name.to_owned());
+                format!("let mut {name} = S {{ {} }};\n", values.join(", "))
+            }
+            14 if !self.structs.is_empty() => {
+                let name = self.structs[self.rng.random_range(0..self.structs.len())].clone();
+                let (field, ty) = self.pick(&FIELDS);
+                let op = self.assignment(ty);
+                format!("{name}.{field} {op} {};\n", self.expr(ty, 3))
+            }
             10 => {
                 let (ty, name) = (self.pick(&ALL), self.pick(&["list", "array", "repeat"]));
                 let value = match self.any(2) {
@@ -183,6 +212,11 @@ impl Gen<'_> {
         if !arrays.is_empty() && self.any(3) {
             let name = &arrays[self.rng.random_range(0..arrays.len())];
             return format!("{name}[{}]", self.rng.random_range(0..4));
+        }
+        if !self.structs.is_empty() && self.any(3) {
+            let name = &self.structs[self.rng.random_range(0..self.structs.len())];
+            let field = FIELDS.iter().find(|(_, of)| *of == ty).map_or("", |(field, _)| field);
+            return format!("{name}.{field}");
         }
         let known: &[&str] = match ty {
             I32 => &[

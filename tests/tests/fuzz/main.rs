@@ -23,6 +23,8 @@ const ROUNDS: usize = 60;
 /// `struct Hooks` of each function, its hook as the generator writes it, and a table of them.
 fn source(hooks: &[String]) -> String {
     let mut text = format!("#define ATTN_HOST\n{}\nnamespace lang {{\n", host::lang());
+    let item = syn::parse_str(generate::STRUCT).expect("a struct");
+    text += &attn_codegen::device_type::text(&item).expect("numbers alone");
     for (k, hook) in hooks.iter().enumerate() {
         let fields = "int a_; int n_; u32 u_; alignas(4) bool flag_; float x_; Tensor1<int> t_; \
                       Divisor<int> a_div_; Divisor<int> n_div_; Divisor<u32> u_div_;";
@@ -146,6 +148,11 @@ fn the_evaluator_means_what_rust_means() {
     is(
         "let mut a: [u8; 4] = [250; 4]; for k in 0..4 { a[k] += k as u8 * 3; } a[3] as f32 + a[(-1 & 1) as usize] as f32",
         256.0,
+    );
+    is(
+        "let s = S { real: 0.5, int: 3, word: 1, byte: 250, long: 0, truth: true }; let mut t = S { int: s.int * 2, ..s }; \
+         t.byte += 10; t.int as f32 + t.real + t.byte as f32 + s.byte as f32",
+        260.5,
     );
     is("(7u32.div_ceil(2) + 5u32.next_power_of_two() + 9u32.next_multiple_of(4)) as f32", 24.0);
 }
