@@ -10,6 +10,7 @@ mod error;
 mod index;
 mod list;
 mod rows;
+mod search;
 mod visible;
 
 pub use blob::{PartialBytes, PlanBlob, PlanOffsets};

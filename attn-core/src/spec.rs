@@ -13,6 +13,18 @@ pub struct Heads {
     pub head_dim: u32,
 }
 
+/// What the keys and values in memory are, for a variant that rewrites them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KvStored {
+    /// As the model made them: `key_transform` and `value_transform` run where a key or value is read.
+    #[default]
+    Raw,
+    /// What `key_transform` and `value_transform` give, rounded to the type of the cache: whoever appended a key or value had applied them
+    /// (most engines rotate keys so). They are left out then, and so is the pass over keys and values of a prefill, with its workspace;
+    /// queries are transformed as ever, and every other hook runs. A variant without these hooks is the same either way.
+    Transformed,
+}
+
 /// Heads, or a scale of logits, that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -5,50 +5,90 @@ use std::hint::black_box;
 
 use attn_benches::{paged, ragged, skewed, variant};
 use attn_core::{
-    plan::{PlanRule, WorkList},
+    batch::{Batch, indptr},
+    lang::Dims,
+    plan::{PlanBlob, PlanRule, WorkList},
     spec::Heads,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
-const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
-const RULE: PlanRule = PlanRule { tile_rows: 8, kv_align: 64, target_items: 132, min_span: 256, longest_first: true };
+const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+/// As the kernels of a GPU with 132 SMs are planned for.
+const DECODE: PlanRule = PlanRule { tile_rows: 4, kv_align: 64, target_items: 132, min_span: 256, longest_first: true };
+const PREFILL: PlanRule = PlanRule { tile_rows: 128, min_span: 512, ..DECODE };
 
-fn decode(c: &mut Criterion) {
-    let mut group = c.benchmark_group("plan decode");
-    for requests in [16, 64, 256] {
-        let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
-        group.bench_function(format!("validate {requests} x 4k skew, page 16"), |b| {
-            b.iter(|| black_box(paged(&qo, &kv, 16).expect("sound")));
+/// The list of a batch, and all that a server does for a step before it uploads: validate, bind, list, pack.
+fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {
+    let layout = ragged(qo, kv).expect("sound");
+    let size = |n: usize| i64::try_from(n).ok();
+    let dims = Dims {
+        qo_heads: Some(heads.qo.into()),
+        kv_heads: Some(heads.kv.into()),
+        head_dim: Some(heads.head_dim.into()),
+        batch: size(layout.batch()),
+        qo_tokens: size(layout.qo_tokens()),
+        kv_tokens: size(layout.kv_tokens()),
+    };
+    let variant = variant(text).expect(name).bind(&dims).expect(name);
+    let group = format!("plan {name}, {}/{} heads", heads.qo, heads.kv);
+    let mut group = c.benchmark_group(group);
+    group.bench_function("list", |b| {
+        b.iter(|| black_box(WorkList::build_for(&variant, &layout, heads, rule).expect("fits")));
+    });
+    let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
+    let mut blob = PlanBlob::default();
+    group.bench_function("all", |b| {
+        b.iter(|| {
+            let layout = Batch::ragged(&qo, &kv).validate().expect("sound");
+            let bound = variant.bind(&dims).expect("fits");
+            let work = WorkList::build_for(&bound, &layout, heads, rule).expect("fits");
+            blob.repack(&layout, &work);
         });
-        let layout = paged(&qo, &kv, 16).expect("sound");
-        for text in ["full", "causal + sliding_window(window=512)"] {
-            let variant = variant(text).expect(text);
-            group.bench_function(format!("list {requests} x 4k skew, {text}"), |b| {
-                b.iter(|| {
-                    let work = WorkList::build_for(&variant, &layout, HEADS, &RULE);
-                    black_box(work.expect("fits"))
-                });
-            });
-        }
-    }
+    });
     group.finish();
 }
 
-fn prefill(c: &mut Criterion) {
-    let mut group = c.benchmark_group("plan prefill");
-    let rule = PlanRule { tile_rows: 128, min_span: 512, ..RULE };
-    for (requests, len) in [(4, 4096), (1, 65_536)] {
-        let lens = vec![len; requests];
-        let layout = ragged(&lens, &lens).expect("sound");
-        let variant = variant("causal").expect("causal");
-        group.bench_function(format!("list {requests} x {len}, causal"), |b| {
-            b.iter(|| {
-                let work = WorkList::build_for(&variant, &layout, HEADS, &rule);
-                black_box(work.expect("fits"))
-            });
+fn decode(c: &mut Criterion) {
+    for requests in [64, 1024] {
+        let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
+        c.bench_function(&format!("plan decode {requests} x 4k skew, page 16: validate"), |b| {
+            b.iter(|| black_box(paged(&qo, &kv, 16).expect("sound")));
         });
+        for (name, text) in [("full", "full"), ("window", "causal + sliding_window(window=512)")] {
+            let name = format!("decode {requests} x 4k skew, {name}");
+            plan(c, &name, text, GROUPED, &DECODE, [&qo, &kv]);
+        }
     }
-    group.finish();
+}
+
+fn prefill(c: &mut Criterion) {
+    let plain = Heads { kv: 16, qo: 16, ..GROUPED };
+    for (requests, len, heads) in [(4, 4096, plain), (4, 4096, GROUPED), (1, 65_536, GROUPED)] {
+        let lens = vec![len; requests];
+        plan(c, &format!("prefill {requests} x {len}, causal"), "causal", heads, &PREFILL, [&lens, &lens]);
+    }
+    let lens = [16_384];
+    for (name, text) in
+        [("documents", documents(16_384)), ("causal documents", format!("causal + {}", documents(16_384)))]
+    {
+        for heads in [plain, GROUPED] {
+            plan(c, &format!("prefill 1 x 16384, {name}"), &text, heads, &PREFILL, [&lens, &lens]);
+        }
+    }
+}
+
+/// Documents of 200 to 1500 tokens in one sequence.
+fn documents(len: u32) -> String {
+    let mut of = Vec::new();
+    for document in 0u32.. {
+        let left = len as usize - of.len();
+        if left == 0 {
+            break;
+        }
+        of.extend(vec![document.to_string(); left.min((200 + document * 377 % 1300) as usize)]);
+    }
+    let of = of.join(", ");
+    format!("documents(of_query=[{of}], of_key=[{of}])")
 }
 
 criterion_group!(benches, decode, prefill);

@@ -109,7 +109,7 @@ fn key_sets(variant: &Variant) -> Vec<(Variant, Variant)> {
     });
     let Some((place, arms)) = union else { return vec![(variant.clone(), Variant::full())] };
     let with = |arm: &Variant| [&nodes[..place], arm.nodes(), &nodes[place + 1..]].concat();
-    arms.iter().map(|arm| (Variant::of(with(arm)), arm.clone())).collect()
+    arms.iter().map(|arm| (Variant::of(with(arm)).over(variant.stored()), arm.clone())).collect()
 }
 
 /// One set of keys and all that applies to it.

@@ -28,7 +28,7 @@ impl Variant {
                 let arm = arms[k].nodes().iter().cloned();
                 let earlier = arms[..k].iter().map(masks);
                 let nodes = before.iter().cloned().chain(arm).chain(earlier).chain(after.iter().cloned());
-                Variant::of(nodes.collect())
+                Variant::of(nodes.collect()).over(self.stored())
             })
             .collect()
     }

@@ -4,6 +4,23 @@ use super::node::Node;
 use super::variant::Variant;
 use crate::lang::{ErasedVariant, Hook, QueryTile, RowIndex, Tile, TileClass};
 
+/// The largest magnitude of an index word: generated arithmetic relies on it.
+const MOST: i32 = (1 << 30) - 1;
+
+/// A remapped position as parts under the map see it: kept below 2^30 in magnitude, as every index word is.
+pub(super) fn position(pos: i32) -> i32 {
+    pos.clamp(-MOST, MOST)
+}
+
+/// A tile as parts under a map see it.
+fn mapped(map: &dyn ErasedVariant, tile: &Tile) -> Tile {
+    let mut to = map.remap_over(tile);
+    for pos in [&mut to.rows.qo_pos_min, &mut to.rows.qo_pos_max, &mut to.kv_pos_min, &mut to.kv_pos_max] {
+        *pos = position(*pos);
+    }
+    to
+}
+
 /// Every key.
 const ALL_KEYS: (i32, i32) = (0, i32::MAX);
 
@@ -11,7 +28,7 @@ impl Variant {
     /// What is known of a tile under the masks of all parts.
     #[must_use]
     pub fn tile_class(&self, tile: Tile) -> TileClass {
-        self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, tile)))
+        self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, &tile)))
     }
 
     /// The keys `(begin, end)` that rows of a tile may attend to, by what parts promise (`kv_range`); the mask is false
@@ -64,27 +81,27 @@ impl Variant {
     }
 }
 
-fn class_of(node: &Node, tile: Tile) -> TileClass {
+fn class_of(node: &Node, tile: &Tile) -> TileClass {
     match node {
         Node::Part(part) => of_part(&**part, tile),
         Node::Or(masks) | Node::Union(masks) => {
-            masks.iter().fold(TileClass::Skip, |class, mask| class.or(mask.tile_class(tile)))
+            masks.iter().fold(TileClass::Skip, |class, mask| class.or(mask.tile_class(*tile)))
         }
-        Node::Not(mask) | Node::Except(mask) => mask.tile_class(tile).not(),
-        Node::Remap { map, inner } => of_part(&**map, tile).and(inner.tile_class(map.remap_over(&tile))),
+        Node::Not(mask) | Node::Except(mask) => mask.tile_class(*tile).not(),
+        Node::Remap { map, inner } => of_part(&**map, tile).and(inner.tile_class(mapped(&**map, tile))),
         Node::PerHead(_) if !node.has(Hook::LogitsMask) && !node.has(Hook::KvRange) => TileClass::Full,
         Node::PerHead(heads) => {
             let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
-            let classes = numbers.into_iter().filter_map(|i| heads.branches().get(i)).map(|b| b.tile_class(tile));
+            let classes = numbers.into_iter().filter_map(|i| heads.branches().get(i)).map(|b| b.tile_class(*tile));
             classes.reduce(|a, b| if a == b { a } else { TileClass::Partial }).unwrap_or(TileClass::Partial)
         }
     }
 }
 
-fn of_part(part: &dyn ErasedVariant, tile: Tile) -> TileClass {
+fn of_part(part: &dyn ErasedVariant, tile: &Tile) -> TileClass {
     let desc = part.desc();
     let mask = match desc.has(Hook::LogitsMask) {
-        true => part.mask_over(&tile).into(),
+        true => part.mask_over(tile).into(),
         false => TileClass::Full,
     };
     if mask != TileClass::Skip && desc.has(Hook::KvRange) {

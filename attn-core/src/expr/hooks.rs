@@ -3,6 +3,7 @@
 //! Of a variant with a `union`, they are those of [`Variant::arms`], each a variant of its own: asked directly, the union
 //! does nothing but mask.
 
+use super::class::position;
 use super::node::Node;
 use super::variant::Variant;
 use crate::lang::{ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, RowIndex, RowState};
@@ -21,8 +22,11 @@ impl Variant {
         });
     }
 
-    /// Transforms a key row, part by part.
+    /// Transforms a key row, part by part; not if keys are stored transformed.
     pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
+        if self.is_stored(Hook::KeyTransform) {
+            return;
+        }
         self.nodes().iter().for_each(|node| match node {
             Node::Part(part) => part.key_row(k, at),
             Node::Remap { map, inner } => {
@@ -34,8 +38,11 @@ impl Variant {
         });
     }
 
-    /// Transforms a value row, part by part.
+    /// Transforms a value row, part by part; not if values are stored transformed.
     pub fn value_row(&self, v: &mut [f32], at: KvIndex) {
+        if self.is_stored(Hook::ValueTransform) {
+            return;
+        }
         self.nodes().iter().for_each(|node| match node {
             Node::Part(part) => part.value_row(v, at),
             Node::Remap { map, inner } => {
@@ -188,12 +195,12 @@ fn log_add_exp(a: f32, b: f32) -> f32 {
 
 /// The row that parts under a map see.
 fn mapped_row(map: &dyn ErasedVariant, at: RowIndex) -> RowIndex {
-    RowIndex { qo_pos: map.remap_qo_pos(at), ..at }
+    RowIndex { qo_pos: position(map.remap_qo_pos(at)), ..at }
 }
 
 /// The key that parts under a map see.
 fn mapped_key(map: &dyn ErasedVariant, at: KvIndex) -> KvIndex {
-    KvIndex { kv_pos: map.remap_kv_pos(at), ..at }
+    KvIndex { kv_pos: position(map.remap_kv_pos(at)), ..at }
 }
 
 /// The `i`-th logit from `at` on.
@@ -207,7 +214,7 @@ fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(u
     let row = mapped_row(map, at.row);
     let mapped = |i: usize| {
         let LogitIndex { kv_pos, kv_token, .. } = ahead(at, i);
-        map.remap_kv_pos(KvIndex { batch: at.batch, kv_pos, kv_token, kv_head: at.kv_head, kv_len: at.kv_len })
+        mapped_key(map, KvIndex { batch: at.batch, kv_pos, kv_token, kv_head: at.kv_head, kv_len: at.kv_len }).kv_pos
     };
     let mut next = if len > 0 { mapped(0) } else { 0 };
     let mut from = 0;

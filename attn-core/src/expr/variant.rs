@@ -15,6 +15,7 @@ use crate::lang::{
 };
 use crate::nearest::nearest;
 use crate::registry::Registry;
+use crate::spec::KvStored;
 
 /// A variant to be run: an ordered list of parts and combinators ([`Node`]), composed. None are full attention.
 ///
@@ -25,6 +26,7 @@ use crate::registry::Registry;
 #[derive(Clone, Default, PartialEq)]
 pub struct Variant {
     nodes: Vec<Node>,
+    stored: KvStored,
 }
 
 /// A tensor that was not given and has no default.
@@ -89,7 +91,20 @@ impl Variant {
 
     /// Of nodes, without checking that they go together.
     pub(crate) fn of(nodes: Vec<Node>) -> Self {
-        Variant { nodes }
+        Variant { nodes, stored: KvStored::Raw }
+    }
+
+    /// The variant over keys and values that are stored so. It is said of the whole: what a combinator takes has nothing to say.
+    #[must_use]
+    pub fn over(mut self, stored: KvStored) -> Self {
+        self.stored = stored;
+        self
+    }
+
+    /// What it takes the keys and values in memory to be.
+    #[must_use]
+    pub fn stored(&self) -> KvStored {
+        self.stored
     }
 
     /// Adds a part without checking that it goes together with the others. The identity adds nothing.
@@ -136,10 +151,15 @@ impl Variant {
     }
 
     /// Whether a hook of this name does something in the composition. What stands under `or` and `not` has no say but in the
-    /// mask.
+    /// mask; keys and values that are stored transformed are not transformed.
     #[must_use]
     pub fn has(&self, hook: Hook) -> bool {
-        self.nodes.iter().any(|node| node.has(hook))
+        !self.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
+    }
+
+    /// Whether a hook is left out, since keys and values are stored as it makes them.
+    pub(super) fn is_stored(&self, hook: Hook) -> bool {
+        self.stored == KvStored::Transformed && matches!(hook, Hook::KeyTransform | Hook::ValueTransform)
     }
 
     /// The normaliser: of the part that changes it, else softmax.
@@ -294,7 +314,7 @@ fn nth<'v>(nodes: &'v mut [Node], number: &mut usize) -> Option<&'v mut Box<dyn 
 
 impl From<Node> for Variant {
     fn from(node: Node) -> Self {
-        Variant { nodes: vec![node] }
+        Variant::of(vec![node])
     }
 }
 

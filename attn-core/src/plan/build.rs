@@ -4,7 +4,8 @@ use super::{
     MergeItem, PlanError, PlanRule, WorkItem, WorkList,
     list::lists_of,
     rows::{RowTile, count_i32, row_tiles},
-    visible::{Planned, Visible, last_true, visible},
+    search::last_true,
+    visible::{Finder, Visible},
 };
 use crate::{
     batch::Layout,
@@ -27,7 +28,8 @@ impl WorkList {
     /// prove skipped are left out, so that spans count real work. A tile without keys left has one item with an
     /// empty span, which writes O = 0.
     ///
-    /// Deterministic: the same arguments give the same list. `classify` is asked O(log keys) times a tile.
+    /// Deterministic: the same arguments give the same list. `classify` is asked O(log keys) times a tile, and a few times where the
+    /// spans of neighbouring tiles end alike.
     ///
     /// # Errors
     ///
@@ -39,12 +41,9 @@ impl WorkList {
         classify: &dyn Fn(Tile) -> TileClass,
     ) -> Result<Self, PlanError> {
         check(group, rule)?;
-        // the same list serves every head, however many there are
-        let heads = [0, i32::MAX];
-        let (align, group_rows) = (u64::from(rule.kv_align), u64::from(group));
-        let tiles = row_tiles(layout, group_rows, u64::from(rule.tile_rows), None)?;
-        let see = |tile: &RowTile| visible(layout, tile.query_tile(layout, group_rows, heads, heads), align, classify);
-        let seen = tiles.iter().map(see).collect();
+        let tiles = row_tiles(layout, u64::from(group), u64::from(rule.tile_rows), None)?;
+        let mut finder = Finder::of_function(layout, classify, group, u64::from(rule.kv_align));
+        let seen = tiles.iter().map(|tile| finder.find(*tile)).collect();
         Cut { rule, arms: 1, tiles, seen }.into_list(group, false)
     }
 
@@ -68,10 +67,12 @@ impl WorkList {
         }
         let tiles = row_tiles(layout, u64::from(group), tile_rows, None)?;
         let arms = variant.arms();
-        let planned: Vec<_> = arms.iter().map(|variant| Planned { variant, layout, heads }).collect();
-        let see = |tile: &RowTile| planned.iter().map(|arm| arm.visible(*tile, align)).collect::<Vec<_>>();
-        let seen = tiles.iter().flat_map(see).collect();
-        Cut { rule, arms: planned.len(), tiles, seen }.into_list(group, false)
+        let mut finders: Vec<_> = arms.iter().map(|arm| Finder::of_variant(layout, arm, heads, align)).collect();
+        let mut seen = Vec::with_capacity(tiles.len() * finders.len());
+        for tile in &tiles {
+            seen.extend(finders.iter_mut().map(|finder| finder.find(*tile)));
+        }
+        Cut { rule, arms: finders.len(), tiles, seen }.into_list(group, false)
     }
 
     /// The items of each arm of a union, as ranges of [`WorkList::items`]; all of them without a union.
@@ -108,9 +109,11 @@ impl Cut<'_> {
         let shortest = u64::from(self.rule.min_span.div_ceil(self.rule.kv_align)).max(1);
         let span = self.span_blocks(shortest);
         let mut list = WorkList { tile_rows: self.rule.tile_rows, group, lists, ..WorkList::default() };
-        let mut items = vec![Vec::new(); self.arms];
+        let mut items = Vec::from_iter((0..self.arms).map(|_| Vec::with_capacity(self.tiles.len())));
+        let mut pieces = Vec::with_capacity(self.arms);
         for (tile, seen) in self.tiles.iter().zip(self.seen.chunks_exact(self.arms)) {
-            let pieces: Vec<_> = seen.iter().map(|visible| Pieces::of(visible, span, shortest)).collect();
+            pieces.clear();
+            pieces.extend(seen.iter().map(|visible| Pieces::of(visible, span, shortest)));
             list.push(*tile, &pieces, u64::from(self.rule.kv_align), &mut items)?;
         }
         if self.rule.longest_first {
@@ -120,7 +123,7 @@ impl Cut<'_> {
         if self.arms > 1 {
             list.arm_items = items.iter().map(|arm| arm.len() as u32).collect();
         }
-        list.items = items.concat();
+        list.items = if self.arms > 1 { items.concat() } else { items.pop().unwrap_or_default() };
         Ok(list)
     }
 

@@ -1,8 +1,12 @@
 //! Which keys a tile of rows may attend to: all but a prefix and a suffix that a mask is proven to skip, or those of a list.
+//!
+//! The class of the whole span answers most of the time. Where it does not, both ends are found by looking at prefixes and suffixes, first
+//! near where they were for the tile before. The block that stands at an end is then looked at closely, unless a logit of it is
+//! seen to count.
 
 use std::ops::Range;
 
-use super::rows::RowTile;
+use super::search::{last_true, last_true_near};
 use crate::{
     batch::Layout,
     expr::Variant,
@@ -17,73 +21,253 @@ pub(super) struct Visible {
     pub(super) blocks: Range<u64>,
 }
 
-/// The keys of a tile's request that `classify` does not prove skipped.
-pub(super) fn visible(layout: &Layout, rows: QueryTile, align: u64, classify: &dyn Fn(Tile) -> TileClass) -> Visible {
-    let (keys, first_key) = (rows.kv_len as u64, layout.kv_indptr()[rows.batch as usize]);
-    let part = |keys: Range<u64>| Tile {
-        rows,
-        kv_pos_min: keys.start as i32,
-        kv_pos_max: keys.end as i32 - 1,
-        kv_token_min: first_key + keys.start as i32,
-        kv_token_max: first_key + keys.end as i32 - 1,
-    };
-    let skipped = |blocks: Range<u64>| {
-        let keys = blocks.start * align..(blocks.end * align).min(keys);
-        keys.is_empty() || classify(part(keys)) == TileClass::Skip
-    };
-    Visible { keys, blocks: visible_blocks(keys.div_ceil(align), &skipped) }
-}
-
-/// A variant and the heads that it is planned for.
+/// Who knows the classes of tiles.
 #[derive(Clone, Copy)]
-pub(super) struct Planned<'a> {
-    pub(super) variant: &'a Variant,
-    pub(super) layout: &'a Layout,
-    pub(super) heads: Heads,
+enum Mask<'a> {
+    /// A function, which is asked once.
+    Function(&'a dyn Fn(Tile) -> TileClass),
+    /// A variant, whose tiles have all heads.
+    Variant(&'a Variant),
+    /// A variant whose `kv_range` may look at the first head of its tile alone: it is asked for each KV head.
+    ByHead { variant: &'a Variant, kv_heads: i32, group: i32 },
 }
 
-impl Planned<'_> {
-    /// The keys of a tile, for every KV head: one list of work serves all of them.
-    pub(super) fn visible(&self, tile: RowTile, align: u64) -> Visible {
-        let (group, qo, kv) = (u64::from(self.heads.group()), self.heads.qo as i32, self.heads.kv as i32);
-        let of = |qo, kv| tile.query_tile(self.layout, group, qo, kv);
-        if !self.variant.has(Hook::KvRange) {
-            // what is derived from a mask is right for any range of heads
-            let rows = of([0, qo - 1], [0, kv - 1]);
-            return visible(self.layout, rows, align, &|tile| self.variant.tile_class_closely(tile));
+impl Mask<'_> {
+    fn class(self, tile: Tile) -> TileClass {
+        match self {
+            Mask::Function(classify) => classify(tile),
+            Mask::Variant(variant) => variant.tile_class(tile),
+            Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class(tile)),
         }
-        // a `kv_range` may look at the first head of its tile alone
-        let per_head = |kv_head: i32| of([kv_head * group as i32, (kv_head + 1) * group as i32 - 1], [kv_head; 2]);
-        visible(self.layout, per_head(0), align, &|part| {
-            let skips =
-                |head| self.variant.tile_class_closely(Tile { rows: per_head(head), ..part }) == TileClass::Skip;
-            if (0..kv).all(skips) { TileClass::Skip } else { TileClass::Partial }
-        })
+    }
+
+    fn class_closely(self, tile: Tile) -> TileClass {
+        match self {
+            Mask::Function(classify) => classify(tile),
+            Mask::Variant(variant) => variant.tile_class_closely(tile),
+            Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class_closely(tile)),
+        }
+    }
+
+    fn by_head(self, tile: Tile, class: impl Fn(Tile) -> TileClass) -> TileClass {
+        let Mask::ByHead { kv_heads, group, .. } = self else { return class(tile) };
+        let skips = |kv_head: i32| {
+            let mut tile = tile;
+            (tile.rows.kv_head_min, tile.rows.kv_head_max) = (kv_head, kv_head);
+            (tile.rows.qo_head_min, tile.rows.qo_head_max) = (kv_head * group, (kv_head + 1) * group - 1);
+            class(tile) == TileClass::Skip
+        };
+        if (0..kv_heads).all(skips) { TileClass::Skip } else { TileClass::Partial }
+    }
+
+    /// Whether one logit is not known to be masked, so that no tile with it is known to be empty. A function is not asked.
+    fn may_count(self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
+        let variant = match self {
+            Mask::Function(_) => return false,
+            Mask::Variant(variant) | Mask::ByHead { variant, .. } => variant,
+        };
+        let mut one = rows;
+        match row {
+            End::Front => {
+                (one.qo_row_max, one.qo_pos_max, one.qo_token_max) = (one.qo_row_min, one.qo_pos_min, one.qo_token_min);
+                (one.qo_head_max, one.kv_head_max) = (one.qo_head_min, one.kv_head_min);
+            }
+            End::Back => {
+                (one.qo_row_min, one.qo_pos_min, one.qo_token_min) = (one.qo_row_max, one.qo_pos_max, one.qo_token_max);
+                (one.qo_head_min, one.kv_head_min) = (one.qo_head_max, one.kv_head_max);
+            }
+        }
+        variant.tile_class(keys_of(one, first_key, key..key + 1)) != TileClass::Skip
     }
 }
 
-/// The blocks that are left when the longest proven prefix and suffix are cut off.
-///
-/// Each cut is proven as a whole by one answer, so bisection is sound whatever the answers are; it finds the longest one
-/// when a part of a skipped range is skipped too.
-fn visible_blocks(blocks: u64, skipped: &dyn Fn(Range<u64>) -> bool) -> Range<u64> {
-    let begin = last_true(blocks, &|n| skipped(0..n));
-    if begin == blocks {
-        return 0..0;
-    }
-    let end = blocks - last_true(blocks - begin, &|n| skipped(blocks - n..blocks));
-    if begin < end { begin..end } else { 0..0 }
+/// An end of a row of keys, or of a tile of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
 }
 
-/// The largest `n <= max` with `holds(n)`, where `holds(0)` is given, found by bisection.
-pub(super) fn last_true(max: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
-    if max == 0 || holds(max) {
-        return max;
+/// Finds the keys of tiles, one after the other.
+pub(super) struct Finder<'a> {
+    layout: &'a Layout,
+    mask: Mask<'a>,
+    group: u64,
+    heads: [[i32; 2]; 2],
+    align: u64,
+    /// Where keys began and ended for the tile before; `None` where none was cut off.
+    ends: [Option<Last>; 2],
+}
+
+/// Where keys began, or ended, for the tile before.
+#[derive(Clone, Copy)]
+struct Last {
+    request: usize,
+    block: u64,
+    /// From the position of its first query to the first key, or of its last query to one past the last key.
+    from: i64,
+    /// Whether it was elsewhere for the tile before that.
+    moved: bool,
+}
+
+impl Last {
+    /// The block to look at first, for a query at `pos`: as far from it as before, unless the keys stay where they are. Half a block more is
+    /// cut off rather than less: one answer then says that it is too much, and the next one how much it is.
+    fn guess(self, span: &Span, end: End, pos: i32) -> u64 {
+        if self.request == span.request && !self.moved {
+            return self.block.min(span.blocks);
+        }
+        let at = (i64::from(pos) + self.from).max(0) as u64;
+        let block = if end == End::Front { at.div_ceil(span.align) } else { at / span.align };
+        block.min(span.blocks)
     }
-    let (mut yes, mut no) = (0, max); // `holds(yes)`, not `holds(no)`
-    while no - yes > 1 {
-        let mid = yes + (no - yes) / 2;
-        if holds(mid) { yes = mid } else { no = mid }
+
+    fn next(before: Option<Last>, span: &Span, block: u64, pos: i32) -> Last {
+        let moved = before.is_none_or(|last| last.request != span.request || last.block != block);
+        Last { request: span.request, block, from: (block * span.align) as i64 - i64::from(pos), moved }
     }
-    yes
+}
+
+impl<'a> Finder<'a> {
+    /// Of a function, which shall know the classes of tiles of all heads.
+    pub(super) fn of_function(
+        layout: &'a Layout,
+        classify: &'a dyn Fn(Tile) -> TileClass,
+        group: u32,
+        align: u64,
+    ) -> Self {
+        // the same list serves every head, however many there are
+        let heads = [[0, i32::MAX]; 2];
+        Finder { layout, mask: Mask::Function(classify), group: group.into(), heads, align, ends: [None; 2] }
+    }
+
+    /// Of a variant: the keys for every KV head, since one list of work serves all of them.
+    pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, align: u64) -> Self {
+        let (group, kv_heads) = (heads.group(), heads.kv as i32);
+        let mask = match variant.has(Hook::KvRange) {
+            // what is derived from a mask is right for any range of heads
+            false => Mask::Variant(variant),
+            true => Mask::ByHead { variant, kv_heads, group: group as i32 },
+        };
+        let heads = [[0, heads.qo as i32 - 1], [0, kv_heads - 1]];
+        Finder { layout, mask, group: group.into(), heads, align, ends: [None; 2] }
+    }
+
+    /// The keys of a tile.
+    pub(super) fn find(&mut self, tile: super::rows::RowTile) -> Visible {
+        let [qo_heads, kv_heads] = self.heads;
+        let rows = tile.query_tile(self.layout, self.group, qo_heads, kv_heads);
+        let keys = rows.kv_len as u64;
+        let blocks = keys.div_ceil(self.align);
+        let (request, first_key) = (tile.request, self.layout.kv_indptr()[tile.request]);
+        let span = Span { request, rows, keys, blocks, align: self.align, first_key };
+        let class = match self.ends {
+            _ if blocks == 0 => TileClass::Skip,
+            [None, None] => self.mask.class(span.tile(0..blocks)),
+            // most likely it is as for the tile before
+            _ => TileClass::Partial,
+        };
+        let blocks = match class {
+            TileClass::Skip => 0..0,
+            TileClass::Full => 0..blocks,
+            TileClass::Partial => self.trimmed(&span),
+        };
+        Visible { keys, blocks }
+    }
+
+    /// The blocks that are left when the longest proven prefix and suffix are cut off.
+    fn trimmed(&mut self, span: &Span) -> Range<u64> {
+        let (blocks, first, last) = (span.blocks, span.rows.qo_pos_min, span.rows.qo_pos_max);
+        let [front, back] = self.ends;
+        let guess = front.map_or(0, |front| front.guess(span, End::Front, first));
+        let begin = self.cut(span, End::Front, blocks, guess);
+        if begin == blocks {
+            return 0..0;
+        }
+        let guess = back.map_or(0, |back| blocks - back.guess(span, End::Back, last));
+        let end = blocks - self.cut(span, End::Back, blocks - begin, guess);
+        if begin >= end {
+            return 0..0;
+        }
+        self.ends = [
+            (begin > 0).then(|| Last::next(front, span, begin, first)),
+            (end < blocks).then(|| Last::next(back, span, end, last)),
+        ];
+        begin..end
+    }
+
+    /// How many blocks, up to `max`, are proven empty at one end; about `guess`.
+    ///
+    /// What is cut is proven as a whole by one answer (and what a close look adds, by another), so the result is sound whatever the
+    /// answers are; it is the most there is when a part of what is proven empty is proven so too.
+    fn cut(&self, span: &Span, end: End, max: u64, guess: u64) -> u64 {
+        let tile = |n: Range<u64>| span.tile(span.from_end(end, n));
+        let skips = |n: u64| self.mask.class(tile(0..n)) == TileClass::Skip;
+        let counts = |n: u64| self.counts(span, end, span.from_end(end, n..n + 1));
+        let (cut, is_last) = last_true_near(max, guess, &skips, &counts);
+        if is_last || cut == max || counts(cut) {
+            return cut;
+        }
+        // bounds of all rows together say less than there is to prove
+        let skips_closely = |n: u64| self.mask.class_closely(tile(cut..cut + n)) == TileClass::Skip;
+        if !skips_closely(1) {
+            return cut;
+        }
+        cut + 1 + last_true(max - cut - 1, &|n| skips_closely(1 + n))
+    }
+
+    /// Whether a logit of a block is seen that may count: then no class, however closely looked for, says that the block is empty.
+    /// `end` is that at which the block stands, where the rows of that end are most likely to attend to it.
+    fn counts(&self, span: &Span, end: End, block: Range<u64>) -> bool {
+        let (rows, keys) = (span.rows, span.keys_of(block));
+        let other = if end == End::Front { End::Back } else { End::Front };
+        // the key of a row that is closest to its query
+        let closest = |row: End| {
+            let pos = if row == End::Front { rows.qo_pos_min } else { rows.qo_pos_max };
+            pos.clamp(keys.start, keys.end - 1)
+        };
+        let outer = if end == End::Front { keys.start } else { keys.end - 1 };
+        let may_count = |row, key| self.mask.may_count(rows, row, key, span.first_key);
+        may_count(end, closest(end)) || may_count(other, closest(other)) || may_count(end, outer)
+    }
+}
+
+/// The rows of a tile and all keys of their request, in blocks.
+struct Span {
+    request: usize,
+    rows: QueryTile,
+    keys: u64,
+    blocks: u64,
+    align: u64,
+    /// The index into packed keys of the request's first one.
+    first_key: i32,
+}
+
+impl Span {
+    /// Blocks as counted from one end.
+    fn from_end(&self, end: End, blocks: Range<u64>) -> Range<u64> {
+        match end {
+            End::Front => blocks,
+            End::Back => self.blocks - blocks.end..self.blocks - blocks.start,
+        }
+    }
+
+    fn keys_of(&self, blocks: Range<u64>) -> Range<i32> {
+        (blocks.start * self.align) as i32..(blocks.end * self.align).min(self.keys) as i32
+    }
+
+    fn tile(&self, blocks: Range<u64>) -> Tile {
+        keys_of(self.rows, self.first_key, self.keys_of(blocks))
+    }
+}
+
+/// Rows against keys of their request.
+fn keys_of(rows: QueryTile, first_key: i32, keys: Range<i32>) -> Tile {
+    Tile {
+        rows,
+        kv_pos_min: keys.start,
+        kv_pos_max: keys.end - 1,
+        kv_token_min: first_key + keys.start,
+        kv_token_max: first_key + keys.end - 1,
+    }
 }

@@ -7,6 +7,7 @@ mod edges;
 mod errors;
 mod naive;
 mod plans;
+mod remap;
 mod variants;
 
 use attn::cpu;

@@ -2,12 +2,14 @@
 
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
-use attn::lang::{AttentionVariant, LogitIndex, QueryTile, RowIndex};
+use attn::lang::{AttentionVariant, Dims, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
 use attn::plan::{PlanError, PlanRule, WorkItem, WorkList};
 use attn::spec::Heads;
 use attn::{Variant, VariantParams, attention_variant};
 
-use super::variants::{Band, Blocks, Near, Nothing};
+use proptest::prelude::*;
+
+use super::variants::{Band, Blocks, Near, Nothing, Scattered};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 16 };
 const RULE: PlanRule = PlanRule { tile_rows: 16, kv_align: 8, target_items: 0, min_span: 8, longest_first: false };
@@ -125,4 +127,146 @@ fn a_tile_that_no_arm_sees_is_written_all_the_same() {
     let item = |item: &WorkItem| (item.kv_begin, item.kv_end, item.partial);
     assert_eq!(work.items.iter().map(item).collect::<Vec<_>>(), [(0, 0, 0)]);
     assert_eq!((work.arm_items.as_slice(), work.merges.len()), (&[1, 0][..], 1));
+}
+
+/// Keys of the query's own document.
+#[derive(Clone, VariantParams)]
+struct Documents {
+    #[shape(qo_tokens)]
+    #[monotone]
+    of_query: Tensor1<i32>,
+    #[shape(kv_tokens)]
+    #[monotone]
+    of_key: Tensor1<i32>,
+}
+
+#[attention_variant(name = "test_documents")]
+impl AttentionVariant for Documents {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        self.of_query[at.qo_token] == self.of_key[at.kv_token]
+    }
+}
+
+/// A few keys at the front, and every so many.
+#[derive(Clone, Copy, VariantParams)]
+struct Comb {
+    front: i32,
+    #[require(step > 0)]
+    step: i32,
+}
+
+#[attention_variant(name = "test_comb")]
+impl AttentionVariant for Comb {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos < self.front || (at.qo_pos - at.kv_pos).rem_euclid(self.step) == 0
+    }
+}
+
+/// The masks that the next test plans for.
+fn masks(layout: &Layout, number: usize, size: i32) -> Variant {
+    let band = |window: i32| Variant::from(Band { window });
+    let both = |a: Variant, b: Variant| a.and(b).expect("masks");
+    // documents of `size` and a few tokens more, as they stand in the packed tokens
+    let document = |token: usize| (token as i32) / (size + 3);
+    let documents = Variant::from(Documents {
+        of_query: (0..layout.qo_tokens()).map(document).collect(),
+        of_key: (0..layout.kv_tokens()).map(document).collect(),
+    });
+    match number {
+        0 => band(i32::MAX),
+        1 => band(size),
+        2 => documents,
+        3 => both(band(i32::MAX), documents),
+        4 => both(band(300), Comb { front: size / 8, step: 1 + size / 2 }.into()),
+        5 => both(band(i32::MAX), Node::Not(band(size)).into()),
+        6 => Node::or(vec![band(size / 3), documents, Nothing.into()]).into(),
+        7 => both(band(i32::MAX), Near { reach: size }.into()),
+        8 => Node::per_head([0, 1, 0, 0, 1, 1], vec![band(size), both(documents, band(size * 3))]).into(),
+        9 => both(band(size * 2), Scattered.into()),
+        10 => Variant::full(),
+        _ => Nothing.into(),
+    }
+}
+
+/// The keys of a tile by one class for each prefix and suffix.
+fn by_plain_class(variant: &Variant, layout: &Layout, item: &WorkItem, align: u64) -> (u64, u64) {
+    let request = item.request as usize;
+    let (kv_len, qo_len) = (layout.kv_len(request) as i32, layout.qo_len(request) as i32);
+    let group = HEADS.group() as i32;
+    let (first, last) = (item.first_row / group, (item.first_row + item.rows - 1) / group);
+    let (token, key) = (layout.qo_indptr()[request], layout.kv_indptr()[request]);
+    let skips = |from: u64, to: u64| {
+        let (from, to) = ((from * align) as i32, (to * align).min(kv_len as u64) as i32);
+        (0..HEADS.kv as i32).all(|kv_head| {
+            let rows = QueryTile {
+                batch: item.request,
+                qo_row_min: first,
+                qo_row_max: last,
+                qo_pos_min: first + kv_len - qo_len,
+                qo_pos_max: last + kv_len - qo_len,
+                qo_token_min: token + first,
+                qo_token_max: token + last,
+                qo_head_min: kv_head * group,
+                qo_head_max: (kv_head + 1) * group - 1,
+                kv_head_min: kv_head,
+                kv_head_max: kv_head,
+                qo_len,
+                kv_len,
+            };
+            let keys = (key + from, key + to - 1);
+            let (kv_token_min, kv_token_max) = keys;
+            let tile = Tile { rows, kv_pos_min: from, kv_pos_max: to - 1, kv_token_min, kv_token_max };
+            variant.tile_class(tile) == TileClass::Skip
+        })
+    };
+    let blocks = (kv_len as u64).div_ceil(align);
+    let begin = (1..=blocks).take_while(|&n| skips(0, n)).last().unwrap_or(0);
+    let end = blocks - (1..=blocks - begin).take_while(|&n| skips(blocks - n, blocks)).last().unwrap_or(0);
+    (begin, end)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn spans_have_every_attended_key_and_no_more_than_one_class_a_prefix_leaves(
+        lens in proptest::collection::vec((0u32..90, 0u32..500), 1..5),
+        number in 0usize..12,
+        size in 1i32..120,
+        (tile_rows, kv_align) in (1u32..50, 1u32..70),
+    ) {
+        // no table is empty
+        let (qo, kv): (Vec<u32>, Vec<u32>) = lens.into_iter().chain([(1, 1)]).unzip();
+        let layout = layout(&qo, &kv);
+        let dims = Dims { qo_heads: Some(6), kv_heads: Some(2), head_dim: Some(16), ..Dims::default() };
+        let variant = masks(&layout, number, size).bind(&dims).expect("fits");
+        let work = plan(&variant, &layout, &PlanRule { tile_rows, kv_align, ..RULE });
+        for item in &work.items {
+            let request = item.request as usize;
+            let (begin, end) = by_plain_class(&variant, &layout, item, kv_align.into());
+            let keys = |block: u64| (block * u64::from(kv_align)).min(layout.kv_len(request) as u64) as i32;
+            let empty = item.kv_begin == item.kv_end;
+            prop_assert!(empty || (item.kv_begin >= keys(begin) && item.kv_end <= keys(end)), "{item:?} in {begin}..{end}");
+            let (kv_len, qo_len) = (layout.kv_len(request) as i32, layout.qo_len(request) as i32);
+            for row in item.first_row..item.first_row + item.rows {
+                for kv_head in 0..2 {
+                    let row = RowIndex {
+                        batch: item.request,
+                        qo_row: row / 3,
+                        qo_pos: row / 3 + kv_len - qo_len,
+                        qo_token: layout.qo_indptr()[request] + row / 3,
+                        qo_head: kv_head * 3 + row % 3,
+                        kv_head,
+                        qo_len,
+                        kv_len,
+                    };
+                    let mut keep = vec![true; kv_len as usize];
+                    let at = LogitIndex { row, kv_pos: 0, kv_token: layout.kv_indptr()[request] };
+                    variant.mask_tile(&mut keep, at);
+                    let outside = |key: usize| !(item.kv_begin..item.kv_end).contains(&(key as i32));
+                    let lost = (0..keep.len()).find(|&key| keep[key] && outside(key));
+                    prop_assert_eq!(lost, None, "{:?} {:?}", item, row);
+                }
+            }
+        }
+    }
 }

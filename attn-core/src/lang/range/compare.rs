@@ -10,30 +10,35 @@ use super::{
 use crate::lang::Tri;
 
 /// `a < b`.
+#[inline]
 #[must_use]
 pub fn lt(a: Val, b: Val) -> Val {
     compared(a, b, |a, b| Tri::known(a.hi < b.lo, a.lo >= b.hi))
 }
 
 /// `a <= b`.
+#[inline]
 #[must_use]
 pub fn le(a: Val, b: Val) -> Val {
     compared(a, b, |a, b| Tri::known(a.hi <= b.lo, a.lo > b.hi))
 }
 
 /// `a > b`.
+#[inline]
 #[must_use]
 pub fn gt(a: Val, b: Val) -> Val {
     lt(b, a)
 }
 
 /// `a >= b`.
+#[inline]
 #[must_use]
 pub fn ge(a: Val, b: Val) -> Val {
     le(b, a)
 }
 
 /// `a == b`, of integers or bools.
+#[inline]
 #[must_use]
 pub fn eq(a: Val, b: Val) -> Val {
     if let (Val::Bool(_), Val::Bool(_)) = (a, b) {
@@ -53,17 +58,20 @@ pub fn ne(a: Val, b: Val) -> Val {
     ops::bit_not(eq(a, b))
 }
 
+#[inline]
 fn compared(a: Val, b: Val, f: impl FnOnce(Ints, Ints) -> Tri) -> Val {
     Val::Bool(operands(a, b).map_or(Tri::Unknown, |(a, b)| f(a, b)))
 }
 
 /// `a && b`.
+#[inline]
 #[must_use]
 pub fn both(a: Val, b: Val) -> Val {
     Val::Bool(ops::both(tri(a), tri(b)))
 }
 
 /// `a || b`.
+#[inline]
 #[must_use]
 pub fn either(a: Val, b: Val) -> Val {
     Val::Bool(ops::both(tri(a).negated(), tri(b).negated()).negated())

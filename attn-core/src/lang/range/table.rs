@@ -18,16 +18,15 @@ pub trait RangeOf {
 /// `table[indices]`.
 #[must_use]
 pub fn element(table: &impl RangeOf, indices: &[Val]) -> Val {
-    let mut bounds = [(0, 0); 4];
-    for (bound, index) in bounds.iter_mut().zip(indices) {
-        *bound = match index {
+    let (mut lo, mut hi) = ([0; 4], [0; 4]);
+    for ((lo, hi), index) in lo.iter_mut().zip(&mut hi).zip(indices) {
+        (*lo, *hi) = match index {
             Val::Int(index) => (index.lo, index.hi),
             _ => (IntType::I32.min(), IntType::I32.max()),
         };
     }
-    let bounds = &bounds[..indices.len().min(4)];
-    let (lo, hi): (Vec<i64>, Vec<i64>) = bounds.iter().copied().unzip();
-    let range = table.range_of(&lo, &hi);
+    let rank = indices.len().min(4);
+    let range = table.range_of(&lo[..rank], &hi[..rank]);
     let ints = |ty: IntType| {
         let (lo, hi) = range.unwrap_or((ty.min(), ty.max()));
         Val::Int(Ints::new(ty, lo, hi))

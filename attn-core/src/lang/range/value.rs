@@ -51,12 +51,14 @@ impl Abstract for bool {
 }
 
 /// A parameter, constant or literal.
+#[inline]
 #[must_use]
 pub fn of(value: impl Abstract) -> Val {
     value.value()
 }
 
 /// An index word of a tile.
+#[inline]
 #[must_use]
 pub fn word(min: i32, max: i32) -> Val {
     Val::Int(Ints::new(IntType::I32, min.into(), max.into()))
@@ -72,6 +74,7 @@ pub fn word_bounds(value: Val) -> (i32, i32) {
 }
 
 /// As the answer of a mask.
+#[inline]
 #[must_use]
 pub fn tri(value: Val) -> Tri {
     match value {
@@ -81,6 +84,7 @@ pub fn tri(value: Val) -> Tri {
 }
 
 /// Two operands of one type. Rust has checked that they agree, so that an odd one out is an int literal.
+#[inline]
 pub(super) fn operands(a: Val, b: Val) -> Option<(Ints, Ints)> {
     let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
     match (a.ty, b.ty) {
@@ -92,11 +96,13 @@ pub(super) fn operands(a: Val, b: Val) -> Option<(Ints, Ints)> {
 }
 
 /// A function of two integers of one type.
+#[inline]
 pub(super) fn binary(a: Val, b: Val, f: impl FnOnce(Ints, Ints) -> Ints) -> Val {
     operands(a, b).map_or(Val::Any, |(a, b)| Val::Int(f(a, b)))
 }
 
 /// A function of an integer.
+#[inline]
 pub(super) fn unary(a: Val, f: impl FnOnce(Ints) -> Ints) -> Val {
     match a {
         Val::Int(a) => Val::Int(f(a)),

@@ -1,0 +1,83 @@
+//! Where a condition that holds for small numbers ends.
+
+/// The largest `n <= max` with `holds(n)`, where `holds(0)` is given, found by bisection.
+pub(super) fn last_true(max: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
+    if max == 0 || holds(max) {
+        return max;
+    }
+    between(0, max, holds)
+}
+
+/// As [`last_true`], looked for around `guess` first. `is_last(n)` may know that nothing above `n` holds; with the result comes whether it
+/// was this that said so.
+pub(super) fn last_true_near(
+    max: u64,
+    guess: u64,
+    holds: &dyn Fn(u64) -> bool,
+    is_last: &dyn Fn(u64) -> bool,
+) -> (u64, bool) {
+    let guess = guess.min(max);
+    let mut step = 1;
+    if guess == 0 || holds(guess) {
+        if guess == max || is_last(guess) {
+            return (guess, guess < max);
+        }
+        let mut yes = guess;
+        while yes < max {
+            let next = (yes + step).min(max);
+            if !holds(next) {
+                return (between(yes, next, holds), false);
+            }
+            (yes, step) = (next, step * 2);
+        }
+        return (max, false);
+    }
+    let mut no = guess;
+    loop {
+        let next = no.saturating_sub(step);
+        if next == 0 || holds(next) {
+            return (between(next, no, holds), false);
+        }
+        (no, step) = (next, step * 2);
+    }
+}
+
+/// Bisection: `holds(yes)`, not `holds(no)`.
+fn between(mut yes: u64, mut no: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
+    while no - yes > 1 {
+        let mid = yes + (no - yes) / 2;
+        if holds(mid) { yes = mid } else { no = mid }
+    }
+    yes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    proptest! {
+        #[test]
+        fn both_find_the_end_and_a_good_guess_finds_it_at_once(max in 0u64..2000, end in 0u64..2500, guess in 0u64..2500, tells: bool) {
+            let end = end.min(max);
+            let asked = Cell::new(0);
+            let holds = |n: u64| {
+                asked.set(asked.get() + 1);
+                assert!(n > 0 && n <= max, "{n} is given, or out of range");
+                n <= end
+            };
+            let is_last = |n: u64| {
+                assert!(n < max);
+                tells && n == end
+            };
+            prop_assert_eq!(last_true(max, &holds), end);
+            asked.set(0);
+            let (found, said) = last_true_near(max, guess, &holds, &is_last);
+            prop_assert_eq!(found, end);
+            prop_assert!(!said || tells);
+            let far = end.abs_diff(guess.min(max)) + 1;
+            prop_assert!(asked.get() <= 2 * (far.ilog2() + 1) + 1, "{} for {}", asked.get(), far);
+        }
+    }
+}
