@@ -10,7 +10,7 @@ use attn_core::{
     dtype::Dtypes,
     expr::Variant,
     lang::Dims,
-    plan::{PlanRule, WorkList},
+    plan::WorkList,
     spec::{Heads, KernelKind},
 };
 
@@ -260,16 +260,8 @@ impl Attention {
 
     fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<(ArmKernels, WorkList), CudaError> {
         let kernels = self.kernels(self.choose(layout), layout.pages().is_some())?;
-        // arms differ in nothing that the rule needs but the steps of decode, of which the longest fits all
-        let cell = kernels[0].cell();
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
-        // one wave of CTAs: as many items per KV head as the device holds at a time
-        let target_items = (kernels[0].resident_ctas() / self.inner.heads.kv).max(1);
-        let (kv_align, min_span) = match cell.kind {
-            KernelKind::Prefill => (cell.tile_keys, 512),
-            KernelKind::Decode => (step.max(64), 256),
-        };
-        let rule = PlanRule { tile_rows: cell.tile_rows, kv_align, target_items, min_span, longest_first: true };
+        let rule = kernels[0].cell().plan_rule(step, kernels[0].resident_ctas(), self.inner.heads.kv);
         let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
         Ok((kernels, work))
     }
