@@ -106,9 +106,8 @@ impl Storing {
     /// left alone count as such.
     pub(super) fn against(&self, reference: &Storing, tolerance: f64) -> Stored {
         let tensors = self.outputs.iter().zip(&reference.outputs);
-        let each = tensors.map(|(got, want)| {
-            Stored::between(&got.buffer.to_vec(), &want.buffer.to_vec(), &want.start, tolerance)
-        });
+        let each = tensors
+            .map(|(got, want)| Stored::between(&got.buffer.to_vec(), &want.buffer.to_vec(), &want.start, tolerance));
         each.fold(Stored::default(), |all, one| Stored {
             elements: all.elements + one.elements,
             stored_err: all.stored_err.max(one.stored_err),
@@ -144,7 +143,7 @@ fn outputs(part: &dyn ErasedVariant) -> Vec<(usize, OutBuffer)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Storing, Stored};
+    use super::{Stored, Storing};
     use crate::Variant;
 
     /// Zeros, of which the reference stores the first three.

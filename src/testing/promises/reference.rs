@@ -1,8 +1,8 @@
 //! Every kernel computes what the reference computes.
 
+use crate::stock::Causal;
 use crate::testing::check::check_as;
 use crate::testing::{Case, CheckOptions, TestError, fill, grid};
-use crate::stock::Causal;
 use crate::{Engine, Variant};
 
 /// Checks a variant of one's own on a small grid: alone and with `causal` (where they go together), in every kernel, ragged and

@@ -70,6 +70,14 @@ impl Shape {
         }
     }
 
+    /// How far a mask reaches: `near`, and most of the longest request where that is so long that work is cut and merged, which a
+    /// mask that leaves few keys would not let it be.
+    #[must_use]
+    pub fn reach(&self, near: i64) -> i64 {
+        let longest = self.lens.iter().map(|(_, kv)| *kv).max().unwrap_or(0);
+        if longest >= 3500 { longest * 2 / 3 } else { near }
+    }
+
     /// Requests.
     #[must_use]
     pub fn batch(&self) -> i64 {

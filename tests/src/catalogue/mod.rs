@@ -6,6 +6,7 @@ pub mod cases;
 pub mod docs;
 pub mod entry;
 pub mod formula;
+pub mod kernels;
 pub mod mask_file;
 pub mod masks;
 pub mod rows;

@@ -1,5 +1,6 @@
 //! Masks by two positions and scalars: windows, blocks, chunks.
 
+use crate::catalogue::entry::list;
 use crate::catalogue::{At, Entry, Formula, Made};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -8,6 +9,18 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(2, "sliding window", |_| {
             let mask = |at: &At| at.j <= at.i && at.i - at.j < 11;
             Made::new("causal + sliding_window(window=11)", Formula::masked(mask))
+        }),
+        Entry::new(2, "adaptive spans", |shape| {
+            let (short, far) = (3, shape.reach(14));
+            let span = move |h: i64| (if h % 2 == 0 { far } else { short + 2 * h }) as f64 + 0.5;
+            let spans = list(&(0..shape.qo_heads).map(span).collect::<Vec<_>>());
+            let left = move |at: &At| span(at.h) + 4.0 - (at.i - at.j) as f64;
+            let mask = move |at: &At| at.j <= at.i && left(at) > 0.0;
+            let formula = Formula::masked(mask).logit(move |z, at| z + (left(at) / 4.0).min(1.0).ln());
+            Made::new(format!("adaptive_span(ramp=4, span={spans})"), formula)
+        }),
+        Entry::new(3, "all but oneself", |_| {
+            Made::new("not(bidirectional_window(left=0, right=0))", Formula::masked(|at| at.i != at.j))
         }),
         Entry::new(3, "bidirectional window", |_| {
             let mask = |at: &At| at.i - 9 <= at.j && at.j <= at.i + 4;
@@ -38,6 +51,12 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(19, "streaming: first keys and a window", |_| {
             let mask = |at: &At| at.j <= at.i && (at.j < 3 || at.i - at.j < 12);
             Made::new("streaming(sink=3, window=12)", Formula::masked(mask))
+        }),
+        Entry::new(19, "DuoAttention: streaming in some heads", |shape| {
+            let streams = |h: i64| h % 3 == 1;
+            let heads = list(&(0..shape.qo_heads).map(|h| i64::from(streams(h))).collect::<Vec<_>>());
+            let mask = move |at: &At| at.j <= at.i && (!streams(at.h) || at.j < 3 || at.i - at.j < 12);
+            Made::new(format!("per_head(heads={heads}, causal, streaming(sink=3, window=12))"), Formula::masked(mask))
         }),
         Entry::new(20, "causal chunks", |_| {
             let mask = |at: &At| at.i / 13 == at.j / 13 && at.j <= at.i;

@@ -7,7 +7,7 @@ mod variants;
 
 use attn::lang::VariantDesc;
 
-pub use variants::{DocumentOffsets, DraftTraining, EveryThird};
+pub use variants::{AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird};
 
 use super::Entry;
 
@@ -20,5 +20,5 @@ pub fn entries() -> Vec<Entry> {
 /// Variants that are no stock variants.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
-    attn::variants![DocumentOffsets, DraftTraining, EveryThird]
+    attn::variants![AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird]
 }

@@ -12,14 +12,18 @@ pub(super) fn entries() -> Vec<Entry> {
     vec![
         Entry::new(17, "batches in one sequence", |shape| {
             let slopes = list(&(0..shape.qo_heads).map(slope).collect::<Vec<_>>());
-            let mask = |at: &At| at.i / 9 == at.j / 9 && at.j % 9 <= at.i % 9;
-            let formula = Formula::masked(mask).logit(|z, at| z + slope(at.h) * (at.j % 9 - at.i % 9) as f64);
-            Made::new(format!("remap(batchify(block=9), causal + alibi(slopes={slopes}))"), formula)
+            let block = shape.reach(9);
+            let inner = move |pos: i64| pos % block;
+            let mask = move |at: &At| at.i / block == at.j / block && inner(at.j) <= inner(at.i);
+            let formula =
+                Formula::masked(mask).logit(move |z, at| z + slope(at.h) * (inner(at.j) - inner(at.i)) as f64);
+            Made::new(format!("remap(batchify(block={block}), causal + alibi(slopes={slopes}))"), formula)
         }),
-        Entry::new(28, "chunks of a ring", |_| {
-            let mask = |at: &At| at.j + 90 <= at.row + 101 && at.row + 101 - (at.j + 90) < 30;
-            let expr = "remap(chunk_positions(qo_start=101, kv_start=90), causal + sliding_window(window=30))";
-            Made::new(expr, Formula::masked(mask))
+        Entry::new(28, "chunks of a ring", |shape| {
+            let (start, window) = (90 + shape.reach(11), shape.reach(30));
+            let mask = move |at: &At| at.j + 90 <= at.row + start && at.row + start - (at.j + 90) < window;
+            let map = format!("chunk_positions(qo_start={start}, kv_start=90)");
+            Made::new(format!("remap({map}, causal + sliding_window(window={window}))"), Formula::masked(mask))
         }),
         Entry::new(28, "given positions", |shape| {
             // two chunks, the second far behind: queries and keys of other ranks

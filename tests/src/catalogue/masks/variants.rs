@@ -1,6 +1,6 @@
 //! Masks that are too special for stock variants, or that say what a stock variant says in another way.
 
-use attn::lang::{AttentionVariant, LogitIndex, Tensor1};
+use attn::lang::{AttentionVariant, LogitIndex, QueryTile, Tensor1};
 use attn::{VariantParams, attention_variant};
 
 /// Training of a draft head: sampled blocks see the prefix and, causally, themselves (JetSpec, arXiv 2606.18394).
@@ -54,5 +54,41 @@ pub struct EveryThird;
 impl AttentionVariant for EveryThird {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         at.kv_pos % 3 != 1
+    }
+}
+
+/// Each head has a span of its own, whose end is a ramp: weights are multiplied by `min((span + ramp - distance) / ramp, 1)`.
+///
+/// A mask over floats, of which nothing is derived: `kv_range` says how far the heads of a tile reach. Spans are learnt
+/// (arXiv 1905.07799).
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct AdaptiveSpan {
+    /// Keys of the ramp.
+    #[require(ramp > 0.0 && ramp <= 1e6)]
+    pub ramp: f32,
+    /// Keys that count in full, of each query head.
+    #[shape(qo_heads)]
+    #[require(span.as_slice().iter().all(|&keys| keys >= 0.0 && keys <= 1e6))]
+    pub span: Tensor1<f32>,
+}
+
+#[attention_variant(name = "adaptive_span")]
+impl AttentionVariant for AdaptiveSpan {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        let distance = at.qo_pos - at.kv_pos;
+        distance >= 0 && (distance as f32) < self.span[at.qo_head] + self.ramp
+    }
+
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let left = self.span[at.qo_head] + self.ramp - (at.qo_pos - at.kv_pos) as f32;
+        logit + (left / self.ramp).min(1.0).ln()
+    }
+
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        let mut longest: f32 = 0.0;
+        for head in tile.qo_head_min..tile.qo_head_max + 1 {
+            longest = longest.max(self.span[head]);
+        }
+        (tile.qo_pos_min - (longest + self.ramp) as i32, tile.qo_pos_max + 1)
     }
 }

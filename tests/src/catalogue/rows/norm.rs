@@ -5,6 +5,7 @@ use attn::{VariantParams, attention_variant};
 use half::bf16;
 
 use super::{Entry, Table, causal};
+use crate::catalogue::entry::list;
 use crate::catalogue::{Formula, Made, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -15,6 +16,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(64, "key smoothing", k_smoothing),
         Entry::new(64, "keys and values in groups of 4 bits", group_dequant),
         Entry::new(65, "value norm", value_norm),
+        Entry::new(65, "norm of values in some heads, of outputs in the others", norm_per_head),
     ]
 }
 
@@ -112,4 +114,26 @@ fn value_norm(shape: &Shape) -> Made {
     let expr = format!("causal + value_norm(weight={weight}, eps=0.01)");
     let formula = Formula::masked(causal).value(move |row, _| normed(row, f64::from(0.01f32), |d| weight.at(&[d])));
     Made::new(expr, formula)
+}
+
+/// By KV heads: query heads of a KV head read the same values.
+fn norm_per_head(shape: &Shape) -> Made {
+    let group = shape.qo_heads / shape.kv_heads;
+    let of_values = |g: i64| g % 2 == 0;
+    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!of_values(h / group))).collect::<Vec<_>>());
+    let [v, o] = [9, 10].map(|seed| Table::waves(seed, &[shape.head_dim]));
+    let (values, outputs) = (format!("value_norm(weight={v}, eps=0.01)"), format!("output_norm(weight={o}, eps=0.01)"));
+    let eps = f64::from(0.01f32);
+    let formula = Formula::masked(causal)
+        .value(move |row, at| {
+            if of_values(at.g) {
+                normed(row, eps, |d| v.at(&[d]));
+            }
+        })
+        .output(move |row, _, at| {
+            if !of_values(at.g) {
+                normed(row, eps, |d| o.at(&[d]));
+            }
+        });
+    Made::new(format!("causal + per_head(heads={heads}, {values}, {outputs})"), formula)
 }

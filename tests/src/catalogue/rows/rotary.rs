@@ -1,6 +1,7 @@
 //! Rows 56 to 61 and 63: rotary embeddings.
 
 use super::{At, Entry, Table, causal, norm::normed};
+use crate::catalogue::entry::list;
 use crate::catalogue::{Formula, Made, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -13,6 +14,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(58, "YaRN of gpt-oss, with sinks", yarn_gpt_oss),
         Entry::new(61, "Llama 4, layer with rope", llama4_local),
         Entry::new(61, "Llama 4, layer without", llama4_global),
+        Entry::new(61, "rope in some heads, ALiBi in the others", rope_or_alibi),
         Entry::new(63, "Qwen3: norm, then rope", qwen3),
     ]
 }
@@ -120,16 +122,18 @@ fn yarn(shape: &Shape) -> Made {
 fn yarn_gpt_oss(shape: &Shape) -> Made {
     let logits = Table::waves(1, &[shape.qo_heads]);
     let rope = "yarn(theta=150000, factor=32, original_len=4096, truncate=false)";
-    let expr = format!("causal + sliding_window(window=11) + {rope} + sink(logits={logits})");
+    let reach = shape.reach(11);
+    let expr = format!("causal + sliding_window(window={reach}) + {rope} + sink(logits={logits})");
     let turn = yarn_turn(shape.head_dim, 150_000.0, 32.0, 4096.0, false);
-    let window = |at: &At| causal(at) && at.i - at.j < 11;
+    let window = move |at: &At| causal(at) && at.i - at.j < reach;
     Made::new(expr, turn.turns(Formula::masked(window).sink(move |at| logits.at(&[at.h]))))
 }
 
 fn llama4_local(shape: &Shape) -> Made {
     let turn = Turn { interleaved: true, ..Turn::new(shape.head_dim, |x| 500_000f64.powf(-x)) };
     let keys = turn.clone();
-    let chunk = |at: &At| causal(at) && at.i / 16 == at.j / 16;
+    let keys_of_chunk = shape.reach(16);
+    let chunk = move |at: &At| causal(at) && at.i / keys_of_chunk == at.j / keys_of_chunk;
     let formula = Formula::masked(chunk)
         .query(move |row, at| {
             turn.apply(row, at.i);
@@ -140,13 +144,37 @@ fn llama4_local(shape: &Shape) -> Made {
             normed(row, 1e-5, |_| 1.0);
         });
     let rope = "rope(theta=500000, interleaved=true)";
-    Made::new(format!("causal + chunked(chunk=16) + {rope} + qk_norm(eps=1e-5)"), formula)
+    Made::new(format!("causal + chunked(chunk={keys_of_chunk}) + {rope} + qk_norm(eps=1e-5)"), formula)
 }
 
 fn llama4_global(_: &Shape) -> Made {
     let factor = |i: i64| (((i + 1) as f64 / 16.0).floor() + 1.0).ln() * 0.1 + 1.0;
     let formula = Formula::masked(causal).logit(move |z, at| z * factor(at.i));
     Made::new("causal + temperature(floor_scale=16)", formula)
+}
+
+/// Both kinds of positions, by KV heads: query heads of a KV head read the same keys.
+fn rope_or_alibi(shape: &Shape) -> Made {
+    let group = shape.qo_heads / shape.kv_heads;
+    let turns = |g: i64| g % 2 == 0;
+    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!turns(h / group))).collect::<Vec<_>>());
+    let slopes: Vec<f64> = (0..shape.qo_heads).map(|h| 0.125 * (h + 1) as f64).collect();
+    let expr = format!("causal + per_head(heads={heads}, rope, alibi(slopes={}))", list(&slopes));
+    let turn = Turn::new(shape.head_dim, |x| 10_000f64.powf(-x));
+    let keys = turn.clone();
+    let formula = Formula::masked(causal)
+        .query(move |row, at| {
+            if turns(at.g) {
+                turn.apply(row, at.i);
+            }
+        })
+        .key(move |row, at| {
+            if turns(at.g) {
+                keys.apply(row, at.j);
+            }
+        })
+        .logit(move |z, at| if turns(at.g) { z } else { z + slopes[at.h as usize] * (at.j - at.i) as f64 });
+    Made::new(expr, formula)
 }
 
 fn qwen3(shape: &Shape) -> Made {

@@ -4,6 +4,7 @@ use attn::lang::{AttentionVariant, LogitIndex, Normalizer};
 use attn::{VariantParams, attention_variant};
 
 use super::{At, Entry, Table, causal};
+use crate::catalogue::entry::list;
 use crate::catalogue::{Formula, Made, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -15,6 +16,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(45, "softmax-1", softmax_1),
         Entry::new(45, "softmax-n and a window", softmax_n),
         Entry::new(45, "softpick", softpick),
+        Entry::new(45, "softpick, in some heads over a window", softpick_per_head),
         Entry::new(46, "sigmoid", sigmoid),
         Entry::new(47, "ReLU", relu),
         Entry::new(47, "squared ReLU", squared_relu),
@@ -66,14 +68,26 @@ fn softmax_1(_: &Shape) -> Made {
     Made::new("causal + softmax_n", Formula::masked(causal).sink(|_| 0.0))
 }
 
-fn softmax_n(_: &Shape) -> Made {
-    let near = |at: &At| at.i - at.j < 6;
-    Made::new("sliding_window(window=6) + softmax_n(n=2.5)", Formula::masked(near).sink(|_| 2.5f64.ln()))
+fn softmax_n(shape: &Shape) -> Made {
+    let window = shape.reach(6);
+    let near = move |at: &At| at.i - at.j < window;
+    let expr = format!("sliding_window(window={window}) + softmax_n(n=2.5)");
+    Made::new(expr, Formula::masked(near).sink(|_| 2.5f64.ln()))
 }
 
 fn softpick(_: &Shape) -> Made {
     let weigh = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
     Made::new("causal + softpick", Formula::masked(causal).weigh(true, weigh))
+}
+
+fn softpick_per_head(shape: &Shape) -> Made {
+    let window = shape.reach(9);
+    let far = |h: i64| h % 2 == 0;
+    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!far(h))).collect::<Vec<_>>());
+    let mask = move |at: &At| causal(at) && (far(at.h) || at.i - at.j < window);
+    let weigh = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    let expr = format!("causal + per_head(heads={heads}, softpick, softpick + sliding_window(window={window}))");
+    Made::new(expr, Formula::masked(mask).weigh(true, weigh))
 }
 
 fn sigmoid(_: &Shape) -> Made {

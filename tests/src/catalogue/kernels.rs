@@ -1,0 +1,33 @@
+//! The kernels of a case, as they are chosen for an H200.
+
+use attn::Variant;
+use attn::spec::KernelKind;
+use attn_kernels::cell::{Cell, CellRequest};
+use attn_kernels::compile::Arch;
+use attn_kernels::splice::{has_key_hooks, has_value_hooks};
+use facade::testing::{Case, LayoutKind};
+
+/// The cell of each arm of a case's bound variant: one, but for a union.
+///
+/// # Panics
+/// There is no kernel for the case.
+#[must_use]
+pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
+    let heads = case.heads();
+    let rows_of_a_list = variant.kv_list_sizes().map(|(_, queries)| (queries as u32).saturating_mul(heads.group()));
+    let request = |arm: &Variant| CellRequest {
+        kind: case.kernel.parse::<KernelKind>().expect("a family"),
+        head_dim: heads.head_dim,
+        dtypes: case.dtypes().expect("types"),
+        paged: case.kv_layout == LayoutKind::Paged,
+        group: rows_of_a_list.unwrap_or(heads.group()),
+        key_hooks: has_key_hooks(arm),
+        value_hooks: has_value_hooks(arm),
+        arch: "sm_90a".parse::<Arch>().expect("an architecture"),
+    };
+    let cell = |arm: Variant| {
+        let cell = Cell::choose(&request(&arm)).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+        (arm, cell)
+    };
+    variant.arms().into_iter().map(cell).collect()
+}

@@ -1,0 +1,54 @@
+//! Kernels of the catalogue's cases compile as CUDA. No GPU is needed, NVRTC is: `cargo xtask test` fetches it.
+
+extern crate attn_core as attn;
+
+use std::collections::BTreeSet;
+
+use attn::Variant;
+use attn::expr::Node;
+use attn::lang::Hook;
+use attn_kernels::compile::Compiler;
+use attn_kernels::splice::{KernelSource, variant::outline};
+use attn_tests::catalogue::{self, kernels::cells};
+use facade::testing::{Case, case_variant};
+
+/// What `tests/composition.rs` does not compile: a `kv_range`, heads with branches of their own, what a `not` leaves.
+#[test]
+fn ranges_and_branches_compile() {
+    let wanted = |variant: &Variant| {
+        let node = |node: &Node| matches!(node, Node::PerHead(_) | Node::Not(_));
+        variant.has(Hook::KvRange) || variant.nodes().iter().any(node)
+    };
+    assert!(compile(wanted) >= 10);
+}
+
+#[test]
+#[ignore = "minutes: before a run on a GPU"]
+fn every_case_compiles() {
+    assert!(compile(|_| true) >= 150);
+}
+
+/// Compiles the kernels of the variants that are wanted, and says how many: each text once in each family, in the cell of its last case.
+fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
+    catalogue::register();
+    let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
+    let cases = Case::parse_lines(include_str!("../../benches/cases/catalogue.jsonl")).expect("a committed case file");
+    let mut seen = BTreeSet::new();
+    // long cases, which have more cells, are last
+    for case in cases.iter().rev() {
+        let variant = case_variant(case).expect("an entry").bind(&case.dims()).expect("it fits");
+        if !wanted(&variant) {
+            continue;
+        }
+        for (arm, cell) in cells(case, &variant) {
+            if !seen.insert((outline(&arm), case.kernel.clone())) {
+                continue;
+            }
+            let source = KernelSource::build(&arm, &cell).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+            if let Err(error) = compiler.compile(&source.name, &source.text, cell.arch) {
+                panic!("{}: {error}", case.title());
+            }
+        }
+    }
+    seen.len()
+}
