@@ -5,7 +5,7 @@ use attn_core::{batch::Layout, cpu, lang::Dims, plan::WorkList};
 use attn_kernels::cuda;
 
 use crate::{
-    Batch, Dtypes, Engine, Error, Heads, KernelKind, Plan, Stream, Variant, Workspace, engine::Backend, plan::CpuPlan,
+    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, Variant, Workspace, engine::Backend, plan::CpuPlan,
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -15,6 +15,9 @@ pub struct AttentionOptions {
     pub sm_scale: Option<f32>,
     /// The kernel family; chosen by the batch unless given. The CPU has one for all.
     pub kernel: Option<KernelKind>,
+    /// What keys and values are, for a variant with `key_transform` or `value_transform`: raw, unless it is said that they are transformed
+    /// already, as in a cache whose keys were rotated when they were appended. Nothing rewrites them then, before or in a kernel.
+    pub stored: KvStored,
 }
 
 /// A variant bound to heads, element types and an engine. Plans are made from it. Cheap to clone.
@@ -51,13 +54,14 @@ impl Attention {
             Backend::Cpu => {
                 heads.check()?;
                 cpu::check_variant(variant)?;
-                let variant = variant.bind(&dims(heads, None))?;
+                let variant = variant.bind(&dims(heads, None))?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
                 Inner::Cpu(Bound { variant, heads, dtypes, sm_scale })
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                let options = cuda::Options { sm_scale: options.sm_scale, kernel: options.kernel };
+                let AttentionOptions { sm_scale, kernel, stored } = options;
+                let options = cuda::Options { sm_scale, kernel, stored };
                 Inner::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
             }
         };

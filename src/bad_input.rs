@@ -28,7 +28,7 @@ fn attention() -> Attention {
 #[test]
 fn heads_and_scales() {
     let bind = |heads, sm_scale| {
-        let options = AttentionOptions { sm_scale, kernel: None };
+        let options = AttentionOptions { sm_scale, ..AttentionOptions::default() };
         Engine::cpu().attention_with(&Variant::full(), heads, Dtypes::f32(), options)
     };
     for (heads, what) in [

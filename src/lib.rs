@@ -18,6 +18,8 @@ mod plan;
 mod prebuilt;
 pub mod prelude;
 mod stream;
+#[cfg(test)]
+mod transformed_keys;
 mod workspace;
 
 #[cfg(feature = "cudarc")]
@@ -58,7 +60,7 @@ pub use attn_core::{
 pub use batch::{Batch, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
-pub use spec::{Heads, KernelKind};
+pub use spec::{Heads, KernelKind, KvStored};
 pub use tensor::{Kv, Out, PageOrder, TensorMut, TensorRef};
 
 /// The CUDA backend as it is underneath: devices, streams, events, graphs, and attention on raw pointers.

@@ -5,7 +5,7 @@ use attn::testing::{Case, LayoutKind};
 use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    spec::{Heads, KernelKind},
+    spec::{Heads, KernelKind, KvStored},
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
@@ -32,6 +32,18 @@ pub(crate) struct Wanted {
     /// Query heads per KV head; decode kernels come in steps of 1, 2, 4, 8.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) group: u32,
+    /// What keys and values in memory are, for a variant that rewrites them.
+    #[arg(long, value_enum, default_value = "raw")]
+    pub(crate) stored: Stored,
+}
+
+/// [`KvStored`], by name.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum Stored {
+    /// As the model made them.
+    Raw,
+    /// Rewritten when they were appended.
+    Transformed,
 }
 
 /// Where keys are.
@@ -53,6 +65,8 @@ impl Wanted {
     pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind) -> Result<Vec<KernelSource>> {
         let natural = [if kind == KernelKind::Prefill { Layout::Ragged } else { Layout::Paged }];
         let layouts = if self.layout.is_empty() { &natural[..] } else { &self.layout };
+        let stored = if self.stored == Stored::Raw { KvStored::Raw } else { KvStored::Transformed };
+        let arms = variant.clone().over(stored).arms();
         let mut sources = Vec::new();
         for arch in self.archs()? {
             for &head_dim in &self.head_dim {
@@ -60,11 +74,11 @@ impl Wanted {
                     for &layout in layouts {
                         let dtypes = Dtypes { qo: dtype, kv: dtype };
                         let (paged, group) = (layout == Layout::Paged, self.group);
-                        for variant in variant.arms() {
-                            let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
+                        for variant in &arms {
+                            let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
                             let request =
                                 CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
-                            sources.push(KernelSource::build(&variant, &Cell::choose(&request)?)?);
+                            sources.push(KernelSource::build(variant, &Cell::choose(&request)?)?);
                         }
                     }
                 }

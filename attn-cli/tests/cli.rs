@@ -87,6 +87,8 @@ fn source_is_one_unit_without_includes() {
     }
     let decode = text(&attn(dir.path(), &["source", "causal", "--kernel", "decode", "--head-dim", "64"]).stdout);
     assert!(decode.contains("attn_decode") && !decode.contains("attn_prefill"));
+    let rope = |stored| text(&attn(dir.path(), &["source", "rope", "--kernel", "prefill", "--stored", stored]).stdout);
+    assert!(rope("raw").contains("attn_kv_pass(") && !rope("transformed").contains("attn_kv_pass("));
 }
 
 #[test]

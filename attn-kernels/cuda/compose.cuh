@@ -11,6 +11,19 @@ ATTN_FN TileClass class_in(Tuple2<int, int> keys, const Tile& tile, TileClass ma
   return tile.kv_pos_max < keys.x || tile.kv_pos_min >= keys.y ? TileClass::Skip : mask;
 }
 
+// A remapped position as parts under the map see it: below 2^30 in magnitude, as every index word is.
+ATTN_FN int position(int pos) {
+  constexpr int MOST = (1 << 30) - 1;
+  return pos < -MOST ? -MOST : pos > MOST ? MOST : pos;
+}
+ATTN_FN Tile with_positions(Tile tile) {
+  tile.qo_pos_min = position(tile.qo_pos_min);
+  tile.qo_pos_max = position(tile.qo_pos_max);
+  tile.kv_pos_min = position(tile.kv_pos_min);
+  tile.kv_pos_max = position(tile.kv_pos_max);
+  return tile;
+}
+
 // The row of a head under a hook that may be another head's: then it stays what it is. Every lane calls every combinator all the
 // same, since reductions and rotations exchange values.
 template <class R>

@@ -14,7 +14,7 @@ use attn_core::{
     expr::Variant,
     lang::VariantDesc,
     registry::Registry,
-    spec::KernelKind,
+    spec::{KernelKind, KvStored},
 };
 use rayon::prelude::*;
 
@@ -38,6 +38,7 @@ pub struct Aot {
     kinds: Vec<KernelKind>,
     paged: Vec<bool>,
     groups: Vec<u32>,
+    stored: Vec<KvStored>,
     archs: Option<Vec<Arch>>,
     sizes_from_env: bool,
 }
@@ -71,6 +72,7 @@ impl Aot {
             kinds: vec![KernelKind::Prefill, KernelKind::Decode],
             paged: vec![false, true],
             groups: vec![1, 2, 4, 8],
+            stored: vec![KvStored::Raw],
             archs: None,
             sizes_from_env: false,
         }
@@ -142,6 +144,14 @@ impl Aot {
         self
     }
 
+    /// What keys and values in memory are (`AttentionOptions::stored`), instead of raw alone. It makes a difference for variants that
+    /// rewrite keys or values; of the others nothing is embedded twice.
+    #[must_use]
+    pub fn stored(mut self, stored: impl IntoIterator<Item = KvStored>) -> Self {
+        self.stored = stored.into_iter().collect();
+        self
+    }
+
     /// These architectures, instead of those of `ATTN_CUDA_ARCHS`.
     #[must_use]
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
@@ -210,7 +220,8 @@ impl Aot {
         for expr in &self.expressions {
             let variant = Variant::parse_with(expr, &registry)
                 .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            for variant in variant.arms() {
+            let arms = self.stored.iter().flat_map(|&stored| variant.clone().over(stored).arms());
+            for variant in arms {
                 for cell in self.cells(archs, &variant)? {
                     let source = KernelSource::build(&variant, &cell)
                         .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;

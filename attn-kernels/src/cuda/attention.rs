@@ -11,7 +11,7 @@ use attn_core::{
     expr::Variant,
     lang::Dims,
     plan::WorkList,
-    spec::{Heads, KernelKind},
+    spec::{Heads, KernelKind, KvStored},
 };
 
 use super::{
@@ -33,6 +33,8 @@ pub struct Options {
     pub sm_scale: Option<f32>,
     /// The kernel family; chosen by the batch unless given.
     pub kernel: Option<KernelKind>,
+    /// What keys and values are, for a variant that rewrites them.
+    pub stored: KvStored,
 }
 
 /// A bound variant. Plans are made from it. Cheap to clone.
@@ -82,7 +84,7 @@ impl Attention {
             head_dim: Some(heads.head_dim.into()),
             ..Dims::default()
         };
-        let variant = variant.bind(&dims)?;
+        let variant = variant.bind(&dims)?.over(options.stored);
         let arms = variant.arms();
         let upload = |arm: &Variant| Ok(Arc::new(Args::upload(device, arm)?));
         let inner = Inner {

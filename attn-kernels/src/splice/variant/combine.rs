@@ -20,7 +20,7 @@ pub(super) fn helpers(shape: &Shape<'_>) -> String {
     match shape {
         Shape::Remap(map, _) => {
             let of = |hook: Hook, call: &str, word: &str| match map.has(hook) {
-                true => format!("map.{call}"),
+                true => format!("position(map.{call})"),
                 false => format!("at.{word}"),
             };
             let qo_pos = of(Hook::RemapQoPos, "remap_qo_pos(at)", "qo_pos");
@@ -163,7 +163,7 @@ fn remapped(function: Member, map: &Shape<'_>, inner: &Shape<'_>) -> String {
     let Member::Hook(hook) = function else {
         let (own, inside) = (class_of("map", map), class_of("inner", inner));
         let moved = match map {
-            Shape::Part(part) if !part.mask.remap.is_empty() => "    tile = map.remap_over(tile);\n",
+            Shape::Part(part) if !part.mask.remap.is_empty() => "    tile = with_positions(map.remap_over(tile));\n",
             _ => "",
         };
         return format!(

@@ -63,7 +63,7 @@ impl<'d> Writer<'d> {
     fn shape(&mut self, shape: &Shape<'d>) -> Result<String, VariantError> {
         let kind = match shape {
             Shape::Part(desc) => return self.part(desc),
-            Shape::All(_) => "All",
+            Shape::All(_) | Shape::Stored(_) => "All",
             Shape::Or(_) => "Or",
             Shape::Not(_) => "Not",
             Shape::Remap(_, _) => "Remap",

@@ -5,6 +5,7 @@ use std::fmt;
 use attn_core::{
     expr::{Node, Variant},
     lang::{FieldType, Hook, Normalizer, VariantDesc},
+    spec::KvStored,
 };
 
 /// A part, or a combinator of shapes. In text each is a struct, with those inside as members.
@@ -13,6 +14,8 @@ pub(super) enum Shape<'d> {
     Part(&'d VariantDesc),
     /// All of these, in order: `a + b`.
     All(Vec<Shape<'d>>),
+    /// The same, of a whole variant over keys and values that are stored transformed: they are not transformed again.
+    Stored(Vec<Shape<'d>>),
     Or(Vec<Shape<'d>>),
     Not(Box<Shape<'d>>),
     /// The map, and what sees its positions.
@@ -23,7 +26,13 @@ pub(super) enum Shape<'d> {
 impl Shape<'static> {
     /// The shape of a whole variant.
     pub(super) fn of(variant: &Variant) -> Self {
-        Shape::All(variant.nodes().iter().map(Shape::of_node).collect())
+        let all = Shape::All(variant.nodes().iter().map(Shape::of_node).collect());
+        match all {
+            Shape::All(nodes) if variant.stored() == KvStored::Transformed && nodes.iter().any(Shape::rewrites_keys) => {
+                Shape::Stored(nodes)
+            }
+            all => all,
+        }
     }
 
     /// The shape of an operand: one node stands for itself.
@@ -55,7 +64,7 @@ impl<'d> Shape<'d> {
     pub(super) fn inside(&self) -> (Option<&'d VariantDesc>, &[Shape<'d>]) {
         match self {
             Shape::Part(part) => (Some(part), &[]),
-            Shape::All(inner) | Shape::Or(inner) | Shape::PerHead(inner) => (None, inner),
+            Shape::All(inner) | Shape::Stored(inner) | Shape::Or(inner) | Shape::PerHead(inner) => (None, inner),
             Shape::Not(inner) => (None, std::slice::from_ref(inner)),
             Shape::Remap(map, inner) => (Some(map), std::slice::from_ref(inner)),
         }
@@ -65,6 +74,7 @@ impl<'d> Shape<'d> {
     pub(super) fn has(&self, hook: Hook) -> bool {
         match self {
             Shape::Or(_) | Shape::Not(_) => hook == Hook::LogitsMask,
+            Shape::Stored(_) if matches!(hook, Hook::KeyTransform | Hook::ValueTransform) => false,
             // what is promised of other positions says nothing here
             Shape::Remap(map, _) if hook == Hook::KvRange => map.has(hook),
             _ => self.any(|shape| shape.has(hook), |part| part.has(hook)),
@@ -80,7 +90,7 @@ impl<'d> Shape<'d> {
     pub(super) fn has_bounds(&self) -> bool {
         match self {
             Shape::Part(part) => !part.has(Hook::LogitsMask) || !part.mask.bounds.is_empty(),
-            Shape::All(inner) | Shape::PerHead(inner) => inner.iter().all(Shape::has_bounds),
+            Shape::All(inner) | Shape::Stored(inner) | Shape::PerHead(inner) => inner.iter().all(Shape::has_bounds),
             Shape::Remap(_, _) => !self.has(Hook::LogitsMask),
             Shape::Or(_) | Shape::Not(_) => false,
         }
@@ -139,7 +149,7 @@ impl fmt::Display for Shape<'_> {
         let (open, between) = match self {
             Shape::Part(part) => return f.write_str(part.name),
             Shape::All(inner) if inner.is_empty() => return f.write_str("full"),
-            Shape::All(_) => ("", " + "),
+            Shape::All(_) | Shape::Stored(_) => ("", " + "),
             Shape::Or(_) => ("or(", ", "),
             Shape::Not(_) => ("not(", ", "),
             Shape::Remap(map, inner) => return write!(f, "remap({}, {inner})", map.name),
@@ -149,6 +159,10 @@ impl fmt::Display for Shape<'_> {
         for (i, inner) in self.inside().1.iter().enumerate() {
             write!(f, "{}{inner}", if i == 0 { "" } else { between })?;
         }
-        f.write_str(if open.is_empty() { "" } else { ")" })
+        f.write_str(match self {
+            Shape::Stored(_) => " over transformed keys",
+            _ if open.is_empty() => "",
+            _ => ")",
+        })
     }
 }
