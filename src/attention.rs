@@ -5,7 +5,8 @@ use attn_core::{batch::Layout, cpu, lang::Dims, plan::WorkList};
 use attn_kernels::cuda;
 
 use crate::{
-    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, Variant, Workspace, engine::Backend, plan::CpuPlan,
+    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, Variant, Workspace, engine::Backend,
+    plan::CpuPlan,
 };
 
 /// What may be said of an attention beyond heads and types.

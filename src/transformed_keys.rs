@@ -116,7 +116,10 @@ fn a_cache_that_was_transformed_when_it_was_filled_gives_the_same() {
         ("causal + per_head(heads=[0, 0, 1, 1], rope, value_norm)", "per_head(heads=[0, 0, 1, 1], rope, value_norm)"),
         ("rope + union(causal + sliding_window(window=9), not(causal) + soft_cap(cap=3))", "rope"),
         ("union(causal + rope, not(causal) + rope)", "rope"),
-        ("remap(chunk_positions(qo_start=3, kv_start=3), rope)", "remap(chunk_positions(qo_start=3, kv_start=3), rope)"),
+        (
+            "remap(chunk_positions(qo_start=3, kv_start=3), rope)",
+            "remap(chunk_positions(qo_start=3, kv_start=3), rope)",
+        ),
     ] {
         for lens in BATCHES {
             let raw = Cache::raw(lens.iter().map(|(_, kv)| *kv as usize).sum());

@@ -93,7 +93,8 @@ fn every_kernel_compiles_and_is_embedded() {
     for expr in REWRITING {
         let stored = parse(expr).over(KvStored::Transformed);
         for source in KINDS.into_iter().flat_map(|kind| sources(&stored, kind)) {
-            let compiled = compiler.compile(&source.name, &source.text, source.cell.arch).unwrap_or_else(|e| panic!("{e}"));
+            let compiled =
+                compiler.compile(&source.name, &source.text, source.cell.arch).unwrap_or_else(|e| panic!("{e}"));
             let kernels: Vec<_> = compiled.resources().into_iter().map(|r| r.kernel).collect();
             assert!(!kernels.iter().any(|kernel| kernel == "attn_kv_pass"), "{}: {kernels:?}", source.name);
         }

@@ -211,6 +211,13 @@ impl<T: TableElem, const RANK: usize> RangeOf for Tensor<T, RANK> {
         if self.is_empty() {
             return Some(whole());
         }
+        if RANK == 1 && self.monotone {
+            // a planner asks this of every tile
+            let last = self.shape[0] - 1;
+            let end = |index: &[i64]| self.integer(index.first().map_or(last, |&i| i.clamp(0, last)));
+            let (a, b) = (end(lo), end(hi));
+            return Some((a.min(b), a.max(b)));
+        }
         let inside = |index: &[i64]| {
             let clamped: [i64; RANK] = std::array::from_fn(|axis| {
                 let last = self.shape[axis] - 1;
