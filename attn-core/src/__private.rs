@@ -10,7 +10,7 @@
 //! ::attn::__private::submit!(X);
 //! ```
 
-pub use crate::lang::bind::{Reader, ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
+pub use crate::lang::bind::{ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
 pub use crate::lang::erased::make;
 pub use crate::lang::field::TensorField;
 

@@ -31,9 +31,10 @@ const FORBIDDEN: &[&str] = &[
 
 #[test]
 fn messages_speak_the_users_language() {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/ui/fail"));
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let folders = [here.join("ui/fail"), here.join("../attn-core/tests/ui")];
     let mut cases = 0;
-    for entry in fs::read_dir(folder).expect("the cases") {
+    for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the cases")) {
         let path = entry.expect("a case").path();
         if path.extension().is_none_or(|e| e != "stderr") {
             continue;
@@ -41,7 +42,8 @@ fn messages_speak_the_users_language() {
         cases += 1;
         let text = fs::read_to_string(&path).expect("text");
         // the user's own code is quoted: look at the messages
-        for line in text.lines().filter(|l| l.starts_with("error") || l.trim_start().starts_with("= ")) {
+        let kinds = ["error", "warning", "note", "help", "= "];
+        for line in text.lines().filter(|l| kinds.iter().any(|kind| l.trim_start().starts_with(kind))) {
             // how rustc announces the sentence of a constant assertion; a macro that panics is another matter
             let line = line.replace("evaluation panicked: ", "");
             for word in FORBIDDEN {

@@ -17,7 +17,7 @@ pub mod typed;
 pub use error::ComposeError;
 pub use kinds::{
     Accepts, AddSink, Arm, ArmPlace, HasSink, Inner, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Outer,
-    Part, Replaces, ReplacesPlain, SameKind, TakesSink, Unions,
+    Part, Replaces, ReplacesPlain, SameKind, TakesSink, Tested, Unions,
 };
 pub use typed::{And, Chain, Not, Or, PerHead, Remap, Union, and, not, or, per_head, remap, union};
 #[doc(hidden)]

@@ -39,7 +39,7 @@ macro_rules! variant_test {
             use super::*;
 
             fn variant() -> $crate::Variant {
-                ::core::convert::Into::into($variant)
+                $crate::lang::compose::Tested::into_variant($variant)
             }
             $crate::variant_test!(@tests tiles keys weights splits padding);
 

@@ -21,6 +21,28 @@ pub trait Part {
     fn into_variant(self) -> Variant;
 }
 
+/// What `variant_test!` takes: a variant of one's own, a composition, or a [`Variant`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an attention variant",
+    label = "this is no variant",
+    note = "write `#[attention_variant] impl AttentionVariant for {Self} {{ .. }}`"
+)]
+#[doc(hidden)]
+pub trait Tested {
+    /// The variant to be tested.
+    fn into_variant(self) -> Variant;
+}
+impl<P: Part> Tested for P {
+    fn into_variant(self) -> Variant {
+        Part::into_variant(self)
+    }
+}
+impl Tested for Variant {
+    fn into_variant(self) -> Variant {
+        self
+    }
+}
+
 /// A variant that rewrites positions, by `remap_qo_pos` or `remap_kv_pos`: `#[attention_variant]` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` rewrites no position, so it cannot be the map of `remap`",

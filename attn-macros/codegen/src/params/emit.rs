@@ -87,7 +87,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
             fn from_values(
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
-                let __reader = ::attn::__private::Reader::new(values, Self::FIELDS)?;
+                let __reader = ::attn::lang::bind::Reader::new(values, Self::FIELDS)?;
                 let __params = Self { #(#reads),* };
                 ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(__params)
@@ -96,7 +96,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 &mut self,
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
-                let __reader = ::attn::__private::Reader::new(values, Self::FIELDS)?;
+                let __reader = ::attn::lang::bind::Reader::new(values, Self::FIELDS)?;
                 #( self.#idents = __reader.or(#names, &self.#idents)?; )*
                 ::attn::lang::VariantParams::require(self, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(())
