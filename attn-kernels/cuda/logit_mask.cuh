@@ -16,20 +16,35 @@ inline bool row_counts(const LogitTile& tile, int r) { return !Variant::STORES |
 // Which of this thread's logits of a tile count: asked one by one, before the logits are there.
 template <bool ONE_BY_ONE>
 class MaskOf {
-  static constexpr int WORDS = TILE_KEYS / 32;
-  static_assert(TILE_KEYS % 32 == 0, "a word of bits is 32 columns");
-  unsigned kept_[ROWS_PER_THREAD][WORDS];  // bit 8 * n + e is logit e of the n-th 8-column block of them
+  static constexpr int FIRST_BIT = 32 - TILE_KEYS / 4;
+  static_assert(FIRST_BIT >= 0, "a row's bits are a word");
+  unsigned kept_[ROWS_PER_THREAD];  // from FIRST_BIT on, two bits for every 8 columns
 
  public:
-  // Whether any logit of the warp counts.
+  // Whether any logit of the warp counts. Nothing is behind a condition, so that what depends on the row alone, or on the key
+  // alone, is computed once for all of its logits; and it is a loop, since a mask may be long and registers are few.
   bool ask(const LogitTile& tile) {
+#pragma unroll
+    for (unsigned& row : kept_) row = 0;
+#pragma unroll 1
+    for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+        LogitIndex at;
+        static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
+        kept_[r] >>= 2;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          at.kv_pos = tile.position(fragment_column() + 8 * n + e);
+          at.kv_token = tile.block.request.kv_begin + at.kv_pos;
+          bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
+          if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
+          kept_[r] |= static_cast<unsigned>(keep) << (30 + e);
+        }
+      }
     bool some = false;
 #pragma unroll
-    for (int word = 0; word < WORDS; ++word) ask(tile, word);
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r)
-#pragma unroll
-      for (unsigned word : kept_[r]) some |= word != 0;
+    for (unsigned row : kept_) some |= row != 0;
     return __any_sync(ALL_LANES, some);
   }
 
@@ -41,33 +56,8 @@ class MaskOf {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = s[r / 2][n][r % 2 * 2 + e];
-          x = kept_[r][n / 4] & 1u << (n % 4 * 8 + e) ? x : __uint_as_float(MASKED_BITS);
+          x = kept_[r] & 1u << (FIRST_BIT + 2 * n + e) ? x : __uint_as_float(MASKED_BITS);
         }
-  }
-
- private:
-  // 32 columns. Nothing is behind a condition, so that what depends on the row alone, or on the key alone, is computed once for
-  // all of its logits; and it is a loop, since a mask may be long and registers are few.
-  void ask(const LogitTile& tile, int word) {
-#pragma unroll
-    for (auto& row : kept_) row[word] = 0;
-#pragma unroll 2
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-        LogitIndex at;
-        static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
-        unsigned& kept = kept_[r][word];
-        kept >>= 8;
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          at.kv_pos = tile.position(32 * word + fragment_column() + 8 * n + e);
-          at.kv_token = tile.block.request.kv_begin + at.kv_pos;
-          bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
-          if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
-          kept |= static_cast<unsigned>(keep) << (24 + e);
-        }
-      }
   }
 };
 

@@ -114,6 +114,11 @@ inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile,
           y = exp2_approx(y * scale - shift.of[r]);
         }
         rows.sum[r] += x + y;
+        // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.
+        if constexpr (Variant::PLAIN && SAME<KvElem, f16>) {
+          x = saturate_f16(x);
+          y = saturate_f16(y);
+        }
       }
     }
   }

@@ -2,8 +2,13 @@
 
 use attn_core::lang::{Hook, Normalizer, VariantDesc};
 
-use super::shape::Shape;
-use super::{VariantError, branches, combine, hooks, layout::shape_size, names, part};
+use super::{
+    VariantError, branches, combine,
+    hooks::{self, Member},
+    layout::shape_size,
+    names, part,
+    shape::Shape,
+};
 
 /// Every struct of a composition, the whole last.
 pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
@@ -20,7 +25,9 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     let floor = root.normalizing().filter(|part| part.normalizer == Normalizer::MaxScaled).map(|part| part.max_floor);
     text += &format!("  static constexpr float MAX_FLOOR = {};\n", float(floor.unwrap_or(f32::NEG_INFINITY)));
     for hook in hooks::ORDER {
-        text += &format!("\n{}", hooks::function(*hook, &combine::all(*hook, root.inside().1)));
+        let body = combine::all(*hook, root.inside().1);
+        let called = *hook == Member::TileClass && root.asks_tables();
+        text += &format!("\n{}", if called { hooks::class_called(&body) } else { hooks::function(*hook, &body) });
     }
     text += "};\n";
     text += &format!("static_assert(sizeof(Variant) == {}, \"host and device agree\");\n", shape_size(root));

@@ -132,6 +132,12 @@ impl Member {
     }
 }
 
+/// `tile_class` as a function that is called: it is long where it asks tables, and kernels ask it at several places, but seldom.
+/// In line it would take longer to compile than all else together.
+pub(super) fn class_called(body: &str) -> String {
+    format!("  ATTN_CALL TileClass tile_class(Tile tile) const {{\n{body}  }}\n")
+}
+
 /// A member function with its body, of whole lines.
 pub(super) fn function(member: Member, body: &str) -> String {
     let head = member.head();

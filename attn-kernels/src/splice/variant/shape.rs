@@ -28,7 +28,9 @@ impl Shape<'static> {
     pub(super) fn of(variant: &Variant) -> Self {
         let all = Shape::All(variant.nodes().iter().map(Shape::of_node).collect());
         match all {
-            Shape::All(nodes) if variant.stored() == KvStored::Transformed && nodes.iter().any(Shape::rewrites_keys) => {
+            Shape::All(nodes)
+                if variant.stored() == KvStored::Transformed && nodes.iter().any(Shape::rewrites_keys) =>
+            {
                 Shape::Stored(nodes)
             }
             all => all,
@@ -101,6 +103,12 @@ impl<'d> Shape<'d> {
         let adds = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.bias.is_empty();
         let (own, inner) = self.inside();
         matches!(self, Shape::Or(_) | Shape::Not(_)) || own.is_none_or(adds) && inner.iter().all(Shape::adds_to_logits)
+    }
+
+    /// Whether the class of a tile asks captured tensors for their least and greatest elements.
+    pub(super) fn asks_tables(&self) -> bool {
+        let asks = |part: &VariantDesc| !part.mask.tables.is_empty();
+        self.any(Shape::asks_tables, asks)
     }
 
     /// Whether a hook stores to a tensor. Masks do not.
