@@ -5,13 +5,15 @@ extern crate attn_core as attn;
 
 use std::collections::BTreeSet;
 
-use attn::lang::{OutTensor1, OutTensor3, Tensor1, Tensor3};
+use attn::Variant;
+use attn::lang::{OutTensor1, OutTensor3, QueryTile, Tensor1, Tensor3, Tile, TileClass};
 use attn_tests::catalogue::attend::attend;
+use attn_tests::catalogue::masks::AdaptiveSpan;
 use attn_tests::catalogue::rows::{self, Differential};
 use attn_tests::catalogue::run::{run, tensors};
 use attn_tests::catalogue::{At, Formula, Shape, cases};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
-use facade::testing::{Case, Inputs, LayoutKind};
+use facade::testing::{Case, Inputs, LayoutKind, promises};
 
 /// Rows whose output and LSE are those of causal attention: what they do shows elsewhere.
 const AS_CAUSAL: [u32; 2] = [42, 72];
@@ -102,6 +104,32 @@ fn the_largest_logit_of_each_head() {
             let want = of_head.fold(f64::NEG_INFINITY, f64::max);
             assert!((f64::from(got) - want).abs() < 1e-5, "{got} is not {want}");
         }
+    }
+}
+
+/// Nothing is derived of a mask over floats: what is left out, its `kv_range` leaves out.
+#[test]
+fn spans_of_heads_are_ranges_of_keys() {
+    let span = Tensor1::from([30.5f32, 0.0, 7.25, 0.5, 2.0, 64.0, 3.0, 1.0]);
+    let variant: Variant = AdaptiveSpan { ramp: 4.0, span }.into();
+    for promise in [promises::keys, promises::tiles, promises::splits] {
+        promise(&variant).expect("kept");
+    }
+    let class = |first_head: i32, kv_pos_max: i32| {
+        let rows = QueryTile {
+            qo_pos_min: 100,
+            qo_pos_max: 110,
+            qo_head_min: first_head,
+            qo_head_max: first_head + 1,
+            qo_len: 200,
+            kv_len: 200,
+            ..QueryTile::default()
+        };
+        variant.tile_class(Tile { rows, kv_pos_min: 0, kv_pos_max, ..Tile::default() })
+    };
+    // 100 - 34.5, 100 - 11.25
+    for (head, begins) in [(0, 66), (2, 89)] {
+        assert_eq!([class(head, begins - 1), class(head, begins)], [TileClass::Skip, TileClass::Partial], "{head}");
     }
 }
 

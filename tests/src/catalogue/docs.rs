@@ -66,7 +66,8 @@ const HEAD: &str = "# The catalogue
 
 Attention variants of public models, papers and libraries, each written with the public language alone. Every entry here is compared with a
 formula in plain f64 loops on the CPU (`tests/src/catalogue`), its generated text, run by a host compiler, with its Rust, and its kernels with
-the reference on a GPU (`attn-catalogue check benches/cases/catalogue.jsonl`).
+the reference on a GPU (`attn-catalogue check benches/cases/catalogue.jsonl`): in short requests, and, where there is more than masks, in
+long ones, whose work is cut and merged.
 
 *Tiles* says, for masks, how many of the empty and of the full tiles are known from the derived classes alone: 2048 queries and keys, tiles of
 128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. Kernels
