@@ -201,9 +201,9 @@ impl<'a> Finder<'a> {
     /// What is cut is proven as a whole by one answer (and what a close look adds, by another), so the result is sound whatever the
     /// answers are; it is the most there is when a part of what is proven empty is proven so too.
     fn cut(&self, span: &Span, end: End, max: u64, guess: u64) -> u64 {
-        let tile = |n: Range<u64>| span.tile(span.from_end(end, n));
+        let tile = |n: Range<u64>| span.tile(span.counted(end, n));
         let skips = |n: u64| self.mask.class(tile(0..n)) == TileClass::Skip;
-        let counts = |n: u64| self.counts(span, end, span.from_end(end, n..n + 1));
+        let counts = |n: u64| self.counts(span, end, span.counted(end, n..n + 1));
         let (cut, is_last) = last_true_near(max, guess, &skips, &counts);
         if is_last || cut == max || counts(cut) {
             return cut;
@@ -245,7 +245,7 @@ struct Span {
 
 impl Span {
     /// Blocks as counted from one end.
-    fn from_end(&self, end: End, blocks: Range<u64>) -> Range<u64> {
+    fn counted(&self, end: End, blocks: Range<u64>) -> Range<u64> {
         match end {
             End::Front => blocks,
             End::Back => self.blocks - blocks.end..self.blocks - blocks.start,
