@@ -19,10 +19,6 @@ use rayon::prelude::*;
 
 const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
 
-/// Stock variants on every architecture, each by itself; the others are compiled for one.
-const VARIANTS: [&str; 9] =
-    ["full", "causal", "sliding_window(window=1)", "soft_cap(cap=1)", "alibi", "rope", "qk_norm", "sink", "sigmoid"];
-
 /// What models put together; the compositions with most registers.
 const COMPOSITIONS: [&str; 3] =
     ["causal + sliding_window(window=1) + soft_cap(cap=1)", "causal + alibi + sink", "causal + qk_norm + rope"];
@@ -76,20 +72,19 @@ fn registered(registry: &Registry) -> Vec<String> {
     registry.iter().map(of).collect()
 }
 
-/// Everything at head_dim 128, bf16, paged; the rest of the grid for a few.
+/// Every variant on every architecture at head_dim 128, bf16, paged; the rest of the grid for a few.
 fn points(registry: &Registry) -> Vec<Point> {
     let mut points = Vec::new();
     for kind in [Prefill, Decode] {
-        points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, "sm_90a")));
+        for arch in ARCHS {
+            points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, arch)));
+        }
         for arch in ["sm_80", "sm_120"] {
             points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
         }
         for expr in HOOKS {
             points.push(Point { dtypes: Dtypes::f16(), paged: false, group: 8, ..Point::new(expr, kind, "sm_90a") });
             points.extend([64, 256].map(|head_dim| Point { head_dim, group: 1, ..Point::new(expr, kind, "sm_90a") }));
-        }
-        for arch in ARCHS {
-            points.extend(VARIANTS.iter().map(|expr| Point::new(expr, kind, arch)));
         }
         for arch in ["sm_80", "sm_90a"] {
             points.extend(COMPOSITIONS.iter().map(|expr| Point::new(expr, kind, arch)));
