@@ -134,14 +134,23 @@ fn random_index(rng: &mut SmallRng) -> LogitIndex {
 }
 
 fn random_tile(rng: &mut SmallRng) -> Tile {
-    let (q, k) = (rng.random_range(-20..60), rng.random_range(0..60));
+    let [q, k, row, token, key] = [-20..60, 0..60, 0..64, 0..64, 0..100].map(|from| rng.random_range(from));
+    let (queries, keys) = (rng.random_range(0..16), rng.random_range(0..16));
+    let (head, heads) = (rng.random_range(0..8), rng.random_range(0..3));
     let rows = QueryTile {
         batch: rng.random_range(0..3),
+        qo_row_min: row,
+        qo_row_max: row + queries,
         qo_pos_min: q,
-        qo_pos_max: q + rng.random_range(0..16),
+        qo_pos_max: q + queries,
+        qo_token_min: token,
+        qo_token_max: token + queries,
+        qo_head_min: head,
+        qo_head_max: head + heads,
+        kv_head_min: head / 2,
+        kv_head_max: (head + heads) / 2,
         qo_len: rng.random_range(0..40),
         kv_len: rng.random_range(0..70),
-        ..QueryTile::default()
     };
-    Tile { rows, kv_pos_min: k, kv_pos_max: k + rng.random_range(0..16), ..Tile::default() }
+    Tile { rows, kv_pos_min: k, kv_pos_max: k + keys, kv_token_min: key, kv_token_max: key + keys }
 }
