@@ -26,15 +26,9 @@ pub(super) enum Shape<'d> {
 impl Shape<'static> {
     /// The shape of a whole variant.
     pub(super) fn of(variant: &Variant) -> Self {
-        let all = Shape::All(variant.nodes().iter().map(Shape::of_node).collect());
-        match all {
-            Shape::All(nodes)
-                if variant.stored() == KvStored::Transformed && nodes.iter().any(Shape::rewrites_keys) =>
-            {
-                Shape::Stored(nodes)
-            }
-            all => all,
-        }
+        let nodes: Vec<_> = variant.nodes().iter().map(Shape::of_node).collect();
+        let stored = variant.stored() == KvStored::Transformed && nodes.iter().any(Shape::rewrites_keys);
+        if stored { Shape::Stored(nodes) } else { Shape::All(nodes) }
     }
 
     /// The shape of an operand: one node stands for itself.
