@@ -38,8 +38,18 @@ pub struct WorkItem {
     pub kv_end: i32,
     /// Slot for the partial state, or -1: the item is alone and writes the final output.
     pub partial: i32,
-    #[doc(hidden)]
-    pub _pad: [i32; 2],
+    /// The merge that takes the partial state, an index into [`WorkList::merges`]; -1 where there is none.
+    pub merge: i32,
+    /// First packed query token of the request. From here on what the batch says of the request, so that a kernel needs no second look-up.
+    pub qo_token: i32,
+    /// Queries of the request.
+    pub qo_len: i32,
+    /// First packed key token of the request.
+    pub kv_token: i32,
+    /// Keys of the request.
+    pub kv_len: i32,
+    /// The request's first page, an index into the page table; 0 for ragged keys.
+    pub page: i32,
 }
 
 /// One query tile whose partial states are to be merged, slots `first .. first + count` in this order.
@@ -56,8 +66,12 @@ pub struct MergeItem {
     pub first: i32,
     /// Number of slots.
     pub count: i32,
-    #[doc(hidden)]
-    pub _pad: [i32; 3],
+    /// First packed query token of the request.
+    pub qo_token: i32,
+    /// Queries of the request.
+    pub qo_len: i32,
+    /// Keys of the request.
+    pub kv_len: i32,
 }
 
 /// How a batch is cut.
@@ -87,6 +101,8 @@ pub struct WorkList {
     pub lists: bool,
     /// What to run, in any order. Items of a union come arm by arm.
     pub items: Vec<WorkItem>,
+    /// `[workers + 1]`: worker `w` runs items `workers[w] .. workers[w + 1]`, one after the other. Workers of a union come arm by arm.
+    pub workers: Vec<i32>,
     /// How many items each arm of a union has; empty without a union. See [`WorkList::arms`].
     pub arm_items: Vec<u32>,
     /// What to merge afterwards, in any order.

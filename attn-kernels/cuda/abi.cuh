@@ -9,7 +9,12 @@ struct WorkItem {
   int kv_begin;   // the span, in keys of the request, or of the rows' list where the variant has lists
   int kv_end;
   int partial;    // slot for the partial state; -1: alone, writes the final output
-  int pad[2];
+  int merge;      // that takes it, of KernelParams::merges
+  int qo_token;   // of the request: first packed query token,
+  int qo_len;     //   queries,
+  int kv_token;   //   first packed key token,
+  int kv_len;     //   keys,
+  int page;       //   first page, of KernelParams::page_indices
 };
 
 // One block of query rows whose partial states, slots first .. first + count in this order, become the final output.
@@ -19,7 +24,9 @@ struct MergeItem {
   int rows;
   int first;
   int count;
-  int pad[3];
+  int qo_token;
+  int qo_len;
+  int kv_len;
 };
 
 // A 3-d strided tensor: (token or slot, head, dim), dim contiguous; pages when it is a pool. Strides count elements.
@@ -50,6 +57,8 @@ struct KernelParams {
   const int* page_indices;    // [page_indptr[batch]], paged only
   const WorkItem* items;      // [gridDim.x of the main kernel]
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
+  const int* workers;         // [num_workers + 1]: worker w runs items workers[w] .. workers[w + 1]
+  unsigned* arrivals;         // [merges][kv_heads], 0 between launches: partial states that are there; null: attn_merge merges
   float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
   FastDiv group;              // query heads per KV head
@@ -58,6 +67,6 @@ struct KernelParams {
   int batch;
   int kv_heads;
   int num_items;
-  int num_merges;
+  int num_workers;
   float sm_scale;
 };

@@ -14,11 +14,19 @@ struct Request {
   int kv_len;
   int qo_begin;  // first packed query token
   int kv_begin;  // first packed key token
+  int page;      // first page, of the page table
 };
+
+// Work says of its request all that there is to say; a merge, what rows ask.
+inline Request request_of(const WorkItem& item) {
+  return {item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.page};
+}
+inline Request request_of(const MergeItem& merge) { return {merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0}; }
 
 inline Request load_request(const KernelParams& p, int batch) {
   int qo_begin = p.qo_indptr[batch], kv_begin = p.kv_indptr[batch];
-  return {batch, p.qo_indptr[batch + 1] - qo_begin, p.kv_indptr[batch + 1] - kv_begin, qo_begin, kv_begin};
+  int page = p.page_indptr ? p.page_indptr[batch] : 0;
+  return {batch, p.qo_indptr[batch + 1] - qo_begin, p.kv_indptr[batch + 1] - kv_begin, qo_begin, kv_begin, page};
 }
 
 // Rows are packed: row r of a request and KV head is query r / group, query head kv_head * group + r % group.
@@ -68,7 +76,7 @@ inline KeyPlace find_key(const KernelParams& p, const Request& request, const in
 }
 
 inline const int* page_row(const KernelParams& p, const Request& request) {
-  return p.page_indices + p.page_indptr[request.batch];
+  return p.page_indices + request.page;
 }
 
 // In elements, without the head.

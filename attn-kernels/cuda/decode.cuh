@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
   unsigned cta = blockIdx.y * gridDim.x + blockIdx.x;
   WorkItem item = p.items[cta / gridDim.y];
-  QueryBlock block(p, item, cta % gridDim.y);
+  QueryBlock block(item, cta % gridDim.y);
   SpanKeys span(p, variant, block, item);
   KeyWalk<STEP_KEYS> walk(p, block, item.kv_begin, span.end());
   KeyRing ring(p, block, span, ring_memory);

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   __shared__ __align__(16) float sums[MERGE_TEAMS][HEAD_DIM];
   __shared__ float2 md[MERGE_TEAMS];
   MergeItem item = p.merges[blockIdx.x];
-  QueryBlock block(p, item, blockIdx.y);
+  QueryBlock block(item, blockIdx.y);
   int team = threadIdx.x / ROW_LANES;
   int turn = team % TEAMS_PER_ROW;
 

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   CtaPlace place = cta_place();
   WorkItem item = p.items[place.item];
-  QueryBlock block(p, item, place.kv_head);
+  QueryBlock block(item, place.kv_head);
   SpanKeys span(p, variant, block, item);
 
   // What a pass rewrote is ragged, whatever it was before.

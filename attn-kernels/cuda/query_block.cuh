@@ -10,8 +10,8 @@ struct QueryBlock {
 
   // `item`: a work item or a merge.
   template <class Item>
-  QueryBlock(const KernelParams& p, const Item& item, int kv_head)
-      : request(load_request(p, item.request)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
+  QueryBlock(const Item& item, int kv_head)
+      : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
 
   // Index word of a row of the block. It may lie past the last one: hooks may be asked for it, nothing is stored for it.
   RowIndex at(const KernelParams& p, int row) const { return row_index(p, request, kv_head, first_row + row); }

@@ -33,6 +33,8 @@ pub struct PlanOffsets {
     pub items: Range<usize>,
     /// Merges.
     pub merges: Range<usize>,
+    /// `[workers + 1]` i32.
+    pub workers: Range<usize>,
     /// Bytes in all, a multiple of 16.
     pub total: usize,
 }
@@ -64,6 +66,7 @@ impl PlanOffsets {
             page_indices: section(page_indices * size_of::<i32>()),
             items: section(work.items.len() * size_of::<WorkItem>()),
             merges: section(work.merges.len() * size_of::<MergeItem>()),
+            workers: section(size_of_val(work.workers.as_slice())),
             total: end.next_multiple_of(ALIGN),
         }
     }
@@ -92,6 +95,7 @@ impl PlanBlob {
         }
         write(&offsets.items, bytemuck::cast_slice(&work.items));
         write(&offsets.merges, bytemuck::cast_slice(&work.merges));
+        write(&offsets.workers, bytemuck::cast_slice(&work.workers));
         self.offsets = offsets;
     }
 }

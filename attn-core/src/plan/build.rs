@@ -44,7 +44,7 @@ impl WorkList {
         let tiles = row_tiles(layout, u64::from(group), u64::from(rule.tile_rows), None)?;
         let mut finder = Finder::of_function(layout, classify, group, u64::from(rule.kv_align));
         let seen = tiles.iter().map(|tile| finder.find(*tile)).collect();
-        Cut { rule, arms: 1, tiles, seen }.into_list(group, false)
+        Cut { layout, rule, arms: 1, tiles, seen }.into_list(group, false)
     }
 
     /// The work of a batch under a bound variant: its keys as far as its tile classes, `kv_range` and lists say which they are, one arm of a
@@ -63,7 +63,7 @@ impl WorkList {
             let tiles = row_tiles(layout, u64::from(group), tile_rows, Some(lists.queries))?;
             let see = |tile: &RowTile| lists.visible(layout, heads, *tile, align);
             let seen = tiles.iter().map(see).collect::<Result<_, _>>()?;
-            return Cut { rule, arms: 1, tiles, seen }.into_list(group, true);
+            return Cut { layout, rule, arms: 1, tiles, seen }.into_list(group, true);
         }
         let tiles = row_tiles(layout, u64::from(group), tile_rows, None)?;
         let arms = variant.arms();
@@ -72,7 +72,7 @@ impl WorkList {
         for tile in &tiles {
             seen.extend(finders.iter_mut().map(|finder| finder.find(*tile)));
         }
-        Cut { rule, arms: finders.len(), tiles, seen }.into_list(group, false)
+        Cut { layout, rule, arms: finders.len(), tiles, seen }.into_list(group, false)
     }
 
     /// The items of each arm of a union, as ranges of [`WorkList::items`]; all of them without a union.
@@ -97,6 +97,7 @@ fn check(group: u32, rule: &PlanRule) -> Result<(), PlanError> {
 
 /// Tiles of rows and what they see, to be cut into spans.
 struct Cut<'a> {
+    layout: &'a Layout,
     rule: &'a PlanRule,
     arms: usize,
     tiles: Vec<RowTile>,
@@ -114,7 +115,7 @@ impl Cut<'_> {
         for (tile, seen) in self.tiles.iter().zip(self.seen.chunks_exact(self.arms)) {
             pieces.clear();
             pieces.extend(seen.iter().map(|visible| Pieces::of(visible, span, shortest)));
-            list.push(*tile, &pieces, u64::from(self.rule.kv_align), &mut items)?;
+            list.push(&self.place(*tile), &pieces, u64::from(self.rule.kv_align), &mut items)?;
         }
         if self.rule.longest_first {
             items.iter_mut().for_each(|arm| arm.sort_by_key(|item| std::cmp::Reverse(item.kv_end - item.kv_begin)));
@@ -124,7 +125,26 @@ impl Cut<'_> {
             list.arm_items = items.iter().map(|arm| arm.len() as u32).collect();
         }
         list.items = if self.arms > 1 { items.concat() } else { items.pop().unwrap_or_default() };
+        list.workers = (0..=list.items.len() as i32).collect();
         Ok(list)
+    }
+
+    /// A tile as an item without keys.
+    fn place(&self, tile: RowTile) -> WorkItem {
+        let (request, layout) = (tile.request, self.layout);
+        WorkItem {
+            request: request as i32,
+            first_row: tile.first_row as i32,
+            rows: tile.rows as i32,
+            partial: -1,
+            merge: -1,
+            qo_token: layout.qo_indptr()[request],
+            qo_len: layout.qo_len(request) as i32,
+            kv_token: layout.kv_indptr()[request],
+            kv_len: layout.kv_len(request) as i32,
+            page: layout.pages().map_or(0, |pages| pages.indptr()[request]),
+            ..WorkItem::default()
+        }
     }
 
     /// The longest span of an item, in blocks: the shortest for which there are no more items than aimed for.
@@ -170,7 +190,7 @@ impl WorkList {
     /// Adds the items of one tile, arm by arm, and their merge. Someone must write the tile, so that there is one item at least.
     fn push(
         &mut self,
-        tile: RowTile,
+        tile: &WorkItem,
         pieces: &[Pieces<'_>],
         align: u64,
         items: &mut [Vec<WorkItem>],
@@ -181,12 +201,12 @@ impl WorkList {
         if partial {
             self.slots = count_i32("partial states", first + count)? as u32;
         }
-        let (request, first_row, rows) = (tile.request as i32, tile.first_row as i32, tile.rows as i32);
+        let merge = if partial { self.merges.len() as i32 } else { -1 };
         let mut slot = first as i32;
         let mut item = |(kv_begin, kv_end)| {
             let partial = if partial { slot } else { -1 };
             slot += 1;
-            WorkItem { request, first_row, rows, kv_begin, kv_end, partial, _pad: [0; 2] }
+            WorkItem { kv_begin, kv_end, partial, merge, ..*tile }
         };
         for (pieces, items) in pieces.iter().zip(items.iter_mut()) {
             items.extend((0..pieces.count).map(|i| item(pieces.keys(i, align))));
@@ -196,7 +216,8 @@ impl WorkList {
         }
         if partial {
             let (first, count) = (first as i32, count as i32);
-            self.merges.push(MergeItem { request, first_row, rows, first, count, _pad: [0; 3] });
+            let &WorkItem { request, first_row, rows, qo_token, qo_len, kv_len, .. } = tile;
+            self.merges.push(MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         }
         Ok(())
     }

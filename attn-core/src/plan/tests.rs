@@ -138,7 +138,10 @@ fn one_long_decode_is_split_into_equal_spans() {
     let list = WorkList::build(&layout, 8, &PlanRule { target_items: 4, ..RULE }).expect("small");
     let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
-    assert_eq!(list.merges, [MergeItem { request: 0, first_row: 0, rows: 8, first: 0, count: 4, _pad: [0; 3] }]);
+    assert_eq!(
+        list.merges,
+        [MergeItem { request: 0, first_row: 0, rows: 8, first: 0, count: 4, qo_token: 0, qo_len: 1, kv_len: 1000 }]
+    );
     assert_eq!(
         list.partial_bytes(2, 128).expect("small"),
         PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 }
@@ -212,7 +215,9 @@ fn a_blob_holds_every_section() {
     assert_eq!(ints(&at.page_indices), [8, 9, 10, 11, 12]);
     assert_eq!(read::<WorkItem>(&blob.bytes[at.items.clone()]), list.items);
     assert_eq!(read::<MergeItem>(&blob.bytes[at.merges.clone()]), list.merges);
-    let sections = [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.page_indices, &at.items, &at.merges];
+    assert_eq!(ints(&at.workers), list.workers);
+    let sections =
+        [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.page_indices, &at.items, &at.merges, &at.workers];
     assert!(sections.iter().all(|section| section.start % 16 == 0));
     assert!(sections.windows(2).all(|pair| pair[0].end <= pair[1].start));
     assert_eq!((blob.bytes.len(), blob.bytes.len() % 16), (at.total, 0));

@@ -104,6 +104,8 @@ impl Plan {
             page_indices: at(&sections.lists.page_indices),
             items: at(&sections.lists.items),
             merges: at(&sections.lists.merges),
+            workers: at(&sections.lists.workers),
+            arrivals: 0,
             partial_o: at(&sections.partial_o),
             partial_md: at(&sections.partial_md),
             group: FastDiv::new(heads.group()),
@@ -111,8 +113,8 @@ impl Plan {
             list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
             batch: self.layout.batch() as i32,
             kv_heads: heads.kv as i32,
-            num_items: 0, // of the arm
-            num_merges: self.num_merges as i32,
+            num_items: 0,   // of the arm
+            num_workers: 0, // of the arm
             sm_scale: attention.sm_scale,
         })
     }

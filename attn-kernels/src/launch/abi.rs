@@ -36,6 +36,8 @@ pub struct KernelParams {
     pub page_indices: u64,
     pub items: u64,
     pub merges: u64,
+    pub workers: u64,
+    pub arrivals: u64,
     pub partial_o: u64,
     pub partial_md: u64,
     pub group: FastDiv,
@@ -44,7 +46,7 @@ pub struct KernelParams {
     pub batch: i32,
     pub kv_heads: i32,
     pub num_items: i32,
-    pub num_merges: i32,
+    pub num_workers: i32,
     pub sm_scale: f32,
 }
 
@@ -79,8 +81,24 @@ mod tests {
         }
         mirror!("Strided", Strided { data, token, head, page });
         mirror!("FastDiv", FastDiv { divisor, magic, shift });
-        mirror!("WorkItem", WorkItem { request, first_row, rows, kv_begin, kv_end, partial });
-        mirror!("MergeItem", MergeItem { request, first_row, rows, first, count });
+        mirror!(
+            "WorkItem",
+            WorkItem {
+                request,
+                first_row,
+                rows,
+                kv_begin,
+                kv_end,
+                partial,
+                merge,
+                qo_token,
+                qo_len,
+                kv_token,
+                kv_len,
+                page
+            }
+        );
+        mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",
             KernelParams {
@@ -99,6 +117,8 @@ mod tests {
                 page_indices,
                 items,
                 merges,
+                workers,
+                arrivals,
                 partial_o,
                 partial_md,
                 group,
@@ -107,7 +127,7 @@ mod tests {
                 batch,
                 kv_heads,
                 num_items,
-                num_merges,
+                num_workers,
                 sm_scale
             }
         );
