@@ -51,6 +51,8 @@ struct KernelParams {
   float* lse;                 // natural log, (qo token, qo head); null when not wanted
   long long lse_token;        // strides of lse
   long long lse_head;
+  const float* k_scales;      // [kv_heads]: a stored key stands for itself times k_scale and, unless null, times its head's
+  const float* v_scales;      // [kv_heads], of values alike
   const int* qo_indptr;       // [batch + 1]
   const int* kv_indptr;       // [batch + 1] in tokens, also for paged KV: sums of kv_len
   const int* page_indptr;     // [batch + 1], paged only
@@ -69,4 +71,6 @@ struct KernelParams {
   int num_items;
   int num_workers;
   float sm_scale;
+  float k_scale;              // of all keys; 1: none
+  float v_scale;
 };

@@ -98,6 +98,8 @@ impl Plan {
             lse,
             lse_token,
             lse_head,
+            k_scales: 0,
+            v_scales: 0,
             qo_indptr: at(&sections.lists.qo_indptr),
             kv_indptr: at(&sections.lists.kv_indptr),
             page_indptr: at(&sections.lists.page_indptr),
@@ -116,6 +118,8 @@ impl Plan {
             num_items: 0,   // of the arm
             num_workers: 0, // of the arm
             sm_scale: attention.sm_scale,
+            k_scale: 1.0,
+            v_scale: 1.0,
         })
     }
 }

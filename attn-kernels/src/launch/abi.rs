@@ -30,6 +30,8 @@ pub struct KernelParams {
     pub lse: u64,
     pub lse_token: i64,
     pub lse_head: i64,
+    pub k_scales: u64,
+    pub v_scales: u64,
     pub qo_indptr: u64,
     pub kv_indptr: u64,
     pub page_indptr: u64,
@@ -48,6 +50,8 @@ pub struct KernelParams {
     pub num_items: i32,
     pub num_workers: i32,
     pub sm_scale: f32,
+    pub k_scale: f32,
+    pub v_scale: f32,
 }
 
 #[cfg(test)]
@@ -111,6 +115,8 @@ mod tests {
                 lse,
                 lse_token,
                 lse_head,
+                k_scales,
+                v_scales,
                 qo_indptr,
                 kv_indptr,
                 page_indptr,
@@ -128,7 +134,9 @@ mod tests {
                 kv_heads,
                 num_items,
                 num_workers,
-                sm_scale
+                sm_scale,
+                k_scale,
+                v_scale
             }
         );
         let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
