@@ -1,22 +1,42 @@
 //! The planner: a batch becomes a fixed list of work items, which every kernel and the CPU backend run.
 //!
-//! [`WorkList::build_for`] cuts the queries of each request into tiles and, where that alone would not fill the machine,
-//! the keys of a tile into spans; [`PlanBlob`] packs the list and the batch's arrays into one buffer for upload.
+//! [`WorkList::build_for`] cuts the queries of each request into tiles, and the keys of a tile into spans where its [`PlanRule`] says so, and
+//! deals the items to workers; [`PlanBlob`] packs the list and the batch's arrays into one buffer for upload.
+//!
+//! # How it goes
+//!
+//! 1. Tiles: the packed rows of each request in order (`rows`), and of each the blocks of `kv_align` keys that it may attend to (`visible`, `list`).
+//! 2. Cuts: a schedule says where the keys of a tile are cut: [`Schedule::Line`] in `line`, the others in `spans`.
+//! 3. Places (`place`): a tile of one item writes its output. Every other has a merge, and as many consecutive slots as it has pieces, in the
+//!    order of its keys (of a union, arm by arm). Where they are is a matter of counting: no search, no atomics, and nothing but integers.
+//! 4. Items (`emit`): tile by tile, arm by arm; then dealt to workers.
+//!
+//! Every step is a pass over tiles, prefix sums, or a function of these alone, so that a kernel can do the same on a device.
 
 mod blob;
 mod build;
 mod check;
+mod emit;
 mod error;
 mod index;
+mod line;
 mod list;
+mod place;
 mod rows;
+mod rule;
+mod scratch;
 mod search;
+mod spans;
 mod visible;
 
 pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
 pub(crate) use list::{Lists, lists_of};
+pub use rule::{Cost, PlanRule, Schedule};
+pub use scratch::Scratch;
+
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
@@ -74,21 +94,6 @@ pub struct MergeItem {
     pub kv_len: i32,
 }
 
-/// How a batch is cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanRule {
-    /// Packed query rows of a tile; at least 1.
-    pub tile_rows: u32,
-    /// Spans begin and end at multiples of this many keys (a span may end at the last key); at least 1.
-    pub kv_align: u32,
-    /// Items per KV head to aim for: as long as there are fewer, keys are split. 0: never split.
-    pub target_items: u32,
-    /// A split leaves no span shorter than this many keys, except at the end of a request.
-    pub min_span: u32,
-    /// Whether items with longer spans come first; otherwise requests come in order.
-    pub longest_first: bool,
-}
-
 /// The work of one batch for one KV head; every KV head does the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkList {
@@ -99,16 +104,52 @@ pub struct WorkList {
     /// Whether keys come from lists of blocks (`kv_list_len`): spans then count *virtual* keys, key `v` being the
     /// `v % block_size`-th of block `kv_list_block(v / block_size)`.
     pub lists: bool,
-    /// What to run, in any order. Items of a union come arm by arm.
+    /// What to run. Items of a union come arm by arm.
     pub items: Vec<WorkItem>,
-    /// `[workers + 1]`: worker `w` runs items `workers[w] .. workers[w + 1]`, one after the other. Workers of a union come arm by arm.
+    /// `[workers + 1]`: worker `w` runs items `workers[w] .. workers[w + 1]`, one after the other, and may have none. A union has entries
+    /// for the workers of each arm, one arm after the other: `[workers of the arm + 1]` for each, all counted from the first item of the list.
     pub workers: Vec<i32>,
-    /// How many items each arm of a union has; empty without a union. See [`WorkList::arms`].
-    pub arm_items: Vec<u32>,
+    /// How many items and workers each arm of a union has; empty without a union. See [`WorkList::arms`].
+    pub arm_counts: Vec<ArmCount>,
     /// What to merge afterwards, in any order.
     pub merges: Vec<MergeItem>,
     /// Partial states: slots that `items` name are `0..slots`.
     pub slots: u32,
+}
+
+/// How much of a list an arm of a union has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArmCount {
+    /// Items.
+    pub items: u32,
+    /// Workers: one less than its entries in [`WorkList::workers`].
+    pub workers: u32,
+}
+
+/// Where the work of an arm is in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArmWork {
+    /// Its items, a range of [`WorkList::items`].
+    pub items: Range<usize>,
+    /// Its entries of [`WorkList::workers`], one more than it has workers.
+    pub workers: Range<usize>,
+}
+
+impl WorkList {
+    /// The work of each arm of a union; all of it without a union.
+    pub fn arms(&self) -> impl ExactSizeIterator<Item = ArmWork> {
+        let count = self.arm_counts.len().max(1);
+        let (mut items, mut workers) = (0, 0);
+        (0..count).map(move |arm| {
+            let (more_items, entries) = match self.arm_counts.get(arm) {
+                Some(count) => (count.items as usize, count.workers as usize + 1),
+                None => (self.items.len(), self.workers.len()),
+            };
+            let work = ArmWork { items: items..items + more_items, workers: workers..workers + entries };
+            (items, workers) = (work.items.end, work.workers.end);
+            work
+        })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    plan::PlanRule,
+    plan::{Cost, PlanRule, Schedule},
     spec::KernelKind,
 };
 
@@ -17,6 +17,12 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the pass over keys and values.
 pub const KV_PASS_THREADS: u32 = 128;
+
+/// What a CTA of a decode kernel takes, in nanoseconds, of an H200 with all of its CTAs at work: for `kv_align` keys of bf16, for the start and end of
+/// an item, and for one more partial state in a merge.
+fn cost(kv_align: u32) -> Cost {
+    Cost { piece: 1000, block: (kv_align * 125 / 4).max(1), spread: 100 }
+}
 
 /// What a kernel is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -189,13 +195,12 @@ impl Cell {
     /// the rule needs.
     #[must_use]
     pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32) -> PlanRule {
-        let (kv_align, min_span) = match self.kind {
-            KernelKind::Prefill => (self.tile_keys, 512),
-            KernelKind::Decode => (step_keys.max(64), 256),
+        let (kv_align, min_span, schedule) = match self.kind {
+            KernelKind::Prefill => (self.tile_keys, 512, Schedule::LongestFirst),
+            KernelKind::Decode => (step_keys.max(64), 128, Schedule::Line),
         };
-        // one wave of CTAs: as many items per KV head as the device holds at a time
-        let target_items = (resident_ctas / kv_heads.max(1)).max(1);
-        PlanRule { tile_rows: self.tile_rows, kv_align, target_items, min_span, longest_first: true }
+        let workers = (resident_ctas / kv_heads.max(1)).max(1);
+        PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost: cost(kv_align), schedule }
     }
 
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.

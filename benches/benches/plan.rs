@@ -7,15 +7,23 @@ use attn_benches::{paged, ragged, skewed, variant};
 use attn_core::{
     batch::{Batch, indptr},
     lang::Dims,
-    plan::{PlanBlob, PlanRule, WorkList},
+    plan::{Cost, PlanBlob, PlanRule, Schedule, Scratch, WorkList},
     spec::Heads,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 /// As the kernels of a GPU with 132 SMs are planned for.
-const DECODE: PlanRule = PlanRule { tile_rows: 4, kv_align: 64, target_items: 132, min_span: 256, longest_first: true };
-const PREFILL: PlanRule = PlanRule { tile_rows: 128, min_span: 512, ..DECODE };
+const DECODE: PlanRule = PlanRule {
+    tile_rows: 4,
+    kv_align: 64,
+    min_span: 128,
+    workers: 33,
+    cost: Cost { piece: 1000, block: 2000, spread: 100 },
+    schedule: Schedule::Line,
+};
+const PREFILL: PlanRule =
+    PlanRule { tile_rows: 128, min_span: 512, workers: 132, schedule: Schedule::LongestFirst, ..DECODE };
 
 /// The list of a batch, and all that a server does for a step before it uploads: validate, bind, list, pack.
 fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {

@@ -9,7 +9,7 @@ use crate::{
     dtype::Dtypes,
     expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex},
-    plan::{Lists, PlanRule, WorkList, lists_of, logit_index, row_index},
+    plan::{Cost, Lists, PlanRule, Schedule, WorkList, lists_of, logit_index, row_index},
     spec::Heads,
     tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
 };
@@ -43,9 +43,10 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
     PlanRule {
         tile_rows: 64,
         kv_align: BLOCK as u32,
-        target_items: (4 * threads).div_ceil(heads.kv.max(1)),
         min_span: 1024,
-        longest_first: true,
+        workers: (4 * threads).div_ceil(heads.kv.max(1)).max(1),
+        cost: Cost::BLOCKS,
+        schedule: Schedule::LongestFirst,
     }
 }
 

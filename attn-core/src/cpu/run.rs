@@ -55,7 +55,7 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     };
     let head_dim = problem.heads.head_dim as usize;
     let items: Vec<_> =
-        problem.work.arms().zip(&run.arms).flat_map(|(range, arm)| range.map(move |i| (i, arm))).collect();
+        problem.work.arms().zip(&run.arms).flat_map(|(work, arm)| work.items.map(move |i| (i, arm))).collect();
     (0..items.len() * kv_heads).into_par_iter().with_max_len(1).for_each_init(
         || Scratch::new(head_dim),
         |scratch, task| {

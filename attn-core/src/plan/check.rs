@@ -7,7 +7,8 @@ use crate::batch::Layout;
 type Field = (&'static str, i32);
 
 impl WorkList {
-    /// Checks that the list belongs to a batch: every item and merge names rows, a span and slots that are there.
+    /// Checks that the list belongs to a batch: every item and merge names rows, a span, slots and merges that are there, and workers
+    /// run every item once.
     /// Time is linear in the list. Where spans count virtual keys, their end is not checked: who runs the list knows
     /// how long its lists are.
     ///
@@ -21,6 +22,7 @@ impl WorkList {
             }
         }
         self.check_arms()?;
+        self.check_workers()?;
         let slots = i64::from(self.slots);
         for (index, item) in self.items.iter().enumerate() {
             let foreign = |field, value| PlanError::Foreign { what: "item", index, field, value };
@@ -37,6 +39,10 @@ impl WorkList {
             if item.partial < -1 || i64::from(item.partial) >= slots {
                 return Err(foreign("partial", item.partial));
             }
+            let merged = usize::try_from(item.merge).is_ok_and(|merge| merge < self.merges.len());
+            if !(merged && item.partial >= 0 || item.merge == -1 && item.partial == -1) {
+                return Err(foreign("merge", item.merge));
+            }
         }
         for (index, merge) in self.merges.iter().enumerate() {
             let foreign = |field, value| PlanError::Foreign { what: "merge", index, field, value };
@@ -52,13 +58,45 @@ impl WorkList {
         Ok(())
     }
 
-    /// The arms have the items, all of them.
+    /// The arms have the items and the workers, all of them.
     fn check_arms(&self) -> Result<(), PlanError> {
-        let counted: u64 = self.arm_items.iter().map(|&n| u64::from(n)).sum();
-        if self.arm_items.is_empty() || counted == self.items.len() as u64 {
+        if self.arm_counts.is_empty() {
             return Ok(());
         }
-        Err(PlanError::Arms { counted, items: self.items.len() })
+        let items = self.arm_counts.iter().map(|count| u64::from(count.items)).sum();
+        let entries = self.arm_counts.iter().map(|count| u64::from(count.workers) + 1).sum();
+        for (what, counted, listed) in
+            [("items", items, self.items.len()), ("entries of workers", entries, self.workers.len())]
+        {
+            if counted != listed as u64 {
+                return Err(PlanError::Arms { what, counted, listed });
+            }
+        }
+        Ok(())
+    }
+
+    /// The workers of each arm run its items, all of them, in order.
+    fn check_workers(&self) -> Result<(), PlanError> {
+        for arm in self.arms() {
+            let (first, last) = (arm.items.start, arm.items.end);
+            if arm.workers.len() < 2 && first < last {
+                return Err(PlanError::NoWorkers { items: last - first });
+            }
+            let mut before = first;
+            for entry in arm.workers.clone() {
+                let value = self.workers[entry];
+                let (least, most) = match entry {
+                    _ if entry + 1 == arm.workers.end => (last, last),
+                    _ if entry == arm.workers.start => (first, first),
+                    _ => (before, last),
+                };
+                before = match usize::try_from(value) {
+                    Ok(index) if (least..=most).contains(&index) => index,
+                    _ => return Err(PlanError::Workers { entry, value, least, most }),
+                };
+            }
+        }
+        Ok(())
     }
 
     /// The request, if it is there and has the rows.

@@ -30,12 +30,32 @@ pub enum PlanError {
         /// The field's value.
         value: i32,
     },
-    /// Arms that do not have the items of the list.
-    #[error("the arms have {counted} items, the list has {items}")]
+    /// Arms that do not have the items and workers of the list.
+    #[error("the arms have {counted} {what}, the list has {listed}")]
     Arms {
-        /// Items of all arms.
+        /// `items`, or `entries of workers`.
+        what: &'static str,
+        /// Those of all arms.
         counted: u64,
-        /// Items of the list.
+        /// Those of the list.
+        listed: usize,
+    },
+    /// Items that nobody runs.
+    #[error("{items} items have no workers")]
+    NoWorkers {
+        /// How many.
         items: usize,
+    },
+    /// Workers that do not run every item once, in order.
+    #[error("entry {entry} of workers is {value}; it must be in {least}..={most}")]
+    Workers {
+        /// The entry; of a union, counted over all arms.
+        entry: usize,
+        /// Its value.
+        value: i32,
+        /// The least that it may be.
+        least: usize,
+        /// The most that it may be.
+        most: usize,
     },
 }

@@ -46,11 +46,11 @@ impl Lists<'_> {
         layout: &Layout,
         heads: Heads,
         tile: RowTile,
-        align: u64,
+        align: u32,
     ) -> Result<Visible, PlanError> {
-        let first = |kv_head| row_index(layout, heads, tile.request, kv_head, tile.first_row as usize);
+        let first = |kv_head| row_index(layout, heads, tile.request as usize, kv_head, tile.first_row as usize);
         let keys = (0..heads.kv as usize).map(|kv_head| self.keys(first(kv_head))).max().unwrap_or(0);
-        count_i32("virtual keys of one list", keys)?;
-        Ok(Visible { keys, blocks: 0..keys.div_ceil(align) })
+        let keys = count_i32("virtual keys of one list", keys)? as u32;
+        Ok(Visible { keys, begin: 0, end: keys.div_ceil(align) })
     }
 }

@@ -6,40 +6,46 @@ use crate::{batch::Layout, lang::QueryTile};
 /// Packed rows of one request: query `row / group`, head `row % group` of the KV head's group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowTile {
-    pub(super) request: usize,
-    pub(super) first_row: u64,
-    pub(super) rows: u64,
+    pub(super) request: u32,
+    pub(super) first_row: u32,
+    pub(super) rows: u32,
 }
 
-/// Every tile of a batch, in order. `tile_rows` and `group` are at least 1; with `queries` a tile has rows of one run of so many queries alone.
+/// Writes every tile of a batch, in order. `tile_rows` and `group` are at least 1; with `queries` a tile has rows of one run of so many queries alone.
 pub(super) fn row_tiles(
     layout: &Layout,
     group: u64,
     tile_rows: u64,
     queries: Option<u64>,
-) -> Result<Vec<RowTile>, PlanError> {
+    tiles: &mut Vec<RowTile>,
+) -> Result<(), PlanError> {
+    tiles.clear();
     let (mut most, mut total) = (0u64, 0u64);
     for request in 0..layout.batch() {
         let packed = layout.qo_len(request) as u64 * group;
-        let run = run_rows(queries, group, packed);
         most = most.max(packed);
-        total += packed / run * run.div_ceil(tile_rows) + (packed % run).div_ceil(tile_rows);
+        total += match run_rows(queries, group, packed) {
+            _ if packed == 0 => 0,
+            run if packed <= tile_rows.min(run) => 1,
+            run => packed / run * run.div_ceil(tile_rows) + (packed % run).div_ceil(tile_rows),
+        };
     }
     count_i32("packed rows of one request", most)?;
     count_i32("query tiles", total)?;
-    let mut tiles = Vec::with_capacity(total as usize);
+    tiles.reserve(total as usize);
     for request in 0..layout.batch() {
         let packed = layout.qo_len(request) as u64 * group;
         let run = run_rows(queries, group, packed);
         let mut first_row = 0;
         while first_row < packed {
-            let run_end = (first_row / run + 1) * run;
+            let run_end = if packed <= run { packed } else { (first_row / run + 1) * run };
             let end = (first_row + tile_rows).min(run_end).min(packed);
-            tiles.push(RowTile { request, first_row, rows: end - first_row });
+            let rows = (end - first_row) as u32;
+            tiles.push(RowTile { request: request as u32, first_row: first_row as u32, rows });
             first_row = end;
         }
     }
-    Ok(tiles)
+    Ok(())
 }
 
 /// Packed rows of the longest run of queries that one tile may span; at least 1.
@@ -49,11 +55,12 @@ fn run_rows(queries: Option<u64>, group: u64, packed: u64) -> u64 {
 
 impl RowTile {
     /// The index words of the tile, over these query heads and KV heads (each from first to last).
-    pub(super) fn query_tile(&self, layout: &Layout, group: u64, qo_heads: [i32; 2], kv_heads: [i32; 2]) -> QueryTile {
-        let (qo_len, kv_len) = (layout.qo_len(self.request) as i32, layout.kv_len(self.request) as i32);
+    pub(super) fn query_tile(&self, layout: &Layout, group: u32, qo_heads: [i32; 2], kv_heads: [i32; 2]) -> QueryTile {
+        let request = self.request as usize;
+        let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
         let first = (self.first_row / group) as i32;
         let last = ((self.first_row + self.rows - 1) / group) as i32;
-        let first_query = layout.qo_indptr()[self.request];
+        let first_query = layout.qo_indptr()[request];
         let pos = |row: i32| row + (kv_len - qo_len);
         QueryTile {
             batch: self.request as i32,

@@ -11,7 +11,14 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     Batch::ragged(&qo, &kv).validate().expect("sound")
 }
 
-const RULE: PlanRule = PlanRule { tile_rows: 16, kv_align: 64, target_items: 0, min_span: 0, longest_first: false };
+const RULE: PlanRule = PlanRule {
+    tile_rows: 16,
+    kv_align: 64,
+    min_span: 0,
+    workers: 1,
+    cost: Cost::BLOCKS,
+    schedule: Schedule::LongestFirst,
+};
 
 fn causal(tile: Tile) -> TileClass {
     if tile.kv_pos_min > tile.qo_pos_max {
@@ -38,13 +45,20 @@ fn requests() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
 }
 
 fn rules() -> impl Strategy<Value = PlanRule> {
-    (1u32..40, 1u32..100, 0u32..64, 0u32..300, any::<bool>()).prop_map(
-        |(tile_rows, kv_align, target_items, min_span, longest_first)| PlanRule {
+    let schedules = prop_oneof![
+        Just(Schedule::Line),
+        Just(Schedule::LongestFirst),
+        (1u32..500).prop_map(|keys| Schedule::Fixed { keys }),
+    ];
+    let cost = (0u32..9, 1u32..9, 0u32..3).prop_map(|(piece, block, spread)| Cost { piece, block, spread });
+    (1u32..40, 1u32..100, 0u32..300, 1u32..64, cost, schedules).prop_map(
+        |(tile_rows, kv_align, min_span, workers, cost, schedule)| PlanRule {
             tile_rows,
             kv_align,
-            target_items,
             min_span,
-            longest_first,
+            workers,
+            cost,
+            schedule,
         },
     )
 }
@@ -69,7 +83,8 @@ proptest! {
                 end = item.kv_end;
                 prop_assert!(end > item.kv_begin || items.len() == 1);
                 prop_assert_eq!(item.kv_begin as u32 % rule.kv_align, 0);
-                let short = ((end - item.kv_begin) as u32) < rule.min_span;
+                let cut = !matches!(rule.schedule, Schedule::Fixed { .. });
+                let short = cut && ((end - item.kv_begin) as u32) < rule.min_span;
                 prop_assert!(!short || i + 1 == items.len(), "{:?} is short", item);
             }
             prop_assert_eq!(end as usize, layout.kv_len(*request as usize));
@@ -96,16 +111,16 @@ proptest! {
     }
 
     #[test]
-    fn splitting_stays_within_the_target((qo, kv) in requests(), rule in rules()) {
+    fn longest_first_has_as_many_items_as_workers_at_most((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
-        let whole = WorkList::build(&layout, 1, &PlanRule { target_items: 0, ..rule }).expect("small");
+        let rule = PlanRule { schedule: Schedule::LongestFirst, ..rule };
+        let whole = WorkList::build(&layout, 1, &PlanRule { workers: 1, ..rule }).expect("small");
         let split = WorkList::build(&layout, 1, &rule).expect("small");
         prop_assert_eq!(whole.slots, 0);
-        prop_assert!(split.items.len() <= whole.items.len().max(rule.target_items as usize));
+        prop_assert!(split.items.len() <= whole.items.len().max(rule.workers as usize));
         prop_assert_eq!(&split, &WorkList::build(&layout, 1, &rule).expect("small"));
-        if rule.longest_first {
-            prop_assert!(split.items.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
-        }
+        prop_assert!(split.items.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
+        prop_assert_eq!(split.workers, (0..=split.items.len() as i32).collect::<Vec<_>>());
     }
 
     #[test]
@@ -135,7 +150,7 @@ proptest! {
 #[test]
 fn one_long_decode_is_split_into_equal_spans() {
     let layout = layout(&[1], &[1000]);
-    let list = WorkList::build(&layout, 8, &PlanRule { target_items: 4, ..RULE }).expect("small");
+    let list = WorkList::build(&layout, 8, &PlanRule { workers: 4, ..RULE }).expect("small");
     let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
     assert_eq!(
@@ -182,12 +197,13 @@ fn zeros_and_overflows_are_refused() {
 #[test]
 fn work_of_another_batch_is_found() {
     let (small, large) = (layout(&[20], &[100]), layout(&[20, 70], &[300, 1]));
-    let list = WorkList::build(&large, 2, &PlanRule { target_items: 16, ..RULE }).expect("small");
+    let list = WorkList::build(&large, 2, &PlanRule { workers: 16, ..RULE }).expect("small");
     assert!(list.check(&large).is_ok());
     assert!(matches!(list.check(&small), Err(PlanError::Foreign { what: "item", .. })));
     let fewer = WorkList { slots: list.slots - 1, ..list.clone() };
     assert!(matches!(fewer.check(&large), Err(PlanError::Foreign { field: "partial", .. })));
-    let merges = vec![MergeItem { count: 0, ..list.merges[0] }];
+    let mut merges = list.merges.clone();
+    merges[0].count = 0;
     assert!(matches!(WorkList { merges, ..list }.check(&large), Err(PlanError::Foreign { field: "count", .. })));
 }
 
@@ -205,7 +221,7 @@ fn a_blob_holds_every_section() {
         }
     });
     let layout = Batch::paged(&[0, 1, 2], &buf.table()).validate().expect("sound");
-    let list = WorkList::build(&layout, 1, &PlanRule { kv_align: 4, target_items: 8, ..RULE }).expect("small");
+    let list = WorkList::build(&layout, 1, &PlanRule { kv_align: 4, workers: 8, ..RULE }).expect("small");
     let blob = PlanBlob::pack(&layout, &list);
     let at = &blob.offsets;
     let ints = |r: &Range<usize>| read::<i32>(&blob.bytes[r.clone()]);

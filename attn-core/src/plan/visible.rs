@@ -6,7 +6,11 @@
 
 use std::ops::Range;
 
-use super::search::{last_true, last_true_near};
+use super::{
+    PlanRule, Schedule,
+    rows::RowTile,
+    search::{last_true, last_true_near},
+};
 use crate::{
     batch::Layout,
     expr::Variant,
@@ -14,16 +18,27 @@ use crate::{
     spec::Heads,
 };
 
-/// The keys that a tile may attend to: `blocks` of `kv_align` keys each, of `keys` in all.
-#[derive(Clone, Debug)]
+/// The keys that a tile may attend to: blocks `begin..end` of `kv_align` keys each, of `keys` in all.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Visible {
-    pub(super) keys: u64,
-    pub(super) blocks: Range<u64>,
+    pub(super) keys: u32,
+    pub(super) begin: u32,
+    pub(super) end: u32,
+}
+
+impl Visible {
+    /// How many blocks.
+    #[inline]
+    pub(super) fn blocks(&self) -> u32 {
+        self.end - self.begin
+    }
 }
 
 /// Who knows the classes of tiles.
 #[derive(Clone, Copy)]
 enum Mask<'a> {
+    /// Nobody masks anything.
+    None,
     /// A function, which is asked once.
     Function(&'a dyn Fn(Tile) -> TileClass),
     /// A variant, whose tiles have all heads.
@@ -35,6 +50,7 @@ enum Mask<'a> {
 impl Mask<'_> {
     fn class(self, tile: Tile) -> TileClass {
         match self {
+            Mask::None => TileClass::Full,
             Mask::Function(classify) => classify(tile),
             Mask::Variant(variant) => variant.tile_class(tile),
             Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class(tile)),
@@ -43,6 +59,7 @@ impl Mask<'_> {
 
     fn class_closely(self, tile: Tile) -> TileClass {
         match self {
+            Mask::None => TileClass::Full,
             Mask::Function(classify) => classify(tile),
             Mask::Variant(variant) => variant.tile_class_closely(tile),
             Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class_closely(tile)),
@@ -63,6 +80,7 @@ impl Mask<'_> {
     /// Whether one logit is not known to be masked, so that no tile with it is known to be empty. A function is not asked.
     fn may_count(self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
         let variant = match self {
+            Mask::None => return true,
             Mask::Function(_) => return false,
             Mask::Variant(variant) | Mask::ByHead { variant, .. } => variant,
         };
@@ -92,9 +110,13 @@ enum End {
 pub(super) struct Finder<'a> {
     layout: &'a Layout,
     mask: Mask<'a>,
-    group: u64,
+    group: u32,
     heads: [[i32; 2]; 2],
     align: u64,
+    /// Whether what is found for a request may not depend on others.
+    alone: bool,
+    /// The request of the tile before.
+    request: u32,
     /// Where keys began and ended for the tile before; `None` where none was cut off.
     ends: [Option<Last>; 2],
 }
@@ -134,45 +156,61 @@ impl<'a> Finder<'a> {
         layout: &'a Layout,
         classify: &'a dyn Fn(Tile) -> TileClass,
         group: u32,
-        align: u64,
+        rule: &PlanRule,
     ) -> Self {
         // the same list serves every head, however many there are
         let heads = [[0, i32::MAX]; 2];
-        Finder { layout, mask: Mask::Function(classify), group: group.into(), heads, align, ends: [None; 2] }
+        Finder::new(layout, Mask::Function(classify), group, heads, rule)
     }
 
     /// Of a variant: the keys for every KV head, since one list of work serves all of them.
-    pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, align: u64) -> Self {
+    pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, rule: &PlanRule) -> Self {
         let (group, kv_heads) = (heads.group(), heads.kv as i32);
         let mask = match variant.has(Hook::KvRange) {
             // what is derived from a mask is right for any range of heads
+            false if !variant.has(Hook::LogitsMask) => Mask::None,
             false => Mask::Variant(variant),
             true => Mask::ByHead { variant, kv_heads, group: group as i32 },
         };
         let heads = [[0, heads.qo as i32 - 1], [0, kv_heads - 1]];
-        Finder { layout, mask, group: group.into(), heads, align, ends: [None; 2] }
+        Finder::new(layout, mask, group, heads, rule)
+    }
+
+    fn new(layout: &'a Layout, mask: Mask<'a>, group: u32, heads: [[i32; 2]; 2], rule: &PlanRule) -> Self {
+        let alone = matches!(rule.schedule, Schedule::Fixed { .. });
+        Finder { layout, mask, group, heads, align: rule.kv_align.into(), alone, ends: [None; 2], request: 0 }
     }
 
     /// The keys of a tile.
-    pub(super) fn find(&mut self, tile: super::rows::RowTile) -> Visible {
+    pub(super) fn find(&mut self, tile: RowTile) -> Visible {
+        let request = tile.request as usize;
+        let keys = self.layout.kv_len(request) as u64;
+        let all = 0..keys.div_ceil(self.align);
+        let blocks =
+            if matches!(self.mask, Mask::None) || all.is_empty() { all } else { self.look(tile, keys, all.end) };
+        Visible { keys: keys as u32, begin: blocks.start as u32, end: blocks.end as u32 }
+    }
+
+    fn look(&mut self, tile: RowTile, keys: u64, blocks: u64) -> Range<u64> {
+        if self.alone && tile.request != self.request {
+            self.ends = [None; 2];
+        }
+        self.request = tile.request;
         let [qo_heads, kv_heads] = self.heads;
         let rows = tile.query_tile(self.layout, self.group, qo_heads, kv_heads);
-        let keys = rows.kv_len as u64;
-        let blocks = keys.div_ceil(self.align);
-        let (request, first_key) = (tile.request, self.layout.kv_indptr()[tile.request]);
+        let request = tile.request as usize;
+        let first_key = self.layout.kv_indptr()[request];
         let span = Span { request, rows, keys, blocks, align: self.align, first_key };
         let class = match self.ends {
-            _ if blocks == 0 => TileClass::Skip,
             [None, None] => self.mask.class(span.tile(0..blocks)),
             // most likely it is as for the tile before
             _ => TileClass::Partial,
         };
-        let blocks = match class {
+        match class {
             TileClass::Skip => 0..0,
             TileClass::Full => 0..blocks,
             TileClass::Partial => self.trimmed(&span),
-        };
-        Visible { keys, blocks }
+        }
     }
 
     /// The blocks that are left when the longest proven prefix and suffix are cut off.

@@ -4,7 +4,7 @@ use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
 use attn::lang::Dims;
-use attn::plan::{PlanRule, WorkList};
+use attn::plan::{Cost, PlanRule, Schedule, WorkList};
 use attn::spec::Heads;
 use attn::tensor::{Element, Kv, Out, PageOrder, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
@@ -30,7 +30,9 @@ pub(crate) struct Case {
     pub(crate) dtype: Dtype,
     pub(crate) variant: usize,
     pub(crate) tile_rows: u32,
-    pub(crate) target_items: u32,
+    /// As many as that; 1: nothing is cut, but by a schedule with fixed cuts.
+    pub(crate) workers: u32,
+    pub(crate) schedule: Schedule,
     pub(crate) seed: u64,
 }
 
@@ -208,9 +210,10 @@ impl Case {
         let rule = PlanRule {
             tile_rows: self.tile_rows,
             kv_align: 16,
-            target_items: self.target_items,
             min_span: 32,
-            longest_first: self.seed.is_multiple_of(2),
+            workers: self.workers,
+            cost: Cost { piece: 1, block: 2, spread: 0 },
+            schedule: self.schedule,
         };
         // any cut is right for a variant that has neither lists nor a union
         let any_cut = !variant.has_kv_list() && !variant.has_union();

@@ -6,7 +6,7 @@ use attn::cpu::{self, Problem, check_tile_classes, plan_rule};
 use attn::dtype::Dtype;
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, TileClass};
-use attn::plan::WorkList;
+use attn::plan::{Schedule, WorkList};
 use attn::spec::Heads;
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{VariantParams, attention_variant};
@@ -24,7 +24,8 @@ pub(crate) fn case() -> Case {
         dtype: Dtype::Bf16,
         variant: 11,
         tile_rows: 16,
-        target_items: 40,
+        workers: 40,
+        schedule: Schedule::LongestFirst,
         seed: 5,
     }
 }

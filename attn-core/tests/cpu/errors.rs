@@ -2,7 +2,7 @@
 
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::plan::{PlanError, WorkList};
+use attn::plan::{PlanError, WorkItem, WorkList};
 use attn::tensor::{Kv, Out, TensorError, TensorMut, TensorRef};
 
 use super::case::Case;
@@ -18,15 +18,20 @@ fn refused(problem: Problem<'_>) -> CpuError {
     error
 }
 
+/// A list of these items, one a worker.
+fn of_items(work: &WorkList, items: Vec<WorkItem>) -> WorkList {
+    WorkList { workers: (0..=items.len() as i32).collect(), items, ..work.clone() }
+}
+
 #[test]
 fn work_of_another_batch_or_other_heads() {
     let setup = case().setup();
     let other = Case { lens: vec![(40, 151), (1, 700), (0, 3), (5, 0)], tile_rows: 3, ..case() }.setup();
     let fewer = Case { lens: vec![(40, 15)], ..case() }.setup();
     assert_ne!(setup.work, other.work);
-    let longer = WorkList { items: other.work.items.clone(), ..fewer.work.clone() };
+    let longer = of_items(&fewer.work, other.work.items.clone());
     assert!(matches!(refused(Problem { work: &longer, ..fewer.problem() }), CpuError::Plan(PlanError::Foreign { .. })));
-    let group = WorkList { group: 1, items: vec![], merges: vec![], ..setup.work.clone() };
+    let group = WorkList { group: 1, merges: vec![], ..of_items(&setup.work, vec![]) };
     assert_eq!(refused(Problem { work: &group, ..setup.problem() }), CpuError::Group { planned: 1, group: 3 });
 }
 
@@ -36,9 +41,11 @@ fn slots_that_nothing_fills_or_two_items_fill() {
     assert!(setup.work.slots > 1);
     let mut missing = setup.work.clone();
     missing.items.retain(|item| item.partial != 1);
+    missing = of_items(&missing, missing.items.clone());
     assert_eq!(refused(Problem { work: &missing, ..setup.problem() }), CpuError::Slot { slot: 1 });
     let mut twice = setup.work.clone();
     twice.items.push(*twice.items.iter().find(|item| item.partial == 1).expect("there is one"));
+    twice = of_items(&twice, twice.items.clone());
     assert_eq!(refused(Problem { work: &twice, ..setup.problem() }), CpuError::Slot { slot: 1 });
 }
 

@@ -11,6 +11,7 @@ mod remap;
 mod variants;
 
 use attn::cpu;
+use attn::plan::Schedule;
 use case::{Case, Keys};
 use proptest::prelude::*;
 
@@ -41,9 +42,14 @@ fn cases() -> impl Strategy<Value = Case> {
     ];
     let heads = (prop::sample::select(vec![1, 3, 4, 7, 8]), 1usize..3);
     let head_dim = prop::sample::select(vec![16, 17, 24, 48, 64, 80, 112, 128, 208, 256]);
-    let plan = (prop::sample::select(vec![1u32, 3, 16, 64]), prop::sample::select(vec![0u32, 8, 64]));
+    let schedules = vec![Schedule::Line, Schedule::LongestFirst, Schedule::Fixed { keys: 48 }];
+    let plan = (
+        prop::sample::select(vec![1u32, 3, 16, 64]),
+        prop::sample::select(vec![1u32, 8, 64]),
+        prop::sample::select(schedules),
+    );
     (lens, heads, head_dim, keys(), 0..3usize, 0..variants::count(), plan, any::<u64>()).prop_map(
-        |(lens, (group, kv_heads), head_dim, keys, dtype, variant, (tile_rows, target_items), seed)| Case {
+        |(lens, (group, kv_heads), head_dim, keys, dtype, variant, (tile_rows, workers, schedule), seed)| Case {
             lens,
             group,
             kv_heads,
@@ -52,7 +58,8 @@ fn cases() -> impl Strategy<Value = Case> {
             dtype: [attn::dtype::Dtype::F32, attn::dtype::Dtype::F16, attn::dtype::Dtype::Bf16][dtype],
             variant,
             tile_rows,
-            target_items,
+            workers,
+            schedule,
             seed,
         },
     )
@@ -78,8 +85,8 @@ proptest! {
     #[test]
     fn splitting_changes_nothing_but_rounding(case in cases()) {
         let case = Case { dtype: attn::dtype::Dtype::F32, ..case };
-        let whole = Case { target_items: 0, ..case.clone() }.setup().run().expect("a sound case");
-        let split = Case { target_items: 64, tile_rows: 16, ..case }.setup().run().expect("a sound case");
+        let whole = Case { workers: 1, schedule: Schedule::Line, ..case.clone() }.setup().run().expect("a sound case");
+        let split = Case { workers: 64, tile_rows: 16, ..case }.setup().run().expect("a sound case");
         prop_assert!(worst(&split.o, &whole.o) <= 2e-5);
         prop_assert!(worst(&split.lse, &whole.lse) <= 2e-5);
     }

@@ -3,7 +3,7 @@
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, Dims, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
-use attn::plan::{PlanError, PlanRule, WorkItem, WorkList};
+use attn::plan::{Cost, PlanError, PlanRule, Schedule, WorkItem, WorkList};
 use attn::spec::Heads;
 use attn::{Variant, VariantParams, attention_variant};
 
@@ -12,7 +12,14 @@ use proptest::prelude::*;
 use super::variants::{Band, Blocks, Near, Nothing, Scattered};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 16 };
-const RULE: PlanRule = PlanRule { tile_rows: 16, kv_align: 8, target_items: 0, min_span: 8, longest_first: false };
+const RULE: PlanRule = PlanRule {
+    tile_rows: 16,
+    kv_align: 8,
+    min_span: 8,
+    workers: 1,
+    cost: Cost { piece: 1, block: 2, spread: 0 },
+    schedule: Schedule::Line,
+};
 
 fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
@@ -61,7 +68,7 @@ fn a_range_may_look_at_one_head_alone() {
 fn tiles_keep_to_the_queries_of_one_list_and_spans_to_its_length() {
     let layout = layout(&[8, 0, 1], &[300, 5, 3]);
     for tile_rows in [4, 9, 16] {
-        let work = plan(&Blocks.into(), &layout, &PlanRule { tile_rows, target_items: 0, ..RULE });
+        let work = plan(&Blocks.into(), &layout, &PlanRule { tile_rows, ..RULE });
         assert!(work.lists);
         let mut row = [0, 0, 0];
         for item in &work.items {
@@ -75,7 +82,7 @@ fn tiles_keep_to_the_queries_of_one_list_and_spans_to_its_length() {
         }
         assert_eq!(row, [24, 0, 3]);
     }
-    let split = plan(&Blocks.into(), &layout, &PlanRule { target_items: 100, ..RULE });
+    let split = plan(&Blocks.into(), &layout, &PlanRule { workers: 100, ..RULE });
     assert!(split.merges.len() == 4 && split.items.iter().all(|item| item.kv_begin % 8 == 0));
 }
 
@@ -100,11 +107,11 @@ fn lists_of_too_many_keys_are_refused() {
 fn arms_of_a_union_share_the_slots_of_a_tile() {
     let layout = layout(&[30, 2], &[30, 100]);
     let arms = vec![Band { window: 9 }.into(), Nothing.into(), Near { reach: 40 }.into()];
-    for target_items in [0, 64] {
-        for longest_first in [false, true] {
-            let rule = PlanRule { target_items, longest_first, ..RULE };
+    for workers in [1, 64] {
+        for schedule in [Schedule::Line, Schedule::LongestFirst, Schedule::Fixed { keys: 24 }] {
+            let rule = PlanRule { workers, schedule, ..RULE };
             let work = plan(&Node::union(arms.clone()).into(), &layout, &rule);
-            let arms: Vec<_> = work.arms().map(|range| &work.items[range]).collect();
+            let arms: Vec<_> = work.arms().map(|arm| &work.items[arm.items]).collect();
             assert_eq!(arms.iter().map(|arm| arm.len()).sum::<usize>(), work.items.len());
             assert!(arms.len() == 3 && !arms[0].is_empty() && !arms[2].is_empty());
             let mut slots: Vec<_> = work.items.iter().map(|item| item.partial).collect();
@@ -126,7 +133,8 @@ fn a_tile_that_no_arm_sees_is_written_all_the_same() {
     let work = plan(&union.into(), &layout(&[1], &[0]), &RULE);
     let item = |item: &WorkItem| (item.kv_begin, item.kv_end, item.partial);
     assert_eq!(work.items.iter().map(item).collect::<Vec<_>>(), [(0, 0, 0)]);
-    assert_eq!((work.arm_items.as_slice(), work.merges.len()), (&[1, 0][..], 1));
+    let items: Vec<_> = work.arms().map(|arm| arm.items).collect();
+    assert_eq!((items, work.merges.len()), (vec![0..1, 1..1], 1));
 }
 
 /// Keys of the query's own document.

@@ -100,7 +100,7 @@ impl Plan {
         let arms = kernels.into_iter().zip(args).zip(work.arms());
         Ok(Plan {
             attention: attention.clone(),
-            arms: arms.map(|((kernel, args), items)| Arm { kernel, args, items }).collect(),
+            arms: arms.map(|((kernel, args), work)| Arm { kernel, args, items: work.items }).collect(),
             layout,
             sections,
             memory,

@@ -1,7 +1,7 @@
 //! How work is cut changes nothing but rounding.
 
 use crate::cpu::{self, Problem};
-use crate::planner::{PlanRule, WorkList};
+use crate::planner::{Cost, PlanRule, Schedule, WorkList};
 use crate::tensor::{Out, TensorMut};
 use crate::testing::inputs::Inputs;
 use crate::testing::{Case, Distance, TestError, Tolerance, fill, grid};
@@ -21,16 +21,19 @@ pub fn splits(variant: &Variant) -> Result<(), TestError> {
         let variant = fill::complete(variant, &case.dims(), case.seed)?.bind(&case.dims()).map_err(Error::from)?;
         let inputs = Inputs::new(&case, false)?;
         let layout = inputs.batch().validate()?;
-        let plan = |tile_rows, target_items| {
-            let rule = PlanRule { tile_rows, kv_align: 16, target_items, min_span: 16, longest_first: true };
+        let plan = |tile_rows, workers, schedule| {
+            let cost = Cost { piece: 1, block: 2, spread: 0 };
+            let rule = PlanRule { tile_rows, kv_align: 16, min_span: 16, workers, cost, schedule };
             WorkList::build_for(&variant, &layout, case.heads(), &rule)
                 .map_err(|error| TestError::from(Error::from(error)))
         };
-        let whole = compute(&case, &variant, &inputs, &plan(64, 0)?)?;
+        let whole = compute(&case, &variant, &inputs, &plan(64, 1, Schedule::Line)?)?;
         let want: (Vec<f64>, Vec<f64>) = (widen(&whole.0), widen(&whole.1));
-        let split = plan(16, 400)?;
+        let split = plan(16, 400, Schedule::LongestFirst)?;
         for (how, work) in [
-            ("in smaller tiles", plan(5, 0)?),
+            ("in smaller tiles", plan(5, 1, Schedule::Line)?),
+            ("dealt to workers in spans of one line", plan(16, 37, Schedule::Line)?),
+            ("cut at multiples of 48 keys", plan(16, 7, Schedule::Fixed { keys: 48 })?),
             ("cut into many spans of keys", split.clone()),
             ("cut into many spans of keys, merged backwards", backwards(split)),
         ] {
