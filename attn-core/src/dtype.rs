@@ -3,6 +3,8 @@
 use std::{fmt, str::FromStr};
 
 /// An element type. Sealed in meaning: a kernel exists for each on some backend.
+///
+/// Keys and values may be of any of these; queries and outputs of none with 8 bits ([`Dtypes::check`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
@@ -12,43 +14,58 @@ pub enum Dtype {
     Bf16,
     /// Single precision; on the CPU backend only.
     F32,
+    /// Eight bits, three of them mantissa ([`F8E4M3`](crate::lang::F8E4M3)): up to 448, no infinities, NaN is 0x7f. OCP's e4m3fn.
+    E4m3,
+    /// Eight bits, two of them mantissa ([`F8E5M2`](crate::lang::F8E5M2)): up to 57344, with infinities and NaN as IEEE has them.
+    E5m2,
 }
 
 impl Dtype {
+    /// Every element type.
+    pub const ALL: [Dtype; 5] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2];
+
     /// Bytes of one element.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
+            Dtype::E4m3 | Dtype::E5m2 => 1,
             Dtype::F16 | Dtype::Bf16 => 2,
             Dtype::F32 => 4,
+        }
+    }
+
+    /// Whether it has 8 bits: a type of keys and values alone.
+    #[must_use]
+    pub fn is_fp8(self) -> bool {
+        matches!(self, Dtype::E4m3 | Dtype::E5m2)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Dtype::F16 => "f16",
+            Dtype::Bf16 => "bf16",
+            Dtype::F32 => "f32",
+            Dtype::E4m3 => "e4m3",
+            Dtype::E5m2 => "e5m2",
         }
     }
 }
 
 impl fmt::Display for Dtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Dtype::F16 => "f16",
-            Dtype::Bf16 => "bf16",
-            Dtype::F32 => "f32",
-        })
+        f.write_str(self.name())
     }
 }
 
 /// A dtype that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dtype `{0}`; there are: f16, bf16, f32")]
+#[error("unknown dtype `{0}`; there are: f16, bf16, f32, and for keys and values e4m3, e5m2")]
 pub struct UnknownDtype(pub String);
 
 impl FromStr for Dtype {
     type Err = UnknownDtype;
     fn from_str(s: &str) -> Result<Self, UnknownDtype> {
-        match s {
-            "f16" => Ok(Dtype::F16),
-            "bf16" => Ok(Dtype::Bf16),
-            "f32" => Ok(Dtype::F32),
-            _ => Err(UnknownDtype(s.to_owned())),
-        }
+        Dtype::ALL.into_iter().find(|dtype| dtype.name() == s).ok_or_else(|| UnknownDtype(s.to_owned()))
     }
 }
 
@@ -59,6 +76,14 @@ pub struct Dtypes {
     pub qo: Dtype,
     /// Of k and v.
     pub kv: Dtype,
+}
+
+/// Element types that no attention has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16 or bf16, or f32 on the CPU")]
+pub struct DtypesError {
+    /// The type of q and o.
+    pub qo: Dtype,
 }
 
 impl Dtypes {
@@ -76,5 +101,45 @@ impl Dtypes {
     #[must_use]
     pub fn f32() -> Self {
         Dtypes { qo: Dtype::F32, kv: Dtype::F32 }
+    }
+    /// The same q and o over other keys and values: `Dtypes::bf16().with_kv(Dtype::E4m3)`.
+    #[must_use]
+    pub fn with_kv(self, kv: Dtype) -> Self {
+        Dtypes { kv, ..self }
+    }
+    /// Checks that q and o are of a type that queries can have. Which pairs a kernel exists for is the backend's matter.
+    ///
+    /// # Errors
+    ///
+    /// q and o of 8 bits.
+    pub fn check(self) -> Result<(), DtypesError> {
+        if self.qo.is_fp8() { Err(DtypesError { qo: self.qo }) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dtype, Dtypes, DtypesError};
+
+    #[test]
+    fn names_are_read_back() {
+        for dtype in Dtype::ALL {
+            assert_eq!(dtype.to_string().parse(), Ok(dtype));
+            assert_eq!(serde_json::to_value(dtype).expect("a string"), dtype.to_string());
+        }
+        let error = "fp8".parse::<Dtype>().expect_err("no name").to_string();
+        assert!(error.contains("`fp8`") && error.contains("e4m3") && error.contains("bf16"), "{error}");
+    }
+
+    #[test]
+    fn queries_of_eight_bits_are_refused() {
+        for dtype in Dtype::ALL {
+            let types = Dtypes::f32().with_kv(dtype);
+            assert_eq!((types.qo, types.kv, types.check()), (Dtype::F32, dtype, Ok(())));
+            let all = Dtypes { qo: dtype, kv: dtype }.check();
+            assert_eq!(all, if dtype.is_fp8() { Err(DtypesError { qo: dtype }) } else { Ok(()) });
+        }
+        let text = Dtypes { qo: Dtype::E5m2, kv: Dtype::F16 }.check().expect_err("q is fp8").to_string();
+        assert!(text.contains("q and o are e5m2") && text.contains("f16 or bf16"), "{text}");
     }
 }

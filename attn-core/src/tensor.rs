@@ -8,12 +8,14 @@ mod check;
 mod element;
 mod error;
 mod kv;
+mod scale;
 mod shape;
 
 pub use check::{check_inputs, check_run};
 pub use element::Element;
 pub use error::TensorError;
 pub use kv::{Kv, PageOrder};
+pub use scale::{KvScales, Scale};
 pub use shape::MAX_RANK;
 
 use std::fmt;

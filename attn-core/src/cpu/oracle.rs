@@ -32,8 +32,8 @@ pub enum RowRounding {
     /// Not at all: attention by its definition.
     #[default]
     None,
-    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v; queries and keys to f16
-    /// (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. Nothing where
+    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v, or of q where v has 8 bits; queries
+    /// and keys to f16 (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. Nothing where
     /// elements are f32, which has no such kernel.
     ///
     /// f16 moves each of a row's values (past 2^-14) by at most 2^-11 of itself, and so a logit by at most about
@@ -62,6 +62,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, own)| {
         let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
+        let values = if dtypes.kv.is_fp8() { dtypes.qo } else { dtypes.kv };
         // with the keys, queries become f16
         let logits_in = |dtype| if dtype == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
         let round_k = rounds(Hook::KeyTransform).then_some(logits_in(dtypes.kv));
@@ -71,7 +72,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
             own,
             round_q: round_k.and(Some(logits_in(dtypes.qo))).or(alone),
             round_k,
-            round_v: rounds(Hook::ValueTransform).then_some(dtypes.kv),
+            round_v: rounds(Hook::ValueTransform).then_some(values),
         })
     });
     let sets = sets.collect::<Result<Vec<_>, CpuError>>()?;
@@ -322,6 +323,7 @@ fn round_row(row: &mut [f32], to: Option<Dtype>) {
             row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
         }
         Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
-        Some(Dtype::F32) | None => {}
+        // rows of 16 bits stand for those of 8
+        Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2) | None => {}
     }
 }

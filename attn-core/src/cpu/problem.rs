@@ -104,8 +104,8 @@ impl<'a> Problem<'a> {
             sm_scale: self.sm_scale,
             layout: self.layout,
             q: Rows::new(&self.q).ok_or_else(|| device("q"))?,
-            k: Kv::new(&self.kv.k, self.layout).ok_or_else(|| device("k"))?,
-            v: Kv::new(&self.kv.v, self.layout).ok_or_else(|| device("v"))?,
+            k: Kv::new(["k", "k_scales"], &self.kv.k, &self.kv.scales.k, self.layout)?,
+            v: Kv::new(["v", "v_scales"], &self.kv.v, &self.kv.scales.v, self.layout)?,
         })
     }
 }

@@ -1,12 +1,14 @@
 //! Rows of tensors as f32, whatever their type and layout. Only rows that are asked for are read.
 
+use std::sync::LazyLock;
+
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use crate::{
     batch::{Layout, Pages},
     dtype::Dtype,
-    lang::KvIndex,
-    tensor::TensorRef,
+    lang::{F8E4M3, F8E5M2, KvIndex},
+    tensor::{Scale, TensorError, TensorRef},
 };
 
 use super::problem::Sound;
@@ -16,7 +18,13 @@ enum Data<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
     Bf16(&'a [bf16]),
+    E4m3(&'a [F8E4M3]),
+    E5m2(&'a [F8E5M2]),
 }
+
+/// The value of every code.
+static E4M3: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|code| F8E4M3(code as u8).to_f32()));
+static E5M2: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|code| F8E5M2(code as u8).to_f32()));
 
 impl<'a> Data<'a> {
     fn new(tensor: &TensorRef<'a>) -> Option<Self> {
@@ -24,6 +32,8 @@ impl<'a> Data<'a> {
             Dtype::F32 => Data::F32(tensor.as_host()?),
             Dtype::F16 => Data::F16(tensor.as_host()?),
             Dtype::Bf16 => Data::Bf16(tensor.as_host()?),
+            Dtype::E4m3 => Data::E4m3(tensor.as_host()?),
+            Dtype::E5m2 => Data::E5m2(tensor.as_host()?),
         })
     }
 
@@ -36,8 +46,14 @@ impl<'a> Data<'a> {
             Data::Bf16(data) => row.iter_mut().zip(&data[range]).for_each(|(to, from)| {
                 *to = f32::from_bits(u32::from(from.to_bits()) << 16);
             }),
+            Data::E4m3(data) => look_up(&E4M3, data[range].iter().map(|code| code.0), row),
+            Data::E5m2(data) => look_up(&E5M2, data[range].iter().map(|code| code.0), row),
         }
     }
+}
+
+fn look_up(values: &[f32; 256], codes: impl Iterator<Item = u8>, row: &mut [f32]) {
+    row.iter_mut().zip(codes).for_each(|(to, code)| *to = values[usize::from(code)]);
 }
 
 /// A tensor of (tokens, heads, head_dim).
@@ -61,28 +77,39 @@ impl<'a> Rows<'a> {
 }
 
 /// Keys or values, ragged or in pages.
-#[derive(Clone, Copy)]
 pub(super) struct Kv<'a> {
     rows: Rows<'a>,
     kv_indptr: &'a [i32],
     pages: Option<(&'a Pages, usize)>,
+    /// Of each KV head; empty where all are 1.
+    scales: Vec<f32>,
 }
 
 impl<'a> Kv<'a> {
-    /// `None` for device memory. The shape is checked already.
-    pub(super) fn new(tensor: &TensorRef<'a>, layout: &'a Layout) -> Option<Self> {
-        let strides = tensor.strides();
-        let (data, kv_indptr) = (Data::new(tensor)?, layout.kv_indptr());
-        Some(match layout.pages() {
-            None => Kv { rows: Rows::new(tensor)?, kv_indptr, pages: None },
-            Some(pages) => {
-                let rows = Rows { data, token: strides[1] as usize, head: strides[2] as usize };
-                Kv { rows, kv_indptr, pages: Some((pages, strides[0] as usize)) }
-            }
+    /// A tensor and its scales, by their names. Shapes are checked already; device memory is an error.
+    pub(super) fn new(
+        [name, scales]: [&'static str; 2],
+        tensor: &TensorRef<'a>,
+        scale: &Scale<'_>,
+        layout: &'a Layout,
+    ) -> Result<Self, TensorError> {
+        let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
+        let (shape, strides) = (tensor.shape(), tensor.strides());
+        let data = Data::new(tensor).ok_or_else(|| device(name))?;
+        let [token, head] = [2, 1].map(|back| strides[strides.len() - 1 - back] as usize);
+        let scales = match scale.is_one() {
+            true => Vec::new(),
+            false => scale.on_host(shape[shape.len() - 2]).ok_or_else(|| device(scales))?,
+        };
+        Ok(Kv {
+            rows: Rows { data, token, head },
+            kv_indptr: layout.kv_indptr(),
+            pages: layout.pages().map(|pages| (pages, strides[0] as usize)),
+            scales,
         })
     }
 
-    /// Row of a key of a request; the key is below the request's `kv_len`.
+    /// Row of a key of a request, scaled; the key is below the request's `kv_len`.
     pub(super) fn read(&self, request: usize, key: usize, head: usize, row: &mut [f32]) {
         let at = match self.pages {
             None => (self.kv_indptr[request] as usize + key) * self.rows.token,
@@ -92,6 +119,9 @@ impl<'a> Kv<'a> {
             }
         };
         self.rows.data.read(at + head * self.rows.head, row);
+        if let Some(&scale) = self.scales.get(head) {
+            row.iter_mut().for_each(|x| *x *= scale);
+        }
     }
 }
 

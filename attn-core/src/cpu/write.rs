@@ -3,7 +3,7 @@
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 
 use crate::{
-    dtype::Dtype,
+    dtype::{Dtype, DtypesError},
     lang::RowIndex,
     tensor::{Out, TensorError},
 };
@@ -30,6 +30,7 @@ impl<'a> Writer<'a> {
             Dtype::F32 => out.o.as_host_mut().map(Data::F32),
             Dtype::F16 => out.o.as_host_mut().map(Data::F16),
             Dtype::Bf16 => out.o.as_host_mut().map(Data::Bf16),
+            qo @ (Dtype::E4m3 | Dtype::E5m2) => return Err(DtypesError { qo }.into()),
         };
         let lse = match &mut out.lse {
             None => None,

@@ -1,6 +1,6 @@
 //! The check of a whole run, shared by the backends: does everything fit together?
 
-use super::{Kv, Out, Shape, TensorError, TensorMut, TensorRef};
+use super::{Kv, Out, Scale, Shape, TensorError, TensorMut, TensorRef};
 use crate::{
     batch::Layout,
     dtype::{Dtype, Dtypes},
@@ -10,7 +10,8 @@ use crate::{
 /// Checks the tensors of a run against the batch, the heads and the element types.
 ///
 /// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides may be
-/// anything in k, v and q as long as head_dim is contiguous; elements of `o` and `lse` must not overlap.
+/// anything in k, v and q as long as head_dim is contiguous; elements of `o` and `lse` must not overlap. Scales of heads are checked
+/// where they are in host memory.
 ///
 /// # Errors
 ///
@@ -51,6 +52,7 @@ pub fn check_inputs(
     kv: &Kv<'_>,
 ) -> Result<(), TensorError> {
     heads.check()?;
+    dtypes.check()?;
     let (group, qo_len) = (heads.group(), layout.max_qo_len());
     if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
         return Err(TensorError::TooManyRows { qo_len, group });
@@ -71,7 +73,20 @@ pub fn check_inputs(
             }
         }
     }
-    Ok(())
+    scale(["k_scale", "k_scales"], &kv.scales.k, heads.kv)?;
+    scale(["v_scale", "v_scales"], &kv.scales.v, heads.kv)
+}
+
+/// A scale, and its tensor of (kv_heads).
+fn scale(names: [&'static str; 2], scale: &Scale<'_>, kv_heads: u32) -> Result<(), TensorError> {
+    if let Some(heads) = &scale.heads {
+        let named = Named(names[1], heads.dtype, &heads.shape);
+        named.rank(1, "1: (kv_heads)")?;
+        named.dtype(Dtype::F32)?;
+        named.extent(0, "heads", kv_heads as usize, true)?;
+        named.step(0)?;
+    }
+    scale.check(names)
 }
 
 /// A tensor of (tokens, heads, head_dim).
@@ -110,8 +125,13 @@ impl Named<'_> {
 
     fn contiguous(&self, dim: usize, head_dim: u32) -> Result<(), TensorError> {
         self.extent(dim, "values per head", head_dim as usize, true)?;
+        self.step(dim)
+    }
+
+    /// Neighbours of a dimension are neighbours in memory.
+    fn step(&self, dim: usize) -> Result<(), TensorError> {
         let stride = self.2.strides()[dim];
-        let fits = stride == 1 || head_dim == 1;
+        let fits = stride == 1 || self.2.extents()[dim] == 1;
         if fits { Ok(()) } else { Err(TensorError::Stride { tensor: self.0, dim, stride, want: "1" }) }
     }
 }

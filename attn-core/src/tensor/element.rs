@@ -1,14 +1,24 @@
 //! Rust types of elements.
 
-use crate::dtype::Dtype;
 use half::{bf16, f16};
 
-/// A Rust type that has a [`Dtype`]. Sealed: `f32`, `half::f16`, `half::bf16`.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not an element type", label = "use f32, half::f16 or half::bf16")]
+use crate::{
+    dtype::Dtype,
+    lang::{F8E4M3, F8E5M2},
+};
+
+/// A Rust type that has a [`Dtype`]. Sealed: `f32`, `half::f16`, `half::bf16`, and for keys and values [`F8E4M3`] and [`F8E5M2`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type",
+    label = "use f32, half::f16, half::bf16, or for keys and values F8E4M3 or F8E5M2"
+)]
 pub trait Element: bytemuck::Pod + Send + Sync + sealed::Sealed {
     /// Its name.
     const DTYPE: Dtype;
-    /// Rounds to nearest even.
+    /// Rounds to nearest even. What is past the greatest finite value, infinities too, becomes an infinity in f16 and bf16, and that
+    /// greatest value in the types of 8 bits, as CUDA's `cvt.rn.satfinite` has it: what a kernel would append to a cache. NaN stays NaN.
+    ///
+    /// (`F8E5M2::from_f32`, without the trait, is the conversion of captured tensors, and gives infinities.)
     fn from_f32(x: f32) -> Self;
     /// Exact.
     fn to_f32(self) -> f32;
@@ -44,9 +54,34 @@ impl Element for bf16 {
     }
 }
 
+impl Element for F8E4M3 {
+    const DTYPE: Dtype = Dtype::E4m3;
+    fn from_f32(x: f32) -> Self {
+        F8E4M3::from_f32(x)
+    }
+    fn to_f32(self) -> f32 {
+        F8E4M3::to_f32(self)
+    }
+}
+
+impl Element for F8E5M2 {
+    const DTYPE: Dtype = Dtype::E5m2;
+    fn from_f32(x: f32) -> Self {
+        // NaN passes through a clamp
+        F8E5M2::from_f32(x.clamp(-Self::MAX, Self::MAX))
+    }
+    fn to_f32(self) -> f32 {
+        F8E5M2::to_f32(self)
+    }
+}
+
 mod sealed {
+    use crate::lang::{F8E4M3, F8E5M2};
+
     pub trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for half::f16 {}
     impl Sealed for half::bf16 {}
+    impl Sealed for F8E4M3 {}
+    impl Sealed for F8E5M2 {}
 }

@@ -78,6 +78,14 @@ pub enum TensorError {
         /// The type agreed.
         want: Dtype,
     },
+    /// A scale of keys or values that is none.
+    #[error("{tensor} is or holds {value}; a scale must be positive and finite")]
+    Scale {
+        /// `k_scale`, `v_scale`, or of each head `k_scales`, `v_scales`.
+        tensor: &'static str,
+        /// Its value.
+        value: f32,
+    },
     /// An extent that does not fit the batch or the heads.
     #[error("{tensor} has {got} {dim}; this run needs {at_least}{want}", at_least = if *.exact { "" } else { "at least " })]
     Shape {
@@ -115,6 +123,9 @@ pub enum TensorError {
     /// Head counts that no attention has.
     #[error(transparent)]
     Heads(#[from] crate::spec::HeadsError),
+    /// Element types that no attention has.
+    #[error(transparent)]
+    Dtypes(#[from] crate::dtype::DtypesError),
     /// More rows than work items can count.
     #[error("{qo_len} queries of one request times {group} query heads per KV head is past {}", i32::MAX)]
     TooManyRows {

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{TensorError, TensorRef};
+use super::{KvScales, TensorError, TensorRef};
 
 /// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of
 /// (pages, slots, kv_heads, head_dim). The logical order is always this one; a pool that lies
@@ -13,6 +13,8 @@ pub struct Kv<'a> {
     pub k: TensorRef<'a>,
     /// The values.
     pub v: TensorRef<'a>,
+    /// What stored elements are multiplied by; 1 unless [`Kv::with_scales`] says otherwise.
+    pub scales: KvScales<'a>,
 }
 
 /// In which order slots and heads of a page lie.
@@ -29,13 +31,13 @@ impl<'a> Kv<'a> {
     /// Packed tensors of (tokens, kv_heads, head_dim).
     #[must_use]
     pub fn ragged(k: TensorRef<'a>, v: TensorRef<'a>) -> Self {
-        Kv { k, v }
+        Kv { k, v, scales: KvScales::default() }
     }
 
     /// Pools of (pages, slots, kv_heads, head_dim).
     #[must_use]
     pub fn paged(k_pool: TensorRef<'a>, v_pool: TensorRef<'a>) -> Self {
-        Kv { k: k_pool, v: v_pool }
+        Self::ragged(k_pool, v_pool)
     }
 
     /// Two pools whose pages lie in `order`: (pages, slots, kv_heads, head_dim) or (pages, kv_heads, slots, head_dim).
@@ -44,7 +46,7 @@ impl<'a> Kv<'a> {
     ///
     /// A pool that has not rank 4.
     pub fn paged_in(k_pool: TensorRef<'a>, v_pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
-        Ok(Kv { k: order.logical("k pool", k_pool)?, v: order.logical("v pool", v_pool)? })
+        Ok(Self::paged(order.logical("k pool", k_pool)?, order.logical("v pool", v_pool)?))
     }
 
     /// One pool that holds the keys and the values of each page, in this order: (pages, 2, ..) with the rest in `order`.
@@ -62,6 +64,22 @@ impl<'a> Kv<'a> {
             return Err(TensorError::Shape { tensor, dim, got: shape[1], want: 2, exact: true });
         }
         Self::paged_in(pool.select(1, 0)?, pool.select(1, 1)?, order)
+    }
+
+    /// The same memory, of which each element stands for itself times a scale.
+    ///
+    /// ```
+    /// # use attn_core::{lang::F8E4M3, tensor::{Element, Kv, KvScales, Scale, TensorRef}};
+    /// let stored: Vec<F8E4M3> = [0.5f32, -448.0].map(Element::from_f32).to_vec();
+    /// let kv = TensorRef::host(&stored, &[1, 1, 2])?;
+    /// let heads = [0.02f32];
+    /// let scales = KvScales { k: Scale::of(0.25), v: Scale::per_head(TensorRef::host(&heads, &[1])?) };
+    /// let kv = Kv::ragged(kv, kv).with_scales(scales); // the key is (0.125, -112), the value (0.01, -8.96)
+    /// # Ok::<(), attn_core::tensor::TensorError>(())
+    /// ```
+    #[must_use]
+    pub fn with_scales(self, scales: KvScales<'a>) -> Self {
+        Kv { scales, ..self }
     }
 }
 

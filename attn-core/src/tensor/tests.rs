@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     batch::{Batch, Layout, PageTable},
-    dtype::Dtypes,
+    dtype::{Dtypes, DtypesError},
     spec::{Heads, HeadsError},
 };
 use half::f16;
@@ -158,6 +158,52 @@ fn each_misfit_is_named() {
         s.heads.kv = 1;
     });
     assert_eq!(long, Err(TensorError::TooManyRows { qo_len: 1 << 29, group: 4 }));
+}
+
+#[test]
+fn queries_of_eight_bits_are_refused() {
+    let error = run_with(|s| s.dtypes = Dtypes { qo: Dtype::E4m3, kv: Dtype::F32 });
+    assert_eq!(error, Err(DtypesError { qo: Dtype::E4m3 }.into()));
+}
+
+#[test]
+fn scales_are_checked() {
+    let (layout, data) = (ragged(), vec![0f32; 4096]);
+    let run = |scales| {
+        let mut o = vec![0f32; 96];
+        let kv = TensorRef::host(&data, &[6, 2, 8]).expect("fits");
+        let out = Out::new(TensorMut::host(&mut o, &[3, 4, 8]).expect("fits"));
+        let q = TensorRef::host(&data, &[3, 4, 8]).expect("fits");
+        check_run(&layout, HEADS, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
+    };
+    let heads = [0.5f32, 2.0, 0.0, f32::NAN];
+    let of = |n| TensorRef::host(&heads, &[n]).expect("fits");
+    assert_eq!(run(KvScales { k: Scale::per_head(of(2)), v: Scale { all: 0.1, heads: Some(of(2)) } }), Ok(()));
+    for value in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let error = run(KvScales::of(value, 1.0)).expect_err("no scale");
+        assert!(matches!(error, TensorError::Scale { tensor: "k_scale", .. }), "{error}");
+        assert!(error.to_string().contains(&format!("{value}; a scale must be positive and finite")), "{error}");
+        let error = run(KvScales::of(1.0, value)).expect_err("no scale");
+        assert!(matches!(error, TensorError::Scale { tensor: "v_scale", .. }), "{error}");
+    }
+    let keys = |t| run(KvScales { k: Scale::per_head(t), v: Scale::default() });
+    let values = |t| run(KvScales { k: Scale::default(), v: Scale::per_head(t) });
+    let shape = |tensor, got| Err(TensorError::Shape { tensor, dim: "heads", got, want: 2, exact: true });
+    assert_eq!(keys(of(3)), shape("k_scales", 3));
+    assert_eq!(values(of(1)), shape("v_scales", 1));
+    let tail = TensorRef::host(&heads[1..], &[2]).expect("fits");
+    assert_eq!(keys(tail), Err(TensorError::Scale { tensor: "k_scales", value: 0.0 }));
+    assert!(matches!(values(TensorRef::host(&heads, &[1, 2]).expect("fits")), Err(TensorError::Rank { rank: 2, .. })));
+    let apart = of(2).with_strides(&[2]).expect("fits");
+    assert_eq!(keys(apart), Err(TensorError::Stride { tensor: "k_scales", dim: 0, stride: 2, want: "1" }));
+    let half = [f16::ONE; 2];
+    let half = TensorRef::host(&half, &[2]).expect("fits");
+    assert_eq!(values(half), Err(TensorError::Dtype { tensor: "v_scales", got: Dtype::F16, want: Dtype::F32 }));
+    // SAFETY: the pointer is never dereferenced.
+    let device = unsafe { TensorRef::device(0x100, Dtype::F32, &[2], &[1]) }.expect("a shape");
+    assert_eq!(keys(device), Ok(()), "values on a device are not seen");
+    let one = TensorRef::host(&heads, &[1]).expect("fits").with_strides(&[9]).expect("one element");
+    assert!(matches!(keys(one), Err(TensorError::Shape { .. })));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::lang::Dims;
+use attn::lang::{Dims, F8E4M3, F8E5M2};
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
 use attn::spec::Heads;
-use attn::tensor::{Element, Kv, Out, PageOrder, TensorMut, TensorRef};
+use attn::tensor::{Element, Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
 use half::{bf16, f16};
 
@@ -27,7 +27,10 @@ pub(crate) struct Case {
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) keys: Keys,
+    /// Of queries and outputs, and of keys and values unless they have another.
     pub(crate) dtype: Dtype,
+    pub(crate) kv_dtype: Option<Dtype>,
+    pub(crate) scales: Scales,
     pub(crate) variant: usize,
     pub(crate) tile_rows: u32,
     /// As many as that; 1: nothing is cut, but by a schedule with fixed cuts.
@@ -36,11 +39,22 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
 }
 
-/// Values of one of the three types.
+/// Of what the cache has scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scales {
+    None,
+    Tensor,
+    Heads,
+    Both,
+}
+
+/// Values of one of the types.
 pub(crate) enum Values {
     F32(Vec<f32>),
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
+    E4m3(Vec<F8E4M3>),
+    E5m2(Vec<F8E5M2>),
 }
 
 impl Values {
@@ -52,6 +66,8 @@ impl Values {
             Dtype::F32 => Values::F32(cast(values)),
             Dtype::F16 => Values::F16(cast(values)),
             Dtype::Bf16 => Values::Bf16(cast(values)),
+            Dtype::E4m3 => Values::E4m3(cast(values)),
+            Dtype::E5m2 => Values::E5m2(cast(values)),
         }
     }
 
@@ -60,6 +76,8 @@ impl Values {
             Values::F32(x) => TensorRef::host(x, shape),
             Values::F16(x) => TensorRef::host(x, shape),
             Values::Bf16(x) => TensorRef::host(x, shape),
+            Values::E4m3(x) => TensorRef::host(x, shape),
+            Values::E5m2(x) => TensorRef::host(x, shape),
         }
         .expect("the right length")
     }
@@ -69,6 +87,8 @@ impl Values {
             Values::F32(x) => TensorMut::host(x, shape),
             Values::F16(x) => TensorMut::host(x, shape),
             Values::Bf16(x) => TensorMut::host(x, shape),
+            Values::E4m3(x) => TensorMut::host(x, shape),
+            Values::E5m2(x) => TensorMut::host(x, shape),
         }
         .expect("the right length")
     }
@@ -81,6 +101,8 @@ impl Values {
             Values::F32(x) => cast(x),
             Values::F16(x) => cast(x),
             Values::Bf16(x) => cast(x),
+            Values::E4m3(x) => cast(x),
+            Values::E5m2(x) => cast(x),
         }
     }
 }
@@ -105,7 +127,9 @@ pub(crate) struct Setup {
     k: Values,
     v: Values,
     pool_shape: Vec<usize>,
-    /// Logical (token, kv_head, dim) values, rounded to the dtype.
+    /// Of k, then of v: of all elements, and of each head.
+    scales: [(f32, Option<Vec<f32>>); 2],
+    /// Logical (token, kv_head, dim) values, rounded to the dtype, times their scales.
     keys: Vec<f64>,
     values: Vec<f64>,
 }
@@ -127,7 +151,7 @@ impl Case {
         match self.dtype {
             Dtype::F32 => 2e-5,
             Dtype::F16 => 6e-4,
-            Dtype::Bf16 => 4.5e-3,
+            _ => 4.5e-3,
         }
     }
 
@@ -227,7 +251,23 @@ impl Case {
             }
             _ => WorkList::build_for(&variant, &layout, heads, &rule),
         };
-        let rounded = |x: &[f32]| Values::new(self.dtype, x).to_f64();
+        let kv_dtype = self.kv_dtype.unwrap_or(self.dtype);
+        let scales = [0.75, 1.5].map(|all| {
+            let heads: Vec<f32> = (0..self.kv_heads).map(|_| 1.0 + 0.5 * next()).collect();
+            match self.scales {
+                Scales::None => (1.0, None),
+                Scales::Tensor => (all, None),
+                Scales::Heads => (1.0, Some(heads)),
+                Scales::Both => (all, Some(heads)),
+            }
+        });
+        let stands_for = |x: &[f32], (all, heads): &(f32, Option<Vec<f32>>)| -> Vec<f64> {
+            let scale = |at: usize| {
+                let head = at / self.head_dim % self.kv_heads;
+                f64::from(*all) * heads.as_ref().map_or(1.0, |heads| f64::from(heads[head]))
+            };
+            Values::new(kv_dtype, x).to_f64().into_iter().enumerate().map(|(at, x)| x * scale(at)).collect()
+        };
         Setup {
             case: self.clone(),
             variant,
@@ -236,11 +276,12 @@ impl Case {
             layout,
             work: work.expect("small"),
             q: Values::new(self.dtype, &q),
-            k: Values::new(self.dtype, &k),
-            v: Values::new(self.dtype, &v),
+            k: Values::new(kv_dtype, &k),
+            v: Values::new(kv_dtype, &v),
             pool_shape,
-            keys: rounded(&keys),
-            values: rounded(&values),
+            keys: stands_for(&keys, &scales[0]),
+            values: stands_for(&values, &scales[1]),
+            scales,
         }
     }
 }
@@ -262,6 +303,10 @@ impl Setup {
                 .expect("the right rank")
             }
         };
+        let [k, v] = self.scales.each_ref().map(|(all, heads)| Scale {
+            all: *all,
+            heads: heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]).expect("the right length")),
+        });
         Problem {
             variant: &self.variant,
             heads: self.heads,
@@ -269,7 +314,7 @@ impl Setup {
             layout: &self.layout,
             work: &self.work,
             q: self.q.tensor(&[self.layout.qo_tokens() + 2, self.heads.qo as usize, self.case.head_dim]),
-            kv,
+            kv: kv.with_scales(KvScales { k, v }),
         }
     }
 

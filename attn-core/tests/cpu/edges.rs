@@ -11,7 +11,7 @@ use attn::spec::Heads;
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{VariantParams, attention_variant};
 
-use super::case::{Case, Keys};
+use super::case::{Case, Keys, Scales};
 use super::variants::{Band, EveryOther, OddTwice, RowSink, Scattered};
 
 pub(crate) fn case() -> Case {
@@ -22,6 +22,8 @@ pub(crate) fn case() -> Case {
         head_dim: 64,
         keys: Keys::Paged { page_size: 16, hnd: false, fused: false },
         dtype: Dtype::Bf16,
+        kv_dtype: None,
+        scales: Scales::None,
         variant: 11,
         tile_rows: 16,
         workers: 40,

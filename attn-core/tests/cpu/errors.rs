@@ -3,7 +3,7 @@
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
 use attn::plan::{PlanError, WorkItem, WorkList};
-use attn::tensor::{Kv, Out, TensorError, TensorMut, TensorRef};
+use attn::tensor::{Kv, KvScales, Out, Scale, TensorError, TensorMut, TensorRef};
 
 use super::case::Case;
 use super::edges::case;
@@ -57,6 +57,12 @@ fn device_memory_and_other_types() {
     let device = unsafe { TensorRef::device(64, Dtype::Bf16, q.shape(), q.strides()) }.expect("small");
     let error = refused(Problem { q: device, ..setup.problem() });
     assert_eq!(error, TensorError::Memory { tensor: "q", got: "device", want: "host" }.into());
+    let kv = setup.problem().kv;
+    // SAFETY: the pointer is never dereferenced.
+    let heads = unsafe { TensorRef::device(64, Dtype::F32, &[2], &[1]) }.expect("small");
+    let scales = KvScales { k: Scale::default(), v: Scale::per_head(heads) };
+    let error = refused(Problem { kv: kv.with_scales(scales), ..setup.problem() });
+    assert_eq!(error, TensorError::Memory { tensor: "v_scales", got: "device", want: "host" }.into());
     let f16 = Case { dtype: Dtype::F16, ..case() }.setup();
     let error = refused(Problem { kv: Kv::paged(f16.problem().kv.k, setup.problem().kv.v), ..setup.problem() });
     assert_eq!(error, TensorError::Dtype { tensor: "v", got: Dtype::Bf16, want: Dtype::F16 }.into());

@@ -11,8 +11,9 @@ mod remap;
 mod variants;
 
 use attn::cpu;
+use attn::dtype::Dtype;
 use attn::plan::Schedule;
-use case::{Case, Keys};
+use case::{Case, Keys, Scales};
 use proptest::prelude::*;
 
 /// Largest error relative to the size of the values.
@@ -48,14 +49,30 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::sample::select(vec![1u32, 8, 64]),
         prop::sample::select(schedules),
     );
-    (lens, heads, head_dim, keys(), 0..3usize, 0..variants::count(), plan, any::<u64>()).prop_map(
-        |(lens, (group, kv_heads), head_dim, keys, dtype, variant, (tile_rows, workers, schedule), seed)| Case {
+    let dtypes = (
+        prop::sample::select(vec![Dtype::F32, Dtype::F16, Dtype::Bf16]),
+        prop::option::of(prop::sample::select(vec![Dtype::E4m3, Dtype::E5m2])),
+        prop::sample::select(vec![Scales::None, Scales::Tensor, Scales::Heads, Scales::Both]),
+    );
+    (lens, heads, head_dim, keys(), dtypes, 0..variants::count(), plan, any::<u64>()).prop_map(
+        |(
+            lens,
+            (group, kv_heads),
+            head_dim,
+            keys,
+            (dtype, kv_dtype, scales),
+            variant,
+            (tile_rows, workers, schedule),
+            seed,
+        )| Case {
             lens,
             group,
             kv_heads,
             head_dim,
             keys,
-            dtype: [attn::dtype::Dtype::F32, attn::dtype::Dtype::F16, attn::dtype::Dtype::Bf16][dtype],
+            dtype,
+            kv_dtype,
+            scales,
             variant,
             tile_rows,
             workers,
@@ -84,7 +101,7 @@ proptest! {
 
     #[test]
     fn splitting_changes_nothing_but_rounding(case in cases()) {
-        let case = Case { dtype: attn::dtype::Dtype::F32, ..case };
+        let case = Case { dtype: Dtype::F32, ..case };
         let whole = Case { workers: 1, schedule: Schedule::Line, ..case.clone() }.setup().run().expect("a sound case");
         let split = Case { workers: 64, tile_rows: 16, ..case }.setup().run().expect("a sound case");
         prop_assert!(worst(&split.o, &whole.o) <= 2e-5);

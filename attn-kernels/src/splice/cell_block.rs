@@ -46,5 +46,7 @@ fn elem(dtype: Dtype) -> &'static str {
         Dtype::Bf16 => "bf16",
         Dtype::F16 => "f16",
         Dtype::F32 => "float",
+        Dtype::E4m3 => "e4m3",
+        Dtype::E5m2 => "e5m2",
     }
 }
