@@ -70,57 +70,90 @@ impl<'a> Batch<'a> {
     ///
     /// The first thing found wrong, with its array, index and value.
     pub fn validate(&self) -> Result<Layout, BatchError> {
+        let mut layout = Layout::default();
+        self.validate_into(&mut layout)?;
+        Ok(layout)
+    }
+
+    /// As [`Batch::validate`], into the memory of a layout that is no longer needed: nothing is allocated once that has grown to the largest batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::validate`]; the layout is then that of no requests.
+    pub fn validate_into(&self, layout: &mut Layout) -> Result<(), BatchError> {
+        let result = self.fill(layout);
+        if result.is_err() {
+            *layout = Layout::default();
+        }
+        result
+    }
+
+    fn fill(&self, layout: &mut Layout) -> Result<(), BatchError> {
         check_tokens("qo_indptr", self.qo_indptr)?;
         match &self.kv {
             KvLayout::Ragged(kv_indptr) => {
                 check_tokens("kv_indptr", kv_indptr)?;
                 check_len("kv_indptr", kv_indptr.len(), "qo_indptr", self.qo_indptr.len())?;
-                Ok(Layout { qo_indptr: self.qo_indptr.to_vec(), kv_indptr: kv_indptr.to_vec(), pages: None })
+                copy(&mut layout.kv_indptr, kv_indptr);
+                layout.pages = None;
             }
             KvLayout::Paged(table) => {
                 check_indptr("page_indptr", table.indptr)?;
                 check_len("page_indptr", table.indptr.len(), "qo_indptr", self.qo_indptr.len())?;
-                let kv_indptr = table.kv_indptr()?;
-                Ok(Layout {
-                    qo_indptr: self.qo_indptr.to_vec(),
-                    kv_indptr,
-                    pages: Some(Pages {
-                        indptr: table.indptr.to_vec(),
-                        indices: table.used_indices().to_vec(),
-                        page_size: table.page_size,
-                        min_pool: table.used_indices().iter().max().map_or(0, |&page| page as u32 + 1),
-                    }),
-                })
+                let min_pool = table.check()?;
+                table.kv_indptr(&mut layout.kv_indptr)?;
+                let pages = layout.pages.get_or_insert_default();
+                copy(&mut pages.indptr, table.indptr);
+                copy(&mut pages.indices, table.used_indices());
+                (pages.page_size, pages.min_pool) = (table.page_size, min_pool);
             }
         }
+        copy(&mut layout.qo_indptr, self.qo_indptr);
+        Ok(())
     }
 }
 
+/// Makes `to` a copy of `from`, in its memory.
+fn copy(to: &mut Vec<i32>, from: &[i32]) {
+    to.clear();
+    to.extend_from_slice(from);
+}
+
 impl PageTable<'_> {
-    /// Prefix sums of the keys of each request; checks the table on the way. `indptr` is checked already.
-    fn kv_indptr(&self) -> Result<Vec<i32>, BatchError> {
+    /// Checks all but the lengths of last pages; the pages that a pool must have. `indptr` is checked already.
+    fn check(&self) -> Result<u32, BatchError> {
         let requests = self.indptr.len() - 1;
         check_len("last_page_len", self.last_page_len.len(), "page_indptr", requests)?;
-        let page_size = match i32::try_from(self.page_size) {
-            Ok(size) if size > 0 => size,
-            _ => return Err(BatchError::PageSize { page_size: self.page_size }),
-        };
+        if !i32::try_from(self.page_size).is_ok_and(|size| size > 0) {
+            return Err(BatchError::PageSize { page_size: self.page_size });
+        }
         let used = self.indptr[requests];
         if self.indices.len() < used as usize {
             return Err(BatchError::TooFewPages { indices: self.indices.len(), indptr_end: used });
         }
-        for (index, &page) in self.used_indices().iter().enumerate() {
-            if u32::try_from(page).map_or(true, |page| page >= self.num_pages) {
-                return Err(BatchError::PageOutOfPool { index, page, num_pages: self.num_pages });
-            }
+        // one pass without branches: the greatest page, and a sign bit if one is negative
+        let indices = self.used_indices();
+        let (most, signs) =
+            indices.iter().fold((0, 0), |(most, signs): (i32, i32), &page| (most.max(page), signs | page));
+        let pool = if indices.is_empty() { 0 } else { most as u32 + 1 };
+        if signs >= 0 && pool <= self.num_pages {
+            return Ok(pool);
         }
-        let mut kv_indptr = Vec::with_capacity(requests + 1);
+        let outside = |&page: &i32| u32::try_from(page).map_or(true, |page| page >= self.num_pages);
+        let index = indices.iter().position(outside).unwrap_or(0);
+        Err(BatchError::PageOutOfPool { index, page: indices[index], num_pages: self.num_pages })
+    }
+
+    /// Writes prefix sums of the keys of each request. The rest is checked already.
+    fn kv_indptr(&self, kv_indptr: &mut Vec<i32>) -> Result<(), BatchError> {
+        let page_size = self.page_size as i32;
+        kv_indptr.clear();
+        kv_indptr.reserve(self.indptr.len());
         let mut end = 0i32;
         kv_indptr.push(end);
-        for (request, ends) in self.indptr.windows(2).enumerate() {
+        for (request, (ends, &last)) in self.indptr.windows(2).zip(self.last_page_len).enumerate() {
             let pages = i64::from(ends[1] - ends[0]);
             if pages > 0 {
-                let last = self.last_page_len[request];
                 if !(1..=page_size).contains(&last) {
                     return Err(BatchError::LastPageLen { request, last_page_len: last, page_size: self.page_size });
                 }
@@ -133,7 +166,7 @@ impl PageTable<'_> {
             }
             kv_indptr.push(end);
         }
-        Ok(kv_indptr)
+        Ok(())
     }
 
     fn used_indices(&self) -> &[i32] {

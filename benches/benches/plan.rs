@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 
-use attn_benches::{paged, ragged, skewed, variant};
+use attn_benches::{ragged, skewed, variant};
 use attn_core::{
-    batch::{Batch, indptr},
+    batch::{Batch, Layout, PageTableBuf, indptr},
     lang::Dims,
     plan::{Cost, PlanBlob, PlanRule, Schedule, Scratch, WorkList},
     spec::Heads,
@@ -25,9 +25,10 @@ const DECODE: PlanRule = PlanRule {
 const PREFILL: PlanRule =
     PlanRule { tile_rows: 128, min_span: 512, workers: 132, schedule: Schedule::LongestFirst, ..DECODE };
 
-/// The list of a batch, and all that a server does for a step before it uploads: validate, bind, list, pack.
+/// The list of a batch in new memory and in that of the list before; and all that a server does for a step before it uploads, in the
+/// memory of the step before: validate, bind, list, pack.
 fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {
-    let layout = ragged(qo, kv).expect("sound");
+    let mut layout = ragged(qo, kv).expect("sound");
     let size = |n: usize| i64::try_from(n).ok();
     let dims = Dims {
         qo_heads: Some(heads.qo.into()),
@@ -43,25 +44,45 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
     group.bench_function("list", |b| {
         b.iter(|| black_box(WorkList::build_for(&variant, &layout, heads, rule).expect("fits")));
     });
+    let (mut work, mut scratch) = (WorkList::default(), Scratch::default());
+    group.bench_function("list again", |b| {
+        b.iter(|| work.rebuild_for(&mut scratch, &variant, black_box(&layout), heads, rule).expect("fits"));
+    });
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
     let mut blob = PlanBlob::default();
     group.bench_function("all", |b| {
         b.iter(|| {
-            let layout = Batch::ragged(&qo, &kv).validate().expect("sound");
+            Batch::ragged(&qo, &kv).validate_into(&mut layout).expect("sound");
             let bound = variant.bind(&dims).expect("fits");
-            let work = WorkList::build_for(&bound, &layout, heads, rule).expect("fits");
+            work.rebuild_for(&mut scratch, &bound, &layout, heads, rule).expect("fits");
             blob.repack(&layout, &work);
         });
     });
     group.finish();
 }
 
+/// Checking page tables, and packing them with a plan.
+fn pages(c: &mut Criterion, requests: u32) {
+    let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
+    let mut next = 0..;
+    let pages = kv.iter().map(|len| len.div_ceil(16)).sum();
+    let table = PageTableBuf::from_lens(&kv, 16, pages, || next.next().expect("endless"));
+    let qo = indptr(&qo).expect("short");
+    let mut group = c.benchmark_group(format!("plan decode {requests} x 4k skew, page 16"));
+    let mut layout = Layout::default();
+    group.bench_function("validate", |b| {
+        b.iter(|| Batch::paged(&qo, &table.table()).validate_into(black_box(&mut layout)).expect("sound"));
+    });
+    let work = WorkList::build_for(&variant("full").expect("stock"), &layout, GROUPED, &DECODE).expect("fits");
+    let mut blob = PlanBlob::default();
+    group.bench_function("pack", |b| b.iter(|| black_box(&mut blob).repack(&layout, &work)));
+    group.finish();
+}
+
 fn decode(c: &mut Criterion) {
     for requests in [64, 1024] {
+        pages(c, requests);
         let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
-        c.bench_function(&format!("plan decode {requests} x 4k skew, page 16: validate"), |b| {
-            b.iter(|| black_box(paged(&qo, &kv, 16).expect("sound")));
-        });
         for (name, text) in [("full", "full"), ("window", "causal + sliding_window(window=512)")] {
             let name = format!("decode {requests} x 4k skew, {name}");
             plan(c, &name, text, GROUPED, &DECODE, [&qo, &kv]);

@@ -8,8 +8,15 @@ pub struct Layout {
     pub(crate) pages: Option<Pages>,
 }
 
+/// The layout of no requests.
+impl Default for Layout {
+    fn default() -> Self {
+        Layout { qo_indptr: vec![0], kv_indptr: vec![0], pages: None }
+    }
+}
+
 /// A validated page table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
     pub(crate) indptr: Vec<i32>,
     pub(crate) indices: Vec<i32>,

@@ -85,17 +85,21 @@ impl PlanBlob {
     pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
         let offsets = PlanOffsets::of(layout, work);
         self.bytes.clear();
-        self.bytes.resize(offsets.total, 0);
-        let mut write = |at: &Range<usize>, bytes: &[u8]| self.bytes[at.clone()].copy_from_slice(bytes);
+        self.bytes.reserve(offsets.total);
+        // sections come in order: what was written before is never written again
+        let mut write = |at: &Range<usize>, bytes: &[u8]| {
+            self.bytes.resize(at.start, 0);
+            self.bytes.extend_from_slice(bytes);
+        };
         write(&offsets.qo_indptr, bytemuck::cast_slice(layout.qo_indptr()));
         write(&offsets.kv_indptr, bytemuck::cast_slice(layout.kv_indptr()));
-        if let Some(pages) = layout.pages() {
-            write(&offsets.page_indptr, bytemuck::cast_slice(pages.indptr()));
-            write(&offsets.page_indices, bytemuck::cast_slice(pages.indices()));
-        }
+        let (page_indptr, page_indices) = layout.pages().map_or((&[][..], &[][..]), |p| (p.indptr(), p.indices()));
+        write(&offsets.page_indptr, bytemuck::cast_slice(page_indptr));
+        write(&offsets.page_indices, bytemuck::cast_slice(page_indices));
         write(&offsets.items, bytemuck::cast_slice(&work.items));
         write(&offsets.merges, bytemuck::cast_slice(&work.merges));
         write(&offsets.workers, bytemuck::cast_slice(&work.workers));
+        self.bytes.resize(offsets.total, 0);
         self.offsets = offsets;
     }
 }

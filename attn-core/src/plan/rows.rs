@@ -55,11 +55,14 @@ fn run_rows(queries: Option<u64>, group: u64, packed: u64) -> u64 {
 
 impl RowTile {
     /// The index words of the tile, over these query heads and KV heads (each from first to last).
+    #[inline]
     pub(super) fn query_tile(&self, layout: &Layout, group: u32, qo_heads: [i32; 2], kv_heads: [i32; 2]) -> QueryTile {
         let request = self.request as usize;
         let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
-        let first = (self.first_row / group) as i32;
-        let last = ((self.first_row + self.rows - 1) / group) as i32;
+        let last_row = self.first_row + self.rows - 1;
+        // decode has one query, and many tiles: no division there
+        let (first, last) = if last_row < group { (0, 0) } else { (self.first_row / group, last_row / group) };
+        let (first, last) = (first as i32, last as i32);
         let first_query = layout.qo_indptr()[request];
         let pos = |row: i32| row + (kv_len - qo_len);
         QueryTile {

@@ -8,13 +8,15 @@ use std::ops::Range;
 
 use super::{
     PlanRule, Schedule,
+    interval::{Intervals, Keys},
+    mask::{End, Mask, keys_of},
     rows::RowTile,
     search::{last_true, last_true_near},
 };
 use crate::{
     batch::Layout,
     expr::Variant,
-    lang::{Hook, QueryTile, Tile, TileClass},
+    lang::{QueryTile, Tile, TileClass},
     spec::Heads,
 };
 
@@ -34,89 +36,19 @@ impl Visible {
     }
 }
 
-/// Who knows the classes of tiles.
-#[derive(Clone, Copy)]
-enum Mask<'a> {
-    /// Nobody masks anything.
-    None,
-    /// A function, which is asked once.
-    Function(&'a dyn Fn(Tile) -> TileClass),
-    /// A variant, whose tiles have all heads.
-    Variant(&'a Variant),
-    /// A variant whose `kv_range` may look at the first head of its tile alone: it is asked for each KV head.
-    ByHead { variant: &'a Variant, kv_heads: i32, group: i32 },
-}
-
-impl Mask<'_> {
-    fn class(self, tile: Tile) -> TileClass {
-        match self {
-            Mask::None => TileClass::Full,
-            Mask::Function(classify) => classify(tile),
-            Mask::Variant(variant) => variant.tile_class(tile),
-            Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class(tile)),
-        }
-    }
-
-    fn class_closely(self, tile: Tile) -> TileClass {
-        match self {
-            Mask::None => TileClass::Full,
-            Mask::Function(classify) => classify(tile),
-            Mask::Variant(variant) => variant.tile_class_closely(tile),
-            Mask::ByHead { variant, .. } => self.by_head(tile, |tile| variant.tile_class_closely(tile)),
-        }
-    }
-
-    fn by_head(self, tile: Tile, class: impl Fn(Tile) -> TileClass) -> TileClass {
-        let Mask::ByHead { kv_heads, group, .. } = self else { return class(tile) };
-        let skips = |kv_head: i32| {
-            let mut tile = tile;
-            (tile.rows.kv_head_min, tile.rows.kv_head_max) = (kv_head, kv_head);
-            (tile.rows.qo_head_min, tile.rows.qo_head_max) = (kv_head * group, (kv_head + 1) * group - 1);
-            class(tile) == TileClass::Skip
-        };
-        if (0..kv_heads).all(skips) { TileClass::Skip } else { TileClass::Partial }
-    }
-
-    /// Whether one logit is not known to be masked, so that no tile with it is known to be empty. A function is not asked.
-    fn may_count(self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
-        let variant = match self {
-            Mask::None => return true,
-            Mask::Function(_) => return false,
-            Mask::Variant(variant) | Mask::ByHead { variant, .. } => variant,
-        };
-        let mut one = rows;
-        match row {
-            End::Front => {
-                (one.qo_row_max, one.qo_pos_max, one.qo_token_max) = (one.qo_row_min, one.qo_pos_min, one.qo_token_min);
-                (one.qo_head_max, one.kv_head_max) = (one.qo_head_min, one.kv_head_min);
-            }
-            End::Back => {
-                (one.qo_row_min, one.qo_pos_min, one.qo_token_min) = (one.qo_row_max, one.qo_pos_max, one.qo_token_max);
-                (one.qo_head_min, one.kv_head_min) = (one.qo_head_max, one.kv_head_max);
-            }
-        }
-        variant.tile_class(keys_of(one, first_key, key..key + 1)) != TileClass::Skip
-    }
-}
-
-/// An end of a row of keys, or of a tile of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Front,
-    Back,
-}
-
 /// Finds the keys of tiles, one after the other.
 pub(super) struct Finder<'a> {
     layout: &'a Layout,
     mask: Mask<'a>,
     group: u32,
     heads: [[i32; 2]; 2],
-    align: u64,
+    align: u32,
     /// Whether what is found for a request may not depend on others.
     alone: bool,
     /// The request of the tile before.
     request: u32,
+    /// What keys single queries saw.
+    intervals: Intervals,
     /// Where keys began and ended for the tile before; `None` where none was cut off.
     ends: [Option<Last>; 2],
 }
@@ -124,7 +56,7 @@ pub(super) struct Finder<'a> {
 /// Where keys began, or ended, for the tile before.
 #[derive(Clone, Copy)]
 struct Last {
-    request: usize,
+    request: u32,
     block: u64,
     /// From the position of its first query to the first key, or of its last query to one past the last key.
     from: i64,
@@ -165,51 +97,63 @@ impl<'a> Finder<'a> {
 
     /// Of a variant: the keys for every KV head, since one list of work serves all of them.
     pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, rule: &PlanRule) -> Self {
-        let (group, kv_heads) = (heads.group(), heads.kv as i32);
-        let mask = match variant.has(Hook::KvRange) {
-            // what is derived from a mask is right for any range of heads
-            false if !variant.has(Hook::LogitsMask) => Mask::None,
-            false => Mask::Variant(variant),
-            true => Mask::ByHead { variant, kv_heads, group: group as i32 },
-        };
-        let heads = [[0, heads.qo as i32 - 1], [0, kv_heads - 1]];
+        let (mask, group) = (Mask::of(variant, heads), heads.group());
+        let heads = [[0, heads.qo as i32 - 1], [0, heads.kv as i32 - 1]];
         Finder::new(layout, mask, group, heads, rule)
     }
 
     fn new(layout: &'a Layout, mask: Mask<'a>, group: u32, heads: [[i32; 2]; 2], rule: &PlanRule) -> Self {
         let alone = matches!(rule.schedule, Schedule::Fixed { .. });
-        Finder { layout, mask, group, heads, align: rule.kv_align.into(), alone, ends: [None; 2], request: 0 }
+        let (align, intervals) = (rule.kv_align, Intervals::default());
+        Finder { layout, mask, group, heads, align, alone, intervals, ends: [None; 2], request: 0 }
     }
 
     /// The keys of a tile.
     pub(super) fn find(&mut self, tile: RowTile) -> Visible {
-        let request = tile.request as usize;
-        let keys = self.layout.kv_len(request) as u64;
-        let all = 0..keys.div_ceil(self.align);
-        let blocks =
-            if matches!(self.mask, Mask::None) || all.is_empty() { all } else { self.look(tile, keys, all.end) };
-        Visible { keys: keys as u32, begin: blocks.start as u32, end: blocks.end as u32 }
+        let keys = self.layout.kv_len(tile.request as usize) as u32;
+        let seen = if keys == 0 || matches!(self.mask, Mask::None) { 0..keys } else { self.look(tile, keys) };
+        Visible { keys, begin: seen.start / self.align, end: seen.end.div_ceil(self.align) }
     }
 
-    fn look(&mut self, tile: RowTile, keys: u64, blocks: u64) -> Range<u64> {
+    /// The keys that a tile sees, in whole blocks or closer.
+    fn look(&mut self, tile: RowTile, keys: u32) -> Range<u32> {
         if self.alone && tile.request != self.request {
-            self.ends = [None; 2];
+            (self.ends, self.intervals) = ([None; 2], Intervals::default());
         }
         self.request = tile.request;
         let [qo_heads, kv_heads] = self.heads;
         let rows = tile.query_tile(self.layout, self.group, qo_heads, kv_heads);
-        let request = tile.request as usize;
-        let first_key = self.layout.kv_indptr()[request];
-        let span = Span { request, rows, keys, blocks, align: self.align, first_key };
+        let first_key = self.layout.kv_indptr()[tile.request as usize];
+        let one_query = rows.qo_row_min == rows.qo_row_max && !matches!(self.mask, Mask::ByHead { .. });
+        if one_query && let Some(keys) = self.intervals.guess(&mut Keys::new(&self.mask, rows, first_key, keys)) {
+            return keys;
+        }
+        let align = u64::from(self.align);
+        let span = Span {
+            request: tile.request,
+            rows,
+            keys: keys.into(),
+            blocks: u64::from(keys).div_ceil(align),
+            align,
+            first_key,
+        };
         let class = match self.ends {
-            [None, None] => self.mask.class(span.tile(0..blocks)),
+            [None, None] => self.mask.class(&span.tile(0..span.blocks)),
             // most likely it is as for the tile before
             _ => TileClass::Partial,
         };
         match class {
             TileClass::Skip => 0..0,
-            TileClass::Full => 0..blocks,
-            TileClass::Partial => self.trimmed(&span),
+            TileClass::Full => 0..keys,
+            TileClass::Partial => {
+                let left = self.trimmed(&span);
+                let left = (left.start * align) as u32..(left.end * align).min(keys.into()) as u32;
+                if one_query {
+                    let of = &mut Keys::new(&self.mask, rows, first_key, keys);
+                    self.intervals.learn(of, left.clone(), self.align);
+                }
+                left
+            }
         }
     }
 
@@ -240,7 +184,7 @@ impl<'a> Finder<'a> {
     /// answers are; it is the most there is when a part of what is proven empty is proven so too.
     fn cut(&self, span: &Span, end: End, max: u64, guess: u64) -> u64 {
         let tile = |n: Range<u64>| span.tile(span.counted(end, n));
-        let skips = |n: u64| self.mask.class(tile(0..n)) == TileClass::Skip;
+        let skips = |n: u64| self.mask.class(&tile(0..n)) == TileClass::Skip;
         let counts = |n: u64| self.counts(span, end, span.counted(end, n..n + 1));
         let (cut, is_last) = last_true_near(max, guess, &skips, &counts);
         if is_last || cut == max || counts(cut) {
@@ -272,7 +216,7 @@ impl<'a> Finder<'a> {
 
 /// The rows of a tile and all keys of their request, in blocks.
 struct Span {
-    request: usize,
+    request: u32,
     rows: QueryTile,
     keys: u64,
     blocks: u64,
@@ -296,16 +240,5 @@ impl Span {
 
     fn tile(&self, blocks: Range<u64>) -> Tile {
         keys_of(self.rows, self.first_key, self.keys_of(blocks))
-    }
-}
-
-/// Rows against keys of their request.
-fn keys_of(rows: QueryTile, first_key: i32, keys: Range<i32>) -> Tile {
-    Tile {
-        rows,
-        kv_pos_min: keys.start,
-        kv_pos_max: keys.end - 1,
-        kv_token_min: first_key + keys.start,
-        kv_token_max: first_key + keys.end - 1,
     }
 }

@@ -11,6 +11,7 @@ pub(super) struct Bits {
 
 impl Ints {
     /// All bits that are known: those above the highest in which the bounds differ, and those known besides.
+    #[inline]
     pub(super) fn bits(self) -> Bits {
         let (lo, hi) = (self.lo as u32, self.hi as u32);
         let prefix = !smear(lo ^ hi);
@@ -33,11 +34,13 @@ impl Ints {
 }
 
 /// All ones from the highest one on.
+#[inline]
 pub(super) fn smear(x: u32) -> u32 {
     if x == 0 { 0 } else { u32::MAX >> x.leading_zeros() }
 }
 
 /// A mask of the ones at the low end.
+#[inline]
 pub(super) fn low_ones(x: u32) -> u32 {
     let zeros = !x;
     (zeros & zeros.wrapping_neg()).wrapping_sub(1)

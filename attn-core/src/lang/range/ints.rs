@@ -10,12 +10,14 @@ pub enum IntType {
 }
 
 impl IntType {
+    #[inline]
     pub(super) fn min(self) -> i64 {
         match self {
             IntType::I32 => i64::from(i32::MIN),
             IntType::U32 | IntType::U8 => 0,
         }
     }
+    #[inline]
     pub(super) fn max(self) -> i64 {
         match self {
             IntType::I32 => i64::from(i32::MAX),
@@ -24,13 +26,16 @@ impl IntType {
         }
     }
     /// Width.
+    #[inline]
     pub(super) fn bits(self) -> u32 {
         if self == IntType::U8 { 8 } else { 32 }
     }
+    #[inline]
     pub(super) fn is_signed(self) -> bool {
         self == IntType::I32
     }
     /// Bits of the 32 that the type has.
+    #[inline]
     pub(super) fn mask(self) -> u32 {
         if self == IntType::U8 { 0xff } else { u32::MAX }
     }
@@ -52,15 +57,18 @@ pub struct Ints {
 }
 
 impl Ints {
+    #[inline]
     pub(super) fn new(ty: IntType, lo: i64, hi: i64) -> Ints {
         Ints { ty, lo, hi, known: 0, value: 0 }
     }
 
+    #[inline]
     pub(super) fn full(ty: IntType) -> Ints {
         Ints::new(ty, ty.min(), ty.max())
     }
 
     /// What integers from `lo` to `hi` become in the type.
+    #[inline]
     pub(super) fn wrapped(ty: IntType, lo: i64, hi: i64) -> Ints {
         // both in one period of the type: all wrap alike
         let period = |x: i64| x.wrapping_sub(ty.min()) >> ty.bits();
@@ -73,11 +81,13 @@ impl Ints {
     }
 
     /// The same with more bits known, if any are.
+    #[inline]
     pub(super) fn with_bits(self, known: u32, value: u32) -> Ints {
         Ints { known, value: value & known, ..self }
     }
 
     /// As integers of another type.
+    #[inline]
     pub(super) fn cast(self, ty: IntType) -> Ints {
         if ty == self.ty {
             return self;
@@ -88,6 +98,7 @@ impl Ints {
     }
 
     /// The value, if it is one.
+    #[inline]
     pub(super) fn single(self) -> Option<i64> {
         (self.lo == self.hi).then_some(self.lo)
     }

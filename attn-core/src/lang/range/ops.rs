@@ -9,6 +9,7 @@ use super::{
 use crate::lang::Tri;
 
 /// `a + b`.
+#[inline]
 #[must_use]
 pub fn add(a: Val, b: Val) -> Val {
     binary(a, b, |a, b| {
@@ -18,6 +19,7 @@ pub fn add(a: Val, b: Val) -> Val {
 }
 
 /// `a - b`.
+#[inline]
 #[must_use]
 pub fn sub(a: Val, b: Val) -> Val {
     binary(a, b, |a, b| {
@@ -27,6 +29,7 @@ pub fn sub(a: Val, b: Val) -> Val {
 }
 
 /// `a * b`.
+#[inline]
 #[must_use]
 pub fn mul(a: Val, b: Val) -> Val {
     binary(a, b, |a, b| {
@@ -45,18 +48,21 @@ pub fn mul(a: Val, b: Val) -> Val {
 }
 
 /// `-a`.
+#[inline]
 #[must_use]
 pub fn neg(a: Val) -> Val {
     unary(a, |a| Ints::wrapped(a.ty, -a.hi, -a.lo))
 }
 
 /// The bits at the low end that are known of both, of which a sum, a difference and a product know as many.
+#[inline]
 fn low_bits(a: Ints, b: Ints) -> (u32, u32, u32) {
     let (x, y) = (a.bits(), b.bits());
     (low_ones(x.known & y.known) & a.ty.mask(), x.value, y.value)
 }
 
 /// Zeros at the low end that are known.
+#[inline]
 fn low_zeros(a: Ints) -> u32 {
     let bits = a.bits();
     low_ones(bits.known & !bits.value).count_ones()
@@ -123,6 +129,7 @@ pub fn bit_xor(a: Val, b: Val) -> Val {
     })
 }
 
+#[inline]
 pub(super) fn both(a: Tri, b: Tri) -> Tri {
     Tri::known(a == Tri::True && b == Tri::True, a == Tri::False || b == Tri::False)
 }

@@ -84,7 +84,7 @@ pub fn tri(value: Val) -> Tri {
 }
 
 /// Two operands of one type. Rust has checked that they agree, so that an odd one out is an int literal.
-#[inline]
+#[inline(always)] // with its closure, a sum or difference is a few instructions of whoever asks about a tile
 pub(super) fn operands(a: Val, b: Val) -> Option<(Ints, Ints)> {
     let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
     match (a.ty, b.ty) {
@@ -96,7 +96,7 @@ pub(super) fn operands(a: Val, b: Val) -> Option<(Ints, Ints)> {
 }
 
 /// A function of two integers of one type.
-#[inline]
+#[inline(always)] // as `operands`
 pub(super) fn binary(a: Val, b: Val, f: impl FnOnce(Ints, Ints) -> Ints) -> Val {
     operands(a, b).map_or(Val::Any, |(a, b)| Val::Int(f(a, b)))
 }
