@@ -54,6 +54,7 @@ impl Attention {
         let inner = match &engine.backend {
             Backend::Cpu => {
                 heads.check()?;
+                dtypes.check()?;
                 cpu::check_variant(variant)?;
                 let variant = variant.bind(&dims(heads, None))?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;

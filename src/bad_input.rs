@@ -51,6 +51,46 @@ fn heads_and_scales() {
 }
 
 #[test]
+fn types_of_queries() {
+    for qo in [Dtype::E4m3, Dtype::E5m2] {
+        let error = Engine::cpu().attention(&Variant::full(), HEADS, Dtypes { qo, kv: Dtype::E4m3 });
+        let error = says(error, &[&format!("q and o are {qo}"), "keys and values alone", "f16 or bf16"]);
+        assert!(matches!(error, Error::Dtypes(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn scales() {
+    let plan = attention().plan(&Batch::ragged(&[0, 1], &[0, 2]), &mut Engine::cpu().workspace()).expect("planned");
+    let stream = Engine::cpu().stream().expect("a token");
+    let data = vec![1f32; 128];
+    let host = |shape: &[usize]| TensorRef::host(&data, shape).expect("fits");
+    let run = |scales| {
+        let mut o = vec![7f32; 16];
+        let kv = Kv::ragged(host(&[2, 1, 8]), host(&[2, 1, 8])).with_scales(scales);
+        let out = Out::new(TensorMut::host(&mut o, &[1, 2, 8]).expect("fits"));
+        let result = plan.run(&stream, host(&[1, 2, 8]), kv, out);
+        assert!(result.is_ok() || o.iter().all(|&x| x == 7.0), "nothing is written");
+        result
+    };
+    let one = host(&[1]);
+    run(KvScales::per_head(one, one)).expect("one KV head");
+    says(run(KvScales::of(0.0, 1.0)), &["k_scale is or holds 0", "positive and finite"]);
+    says(run(KvScales::of(1.0, f32::NAN)), &["v_scale is or holds NaN"]);
+    says(run(KvScales::per_head(host(&[2]), one)), &["k_scales has 2 heads", "needs 1"]);
+    says(run(KvScales::per_head(one, host(&[1, 1]))), &["v_scales has rank 2", "(kv_heads)"]);
+    let bytes = [F8E4M3(0x38)];
+    let bytes = TensorRef::host(&bytes, &[1]).expect("fits");
+    says(run(KvScales::per_head(bytes, one)), &["k_scales is e4m3", "f32"]);
+    // SAFETY: the pointer is never dereferenced: the CPU backend refuses device memory.
+    let device = unsafe { TensorRef::device(0x1000, Dtype::F32, &[1], &[1]) }.expect("a shape");
+    says(run(KvScales::per_head(one, device)), &["v_scales is in device memory", "host"]);
+    let negative = [-1f32];
+    let negative = TensorRef::host(&negative, &[1]).expect("fits");
+    says(run(KvScales::per_head(negative, one)), &["k_scales is or holds -1"]);
+}
+
+#[test]
 fn names_and_values_of_parameters() {
     // also where `inventory` is off
     crate::registry::register(crate::stock::variants()).expect("no two share a name");

@@ -7,7 +7,9 @@ use attn_kernels::cuda::Device;
 use half::{bf16, f16};
 
 use crate::{
-    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, Error, Heads, Stream, Variant, Workspace, memory,
+    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, Error, Heads, Stream, Variant, Workspace,
+    lang::{F8E4M3, F8E5M2},
+    memory,
     tensor::Element,
 };
 
@@ -105,7 +107,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Parameters or heads that are not allowed; on CUDA, also heads, types or hooks that no kernel has.
+    /// Parameters, heads or types that are not allowed (q and o of 8 bits); on CUDA, also heads, types or hooks that no kernel has.
     pub fn attention(&self, variant: &Variant, heads: Heads, dtypes: Dtypes) -> Result<Attention, Error> {
         self.attention_with(variant, heads, dtypes, AttentionOptions::default())
     }
@@ -187,6 +189,8 @@ impl Engine {
             Dtype::F16 => widened(&self.download::<f16>(buffer)?),
             Dtype::Bf16 => widened(&self.download::<bf16>(buffer)?),
             Dtype::F32 => self.download::<f32>(buffer)?,
+            Dtype::E4m3 => widened(&self.download::<F8E4M3>(buffer)?),
+            Dtype::E5m2 => widened(&self.download::<F8E5M2>(buffer)?),
         })
     }
 }

@@ -4,6 +4,7 @@ use attn_core::{
     ExprError, RegistryError,
     batch::BatchError,
     cpu::CpuError,
+    dtype::DtypesError,
     lang::{BindError, ComposeError, ParamError},
     plan::PlanError,
     spec::HeadsError,
@@ -32,6 +33,9 @@ pub enum Error {
     /// Head counts that are none.
     #[error(transparent)]
     Heads(#[from] HeadsError),
+    /// Element types that no attention has.
+    #[error(transparent)]
+    Dtypes(#[from] DtypesError),
     /// A batch that is not sound.
     #[error(transparent)]
     Batch(#[from] BatchError),

@@ -17,6 +17,8 @@ mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;
 pub mod prelude;
+#[cfg(test)]
+mod scaled_cache;
 mod stream;
 #[cfg(test)]
 mod transformed_keys;
@@ -60,8 +62,9 @@ pub use attn_core::{
 pub use batch::{Batch, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
+pub use lang::{F8E4M3, F8E5M2};
 pub use spec::{Heads, KernelKind, KvStored};
-pub use tensor::{Kv, Out, PageOrder, TensorMut, TensorRef};
+pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// The CUDA backend as it is underneath: devices, streams, events, graphs, and attention on raw pointers.
 #[cfg(feature = "cuda")]

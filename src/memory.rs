@@ -2,7 +2,12 @@
 
 use half::{bf16, f16};
 
-use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::TensorError};
+use crate::{
+    Dtype, Engine, Error, TensorMut, TensorRef,
+    engine::Backend,
+    lang::{F8E4M3, F8E5M2},
+    tensor::TensorError,
+};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
@@ -91,6 +96,8 @@ impl DeviceBuffer {
                     Dtype::F16 => TensorRef::host(bytemuck::cast_slice::<u8, f16>(bytes), shape)?,
                     Dtype::Bf16 => TensorRef::host(bytemuck::cast_slice::<u8, bf16>(bytes), shape)?,
                     Dtype::F32 => TensorRef::host(bytemuck::cast_slice::<u8, f32>(bytes), shape)?,
+                    Dtype::E4m3 => TensorRef::host(bytemuck::cast_slice::<u8, F8E4M3>(bytes), shape)?,
+                    Dtype::E5m2 => TensorRef::host(bytemuck::cast_slice::<u8, F8E5M2>(bytes), shape)?,
                 })
             }
             #[cfg(feature = "cuda")]
@@ -117,6 +124,8 @@ impl DeviceBuffer {
                     Dtype::F16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f16>(bytes), shape)?,
                     Dtype::Bf16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, bf16>(bytes), shape)?,
                     Dtype::F32 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f32>(bytes), shape)?,
+                    Dtype::E4m3 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E4M3>(bytes), shape)?,
+                    Dtype::E5m2 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E5M2>(bytes), shape)?,
                 })
             }
             #[cfg(feature = "cuda")]

@@ -36,8 +36,8 @@ impl Plan {
         Plan { inner: Inner::Cuda(plan) }
     }
 
-    /// Runs the attention: `q` is (qo tokens, qo heads, head_dim), `kv` as the batch says ([`Kv::ragged`], [`Kv::paged`]), and `out`
-    /// gets o (of q's shape) and, if wanted, lse (qo tokens, qo heads).
+    /// Runs the attention: `q` is (qo tokens, qo heads, head_dim), `kv` as the batch says ([`Kv::ragged`], [`Kv::paged`]), with scales
+    /// where stored elements stand for others ([`Kv::with_scales`]), and `out` gets o (of q's shape) and, if wanted, lse (qo tokens, qo heads).
     ///
     /// On CUDA it only launches: no allocation, no synchronisation, no decision of the host, so that it can be captured in a
     /// graph; results are there when the stream gets there. On the CPU it returns when it is done.

@@ -30,7 +30,7 @@ pub(crate) struct Cases {
 /// The built-in grids.
 #[derive(Clone, Copy, ValueEnum)]
 enum Grid {
-    /// Over 400 cases; committed as benches/cases/check.jsonl.
+    /// Over 600 cases; committed as benches/cases/check.jsonl.
     #[value(alias = "check")]
     Full,
     /// Every variant in both kernels, short; committed as benches/cases/small.jsonl.

@@ -23,9 +23,12 @@ pub(crate) struct Wanted {
     /// Values per head.
     #[arg(long, default_value = "128", value_delimiter = ',')]
     pub(crate) head_dim: Vec<u32>,
-    /// Element types.
+    /// Element types of q and o: f16, bf16.
     #[arg(long, default_value = "bf16", value_delimiter = ',')]
     pub(crate) dtype: Vec<Dtype>,
+    /// Element types of k and v, such as e4m3, e5m2; those of q and o unless given.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) kv_dtype: Vec<Dtype>,
     /// Where keys are; ragged for prefill and paged for decode unless given.
     #[arg(long, value_delimiter = ',')]
     pub(crate) layout: Vec<Layout>,
@@ -61,6 +64,15 @@ impl Wanted {
         parse_archs(&self.arch)
     }
 
+    /// The element types.
+    fn dtypes(&self) -> Vec<Dtypes> {
+        let of = |&qo: &Dtype| match &self.kv_dtype[..] {
+            [] => vec![Dtypes { qo, kv: qo }],
+            kv => kv.iter().map(|&kv| Dtypes { qo, kv }).collect(),
+        };
+        self.dtype.iter().flat_map(of).collect()
+    }
+
     /// The kernels of a kind for a variant.
     pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind) -> Result<Vec<KernelSource>> {
         let natural = [if kind == KernelKind::Prefill { Layout::Ragged } else { Layout::Paged }];
@@ -70,9 +82,8 @@ impl Wanted {
         let mut sources = Vec::new();
         for arch in self.archs()? {
             for &head_dim in &self.head_dim {
-                for &dtype in &self.dtype {
+                for dtypes in self.dtypes() {
                     for &layout in layouts {
-                        let dtypes = Dtypes { qo: dtype, kv: dtype };
                         let (paged, group) = (layout == Layout::Paged, self.group);
                         for variant in &arms {
                             let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));

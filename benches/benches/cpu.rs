@@ -33,7 +33,7 @@ fn attention(c: &mut Criterion, name: &str, text: &str, layout: &Layout, page_si
         _ => vec![layout.kv_tokens(), kv_heads, dim],
     };
     let (k, v) = (values(shape.iter().product()), values(shape.iter().product()));
-    let kv = Kv { k: TensorRef::host(&k, &shape).expect("fits"), v: TensorRef::host(&v, &shape).expect("fits") };
+    let kv = Kv::ragged(TensorRef::host(&k, &shape).expect("fits"), TensorRef::host(&v, &shape).expect("fits"));
     let qo_shape = [layout.qo_tokens(), qo_heads, dim];
     let problem = Problem {
         variant: &variant,

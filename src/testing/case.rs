@@ -27,7 +27,7 @@ pub struct Case {
     pub kernel: String,
     /// Of q and o: `f16`, `bf16`, or `f32` (CPU only).
     pub dtype: String,
-    /// Of k and v; that of q when left out.
+    /// Of k and v: as `dtype`, or `e4m3`, or `e5m2`; that of q when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_dtype: Option<String>,
     /// Query heads.
@@ -61,6 +61,12 @@ pub struct Case {
     /// Standard deviation of queries; keys and values have 1. Large ones bring logits near a cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q_std: Option<f32>,
+    /// What a stored key is multiplied by; a stored value by 1.25 times that. 1 for both when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_scale: Option<f32>,
+    /// Whether elements are multiplied, too, by a scale of their KV head, from 0.5 to 1.5 by the seed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kv_scale_per_head: bool,
     /// Fields that are not known here.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, serde_json::Value>,
@@ -157,6 +163,8 @@ impl Case {
             graph: false,
             sm_scale: None,
             q_std: None,
+            kv_scale: None,
+            kv_scale_per_head: false,
             rest: serde_json::Map::new(),
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! Every variant runs in every kernel, and in each in six *cells* (dtype, head dim, layout) that cover all pairs of
 //! these; group size, page size, page order and lengths are then chosen so that as many pairs of values as possible
-//! meet somewhere. Two cases share a cell, which keeps the number of cubins at half the number of cases.
+//! meet somewhere. Two cases share a cell, which keeps the number of cubins at half the number of cases. Caches of 8 bits, and
+//! scales, follow at the end.
+
+mod scaled;
 
 use std::collections::HashSet;
 
@@ -125,10 +128,12 @@ pub fn check() -> Vec<Case> {
             }
         }
     }
+    cases.extend(scaled::check(cases.len()));
     cases
 }
 
-/// The small grid, for tools that slow a kernel down a hundredfold: every variant in both kernels, short lengths.
+/// The small grid, for tools that slow a kernel down a hundredfold: every variant in both kernels, short lengths;
+/// a few caches of 8 bits.
 #[must_use]
 pub fn small() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -147,6 +152,7 @@ pub fn small() -> Vec<Case> {
             cases.push(named(case, "small", at * 2 + k));
         }
     }
+    cases.extend(scaled::small(cases.len()));
     cases
 }
 

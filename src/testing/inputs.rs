@@ -3,7 +3,8 @@
 use half::{bf16, f16};
 
 use crate::batch::{PageTableBuf, indptr};
-use crate::tensor::{Element as _, Kv, TensorError, TensorRef};
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::tensor::{Element as _, Kv, KvScales, Scale, TensorError, TensorRef};
 use crate::{Batch, Dtype};
 
 use super::random::{Normal, Random, Value};
@@ -13,6 +14,8 @@ use super::{Case, LayoutKind, Order, TestError};
 const SPARE_PAGES: u32 = 5;
 /// NaNs behind the last element of k and v.
 const TAIL: usize = 4096;
+/// The scale of values over that of keys: another, so that a kernel that mixes them up shows.
+const VALUES_PER_KEYS: f32 = 1.25;
 /// Elements of random data, tiled over tensors that are only timed.
 const PERIOD: usize = (1 << 23) + 104_729;
 
@@ -33,6 +36,10 @@ pub struct Inputs {
     pub kv_shape: Vec<usize>,
     /// Strides of `k` and `v` in elements.
     pub kv_strides: Vec<i64>,
+    /// What stored keys are multiplied by.
+    pub k_scale: HostScale,
+    /// What stored values are multiplied by.
+    pub v_scale: HostScale,
     heads: crate::Heads,
 }
 
@@ -52,6 +59,31 @@ pub enum Host {
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
     F32(Vec<f32>),
+    E4m3(Vec<F8E4M3>),
+    E5m2(Vec<F8E5M2>),
+}
+
+/// A scale of keys or of values, in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostScale {
+    /// Of all elements.
+    pub all: f32,
+    /// Of each KV head, if the case has such.
+    pub heads: Option<Vec<f32>>,
+}
+
+impl HostScale {
+    /// Of `all` elements, and of each of `heads`: random, from 0.5 to 1.5.
+    fn new(all: f32, heads: Option<u32>, mut random: Random) -> Self {
+        let mut head = || 0.5 + random.below(1025) as f32 / 1024.0;
+        HostScale { all, heads: heads.map(|heads| (0..heads).map(|_| head()).collect()) }
+    }
+
+    /// The scale, in host memory.
+    fn scale(&self) -> Result<Scale<'_>, TensorError> {
+        let heads = self.heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]));
+        Ok(Scale { all: self.all, heads: heads.transpose()? })
+    }
 }
 
 /// Runs an expression on the vector inside a [`Host`], whatever its type.
@@ -61,6 +93,8 @@ macro_rules! on_host {
             $crate::testing::inputs::Host::F16($data) => $run,
             $crate::testing::inputs::Host::Bf16($data) => $run,
             $crate::testing::inputs::Host::F32($data) => $run,
+            $crate::testing::inputs::Host::E4m3($data) => $run,
+            $crate::testing::inputs::Host::E5m2($data) => $run,
         }
     };
 }
@@ -74,6 +108,8 @@ impl Host {
             Dtype::F16 => Host::F16(vec![f16::NAN; len]),
             Dtype::Bf16 => Host::Bf16(vec![bf16::NAN; len]),
             Dtype::F32 => Host::F32(vec![f32::NAN; len]),
+            Dtype::E4m3 => Host::E4m3(vec![Value::NAN; len]),
+            Dtype::E5m2 => Host::E5m2(vec![Value::NAN; len]),
         }
     }
 
@@ -127,6 +163,8 @@ impl Host {
             Host::F16(_) => Dtype::F16,
             Host::Bf16(_) => Dtype::Bf16,
             Host::F32(_) => Dtype::F32,
+            Host::E4m3(_) => Dtype::E4m3,
+            Host::E5m2(_) => Dtype::E5m2,
         }
     }
 }
@@ -177,7 +215,13 @@ impl Inputs {
         let q_len = qo_tokens * case.qo_heads as usize * dim;
         let q = random(dtypes.qo, q_len, case.q_std.unwrap_or(1.0), &mut Random::new(case.seed, 1), tiled);
         let (k, v) = (kv(2), kv(3));
-        Ok(Inputs { qo_indptr, keys, q, k, v, kv_shape, kv_strides, heads: case.heads() })
+        let scale = |all, stream| {
+            let heads = case.kv_scale_per_head.then_some(case.kv_heads);
+            HostScale::new(all, heads, Random::new(case.seed, stream))
+        };
+        let (k_scale, v_scale) = case.kv_scale.map_or((1.0, 1.0), |scale| (scale, VALUES_PER_KEYS * scale));
+        let (k_scale, v_scale) = (scale(k_scale, 4), scale(v_scale, 5));
+        Ok(Inputs { qo_indptr, keys, q, k, v, kv_shape, kv_strides, k_scale, v_scale, heads: case.heads() })
     }
 
     /// Zeros in place of what is poisoned.
@@ -220,10 +264,11 @@ impl Inputs {
     pub fn kv(&self) -> Result<Kv<'_>, TensorError> {
         let tensor = |host| host_strided(host, &self.kv_shape, &self.kv_strides);
         let (k, v) = (tensor(&self.k)?, tensor(&self.v)?);
-        Ok(match self.keys {
+        let kv = match self.keys {
             Keys::Ragged(_) => Kv::ragged(k, v),
             Keys::Paged(_) => Kv::paged(k, v),
-        })
+        };
+        Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
     }
 }
 
@@ -251,6 +296,8 @@ fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) 
         Dtype::F16 => Host::F16(values(len, std, random, tiled)),
         Dtype::Bf16 => Host::Bf16(values(len, std, random, tiled)),
         Dtype::F32 => Host::F32(values(len, std, random, tiled)),
+        Dtype::E4m3 => Host::E4m3(values(len, std, random, tiled)),
+        Dtype::E5m2 => Host::E5m2(values(len, std, random, tiled)),
     }
 }
 

@@ -22,13 +22,14 @@ mod place;
 pub mod promises;
 mod random;
 mod setup;
+mod tensors;
 
 pub use bench::{BenchResult, Info, Prepared, bench};
 pub use case::{Case, LayoutKind, Lens, Order};
 pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
 pub use error::TestError;
 pub use fill::some_expression;
-pub use inputs::{Host, Inputs, Keys};
+pub use inputs::{Host, HostScale, Inputs, Keys};
 pub use metrics::{Distance, Tolerance};
 pub use outputs::Stored;
 pub use pairs::attended;

@@ -2,6 +2,9 @@
 
 use half::{bf16, f16};
 
+use crate::lang::{F8E4M3, F8E5M2};
+use crate::tensor::Element;
+
 /// A counter-based generator (SplitMix64): cheap, and a stream per tensor.
 #[derive(Clone, Debug)]
 pub(super) struct Random {
@@ -67,6 +70,18 @@ impl Value for bf16 {
         bf16::from_f64(x)
     }
     const NAN: Self = bf16::NAN;
+}
+impl Value for F8E4M3 {
+    fn of(x: f64) -> Self {
+        Element::from_f32(x as f32)
+    }
+    const NAN: Self = F8E4M3(0x7f);
+}
+impl Value for F8E5M2 {
+    fn of(x: f64) -> Self {
+        Element::from_f32(x as f32)
+    }
+    const NAN: Self = F8E5M2(0x7f);
 }
 
 /// Fills tensors with values of N(0, std²), rounded to the element: each value is one of 65536 quantiles.

@@ -72,11 +72,17 @@ impl Default for Scale<'_> {
     }
 }
 
-impl KvScales<'_> {
+impl<'a> KvScales<'a> {
     /// A number for all keys, and one for all values.
     #[must_use]
     pub fn of(k: f32, v: f32) -> Self {
         KvScales { k: Scale::of(k), v: Scale::of(v) }
+    }
+
+    /// A number for each KV head: (kv_heads) f32, of keys and of values.
+    #[must_use]
+    pub fn per_head(k: TensorRef<'a>, v: TensorRef<'a>) -> Self {
+        KvScales { k: Scale::per_head(k), v: Scale::per_head(v) }
     }
 
     /// Whether keys and values are as they are stored.

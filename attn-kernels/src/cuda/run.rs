@@ -5,13 +5,13 @@ use std::{ffi::c_void, ops::Range};
 
 use attn_core::{
     plan::WorkItem,
-    tensor::{Kv, Out, TensorError, TensorRef, check_run},
+    tensor::{Kv, KvScales, Out, Scale, TensorError, TensorRef, check_run},
 };
 use cudarc::driver::{result, sys::CUfunction};
 
 use super::{CudaError, Plan, Stream, plan::Arm};
 use crate::{
-    cell::{KV_PASS_THREADS, MERGE_THREADS},
+    cell::{Cell, KV_PASS_THREADS, MERGE_THREADS},
     launch::{FastDiv, KernelParams, Strided},
 };
 
@@ -41,6 +41,7 @@ impl Plan {
             return Err(CudaError::StalePlan);
         }
         check_run(&self.layout, attention.heads, attention.dtypes, &q, &kv, &out)?;
+        self.arms.iter().try_for_each(|arm| check_scales(arm.kernel.cell(), &kv.scales))?;
         let params = self.params(&q, &kv, &out)?;
         device.bind()?;
         self.memory.used_on(stream);
@@ -98,8 +99,8 @@ impl Plan {
             lse,
             lse_token,
             lse_head,
-            k_scales: 0,
-            v_scales: 0,
+            k_scales: scales_of_heads("k_scales", &kv.scales.k)?,
+            v_scales: scales_of_heads("v_scales", &kv.scales.v)?,
             qo_indptr: at(&sections.lists.qo_indptr),
             kv_indptr: at(&sections.lists.kv_indptr),
             page_indptr: at(&sections.lists.page_indptr),
@@ -118,8 +119,8 @@ impl Plan {
             num_items: 0,   // of the arm
             num_workers: 0, // of the arm
             sm_scale: attention.sm_scale,
-            k_scale: 1.0,
-            v_scale: 1.0,
+            k_scale: kv.scales.k.all,
+            v_scale: kv.scales.v.all,
         })
     }
 }
@@ -127,6 +128,16 @@ impl Plan {
 fn pointer(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
     let host = TensorError::Memory { tensor: name, got: "host", want: "device" };
     Ok(tensor.device_ptr().ok_or(host)?)
+}
+
+/// The tensor of a scale, null where it has none.
+fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaError> {
+    scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
+}
+
+/// Refuses scales in front of a kernel that does not read them.
+fn check_scales(cell: &Cell, scales: &KvScales<'_>) -> Result<(), CudaError> {
+    if scales.is_one() { Ok(()) } else { Err(CudaError::Scales { kernel: cell.describe() }) }
 }
 
 /// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim), fit for loads of 16 bytes.
