@@ -97,6 +97,7 @@ fn what_there_is_no_kernel_for_is_refused_by_name() {
     let refused = |args: &[&str]| failure(&attn(dir.path(), args));
     assert!(refused(&["source", "causal", "--head-dim", "80"]).contains("64, 128, 256"));
     assert!(refused(&["source", "causal", "--dtype", "f32"]).contains("f16 and bf16"));
+    assert!(refused(&["source", "causal", "--kv-dtype", "f32"]).contains("of bf16 with k and v of f32"));
     assert!(refused(&["source", "causal", "--arch", "sm_75"]).contains("sm_80 is the oldest"));
     let message = refused(&["compile"]);
     assert!(message.contains("name an expression"), "{message}");
@@ -154,7 +155,7 @@ fn a_bad_case_file_names_file_and_line() {
     let message = failure(&attn(dir.path(), &["check", "/nowhere.jsonl"]));
     assert!(message.contains("/nowhere.jsonl"), "{message}");
     let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--match", "nothing like this"]));
-    assert!(message.contains("46 cases"), "{message}");
+    assert!(message.contains("55 cases"), "{message}");
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn check_passes_the_small_grid_on_the_cpu() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let written = std::fs::read_to_string(out).expect("written");
     let records: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert_eq!(records.len(), 46);
+    assert_eq!(records.len(), 55);
     for record in &records {
         assert!(record["passed"] == true && record["rerun_identical"] == true && record["nan"] == 0, "{record}");
         assert!(record["variant"].is_string() && record["rel_err"].is_number(), "the case and its result: {record}");
@@ -204,6 +205,25 @@ fn bench_times_a_case() {
     let flops = 4.0 * (64.0 * 65.0 / 2.0) * 2.0 * 64.0;
     let said = record["tflops"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e9;
     assert!((said / flops - 1.0).abs() < 1e-6, "only attended pairs count: {said} is not {flops}");
+}
+
+#[test]
+fn caches_of_eight_bits_are_checked_and_their_bytes_counted() {
+    let dir = scratch();
+    let path = dir.path().join("cases.jsonl");
+    let case = r#"{"variant":"causal + rope","dtype":"bf16","kv_dtype":"e4m3","kv_scale":0.5,"kv_scale_per_head":true,
+        "qo_heads":4,"kv_heads":2,"head_dim":64,"kv_layout":"paged","page_size":5,"qo_lens":[1,3],"kv_lens":[70,33]}"#;
+    let case = case.replace('\n', "");
+    std::fs::write(&path, format!("{case}\n{}", case.replace("e4m3", "e5m2"))).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    for record in records(&attn(dir.path(), &["check", path, "--device", "cpu"])) {
+        assert!(record["passed"] == true && record["kv_scale_per_head"] == true, "{record}");
+    }
+    for record in records(&attn(dir.path(), &["bench", path, "--device", "cpu", "--reps", "1"])) {
+        let bytes = f64::from(2 * 103 * 2 * 64);
+        let said = record["gbps"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e6;
+        assert!((said / bytes - 1.0).abs() < 1e-6, "{said} is not {bytes}: {record}");
+    }
 }
 
 #[test]

@@ -352,7 +352,7 @@ fn poison<T: Value>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Inputs, Keys};
+    use super::{HostScale, Inputs, Keys};
     use crate::testing::{Case, LayoutKind, Lens, Order};
 
     fn paged(order: Order, page_size: u32) -> Case {
@@ -379,6 +379,38 @@ mod tests {
             assert!(k[at as usize..at as usize + 64].iter().all(|x| x.is_finite()));
             assert!(matches!(&inputs.keys, Keys::Paged(t) if t.last_page_len.len() == 3));
         }
+    }
+
+    #[test]
+    fn slots_of_eight_bits_are_nan_too_and_values_fit_the_type() {
+        for (dtype, most) in [("e4m3", 8.0f32), ("e5m2", 8.0)] {
+            let mut case = paged(Order::Nhd, 5);
+            case.kv_dtype = Some(dtype.to_owned());
+            let inputs = Inputs::new(&case, false).expect("sound");
+            assert_eq!(inputs.v.dtype().to_string(), dtype);
+            let v = inputs.v.to_f32();
+            let keys: Vec<f32> = v.iter().copied().filter(|x| !x.is_nan()).collect();
+            assert_eq!((keys.len(), inputs.v.bytes().len()), (12 * 2 * 64, v.len()));
+            assert!(keys.iter().all(|x| x.abs() < most) && keys.iter().any(|x| x.abs() > 2.5), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn keys_and_values_have_scales_of_their_own() {
+        let mut case = paged(Order::Nhd, 5);
+        let scales = |case: &Case| {
+            let inputs = Inputs::new(case, false).expect("sound");
+            (inputs.k_scale, inputs.v_scale)
+        };
+        let none = HostScale { all: 1.0, heads: None };
+        assert_eq!(scales(&case), (none.clone(), none));
+        case.kv_scale = Some(0.5);
+        assert_eq!((scales(&case).0.all, scales(&case).1.all, scales(&case).0.heads), (0.5, 0.625, None));
+        case.kv_scale_per_head = true;
+        let (k, v) = scales(&case);
+        let (k, v) = (k.heads.expect("of heads"), v.heads.expect("of heads"));
+        assert!(k.len() == 2 && k != v && k.iter().chain(&v).all(|x| (0.5..=1.5).contains(x)), "{k:?} {v:?}");
+        assert!(Inputs::new(&case, false).expect("sound").kv().expect("fits").scales.v.heads.is_some());
     }
 
     #[test]
