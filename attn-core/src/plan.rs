@@ -35,7 +35,7 @@ pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
 pub(crate) use list::{Lists, lists_of};
-pub use rule::{Cost, PlanRule, Schedule};
+pub use rule::{Capacity, Cost, PlanRule, Schedule};
 pub use scratch::Scratch;
 
 use std::ops::Range;

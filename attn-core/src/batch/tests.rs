@@ -99,3 +99,21 @@ fn tables_from_lengths() {
     let layout = paged(&[0, 1, 2, 3], &buf.table()).expect("sound");
     assert_eq!(layout.kv_indptr(), indptr(&[5, 0, 4]).expect("short"));
 }
+
+#[test]
+fn memory_of_another_batch_changes_nothing() {
+    let (ragged, small) = (Batch::ragged(&[0, 2, 5], &[0, 3, 9]), table(&[0, 1], &[7], &[4]));
+    let large = table(&[0, 2, 2, 3], &[9, 0, 5], &[3, 0, 4]);
+    let (large, small) = (Batch::paged(&[0, 1, 2, 3], &large), Batch::paged(&[0, 1], &small));
+    let mut layout = Layout::default();
+    for batch in [ragged, large, small, ragged, small, large] {
+        batch.validate_into(&mut layout).expect("sound");
+        assert_eq!(layout, batch.validate().expect("sound"));
+    }
+    // what is found wrong last leaves nothing behind
+    let bad = table(&[0, 1, 2], &[1, 2], &[4, 0]);
+    let error = Batch::paged(&[0, 1, 2], &bad).validate_into(&mut layout).expect_err("bad");
+    assert!(matches!(error, BatchError::LastPageLen { request: 1, .. }));
+    assert_eq!(layout, Layout::default());
+    assert_eq!(layout.batch(), 0);
+}

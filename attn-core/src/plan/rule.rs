@@ -53,7 +53,42 @@ pub enum Schedule {
     },
 }
 
+/// The most that a list may have: what memory must hold for every batch up to some size, of a variant without a union.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Work items.
+    pub items: u64,
+    /// Workers.
+    pub workers: u64,
+    /// Merges.
+    pub merges: u64,
+    /// Slots of partial states.
+    pub slots: u64,
+}
+
 impl PlanRule {
+    /// The most that a list of up to `tiles` query tiles has, which see up to `blocks` blocks of [`PlanRule::kv_align`] keys in all.
+    #[must_use]
+    pub fn capacity(&self, tiles: u64, blocks: u64) -> Capacity {
+        let workers = u64::from(self.workers);
+        match self.schedule {
+            Schedule::Line => {
+                let cuts = workers.saturating_sub(1).min(blocks);
+                Capacity { items: tiles + cuts, workers, merges: cuts.min(tiles), slots: cuts + cuts.min(tiles) }
+            }
+            Schedule::LongestFirst => {
+                let items = tiles.max(workers);
+                Capacity { items, workers: items, merges: tiles.min(workers / 2), slots: workers }
+            }
+            Schedule::Fixed { keys } => {
+                // a span that begins between two cuts meets one more of them
+                let step = u64::from(keys.div_ceil(self.kv_align.max(1)).max(1));
+                let items = tiles + blocks.min(blocks / step + tiles);
+                Capacity { items, workers: items.min(workers).max(1), merges: tiles, slots: items }
+            }
+        }
+    }
+
     /// Refuses a 0 where 1 is the least.
     pub(super) fn check(&self, group: u32) -> Result<(), PlanError> {
         let keys = match self.schedule {

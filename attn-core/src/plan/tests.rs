@@ -1,3 +1,6 @@
+mod decode;
+mod line;
+
 use super::*;
 use crate::{
     batch::{Batch, Layout, PageTableBuf, indptr},
@@ -68,8 +71,12 @@ proptest! {
     fn every_row_and_key_is_covered_once((qo, kv) in requests(), group in 1u32..9, rule in rules()) {
         let layout = layout(&qo, &kv);
         let list = WorkList::build(&layout, group, &rule).expect("small");
-        prop_assert!(list.check(&layout).is_ok());
+        prop_assert_eq!(list.check(&layout), Ok(()));
         let map = spans(&list);
+        let blocks = |items: &Vec<WorkItem>| u64::from((items[items.len() - 1].kv_end as u32).div_ceil(rule.kv_align));
+        let most = rule.capacity(map.len() as u64, map.values().map(blocks).sum());
+        prop_assert!(list.items.len() as u64 <= most.items && list.workers.len() as u64 <= most.workers + 1);
+        prop_assert!(list.merges.len() as u64 <= most.merges && u64::from(list.slots) <= most.slots);
         for request in 0..layout.batch() {
             let tiles = (layout.qo_len(request) as u32 * group).div_ceil(rule.tile_rows);
             prop_assert_eq!(map.range((request as i32, 0)..(request as i32 + 1, 0)).count() as u32, tiles);
@@ -102,6 +109,7 @@ proptest! {
             prop_assert_eq!(items.len() as i32, merge.count);
             for (i, item) in items.iter().enumerate() {
                 prop_assert_eq!(item.partial, merge.first + i as i32);
+                prop_assert_eq!(list.merges[item.merge as usize], *merge);
                 prop_assert!(!std::mem::replace(&mut used[item.partial as usize], true));
             }
         }
@@ -121,6 +129,29 @@ proptest! {
         prop_assert_eq!(&split, &WorkList::build(&layout, 1, &rule).expect("small"));
         prop_assert!(split.items.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
         prop_assert_eq!(split.workers, (0..=split.items.len() as i32).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn fixed_cuts_are_at_every_multiple_and_nowhere_else((qo, kv) in requests(), rule in rules(), keys in 1u32..500) {
+        let layout = layout(&qo, &kv);
+        let rule = PlanRule { schedule: Schedule::Fixed { keys }, ..rule };
+        let list = WorkList::build(&layout, 1, &rule).expect("small");
+        let step = keys.next_multiple_of(rule.kv_align) as i32;
+        for item in &list.items {
+            prop_assert_eq!((item.kv_begin % step, item.kv_end), (0, (item.kv_begin + step).min(item.kv_len)));
+        }
+        // contiguous spans of about equal cost
+        let cost = |items: &[WorkItem]| -> u64 {
+            let blocks = |item: &WorkItem| u64::from(((item.kv_end - item.kv_begin) as u32).div_ceil(rule.kv_align));
+            items.iter().map(|item| u64::from(rule.cost.piece) + blocks(item) * u64::from(rule.cost.block)).sum()
+        };
+        let workers = list.workers.len() as u64 - 1;
+        prop_assert!(workers <= rule.workers.into());
+        let longest = list.items.iter().map(|item| cost(&[*item])).max().unwrap_or(0);
+        for ends in list.workers.windows(2) {
+            let share = &list.items[ends[0] as usize..ends[1] as usize];
+            prop_assert!(cost(share) <= cost(&list.items).div_ceil(workers) + longest);
+        }
     }
 
     #[test]
@@ -202,6 +233,21 @@ fn work_of_another_batch_is_found() {
     assert!(matches!(list.check(&small), Err(PlanError::Foreign { what: "item", .. })));
     let fewer = WorkList { slots: list.slots - 1, ..list.clone() };
     assert!(matches!(fewer.check(&large), Err(PlanError::Foreign { field: "partial", .. })));
+    let foreign = |list: WorkList| list.check(&large).expect_err("foreign");
+    let entry = |i: usize, value: i32| {
+        let mut workers = list.workers.clone();
+        workers[i] = value;
+        foreign(WorkList { workers, ..list.clone() })
+    };
+    let last = list.workers.len() - 1;
+    assert!(matches!(entry(0, 1), PlanError::Workers { entry: 0, value: 1, least: 0, most: 0 }));
+    assert!(matches!(entry(1, 100), PlanError::Workers { entry: 1, value: 100, .. }));
+    assert!(matches!(entry(2, 0), PlanError::Workers { entry: 2, value: 0, least: 1, .. }));
+    assert!(matches!(entry(last, -1), PlanError::Workers { value: -1, .. }));
+    assert!(matches!(foreign(WorkList { workers: vec![], ..list.clone() }), PlanError::NoWorkers { .. }));
+    let mut items = list.items.clone();
+    items[0].merge = list.merges.len() as i32;
+    assert!(matches!(foreign(WorkList { items, ..list.clone() }), PlanError::Foreign { field: "merge", .. }));
     let mut merges = list.merges.clone();
     merges[0].count = 0;
     assert!(matches!(WorkList { merges, ..list }.check(&large), Err(PlanError::Foreign { field: "count", .. })));

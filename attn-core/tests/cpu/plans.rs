@@ -3,9 +3,10 @@
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, Dims, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
-use attn::plan::{Cost, PlanError, PlanRule, Schedule, WorkItem, WorkList};
+use attn::plan::{Cost, PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
 use attn::spec::Heads;
-use attn::{Variant, VariantParams, attention_variant};
+use attn::tensor::{Kv, Out, TensorMut, TensorRef};
+use attn::{Variant, VariantParams, attention_variant, cpu};
 
 use proptest::prelude::*;
 
@@ -29,7 +30,14 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
 fn plan(variant: &Variant, layout: &Layout, rule: &PlanRule) -> WorkList {
     let work = WorkList::build_for(variant, layout, HEADS, rule).expect("small");
     assert_eq!(work.check(layout), Ok(()));
-    assert_eq!(WorkList::build_for(variant, layout, HEADS, rule).as_ref(), Ok(&work), "the same every time");
+    // the same every time, in the memory of another list too
+    let mut again =
+        WorkList::build_for(&Blocks.into(), &self::layout(&[9, 2], &[70, 4000]), HEADS, rule).expect("small");
+    let mut scratch = Scratch::default();
+    for _ in 0..2 {
+        again.rebuild_for(&mut scratch, variant, layout, HEADS, rule).expect("small");
+        assert_eq!(again, work);
+    }
     work
 }
 
@@ -118,6 +126,13 @@ fn arms_of_a_union_share_the_slots_of_a_tile() {
             slots.sort_unstable();
             assert_eq!(slots, (0..work.slots as i32).collect::<Vec<_>>(), "every item has a slot of its own");
             assert_eq!(work.merges.len(), 6 + 1, "one for each tile");
+            // each arm has workers of its own, which run its items
+            for arm in work.arms() {
+                let workers = &work.workers[arm.workers];
+                let ends = [workers[0], workers[workers.len() - 1]].map(|item| item as usize);
+                assert_eq!((ends, workers.is_sorted()), ([arm.items.start, arm.items.end], true));
+                assert!(schedule == Schedule::LongestFirst || workers.len() <= rule.workers as usize + 1);
+            }
             for merge in &work.merges {
                 let of = |item: &&WorkItem| (merge.first..merge.first + merge.count).contains(&item.partial);
                 let rows = |item: &WorkItem| (item.request, item.first_row, item.rows);
@@ -233,11 +248,83 @@ fn by_plain_class(variant: &Variant, layout: &Layout, item: &WorkItem, align: u6
     (begin, end)
 }
 
+/// The batch of some requests of another.
+fn part(layout: &Layout, requests: std::ops::Range<usize>) -> Layout {
+    let lens = |len: fn(&Layout, usize) -> usize| requests.clone().map(|r| len(layout, r) as u32).collect::<Vec<_>>();
+    self::layout(&lens(Layout::qo_len), &lens(Layout::kv_len))
+}
+
+/// Output and log-sum-exp of a part of a batch, from queries, keys and values of all of it.
+fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, rule: &PlanRule) -> Vec<u32> {
+    let number = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 500.0 - 1.0;
+    let rows = |indptr: &[i32], heads: u32| {
+        let row = (heads * HEADS.head_dim) as usize;
+        let ends = [requests.start, requests.end].map(|request| indptr[request] as usize * row);
+        (ends[0]..ends[1]).map(number).collect::<Vec<f32>>()
+    };
+    let (q, k) = (rows(layout.qo_indptr(), HEADS.qo), rows(layout.kv_indptr(), HEADS.kv));
+    let v: Vec<f32> = k.iter().map(|x| 1.0 - x * x).collect();
+    let layout = part(layout, requests.clone());
+    let work = plan(variant, &layout, rule);
+    let (qo, kv) = (layout.qo_tokens(), layout.kv_tokens());
+    let (qo_shape, kv_shape) = ([qo, 6, 16], [kv, 2, 16]);
+    let problem = cpu::Problem {
+        variant,
+        heads: HEADS,
+        sm_scale: 0.25,
+        layout: &layout,
+        work: &work,
+        q: TensorRef::host(&q, &qo_shape).expect("fits"),
+        kv: Kv::ragged(TensorRef::host(&k, &kv_shape).expect("fits"), TensorRef::host(&v, &kv_shape).expect("fits")),
+    };
+    let (mut o, mut lse) = (vec![f32::NAN; qo * 96], vec![f32::NAN; qo * 6]);
+    let out = TensorMut::host(&mut o, &qo_shape).expect("fits");
+    cpu::run(&problem, Out::with_lse(out, TensorMut::host(&mut lse, &[qo, 6]).expect("fits"))).expect("sound");
+    o.chunks(96).zip(lse.chunks(6)).flat_map(|(o, lse)| [o, lse].concat()).map(f32::to_bits).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// Masks that go by positions: a request has the same ones alone and in a batch.
+    #[test]
+    fn with_fixed_cuts_a_request_alone_gives_the_bits_that_it_gives_in_any_batch(
+        lens in proptest::collection::vec((0u32..20, 0u32..300), 1..6),
+        single in any::<bool>(),
+        number in prop::sample::select(vec![0usize, 1, 4, 5, 7, 10]),
+        size in 1i32..120,
+        (tile_rows, workers, keys) in (1u32..20, 1u32..9, 1u32..100),
+    ) {
+        let (qo, kv): (Vec<u32>, Vec<u32>) = lens.into_iter().map(|(qo, kv)| (if single { 1 } else { qo }, kv)).unzip();
+        let layout = layout(&qo, &kv);
+        let dims = Dims { qo_heads: Some(6), kv_heads: Some(2), head_dim: Some(16), ..Dims::default() };
+        let variant = masks(&layout, number, size).bind(&dims).expect("fits");
+        let rule = PlanRule { tile_rows, workers, schedule: Schedule::Fixed { keys }, ..RULE };
+        let all = plan(&variant, &layout, &rule);
+        let together = attend(&variant, &layout, 0..layout.batch(), &rule);
+        let per_token = 96 + 6;
+        for request in 0..layout.batch() {
+            let alone = plan(&variant, &part(&layout, request..request + 1), &rule);
+            let pieces = |work: &WorkList, request: usize| -> Vec<[i32; 4]> {
+                let of_it = work.items.iter().filter(|item| item.request as usize == request);
+                of_it.map(|item| [item.first_row, item.rows, item.kv_begin, item.kv_end]).collect()
+            };
+            prop_assert_eq!(pieces(&alone, 0), pieces(&all, request));
+            let bits = attend(&variant, &layout, request..request + 1, &rule);
+            let first = layout.qo_indptr()[request] as usize * per_token;
+            prop_assert!(bits == together[first..first + layout.qo_len(request) * per_token], "request {}", request);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn spans_have_every_attended_key_and_no_more_than_one_class_a_prefix_leaves(
-        lens in proptest::collection::vec((0u32..90, 0u32..500), 1..5),
+        // a few queries, or one of each request as in decode
+        lens in prop_oneof![
+            proptest::collection::vec((0u32..90, 0u32..500), 1..5),
+            proptest::collection::vec((Just(1u32), 0u32..500), 1..12),
+        ],
         number in 0usize..12,
         size in 1i32..120,
         (tile_rows, kv_align) in (1u32..50, 1u32..70),

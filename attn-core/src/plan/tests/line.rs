@@ -1,0 +1,134 @@
+//! Stream-K: what every line keeps to, and what some batches become.
+
+use super::*;
+use crate::plan::line::{Cut, Line, measure};
+
+/// As decode is planned for on an H200 with 8 KV heads, in nanoseconds.
+const DECODE: PlanRule = PlanRule {
+    tile_rows: 4,
+    kv_align: 64,
+    min_span: 128,
+    workers: 33,
+    cost: Cost { piece: 1000, block: 2000, spread: 100 },
+    schedule: Schedule::Line,
+};
+
+/// What items cost.
+fn cost(items: &[WorkItem], rule: &PlanRule) -> u64 {
+    let blocks = |item: &WorkItem| u64::from(((item.kv_end - item.kv_begin) as u32).div_ceil(rule.kv_align));
+    items.iter().map(|item| u64::from(rule.cost.piece) + blocks(item) * u64::from(rule.cost.block)).sum()
+}
+
+/// The items of each worker.
+fn shares(list: &WorkList) -> Vec<&[WorkItem]> {
+    list.workers.windows(2).map(|ends| &list.items[ends[0] as usize..ends[1] as usize]).collect()
+}
+
+proptest! {
+    #[test]
+    fn workers_cost_about_the_same_and_have_two_partial_states_at_most((qo, kv) in requests(), rule in rules()) {
+        let layout = layout(&qo, &kv);
+        let rule = PlanRule { schedule: Schedule::Line, ..rule };
+        let list = WorkList::build(&layout, 2, &rule).expect("small");
+        let shares = shares(&list);
+        prop_assert!(!shares.is_empty() && shares.len() <= rule.workers as usize);
+        let whole = WorkList::build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small");
+        prop_assert_eq!(whole.slots, 0);
+        let each = cost(&whole.items, &rule).div_ceil(shares.len() as u64);
+        let shortest = u64::from(rule.min_span.div_ceil(rule.kv_align).max(1));
+        let most = each + u64::from(rule.cost.piece) + shortest * u64::from(rule.cost.block);
+        for share in shares {
+            prop_assert!(cost(share, &rule) <= most, "{} > {most}", cost(share, &rule));
+            prop_assert!(share.iter().filter(|item| item.partial >= 0).count() <= 2);
+        }
+        // in the order of the batch, and cut in the order of keys
+        prop_assert!(list.items.is_sorted_by_key(|item| (item.request, item.first_row, item.kv_begin)));
+    }
+
+    /// What a kernel counts instead of walking along the line.
+    #[test]
+    fn items_slots_and_merges_are_where_counting_says((qo, kv) in requests(), rule in rules()) {
+        let layout = layout(&qo, &kv);
+        let rule = PlanRule { schedule: Schedule::Line, ..rule };
+        let list = WorkList::build(&layout, 2, &rule).expect("small");
+        let tiles = WorkList::build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small").items;
+        let blocks: Vec<_> = tiles.iter().map(|item| u64::from((item.kv_end as u32).div_ceil(rule.kv_align))).collect();
+        let mut ends = Vec::new();
+        measure(&mut ends, rule.cost, blocks.iter().copied().map(Some)).expect("small");
+        let line = Line::new(&ends, &rule, tiles.len() as u64, blocks.iter().copied().max().unwrap_or(0));
+        prop_assert_eq!(list.workers.len() as u64, line.workers() + 1);
+        let cuts: Vec<Cut> = (0..=line.workers()).map(|worker| line.cut(worker)).collect();
+        let (mut inside, mut cut_tiles) = (0, 0);
+        for worker in 0..cuts.len() {
+            let cut = cuts[worker];
+            let is_new = cut.block > 0 && cut != cuts[worker - 1];
+            if is_new {
+                inside += 1;
+                let before = cuts[worker - 1];
+                cut_tiles += usize::from(before.tile != cut.tile || before.block == 0);
+            }
+            prop_assert_eq!(list.workers[worker] as usize, cut.tile as usize + inside, "worker {}", worker);
+            if is_new {
+                let item = list.items[list.workers[worker] as usize];
+                prop_assert_eq!(item.partial as usize, inside + cut_tiles - 1);
+                prop_assert_eq!(item.merge as usize, cut_tiles - 1);
+                let tile = tiles[cut.tile as usize];
+                prop_assert_eq!((item.request, item.first_row), (tile.request, tile.first_row));
+                prop_assert_eq!(item.kv_begin as u32, cut.block * rule.kv_align);
+            }
+        }
+        prop_assert_eq!((list.merges.len(), list.slots as usize), (cut_tiles, inside + cut_tiles));
+        prop_assert_eq!(list.items.len(), tiles.len() + inside);
+    }
+}
+
+/// Items of each worker for requests of one query, as keys of each.
+fn decode(kv: &[u32], rule: &PlanRule) -> Vec<Vec<i32>> {
+    let list = WorkList::build(&layout(&vec![1; kv.len()], kv), 4, rule).expect("small");
+    let keys = |share: &&[WorkItem]| share.iter().map(|item| item.kv_end - item.kv_begin).collect();
+    shares(&list).iter().map(keys).collect()
+}
+
+#[test]
+fn a_short_request_has_few_workers_and_a_long_one_all() {
+    assert_eq!(decode(&[1024], &DECODE), vec![vec![128]; 8]);
+    assert_eq!(decode(&[64], &DECODE), [[64]]);
+    let long = decode(&[32 << 10], &DECODE);
+    assert_eq!(long.len(), 33);
+    assert!(long.iter().all(|keys| keys.len() == 1 && (15 * 64..=16 * 64).contains(&keys[0])), "{long:?}");
+    // merging more states would take longer than it saves
+    let spread = PlanRule { cost: Cost { spread: 16_000, ..DECODE.cost }, ..DECODE };
+    assert_eq!(decode(&[32 << 10], &spread).len(), 8);
+}
+
+#[test]
+fn short_requests_have_a_worker_each_as_far_as_there_are_workers() {
+    assert_eq!(decode(&[64; 8], &DECODE), vec![vec![64]; 8]);
+    assert_eq!(decode(&[128; 8], &DECODE).iter().filter(|keys| **keys == [128]).count(), 8);
+    let many = decode(&[64; 66], &DECODE);
+    assert!(many.len() == 33 && many.iter().all(|keys| keys.len() <= 3), "{many:?}");
+}
+
+#[test]
+fn many_workers_and_few_blocks_or_one_worker() {
+    let many = PlanRule { workers: u32::MAX, min_span: 0, cost: Cost { spread: 0, ..DECODE.cost }, ..DECODE };
+    let keys: Vec<_> = decode(&[640, 3], &many).concat();
+    assert_eq!(keys, [[64; 10].as_slice(), &[3]].concat());
+    assert_eq!(decode(&[640, 3], &PlanRule { workers: 1, ..DECODE }), [[640, 3]]);
+    assert_eq!(decode(&[], &DECODE), [[0; 0]; 1]);
+}
+
+#[test]
+fn requests_without_keys_are_run_by_someone() {
+    let keys = decode(&[0, 0, 5000, 0], &DECODE);
+    assert_eq!(keys.concat().iter().filter(|&&keys| keys == 0).count(), 3);
+    assert_eq!(decode(&[0; 4], &PlanRule { cost: Cost::BLOCKS, ..DECODE }).concat(), [0; 4]);
+}
+
+#[test]
+fn costs_that_do_not_fit_are_refused() {
+    let cost = Cost { piece: 0, block: u32::MAX, spread: 0 };
+    let rule = PlanRule { tile_rows: 1, kv_align: 1, cost, ..DECODE };
+    let error = WorkList::build(&layout(&[8], &[(1 << 30) - 1]), 1, &rule);
+    assert_eq!(error, Err(PlanError::TooMany { what: "units of cost", value: u64::MAX }));
+}
