@@ -270,7 +270,9 @@ mod tests {
     fn rounding_rows_changes_what_hooks_rewrote_and_nothing_else() {
         let distance = |variant: &str, dtype: &str| {
             let mut case = Case::new(variant);
-            dtype.clone_into(&mut case.dtype);
+            // of queries, and of keys and values if they have another
+            let mut types = dtype.split(' ').map(str::to_owned);
+            (case.dtype, case.kv_dtype) = (types.next().unwrap_or_default(), types.next());
             let (made, inputs) = (case_variant(&case).expect(variant), Inputs::new(&case, false).expect("sound"));
             let of = |rounding| reference(&case, &made, &inputs, rounding).expect("runs");
             let (exact, rounded) = (of(RowRounding::None), of(RowRounding::Elements));
@@ -291,6 +293,12 @@ mod tests {
         assert!(long > 1e-3 && long > 4.0 * short && short > 1e-5, "{short} {long}");
         let (f16, bf16) = (apart("temperature(floor_scale=2)", "f16"), apart("temperature(floor_scale=2)", "bf16"));
         assert!(f16 > 1e-5 && bf16 > 4.0 * f16 && bf16 < 1e-2, "{f16} {bf16}");
+        // over a cache of 8 bits all that is rewritten is f16
+        for expr in ["temperature(floor_scale=2)", "value_norm", "rope"] {
+            let (over_fp8, bf16) = (apart(expr, "bf16 e4m3"), apart(expr, "bf16"));
+            assert!(over_fp8 > 1e-5 && over_fp8 < 5e-4 && over_fp8 < 1.5 * bf16, "{expr}: {over_fp8} {bf16}");
+            assert!(apart(expr, "f32 e5m2") < 1e-7, "{expr}: there is no such kernel");
+        }
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub enum RowRounding {
     /// Not at all: attention by its definition.
     #[default]
     None,
-    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v, or of q where v has 8 bits; queries
-    /// and keys to f16 (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. Nothing where
-    /// elements are f32, which has no such kernel.
+    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v; queries and keys to f16
+    /// (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. All of these to f16
+    /// where k and v have 8 bits. Nothing where q is f32, which has no such kernel.
     ///
     /// f16 moves each of a row's values (past 2^-14) by at most 2^-11 of itself, and so a logit by at most about
     /// `2^-10 * sm_scale * sum |q_d * k_d|`: little, but not nothing where rows are long. A reference that rounds alike keeps
@@ -62,17 +62,17 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, own)| {
         let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
-        let values = if dtypes.kv.is_fp8() { dtypes.qo } else { dtypes.kv };
         // with the keys, queries become f16
-        let logits_in = |dtype| if dtype == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
-        let round_k = rounds(Hook::KeyTransform).then_some(logits_in(dtypes.kv));
-        let alone = rounds(Hook::QueryTransform).then_some(dtypes.qo);
+        let half = if dtypes.qo == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
+        let as_stored = |dtype| if dtypes.kv.is_fp8() { half } else { dtype };
+        let round_k = rounds(Hook::KeyTransform).then_some(half);
+        let alone = rounds(Hook::QueryTransform).then_some(as_stored(dtypes.qo));
         Ok(Set {
             problem: Problem { variant, ..*problem }.sound()?,
             own,
-            round_q: round_k.and(Some(logits_in(dtypes.qo))).or(alone),
+            round_q: round_k.or(alone),
             round_k,
-            round_v: rounds(Hook::ValueTransform).then_some(values),
+            round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
         })
     });
     let sets = sets.collect::<Result<Vec<_>, CpuError>>()?;
@@ -323,7 +323,6 @@ fn round_row(row: &mut [f32], to: Option<Dtype>) {
             row.iter_mut().for_each(|x| *x = f16::from_f32(x.clamp(-most, most)).to_f32());
         }
         Some(Dtype::Bf16) => row.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
-        // rows of 16 bits stand for those of 8
         Some(Dtype::F32 | Dtype::E4m3 | Dtype::E5m2) | None => {}
     }
 }
