@@ -68,8 +68,8 @@ struct KernelParams {
   FastDiv list_block;         // keys of a block of the variant's lists
   int batch;
   int kv_heads;
-  int num_items;
   int num_workers;
+  int read_once;              // whether no other CTA of the launch reads the same keys: they need not stay in a cache
   float sm_scale;
   float k_scale;              // of all keys; 1: none
   float v_scale;

@@ -7,6 +7,20 @@ struct bf16 {
 struct f16 {
   unsigned short bits;
 };
+// Of keys and values alone; they become f16 where they meet tensor cores, which holds all of their values.
+struct e4m3 {
+  unsigned char bits;
+};
+struct e5m2 {
+  unsigned char bits;
+};
+
+template <class E>
+constexpr bool IS_FP8 = false;
+template <>
+constexpr bool IS_FP8<e4m3> = true;
+template <>
+constexpr bool IS_FP8<e5m2> = true;
 
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {
@@ -57,5 +71,26 @@ template <>
 inline float2 unpack2<f16>(unsigned x) {
   float2 y;
   asm("{.reg .f16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi;}" : "=f"(y.x), "=f"(y.y) : "r"(x));
+  return y;
+}
+
+// The two fp8 elements in the low half of a register, as f16: exact.
+template <class E>
+unsigned fp8_to_f16(unsigned x);
+template <>
+inline unsigned fp8_to_f16<e5m2>(unsigned x) {
+  return __byte_perm(x, 0, 0x1404);  // e5m2 is the upper half of an f16
+}
+template <>
+inline unsigned fp8_to_f16<e4m3>(unsigned x) {
+  unsigned y;
+#if __CUDA_ARCH__ >= 890
+  asm("{.reg .b16 h; cvt.u16.u32 h, %1; cvt.rn.f16x2.e4m3x2 %0, h;}" : "=r"(y) : "r"(x));
+#else
+  // Its bits as those of an f16 are 2^8 too small; NaN becomes 480.
+  unsigned spread = __byte_perm(x, 0, 0x1404);
+  unsigned bits = (spread & 0x80008000u) | ((spread & 0x7f007f00u) >> 1);
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(bits), "r"(0x5c005c00u));
+#endif
   return y;
 }

@@ -1,23 +1,24 @@
-// The order in which decode reads a span of keys: steps of STEP keys, without the blocks that the variant's tile_class
-// proves to be masked out. Every warp of a CTA walks alike, so that all agree without talking.
+// The order in which decode reads a span of keys: steps of STEP_KEYS keys, without the blocks that the variant's tile_class
+// proves to be masked out.
 #pragma once
 
 #include "rows.cuh"
 #include "span_keys.cuh"
 
 struct KeyStep {
+  int item;      // the work that it belongs to
   int key;       // the step's first key; at or past the span's end when the walk is over
   bool full;     // proven: no key of the step is masked
   int position;  // under a list: of the key that this lane of its team looked up
 };
 
-template <int STEP> class KeyWalk {
+class KeyWalk {
   static constexpr bool SKIPS = Variant::HAS_TILE_CLASS && !Variant::HAS_KV_LIST;
-  // Blocks are what is classified. Smaller ones skip more, and cost more.
-  static constexpr int BLOCK = STEP > 64 ? STEP : 64;
-  static_assert(BLOCK % STEP == 0, "a block is whole steps");
+  // Blocks are what is classified: whole steps. Smaller ones skip more, and cost more.
+  static constexpr int BLOCK = STEP_KEYS > 64 ? STEP_KEYS : 64;
+  static_assert(BLOCK % STEP_KEYS == 0, "a block is whole steps");
 
-  const Request& request_;
+  Request request_;
   QueryTile rows_;
   int begin_, end_;  // the span
   int next_;         // first key of the next step
@@ -55,8 +56,8 @@ template <int STEP> class KeyWalk {
         next_ = begin_ + (block + blocks) * BLOCK;
       }
     }
-    KeyStep step = {next_, full, 0};
-    next_ += STEP;
+    KeyStep step = {0, next_, full, 0};
+    next_ += STEP_KEYS;
     return step;
   }
 };

@@ -1,10 +1,12 @@
-// The element type in which prefill's tensor cores multiply queries and keys.
+// The element type in which tensor cores multiply queries and keys.
 //
 // Keys that a variant rewrites are written anew anyway, and so are their queries; then both are f16, also where the tensors are
-// bf16: as many bytes, but eight times the precision, without which a rotation in bf16 moves logits by some 2^-8.
+// bf16: as many bytes, but eight times the precision, without which a rotation in bf16 moves logits by some 2^-8. fp8 becomes f16, which
+// holds it.
 // What f16 cannot hold saturates: a key or query past 65504 has no softmax to speak of.
 #pragma once
 #include "elem.cuh"
+#include "rows.cuh"
 
 template <bool FIRST, class A, class B>
 struct Choose {
@@ -14,7 +16,9 @@ template <class A, class B>
 struct Choose<false, A, B> {
   using type = B;
 };
-using LogitElem = typename Choose<KEY_PRE_PASS, f16, QoElem>::type;
+using LogitElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
+// That of weights and values.
+using WeightElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;
 
 template <class A, class B>
 constexpr bool SAME = false;

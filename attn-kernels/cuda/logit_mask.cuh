@@ -1,11 +1,7 @@
 // Which logits of a tile count, for tiles that are not proven full.
 #pragma once
 #include "logit_tile.cuh"
-#include "weights.cuh"
-
-// What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
-// arithmetic makes; a maximum ignores it.
-constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;
+#include "logit_units.cuh"
 
 // Whether the keys of a row are an interval.
 constexpr bool INTERVALS = Variant::HAS_BOUNDS || !Variant::HAS_LOGITS_MASK;

@@ -48,6 +48,23 @@ inline PartialRow load_partial(const float* sums, const float2* md) {
   return state;
 }
 
+// The same of a state that another CTA of the launch wrote, or a launch before.
+inline PartialRow load_arrived(const float* sums, const float2* md) {
+  PartialRow state;
+  float2 both = load_l2_8(md);
+  state.row_max = both.x;
+  state.denominator = both.y;
+#pragma unroll
+  for (int i = 0; i < LANE_VALUES; i += 4) {
+    float4 four = load_l2_16(sums + Values::first() + i);
+    state.sum.x[i] = four.x;
+    state.sum.x[i + 1] = four.y;
+    state.sum.x[i + 2] = four.z;
+    state.sum.x[i + 3] = four.w;
+  }
+  return state;
+}
+
 inline void store_partial(const PartialRow& state, float* sums, float2* md) {
   float4* to = reinterpret_cast<float4*>(sums + Values::first());
 #pragma unroll

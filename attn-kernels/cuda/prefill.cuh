@@ -7,8 +7,6 @@
 
 // The query tile, then STAGES key tiles, then STAGES value tiles.
 constexpr int SMEM_BYTES = (TILE_ROWS + 2 * STAGES * TILE_KEYS) * HEAD_DIM * 2;
-// Two CTAs of four warps share an SM and hide each other's softmax and latencies.
-constexpr int CTAS_PER_SM = WARPS <= 4 ? 2 : 1;
 
 // A warp without logits that count leaves the tile to the others. Not where logits are transformed: measured, what such a branch
 // keeps the compiler from interleaving costs more (3 % of soft cap at head_dim 128; a window of 1024 gains 3 %).

@@ -27,6 +27,17 @@ inline void copy_async_16(unsigned shared, const void* global) {
 inline void copy_async_16(unsigned shared, const void* global, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
+// The same, under a policy of the second-level cache.
+inline void copy_async_16(unsigned shared, const void* global, unsigned long long policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "l"(policy) : "memory");
+}
+// What is read once is the first to go, so that it does not drive out what others will read.
+inline unsigned long long cache_policy(bool read_once) {
+  unsigned long long once, again;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(again));
+  return read_once ? once : again;
+}
 // Ends a group of background copies.
 inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most `pending` groups of this thread are under way.
@@ -35,11 +46,36 @@ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+// From global memory, past the first-level cache, where what another SM wrote is not seen.
+inline float4 load_l2_16(const void* p) {
+  float4 v;
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
+  return v;
+}
+inline float2 load_l2_8(const void* p) {
+  float2 v;
+  asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "l"(p) : "memory");
+  return v;
+}
+
 inline void store_shared_16(unsigned shared, uint4 v) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 inline void store_shared_4(unsigned shared, unsigned v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
+}
+inline void store_shared_8(unsigned shared, uint2 v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(v.x), "r"(v.y) : "memory");
+}
+inline unsigned load_shared_4(unsigned shared) {
+  unsigned v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
+  return v;
+}
+inline uint2 load_shared_8(unsigned shared) {
+  uint2 v;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(shared) : "memory");
+  return v;
 }
 inline uint4 load_shared_16(unsigned shared) {
   uint4 v;
@@ -56,6 +92,13 @@ inline void load_matrices(unsigned (&r)[4], unsigned shared) {
 inline void load_matrices_transposed(unsigned (&r)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+}
+
+// An 8x8 matrix of 16-bit elements, two neighbours of a row a lane, transposed.
+inline unsigned transpose_matrix(unsigned x) {
+  unsigned y;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
 }
 
 // c (16 x 8, f32) += a (16 x 16) * b (16 x 8).

@@ -1,39 +1,44 @@
 // A row of head_dim values in f32, spread over the lanes of a warp: what the row hooks of a variant work on.
-// Lane i of LANES neighbouring lanes holds values VEC * i .. VEC * i + VEC. A warp holds 32 / LANES such rows at a
-// time, and all of its lanes must call a combinator together, since values travel by shuffles.
+// Lane i of LANES neighbouring lanes holds values VEC * i .. VEC * i + VEC; or, as HALVES, half as many there and as many at the
+// same place of the row's other half, so that a rotation of whole halves stays within the lane. A warp holds 32 / LANES such rows
+// at a time, and all of its lanes must call a combinator together, since values travel by shuffles.
 #pragma once
 
 #include "elem.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-template <int LANES, int VEC> struct LaneRow {
+template <int LANES, int VEC, bool HALVES = false> struct LaneRow {
   static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
   static_assert((VEC & (VEC - 1)) == 0, "a lane holds a power of two of values");
+
+  template <int, int, bool> friend struct LaneRow;
 
   float x[VEC];
 
   static int lane() { return threadIdx.x % LANES; }
-  static int first() { return lane() * VEC; }
+  static int first() { return lane() * (HALVES ? VEC / 2 : VEC); }
+  // Which value of the row x[i] is.
+  static int place(int i) { return first() + (HALVES && i >= VEC / 2 ? (LANES - 1) * (VEC / 2) : 0) + i; }
 
   int dim() const { return LANES * VEC; }
 
   template <class F> void map(F f) {
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(first() + i, x[i]);
+    for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i]);
   }
 
   // x[d] = f(d, x[d], t(d)).
   template <class T, class F> void zip(T t, F f) {
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(first() + i, x[i], t(first() + i));
+    for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i], t(place(i)));
   }
 
   // The sum of x[d] * f(d).
   template <class F> float dot(F f) const {
     float total = 0;
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(first() + i), total);
+    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(place(i)), total);
     return sum_over_lanes(total);
   }
 
@@ -62,10 +67,10 @@ template <int LANES, int VEC> struct LaneRow {
 
   // Pairs (2 i, 2 i + 1) lie in one lane.
   template <class F> void rotate_pairs(int rot, F f) {
-    static_assert(VEC % 2 == 0, "a pair lies in one lane");
+    static_assert(VEC % (HALVES ? 4 : 2) == 0, "a pair lies in one lane");
 #pragma unroll
     for (int i = 0; i < VEC; i += 2) {
-      int d = first() + i;
+      int d = place(i);
       if (d < rot) {
         auto turn = f(d / 2);
         float a = x[i], b = x[i + 1];
@@ -79,13 +84,55 @@ template <int LANES, int VEC> struct LaneRow {
   // each asks `f`, which is where the time goes (a sine and a cosine), for one half of them and they swap the answers.
   template <class F> void rotate_half(int rot, F f) {
     int half = rot / 2;
-    if (LANES > 1 && half % VEC == 0)
+    if constexpr (HALVES) {
+      if (rot == dim()) {
+        rotate_own(f);
+      } else {
+        auto neighbours = to_neighbours();
+        neighbours.rotate_unaligned(half, f);
+        from_neighbours(neighbours);
+      }
+    } else if (LANES > 1 && half % VEC == 0)
       rotate_aligned(half, f);
     else
       rotate_unaligned(half, f);
   }
 
  private:
+  // A row of HALVES: every pair lies in its lane.
+  template <class F> void rotate_own(F f) {
+#pragma unroll
+    for (int i = 0; i < VEC / 2; ++i) {
+      auto turn = f(first() + i);
+      float a = x[i], b = x[i + VEC / 2];
+      x[i] = fmaf(-b, turn.y, a * turn.x);
+      x[i + VEC / 2] = fmaf(a, turn.y, b * turn.x);
+    }
+  }
+
+  // A row of HALVES as one of neighbours, and back: a lane's values come from two lanes.
+  LaneRow<LANES, VEC> to_neighbours() const {
+    LaneRow<LANES, VEC> row;
+    bool upper = lane() >= LANES / 2;
+    int from = 2 * lane() % LANES;
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      float low = __shfl_sync(ALL_LANES, x[i % (VEC / 2)], from + i / (VEC / 2), LANES);
+      float high = __shfl_sync(ALL_LANES, x[i % (VEC / 2) + VEC / 2], from + i / (VEC / 2), LANES);
+      row.x[i] = upper ? high : low;
+    }
+    return row;
+  }
+  void from_neighbours(const LaneRow<LANES, VEC>& row) {
+#pragma unroll
+    for (int i = 0; i < VEC; ++i) {
+      int from = lane() / 2 + i / (VEC / 2) * (LANES / 2);
+      float low = __shfl_sync(ALL_LANES, row.x[i % (VEC / 2)], from, LANES);
+      float high = __shfl_sync(ALL_LANES, row.x[i % (VEC / 2) + VEC / 2], from, LANES);
+      x[i] = lane() % 2 ? high : low;
+    }
+  }
+
   static float sum_over_lanes(float total) {
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2) total += __shfl_xor_sync(ALL_LANES, total, step);
@@ -154,7 +201,7 @@ template <int LANES, int VEC> struct LaneRow {
 };
 
 // Eight 16-bit elements and back: one 16-byte access a lane.
-template <class E, int LANES> void unpack(LaneRow<LANES, 8>& row, uint4 words) {
+template <class E, int LANES, bool HALVES> void unpack(LaneRow<LANES, 8, HALVES>& row, uint4 words) {
   unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -164,6 +211,6 @@ template <class E, int LANES> void unpack(LaneRow<LANES, 8>& row, uint4 words) {
   }
 }
 
-template <class E, int LANES> uint4 pack(const LaneRow<LANES, 8>& row) {
+template <class E, int LANES, bool HALVES> uint4 pack(const LaneRow<LANES, 8, HALVES>& row) {
   return {pack2<E>(row.x[0], row.x[1]), pack2<E>(row.x[2], row.x[3]), pack2<E>(row.x[4], row.x[5]), pack2<E>(row.x[6], row.x[7])};
 }

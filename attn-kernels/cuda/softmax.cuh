@@ -2,6 +2,7 @@
 #pragma once
 #include "finish.cuh"
 #include "logit_mask.cuh"
+#include "logit_units.cuh"
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
@@ -16,15 +17,6 @@ struct RowStates {
     }
   }
 };
-
-// A maximum that is a little stale only scales weights and their sum alike. So rows are rescaled not whenever their maximum
-// grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
-constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM || MAX_SCALED ? 0.f : 8.f;
-
-// What is only added to logits the product of queries and keys starts from, in its unit: then they are not touched again.
-constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT;
-// Hooks want logits scaled; without any the scale goes into the exponent.
-constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST) || Variant::HAS_WEIGHT;
 
 // From the units of `RowStates::max` to natural units, and to those of the exponent. sm_scale is positive.
 inline float natural_unit(const KernelParams& p) { return SCALE_LOGITS ? 1.f : p.sm_scale; }

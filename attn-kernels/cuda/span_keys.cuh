@@ -4,14 +4,14 @@
 #include "query_block.cuh"
 
 class SpanKeys {
-  const KernelParams& p_;
-  const Variant& variant_;
+  const KernelParams* p_;
+  const Variant* variant_;
   RowIndex row_;  // of the block's first row, whose list serves them all
   int end_;
 
  public:
   SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const WorkItem& item)
-      : p_(p), variant_(variant), row_(block.at(p, 0)), end_(item.kv_end) {
+      : p_(&p), variant_(&variant), row_(block.at(p, 0)), end_(item.kv_end) {
     if constexpr (Variant::HAS_KV_LIST) {
       // The span may be that of another KV head's longer list.
       long long listed = row_.kv_len == 0 ? 0 : static_cast<long long>(variant.kv_list_len(row_)) * p.list_block.divisor;
@@ -26,8 +26,8 @@ class SpanKeys {
   int position(int key) const {
     if constexpr (Variant::HAS_KV_LIST) {
       if (key >= end_) return -1;
-      int n = divide(key, p_.list_block);
-      unsigned block = variant_.kv_list_block(row_, n), size = p_.list_block.divisor;
+      int n = divide(key, p_->list_block);
+      unsigned block = variant_->kv_list_block(row_, n), size = p_->list_block.divisor;
       unsigned long long position = static_cast<unsigned long long>(block) * size + (key - n * static_cast<int>(size));
       return position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
     } else {

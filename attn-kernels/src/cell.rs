@@ -35,7 +35,7 @@ pub struct CellRequest {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
-    /// Query heads per KV head, or packed rows that share a list of keys; decode holds so many, up to 8, in one tile.
+    /// Query heads per KV head, or packed rows that share a list of keys; decode holds so many, up to 16, in one tile.
     pub group: u32,
     /// Whether the variant rewrites keys.
     pub key_hooks: bool,
@@ -68,8 +68,12 @@ pub struct Cell {
     pub warps: u32,
     /// Steps that loads run ahead.
     pub stages: u32,
-    /// Decode: keys of a team of lanes in one step.
-    pub team_keys: u32,
+    /// Decode: keys of a warp in one step.
+    pub warp_keys: u32,
+    /// Decode: rows of a key, 0 to 2, that hooks rewrite from fp8 in a place of their own.
+    pub moved_rows: u32,
+    /// CTAs that registers and shared memory of an SM shall hold.
+    pub ctas_per_sm: u32,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -112,7 +116,8 @@ impl Cell {
         if !HEAD_DIMS.contains(&head_dim) {
             return Err(CellError::HeadDim { kind, head_dim });
         }
-        if dtypes.qo != dtypes.kv || !DTYPES.contains(&dtypes.qo) {
+        let fp8 = dtypes.kv.size() == 1 && kind == KernelKind::Decode;
+        if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
             return Err(CellError::Dtypes { kind, dtypes });
         }
         let prefill = kind == KernelKind::Prefill;
@@ -127,24 +132,43 @@ impl Cell {
             tile_keys: 64,
             warps: 4,
             stages: 2,
-            team_keys: 1,
+            warp_keys: 16,
+            moved_rows: 0,
+            ctas_per_sm: 2,
             arch,
         };
         Ok(match kind {
             // as they measured best on an H200; two CTAs of four warps on an SM, but for the one of 196 KB
             KernelKind::Prefill => match head_dim {
                 64 => Cell { tile_keys: 96, ..cell },
-                256 if arch.max_smem() > 200 << 10 => Cell { warps: 8, ..cell },
+                256 if arch.max_smem() > 200 << 10 => Cell { warps: 8, ctas_per_sm: 1, ..cell },
                 256 => Cell { tile_rows: 64, tile_keys: 32, ..cell },
                 _ => cell,
             },
-            KernelKind::Decode => {
-                let tile_rows = decode_rows(group);
-                let narrow = key_hooks || value_hooks || arch.max_smem() < 100 << 10;
-                let (team_keys, stages) = decode_ring(tile_rows, narrow);
-                Cell { tile_rows, stages, team_keys, ..cell }
-            }
+            KernelKind::Decode => cell.for_decode(group, key_hooks, value_hooks),
         })
+    }
+
+    /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all.
+    fn for_decode(self, group: u32, moved_keys: bool, moved_values: bool) -> Self {
+        let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
+        let fp8 = self.dtypes.kv.size() == 1;
+        let moved = if fp8 { u32::from(moved_keys) + u32::from(moved_values) } else { 0 };
+        let cell = Cell {
+            tile_rows: if group > 8 && self.head_dim < 256 { 16 } else { 8 },
+            warp_keys: if row_bytes < 256 { 32 } else { 16 },
+            moved_rows: moved,
+            ..self
+        };
+        let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.max_smem());
+        let tries = [(4, 3, 2), (4, 2, 2), (4, 3, 1), (4, 2, 1), (2, 2, 1)];
+        let of = |(warps, stages, ctas_per_sm)| Cell { warps, stages, ctas_per_sm, ..cell };
+        let mut tries = tries.map(of).into_iter();
+        let fits = |cell: &Cell| {
+            let bytes = cell.smem_bytes() + 64; // and a few flags
+            bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
+        };
+        tries.find(fits).unwrap_or(cell)
     }
 
     /// Threads of a CTA.
@@ -159,11 +183,12 @@ impl Cell {
         match self.kind {
             KernelKind::Prefill => (self.tile_rows + 2 * self.stages * self.tile_keys) * self.head_dim * 2,
             KernelKind::Decode => {
-                let queries = self.tile_rows * self.head_dim * 4;
-                let teams = self.threads() / (self.head_dim / 8);
-                let ring = self.stages * 2 * self.team_keys * self.threads() * 16;
-                let states = teams * self.tile_rows * (self.head_dim * 4 + 8);
-                queries + ring.max(states)
+                let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
+                let merge = self.threads() / (self.head_dim / 8) * (self.head_dim * 4 + 8);
+                let queries = (self.tile_rows * (self.head_dim * 2 + 16)).max(merge);
+                let stage = 2 * self.warp_keys * (row_bytes + 16);
+                let moved = self.moved_rows * self.warp_keys * (self.head_dim * 2 + 16);
+                queries + self.warps * (self.stages * stage + moved)
             }
         }
     }
@@ -185,7 +210,7 @@ impl Cell {
     pub fn step_keys(&self) -> u32 {
         match self.kind {
             KernelKind::Prefill => self.tile_keys,
-            KernelKind::Decode => self.team_keys * self.threads() / (self.head_dim / 8),
+            KernelKind::Decode => self.warp_keys * self.warps,
         }
     }
 
@@ -211,22 +236,8 @@ impl Cell {
         let keys = if key_pre_pass { " key-pass" } else { "" };
         let values = if value_pre_pass { " value-pass" } else { "" };
         let rows = if kind == KernelKind::Decode { format!(" rows {tile_rows}") } else { String::new() };
-        format!("{kind} head_dim {head_dim} {} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
-    }
-}
-
-/// Rows of a decode tile: the group of query heads, in power-of-two steps up to 8; larger groups take several tiles.
-fn decode_rows(group: u32) -> u32 {
-    group.clamp(1, 8).next_power_of_two()
-}
-
-/// Keys of a team in one step, and steps of the ring, as they measured best on an H200. `narrow`: arithmetic per key, or
-/// scarce shared memory, makes more CTAs on an SM worth more than a deeper ring.
-fn decode_ring(tile_rows: u32, narrow: bool) -> (u32, u32) {
-    match tile_rows {
-        1 | 2 if !narrow => (4, 4),
-        8 => (8, 2),
-        _ => (4, 2),
+        let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
+        format!("{kind} head_dim {head_dim} {}{kv} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
     }
 }
 
@@ -262,7 +273,7 @@ mod tests {
 
     #[test]
     fn decode_tiles_hold_a_group() {
-        for (group, rows) in [(1, 1), (2, 2), (3, 4), (4, 4), (7, 8), (8, 8), (16, 8)] {
+        for (group, rows) in [(1, 8), (3, 8), (8, 8), (9, 16), (16, 16), (32, 16)] {
             let cell = Cell::choose(&CellRequest { group, ..request(KernelKind::Decode, 128) }).expect("supported");
             assert_eq!(cell.tile_rows, rows);
         }

@@ -17,7 +17,7 @@ use attn_core::{
 use super::{
     CudaError, Device, Kernel, Plan, Stream, Workspace,
     args::Args,
-    plan::{Sections, Shape},
+    plan::{Schedule, Sections, Shape},
 };
 use crate::{
     cell::{Cell, CellRequest},
@@ -194,8 +194,8 @@ impl Attention {
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
-        let (kernels, work) = self.schedule(&self.bound(&layout)?, &layout)?;
-        Ok(Sections::of(&self.shape(), &kernels, &layout, &work)?.bytes)
+        let schedule = self.schedule(&self.bound(&layout)?, &layout)?;
+        Ok(Sections::of(&self.shape(), &schedule, &layout)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -232,8 +232,8 @@ impl Attention {
         let layout = batch.validate()?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let (kernels, work) = self.schedule(&bound, &layout)?;
-        Plan::put(self, stream, layout, &work, kernels, args, workspace)
+        let schedule = self.schedule(&bound, &layout)?;
+        Plan::put(self, stream, layout, schedule, args, workspace)
     }
 
     /// The variant, with tensors over the batch's lengths if it has such.
@@ -260,12 +260,14 @@ impl Attention {
         bound.arms().into_iter().zip(args).map(of_arm).collect()
     }
 
-    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<(ArmKernels, WorkList), CudaError> {
+    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<Schedule, CudaError> {
+        let heads = self.inner.heads;
         let kernels = self.kernels(self.choose(layout), layout.pages().is_some())?;
+        let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
-        let rule = kernels[0].cell().plan_rule(step, kernels[0].resident_ctas(), self.inner.heads.kv);
-        let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
-        Ok((kernels, work))
+        let rule = cell.plan_rule(step, resident, heads.kv);
+        let work = WorkList::build_for(bound, layout, heads, &rule)?;
+        Ok(Schedule { kernels, work })
     }
 
     pub(super) fn shape(&self) -> Shape {

@@ -1,5 +1,7 @@
 //! Device memory that is owned.
 
+use std::ops::Range;
+
 use cudarc::driver::result;
 
 use super::{CudaError, Device, Stream};
@@ -112,13 +114,23 @@ impl DeviceBuffer {
     ///
     /// A failure of the driver.
     pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
+        self.fill_range(stream, 0..self.bytes, byte)
+    }
+
+    /// Sets the bytes of a range, in the order of the stream.
+    ///
+    /// # Errors
+    ///
+    /// More than there is, or a failure of the driver.
+    pub fn fill_range(&self, stream: &Stream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
-        if self.is_empty() {
+        self.check(range.start, range.len())?;
+        if range.is_empty() {
             return Ok(());
         }
         self.device.bind()?;
-        // SAFETY: exactly the buffer.
-        unsafe { result::memset_d8_async(self.ptr, byte, self.bytes, stream.raw()) }
+        // SAFETY: checked to lie within the buffer.
+        unsafe { result::memset_d8_async(self.ptr + range.start as u64, byte, range.len(), stream.raw()) }
             .map_err(|e| CudaError::driver("fill", e))
     }
 

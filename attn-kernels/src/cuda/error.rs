@@ -88,7 +88,9 @@ pub enum CudaError {
         value: u64,
     },
     /// Scales of keys or values, for a kernel that does not read them.
-    #[error("`{kernel}` takes keys and values as they are stored, without scales; fold them into q and o, or use `Engine::cpu()`")]
+    #[error(
+        "`{kernel}` takes keys and values as they are stored, without scales; fold them into q and o, or use `Engine::cpu()`"
+    )]
     Scales {
         /// The kernel.
         kernel: String,

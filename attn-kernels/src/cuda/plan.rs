@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use attn_core::{
     batch::Layout,
-    plan::{PlanBlob, PlanError, PlanOffsets, WorkList},
+    plan::{ArmWork, PlanBlob, PlanError, PlanOffsets, WorkList},
     spec::{Heads, KernelKind},
 };
 
@@ -33,6 +33,23 @@ pub(super) struct Arm {
     pub(super) args: Arc<Args>,
     /// Of the list of items.
     pub(super) items: Range<usize>,
+    /// Its workers: of the list of workers, the entries at which they begin.
+    pub(super) workers: Range<usize>,
+}
+
+impl Arm {
+    fn new(kernel: Arc<Kernel>, args: Arc<Args>, work: ArmWork) -> Self {
+        // the last entry is where the last worker ends
+        let workers = work.workers.start..work.workers.end.saturating_sub(1).max(work.workers.start);
+        Arm { kernel, args, items: work.items, workers }
+    }
+}
+
+/// What a batch's work is, and what runs it.
+pub(super) struct Schedule {
+    /// One for each arm.
+    pub(super) kernels: Vec<Arc<Kernel>>,
+    pub(super) work: WorkList,
 }
 
 /// What sizes depend on.
@@ -49,6 +66,8 @@ pub(super) struct Sections {
     pub(super) lists: PlanOffsets,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
+    /// Counters of the merges, `[merges][kv_heads]`; empty where merging is a launch of its own.
+    pub(super) arrivals: Range<usize>,
     /// Rewritten keys of the arm that runs; empty where none rewrites them.
     pub(super) k_pre: Range<usize>,
     /// The same of values.
@@ -57,12 +76,8 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    pub(super) fn of(
-        shape: &Shape,
-        kernels: &[Arc<Kernel>],
-        layout: &Layout,
-        work: &WorkList,
-    ) -> Result<Self, CudaError> {
+    pub(super) fn of(shape: &Shape, schedule: &Schedule, layout: &Layout) -> Result<Self, CudaError> {
+        let Schedule { kernels, work } = schedule;
         let Heads { kv, head_dim, .. } = shape.heads;
         let lists = PlanOffsets::of(layout, work);
         let partial = work.partial_bytes(kv, head_dim)?;
@@ -79,8 +94,10 @@ impl Sections {
             Ok(start as usize..end as usize)
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
+        let within = kernels.len() == 1 && kernels[0].cell().kind == KernelKind::Decode;
+        let arrivals = section(if within { work.merges.len() as u64 * u64::from(kv) * 4 } else { 0 })?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
-        Ok(Sections { lists, partial_o, partial_md, k_pre, bytes: v_pre.end, v_pre })
+        Ok(Sections { lists, partial_o, partial_md, arrivals, k_pre, bytes: v_pre.end, v_pre })
     }
 }
 
@@ -89,18 +106,18 @@ impl Plan {
         attention: &Attention,
         stream: Option<&Stream>,
         layout: Layout,
-        work: &WorkList,
-        kernels: Vec<Arc<Kernel>>,
+        schedule: Schedule,
         args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
-        let sections = Sections::of(&attention.shape(), &kernels, &layout, work)?;
-        let blob = PlanBlob::pack(&layout, work);
-        let (memory, generation) = workspace.put(stream, &blob.bytes, sections.bytes)?;
+        let sections = Sections::of(&attention.shape(), &schedule, &layout)?;
+        let Schedule { kernels, work } = schedule;
+        let blob = PlanBlob::pack(&layout, &work);
+        let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.arrivals, sections.bytes)?;
         let arms = kernels.into_iter().zip(args).zip(work.arms());
         Ok(Plan {
             attention: attention.clone(),
-            arms: arms.map(|((kernel, args), work)| Arm { kernel, args, items: work.items }).collect(),
+            arms: arms.map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect(),
             layout,
             sections,
             memory,

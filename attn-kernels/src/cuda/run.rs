@@ -5,6 +5,7 @@ use std::{ffi::c_void, ops::Range};
 
 use attn_core::{
     plan::WorkItem,
+    spec::KernelKind,
     tensor::{Kv, KvScales, Out, Scale, TensorError, TensorRef, check_run},
 };
 use cudarc::driver::{result, sys::CUfunction};
@@ -47,30 +48,51 @@ impl Plan {
         self.memory.used_on(stream);
 
         let kv_heads = attention.heads.kv;
-        let launch = |arm: &Arm, function, (items, threads, smem)| {
+        let launch = |arm: &Arm, function, grid, threads, smem| {
             let params = self.params_of(arm, params);
             // SAFETY: whoever made the tensors promised their extents, which `check_run` compared with the batch; the lists were made by the planner for this batch and
             // uploaded before (in this stream's order); the sections of the workspace are as large as they say.
-            unsafe { launch(function, (items, kv_heads), threads, smem, stream, &params, arm.args.bytes()) }
+            unsafe { launch(function, grid, threads, smem, stream, &params, arm.args.bytes()) }
         };
         // arms one after the other: each rewrites keys and values into the same place
         for arm in &self.arms {
             let cell = arm.kernel.cell();
             if let Some(kv_pass) = arm.kernel.kv_pass {
                 let ctas = (self.layout.kv_tokens() as u32).div_ceil(cell.kv_pass_keys());
-                launch(arm, kv_pass, (ctas, KV_PASS_THREADS, 0))?;
+                launch(arm, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
-            launch(arm, arm.kernel.main, (arm.items.len() as u32, cell.threads(), cell.smem_bytes()))?;
+            let grid = match cell.kind {
+                KernelKind::Prefill => (arm.items.len() as u32, kv_heads),
+                // heads of a worker side by side
+                KernelKind::Decode => (arm.workers.len() as u32 * kv_heads, 1),
+            };
+            launch(arm, arm.kernel.main, grid, cell.threads(), cell.smem_bytes())?;
+        }
+        if !self.sections.arrivals.is_empty() {
+            return Ok(()); // the CTA that was last has merged
         }
         // what happens after the merge is the same for all arms
         let first = &self.arms[0];
-        launch(first, first.kernel.merge, (self.num_merges, MERGE_THREADS, 0))
+        launch(first, first.kernel.merge, (self.num_merges, kv_heads), MERGE_THREADS, 0)
     }
 
-    /// The parameters of an arm: its part of the list.
+    /// Whether every key is read by one CTA alone: each request's rows are one tile.
+    fn read_once(&self) -> bool {
+        let rows = self.layout.max_qo_len() as u64 * u64::from(self.attention.inner.heads.group());
+        rows <= u64::from(self.kernel().cell().tile_rows)
+    }
+
+    /// The parameters of an arm: its part of the list. Workers count the items of all arms.
     fn params_of(&self, arm: &Arm, of_all: KernelParams) -> KernelParams {
-        let before = (arm.items.start * size_of::<WorkItem>()) as u64;
-        KernelParams { items: of_all.items + before, num_items: arm.items.len() as i32, ..of_all }
+        let params = KernelParams { num_workers: arm.workers.len() as i32, ..of_all };
+        match arm.kernel.cell().kind {
+            KernelKind::Prefill => {
+                KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..params }
+            }
+            KernelKind::Decode => {
+                KernelParams { workers: of_all.workers + (arm.workers.start * size_of::<i32>()) as u64, ..params }
+            }
+        }
     }
 
     fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<KernelParams, CudaError> {
@@ -108,7 +130,7 @@ impl Plan {
             items: at(&sections.lists.items),
             merges: at(&sections.lists.merges),
             workers: at(&sections.lists.workers),
-            arrivals: 0,
+            arrivals: at(&sections.arrivals),
             partial_o: at(&sections.partial_o),
             partial_md: at(&sections.partial_md),
             group: FastDiv::new(heads.group()),
@@ -116,8 +138,8 @@ impl Plan {
             list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
             batch: self.layout.batch() as i32,
             kv_heads: heads.kv as i32,
-            num_items: 0,   // of the arm
             num_workers: 0, // of the arm
+            read_once: i32::from(self.read_once()),
             sm_scale: attention.sm_scale,
             k_scale: kv.scales.k.all,
             v_scale: kv.scales.v.all,
@@ -137,7 +159,11 @@ fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaErr
 
 /// Refuses scales in front of a kernel that does not read them.
 fn check_scales(cell: &Cell, scales: &KvScales<'_>) -> Result<(), CudaError> {
-    if scales.is_one() { Ok(()) } else { Err(CudaError::Scales { kernel: cell.describe() }) }
+    if cell.kind == KernelKind::Decode || scales.is_one() {
+        Ok(())
+    } else {
+        Err(CudaError::Scales { kernel: cell.describe() })
+    }
 }
 
 /// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim), fit for loads of 16 bytes.

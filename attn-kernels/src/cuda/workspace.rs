@@ -1,5 +1,6 @@
 //! The workspace: where a plan keeps its lists and partial states.
 
+use std::ops::Range;
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
@@ -69,7 +70,7 @@ impl Workspace {
         &self.device
     }
 
-    /// Room for a plan of `bytes`, of which the first are `blob`. Gives the memory and the plan's generation.
+    /// Room for a plan of `bytes`, of which the first are `blob`, and those of `zeros` 0. Gives the memory and the plan's generation.
     ///
     /// With a stream, the copy is in its order. Without one, this returns when the copy has arrived. Where a run on
     /// another stream may still read the memory, it waits for the device first.
@@ -77,6 +78,7 @@ impl Workspace {
         &mut self,
         stream: Option<&Stream>,
         blob: &[u8],
+        zeros: &Range<usize>,
         bytes: usize,
     ) -> Result<(Arc<Memory>, u64), CudaError> {
         if bytes > self.capacity() {
@@ -96,15 +98,12 @@ impl Workspace {
             *last_use = LastUse::Nowhere;
         }
         drop(last_use);
+        let upload = stream.unwrap_or(&self.upload);
+        memory.buffer.write(upload, 0, blob)?;
+        memory.buffer.fill_range(upload, zeros.clone(), 0)?;
         match stream {
-            Some(stream) => {
-                memory.buffer.write(stream, 0, blob)?;
-                memory.used_on(stream);
-            }
-            None => {
-                memory.buffer.write(&self.upload, 0, blob)?;
-                self.upload.synchronize()?;
-            }
+            Some(stream) => memory.used_on(stream),
+            None => self.upload.synchronize()?,
         }
         Ok((memory.clone(), generation))
     }

@@ -7,7 +7,7 @@ use crate::cell::{Cell, KV_PASS_THREADS, MERGE_THREADS};
 /// The block of constants that templates read.
 pub(super) fn text(cell: &Cell) -> String {
     let &Cell { head_dim, dtypes, paged, key_pre_pass, value_pre_pass, .. } = cell;
-    let &Cell { tile_rows, tile_keys, warps, stages, team_keys, .. } = cell;
+    let &Cell { tile_rows, tile_keys, warps, stages, warp_keys, ctas_per_sm, .. } = cell;
     format!(
         "\n#line 1 \"cell\"\n\
         using QoElem = {};\n\
@@ -17,12 +17,15 @@ pub(super) fn text(cell: &Cell) -> String {
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
         constexpr int STAGES = {stages};\n\
-        constexpr int TEAM_KEYS = {team_keys};\n\
+        constexpr int WARP_KEYS = {warp_keys};\n\
+        constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
+        constexpr int STEP_KEYS = {};\n\
         constexpr bool KV_PAGED = {paged};\n\
         constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
         constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\n",
         elem(dtypes.qo),
         elem(dtypes.kv),
+        cell.step_keys(),
     )
 }
 

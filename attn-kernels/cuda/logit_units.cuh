@@ -1,0 +1,16 @@
+// In what unit tensor cores leave logits, and what a running maximum may leave undone.
+#pragma once
+#include "weights.cuh"
+
+// A maximum that is a little stale only scales weights and their sum alike. So rows are rescaled not whenever their maximum
+// grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
+constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM || MAX_SCALED ? 0.f : 8.f;
+
+// What is only added to logits the product of queries and keys starts from, in its unit: then they are not touched again.
+constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT;
+// Hooks want logits scaled; without any the scale goes into the exponent.
+constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST) || Variant::HAS_WEIGHT;
+
+// What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
+// arithmetic makes; a maximum ignores it.
+constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;

@@ -1,0 +1,61 @@
+// Operands of decode's two products, keys and values first: S^T = K Q^T and O^T = V^T P^T, so that few query rows fill the short
+// side of the tensor cores' shape and many keys the long one.
+//
+// Dims are taken 32 at a time, in two steps of 16. Of 16-bit elements step u has dims 16 u ..; of fp8 a lane finds four neighbours in
+// a register, and step u has two of every four. Which dims meet in a step is of no matter as long as queries follow (`query_dim`).
+#pragma once
+
+#include "key_tiles.cuh"
+
+// First of the two dims that this lane holds of a query in the lower (upper: `high`) half of step u of the k-th 32.
+template <class E>
+inline int query_dim(int k, int u, int high) {
+  int lane = threadIdx.x % 4;
+  return IS_FP8<E> ? 32 * k + 16 * high + 4 * lane + 2 * u : 32 * k + 16 * u + 8 * high + 2 * lane;
+}
+
+// The dim of this lane's accumulators of outputs, of the t-th 16 dims, in the upper eight rows (`high`) or the lower.
+template <class E>
+inline int output_dim(int t, int high) {
+  int row = threadIdx.x % 32 / 4;
+  return 16 * t + (IS_FP8<E> ? 2 * row + high : row + 8 * high);
+}
+
+// 16 keys from `first`, dims 32 k ..: both steps.
+template <class E>
+inline void load_keys(unsigned (&a)[2][4], RowTile<E> tile, int first, int k) {
+  int lane = threadIdx.x % 32;
+  unsigned row = tile.base + (first + lane % 16) * tile.STRIDE + lane / 16 * 16;
+  if constexpr (IS_FP8<E>) {
+    unsigned bytes[4];
+    load_matrices(bytes, row + 32 * k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      a[0][i] = fp8_to_f16<E>(bytes[i] & 0xffff);
+      a[1][i] = fp8_to_f16<E>(bytes[i] >> 16);
+    }
+  } else {
+    load_matrices(a[0], row + 64 * k);
+    load_matrices(a[1], row + 64 * k + 32);
+  }
+}
+
+// Values of 16 keys from `first`, dims 32 k ..: both 16s of dims.
+template <class E>
+inline void load_values(unsigned (&a)[2][4], RowTile<E> tile, int first, int k) {
+  int lane = threadIdx.x % 32;
+  if constexpr (IS_FP8<E>) {
+    unsigned bytes[4];
+    load_matrices_transposed(bytes, tile.base + (first + lane % 16) * tile.STRIDE + lane / 16 * 16 + 32 * k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      unsigned keys = __byte_perm(bytes[i], 0, 0x3120);  // two dims of two keys: now two keys of a dim side by side
+      a[i / 2][i % 2 * 2] = fp8_to_f16<E>(keys & 0xffff);
+      a[i / 2][i % 2 * 2 + 1] = fp8_to_f16<E>(keys >> 16);
+    }
+  } else {
+    unsigned row = tile.base + (first + lane % 8 + lane / 16 * 8) * tile.STRIDE + lane / 8 % 2 * 16;
+    load_matrices_transposed(a[0], row + 64 * k);
+    load_matrices_transposed(a[1], row + 64 * k + 32);
+  }
+}

@@ -1,0 +1,28 @@
+// Decode's query rows on their way from memory into shared memory, through the variant's transform.
+#pragma once
+
+#include "halves.cuh"
+#include "query_block.cuh"
+
+// What stored keys (values) are multiplied by.
+inline float key_scale(const KernelParams& p, int kv_head) { return p.k_scales ? p.k_scale * p.k_scales[kv_head] : p.k_scale; }
+inline float value_scale(const KernelParams& p, int kv_head) { return p.v_scales ? p.v_scale * p.v_scales[kv_head] : p.v_scale; }
+
+// The rows of a tile, as they meet keys, `stride` bytes apart. Rows past the last one repeat it.
+inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, unsigned queries, int stride) {
+  constexpr int LANES = HEAD_DIM / 8;
+  constexpr int TEAMS = WARPS * 32 / LANES;
+  int team = threadIdx.x / LANES;
+  // A transform may be long: it is in the code once.
+#pragma unroll 1
+  for (int first = 0; first < TILE_ROWS; first += TEAMS) {
+    int r = min(first + team, TILE_ROWS - 1);
+    RowIndex at = block.at(p, block.existing(r));
+    const QoElem* row = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + HalvesRow::first();
+    uint2 low = *reinterpret_cast<const uint2*>(row), high = *reinterpret_cast<const uint2*>(row + HEAD_DIM / 2);
+    HalvesRow query;
+    unpack<QoElem>(query, {low.x, low.y, high.x, high.y});
+    if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(query, at);
+    if (first + team < TILE_ROWS) store_halves<LogitElem>(queries + r * stride, query);
+  }
+}
