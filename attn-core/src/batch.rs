@@ -5,9 +5,12 @@
 
 mod error;
 mod layout;
+mod scan;
 
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
+
+use scan::scan;
 
 /// The most query tokens, and the most keys, of a batch: 2^30 - 1. Hooks subtract and add index words in `i32`, and the
 /// generated text relies on sums of two of them not overflowing.
@@ -131,10 +134,8 @@ impl PageTable<'_> {
         if self.indices.len() < used as usize {
             return Err(BatchError::TooFewPages { indices: self.indices.len(), indptr_end: used });
         }
-        // one pass without branches: the greatest page, and a sign bit if one is negative
         let indices = self.used_indices();
-        let (most, signs) =
-            indices.iter().fold((0, 0), |(most, signs): (i32, i32), &page| (most.max(page), signs | page));
+        let (most, signs) = scan(indices);
         let pool = if indices.is_empty() { 0 } else { most as u32 + 1 };
         if signs >= 0 && pool <= self.num_pages {
             return Ok(pool);

@@ -31,7 +31,7 @@ mod search;
 mod spans;
 mod visible;
 
-pub use blob::{PartialBytes, PlanBlob, PlanOffsets};
+pub use blob::{PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
 pub(crate) use list::{Lists, lists_of};

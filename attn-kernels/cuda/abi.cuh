@@ -44,6 +44,14 @@ struct FastDiv {
   unsigned shift;
 };
 
+// The items of a worker: first .. end.
+struct WorkerStart {
+  int first;
+  int end;
+  int pad[2];
+  WorkItem item;  // the first
+};
+
 struct KernelParams {
   Strided q, k, v, o;         // k, v: the pool or the ragged tensor, before any pre-pass
   Strided k_pre;              // ragged: keys after key_transform (prefill with KEY_PRE_PASS only)
@@ -59,7 +67,7 @@ struct KernelParams {
   const int* page_indices;    // [page_indptr[batch]], paged only
   const WorkItem* items;      // [gridDim.x of the main kernel]
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
-  const int* workers;         // [num_workers + 1]: worker w runs items workers[w] .. workers[w + 1]
+  const WorkerStart* workers; // [num_workers]: decode
   unsigned* arrivals;         // [merges][kv_heads], 0 between launches: partial states that are there; null: attn_merge merges
   float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)

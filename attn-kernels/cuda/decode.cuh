@@ -59,9 +59,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
   int worker = blockIdx.x / p.kv_heads, kv_head = blockIdx.x - worker * p.kv_heads;
-  int item = p.workers[worker], end = p.workers[worker + 1];
+  WorkerStart start = p.workers[worker];
+  int item = start.first, end = start.end;
   if (item == end) return;
-  KeyFeed feed(p, variant, kv_head, item, end);
+  KeyFeed feed(p, variant, kv_head, start);
   KeyTiles keys(p, kv_head, shared_address(ring));
 
   // Loads are STAGES - 1 steps ahead of the arithmetic, page numbers one more.
@@ -80,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   KeyStep ahead = ready[STAGES - 1];
   KeyPlace place = places[STAGES - 1];
 
-  WorkItem next = p.items[item];
+  WorkItem next = start.item;
   int stage = 0;
 #pragma unroll 1
   while (item < end) {

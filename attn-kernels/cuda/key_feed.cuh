@@ -20,9 +20,9 @@ class KeyFeed {
       : KeyFeed(p, variant, kv_head, item, end, work, QueryBlock(work, kv_head)) {}
 
  public:
-  // Of items from `item` to before `end`; there is one at least.
-  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end)
-      : KeyFeed(p, variant, kv_head, item, end, p.items[item]) {}
+  // Of a worker that has items.
+  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, const WorkerStart& start)
+      : KeyFeed(p, variant, kv_head, start.first, start.end, start.item) {}
 
   // The next step; its item is `end` when all are over.
   KeyStep next() {

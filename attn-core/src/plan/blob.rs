@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use bytemuck::{Pod, Zeroable};
+
 use super::{MergeItem, PlanError, WorkItem, WorkList};
 use crate::batch::Layout;
 
@@ -33,7 +35,7 @@ pub struct PlanOffsets {
     pub items: Range<usize>,
     /// Merges.
     pub merges: Range<usize>,
-    /// `[workers + 1]` i32.
+    /// [`WorkerStart`]s, one for each entry of [`WorkList::workers`].
     pub workers: Range<usize>,
     /// Bytes in all, a multiple of 16.
     pub total: usize,
@@ -66,9 +68,32 @@ impl PlanOffsets {
             page_indices: section(page_indices * size_of::<i32>()),
             items: section(work.items.len() * size_of::<WorkItem>()),
             merges: section(work.merges.len() * size_of::<MergeItem>()),
-            workers: section(size_of_val(work.workers.as_slice())),
+            workers: section(work.workers.len() * size_of::<WorkerStart>()),
             total: end.next_multiple_of(ALIGN),
         }
+    }
+}
+
+/// What a worker is told, in one piece, so that it waits for memory once before it knows where its keys are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct WorkerStart {
+    /// Its first item.
+    pub first: i32,
+    /// One past its last item.
+    pub end: i32,
+    #[doc(hidden)]
+    pub _pad: [i32; 2],
+    /// The first item itself; zeros where there is none.
+    pub item: WorkItem,
+}
+
+impl WorkerStart {
+    fn of(work: &WorkList, worker: usize) -> Self {
+        let first = work.workers[worker];
+        let end = work.workers.get(worker + 1).copied().unwrap_or(first).max(first);
+        let item = if first < end { work.items[first as usize] } else { WorkItem::default() };
+        WorkerStart { first, end, _pad: [0; 2], item }
     }
 }
 
@@ -98,7 +123,10 @@ impl PlanBlob {
         write(&offsets.page_indices, bytemuck::cast_slice(page_indices));
         write(&offsets.items, bytemuck::cast_slice(&work.items));
         write(&offsets.merges, bytemuck::cast_slice(&work.merges));
-        write(&offsets.workers, bytemuck::cast_slice(&work.workers));
+        write(&offsets.workers, &[]);
+        for worker in 0..work.workers.len() {
+            self.bytes.extend_from_slice(bytemuck::bytes_of(&WorkerStart::of(work, worker)));
+        }
         self.bytes.resize(offsets.total, 0);
         self.offsets = offsets;
     }

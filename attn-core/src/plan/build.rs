@@ -238,5 +238,5 @@ impl WorkList {
 /// Whether an arm runs a tile: where it sees keys. Someone must write a tile of which no arm sees any, and the first does.
 #[inline]
 fn is_run(seen: &[Visible], arm: usize) -> bool {
-    seen[arm].blocks() > 0 || (arm == 0 && seen.iter().all(|seen| seen.blocks() == 0))
+    seen.len() == 1 || seen[arm].blocks() > 0 || (arm == 0 && seen.iter().all(|seen| seen.blocks() == 0))
 }

@@ -74,11 +74,9 @@ impl<'a> Mask<'a> {
 
     /// Whether one logit is not known to be masked, so that no tile with it is known to be empty. A function is not asked.
     pub(super) fn may_count(&self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
-        let variant = match self {
-            Mask::None => return true,
-            Mask::Function(_) => return false,
-            Mask::Parts(_, variant) | Mask::Variant(variant) | Mask::ByHead { variant, .. } => variant,
-        };
+        if let Mask::Function(_) = self {
+            return false;
+        }
         let mut one = rows;
         match row {
             End::Front => {
@@ -90,7 +88,13 @@ impl<'a> Mask<'a> {
                 (one.qo_head_min, one.kv_head_min) = (one.qo_head_max, one.kv_head_max);
             }
         }
-        variant.tile_class(keys_of(one, first_key, key..key + 1)) != TileClass::Skip
+        let tile = keys_of(one, first_key, key..key + 1);
+        let class = match self {
+            // one logit has one head
+            Mask::ByHead { variant, .. } => variant.tile_class(tile),
+            mask => mask.class(&tile),
+        };
+        class != TileClass::Skip
     }
 }
 

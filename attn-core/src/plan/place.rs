@@ -16,7 +16,7 @@ pub(super) struct Place {
     pub(super) merge: i32,
 }
 
-/// Gives slots and a merge to every tile that has several pieces, or may have: to all under a `union`. Tiles without pieces have none.
+/// Gives slots and a merge to every tile of several pieces, under a `union` to all; and the list room for its items.
 pub(super) fn place(
     list: &mut WorkList,
     layout: &Layout,
@@ -46,7 +46,7 @@ pub(super) fn place(
             });
         }
     }
-    count_i32("work items", items)?;
+    list.items.reserve(count_i32("work items", items)? as usize);
     list.slots = count_i32("partial states", slots)? as u32;
     Ok(())
 }

@@ -21,8 +21,8 @@ pub(super) fn row_tiles(
 ) -> Result<(), PlanError> {
     tiles.clear();
     let (mut most, mut total) = (0u64, 0u64);
-    for request in 0..layout.batch() {
-        let packed = layout.qo_len(request) as u64 * group;
+    let packed_rows = || layout.qo_indptr().windows(2).map(|ends| (ends[1] - ends[0]) as u64 * group);
+    for packed in packed_rows() {
         most = most.max(packed);
         total += match run_rows(queries, group, packed) {
             _ if packed == 0 => 0,
@@ -33,8 +33,7 @@ pub(super) fn row_tiles(
     count_i32("packed rows of one request", most)?;
     count_i32("query tiles", total)?;
     tiles.reserve(total as usize);
-    for request in 0..layout.batch() {
-        let packed = layout.qo_len(request) as u64 * group;
+    for (request, packed) in packed_rows().enumerate() {
         let run = run_rows(queries, group, packed);
         let mut first_row = 0;
         while first_row < packed {

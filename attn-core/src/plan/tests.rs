@@ -277,7 +277,13 @@ fn a_blob_holds_every_section() {
     assert_eq!(ints(&at.page_indices), [8, 9, 10, 11, 12]);
     assert_eq!(read::<WorkItem>(&blob.bytes[at.items.clone()]), list.items);
     assert_eq!(read::<MergeItem>(&blob.bytes[at.merges.clone()]), list.merges);
-    assert_eq!(ints(&at.workers), list.workers);
+    let starts = read::<WorkerStart>(&blob.bytes[at.workers.clone()]);
+    assert_eq!(starts.iter().map(|start| start.first).collect::<Vec<_>>(), list.workers);
+    for start in &starts[..starts.len() - 1] {
+        let items = &list.items[start.first as usize..start.end as usize];
+        assert_eq!(items.first().copied().unwrap_or_default(), start.item);
+    }
+    assert_eq!(starts.iter().map(|start| (start.end - start.first) as usize).sum::<usize>(), list.items.len());
     let sections =
         [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.page_indices, &at.items, &at.merges, &at.workers];
     assert!(sections.iter().all(|section| section.start % 16 == 0));

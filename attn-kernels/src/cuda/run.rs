@@ -4,7 +4,7 @@
 use std::{ffi::c_void, ops::Range};
 
 use attn_core::{
-    plan::WorkItem,
+    plan::{WorkItem, WorkerStart},
     spec::KernelKind,
     tensor::{Kv, KvScales, Out, Scale, TensorError, TensorRef, check_run},
 };
@@ -90,7 +90,7 @@ impl Plan {
                 KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..params }
             }
             KernelKind::Decode => {
-                KernelParams { workers: of_all.workers + (arm.workers.start * size_of::<i32>()) as u64, ..params }
+                KernelParams { workers: of_all.workers + (arm.workers.start * size_of::<WorkerStart>()) as u64, ..params }
             }
         }
     }

@@ -59,7 +59,7 @@ pub struct KernelParams {
 mod tests {
     use std::mem::offset_of;
 
-    use attn_core::plan::{MergeItem, WorkItem};
+    use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
 
     use super::*;
 
@@ -102,6 +102,7 @@ mod tests {
                 page
             }
         );
+        mirror!("WorkerStart", WorkerStart { first, end, item });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",
