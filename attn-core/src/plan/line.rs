@@ -25,6 +25,9 @@
 //! How many workers there are: at most what the rule has; where tiles are fewer than that, also not so many that shares are shorter than `shortest` blocks,
 //! or that `share + spread * states of the longest tile` grows: `(total - piece) / isqrt(spread * longest)`.
 //!
+//! Where tiles are about as long as each other, cutting none may be as good: if `each = ceil(tiles / workers)` of the longest cost no more than a share,
+//! a piece and a block, then `ceil(tiles / each)` workers have whole tiles, worker `w` from `floor(w * tiles / workers)` on.
+//!
 //! All of it is in unsigned 64-bit integers.
 
 use super::{Cost, PlanError, PlanRule};
@@ -46,6 +49,8 @@ pub(super) struct Line<'a> {
     workers: u64,
     shortest: u64,
     step: u64,
+    /// Whether no tile is cut.
+    whole: bool,
 }
 
 /// Writes where tiles end on the line: `blocks` of each, or `None` for one that this arm does not run.
@@ -77,7 +82,12 @@ impl<'a> Line<'a> {
         let worth = (shared / span).min(shared.checked_div(spread).unwrap_or(u64::MAX));
         let workers = worth.max(tiles).clamp(1, rule.workers.into());
         let step = if shared / workers >= span { 1 } else { shortest };
-        Line { ends, cost, shared, workers, shortest, step }
+        let [piece, block] = [cost.piece, cost.block].map(u64::from);
+        let each = tiles.div_ceil(workers);
+        let whole = tiles == ends.len() as u64
+            && each.saturating_mul(piece + longest * block) <= (shared / workers).saturating_add(piece + block);
+        let workers = if whole { tiles.div_ceil(each.max(1)).max(1) } else { workers };
+        Line { ends, cost, shared, workers, shortest, step, whole }
     }
 
     pub(super) fn workers(&self) -> u64 {
@@ -92,6 +102,9 @@ impl<'a> Line<'a> {
         let end = Cut { tile: self.ends.len() as u32, block: 0 };
         if worker >= self.workers {
             return end;
+        }
+        if self.whole {
+            return Cut { tile: share(self.ends.len() as u64, worker, self.workers) as u32, block: 0 };
         }
         let piece = u64::from(self.cost.piece);
         let at = piece + share(self.shared, worker, self.workers);

@@ -104,9 +104,21 @@ fn a_short_request_has_few_workers_and_a_long_one_all() {
 #[test]
 fn short_requests_have_a_worker_each_as_far_as_there_are_workers() {
     assert_eq!(decode(&[64; 8], &DECODE), vec![vec![64]; 8]);
-    assert_eq!(decode(&[128; 8], &DECODE).iter().filter(|keys| **keys == [128]).count(), 8);
-    let many = decode(&[64; 66], &DECODE);
-    assert!(many.len() == 33 && many.iter().all(|keys| keys.len() <= 3), "{many:?}");
+    assert_eq!(decode(&[128; 8], &DECODE), vec![vec![128]; 8]);
+    assert_eq!(decode(&[64; 66], &DECODE), vec![vec![64; 2]; 33]);
+}
+
+#[test]
+fn tiles_of_about_one_length_are_cut_only_where_it_pays() {
+    // two of a window each, though that leaves a worker out
+    let windows: Vec<u32> = (0..64).map(|i| 512 + i % 64).collect();
+    let shares = decode(&windows, &DECODE);
+    assert!(shares.len() == 32 && shares.iter().all(|keys| keys.len() == 2), "{shares:?}");
+    // 128 blocks for most, and one without any, would take longer
+    let shares = decode(&[4096; 64], &DECODE);
+    assert!(shares.len() == 33 && shares.iter().all(|keys| keys.iter().sum::<i32>() <= 126 * 64), "{shares:?}");
+    let uneven: Vec<u32> = (0..64).map(|i| 64 + i * 16).collect();
+    assert_eq!(decode(&uneven, &DECODE).len(), 33);
 }
 
 #[test]
