@@ -15,20 +15,21 @@ inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) {
   return staging + row * row_bytes + ((chunk ^ (row & 7)) << 4);
 }
 
-inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, int slot, int kv_head) {
+// In all of these, `unit` is what sums of weighted values are multiplied by.
+inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, float unit, int slot, int kv_head) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     long long index = partial_index(p, slot, kv_head, fragment_row(r));
     float* sums = p.partial_o + index * HEAD_DIM + fragment_column();
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
-      *reinterpret_cast<float2*>(sums + d * 8) = make_float2(o[r / 2][d][r % 2 * 2], o[r / 2][d][r % 2 * 2 + 1]);
+      *reinterpret_cast<float2*>(sums + d * 8) = make_float2(o[r / 2][d][r % 2 * 2] * unit, o[r / 2][d][r % 2 * 2 + 1] * unit);
     if (threadIdx.x % 4 == 0) p.partial_md[index] = make_float2(rows.max[r], rows.sum[r]);
   }
 }
 
 // Final rows without an output transform: rounded in registers, stored 16 bytes a lane.
-inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
+inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
                         const QueryBlock& block, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
@@ -37,10 +38,11 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
     FinishedRow finished = finish_row(variant, rows.max[r], rows.sum[r], at);
     if (p.lse && lane % 4 == 0 && block.has(fragment_row(r)))
       p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
+    float scale = finished.scale * unit;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
       store_shared_4(staged(staging, r * 8 + lane / 4, HEAD_DIM * 2, d) + lane % 4 * 4,
-                     pack2<QoElem>(o[r / 2][d][r % 2 * 2] * finished.scale, o[r / 2][d][r % 2 * 2 + 1] * finished.scale));
+                     pack2<QoElem>(o[r / 2][d][r % 2 * 2] * scale, o[r / 2][d][r % 2 * 2 + 1] * scale));
   }
   __syncwarp();
 #pragma unroll 2
@@ -53,7 +55,7 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
 }
 
 // Final rows through the output transform, eight at a time: row r of each of the warp's eight quads.
-inline void write_transformed(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows,
+inline void write_transformed(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
                               const QueryBlock& block, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
@@ -61,8 +63,8 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d) {
       unsigned to = staged(staging, lane / 4, HEAD_DIM * 4, 2 * d + lane % 4 / 2) + lane % 2 * 8;
-      store_shared_4(to, __float_as_uint(o[r / 2][d][r % 2 * 2]));
-      store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1]));
+      store_shared_4(to, __float_as_uint(o[r / 2][d][r % 2 * 2] * unit));
+      store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1] * unit));
     }
     __syncwarp();
     int first_row = fragment_row(r) - lane / 4, rows_here = min(block.rows - first_row, 8);
@@ -91,17 +93,19 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
 // `queries` may be overwritten: the caller has passed a barrier since its last use.
 inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
                        int partial, SharedTile<TILE_ROWS> queries) {
+  // Asked again, rather than kept: registers are scarce before.
+  float logits = natural_unit(logit_unit(p, block.kv_head)), unit = value_unit(p, block.kv_head);
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 1);
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
-    rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * natural_unit(p);
+    rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logits;
   }
   unsigned staging = queries.base + threadIdx.x / 32 * STAGING_BYTES;
   if (partial >= 0)
-    write_partial(p, o, rows, partial, block.kv_head);
+    write_partial(p, o, rows, unit, partial, block.kv_head);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
-    write_transformed(p, variant, o, rows, block, staging);
+    write_transformed(p, variant, o, rows, unit, block, staging);
   else
-    write_plain(p, variant, o, rows, block, staging);
+    write_plain(p, variant, o, rows, unit, block, staging);
 }

@@ -72,10 +72,10 @@ using Weights = unsigned[ROW_BLOCKS][4];
 inline void pack_weights(Weights& w, const Logits& s, int n) {
 #pragma unroll
   for (int m = 0; m < ROW_BLOCKS; ++m) {
-    w[m][0] = pack2<KvElem>(s[m][2 * n][0], s[m][2 * n][1]);
-    w[m][1] = pack2<KvElem>(s[m][2 * n][2], s[m][2 * n][3]);
-    w[m][2] = pack2<KvElem>(s[m][2 * n + 1][0], s[m][2 * n + 1][1]);
-    w[m][3] = pack2<KvElem>(s[m][2 * n + 1][2], s[m][2 * n + 1][3]);
+    w[m][0] = pack2<WeightElem>(s[m][2 * n][0], s[m][2 * n][1]);
+    w[m][1] = pack2<WeightElem>(s[m][2 * n][2], s[m][2 * n][3]);
+    w[m][2] = pack2<WeightElem>(s[m][2 * n + 1][0], s[m][2 * n + 1][1]);
+    w[m][3] = pack2<WeightElem>(s[m][2 * n + 1][2], s[m][2 * n + 1][3]);
   }
 }
 
@@ -87,8 +87,8 @@ inline void multiply_weights_values(Outputs& o, const Weights& w, SharedTile<TIL
     load_matrices_transposed(b, v.down(v.right(v.base + lanes.value, 2 * d), 16 * n));
 #pragma unroll
     for (int m = 0; m < ROW_BLOCKS; ++m) {
-      mma<KvElem>(o[m][2 * d], w[m], b[0], b[1]);
-      mma<KvElem>(o[m][2 * d + 1], w[m], b[2], b[3]);
+      mma<WeightElem>(o[m][2 * d], w[m], b[0], b[1]);
+      mma<WeightElem>(o[m][2 * d + 1], w[m], b[2], b[3]);
     }
   }
 }

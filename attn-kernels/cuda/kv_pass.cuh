@@ -1,10 +1,11 @@
-// attn_kv_pass: every key through the variant's key_transform, every value through its value_transform, once, before prefill
-// reads them many times. Grid (ceil(total keys / KV_PASS_KEYS), kv_heads), KV_PASS_THREADS threads. Reads p.k and p.v, ragged
+// attn_kv_pass: every key through the variant's key_transform, every value through its value_transform, and both from 8 bits to 16, once,
+// before prefill reads them many times. Grid (ceil(total keys / KV_PASS_KEYS), kv_heads), KV_PASS_THREADS threads. Reads p.k and p.v, ragged
 // or paged; writes p.k_pre and p.v_pre, ragged: each where the cell says so.
 #pragma once
 #include "address.cuh"
 #include "logit_elem.cuh"
 #include "rows.cuh"
+#include "scales.cuh"
 
 constexpr int KV_PASS_THREADS = 128;
 constexpr int KV_PASS_LANES = HEAD_DIM / 8;  // of one key, 16 bytes each
@@ -26,17 +27,31 @@ inline int request_of_token(const KernelParams& p, int token) {
   return first;
 }
 
-inline PassRow load_row(const Strided& from, KeyPlace place, int kv_head) {
-  const KvElem* row = static_cast<const KvElem*>(from.data) + kv_head * from.head + key_offset<KV_PAGED>(from, place);
-  PassRow values;
-  unpack<KvElem>(values, *reinterpret_cast<const uint4*>(row + values.first()));
-  return values;
+// This lane's eight elements of a row, in 16 bits each.
+template <class E>
+inline uint4 load_row(const Strided& from, KeyPlace place, int kv_head) {
+  const E* row = static_cast<const E*>(from.data) + kv_head * from.head + key_offset<KV_PAGED>(from, place) + PassRow::first();
+  if constexpr (IS_FP8<E>) {
+    uint2 eight = *reinterpret_cast<const uint2*>(row);
+    return {fp8_to_f16<E>(eight.x & 0xffff), fp8_to_f16<E>(eight.x >> 16), fp8_to_f16<E>(eight.y & 0xffff), fp8_to_f16<E>(eight.y >> 16)};
+  } else {
+    return *reinterpret_cast<const uint4*>(row);
+  }
 }
 
-template <class E>
-inline void store_row(const Strided& to, int token, int kv_head, const PassRow& values) {
-  E* row = static_cast<E*>(to.data) + kv_head * to.head + token * to.token;
-  *reinterpret_cast<uint4*>(row + values.first()) = pack_saturated<E>(values);
+inline void store_row(const Strided& to, int token, int kv_head, uint4 words) {
+  unsigned short* row = static_cast<unsigned short*>(to.data) + kv_head * to.head + token * to.token;
+  *reinterpret_cast<uint4*>(row + PassRow::first()) = words;
+}
+
+// A row through a hook, which is shown what stored elements stand for. From elements From to To.
+template <class From, class To, class Hook>
+inline uint4 rewritten(uint4 words, float scale, Hook hook) {
+  PassRow row;
+  unpack<From>(row, words);
+  row.map([&](int, float x) { return x * scale; });
+  hook(row);
+  return pack_saturated<To>(row);
 }
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
@@ -52,14 +67,16 @@ extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
     KvIndex at = kv_index(request, kv_head, token - request.kv_begin);
     KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
     if constexpr (KEY_PRE_PASS) {
-      PassRow key = load_row(p.k, place, kv_head);
-      variant.key_transform(key, at);
-      store_row<LogitElem>(p.k_pre, token, kv_head, key);
+      uint4 key = load_row<KvElem>(p.k, place, kv_head);
+      if constexpr (Variant::HAS_KEY_TRANSFORM)
+        key = rewritten<WeightElem, LogitElem>(key, key_scale(p, kv_head), [&](PassRow& row) { variant.key_transform(row, at); });
+      store_row(p.k_pre, token, kv_head, key);
     }
     if constexpr (VALUE_PRE_PASS) {
-      PassRow value = load_row(p.v, place, kv_head);
-      variant.value_transform(value, at);
-      store_row<KvElem>(p.v_pre, token, kv_head, value);
+      uint4 value = load_row<KvElem>(p.v, place, kv_head);
+      if constexpr (Variant::HAS_VALUE_TRANSFORM)
+        value = rewritten<WeightElem, WeightElem>(value, value_scale(p, kv_head), [&](PassRow& row) { variant.value_transform(row, at); });
+      store_row(p.v_pre, token, kv_head, value);
     }
   }
 }

@@ -17,7 +17,7 @@ struct Choose<false, A, B> {
   using type = B;
 };
 using LogitElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
-// That of weights and values.
+// That of weights and values; of stored keys too, where fp8 has become 16 bits.
 using WeightElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;
 
 template <class A, class B>

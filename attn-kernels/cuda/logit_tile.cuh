@@ -9,8 +9,9 @@ struct LogitTile {
   const Variant& variant;
   const QueryBlock& block;
   const SpanKeys& span;
-  int first_key;        // of the span
+  int first_key;         // of the span
   const int* positions;  // under a list: of the tile's keys
+  float unit;            // what a product of query and key is multiplied by: a logit
 
   int position(int column) const { return Variant::HAS_KV_LIST ? positions[column] : first_key + column; }
   bool exists(int position) const { return span.exists(position); }

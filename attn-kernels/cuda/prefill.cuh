@@ -14,9 +14,9 @@ constexpr bool WARPS_REST = !SCALE_LOGITS;
 
 static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
-static_assert(SAME<QoElem, KvElem>, "queries meet keys as they are, unless the key pass rewrote them");
-static_assert(KEY_PRE_PASS || !Variant::HAS_KEY_TRANSFORM, "keys come transformed");
-static_assert(VALUE_PRE_PASS || !Variant::HAS_VALUE_TRANSFORM, "values come transformed");
+static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "queries meet keys as they are, unless the pass rewrote them");
+static_assert(KEY_PRE_PASS == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>), "keys come transformed, and in 16 bits");
+static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>), "values come transformed, and in 16 bits");
 
 // Under a list: positions of the keys of every stage.
 inline int* shared_positions() {
@@ -71,13 +71,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   Outputs o;
   clear(o);
   RowStates rows;
-  float scale = exponent_unit(p);
+  float unit = logit_unit(p, block.kv_head), scale = exponent_unit(unit);
   int stage = 0;
 #pragma unroll 1
   while (key >= 0) {
     bool next_full;
     int next = cursor.next(variant, next_full);
-    LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS};
+    LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS, unit};
     LogitMask mask;
     // A long mask is asked while keys may still be on their way; under a list, where positions have to arrive first, later.
     bool some = true;  // of this warp's logits count

@@ -3,10 +3,7 @@
 
 #include "halves.cuh"
 #include "query_block.cuh"
-
-// What stored keys (values) are multiplied by.
-inline float key_scale(const KernelParams& p, int kv_head) { return p.k_scales ? p.k_scale * p.k_scales[kv_head] : p.k_scale; }
-inline float value_scale(const KernelParams& p, int kv_head) { return p.v_scales ? p.v_scale * p.v_scales[kv_head] : p.v_scale; }
+#include "scales.cuh"
 
 // The rows of a tile, as they meet keys, `stride` bytes apart. Rows past the last one repeat it.
 inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, unsigned queries, int stride) {

@@ -3,10 +3,11 @@
 #include "finish.cuh"
 #include "logit_mask.cuh"
 #include "logit_units.cuh"
+#include "scales.cuh"
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
-  float max[ROWS_PER_THREAD];  // in units of the logits at hand: before sm_scale unless the variant is shown logits
+  float max[ROWS_PER_THREAD];  // in units of the logits at hand: unscaled unless the variant is shown logits
   float sum[ROWS_PER_THREAD];
 
   RowStates() {
@@ -18,14 +19,14 @@ struct RowStates {
   }
 };
 
-// From the units of `RowStates::max` to natural units, and to those of the exponent. sm_scale is positive.
-inline float natural_unit(const KernelParams& p) { return SCALE_LOGITS ? 1.f : p.sm_scale; }
-inline float exponent_unit(const KernelParams& p) { return natural_unit(p) * LOG2_E; }
+// From the units of `RowStates::max` to natural units, and to those of the exponent. `logit`: what makes a product a logit.
+inline float natural_unit(float logit) { return SCALE_LOGITS ? 1.f : logit; }
+inline float exponent_unit(float logit) { return natural_unit(logit) * LOG2_E; }
 
 // What the products of queries and keys are added to.
 inline void start_logits(Logits& s, const LogitTile& tile) {
   if constexpr (BIAS_FIRST) {
-    float unit = 1.f / tile.p.sm_scale;
+    float unit = 1.f / tile.unit;
     for_each_logit(s, tile, 0, TILE_KEYS / 8,
                    [&](float& x, const LogitIndex& at, bool, int) { x = scaled(tile.variant.logits_bias(at), unit); });
   } else {
@@ -41,9 +42,9 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
     for_each_logit(s, tile, 2 * first, 2 * end, [&](float& x, const LogitIndex& at, bool real_row, int) {
       if (Variant::STORES && !(real_row && tile.exists(at.kv_pos))) return;
       if constexpr (Variant::HAS_LOGITS_TRANSFORM)
-        x = variant.logits_transform(Logit(x, tile.p.sm_scale), at);
+        x = variant.logits_transform(Logit(x, tile.unit), at);
       else
-        x *= tile.p.sm_scale;
+        x *= tile.unit;
       if constexpr (Variant::PLAIN) x = variant.weight(x, 0.f, at);
     });
 }
@@ -107,7 +108,7 @@ inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile,
         }
         rows.sum[r] += x + y;
         // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.
-        if constexpr (Variant::PLAIN && SAME<KvElem, f16>) {
+        if constexpr (Variant::PLAIN && SAME<WeightElem, f16>) {
           x = saturate_f16(x);
           y = saturate_f16(y);
         }

@@ -56,9 +56,9 @@ pub struct Cell {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
-    /// Prefill: keys are rewritten by a kernel of their own, into the workspace.
+    /// Prefill: keys are rewritten by a kernel of their own, into the workspace: hooks do so, and elements of 8 bits become f16.
     pub key_pre_pass: bool,
-    /// Prefill: values are, too.
+    /// Prefill: values are, too, for the same reasons.
     pub value_pre_pass: bool,
     /// Packed query rows of a CTA.
     pub tile_rows: u32,
@@ -94,7 +94,8 @@ pub enum CellError {
     },
     /// The element types.
     #[error(
-        "no {kind} kernel for q and o of {} with k and v of {}; there are: f16 and bf16, the same for all. Convert, or use `Engine::cpu()`",
+        "no {kind} kernel for q and o of {} with k and v of {}; there are: f16 and bf16, the same for all, or e4m3 and e5m2 for k and v. \
+         Convert, or use `Engine::cpu()`",
         .dtypes.qo, .dtypes.kv
     )]
     Dtypes {
@@ -116,7 +117,7 @@ impl Cell {
         if !HEAD_DIMS.contains(&head_dim) {
             return Err(CellError::HeadDim { kind, head_dim });
         }
-        let fp8 = dtypes.kv.size() == 1 && kind == KernelKind::Decode;
+        let fp8 = dtypes.kv.is_fp8();
         if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
             return Err(CellError::Dtypes { kind, dtypes });
         }
@@ -126,8 +127,8 @@ impl Cell {
             head_dim,
             dtypes,
             paged,
-            key_pre_pass: prefill && key_hooks,
-            value_pre_pass: prefill && value_hooks,
+            key_pre_pass: prefill && (key_hooks || fp8),
+            value_pre_pass: prefill && (value_hooks || fp8),
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
@@ -149,10 +150,11 @@ impl Cell {
         })
     }
 
-    /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all.
+    /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all. A cubin runs on GPUs with less
+    /// shared memory too, which must hold a CTA at least.
     fn for_decode(self, group: u32, moved_keys: bool, moved_values: bool) -> Self {
         let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
-        let fp8 = self.dtypes.kv.size() == 1;
+        let fp8 = self.dtypes.kv.is_fp8();
         let moved = if fp8 { u32::from(moved_keys) + u32::from(moved_values) } else { 0 };
         let cell = Cell {
             tile_rows: if group > 8 && self.head_dim < 256 { 16 } else { 8 },
@@ -160,12 +162,12 @@ impl Cell {
             moved_rows: moved,
             ..self
         };
-        let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.max_smem());
-        let tries = [(4, 3, 2), (4, 2, 2), (4, 3, 1), (4, 2, 1), (2, 2, 1)];
+        let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
+        let tries = [(4, 3, 2), (4, 2, 2), (4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)];
         let of = |(warps, stages, ctas_per_sm)| Cell { warps, stages, ctas_per_sm, ..cell };
         let mut tries = tries.map(of).into_iter();
         let fits = |cell: &Cell| {
-            let bytes = cell.smem_bytes() + 64; // and a few flags
+            let bytes = cell.smem_bytes() + 64; // and a flag of the template's
             bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
         };
         tries.find(fits).unwrap_or(cell)
@@ -253,11 +255,27 @@ mod tests {
 
     #[test]
     fn every_cell_fits_the_smallest_gpu() {
-        for kind in [KernelKind::Prefill, KernelKind::Decode] {
-            for head_dim in HEAD_DIMS {
-                let cell = Cell::choose(&request(kind, head_dim)).expect("supported");
-                assert!(cell.smem_bytes() <= Arch::new(12, 0).max_smem(), "{}", cell.describe());
-                assert_eq!(cell.has_kv_pass(), kind == KernelKind::Prefill);
+        // sm_80 cubins run on sm_86, which has as little as sm_120
+        let archs = [Arch::new(8, 0), Arch::new(8, 6), Arch::new(12, 0)];
+        for (kind, kv) in [KernelKind::Prefill, KernelKind::Decode]
+            .map(|kind| [Dtype::Bf16, Dtype::E4m3].map(|kv| (kind, kv)))
+            .concat()
+        {
+            for (head_dim, arch) in HEAD_DIMS.into_iter().flat_map(|dim| archs.map(|arch| (dim, arch))) {
+                for (group, hooks) in [(4, true), (16, true), (4, false), (16, false)] {
+                    let dtypes = Dtypes::bf16().with_kv(kv);
+                    let of = CellRequest {
+                        dtypes,
+                        arch,
+                        group,
+                        key_hooks: hooks,
+                        value_hooks: hooks,
+                        ..request(kind, head_dim)
+                    };
+                    let cell = Cell::choose(&of).expect("supported");
+                    assert!(cell.smem_bytes() + 64 <= Arch::new(12, 0).max_smem(), "{}", cell.describe());
+                    assert_eq!(cell.has_kv_pass(), kind == KernelKind::Prefill && (hooks || kv.is_fp8()));
+                }
             }
         }
     }

@@ -134,7 +134,7 @@ fn child_without_jit() {
     assert!(matches!(error, JitError::Refused { .. }), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("causal: decode head_dim 64 bf16 ragged rows 1 sm_80") && text.contains("ATTN_JIT"),
+        text.contains("causal: decode head_dim 64 bf16 ragged rows 8 sm_80") && text.contains("ATTN_JIT"),
         "{text}"
     );
 }

@@ -75,6 +75,15 @@ impl Arch {
         };
         kib * 1024
     }
+
+    /// The same of every GPU that its cubins run on: sm_86 has less than sm_80.
+    #[must_use]
+    pub const fn least_smem(self) -> u32 {
+        match self.scope {
+            Scope::Portable | Scope::Family if self.major == 8 => Arch::new(8, 6).max_smem(),
+            _ => self.max_smem(),
+        }
+    }
 }
 
 impl fmt::Display for Arch {

@@ -17,7 +17,7 @@ use attn_core::{
 use super::{
     CudaError, Device, Kernel, Plan, Stream, Workspace,
     args::Args,
-    plan::{Schedule, Sections, Shape},
+    plan::{Schedule, Sections},
 };
 use crate::{
     cell::{Cell, CellRequest},
@@ -195,7 +195,7 @@ impl Attention {
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
         let schedule = self.schedule(&self.bound(&layout)?, &layout)?;
-        Ok(Sections::of(&self.shape(), &schedule, &layout)?.bytes)
+        Ok(Sections::of(self.heads(), &schedule, &layout)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -268,9 +268,5 @@ impl Attention {
         let rule = cell.plan_rule(step, resident, heads.kv);
         let work = WorkList::build_for(bound, layout, heads, &rule)?;
         Ok(Schedule { kernels, work })
-    }
-
-    pub(super) fn shape(&self) -> Shape {
-        Shape { heads: self.inner.heads, kv_elem: self.inner.dtypes.kv.size() }
     }
 }

@@ -87,14 +87,6 @@ pub enum CudaError {
         /// In bytes.
         value: u64,
     },
-    /// Scales of keys or values, for a kernel that does not read them.
-    #[error(
-        "`{kernel}` takes keys and values as they are stored, without scales; fold them into q and o, or use `Engine::cpu()`"
-    )]
-    Scales {
-        /// The kernel.
-        kernel: String,
-    },
     /// The workspace was planned into again.
     #[error(
         "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own"

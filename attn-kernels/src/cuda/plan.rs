@@ -52,13 +52,6 @@ pub(super) struct Schedule {
     pub(super) work: WorkList,
 }
 
-/// What sizes depend on.
-pub(super) struct Shape {
-    pub(super) heads: Heads,
-    /// Bytes of an element of a key.
-    pub(super) kv_elem: usize,
-}
-
 /// Byte ranges within the workspace, each aligned to 256.
 #[derive(Clone, Debug)]
 pub(super) struct Sections {
@@ -76,14 +69,14 @@ pub(super) struct Sections {
 }
 
 impl Sections {
-    pub(super) fn of(shape: &Shape, schedule: &Schedule, layout: &Layout) -> Result<Self, CudaError> {
+    pub(super) fn of(heads: Heads, schedule: &Schedule, layout: &Layout) -> Result<Self, CudaError> {
         let Schedule { kernels, work } = schedule;
-        let Heads { kv, head_dim, .. } = shape.heads;
+        let Heads { kv, head_dim, .. } = heads;
         let lists = PlanOffsets::of(layout, work);
         let partial = work.partial_bytes(kv, head_dim)?;
         let rewritten = |by: fn(&Cell) -> bool| {
             let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { layout.kv_tokens() } else { 0 };
-            tokens as u64 * u64::from(kv) * u64::from(head_dim) * shape.kv_elem as u64
+            tokens as u64 * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
         };
         let (k_pre, v_pre) = (rewritten(|cell| cell.key_pre_pass), rewritten(|cell| cell.value_pre_pass));
         let mut end = lists.total as u64;
@@ -110,7 +103,7 @@ impl Plan {
         args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
-        let sections = Sections::of(&attention.shape(), &schedule, &layout)?;
+        let sections = Sections::of(attention.heads(), &schedule, &layout)?;
         let Schedule { kernels, work } = schedule;
         let blob = PlanBlob::pack(&layout, &work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.arrivals, sections.bytes)?;

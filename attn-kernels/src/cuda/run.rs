@@ -6,13 +6,13 @@ use std::{ffi::c_void, ops::Range};
 use attn_core::{
     plan::{WorkItem, WorkerStart},
     spec::KernelKind,
-    tensor::{Kv, KvScales, Out, Scale, TensorError, TensorRef, check_run},
+    tensor::{Kv, Out, Scale, TensorError, TensorRef, check_run},
 };
 use cudarc::driver::{result, sys::CUfunction};
 
 use super::{CudaError, Plan, Stream, plan::Arm};
 use crate::{
-    cell::{Cell, KV_PASS_THREADS, MERGE_THREADS},
+    cell::{KV_PASS_THREADS, MERGE_THREADS},
     launch::{FastDiv, KernelParams, Strided},
 };
 
@@ -42,7 +42,6 @@ impl Plan {
             return Err(CudaError::StalePlan);
         }
         check_run(&self.layout, attention.heads, attention.dtypes, &q, &kv, &out)?;
-        self.arms.iter().try_for_each(|arm| check_scales(arm.kernel.cell(), &kv.scales))?;
         let params = self.params(&q, &kv, &out)?;
         device.bind()?;
         self.memory.used_on(stream);
@@ -89,9 +88,10 @@ impl Plan {
             KernelKind::Prefill => {
                 KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..params }
             }
-            KernelKind::Decode => {
-                KernelParams { workers: of_all.workers + (arm.workers.start * size_of::<WorkerStart>()) as u64, ..params }
-            }
+            KernelKind::Decode => KernelParams {
+                workers: of_all.workers + (arm.workers.start * size_of::<WorkerStart>()) as u64,
+                ..params
+            },
         }
     }
 
@@ -155,15 +155,6 @@ fn pointer(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError>
 /// The tensor of a scale, null where it has none.
 fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaError> {
     scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
-}
-
-/// Refuses scales in front of a kernel that does not read them.
-fn check_scales(cell: &Cell, scales: &KvScales<'_>) -> Result<(), CudaError> {
-    if cell.kind == KernelKind::Decode || scales.is_one() {
-        Ok(())
-    } else {
-        Err(CudaError::Scales { kernel: cell.describe() })
-    }
 }
 
 /// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim), fit for loads of 16 bytes.
