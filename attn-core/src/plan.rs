@@ -9,7 +9,7 @@
 //! 2. Cuts: a schedule says where the keys of a tile are cut: [`Schedule::Line`] in `line`, the others in `spans`.
 //! 3. Places (`place`): a tile of one item writes its output. Every other has a merge, and as many consecutive slots as it has pieces, in the
 //!    order of its keys (of a union, arm by arm). Where they are is a matter of counting: no search, no atomics, and nothing but integers.
-//! 4. Items (`emit`): tile by tile, arm by arm; then dealt to workers.
+//! 4. Items (`fill`, `emit`): tile by tile, arm by arm; then dealt to workers.
 //!
 //! Every step is a pass over tiles, prefix sums, or a function of these alone, so that a kernel can do the same on a device.
 
@@ -18,6 +18,7 @@ mod build;
 mod check;
 mod emit;
 mod error;
+mod fill;
 mod index;
 mod interval;
 mod line;

@@ -53,6 +53,9 @@ pub(super) struct Line<'a> {
     whole: bool,
 }
 
+/// What a line says that is longer than 64 bits count.
+pub(super) const TOO_COSTLY: PlanError = PlanError::TooMany { what: "units of cost", value: u64::MAX };
+
 /// Writes where tiles end on the line: `blocks` of each, or `None` for one that this arm does not run.
 pub(super) fn measure(
     ends: &mut Vec<u64>,
@@ -64,7 +67,7 @@ pub(super) fn measure(
     for blocks in blocks {
         // fewer than 2^31 blocks: a tile alone does not overflow
         let cost = blocks.map_or(0, |blocks| u64::from(cost.piece) + blocks * u64::from(cost.block));
-        end = end.checked_add(cost).ok_or(PlanError::TooMany { what: "units of cost", value: u64::MAX })?;
+        end = end.checked_add(cost).ok_or(TOO_COSTLY)?;
         ends.push(end);
     }
     Ok(())

@@ -2,7 +2,12 @@
 
 use std::{cmp::Reverse, ops::Range};
 
-use super::{PlanRule, WorkItem, line::share, search::last_true, visible::Visible};
+use super::{
+    PlanError, PlanRule, WorkItem,
+    line::{TOO_COSTLY, share},
+    search::last_true,
+    visible::Visible,
+};
 
 /// The blocks of a tile, cut at `first`, `first + step`, ..
 #[derive(Clone, Copy)]
@@ -82,12 +87,17 @@ pub(super) fn longest_first(items: &mut [WorkItem], first: usize, workers: &mut 
 }
 
 /// Items in order, about equal costs to each worker: an item belongs to the worker in whose share it begins.
-pub(super) fn in_order(items: &[WorkItem], first: usize, rule: &PlanRule, workers: &mut Vec<i32>) {
+pub(super) fn in_order(
+    items: &[WorkItem],
+    first: usize,
+    rule: &PlanRule,
+    workers: &mut Vec<i32>,
+) -> Result<(), PlanError> {
     let cost = |item: &WorkItem| {
         let blocks = ((item.kv_end - item.kv_begin) as u64).div_ceil(rule.kv_align.into());
         u64::from(rule.cost.piece) + blocks * u64::from(rule.cost.block)
     };
-    let total: u64 = items.iter().map(cost).sum();
+    let total = items.iter().try_fold(0u64, |total, item| total.checked_add(cost(item))).ok_or(TOO_COSTLY)?;
     let count = (items.len() as u64).clamp(1, rule.workers.into());
     let (mut begin, mut worker) = (0, 1);
     workers.push(first as i32);
@@ -99,4 +109,5 @@ pub(super) fn in_order(items: &[WorkItem], first: usize, rule: &PlanRule, worker
         begin += cost(item);
     }
     workers.extend((worker..=count).map(|_| (first + items.len()) as i32));
+    Ok(())
 }

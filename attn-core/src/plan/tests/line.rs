@@ -141,6 +141,8 @@ fn requests_without_keys_are_run_by_someone() {
 fn costs_that_do_not_fit_are_refused() {
     let cost = Cost { piece: 0, block: u32::MAX, spread: 0 };
     let rule = PlanRule { tile_rows: 1, kv_align: 1, cost, ..DECODE };
-    let error = WorkList::build(&layout(&[8], &[(1 << 30) - 1]), 1, &rule);
-    assert_eq!(error, Err(PlanError::TooMany { what: "units of cost", value: u64::MAX }));
+    for schedule in [Schedule::Line, Schedule::Fixed { keys: u32::MAX }] {
+        let error = WorkList::build(&layout(&[8], &[(1 << 30) - 1]), 1, &PlanRule { schedule, ..rule });
+        assert_eq!(error, Err(PlanError::TooMany { what: "units of cost", value: u64::MAX }));
+    }
 }
