@@ -60,6 +60,12 @@ inline unsigned pack2<f16>(float first, float second) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
 }
+// The same of f16, where what it cannot hold becomes its largest value. NaN stays NaN.
+inline unsigned saturated2_f16(float first, float second) {
+  unsigned y;
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+  return y;
+}
 
 template <class E>
 float2 unpack2(unsigned x);

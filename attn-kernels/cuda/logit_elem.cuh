@@ -33,6 +33,8 @@ inline float saturate_f16(float x) { return x > F16_MAX ? F16_MAX : x < -F16_MAX
 // A row from registers to 16 bytes of E.
 template <class E, class R>
 inline uint4 pack_saturated(R row) {
-  if constexpr (SAME<E, f16>) row.map([](int, float x) { return saturate_f16(x); });
+  if constexpr (SAME<E, f16>)
+    return {saturated2_f16(row.x[0], row.x[1]), saturated2_f16(row.x[2], row.x[3]), saturated2_f16(row.x[4], row.x[5]),
+            saturated2_f16(row.x[6], row.x[7])};
   return pack<E>(row);
 }

@@ -142,13 +142,13 @@ class TensorRows {
   template <class From, class To, class Hook>
   void rewrite(RowTile<From> from, RowTile<To> to, KeyStep step, float scale, Hook hook) {
     constexpr int LANES = HEAD_DIM / 8;
-    // A hook may be long: it is in the code once.
-#pragma unroll 1
+    // Answers of a hook for two keys overlap; more would be more code.
+#pragma unroll 2
     for (int first = 0; first < WARP_KEYS; first += 32 / LANES) {
       int key = first + threadIdx.x % 32 / LANES;
       HalvesRow values;
       load_halves<From>(values, from.base + key * from.STRIDE);
-      values.map([&](int, float x) { return x * scale; });
+      if (scale != 1.f) values.map([&](int, float x) { return x * scale; });
       hook(values, kv_index(block_.request, block_.kv_head, span_.existing(position(step, key))));
       store_halves<To>(to.base + key * to.STRIDE, values);
     }

@@ -1,4 +1,4 @@
-use attn::lang::{AttentionVariant, Dims, KvIndex, Row, RowIndex, Tensor1};
+use attn::lang::{AttentionVariant, Dims, KvIndex, Row, RowIndex, Tensor1, approx};
 use attn::{VariantParams, attention_variant};
 
 /// Rotary embedding: queries and keys are rotated by their positions.
@@ -10,7 +10,7 @@ use attn::{VariantParams, attention_variant};
 /// released). Values from `rot` on stay as they are.
 ///
 /// `inv_freq` is computed on the host in f64 and stored in f32; the angle is an f32 product, its sine and cosine are
-/// accurate at any position. The cache must hold keys that are not rotated yet.
+/// to 2^-20 on a GPU ([`approx::sin_cos`]). The cache must hold keys that are not rotated yet.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Rope {
     /// Base of the frequencies.
@@ -42,12 +42,12 @@ impl AttentionVariant for Rope {
         let pos = at.qo_pos as f32;
         if self.interleaved {
             q.rotate_pairs(rot, |i| {
-                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                let (sin, cos) = approx::sin_cos(pos * self.inv_freq[i]);
                 (cos, sin)
             });
         } else {
             q.rotate_half(rot, |i| {
-                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                let (sin, cos) = approx::sin_cos(pos * self.inv_freq[i]);
                 (cos, sin)
             });
         }
@@ -58,12 +58,12 @@ impl AttentionVariant for Rope {
         let pos = at.kv_pos as f32;
         if self.interleaved {
             k.rotate_pairs(rot, |i| {
-                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                let (sin, cos) = approx::sin_cos(pos * self.inv_freq[i]);
                 (cos, sin)
             });
         } else {
             k.rotate_half(rot, |i| {
-                let (sin, cos) = (pos * self.inv_freq[i]).sin_cos();
+                let (sin, cos) = approx::sin_cos(pos * self.inv_freq[i]);
                 (cos, sin)
             });
         }

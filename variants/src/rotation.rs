@@ -1,11 +1,11 @@
 //! What the variants share that rotate pairs of a row.
 
-use attn::device_fn;
+use attn::{device_fn, lang::approx};
 
-/// `(cosine, sine)` of an angle in radians, accurate at any angle, as `rotate_half` and `rotate_pairs` want them.
+/// `(cosine, sine)` of an angle in radians, to 2^-20 on a GPU below 2^22 radians, as `rotate_half` and `rotate_pairs` want them.
 #[device_fn]
 pub(crate) fn turn(angle: f32) -> (f32, f32) {
-    let (sin, cos) = angle.sin_cos();
+    let (sin, cos) = approx::sin_cos(angle);
     (cos, sin)
 }
 

@@ -248,6 +248,7 @@ const LANG: &[&str] = &[
     "approx_tanh",
     "approx_exp",
     "approx_recip",
+    "approx_sin_cos",
     "random_uniform",
     "random_bits",
     "div_by",

@@ -40,16 +40,15 @@ impl Reader<'_> {
     }
 
     fn approx(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
-        let text = match name {
-            "tanh" => "approx_tanh",
-            "exp" => "approx_exp",
-            "recip" => "approx_recip",
-            _ => {
-                return self.refused(f, "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`");
-            }
+        let (text, ty) = match name {
+            "tanh" => ("approx_tanh", Ty::F32),
+            "exp" => ("approx_exp", Ty::F32),
+            "recip" => ("approx_recip", Ty::F32),
+            "sin_cos" => ("approx_sin_cos", Ty::pair()),
+            _ => return self.refused(f, messages::APPROX),
         };
         let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
-        Expr { kind: Kind::Call(text, args), ty: Ty::F32, span: Range::of(e) }
+        Expr { kind: Kind::Call(text, args), ty, span: Range::of(e) }
     }
 
     /// `random::uniform(seed, stream, i, j)`.
