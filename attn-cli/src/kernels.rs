@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
     /// Where keys are; ragged for prefill and paged for decode unless given.
     #[arg(long, value_delimiter = ',')]
     pub(crate) layout: Vec<Layout>,
-    /// Query heads per KV head; decode kernels come in steps of 1, 2, 4, 8.
+    /// Query heads per KV head; one decode kernel is for up to 8, another for more.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) group: u32,
     /// What keys and values in memory are, for a variant that rewrites them.

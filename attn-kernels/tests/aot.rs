@@ -7,7 +7,11 @@ use std::{
     process::{Command, Output},
 };
 
-use attn_core::{Registry, Variant, dtype::Dtypes, spec::KernelKind};
+use attn_core::{
+    Registry, Variant,
+    dtype::{Dtype, Dtypes},
+    spec::KernelKind,
+};
 use attn_kernels::{
     aot::{Aot, AotError},
     cell::{Cell, CellRequest},
@@ -68,6 +72,44 @@ fn what_is_embedded_is_what_a_run_asks_for() {
     assert!(!table.contains(&other), "another variant has another key");
 }
 
+/// What the embedded kernels are called, decode's alone.
+fn decode_names(table: &str) -> Vec<&str> {
+    table.split('"').filter(|word| word.contains("decode head_dim")).collect()
+}
+
+#[test]
+fn groups_of_one_kernel_are_embedded_once() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let decode = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
+    let report = decode.groups([1, 2, 3, 4, 8, 9, 16, 64]).build(dir.path()).unwrap();
+    let table = table(dir.path());
+    let names = decode_names(&table);
+    assert_eq!((report.cubins, names.len()), (2, 2), "{names:?}");
+    assert!(["rows 8", "rows 16"].iter().all(|rows| names.iter().any(|name| name.contains(rows))), "{names:?}");
+}
+
+#[test]
+fn caches_of_other_types() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let decode = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
+    let both = decode.dtypes([Dtype::F16, Dtype::Bf16]).kv_dtypes([Dtype::Bf16, Dtype::E4m3]);
+    both.build(dir.path()).unwrap();
+    let table = table(dir.path());
+    let names = decode_names(&table);
+    assert_eq!(names.len(), 3, "{names:?}");
+    for types in ["64 bf16 ragged", "64 f16 over e4m3", "64 bf16 over e4m3"] {
+        assert!(names.iter().any(|name| name.contains(types)), "{types}: {names:?}");
+    }
+}
+
 #[test]
 fn nothing_asked_for_is_nothing_embedded() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,6 +124,9 @@ fn what_cannot_be_is_an_error_that_names_it() {
     let arch = [Arch::new(8, 0)];
     let wrong = aot().expressions(["causl"]).archs(arch).build(dir.path()).unwrap_err();
     assert!(matches!(wrong, AotError::Expr { .. }) && wrong.to_string().contains("causal"), "{wrong}");
+    let of_keys = |kv| aot().expressions(["causal"]).dtypes([Dtype::F16]).kv_dtypes([kv]).archs(arch).build(dir.path());
+    let wrong = of_keys(Dtype::Bf16).unwrap_err();
+    assert!(matches!(wrong, AotError::Cell(_)) && wrong.to_string().contains("f16 with k and v of bf16"), "{wrong}");
     let wrong = aot().expressions(["causal"]).head_dims([80]).archs(arch).build(dir.path()).unwrap_err();
     assert!(matches!(wrong, AotError::Cell(_)) && wrong.to_string().contains("80"), "{wrong}");
 }
@@ -146,7 +191,8 @@ fn archs_of_the_environment() {
 
 #[test]
 fn sizes_of_the_environment() {
-    passed(&child("child_sizes", &[("ATTN_AOT_HEAD_DIMS", "64; 256"), ("ATTN_AOT_DTYPES", "f16")]));
+    let sizes = [("ATTN_AOT_HEAD_DIMS", "64; 256"), ("ATTN_AOT_DTYPES", "f16"), ("ATTN_AOT_KV_DTYPES", "f16;e5m2")];
+    passed(&child("child_sizes", &sizes));
     passed(&child("child_wrong_sizes", &[("ATTN_AOT_HEAD_DIMS", "64;many")]));
 }
 
@@ -159,12 +205,11 @@ fn child_sizes() {
     let told = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
     told.sizes_or_env().build(dir.path()).unwrap();
     let table = table(dir.path());
-    let names: Vec<_> = table.split('"').filter(|word| word.contains("decode head_dim")).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert!(
-        names.iter().all(|name| name.contains("head_dim 64 f16") || name.contains("head_dim 256 f16")),
-        "{names:?}"
-    );
+    let names = decode_names(&table);
+    assert_eq!(names.len(), 4, "{names:?}");
+    for sizes in ["64 f16 ragged", "256 f16 ragged", "64 f16 over e5m2", "256 f16 over e5m2"] {
+        assert!(names.iter().any(|name| name.contains(&format!("head_dim {sizes}"))), "{sizes}: {names:?}");
+    }
 }
 
 #[test]

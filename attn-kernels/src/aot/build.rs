@@ -28,13 +28,14 @@ use crate::{
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
-/// architectures of `ATTN_CUDA_ARCHS`.
+/// architectures of `ATTN_CUDA_ARCHS`. What comes to the same kernel is compiled once.
 #[derive(Clone, Debug)]
 pub struct Aot {
     table: Vec<&'static VariantDesc>,
     expressions: Vec<String>,
     head_dims: Vec<u32>,
     dtypes: Vec<Dtype>,
+    kv_dtypes: Vec<Dtype>,
     kinds: Vec<KernelKind>,
     paged: Vec<bool>,
     groups: Vec<u32>,
@@ -44,11 +45,12 @@ pub struct Aot {
 }
 
 /// Environment variables that change what is embedded.
-const KNOBS: [&str; 11] = [
+const KNOBS: [&str; 12] = [
     "ATTN_CUDA_ARCHS",
     "ATTN_AOT_EXPRS",
     "ATTN_AOT_HEAD_DIMS",
     "ATTN_AOT_DTYPES",
+    "ATTN_AOT_KV_DTYPES",
     "ATTN_COMPILER",
     "ATTN_NVRTC",
     "ATTN_NVCC",
@@ -61,7 +63,7 @@ const KNOBS: [&str; 11] = [
 impl Aot {
     /// Over the variants of a table (`attn::variants![..]`), or of several one after another ([`Aot::and`]).
     ///
-    /// Head dimension 128, bf16, both kernels, paged and ragged, group sizes 1 to 8, and no expressions, unless told.
+    /// Head dimension 128, bf16 (keys and values too), both kernels, paged and ragged, all group sizes, and no expressions, unless told.
     #[must_use]
     pub fn new(variants: &[&'static VariantDesc]) -> Self {
         Aot {
@@ -69,9 +71,10 @@ impl Aot {
             expressions: Vec::new(),
             head_dims: vec![128],
             dtypes: vec![Dtype::Bf16],
+            kv_dtypes: Vec::new(),
             kinds: vec![KernelKind::Prefill, KernelKind::Decode],
             paged: vec![false, true],
-            groups: vec![1, 2, 4, 8],
+            groups: vec![8, 16],
             stored: vec![KvStored::Raw],
             archs: None,
             sizes_from_env: false,
@@ -108,15 +111,22 @@ impl Aot {
         self
     }
 
-    /// The element types, instead of bf16.
+    /// The element types of q and o, instead of bf16.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
     }
 
-    /// The head dimensions of `ATTN_AOT_HEAD_DIMS` and the element types of `ATTN_AOT_DTYPES` (several separated by `;`)
-    /// where these are set, instead of what this was told.
+    /// The element types of k and v, instead of that of q and o: one of 8 bits is for every type of q and o, one of 16 for its own.
+    #[must_use]
+    pub fn kv_dtypes(mut self, kv_dtypes: impl IntoIterator<Item = Dtype>) -> Self {
+        self.kv_dtypes = kv_dtypes.into_iter().collect();
+        self
+    }
+
+    /// The head dimensions of `ATTN_AOT_HEAD_DIMS` and the element types of `ATTN_AOT_DTYPES` and `ATTN_AOT_KV_DTYPES` (several
+    /// separated by `;`) where these are set, instead of what this was told.
     #[must_use]
     pub fn sizes_or_env(mut self) -> Self {
         self.sizes_from_env = true;
@@ -137,7 +147,8 @@ impl Aot {
         self
     }
 
-    /// The group sizes (query heads per KV head) that decode is built for, instead of 1 to 8. Prefill serves all.
+    /// The group sizes (query heads per KV head) that decode is built for, instead of all. One kernel serves those up to 8, and one all
+    /// beyond, so that most lists say the same. Prefill serves all.
     #[must_use]
     pub fn groups(mut self, groups: impl IntoIterator<Item = u32>) -> Self {
         self.groups = groups.into_iter().collect();
@@ -237,14 +248,16 @@ impl Aot {
     fn cells(&self, archs: &[Arch], variant: &Variant) -> Result<Vec<Cell>, AotError> {
         let mut cells = Vec::new();
         let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
-        let (mut head_dims, mut dtypes) = (self.head_dims.clone(), self.dtypes.clone());
+        let (mut head_dims, mut qo_dtypes, mut kv_dtypes) =
+            (self.head_dims.clone(), self.dtypes.clone(), self.kv_dtypes.clone());
         if self.sizes_from_env {
             list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
-            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut dtypes)?;
+            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo_dtypes)?;
+            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv_dtypes)?;
         }
-        for (&arch, &head_dim, &dtype) in product(archs, &head_dims, &dtypes) {
+        let dtypes = pairs(&qo_dtypes, &kv_dtypes);
+        for (&arch, &head_dim, &dtypes) in product(archs, &head_dims, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let dtypes = Dtypes { qo: dtype, kv: dtype };
                 let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
                 let cell = Cell::choose(&request)?;
                 if !cells.contains(&cell) {
@@ -258,6 +271,19 @@ impl Aot {
 
 fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Item = (&'a A, &'a B, &'a C)> {
     a.iter().flat_map(move |x| b.iter().flat_map(move |y| c.iter().map(move |z| (x, y, z))))
+}
+
+/// The pairs of element types that lists of both stand for. A type of keys that goes with none is left in, to be refused by name.
+fn pairs(qo: &[Dtype], kv: &[Dtype]) -> Vec<Dtypes> {
+    let own = |&qo: &Dtype| Dtypes { qo, kv: qo };
+    if kv.is_empty() {
+        return qo.iter().map(own).collect();
+    }
+    let of = |&kv: &Dtype| {
+        let alone = !kv.is_fp8() && qo.contains(&kv);
+        qo.iter().filter(move |&&qo| !alone || qo == kv).map(move |&qo| Dtypes { qo, kv })
+    };
+    kv.iter().flat_map(of).collect()
 }
 
 fn compile_all(sources: Vec<KernelSource>) -> Result<Vec<Ready>, AotError> {
