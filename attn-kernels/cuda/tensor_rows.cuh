@@ -50,7 +50,7 @@ class TensorRows {
              const unsigned char* queries)
       : p_(p), variant_(variant), block_(block), span_(span) {
     unsigned rows = shared_address(queries);
-    unit_ = p.sm_scale * (Variant::HAS_KEY_TRANSFORM ? 1.f : key_scale(p, block.kv_head));
+    unit_ = logit_unit(p, block.kv_head);
     int lane = threadIdx.x % 32;
 #pragma unroll
     for (int n = 0; n < ROW_BLOCKS; ++n)
@@ -87,7 +87,7 @@ class TensorRows {
 
   // This warp's state of every row to shared memory.
   void store(const SharedStates& states) {
-    float scale = Variant::HAS_VALUE_TRANSFORM ? 1.f : value_scale(p_, block_.kv_head);
+    float scale = value_unit(p_, block_.kv_head);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; ++r) {
