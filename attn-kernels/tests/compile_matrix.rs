@@ -3,9 +3,11 @@
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 #![allow(clippy::print_stderr)]
 
+use std::collections::HashSet;
+
 use attn_core::{
     Registry, Variant,
-    dtype::Dtypes,
+    dtype::{Dtype, Dtypes},
     lang::{FieldDesc, FieldType, VariantDesc},
     spec::KernelKind::{self, Decode, Prefill},
 };
@@ -33,6 +35,17 @@ const HOOKS: [&str; 8] = [
     "causal + token_list(max_tokens=8) + rope + value_norm",
     "causal + logits_dump(columns=8)",
     "causal + max_logit",
+];
+
+/// What decode does differently with more rows in a tile, or with keys and values of 8 bits: nothing, hooks of queries, keys and values, of
+/// logits, weights of a variant's own, lists, and stores.
+const SPREAD: [&str; 6] = [
+    "full",
+    "causal + rope + value_norm",
+    "causal + alibi + sink",
+    "causal + softpick + sink",
+    "causal + token_list(max_tokens=8) + rope + value_norm",
+    "causal + logits_dump(columns=8)",
 ];
 
 struct Point {
@@ -72,7 +85,7 @@ fn registered(registry: &Registry) -> Vec<String> {
     registry.iter().map(of).collect()
 }
 
-/// Every variant on every architecture at head_dim 128, bf16, paged; the rest of the grid for a few.
+/// Every variant on every architecture at head_dim 128, bf16, paged; the rest of the grid for a few. A decode tile has 8 rows for groups up to 8, else 16.
 fn points(registry: &Registry) -> Vec<Point> {
     let mut points = Vec::new();
     for kind in [Prefill, Decode] {
@@ -83,8 +96,8 @@ fn points(registry: &Registry) -> Vec<Point> {
             points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
         }
         for expr in HOOKS {
-            points.push(Point { dtypes: Dtypes::f16(), paged: false, group: 8, ..Point::new(expr, kind, "sm_90a") });
-            points.extend([64, 256].map(|head_dim| Point { head_dim, group: 1, ..Point::new(expr, kind, "sm_90a") }));
+            points.push(Point { dtypes: Dtypes::f16(), paged: false, ..Point::new(expr, kind, "sm_90a") });
+            points.extend([64, 256].map(|head_dim| Point { head_dim, ..Point::new(expr, kind, "sm_90a") }));
         }
         for arch in ["sm_80", "sm_90a"] {
             points.extend(COMPOSITIONS.iter().map(|expr| Point::new(expr, kind, arch)));
@@ -97,12 +110,31 @@ fn points(registry: &Registry) -> Vec<Point> {
         points.push(Point { dtypes: Dtypes::f16(), ..Point::new("causal", kind, "sm_90a") });
         points.push(Point { paged: false, ..Point::new("causal", kind, "sm_90a") });
         points.push(Point { paged: false, ..Point::new("rope", kind, "sm_90a") });
+        points.extend(fp8(kind));
     }
-    for group in [1, 2, 8] {
-        for head_dim in [64, 128, 256] {
-            points.push(Point { head_dim, group, ..Point::new("full", Decode, "sm_90a") });
-            points.push(Point { head_dim, group, ..Point::new(COMPOSITIONS[2], Decode, "sm_80") });
+    for expr in SPREAD.iter().chain(&COMPOSITIONS[2..]) {
+        for (arch, head_dim) in [("sm_80", 128), ("sm_90a", 64), ("sm_90a", 128), ("sm_120", 128)] {
+            points.push(Point { head_dim, group: 16, ..Point::new(expr, Decode, arch) });
         }
+    }
+    points
+}
+
+/// Keys and values of 8 bits: architectures with and without an instruction that makes them f16.
+fn fp8(kind: KernelKind) -> Vec<Point> {
+    let over = |qo: Dtypes, kv, expr, arch| Point { dtypes: qo.with_kv(kv), ..Point::new(expr, kind, arch) };
+    let e4m3 = |expr, arch| over(Dtypes::bf16(), Dtype::E4m3, expr, arch);
+    let mut points = Vec::new();
+    for expr in SPREAD {
+        points.extend(["sm_80", "sm_90a", "sm_120"].map(|arch| e4m3(expr, arch)));
+        points.extend([64, 256].map(|head_dim| Point { head_dim, ..e4m3(expr, "sm_90a") }));
+        points.push(over(Dtypes::f16(), Dtype::E5m2, expr, "sm_90a"));
+        if kind == Decode {
+            points.push(Point { group: 16, ..e4m3(expr, "sm_90a") });
+        }
+    }
+    for head_dim in [64, 256] {
+        points.push(Point { head_dim, paged: false, ..over(Dtypes::bf16(), Dtype::E5m2, SPREAD[1], "sm_80") });
     }
     points
 }
@@ -140,10 +172,12 @@ fn every_stock_variant_compiles_everywhere_within_its_budget() {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
     let budget = budget();
-    let failures: Vec<String> = points(&registry)
+    let mut sources: Vec<_> = points(&registry).iter().map(|point| point.source(&registry)).collect();
+    let mut seen = HashSet::new();
+    sources.retain(|source| seen.insert(source.key()));
+    let failures: Vec<String> = sources
         .into_par_iter()
-        .flat_map_iter(|point| {
-            let source = point.source(&registry);
+        .flat_map_iter(|source| {
             let name = source.name.clone();
             match jit::obtain(source) {
                 Err(error) => vec![error.to_string()],
