@@ -1,6 +1,11 @@
 //! A variant bound to heads, element types and an engine.
 
-use attn_core::{batch::Layout, cpu, lang::Dims, plan::WorkList};
+use attn_core::{
+    batch::{BatchCapacity, Layout},
+    cpu,
+    lang::Dims,
+    plan::{PlanRule, Schedule, WorkList},
+};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
@@ -19,6 +24,13 @@ pub struct AttentionOptions {
     /// What keys and values are, for a variant with `key_transform` or `value_transform`: raw, unless it is said that they are transformed
     /// already, as in a cache whose keys were rotated when they were appended. Nothing rewrites them then, before or in a kernel.
     pub stored: KvStored,
+    /// A request gives the same bits alone and in any batch: its keys are cut into pieces at multiples of so many keys (at least 1; rounded up
+    /// to what a kernel takes at a time), and nowhere else. Fewer keys a piece keep a GPU busy with few requests, and take workspace and time to
+    /// merge; 1024 to 4096 are a start. Without it keys are cut so that a batch is done soonest.
+    ///
+    /// On CUDA the kernel family is then that of the request's own queries, unless `kernel` names one for all: a batch in which requests of one query
+    /// stand beside requests of several is an error without.
+    pub batch_invariant: Option<u32>,
 }
 
 /// A variant bound to heads, element types and an engine. Plans are made from it. Cheap to clone.
@@ -41,6 +53,7 @@ pub(crate) struct Bound {
     pub(crate) heads: Heads,
     pub(crate) dtypes: Dtypes,
     pub(crate) sm_scale: f32,
+    batch_invariant: Option<u32>,
 }
 
 impl Attention {
@@ -58,12 +71,13 @@ impl Attention {
                 cpu::check_variant(variant)?;
                 let variant = variant.bind(&dims(heads, None))?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
-                Inner::Cpu(Bound { variant, heads, dtypes, sm_scale })
+                let bound = Bound { variant, heads, dtypes, sm_scale, batch_invariant: options.batch_invariant };
+                Inner::Cpu(bound)
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                let AttentionOptions { sm_scale, kernel, stored } = options;
-                let options = cuda::Options { sm_scale, kernel, stored };
+                let AttentionOptions { sm_scale, kernel, stored, batch_invariant } = options;
+                let options = cuda::Options { sm_scale, kernel, stored, batch_invariant };
                 Inner::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
             }
         };
@@ -103,6 +117,19 @@ impl Attention {
         }
     }
 
+    /// Bytes of workspace that a plan with this capacity takes, exactly, whatever its batch; 0 on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan_with_capacity`].
+    pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, Error> {
+        match &self.inner {
+            Inner::Cpu(_) => Ok(capacity.largest().map(|_| 0)?),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => Ok(attention.workspace_size_with_capacity(capacity)?),
+        }
+    }
+
     /// Plans a batch: checks it, cuts it into work, and puts that into the workspace. The plan runs any number of times: every
     /// layer, every step with the same lengths. On CUDA this compiles the kernel if that has not been done.
     ///
@@ -139,6 +166,65 @@ impl Attention {
         }
     }
 
+    /// As [`Attention::plan`], with room in the workspace for every batch up to a size, so that the plan can be given others in place
+    /// ([`Plan::update`]). A run of it that was captured in a CUDA graph is then replayed with them: its launches and addresses are those of the
+    /// capacity. Every batch gives the same bits as a plan of its own, if the capacity is for the same kernel family (one query a request, or more).
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`], and a batch that is past the capacity.
+    ///
+    /// # Example
+    ///
+    /// A loop that decodes. Lengths and pages change from step to step, and nothing else.
+    ///
+    /// ```
+    /// use attn::{batch::{BatchCapacity, PageTableBuf}, prelude::*};
+    ///
+    /// let (page_size, num_pages) = (4, 8);
+    /// let engine = Engine::cpu();
+    /// let attention = engine.attention(&Variant::parse("full")?, Heads { qo: 4, kv: 2, head_dim: 8 }, Dtypes::f32())?;
+    /// let (stream, mut workspace) = (engine.stream()?, engine.workspace());
+    /// let q = vec![1f32; 3 * 4 * 8];
+    /// let pool = vec![1f32; 8 * 4 * 2 * 8];
+    /// let mut o = vec![0f32; q.len()];
+    ///
+    /// // at most 3 requests, which fill the pool
+    /// let capacity = BatchCapacity::decode(3, page_size * num_pages).in_pages(page_size, num_pages);
+    /// let mut lens = [5, 2, 9];
+    /// let table = |lens: &[u32]| PageTableBuf::from_lens(lens, page_size, num_pages, { let mut page = -1; move || { page += 1; page } });
+    /// let mut plan = attention.plan_with_capacity(&Batch::paged(&[0, 1, 2, 3], &table(&lens).table()), &capacity, &mut workspace)?;
+    /// // on a CUDA device: capture a run here, and replay it in place of `run` below
+    /// for _step in 0..3 {
+    ///     lens.iter_mut().for_each(|len| *len += 1);
+    ///     plan.update(&stream, &Batch::paged(&[0, 1, 2, 3], &table(&lens).table()))?;
+    ///     let kv = Kv::paged(TensorRef::host(&pool, &[8, 4, 2, 8])?, TensorRef::host(&pool, &[8, 4, 2, 8])?);
+    ///     let out = Out::new(TensorMut::host(&mut o, &[3, 4, 8])?);
+    ///     plan.run(&stream, TensorRef::host(&q, &[3, 4, 8])?, kv, out)?;
+    /// }
+    /// assert!(o.iter().all(|&x| (x - 1.0).abs() < 1e-6));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn plan_with_capacity(
+        &self,
+        batch: &Batch<'_>,
+        capacity: &BatchCapacity,
+        workspace: &mut Workspace,
+    ) -> Result<Plan, Error> {
+        match &self.inner {
+            Inner::Cpu(bound) => {
+                capacity.largest()?;
+                let plan = plan_cpu(bound, batch, workspace)?;
+                capacity.check(&plan.layout)?;
+                Ok(Plan::cpu(CpuPlan { capacity: Some(*capacity), ..plan }))
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => {
+                Ok(Plan::cuda(attention.plan_with_capacity(batch, capacity, workspace.cuda()?)?))
+            }
+        }
+    }
+
     /// The attention on the CUDA device; `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
@@ -153,10 +239,20 @@ impl Attention {
 fn plan_cpu(bound: &Bound, batch: &Batch<'_>, workspace: &Workspace) -> Result<CpuPlan, Error> {
     workspace.check_cpu()?;
     let layout = batch.validate()?;
-    let heads = bound.heads;
-    let variant = bound.variant.bind(&dims(heads, Some(&layout)))?;
-    let work = WorkList::build_for(&variant, &layout, heads, &cpu::plan_rule(heads))?;
-    Ok(CpuPlan { bound: Bound { variant, ..bound.clone() }, layout, work })
+    let (variant, work) = bound.cut(&layout)?;
+    Ok(CpuPlan { attention: bound.clone(), variant, layout, work, capacity: None })
+}
+
+impl Bound {
+    /// The variant with tensors over the batch's lengths, and the batch's work.
+    pub(crate) fn cut(&self, layout: &Layout) -> Result<(Variant, WorkList), Error> {
+        let variant = self.variant.bind(&dims(self.heads, Some(layout)))?;
+        let rule = cpu::plan_rule(self.heads);
+        let fixed = self.batch_invariant.map(|keys| Schedule::Fixed { keys });
+        let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
+        let work = WorkList::build_for(&variant, layout, self.heads, &rule)?;
+        Ok((variant, work))
+    }
 }
 
 /// The sizes that shapes of parameters are written in.

@@ -1,12 +1,17 @@
 //! A planned batch.
 
-use attn_core::{batch::Layout, cpu, plan::WorkList, tensor::check_run};
+use attn_core::{
+    batch::{BatchCapacity, BatchError, Layout},
+    cpu,
+    plan::WorkList,
+    tensor::check_run,
+};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use crate::{Error, Kv, Out, Stream, TensorRef, attention::Bound};
+use crate::{Batch, Error, Kv, Out, Stream, TensorRef, Variant, attention::Bound};
 
-/// A planned batch: ready to run any number of times.
+/// A planned batch: ready to run any number of times. A plan that was made with a capacity can be given other batches ([`Plan::update`]).
 #[derive(Debug)]
 pub struct Plan {
     inner: Inner,
@@ -21,9 +26,14 @@ enum Inner {
 
 #[derive(Debug)]
 pub(crate) struct CpuPlan {
-    pub(crate) bound: Bound,
+    /// Of any batch.
+    pub(crate) attention: Bound,
+    /// With tensors over this batch's lengths.
+    pub(crate) variant: Variant,
     pub(crate) layout: Layout,
     pub(crate) work: WorkList,
+    /// `None`: the plan is of one batch.
+    pub(crate) capacity: Option<BatchCapacity>,
 }
 
 impl Plan {
@@ -40,7 +50,8 @@ impl Plan {
     /// where stored elements stand for others ([`Kv::with_scales`]), and `out` gets o (of q's shape) and, if wanted, lse (qo tokens, qo heads).
     ///
     /// On CUDA it only launches: no allocation, no synchronisation, no decision of the host, so that it can be captured in a
-    /// graph; results are there when the stream gets there. On the CPU it returns when it is done.
+    /// graph; results are there when the stream gets there. On the CPU it returns when it is done. Under a capture, the tensors of a plan with a
+    /// capacity have to fit the largest batch within it, which the plan may have been given when the capture is replayed.
     ///
     /// # Errors
     ///
@@ -48,11 +59,10 @@ impl Plan {
     /// again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(CpuPlan { bound, layout, work }) => {
+            Inner::Cpu(CpuPlan { attention, variant, layout, work, .. }) => {
                 stream.check_cpu()?;
-                check_run(layout, bound.heads, bound.dtypes, &q, &kv, &out)?;
-                let Bound { variant, heads, sm_scale, .. } = bound;
-                let (heads, sm_scale) = (*heads, *sm_scale);
+                let &Bound { heads, dtypes, sm_scale, .. } = attention;
+                check_run(layout, heads, dtypes, &q, &kv, &out)?;
                 Ok(cpu::run(&cpu::Problem { variant, heads, sm_scale, layout, work, q, kv }, out)?)
             }
             #[cfg(feature = "cuda")]
@@ -61,6 +71,48 @@ impl Plan {
                     stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
                 Ok(plan.run(stream, q, kv, out)?)
             }
+        }
+    }
+
+    /// Gives a plan that was made with a capacity ([`Attention::plan_with_capacity`](crate::Attention::plan_with_capacity)) another batch, in the order of
+    /// the stream: runs that are given to it afterwards are of that batch, and so are replays of what was captured of this plan before. A request
+    /// without queries writes nothing: a batch of fewer requests may be padded with such, or simply be shorter.
+    ///
+    /// What is in the workspace is overwritten in place: replay on the same stream, or order streams with events, so that no replay runs at the
+    /// same time.
+    ///
+    /// # Errors
+    ///
+    /// A batch that is not sound, or past the capacity; a parameter that does not fit its lengths; a plan without capacity. On CUDA also a stale plan, a
+    /// stream that is being captured, and tensors of the variant that are others for this batch. Nothing is changed then: the plan still is of
+    /// the batch before.
+    pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), Error> {
+        match &mut self.inner {
+            Inner::Cpu(plan) => {
+                stream.check_cpu()?;
+                let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
+                let layout = batch.validate()?;
+                capacity.check(&layout)?;
+                let (variant, work) = plan.attention.cut(&layout)?;
+                (plan.variant, plan.layout, plan.work) = (variant, layout, work);
+                Ok(())
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => {
+                let stream =
+                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
+                Ok(plan.update(stream, batch)?)
+            }
+        }
+    }
+
+    /// The largest batch that the plan may be given; `None` for a plan of one batch.
+    #[must_use]
+    pub fn capacity(&self) -> Option<&BatchCapacity> {
+        match &self.inner {
+            Inner::Cpu(plan) => plan.capacity.as_ref(),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => plan.capacity(),
         }
     }
 

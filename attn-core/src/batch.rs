@@ -3,10 +3,12 @@
 //! A batch borrows the arrays of the caller; [`Batch::validate`] checks every word of them once and gives a
 //! [`Layout`], which the planner and every backend trust from then on.
 
+mod capacity;
 mod error;
 mod layout;
 mod scan;
 
+pub use capacity::{BatchCapacity, PagePool};
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
 

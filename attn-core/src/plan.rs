@@ -25,6 +25,7 @@ mod line;
 mod list;
 mod mask;
 mod place;
+mod room;
 mod rows;
 mod rule;
 mod scratch;
@@ -36,6 +37,7 @@ pub use blob::{PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
 pub(crate) use list::{Lists, lists_of};
+pub use room::PlanRoom;
 pub use rule::{Capacity, Cost, PlanRule, Schedule};
 pub use scratch::Scratch;
 

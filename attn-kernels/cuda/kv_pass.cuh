@@ -59,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
     attn_kv_pass(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
   int kv_head = blockIdx.y;
   int tokens = p.kv_indptr[p.batch];
+  if (blockIdx.x * KV_PASS_KEYS >= static_cast<unsigned>(tokens)) return;  // there may be room for more keys than there are
 #pragma unroll 1
   for (int first = 0; first < KV_PASS_KEYS; first += KV_PASS_AT_ONCE) {
     // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.

@@ -11,5 +11,6 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   using Merger = RowMerger<MERGE_THREADS>;
   __shared__ __align__(16) Merger::Shared shared;
   MergeItem merge = p.merges[blockIdx.x];
+  if (merge.count == 0) return;  // room that this batch does not need
   Merger::run(p, variant, merge, QueryBlock(merge, blockIdx.y), shared);
 }

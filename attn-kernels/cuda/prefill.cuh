@@ -1,5 +1,5 @@
 // attn_prefill: tensor cores, a tile of packed query rows per CTA against a span of keys, FlashAttention-2 style.
-// Grid (items, kv_heads), 32 * WARPS threads, SMEM_BYTES of dynamic shared memory.
+// Grid (items, kv_heads), 32 * WARPS threads, SMEM_BYTES of dynamic shared memory. An item without rows is room that is not needed.
 #pragma once
 #include "cursor.cuh"
 #include "epilogue.cuh"
@@ -33,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 
   CtaPlace place = cta_place();
   WorkItem item = p.items[place.item];
+  if (item.rows == 0) return;
   QueryBlock block(item, place.kv_head);
   SpanKeys span(p, variant, block, item);
 

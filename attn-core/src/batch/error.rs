@@ -105,4 +105,25 @@ pub enum BatchError {
         /// The sum.
         total: u64,
     },
+    /// More than a plan has room for.
+    #[error("the batch has {count} {what}; the plan has room for {capacity}. Make a plan with a larger capacity")]
+    Capacity {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        capacity: u32,
+    },
+    /// A plan of one batch that is to be given another.
+    #[error("this plan is of one batch alone; make it with `plan_with_capacity`, and it can be given others")]
+    NoCapacity,
+    /// Keys that lie otherwise than those that a plan was made for.
+    #[error("the keys of the batch are {got}; the plan was made for keys that are {want}")]
+    OtherKeys {
+        /// `ragged`, or `in pages of` so many keys.
+        got: String,
+        /// What they must be.
+        want: String,
+    },
 }

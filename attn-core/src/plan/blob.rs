@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{MergeItem, PlanError, WorkItem, WorkList};
+use super::{ArmWork, MergeItem, PlanError, PlanRoom, WorkItem, WorkList};
 use crate::batch::Layout;
 
 /// Sections start at multiples of this many bytes.
@@ -19,7 +19,7 @@ pub struct PlanBlob {
     pub offsets: PlanOffsets,
 }
 
-/// Byte ranges of the sections of a [`PlanBlob`]; starts are 16-byte aligned, and in order without overlap. Every
+/// Byte ranges of the sections of a [`PlanBlob`]; starts are 16-byte aligned, and no two overlap. Every
 /// section is an array of `i32`, or of structs of `i32`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanOffsets {
@@ -50,25 +50,53 @@ pub struct PartialBytes {
     pub md: u64,
 }
 
+/// How many of each there are.
+struct Counts {
+    requests: usize,
+    /// Entries of the page table.
+    pages: Option<usize>,
+    items: usize,
+    workers: usize,
+    merges: usize,
+}
+
 impl PlanOffsets {
     /// The sections of a batch and its work.
     #[must_use]
     pub fn of(layout: &Layout, work: &WorkList) -> Self {
+        Self::counted(&Counts {
+            requests: layout.batch(),
+            pages: layout.pages().map(|pages| pages.indices().len()),
+            items: work.items.len(),
+            workers: work.workers.len(),
+            merges: work.merges.len(),
+        })
+    }
+
+    /// The sections of every batch that there is room for: where they begin, and the most that they hold.
+    #[must_use]
+    pub fn within(room: &PlanRoom) -> Self {
+        let &PlanRoom { requests, pages, arms, items, workers, merges, .. } = room;
+        Self::counted(&Counts { requests, pages, items: arms * items, workers: arms * workers, merges })
+    }
+
+    fn counted(counts: &Counts) -> Self {
         let mut end = 0usize;
         let mut section = |bytes: usize| {
             let start = end.next_multiple_of(ALIGN);
             end = start + bytes;
             start..end
         };
-        let (page_indptr, page_indices) = layout.pages().map_or((0, 0), |p| (p.indptr().len(), p.indices().len()));
+        let indptr = (counts.requests + 1) * size_of::<i32>();
+        // pages come last: what a table has room for, and this batch does not use, is then not uploaded
         PlanOffsets {
-            qo_indptr: section(size_of_val(layout.qo_indptr())),
-            kv_indptr: section(size_of_val(layout.kv_indptr())),
-            page_indptr: section(page_indptr * size_of::<i32>()),
-            page_indices: section(page_indices * size_of::<i32>()),
-            items: section(work.items.len() * size_of::<WorkItem>()),
-            merges: section(work.merges.len() * size_of::<MergeItem>()),
-            workers: section(work.workers.len() * size_of::<WorkerStart>()),
+            qo_indptr: section(indptr),
+            kv_indptr: section(indptr),
+            page_indptr: section(counts.pages.map_or(0, |_| indptr)),
+            workers: section(counts.workers * size_of::<WorkerStart>()),
+            items: section(counts.items * size_of::<WorkItem>()),
+            merges: section(counts.merges * size_of::<MergeItem>()),
+            page_indices: section(counts.pages.unwrap_or(0) * size_of::<i32>()),
             total: end.next_multiple_of(ALIGN),
         }
     }
@@ -108,27 +136,82 @@ impl PlanBlob {
 
     /// Packs again, into the same memory.
     pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
-        let offsets = PlanOffsets::of(layout, work);
-        self.bytes.clear();
-        self.bytes.reserve(offsets.total);
-        // sections come in order: what was written before is never written again
-        let mut write = |at: &Range<usize>, bytes: &[u8]| {
-            self.bytes.resize(at.start, 0);
-            self.bytes.extend_from_slice(bytes);
-        };
-        write(&offsets.qo_indptr, bytemuck::cast_slice(layout.qo_indptr()));
-        write(&offsets.kv_indptr, bytemuck::cast_slice(layout.kv_indptr()));
-        let (page_indptr, page_indices) = layout.pages().map_or((&[][..], &[][..]), |p| (p.indptr(), p.indices()));
-        write(&offsets.page_indptr, bytemuck::cast_slice(page_indptr));
-        write(&offsets.page_indices, bytemuck::cast_slice(page_indices));
-        write(&offsets.items, bytemuck::cast_slice(&work.items));
-        write(&offsets.merges, bytemuck::cast_slice(&work.merges));
-        write(&offsets.workers, &[]);
+        self.offsets = PlanOffsets::of(layout, work);
+        self.fill(layout, work);
         for worker in 0..work.workers.len() {
-            self.bytes.extend_from_slice(bytemuck::bytes_of(&WorkerStart::of(work, worker)));
+            self.worker(worker, WorkerStart::of(work, worker));
         }
-        self.bytes.resize(offsets.total, 0);
-        self.offsets = offsets;
+        let items = self.offsets.items.start;
+        self.put(items, bytemuck::cast_slice(&work.items));
+    }
+
+    /// As [`PlanBlob::repack`], into sections that have room for more, so that they stay where they are. The rest of each says that there is
+    /// nothing to do: requests without queries and keys, workers without items, items without rows, merges without states. Items of arm `a` of a
+    /// union begin at item `a * room.items`, its workers at `a * room.workers`. Bytes end with the pages in use.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Room`] where there is not enough of it; nothing is changed then.
+    pub fn repack_within(&mut self, room: &PlanRoom, layout: &Layout, work: &WorkList) -> Result<(), PlanError> {
+        room.check(layout, work)?;
+        self.offsets = PlanOffsets::within(room);
+        self.fill(layout, work);
+        for (arm, ArmWork { items, workers }) in work.arms().enumerate() {
+            let moved = (arm * room.items) as i32 - items.start as i32;
+            for (at, worker) in workers.clone().take(workers.len().saturating_sub(1)).enumerate() {
+                let start = WorkerStart::of(work, worker);
+                let start = WorkerStart { first: start.first + moved, end: start.end + moved, ..start };
+                self.worker(arm * room.workers + at, start);
+            }
+            let first = self.offsets.items.start + arm * room.items * size_of::<WorkItem>();
+            self.put(first, bytemuck::cast_slice(&work.items[items]));
+        }
+        Ok(())
+    }
+
+    /// Zeros, and in them all but workers and items.
+    fn fill(&mut self, layout: &Layout, work: &WorkList) {
+        let offsets = self.offsets.clone();
+        let used = layout.pages().map_or(0, |pages| size_of_val(pages.indices()));
+        self.bytes.clear();
+        self.bytes.resize((offsets.page_indices.start + used).next_multiple_of(ALIGN), 0);
+        self.indptr(&offsets.qo_indptr, layout.qo_indptr());
+        self.indptr(&offsets.kv_indptr, layout.kv_indptr());
+        if let Some(pages) = layout.pages() {
+            self.indptr(&offsets.page_indptr, pages.indptr());
+            self.put(offsets.page_indices.start, bytemuck::cast_slice(pages.indices()));
+        }
+        self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
+    }
+
+    /// Prefix sums: those past the last request stay where they are.
+    fn indptr(&mut self, at: &Range<usize>, sums: &[i32]) {
+        let (first, end) = (at.start, at.start + size_of_val(sums));
+        self.put(first, bytemuck::cast_slice(sums));
+        if let Some(last) = sums.last() {
+            for rest in self.bytes[end..at.end].chunks_exact_mut(size_of::<i32>()) {
+                rest.copy_from_slice(bytemuck::bytes_of(last));
+            }
+        }
+    }
+
+    fn worker(&mut self, worker: usize, start: WorkerStart) {
+        self.put(self.offsets.workers.start + worker * size_of::<WorkerStart>(), bytemuck::bytes_of(&start));
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl PlanRoom {
+    /// Bytes of the buffers for partial states, in tiles of so many rows.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooMany`] when they do not fit 64 bits.
+    pub fn partial_bytes(&self, tile_rows: u32, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
+        partial_bytes(self.slots as u64, tile_rows, kv_heads, head_dim)
     }
 }
 
@@ -139,11 +222,15 @@ impl WorkList {
     ///
     /// [`PlanError::TooMany`] when they do not fit 64 bits.
     pub fn partial_bytes(&self, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
-        let states = u64::from(self.slots).checked_mul(u64::from(kv_heads) * u64::from(self.tile_rows));
-        let bytes = |per_row: u64| {
-            let total = states.and_then(|n| n.checked_mul(per_row));
-            total.ok_or(PlanError::TooMany { what: "bytes of partial states", value: u64::MAX })
-        };
-        Ok(PartialBytes { o: bytes(4 * u64::from(head_dim))?, md: bytes(8)? })
+        partial_bytes(self.slots.into(), self.tile_rows, kv_heads, head_dim)
     }
+}
+
+fn partial_bytes(slots: u64, tile_rows: u32, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
+    let states = slots.checked_mul(u64::from(kv_heads) * u64::from(tile_rows));
+    let bytes = |per_row: u64| {
+        let total = states.and_then(|n| n.checked_mul(per_row));
+        total.ok_or(PlanError::TooMany { what: "bytes of partial states", value: u64::MAX })
+    };
+    Ok(PartialBytes { o: bytes(4 * u64::from(head_dim))?, md: bytes(8)? })
 }

@@ -58,4 +58,14 @@ pub enum PlanError {
         /// The most that it may be.
         most: usize,
     },
+    /// A list that is longer than there is room for.
+    #[error("the batch makes {count} {what}; the plan has room for {room}. Make a plan with a larger capacity")]
+    Room {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        room: usize,
+    },
 }

@@ -285,7 +285,7 @@ fn a_blob_holds_every_section() {
     }
     assert_eq!(starts.iter().map(|start| (start.end - start.first) as usize).sum::<usize>(), list.items.len());
     let sections =
-        [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.page_indices, &at.items, &at.merges, &at.workers];
+        [&at.qo_indptr, &at.kv_indptr, &at.page_indptr, &at.workers, &at.items, &at.merges, &at.page_indices];
     assert!(sections.iter().all(|section| section.start % 16 == 0));
     assert!(sections.windows(2).all(|pair| pair[0].end <= pair[1].start));
     assert_eq!((blob.bytes.len(), blob.bytes.len() % 16), (at.total, 0));

@@ -6,11 +6,11 @@ use std::{
 };
 
 use attn_core::{
-    batch::{Batch, Layout},
+    batch::{Batch, BatchCapacity, Layout},
     dtype::Dtypes,
     expr::Variant,
     lang::Dims,
-    plan::WorkList,
+    plan::{self, PlanRoom, PlanRule, WorkList},
     spec::{Heads, KernelKind, KvStored},
 };
 
@@ -35,6 +35,10 @@ pub struct Options {
     pub kernel: Option<KernelKind>,
     /// What keys and values are, for a variant that rewrites them.
     pub stored: KvStored,
+    /// A request gives the same bits alone and in any batch: its keys are cut at multiples of so many, and nowhere else (rounded up to what a
+    /// kernel takes at a time; at least 1). Its kernel family is that of its own queries, unless `kernel` names one; a batch whose requests
+    /// ask for both is an error.
+    pub batch_invariant: Option<u32>,
 }
 
 /// A bound variant. Plans are made from it. Cheap to clone.
@@ -53,6 +57,9 @@ pub(super) struct Inner {
     pub(super) dtypes: Dtypes,
     pub(super) sm_scale: f32,
     kernel: Option<KernelKind>,
+    batch_invariant: Option<u32>,
+    /// Whether shapes or conditions of the variant's parameters name lengths of a batch.
+    depends_on_lengths: bool,
     /// One for each arm.
     args: Vec<Arc<Args>>,
     kernels: Mutex<HashMap<(KernelKind, bool), ArmKernels>>,
@@ -91,11 +98,13 @@ impl Attention {
             args: arms.iter().map(upload).collect::<Result<_, CudaError>>()?,
             arms,
             device: device.clone(),
+            depends_on_lengths: names_lengths(&variant),
             variant,
             heads,
             dtypes,
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
+            batch_invariant: options.batch_invariant,
             kernels: Mutex::default(),
         };
         let attention = Attention { inner: Arc::new(inner) };
@@ -182,9 +191,27 @@ impl Attention {
     /// that they would leave most of a prefill tile empty; else prefill.
     #[must_use]
     pub fn choose(&self, layout: &Layout) -> KernelKind {
-        let few = layout.max_qo_len() <= 1 || self.rows_of_a_list().is_some_and(|rows| rows <= DECODE_ROWS);
+        self.family(layout.max_qo_len())
+    }
+
+    /// The kernel family where requests have up to so many queries.
+    fn family(&self, qo_len: usize) -> KernelKind {
+        let few = qo_len <= 1 || self.rows_of_a_list().is_some_and(|rows| rows <= DECODE_ROWS);
         let by_batch = if few { KernelKind::Decode } else { KernelKind::Prefill };
         self.inner.kernel.unwrap_or(by_batch)
+    }
+
+    /// Where requests may not depend on each other: refuses those that run another family when they are alone.
+    pub(super) fn check_family(&self, layout: &Layout, runs: KernelKind) -> Result<(), CudaError> {
+        if self.inner.batch_invariant.is_none() {
+            return Ok(());
+        }
+        let asking = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
+        let mut asking = asking.map(|request| (request, self.family(layout.qo_len(request))));
+        match asking.find(|&(_, asks)| asks != runs) {
+            Some((request, asks)) => Err(CudaError::OtherKernel { request, asks, runs }),
+            None => Ok(()),
+        }
     }
 
     /// Bytes of workspace that a plan of this batch takes, exactly.
@@ -194,8 +221,19 @@ impl Attention {
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
-        let schedule = self.schedule(&self.bound(&layout)?, &layout)?;
-        Ok(Sections::of(self.heads(), &schedule, &layout)?.bytes)
+        let Schedule { kernels, work, .. } = self.schedule(&self.bound(&layout)?, &layout, self.choose(&layout))?;
+        Ok(Sections::of(self.heads(), &kernels, &work, &layout)?.bytes)
+    }
+
+    /// Bytes of workspace that a plan with this capacity takes, exactly, whatever its batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan_with_capacity`].
+    pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, CudaError> {
+        let (kernels, rule) = self.kernels_and_rule(self.family(capacity.qo_len as usize), capacity.pages.is_some())?;
+        let room = PlanRoom::of(capacity, self.variant(), self.heads(), &rule)?;
+        Ok(Sections::within(self.heads(), &kernels, &room, capacity)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -232,12 +270,34 @@ impl Attention {
         let layout = batch.validate()?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let schedule = self.schedule(&bound, &layout)?;
+        let schedule = self.schedule(&bound, &layout, self.choose(&layout))?;
         Plan::put(self, stream, layout, schedule, args, workspace)
     }
 
+    /// As [`Attention::plan`], with room for every batch up to a size, so that the plan can be given others ([`Plan::update`]), and what is captured
+    /// of it be replayed with them. The kernel family is that of the capacity, and all batches run it. But for that, work is cut as by
+    /// [`Attention::plan`], and a batch gives the same bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`], and a batch that is past the capacity.
+    pub fn plan_with_capacity(
+        &self,
+        batch: &Batch<'_>,
+        capacity: &BatchCapacity,
+        workspace: &mut Workspace,
+    ) -> Result<Plan, CudaError> {
+        self.inner.device.check_same("workspace", workspace.device())?;
+        let layout = batch.validate()?;
+        capacity.check(&layout)?;
+        let bound = self.bound(&layout)?;
+        let args = self.args_for(&bound)?;
+        let schedule = self.schedule(&bound, &layout, self.family(capacity.qo_len as usize))?;
+        Plan::put_within(self, capacity, layout, schedule, args, workspace)
+    }
+
     /// The variant, with tensors over the batch's lengths if it has such.
-    fn bound(&self, layout: &Layout) -> Result<Variant, CudaError> {
+    pub(super) fn bound(&self, layout: &Layout) -> Result<Variant, CudaError> {
         let Inner { variant, heads, .. } = &*self.inner;
         let count = |n: usize| i64::try_from(n).ok();
         let dims = Dims {
@@ -260,13 +320,35 @@ impl Attention {
         bound.arms().into_iter().zip(args).map(of_arm).collect()
     }
 
-    fn schedule(&self, bound: &Variant, layout: &Layout) -> Result<Schedule, CudaError> {
-        let heads = self.inner.heads;
-        let kernels = self.kernels(self.choose(layout), layout.pages().is_some())?;
+    /// Whether parameters of the variant depend on the lengths of a batch.
+    pub(super) fn depends_on_lengths(&self) -> bool {
+        self.inner.depends_on_lengths
+    }
+
+    fn schedule(&self, bound: &Variant, layout: &Layout, kind: KernelKind) -> Result<Schedule, CudaError> {
+        self.check_family(layout, kind)?;
+        let (kernels, rule) = self.kernels_and_rule(kind, layout.pages().is_some())?;
+        let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
+        Ok(Schedule { kernels, rule, work })
+    }
+
+    /// The kernels of a family, and how batches are cut for them.
+    fn kernels_and_rule(&self, kind: KernelKind, paged: bool) -> Result<(ArmKernels, PlanRule), CudaError> {
+        let kernels = self.kernels(kind, paged)?;
         let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
-        let rule = cell.plan_rule(step, resident, heads.kv);
-        let work = WorkList::build_for(bound, layout, heads, &rule)?;
-        Ok(Schedule { kernels, work })
+        let rule = cell.plan_rule(step, resident, self.inner.heads.kv);
+        let fixed = self.inner.batch_invariant.map(|keys| plan::Schedule::Fixed { keys });
+        Ok((kernels, PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule }))
     }
+}
+
+/// Whether a shape or a condition of a parameter names a length of the batch.
+fn names_lengths(variant: &Variant) -> bool {
+    let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut fields = variant.parts().flat_map(|part| part.desc().fields);
+    fields.any(|field| {
+        let mut words = words(field.shape).chain(words(field.require.unwrap_or_default()));
+        words.any(|word| ["batch", "qo_tokens", "kv_tokens"].contains(&word))
+    })
 }

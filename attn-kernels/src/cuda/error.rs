@@ -1,6 +1,12 @@
 //! What can go wrong on a CUDA device.
 
-use attn_core::{batch::BatchError, lang::BindError, plan::PlanError, spec::HeadsError, tensor::TensorError};
+use attn_core::{
+    batch::BatchError,
+    lang::BindError,
+    plan::PlanError,
+    spec::{HeadsError, KernelKind},
+    tensor::TensorError,
+};
 use cudarc::driver::result::DriverError;
 
 use crate::{cell::CellError, jit::JitError, splice::SpliceError};
@@ -93,8 +99,33 @@ pub enum CudaError {
     )]
     StalePlan,
     /// A plan that was made in the order of another stream.
-    #[error("this plan was made by `plan_on` in the order of another stream; run it there, or make it with `plan`")]
+    #[error(
+        "this plan was made by `plan_on`, or updated, in the order of another stream; run it there, or make it with `plan`"
+    )]
     OtherStream,
+    /// Tensors of a variant that are others for another batch.
+    #[error(
+        "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches that were captured would still read those before. Plan again, and capture again"
+    )]
+    CapturedTensors,
+    /// What copies from the host, under a capture.
+    #[error("cannot {what} on a stream that is being captured; do it before the capture, and between replays")]
+    Capturing {
+        /// What was to be done.
+        what: &'static str,
+    },
+    /// A request whose kernel family is not that of the plan, where requests may not depend on each other.
+    #[error(
+        "request {request} is for the {asks} kernel, and this plan runs {runs}; with `batch_invariant`, plan such requests apart, or choose one `kernel` for all"
+    )]
+    OtherKernel {
+        /// The request.
+        request: usize,
+        /// What it runs when it is alone.
+        asks: KernelKind,
+        /// What the plan runs: that of the request that has most queries, or of the capacity.
+        runs: KernelKind,
+    },
     /// A head count that is none.
     #[error(transparent)]
     Heads(#[from] HeadsError),

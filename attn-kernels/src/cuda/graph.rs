@@ -40,7 +40,8 @@ impl Graph {
     /// # Safety
     ///
     /// Everything that the captured launches read and write is still there, as it was when they were captured: tensors,
-    /// and each plan's workspace, which must not have been planned into again, grown, or dropped, and the attention itself.
+    /// and each plan's workspace, which must not have been planned into again, grown, or dropped, and the attention itself. A plan
+    /// that was given another batch in the meantime ([`Plan::update`](super::Plan::update)) was given it in the order of this stream.
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.device.bind()?;

@@ -14,6 +14,7 @@ mod event;
 mod graph;
 mod kernel;
 mod plan;
+mod room;
 mod run;
 mod stream;
 mod workspace;

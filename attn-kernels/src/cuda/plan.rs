@@ -3,15 +3,16 @@
 use std::{ops::Range, sync::Arc};
 
 use attn_core::{
-    batch::Layout,
-    plan::{ArmWork, PlanBlob, PlanError, PlanOffsets, WorkList},
+    batch::{BatchCapacity, Layout},
+    plan::{ArmWork, PartialBytes, PlanBlob, PlanError, PlanOffsets, PlanRoom, PlanRule, WorkList},
     spec::{Heads, KernelKind},
 };
 
-use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, workspace::Memory};
+use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, room::Room, workspace::Memory};
 use crate::cell::Cell;
 
-/// A batch, ready to run any number of times: every layer, every step with the same lengths.
+/// A batch, ready to run any number of times: every layer, every step with the same lengths. Made with a capacity, it can be given
+/// other batches ([`Plan::update`]).
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Attention,
@@ -20,10 +21,15 @@ pub struct Plan {
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<Memory>,
-    pub(super) num_merges: u32,
+    /// Work items and merges of the batch.
+    pub(super) counts: (u32, u32),
+    /// Merges that are launched: those of the batch, or all that there is room for.
+    pub(super) merges: u32,
     generation: u64,
     /// The stream whose order the upload is in; `None`: it has arrived.
     pub(super) stream: Option<usize>,
+    /// `None`: the plan is of one batch.
+    pub(super) room: Option<Box<Room>>,
 }
 
 /// One launch of the main kernel.
@@ -43,12 +49,19 @@ impl Arm {
         let workers = work.workers.start..work.workers.end.saturating_sub(1).max(work.workers.start);
         Arm { kernel, args, items: work.items, workers }
     }
+
+    /// Number `arm`, with all of its room.
+    fn within(room: &PlanRoom, arm: usize, kernel: Arc<Kernel>, args: Arc<Args>) -> Self {
+        let all = |each: usize| arm * each..(arm + 1) * each;
+        Arm { kernel, args, items: all(room.items), workers: all(room.workers) }
+    }
 }
 
 /// What a batch's work is, and what runs it.
 pub(super) struct Schedule {
     /// One for each arm.
     pub(super) kernels: Vec<Arc<Kernel>>,
+    pub(super) rule: PlanRule,
     pub(super) work: WorkList,
 }
 
@@ -68,14 +81,53 @@ pub(super) struct Sections {
     pub(super) bytes: usize,
 }
 
+/// How much there is of what sections hold.
+struct Sizes {
+    lists: PlanOffsets,
+    partial: PartialBytes,
+    merges: usize,
+    kv_tokens: usize,
+}
+
 impl Sections {
-    pub(super) fn of(heads: Heads, schedule: &Schedule, layout: &Layout) -> Result<Self, CudaError> {
-        let Schedule { kernels, work } = schedule;
+    /// Of one batch.
+    pub(super) fn of(
+        heads: Heads,
+        kernels: &[Arc<Kernel>],
+        work: &WorkList,
+        layout: &Layout,
+    ) -> Result<Self, CudaError> {
+        let sizes = Sizes {
+            lists: PlanOffsets::of(layout, work),
+            partial: work.partial_bytes(heads.kv, heads.head_dim)?,
+            merges: work.merges.len(),
+            kv_tokens: layout.kv_tokens(),
+        };
+        Self::sized(heads, kernels, sizes)
+    }
+
+    /// Of every batch that there is room for.
+    pub(super) fn within(
+        heads: Heads,
+        kernels: &[Arc<Kernel>],
+        room: &PlanRoom,
+        capacity: &BatchCapacity,
+    ) -> Result<Self, CudaError> {
+        let tile_rows = kernels[0].cell().tile_rows; // there is one arm at least
+        let sizes = Sizes {
+            lists: PlanOffsets::within(room),
+            partial: room.partial_bytes(tile_rows, heads.kv, heads.head_dim)?,
+            merges: room.merges,
+            kv_tokens: capacity.kv_tokens as usize,
+        };
+        Self::sized(heads, kernels, sizes)
+    }
+
+    fn sized(heads: Heads, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = heads;
-        let lists = PlanOffsets::of(layout, work);
-        let partial = work.partial_bytes(kv, head_dim)?;
+        let Sizes { lists, partial, merges, kv_tokens } = sizes;
         let rewritten = |by: fn(&Cell) -> bool| {
-            let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { layout.kv_tokens() } else { 0 };
+            let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { kv_tokens } else { 0 };
             tokens as u64 * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
         };
         let (k_pre, v_pre) = (rewritten(|cell| cell.key_pre_pass), rewritten(|cell| cell.value_pre_pass));
@@ -88,7 +140,7 @@ impl Sections {
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
         let within = kernels.len() == 1 && kernels[0].cell().kind == KernelKind::Decode;
-        let arrivals = section(if within { work.merges.len() as u64 * u64::from(kv) * 4 } else { 0 })?;
+        let arrivals = section(if within { merges as u64 * u64::from(kv) * 4 } else { 0 })?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
         Ok(Sections { lists, partial_o, partial_md, arrivals, k_pre, bytes: v_pre.end, v_pre })
     }
@@ -103,20 +155,54 @@ impl Plan {
         args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
-        let sections = Sections::of(attention.heads(), &schedule, &layout)?;
-        let Schedule { kernels, work } = schedule;
+        let Schedule { kernels, work, .. } = schedule;
+        let sections = Sections::of(attention.heads(), &kernels, &work, &layout)?;
         let blob = PlanBlob::pack(&layout, &work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.arrivals, sections.bytes)?;
         let arms = kernels.into_iter().zip(args).zip(work.arms());
+        // counted in i32 by the planner
+        let counts = (work.items.len() as u32, work.merges.len() as u32);
         Ok(Plan {
             attention: attention.clone(),
             arms: arms.map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect(),
             layout,
             sections,
             memory,
-            num_merges: work.merges.len() as u32, // counted in i32 by the planner, as items are
+            counts,
+            merges: counts.1,
             generation,
             stream: stream.map(|stream| stream.as_raw() as usize),
+            room: None,
+        })
+    }
+
+    /// As `put`, with room for every batch within a capacity. `layout` is.
+    pub(super) fn put_within(
+        attention: &Attention,
+        capacity: &BatchCapacity,
+        layout: Layout,
+        schedule: Schedule,
+        args: Vec<Arc<Args>>,
+        workspace: &mut Workspace,
+    ) -> Result<Self, CudaError> {
+        let Schedule { kernels, rule, work } = schedule;
+        let counts = PlanRoom::of(capacity, attention.variant(), attention.heads(), &rule)?;
+        let sections = Sections::within(attention.heads(), &kernels, &counts, capacity)?;
+        let of_batch = (work.items.len() as u32, work.merges.len() as u32);
+        let mut room = Room::new(capacity, counts, rule, work)?;
+        let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.arrivals, sections.bytes)?;
+        let arms = kernels.into_iter().zip(args).enumerate();
+        Ok(Plan {
+            attention: attention.clone(),
+            arms: arms.map(|(arm, (kernel, args))| Arm::within(&counts, arm, kernel, args)).collect(),
+            layout,
+            sections,
+            memory,
+            counts: of_batch,
+            merges: counts.merges as u32, // counted in i32 by the room
+            generation,
+            stream: None,
+            room: Some(Box::new(room)),
         })
     }
 
@@ -147,7 +233,7 @@ impl Plan {
     /// Work items per KV head, and of them the tiles that are merged from several.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {
-        (self.arms.iter().map(|arm| arm.items.len() as u32).sum(), self.num_merges)
+        self.counts
     }
 
     /// Copies what hooks stored (`OutTensor`) into the handles of the attention's variant. Waits for everything given to the

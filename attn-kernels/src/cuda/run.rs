@@ -20,7 +20,8 @@ impl Plan {
     /// Launches the attention: `q` (qo tokens, qo heads, head_dim), `kv` as the batch says, into `out`.
     ///
     /// Only launches: no allocation, no synchronisation, no copy, so it can be captured into a graph. Results are there when
-    /// the stream gets there.
+    /// the stream gets there. Under a capture, the tensors of a plan with a capacity have to fit the largest batch within it, which the
+    /// plan may have been given when the capture is replayed.
     ///
     /// # Errors
     ///
@@ -41,7 +42,12 @@ impl Plan {
         if !self.is_current() {
             return Err(CudaError::StalePlan);
         }
-        check_run(&self.layout, attention.heads, attention.dtypes, &q, &kv, &out)?;
+        // what is captured may be replayed with any batch that there is room for
+        let largest = match self.room.as_deref() {
+            Some(room) if stream.is_capturing()? => &room.largest,
+            _ => &self.layout,
+        };
+        check_run(largest, attention.heads, attention.dtypes, &q, &kv, &out)?;
         let params = self.params(&q, &kv, &out)?;
         device.bind()?;
         self.memory.used_on(stream);
@@ -57,7 +63,7 @@ impl Plan {
         for arm in &self.arms {
             let cell = arm.kernel.cell();
             if let Some(kv_pass) = arm.kernel.kv_pass {
-                let ctas = (self.layout.kv_tokens() as u32).div_ceil(cell.kv_pass_keys());
+                let ctas = self.kv_tokens().div_ceil(cell.kv_pass_keys());
                 launch(arm, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
             let grid = match cell.kind {
@@ -72,13 +78,19 @@ impl Plan {
         }
         // what happens after the merge is the same for all arms
         let first = &self.arms[0];
-        launch(first, first.kernel.merge, (self.num_merges, kv_heads), MERGE_THREADS, 0)
+        launch(first, first.kernel.merge, (self.merges, kv_heads), MERGE_THREADS, 0)
     }
 
     /// Whether every key is read by one CTA alone: each request's rows are one tile.
     fn read_once(&self) -> bool {
-        let rows = self.layout.max_qo_len() as u64 * u64::from(self.attention.inner.heads.group());
+        let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
+        let rows = queries * u64::from(self.attention.inner.heads.group());
         rows <= u64::from(self.kernel().cell().tile_rows)
+    }
+
+    /// Keys that passes over them are launched for.
+    fn kv_tokens(&self) -> u32 {
+        self.capacity().map_or(self.layout.kv_tokens() as u32, |capacity| capacity.kv_tokens)
     }
 
     /// The parameters of an arm: its part of the list. Workers count the items of all arms.
@@ -136,7 +148,7 @@ impl Plan {
             group: FastDiv::new(heads.group()),
             page_size: FastDiv::new(self.layout.pages().map_or(1, |pages| pages.page_size())),
             list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
-            batch: self.layout.batch() as i32,
+            batch: self.capacity().map_or(self.layout.batch(), |capacity| capacity.requests as usize) as i32,
             kv_heads: heads.kv as i32,
             num_workers: 0, // of the arm
             read_once: i32::from(self.read_once()),

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::{
     result::stream,
-    sys::{CUstream, CUstreamCaptureMode},
+    sys::{CUstream, CUstreamCaptureMode, CUstreamCaptureStatus},
 };
 
 use super::{CudaError, Device, Graph};
@@ -70,6 +70,19 @@ impl Stream {
         self.device.bind()?;
         // SAFETY: the stream lives.
         unsafe { stream::synchronize(self.raw) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
+    }
+
+    /// Whether what is given to the stream is recorded instead of run.
+    pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
+        self.device.bind()?;
+        // SAFETY: the stream lives.
+        let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("ask a stream", e))?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Refuses a stream that is being captured: a copy from host memory would be recorded with an address that is soon nobody's.
+    pub(super) fn refuse_capture(&self, what: &'static str) -> Result<(), CudaError> {
+        if self.is_capturing()? { Err(CudaError::Capturing { what }) } else { Ok(()) }
     }
 
     /// Records what `work` gives to the stream as a graph, instead of running it. Capture ends whatever `work` says.

@@ -81,23 +81,16 @@ impl Workspace {
         zeros: &Range<usize>,
         bytes: usize,
     ) -> Result<(Arc<Memory>, u64), CudaError> {
+        if let Some(stream) = stream {
+            stream.refuse_capture("upload a plan")?;
+        }
         if bytes > self.capacity() {
             // a plan that still uses the old memory keeps it
             self.memory = Memory::new(&self.device, bytes)?;
         }
         let memory = &self.memory;
         let generation = memory.generation.fetch_add(1, Ordering::AcqRel) + 1;
-        let mut last_use = memory.last_use.lock().unwrap_or_else(PoisonError::into_inner);
-        let ordered = match (*last_use, stream) {
-            (LastUse::Nowhere, _) => true,
-            (LastUse::On(last), Some(stream)) => last == stream.as_raw() as usize,
-            _ => false,
-        };
-        if !ordered {
-            self.device.synchronize()?;
-            *last_use = LastUse::Nowhere;
-        }
-        drop(last_use);
+        memory.wait_unless_on(stream)?;
         let upload = stream.unwrap_or(&self.upload);
         memory.buffer.write(upload, 0, blob)?;
         memory.buffer.fill_range(upload, zeros.clone(), 0)?;
@@ -113,6 +106,29 @@ impl Memory {
     fn new(device: &Device, bytes: usize) -> Result<Arc<Self>, CudaError> {
         let buffer = DeviceBuffer::new(device, bytes)?;
         Ok(Arc::new(Memory { buffer, generation: AtomicU64::new(0), last_use: Mutex::new(LastUse::Nowhere) }))
+    }
+
+    /// Waits for the device where a run may still read the memory that is not before what the stream is given next.
+    fn wait_unless_on(&self, stream: Option<&Stream>) -> Result<(), CudaError> {
+        let mut last_use = self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
+        let ordered = match (*last_use, stream) {
+            (LastUse::Nowhere, _) => true,
+            (LastUse::On(last), Some(stream)) => last == stream.as_raw() as usize,
+            _ => false,
+        };
+        if !ordered {
+            self.buffer.device().synchronize()?;
+            *last_use = LastUse::Nowhere;
+        }
+        Ok(())
+    }
+
+    /// Writes other lists over those of the plan that the memory holds, in the order of the stream.
+    pub(super) fn overwrite(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+        self.wait_unless_on(Some(stream))?;
+        self.buffer.write(stream, 0, lists)?;
+        self.used_on(stream);
+        Ok(())
     }
 
     /// Notes that a run, or a copy, was given to a stream.

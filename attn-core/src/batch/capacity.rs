@@ -1,0 +1,218 @@
+//! How large the batches of one plan may become.
+
+use super::{BatchError, Layout};
+
+/// The largest batch that a plan has room for, of a plan whose batch changes while everything that was captured of it stays: what an engine
+/// knows beforehand.
+///
+/// ```
+/// use attn_core::batch::BatchCapacity;
+///
+/// // 64 requests that decode, over a pool of 4096 pages of 16 keys
+/// let capacity = BatchCapacity::decode(64, 4096 * 16).in_pages(16, 4096);
+/// assert_eq!((capacity.qo_len, capacity.qo_tokens), (1, 64));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BatchCapacity {
+    /// Requests, those without queries among them.
+    pub requests: u32,
+    /// Queries of one request.
+    pub qo_len: u32,
+    /// Queries of all requests.
+    pub qo_tokens: u32,
+    /// Keys of all requests; a key that several requests share counts for each of them.
+    pub kv_tokens: u32,
+    /// The pool that pages are of, or `None`: keys are ragged.
+    pub pages: Option<PagePool>,
+}
+
+/// A pool of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PagePool {
+    /// Keys that a page holds.
+    pub page_size: u32,
+    /// Pages.
+    pub num_pages: u32,
+}
+
+impl BatchCapacity {
+    /// Room for `qo_tokens` queries, however they are spread over `requests` requests, and for `kv_tokens` ragged keys.
+    #[must_use]
+    pub fn new(requests: u32, qo_tokens: u32, kv_tokens: u32) -> Self {
+        BatchCapacity { requests, qo_len: qo_tokens, qo_tokens, kv_tokens, pages: None }
+    }
+
+    /// Room for `requests` requests of at most one query each, with `kv_tokens` ragged keys in all.
+    #[must_use]
+    pub fn decode(requests: u32, kv_tokens: u32) -> Self {
+        BatchCapacity { qo_len: 1, ..Self::new(requests, requests, kv_tokens) }
+    }
+
+    /// The same with keys in pages of a pool.
+    #[must_use]
+    pub fn in_pages(self, page_size: u32, num_pages: u32) -> Self {
+        BatchCapacity { pages: Some(PagePool { page_size, num_pages }), ..self }
+    }
+
+    /// Room for this batch, and not for more.
+    #[must_use]
+    pub fn of(layout: &Layout) -> Self {
+        // a layout counts in i32
+        BatchCapacity {
+            requests: layout.batch() as u32,
+            qo_len: layout.max_qo_len() as u32,
+            qo_tokens: layout.qo_tokens() as u32,
+            kv_tokens: layout.kv_tokens() as u32,
+            pages: (layout.pages()).map(|p| PagePool { page_size: p.page_size(), num_pages: p.min_pool() }),
+        }
+    }
+
+    /// The most entries that a page table has; 0 for ragged keys.
+    #[must_use]
+    pub fn page_entries(&self) -> u64 {
+        let Some(PagePool { page_size, .. }) = self.pages else { return 0 };
+        sum_of_ceils(self.kv_tokens.into(), self.requests.into(), u64::from(page_size).max(1))
+    }
+
+    /// The most query tiles: of `tile_rows` packed rows, `group` a query, with rows of one run of `run` queries alone where there are such runs.
+    #[must_use]
+    pub fn tiles(&self, group: u32, tile_rows: u32, run: Option<u64>) -> u64 {
+        tiles(self.qo_tokens.into(), self.requests.into(), group.into(), u64::from(tile_rows).max(1), run)
+    }
+
+    /// The most blocks of `block_keys` keys that the tiles of [`BatchCapacity::tiles`] see in all, each counted for every tile that sees it.
+    #[must_use]
+    pub fn blocks(&self, group: u32, tile_rows: u32, run: Option<u64>, block_keys: u32) -> u64 {
+        let queries = self.qo_len.min(self.qo_tokens);
+        let of_a_request = tiles(queries.into(), 1, group.into(), u64::from(tile_rows).max(1), run);
+        let (keys, block) = (u64::from(self.kv_tokens), u64::from(block_keys).max(1));
+        let by_request = of_a_request.saturating_mul(sum_of_ceils(keys, self.requests.into(), block));
+        by_request.min(self.tiles(group, tile_rows, run).saturating_mul(keys.div_ceil(block)))
+    }
+
+    /// Checks that a batch is within the capacity.
+    ///
+    /// # Errors
+    ///
+    /// [`BatchError::Capacity`] says what there is too much of; [`BatchError::OtherKeys`] is for pages in place of ragged keys or the other way
+    /// round, and for pages of another size.
+    pub fn check(&self, layout: &Layout) -> Result<(), BatchError> {
+        let page_size = |pages: Option<u32>| pages.map_or_else(|| "ragged".to_owned(), |n| format!("in pages of {n}"));
+        let (got, want) = (layout.pages().map(super::Pages::page_size), self.pages.map(|pool| pool.page_size));
+        if got != want {
+            return Err(BatchError::OtherKeys { got: page_size(got), want: page_size(want) });
+        }
+        let pool = layout.pages().map_or(0, |pages| pages.min_pool() as usize);
+        let counts = [
+            ("requests", layout.batch(), self.requests),
+            ("queries in one request", layout.max_qo_len(), self.qo_len),
+            ("queries", layout.qo_tokens(), self.qo_tokens),
+            ("keys", layout.kv_tokens(), self.kv_tokens),
+            ("pages in the pool, or more,", pool, self.pages.map_or(0, |pool| pool.num_pages)),
+        ];
+        match counts.into_iter().find(|&(_, count, capacity)| count > capacity as usize) {
+            Some((what, count, capacity)) => Err(BatchError::Capacity { what, count, capacity }),
+            None => Ok(()),
+        }
+    }
+
+    /// A layout with as many queries and keys, and of a pool with as many pages, as any batch within the capacity: tensors that fit it fit them all.
+    ///
+    /// # Errors
+    ///
+    /// More tokens than a batch may have, or a page size of 0.
+    pub fn largest(&self) -> Result<Layout, BatchError> {
+        let too_many = |array| BatchError::TooManyTokens { array, total: i32::MAX };
+        let qo_tokens = i32::try_from(self.qo_tokens).map_err(|_| too_many("qo_indptr"))?;
+        let kv_tokens = i32::try_from(self.kv_tokens).map_err(|_| too_many("kv_indptr"))?;
+        let (qo_indptr, kv_indptr) = ([0, qo_tokens], [0, kv_tokens]);
+        let mut layout = super::Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
+        if let Some(PagePool { page_size, num_pages }) = self.pages {
+            if !i32::try_from(page_size).is_ok_and(|size| size > 0) {
+                return Err(BatchError::PageSize { page_size });
+            }
+            let (indptr, indices) = (vec![0, 0], Vec::new());
+            layout.pages = Some(super::Pages { indptr, indices, page_size, min_pool: num_pages });
+        }
+        Ok(layout)
+    }
+}
+
+/// The most that `ceil(n / of)` sums to, over up to `parts` parts that have `total` in all.
+fn sum_of_ceils(total: u64, parts: u64, of: u64) -> u64 {
+    (total + parts.min(total) * (of - 1)) / of
+}
+
+/// The most tiles of up to `requests` requests with `queries` queries in all. The arguments but `run` are below 2^32.
+fn tiles(queries: u64, requests: u64, group: u64, tile_rows: u64, run: Option<u64>) -> u64 {
+    let requests = requests.min(queries);
+    let by_query = queries.saturating_mul(group.div_ceil(tile_rows));
+    let by_rows = match run.map(|run| run.max(1)) {
+        None => queries.saturating_mul(group).saturating_add(requests * (tile_rows - 1)) / tile_rows,
+        Some(run) => {
+            (queries / run + requests).saturating_mul(run.min(queries).saturating_mul(group).div_ceil(tile_rows))
+        }
+    };
+    by_query.min(by_rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BatchCapacity, BatchError};
+    use crate::batch::{Batch, PageTableBuf, indptr};
+
+    fn layout(qo: &[u32], kv: &[u32]) -> crate::batch::Layout {
+        let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
+        Batch::ragged(&qo, &kv).validate().expect("sound")
+    }
+
+    #[test]
+    fn a_batch_is_within_its_own_capacity_and_not_within_a_smaller_one() {
+        let batch = layout(&[3, 1, 0], &[5, 9, 0]);
+        let capacity = BatchCapacity::of(&batch);
+        capacity.check(&batch).expect("as large");
+        type Less = fn(&mut BatchCapacity);
+        let less: [(Less, &str, usize); 4] = [
+            (|c| c.requests -= 1, "requests", 3),
+            (|c| c.qo_len -= 1, "queries in one request", 3),
+            (|c| c.qo_tokens -= 1, "queries", 4),
+            (|c| c.kv_tokens -= 1, "keys", 14),
+        ];
+        for (make, what, count) in less {
+            let mut smaller = capacity;
+            make(&mut smaller);
+            let error = smaller.check(&batch).expect_err(what);
+            assert!(matches!(error, BatchError::Capacity { what: w, count: n, capacity: c }
+                if w == what && n == count && c as usize == count - 1));
+        }
+        let paged = BatchCapacity { pages: None, ..capacity }.in_pages(4, 9);
+        let error = paged.check(&batch).expect_err("ragged").to_string();
+        assert!(error.contains("ragged") && error.contains("in pages of 4"), "{error}");
+    }
+
+    #[test]
+    fn pages_are_within_the_pool_and_the_table() {
+        let lens = [33, 1, 16, 0];
+        let mut next = 0..;
+        let table = PageTableBuf::from_lens(&lens, 16, 8, || next.next().unwrap_or(0));
+        let qo = [0, 1, 2, 3, 4];
+        let batch = Batch::paged(&qo, &table.table()).validate().expect("sound");
+        let capacity = BatchCapacity::decode(4, 50).in_pages(16, 5);
+        capacity.check(&batch).expect("5 pages");
+        assert!(capacity.page_entries() >= 5);
+        let error = capacity.in_pages(16, 4).check(&batch).expect_err("a page too few");
+        assert!(matches!(error, BatchError::Capacity { count: 5, capacity: 4, .. }), "{error}");
+        let error = capacity.in_pages(8, 5).check(&batch).expect_err("another size");
+        assert!(matches!(error, BatchError::OtherKeys { .. }), "{error}");
+        let largest = capacity.largest().expect("small");
+        assert_eq!((largest.qo_tokens(), largest.kv_tokens()), (4, 50));
+        assert_eq!(largest.pages().map(|p| (p.page_size(), p.min_pool())), Some((16, 5)));
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        BatchCapacity::new(1, u32::MAX, 1).largest().expect_err("queries");
+        BatchCapacity::decode(1, 1 << 30).largest().expect_err("keys");
+        BatchCapacity::decode(1, 1).in_pages(0, 1).largest().expect_err("page size");
+    }
+}

@@ -1,0 +1,99 @@
+//! Plans whose batch changes in place: what they keep so that nothing that was captured of them moves.
+
+use attn_core::{
+    batch::{Batch, BatchCapacity, BatchError, Layout},
+    plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
+};
+
+use super::{CudaError, Plan, Stream};
+
+/// Room for batches up to some size, and the memory that planning into it takes.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) capacity: BatchCapacity,
+    pub(super) counts: PlanRoom,
+    /// Fits the tensors of every batch within the capacity.
+    pub(super) largest: Layout,
+    pub(super) rule: PlanRule,
+    /// The next batch, until it is known that there is nothing wrong with it.
+    next: Layout,
+    work: WorkList,
+    scratch: Scratch,
+    blob: PlanBlob,
+}
+
+impl Room {
+    pub(super) fn new(
+        capacity: &BatchCapacity,
+        counts: PlanRoom,
+        rule: PlanRule,
+        work: WorkList,
+    ) -> Result<Self, CudaError> {
+        Ok(Room {
+            capacity: *capacity,
+            counts,
+            largest: capacity.largest()?,
+            rule,
+            next: Layout::default(),
+            work,
+            scratch: Scratch::default(),
+            blob: PlanBlob::default(),
+        })
+    }
+
+    /// The list that was made last, as it is uploaded.
+    pub(super) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
+        self.blob.repack_within(&self.counts, layout, &self.work)?;
+        Ok(&self.blob.bytes)
+    }
+}
+
+impl Plan {
+    /// Gives a plan that was made with a capacity another batch, in the order of the stream: what is launched there afterwards runs that batch, and
+    /// so does what was captured of this plan before. The launches of a captured run are as many as the capacity asks for; requests without
+    /// queries, and what the batch does not use, cost next to nothing and write nothing.
+    ///
+    /// The workspace's lists are overwritten where they are: replay on the same stream, or order the streams with events, so that no replay
+    /// runs at the same time. Nothing is allocated once batches have been as large as this one, but for a union, and for a variant with tensors
+    /// over the lengths of a batch.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity or that is stale, a batch that is not sound or past the capacity, tensors of the variant whose content is
+    /// another for this batch, a list of keys for which there is no room, a stream that is being captured. Nothing is changed then: the plan still is of the batch before.
+    pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), CudaError> {
+        let attention = &*self.attention.inner;
+        attention.device.check_same("stream", stream.device())?;
+        if !self.is_current() {
+            return Err(CudaError::StalePlan);
+        }
+        let Some(room) = self.room.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
+        stream.refuse_capture("update a plan")?;
+        batch.validate_into(&mut room.next)?;
+        room.capacity.check(&room.next)?;
+        self.attention.check_family(&room.next, self.arms[0].kernel.cell().kind)?; // there is one arm at least
+        let Room { next, work, scratch, rule, .. } = &mut *room;
+        if self.attention.depends_on_lengths() {
+            let bound = self.attention.bound(next)?;
+            let mut arms = self.arms.iter().zip(bound.arms());
+            if !arms.all(|(arm, variant)| arm.args.are_of(&variant)) {
+                return Err(CudaError::CapturedTensors);
+            }
+            work.rebuild_for(scratch, &bound, next, attention.heads, rule)?;
+        } else {
+            work.rebuild_for(scratch, &attention.variant, next, attention.heads, rule)?;
+        }
+        room.blob.repack_within(&room.counts, &room.next, &room.work)?;
+        self.memory.overwrite(stream, &room.blob.bytes)?;
+        std::mem::swap(&mut self.layout, &mut room.next);
+        self.counts = (room.work.items.len() as u32, room.work.merges.len() as u32);
+        self.stream = Some(stream.as_raw() as usize);
+        Ok(())
+    }
+
+    /// The largest batch that the plan may be given by [`Plan::update`]; `None` for a plan without capacity.
+    #[must_use]
+    pub fn capacity(&self) -> Option<&BatchCapacity> {
+        self.room.as_deref().map(|room| &room.capacity)
+    }
+}
