@@ -71,11 +71,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
 #pragma unroll
   for (int i = 0; i < STAGES; ++i) {
     ready[i] = feed.next();
-    places[i] = feed.find(ready[i], keys.looked_up());
+    places[i] = feed.find(ready[i], keys.first_key());
   }
 #pragma unroll
   for (int i = 0; i + 1 < STAGES; ++i) {
-    if (ready[i].item < end) keys.fetch(i, places[i]);
+    if (ready[i].item < end) keys.fetch(i, ready[i], places[i]);
     copy_async_commit();
   }
   KeyStep ahead = ready[STAGES - 1];
@@ -96,9 +96,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     while (ready[0].item == item) {
       ready[STAGES - 1] = ahead;
       if (ahead.item < end) {
-        keys.fetch(stage == 0 ? STAGES - 1 : stage - 1, place);  // the stage of the step before this one
+        keys.fetch(stage == 0 ? STAGES - 1 : stage - 1, ahead, place);  // the stage of the step before this one
         ahead = feed.next();
-        place = feed.find(ahead, keys.looked_up());
+        place = feed.find(ahead, keys.first_key());
       }
       copy_async_commit();  // empty at the end, so that the count of groups stays
       copy_async_wait<STAGES - 1>();

@@ -11,11 +11,12 @@ class KeyFeed {
   Request request_;
   SpanKeys span_;
   KeyWalk walk_;
+  bool lines_;  // whether 16 keys from a multiple of 16 on lie in a line of memory
 
   KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work,
           const QueryBlock& block)
       : p_(p), variant_(variant), kv_head_(kv_head), item_(item), end_(end), request_(block.request), span_(p, variant, block, work),
-        walk_(p, block, work.kv_begin, span_.end()) {}
+        walk_(p, block, work.kv_begin, span_.end()), lines_(!KV_PAGED || p.page_size.divisor % 16 == 0) {}
   KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work)
       : KeyFeed(p, variant, kv_head, item, end, work, QueryBlock(work, kv_head)) {}
 
@@ -39,13 +40,14 @@ class KeyFeed {
       span_ = SpanKeys(p_, variant_, block, work);
       walk_ = KeyWalk(p_, block, work.kv_begin, span_.end());
     }
-    return {end_, 0, false, 0};
+    return {end_, 0, false, 0, false};
   }
 
-  // Of the step that `next` gave last: where its `i`-th key is, and under a list, at which position.
-  KeyPlace find(KeyStep& step, int i) const {
+  // Of the step that `next` gave last: where this lane's key is, of the warp's WARP_KEYS from `first`.
+  KeyPlace find(KeyStep& step, int first) const {
     if (step.item == end_) return {0, 0};
-    int position = span_.position(step.key + i);
+    step.in_line = !Variant::HAS_KV_LIST && lines_ && step.key + first + WARP_KEYS <= span_.end();
+    int position = span_.position(step.key + first + threadIdx.x % WARP_KEYS);
     if constexpr (Variant::HAS_KV_LIST) step.position = position;
     return find_key<KV_PAGED>(p_, request_, KV_PAGED ? page_row(p_, request_) : nullptr, span_.existing(position));
   }

@@ -37,7 +37,7 @@ class KeyTiles {
   static constexpr int WARP_BYTES = STAGES * STAGE_BYTES + MOVED_BYTES;
   static constexpr int CHUNKS = Stored::ROW_BYTES / 16;  // of a row
   static constexpr int ROWS_AT_ONCE = 32 / CHUNKS;       // that a warp copies with one instruction
-  static_assert(WARP_KEYS <= 32 && WARP_KEYS % 16 == 0 && WARP_KEYS % ROWS_AT_ONCE == 0, "a lane looks up one key");
+  static_assert(WARP_KEYS <= 32 && WARP_KEYS % 16 == 0 && 16 % ROWS_AT_ONCE == 0, "a lane looks up one key");
 
   const KernelParams& p_;
   const char* k_;  // this lane's chunk of this head, at page 0, slot 0
@@ -48,7 +48,7 @@ class KeyTiles {
  public:
   static constexpr int BYTES = WARPS * WARP_BYTES;
 
-  KeyTiles(const KernelParams& p, int kv_head, unsigned shared) : p_(p), policy_(cache_policy(p.read_once)) {
+  KeyTiles(const KernelParams& p, int kv_head, unsigned shared) : p_(p), policy_(evict_first_policy()) {
     k_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head) + threadIdx.x % CHUNKS * 16;
     v_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.v.data) + kv_head * p.v.head) + threadIdx.x % CHUNKS * 16;
     ring_ = shared + threadIdx.x / 32 * WARP_BYTES;
@@ -56,20 +56,14 @@ class KeyTiles {
 
   // Number in a step of this warp's first key.
   static int first_key() { return threadIdx.x / 32 * WARP_KEYS; }
-  // Of the keys of a step, the one that this lane looks up.
-  static int looked_up() { return first_key() + threadIdx.x % WARP_KEYS; }
-
   // Starts the copies of a step. `mine`: where the key is that this lane looked up.
-  void fetch(int stage, KeyPlace mine) const {
-    long long k = key_offset<KV_PAGED>(p_.k, mine) * sizeof(KvElem), v = key_offset<KV_PAGED>(p_.v, mine) * sizeof(KvElem);
-    int row = threadIdx.x % 32 / CHUNKS;
-    unsigned to = ring_ + stage * STAGE_BYTES + row * Stored::STRIDE + threadIdx.x % CHUNKS * 16;
-#pragma unroll
-    for (int i = 0; i < WARP_KEYS; i += ROWS_AT_ONCE) {
-      copy_async_16(to + i * Stored::STRIDE, k_ + __shfl_sync(ALL_LANES, k, row + i), policy_);
-      copy_async_16(to + i * Stored::STRIDE + Stored::BYTES, v_ + __shfl_sync(ALL_LANES, v, row + i), policy_);
-    }
+  void fetch(int stage, KeyStep step, KeyPlace mine) const {
+    int lane = threadIdx.x % 32, row = lane / CHUNKS;
+    unsigned to = ring_ + stage * STAGE_BYTES + row * Stored::STRIDE + lane % CHUNKS * 16;
+    copy_rows(to, k_, p_.k, step, mine, row);
+    copy_rows(to + Stored::BYTES, v_, p_.v, step, mine, row);
   }
+
   RowTile<KeyElem> keys(int stage) const { return {KEYS_MOVE ? ring_ + STAGES * STAGE_BYTES : stored_keys(stage).base}; }
   RowTile<ValueElem> values(int stage) const {
     return {VALUES_MOVE ? ring_ + WARP_BYTES - RowTile<f16>::BYTES : stored_values(stage).base};
@@ -80,4 +74,32 @@ class KeyTiles {
   // A stage of a warp, as memory for something else while nothing is copied into it.
   static constexpr int SPARE_BYTES = STAGE_BYTES;
   static constexpr int spare(int warp, int stage) { return warp * WARP_BYTES + stage * STAGE_BYTES; }
+
+ private:
+  void copy_rows(unsigned to, const char* data, const Strided& t, KeyStep step, KeyPlace mine, int row) const {
+    long long offset = key_offset<KV_PAGED>(t, mine) * static_cast<int>(sizeof(KvElem));
+    if (step.in_line) {
+      // Of 16 keys in a line, where the first is says where all are.
+      long long stride = t.token * static_cast<int>(sizeof(KvElem));
+#pragma unroll
+      for (int first = 0; first < WARP_KEYS; first += 16) {
+        const char* from = data + __shfl_sync(ALL_LANES, offset, first) + row * stride;
+#pragma unroll
+        for (int i = first; i < first + 16; i += ROWS_AT_ONCE) {
+          copy(to + i * Stored::STRIDE, from);
+          from += ROWS_AT_ONCE * stride;
+        }
+      }
+    } else {
+#pragma unroll 4
+      for (int i = 0; i < WARP_KEYS; i += ROWS_AT_ONCE) copy(to + i * Stored::STRIDE, data + __shfl_sync(ALL_LANES, offset, row + i));
+    }
+  }
+
+  void copy(unsigned to, const char* from) const {
+    if (p_.read_once)
+      copy_async_16(to, from, policy_);
+    else
+      copy_async_16(to, from);
+  }
 };

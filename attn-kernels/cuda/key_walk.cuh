@@ -9,7 +9,8 @@ struct KeyStep {
   int item;      // the work that it belongs to
   int key;       // the step's first key; at or past the span's end when the walk is over
   bool full;     // proven: no key of the step is masked
-  int position;  // under a list: of the key that this lane of its team looked up
+  int position;  // under a list: of the key that this lane looked up
+  bool in_line;  // this warp's keys are all there, and every 16 of them lie in a line of memory
 };
 
 class KeyWalk {
@@ -56,7 +57,7 @@ class KeyWalk {
         next_ = begin_ + (block + blocks) * BLOCK;
       }
     }
-    KeyStep step = {0, next_, full, 0};
+    KeyStep step = {0, next_, full, 0, false};
     next_ += STEP_KEYS;
     return step;
   }

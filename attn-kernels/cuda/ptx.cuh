@@ -31,12 +31,11 @@ inline void copy_async_16(unsigned shared, const void* global, int bytes) {
 inline void copy_async_16(unsigned shared, const void* global, unsigned long long policy) {
   asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "l"(policy) : "memory");
 }
-// What is read once is the first to go, so that it does not drive out what others will read.
-inline unsigned long long cache_policy(bool read_once) {
-  unsigned long long once, again;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
-  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(again));
-  return read_once ? once : again;
+// What is read under it is the first to go, so that it does not drive out what others will read, or have written.
+inline unsigned long long evict_first_policy() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
 }
 // Ends a group of background copies.
 inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
