@@ -163,10 +163,18 @@ impl Cell {
             ..self
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
-        let tries = [(4, 3, 2), (4, 2, 2), (4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)];
-        let of = |(warps, stages, ctas_per_sm)| Cell { warps, stages, ctas_per_sm, ..cell };
-        let mut tries = tries.map(of).into_iter();
+        // rows that hooks rewrite are arithmetic, which more warps overlap better than a deeper ring
+        let first = if moved_keys || moved_values { (4, 2, 3) } else { (4, 3, 2) };
+        let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
+        let of = |warp_keys| move |(warps, stages, ctas_per_sm)| Cell { warp_keys, warps, stages, ctas_per_sm, ..cell };
+        // two CTAs with fewer keys at a time rather than one
+        let tries = two.map(of(cell.warp_keys)).into_iter().chain(two.map(of(16)));
+        let mut tries = tries.chain(few.map(of(cell.warp_keys)));
         let fits = |cell: &Cell| {
+            // a warp's states of all rows take a stage's place
+            if cell.tile_rows * (cell.head_dim * 4 + 24) > cell.stage_bytes() {
+                return false;
+            }
             let bytes = cell.smem_bytes() + 64; // and a flag of the template's
             bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
         };
@@ -179,18 +187,21 @@ impl Cell {
         32 * self.warps
     }
 
+    /// Decode: bytes of a warp's keys and values of one step, in shared memory.
+    fn stage_bytes(&self) -> u32 {
+        2 * self.warp_keys * (self.head_dim * self.dtypes.kv.size() as u32 + 16)
+    }
+
     /// Dynamic shared memory of a CTA, in bytes: what the template calls `SMEM_BYTES`.
     #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
             KernelKind::Prefill => (self.tile_rows + 2 * self.stages * self.tile_keys) * self.head_dim * 2,
             KernelKind::Decode => {
-                let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
                 let merge = self.threads() / (self.head_dim / 8) * (self.head_dim * 4 + 8);
                 let queries = (self.tile_rows * (self.head_dim * 2 + 16)).max(merge);
-                let stage = 2 * self.warp_keys * (row_bytes + 16);
                 let moved = self.moved_rows * self.warp_keys * (self.head_dim * 2 + 16);
-                queries + self.warps * (self.stages * stage + moved)
+                queries + self.warps * (self.stages * self.stage_bytes() + moved)
             }
         }
     }
@@ -224,7 +235,7 @@ impl Cell {
     pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32) -> PlanRule {
         let (kv_align, min_span, schedule) = match self.kind {
             KernelKind::Prefill => (self.tile_keys, 512, Schedule::LongestFirst),
-            KernelKind::Decode => (step_keys.max(64), 128, Schedule::Line),
+            KernelKind::Decode => (step_keys.max(64), 64, Schedule::Line),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost: cost(kv_align), schedule }
