@@ -179,7 +179,7 @@ impl Attention {
     /// A loop that decodes. Lengths and pages change from step to step, and nothing else.
     ///
     /// ```
-    /// use attn::{batch::{BatchCapacity, PageTableBuf}, prelude::*};
+    /// use attn::{batch::PageTableBuf, prelude::*};
     ///
     /// let (page_size, num_pages) = (4, 8);
     /// let engine = Engine::cpu();

@@ -164,6 +164,60 @@ fn batches() {
 }
 
 #[test]
+fn batches_past_a_capacity() {
+    let (engine, attention) = (Engine::cpu(), attention());
+    let stream = engine.stream().expect("a token");
+    // 2 requests, of which one may have 3 of the 4 queries
+    let capacity = BatchCapacity { qo_len: 3, ..BatchCapacity::new(2, 4, 9) };
+    let first = Batch::ragged(&[0, 1, 4], &[0, 2, 9]);
+    let mut plan = attention.plan_with_capacity(&first, &capacity, &mut engine.workspace()).expect("it just fits");
+    let refused: [(Batch<'_>, &[&str]); 9] = [
+        (Batch::ragged(&[0, 1, 2, 3], &[0, 1, 2, 3]), &["3 requests", "room for 2", "larger capacity"]),
+        (Batch::ragged(&[0, 4], &[0, 4]), &["4 queries in one request", "room for 3"]),
+        (Batch::ragged(&[0, 2, 5], &[0, 1, 2]), &["5 queries", "room for 4"]),
+        (Batch::ragged(&[0, 1, 2], &[0, 5, 10]), &["10 keys", "room for 9"]),
+        (Batch::paged(&[0, 1], &TABLE), &["in pages of 4", "that are ragged"]),
+        (Batch::ragged(&[0, 2, 1], &[0, 1, 2]), &["qo_indptr[2] = 1", "never decrease"]),
+        (Batch::ragged(&[0, 1], &[]), &["kv_indptr is empty"]),
+        (Batch::ragged(&[0, 1], &[0, 1, 2]), &["kv_indptr has length 3"]),
+        (Batch::ragged(&[0, i32::MAX], &[0, 1]), &["2147483647 tokens"]),
+    ];
+    for (batch, words) in refused {
+        let error = says(plan.update(&stream, &batch), words);
+        assert!(matches!(error, Error::Batch(_)), "{error:?}");
+        assert_eq!(plan.layout(), &first.validate().expect("sound"), "nothing has changed");
+        says(attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()), words);
+    }
+    plan.update(&stream, &Batch::ragged(&[0], &[0])).expect("no requests");
+
+    let capacity = BatchCapacity::decode(1, 8).in_pages(4, 2);
+    let batch = Batch::paged(&[0, 1], &TABLE);
+    let mut plan = attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()).expect("it just fits");
+    let mut update = |table: PageTable<'_>| plan.update(&stream, &Batch::paged(&[0, 1], &table));
+    let larger = PageTable { num_pages: 9, ..TABLE };
+    update(larger).expect("none of the pages that there were not");
+    says(update(PageTable { indices: &[0, 7], ..larger }), &["8 pages in the pool", "room for 2"]);
+    says(update(PageTable { page_size: 8, ..larger }), &["in pages of 8", "that are in pages of 4"]);
+    says(update(PageTable { indices: &[0, 2], ..TABLE }), &["pages", "2", "pool of 2"]);
+    says(plan.update(&stream, &Batch::ragged(&[0, 1], &[0, 1])), &["ragged", "in pages of 4"]);
+
+    let mut plan = attention.plan(&first, &mut engine.workspace()).expect("sound");
+    let error = says(plan.update(&stream, &first), &["of one batch alone", "plan_with_capacity"]);
+    assert!(matches!(error, Error::Batch(BatchError::NoCapacity)) && plan.capacity().is_none(), "{error:?}");
+    let none = BatchCapacity::new(1, u32::MAX, 1);
+    says(attention.workspace_size_with_capacity(&none), &["qo_indptr counts 2147483647 tokens", "1073741823"]);
+    says(attention.workspace_size_with_capacity(&capacity.in_pages(0, 1)), &["page_size = 0"]);
+}
+
+#[test]
+fn cuts_of_batch_invariance() {
+    let options = AttentionOptions { batch_invariant: Some(0), ..AttentionOptions::default() };
+    let attention = Engine::cpu().attention_with(&Variant::full(), HEADS, Dtypes::f32(), options).expect("bound");
+    let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut Engine::cpu().workspace());
+    says(plan, &["schedule.keys = 0", "at least 1"]);
+}
+
+#[test]
 fn tensors() {
     let plan = attention().plan(&Batch::paged(&[0, 1], &TABLE), &mut Engine::cpu().workspace()).expect("planned");
     let stream = Engine::cpu().stream().expect("a token");

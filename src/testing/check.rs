@@ -38,6 +38,11 @@ pub struct CheckResult {
     pub distance: Distance,
     /// Whether a second run (a graph replay where the case asks for it) gave the same bits.
     pub rerun_identical: bool,
+    /// Where the case asks for a graph: whether a run that was captured of another batch, and replayed with the case's batch in its place
+    /// ([`Plan::update`](crate::Plan::update)), gave the same bits; on the CPU a run of such a plan. The other batch has half of the requests, queries and
+    /// keys, or the requests in reverse. Not known of a variant whose tensors have elements that the lengths of a batch say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_identical: Option<bool>,
     /// Whether something behind the end of an output was written.
     pub wrote_outside: bool,
     /// What it may be off by.
@@ -85,6 +90,9 @@ impl CheckResult {
         }
         if !self.rerun_identical {
             why.push("a second run gave other bits".to_owned());
+        }
+        if self.replay_identical == Some(false) {
+            why.push("a replay with this batch in place of another gave other bits".to_owned());
         }
         if self.wrote_outside {
             why.push("something was written behind the end of an output".to_owned());
@@ -180,11 +188,16 @@ pub(super) fn check_as(
         None => (distance_to(&exact), None),
     };
     let same_bits = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
-    let rerun_identical = first.o.bytes() == second.o.bytes() && same_bits(&first.lse, &second.lse);
-    let wrote_outside = first.outside || second.outside;
+    let same_as_first =
+        |run: &super::tensors::Written| first.o.bytes() == run.o.bytes() && same_bits(&first.lse, &run.lse);
+    let rerun_identical = same_as_first(&second);
+    let updated = if case.graph { setup.run_updated(&inputs)? } else { None };
+    let replay_identical = updated.as_ref().map(same_as_first);
+    let wrote_outside = first.outside || second.outside || updated.is_some_and(|run| run.outside);
     Ok(CheckResult {
         distance,
         rerun_identical,
+        replay_identical,
         wrote_outside,
         tolerance,
         unrounded,
@@ -192,6 +205,7 @@ pub(super) fn check_as(
         passed: distance.within(&tolerance)
             && stored.is_none_or(|stored| stored.within(tolerance.row))
             && rerun_identical
+            && replay_identical != Some(false)
             && !wrote_outside,
         ran: setup.ran(),
     })
@@ -264,7 +278,7 @@ pub fn complete(expr: &str) -> Result<Variant, TestError> {
 mod tests {
     use super::{Distance, Inputs, RowRounding, case_variant, moved, reference};
     use crate::Engine;
-    use crate::testing::Case;
+    use crate::testing::{Case, LayoutKind, Lens};
 
     #[test]
     fn rounding_rows_changes_what_hooks_rewrote_and_nothing_else() {
@@ -311,7 +325,9 @@ mod tests {
         // 17 queries of 33 keys and 1 of 70, causal, in 4 heads; and 4 maxima
         let pairs: u64 = (17..=33).sum::<u64>() + 70;
         assert_eq!((stored.elements, stored.untouched), (4 * pairs + 4, 0));
+        assert_eq!(result.replay_identical, Some(true));
         let without = super::check(&Case::new("causal"), &Engine::cpu()).expect("it runs");
+        assert_eq!(without.replay_identical, None, "there is no graph");
         let record = serde_json::to_value(&without).expect("JSON");
         assert!(without.passed && record.get("stored").is_none(), "{record}");
 
@@ -319,6 +335,21 @@ mod tests {
         let result = super::CheckResult { stored: Some(nothing), ..result };
         assert!(result.why().contains("stored_err") && result.why().contains("3 of"), "{}", result.why());
         assert_eq!(serde_json::to_value(&result).expect("JSON")["stored"]["untouched"], 3);
+    }
+
+    #[test]
+    fn plans_are_updated_also_where_tensors_are_over_lengths() {
+        for variant in ["causal + rope", "documents"] {
+            for layout in [LayoutKind::Ragged, LayoutKind::Paged] {
+                let mut case = Case::new(variant);
+                (case.graph, case.kv_layout) = (true, layout);
+                (case.qo_lens, case.kv_lens) = (Lens::List(vec![5, 0, 64, 1]), Lens::List(vec![77, 3, 64, 40]));
+                let result = super::check(&case, &Engine::cpu()).expect("it runs");
+                assert!(result.passed && result.replay_identical == Some(true), "{variant}: {}", result.why());
+                let bad = super::CheckResult { replay_identical: Some(false), ..result };
+                assert!(bad.why().contains("in place of another"), "{}", bad.why());
+            }
+        }
     }
 
     #[test]

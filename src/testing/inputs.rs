@@ -234,10 +234,7 @@ impl Inputs {
     /// The batch.
     #[must_use]
     pub fn batch(&self) -> Batch<'_> {
-        match &self.keys {
-            Keys::Ragged(kv_indptr) => Batch::ragged(&self.qo_indptr, kv_indptr),
-            Keys::Paged(table) => Batch::paged(&self.qo_indptr, &table.table()),
-        }
+        self.keys.batch(&self.qo_indptr)
     }
 
     /// Shape of q and o: (query tokens, query heads, head_dim).
@@ -269,6 +266,61 @@ impl Inputs {
             Keys::Paged(_) => Kv::paged(k, v),
         };
         Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
+    }
+}
+
+/// Another batch over the same tensors, no larger than that of the case.
+pub(super) struct Other {
+    qo_indptr: Vec<i32>,
+    keys: Keys,
+}
+
+impl Other {
+    /// Half of the requests, with half of their queries and keys.
+    pub(super) fn half(inputs: &Inputs) -> Result<Self, TestError> {
+        let requests = (inputs.qo_indptr.len() - 1).div_ceil(2);
+        Self::of(inputs, &(0..requests).collect::<Vec<_>>(), |len| len.div_ceil(2))
+    }
+
+    /// The requests in reverse: tensors over the lengths of a batch fit it as they fit the case's.
+    pub(super) fn reversed(inputs: &Inputs) -> Result<Self, TestError> {
+        Self::of(inputs, &(0..inputs.qo_indptr.len() - 1).rev().collect::<Vec<_>>(), |len| len)
+    }
+
+    /// These requests, with so many of their queries and keys.
+    fn of(inputs: &Inputs, requests: &[usize], keep: fn(u32) -> u32) -> Result<Self, TestError> {
+        let len = |indptr: &[i32], request: usize| (indptr[request + 1] - indptr[request]) as u32;
+        let kept = |sums: &[i32]| requests.iter().map(|&request| keep(len(sums, request))).collect::<Vec<_>>();
+        let keys = match &inputs.keys {
+            Keys::Ragged(kv_indptr) => Keys::Ragged(indptr(&kept(kv_indptr))?),
+            Keys::Paged(table) => {
+                let size = table.page_size;
+                let lens = requests.iter().map(|&request| match len(&table.indptr, request) {
+                    0 => 0,
+                    pages => keep((pages - 1) * size + table.last_page_len[request] as u32),
+                });
+                let lens: Vec<u32> = lens.collect();
+                let mut pages = requests.iter().zip(&lens).flat_map(|(&request, len)| {
+                    &table.indices[table.indptr[request] as usize..][..len.div_ceil(size) as usize]
+                });
+                let next = || pages.next().copied().unwrap_or(0);
+                Keys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, next))
+            }
+        };
+        Ok(Other { qo_indptr: indptr(&kept(&inputs.qo_indptr))?, keys })
+    }
+
+    pub(super) fn batch(&self) -> Batch<'_> {
+        self.keys.batch(&self.qo_indptr)
+    }
+}
+
+impl Keys {
+    fn batch<'a>(&'a self, qo_indptr: &'a [i32]) -> Batch<'a> {
+        match self {
+            Keys::Ragged(kv_indptr) => Batch::ragged(qo_indptr, kv_indptr),
+            Keys::Paged(table) => Batch::paged(qo_indptr, &table.table()),
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use crate::batch::BatchCapacity;
 use crate::spec::KernelKind;
-use crate::{Attention, AttentionOptions, Engine, Plan, Stream, Variant, Workspace};
+use crate::{Attention, AttentionOptions, Engine, Error, Plan, Stream, Variant, Workspace};
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, Other};
 use super::place::Place;
 use super::tensors::{Tensors, Written};
 use super::{Case, Info, TestError};
@@ -16,13 +17,13 @@ pub(super) struct Setup {
     graph: Option<super::place::Replay>,
     pub(super) plan: Plan,
     _workspace: Workspace,
-    _attention: Attention,
+    attention: Attention,
+    engine: Engine,
     pub(super) stream: Stream,
     tensors: Tensors,
     pub(super) place: Place,
     /// Median microseconds of planning.
     pub(super) plan_us: f64,
-    engine: String,
 }
 
 impl Setup {
@@ -60,12 +61,12 @@ impl Setup {
             graph: None,
             plan,
             _workspace: workspace,
-            _attention: attention,
+            attention,
+            engine: engine.clone(),
             stream,
             tensors: Tensors::put(&place, inputs, dtypes.qo)?,
             place,
             plan_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
-            engine: engine.to_string(),
         })
     }
 
@@ -109,7 +110,7 @@ impl Setup {
         if let Some(plan) = self.plan.as_cuda() {
             return format!("{} on {}", plan.kind(), self.engine);
         }
-        self.engine.clone()
+        self.engine.to_string()
     }
 
     /// Whether what ran multiplies on tensor cores, and so rounds rewritten rows to the element types.
@@ -137,6 +138,43 @@ impl Setup {
             };
         }
         Info::default()
+    }
+
+    /// What the case's run writes when it was captured (where there are graphs) of a plan of another batch, replayed with that one, and then with
+    /// the case's batch in its place. The other batch is a smaller one; for a variant that it does not fit, since its tensors are over
+    /// lengths, the same requests in reverse. `None` where tensors have other elements for it.
+    pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
+        let batch = inputs.batch();
+        let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
+        self.place.dirty(self.attention.workspace_size_with_capacity(&capacity)?)?;
+        let mut workspace = self.engine.workspace();
+        let mut plan = |other: &Other| self.attention.plan_with_capacity(&other.batch(), &capacity, &mut workspace);
+        let mut plan = match plan(&Other::half(inputs)?) {
+            Err(Error::Bind(_)) => match plan(&Other::reversed(inputs)?) {
+                Err(Error::Bind(_)) => return Ok(None),
+                plan => plan?,
+            },
+            plan => plan?,
+        };
+        let Setup { place, stream, tensors, .. } = &mut *self;
+        tensors.poison()?;
+        let mut replay = place.capture(stream, || tensors.run(&plan, stream))?;
+        let mut run = |plan: &Plan, tensors: &mut Tensors| match &mut replay {
+            Some(graph) => graph.launch(stream),
+            None => Ok(tensors.run(plan, stream)?),
+        };
+        run(&plan, tensors)?;
+        match plan.update(stream, &batch) {
+            #[cfg(feature = "cuda")]
+            Err(Error::Cuda(error)) if matches!(*error, crate::cuda::CudaError::CapturedTensors) => return Ok(None),
+            updated => updated?,
+        }
+        stream.synchronize()?;
+        tensors.poison()?;
+        run(&plan, tensors)?;
+        stream.synchronize()?;
+        let written = tensors.written()?;
+        Ok(Some(written))
     }
 
     /// Poisons the outputs, runs once, and gives what was written.

@@ -1,5 +1,6 @@
 mod decode;
 mod line;
+mod room;
 
 use super::*;
 use crate::{

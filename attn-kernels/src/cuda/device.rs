@@ -26,6 +26,7 @@ struct Inner {
     capability: (u32, u32),
     multiprocessors: u32,
     max_smem: u32,
+    l2_bytes: u32,
     memory: usize,
 }
 
@@ -60,13 +61,20 @@ impl Device {
             return Err(CudaError::TooOld { name, capability });
         }
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let l2_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         let max_smem = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         // SAFETY: as above.
         let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
         // SAFETY: as above; released when the last clone is dropped.
         let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
-        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, memory };
+        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, l2_bytes, memory };
         Ok(Device { inner: Arc::new(inner) })
+    }
+
+    /// Bytes of its second-level cache.
+    #[must_use]
+    pub fn l2_bytes(&self) -> u32 {
+        self.inner.l2_bytes
     }
 
     /// Its number.

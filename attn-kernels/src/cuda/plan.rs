@@ -18,6 +18,8 @@ pub struct Plan {
     pub(super) attention: Attention,
     /// One, but for a union.
     pub(super) arms: Vec<Arm>,
+    /// Keys that the work reads, per KV head: of the first batch, for a plan with capacity.
+    pub(super) keys_read: u64,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<Memory>,
@@ -146,6 +148,10 @@ impl Sections {
     }
 }
 
+fn keys_read(work: &WorkList) -> u64 {
+    work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
+}
+
 impl Plan {
     pub(super) fn put(
         attention: &Attention,
@@ -156,6 +162,7 @@ impl Plan {
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
         let Schedule { kernels, work, .. } = schedule;
+        let keys_read = keys_read(&work);
         let sections = Sections::of(attention.heads(), &kernels, &work, &layout)?;
         let blob = PlanBlob::pack(&layout, &work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.arrivals, sections.bytes)?;
@@ -164,6 +171,7 @@ impl Plan {
         let counts = (work.items.len() as u32, work.merges.len() as u32);
         Ok(Plan {
             attention: attention.clone(),
+            keys_read,
             arms: arms.map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect(),
             layout,
             sections,
@@ -188,12 +196,14 @@ impl Plan {
         let Schedule { kernels, rule, work } = schedule;
         let counts = PlanRoom::of(capacity, attention.variant(), attention.heads(), &rule)?;
         let sections = Sections::within(attention.heads(), &kernels, &counts, capacity)?;
+        let keys_read = keys_read(&work);
         let of_batch = (work.items.len() as u32, work.merges.len() as u32);
         let mut room = Room::new(capacity, counts, rule, work)?;
         let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.arrivals, sections.bytes)?;
         let arms = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {
             attention: attention.clone(),
+            keys_read,
             arms: arms.map(|(arm, (kernel, args))| Arm::within(&counts, arm, kernel, args)).collect(),
             layout,
             sections,
