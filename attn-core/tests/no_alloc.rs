@@ -6,9 +6,9 @@ extern crate attn_core as attn;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 
-use attn::batch::{Batch, Layout, PageTableBuf, indptr};
+use attn::batch::{Batch, BatchCapacity, Layout, PageTableBuf, indptr};
 use attn::lang::{AttentionVariant, LogitIndex};
-use attn::plan::{Cost, PlanBlob, PlanRule, Schedule, Scratch, WorkList};
+use attn::plan::{Cost, PlanBlob, PlanRoom, PlanRule, Schedule, Scratch, WorkList};
 use attn::spec::Heads;
 use attn::{Variant, VariantParams, attention_variant};
 
@@ -69,11 +69,15 @@ fn a_step_allocates_nothing() {
         let rule = PlanRule { tile_rows: 4, kv_align: 64, min_span: 64, workers: 300, cost, schedule };
         for variant in [Variant::full(), Last { window: 512 }.into()] {
             let (mut layout, mut work, mut blob) = (Layout::default(), WorkList::default(), PlanBlob::default());
-            let mut scratch = Scratch::default();
+            let (mut scratch, mut within) = (Scratch::default(), PlanBlob::default());
+            let capacity = BatchCapacity::decode(100, 200_000).in_pages(16, 20_000);
+            let room = PlanRoom::of(&capacity, &variant, heads, &rule).expect("small");
             let mut step = |table: &PageTableBuf| {
                 Batch::paged(&qo, &table.table()).validate_into(&mut layout).expect("sound");
                 work.rebuild_for(&mut scratch, &variant, &layout, heads, &rule).expect("small");
                 blob.repack(&layout, &work);
+                capacity.check(&layout).expect("within");
+                within.repack_within(&room, &layout, &work).expect("room");
                 assert!(work.merges.len() > 1);
             };
             tables.iter().for_each(&mut step);
