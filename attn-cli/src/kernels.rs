@@ -110,9 +110,15 @@ pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
 pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let heads: Heads = case.heads();
     let variant = attn::testing::case_variant(case)?;
+    let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
+    let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
+    let group = heads.qo.checked_div(heads.kv).context("kv_heads is 0")?;
+    let rows = of_list.unwrap_or(queries).saturating_mul(group);
     let kind = match case.kernel.as_str() {
         // as an attention chooses by the batch
-        "auto" if case.qo_lens.to_vec().iter().all(|&len| len <= 1) => KernelKind::Decode,
+        "auto" if queries <= 1 && of_list.is_none() || rows <= Cell::most_decode_rows(heads.head_dim) => {
+            KernelKind::Decode
+        }
         "auto" => KernelKind::Prefill,
         named => named.parse()?,
     };
@@ -122,7 +128,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             head_dim: heads.head_dim,
             dtypes: case.dtypes()?,
             paged: case.kv_layout == LayoutKind::Paged,
-            group: heads.qo.checked_div(heads.kv).context("kv_heads is 0")?,
+            group: rows,
             key_hooks: has_key_hooks(variant),
             value_hooks: has_value_hooks(variant),
             arch,

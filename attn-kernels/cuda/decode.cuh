@@ -87,6 +87,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   while (item < end) {
     WorkItem work = next;
     next = p.items[min(item + 1, end - 1)];  // long before it is asked for
+    bool merges = work.partial >= 0 && p.arrivals;
+    MergeItem merge;
+    if (merges) merge = p.merges[work.merge];
     QueryBlock block(work, kv_head);
     SpanKeys span(p, variant, block, work);
     load_queries(p, variant, block, shared_address(queries), QUERY_STRIDE);
@@ -114,11 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     rows.store(states);
     __syncthreads();  // every warp's states are there, and queries have been read
     write_rows(p, variant, block, work.partial, states);
-    if (work.partial >= 0 && p.arrivals) {
-      MergeItem merge = p.merges[work.merge];
-      if (arrived_last(p, work.merge, merge.count, kv_head))
-        Merger::run(p, variant, merge, block, *reinterpret_cast<Merger::Shared*>(queries));
-    }
+    if (merges && arrived_last(p, work.merge, merge.count, kv_head))
+      Merger::run(p, variant, merge, block, *reinterpret_cast<Merger::Shared*>(queries));
     ++item;
   }
 }

@@ -80,11 +80,10 @@ ATTN_FN Pair approx_sin_cos(float x) {
 #ifdef ATTN_HOST
   return sin_cos(x);
 #else
-  // In turns, of which whole ones are left out: what is added to TO_INTEGER is rounded.
-  constexpr float TO_INTEGER = 12582912.f, TURNS = 0.15915494f, TURNS_REST = 6.4206383e-9f;
-  float whole = fmaf(x, TURNS, TO_INTEGER) - TO_INTEGER;
-  float turns = fmaf(x, TURNS_REST, fmaf(x, TURNS, -whole));
-  float angle = turns * 6.28318531f;
+  // Whole turns are left out, by 2 pi in two parts; what is added to TO_INTEGER is rounded.
+  constexpr float TO_INTEGER = 12582912.f, TURN = 6.28318548f, TURN_REST = -1.7484556e-7f;
+  float turns = fmaf(x, 0.15915494f, TO_INTEGER) - TO_INTEGER;
+  float angle = fmaf(turns, -TURN_REST, fmaf(turns, -TURN, x));
   Pair result;
   asm("sin.approx.ftz.f32 %0, %1;" : "=f"(result.x) : "f"(angle));
   asm("cos.approx.ftz.f32 %0, %1;" : "=f"(result.y) : "f"(angle));

@@ -142,8 +142,8 @@ class TensorRows {
   template <class From, class To, class Hook>
   void rewrite(RowTile<From> from, RowTile<To> to, KeyStep step, float scale, Hook hook) {
     constexpr int LANES = HEAD_DIM / 8;
-    // Answers of a hook for two keys overlap; more would be more code.
-#pragma unroll 2
+    // A hook may be long: it is in the code once.
+#pragma unroll 1
     for (int first = 0; first < WARP_KEYS; first += 32 / LANES) {
       int key = first + threadIdx.x % 32 / LANES;
       HalvesRow values;

@@ -157,7 +157,7 @@ impl Cell {
         let fp8 = self.dtypes.kv.is_fp8();
         let moved = if fp8 { u32::from(moved_keys) + u32::from(moved_values) } else { 0 };
         let cell = Cell {
-            tile_rows: if group > 8 && self.head_dim < 256 { 16 } else { 8 },
+            tile_rows: Cell::decode_rows(group, self.head_dim),
             warp_keys: if row_bytes < 256 { 32 } else { 16 },
             moved_rows: moved,
             ..self
@@ -179,6 +179,18 @@ impl Cell {
             bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
         };
         tries.find(fits).unwrap_or(cell)
+    }
+
+    /// Rows of the decode tile for so many packed rows of a request; what it does not hold takes several tiles.
+    #[must_use]
+    pub fn decode_rows(rows: u32, head_dim: u32) -> u32 {
+        if rows > 8 { Self::most_decode_rows(head_dim) } else { 8 }
+    }
+
+    /// Rows of the largest decode tile.
+    #[must_use]
+    pub fn most_decode_rows(head_dim: u32) -> u32 {
+        if head_dim < 256 { 16 } else { 8 }
     }
 
     /// Threads of a CTA.

@@ -17,6 +17,7 @@ use attn_core::{
 use super::{
     CudaError, Device, Kernel, Plan, Stream, Workspace,
     args::Args,
+    family::Family,
     plan::{Schedule, Sections},
 };
 use crate::{
@@ -62,14 +63,11 @@ pub(super) struct Inner {
     depends_on_lengths: bool,
     /// One for each arm.
     args: Vec<Arc<Args>>,
-    kernels: Mutex<HashMap<(KernelKind, bool), ArmKernels>>,
+    kernels: Mutex<HashMap<(Family, bool), ArmKernels>>,
 }
 
 /// One for each arm.
 type ArmKernels = Vec<Arc<Kernel>>;
-
-/// The most packed query rows of a decode tile.
-const DECODE_ROWS: u32 = 8;
 
 impl Attention {
     /// Binds a variant: checks its parameters, uploads its tensors. Compiles nothing yet.
@@ -112,7 +110,7 @@ impl Attention {
         for kind in [KernelKind::Prefill, KernelKind::Decode] {
             if options.kernel.is_none_or(|asked| asked == kind) {
                 for arm in &attention.inner.arms {
-                    attention.source(arm, kind, false, Arch::new(8, 0))?;
+                    attention.source(arm, attention.of_kind(kind, attention.rows(1)), false, Arch::new(8, 0))?;
                 }
             }
         }
@@ -141,14 +139,14 @@ impl Attention {
     }
 
     /// The source of an arm's kernel for an architecture.
-    fn source(&self, arm: &Variant, kind: KernelKind, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
+    fn source(&self, arm: &Variant, family: Family, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
         let Inner { heads, dtypes, .. } = &*self.inner;
         let request = CellRequest {
-            kind,
+            kind: family.kind,
             head_dim: heads.head_dim,
             dtypes: *dtypes,
             paged,
-            group: self.rows_of_a_list().unwrap_or(heads.group()),
+            group: family.rows,
             key_hooks: has_key_hooks(arm),
             value_hooks: has_value_hooks(arm),
             arch,
@@ -169,40 +167,56 @@ impl Attention {
     ///
     /// No cubin, or one that does not load.
     pub fn kernel(&self, kind: KernelKind, paged: bool) -> Result<Arc<Kernel>, CudaError> {
-        Ok(self.kernels(kind, paged)?.swap_remove(0)) // there is one arm at least
+        let family = self.of_kind(kind, self.rows(1));
+        Ok(self.kernels(family, paged)?.swap_remove(0)) // there is one arm at least
     }
 
-    fn kernels(&self, kind: KernelKind, paged: bool) -> Result<ArmKernels, CudaError> {
+    fn kernels(&self, family: Family, paged: bool) -> Result<ArmKernels, CudaError> {
         let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernels) = kernels.get(&(kind, paged)) {
+        if let Some(kernels) = kernels.get(&(family, paged)) {
             return Ok(kernels.clone());
         }
         let device = &self.inner.device;
         let load = |arm| {
-            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, kind, paged, arch))?;
+            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, family, paged, arch))?;
             Ok(Arc::new(Kernel::load(device, ready)?))
         };
         let loaded = self.inner.arms.iter().map(load).collect::<Result<ArmKernels, CudaError>>()?;
-        kernels.insert((kind, paged), loaded.clone());
+        kernels.insert((family, paged), loaded.clone());
         Ok(loaded)
     }
 
-    /// The kernel family for a batch: decode where every request has at most one query, or where so few rows share a list of keys
-    /// that they would leave most of a prefill tile empty; else prefill.
+    /// The kernel family for a batch: decode where every request has at most one query, or so few rows (queries times query heads of a KV head) that
+    /// one tile holds them, 16 where head_dim is below 256, else 8; under lists of keys, the rows that share a list. Else prefill.
     #[must_use]
     pub fn choose(&self, layout: &Layout) -> KernelKind {
-        self.family(layout.max_qo_len())
+        self.family(layout.max_qo_len()).kind
     }
 
     /// The kernel family where requests have up to so many queries.
-    fn family(&self, qo_len: usize) -> KernelKind {
-        let few = qo_len <= 1 || self.rows_of_a_list().is_some_and(|rows| rows <= DECODE_ROWS);
+    fn family(&self, qo_len: usize) -> Family {
+        let rows = self.rows(qo_len);
+        let few = qo_len <= 1 && self.rows_of_a_list().is_none()
+            || rows <= Cell::most_decode_rows(self.inner.heads.head_dim).into();
         let by_batch = if few { KernelKind::Decode } else { KernelKind::Prefill };
-        self.inner.kernel.unwrap_or(by_batch)
+        self.of_kind(self.inner.kernel.unwrap_or(by_batch), rows)
+    }
+
+    fn of_kind(&self, kind: KernelKind, rows: u64) -> Family {
+        match kind {
+            KernelKind::Prefill => Family::PREFILL,
+            KernelKind::Decode => Family::decode(rows, self.inner.heads.head_dim),
+        }
+    }
+
+    /// Packed rows that a tile should hold, where requests have up to so many queries.
+    fn rows(&self, qo_len: usize) -> u64 {
+        let of_request = qo_len.max(1) as u64 * u64::from(self.inner.heads.group());
+        self.rows_of_a_list().map_or(of_request, u64::from)
     }
 
     /// Where requests may not depend on each other: refuses those that run another family when they are alone.
-    pub(super) fn check_family(&self, layout: &Layout, runs: KernelKind) -> Result<(), CudaError> {
+    pub(super) fn check_family(&self, layout: &Layout, runs: Family) -> Result<(), CudaError> {
         if self.inner.batch_invariant.is_none() {
             return Ok(());
         }
@@ -221,7 +235,8 @@ impl Attention {
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
-        let Schedule { kernels, work, .. } = self.schedule(&self.bound(&layout)?, &layout, self.choose(&layout))?;
+        let Schedule { kernels, work, .. } =
+            self.schedule(&self.bound(&layout)?, &layout, self.family(layout.max_qo_len()))?;
         Ok(Sections::of(self.heads(), &kernels, &work, &layout)?.bytes)
     }
 
@@ -270,7 +285,7 @@ impl Attention {
         let layout = batch.validate()?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let schedule = self.schedule(&bound, &layout, self.choose(&layout))?;
+        let schedule = self.schedule(&bound, &layout, self.family(layout.max_qo_len()))?;
         Plan::put(self, stream, layout, schedule, args, workspace)
     }
 
@@ -325,16 +340,16 @@ impl Attention {
         self.inner.depends_on_lengths
     }
 
-    fn schedule(&self, bound: &Variant, layout: &Layout, kind: KernelKind) -> Result<Schedule, CudaError> {
-        self.check_family(layout, kind)?;
-        let (kernels, rule) = self.kernels_and_rule(kind, layout.pages().is_some())?;
+    fn schedule(&self, bound: &Variant, layout: &Layout, family: Family) -> Result<Schedule, CudaError> {
+        self.check_family(layout, family)?;
+        let (kernels, rule) = self.kernels_and_rule(family, layout.pages().is_some())?;
         let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
         Ok(Schedule { kernels, rule, work })
     }
 
     /// The kernels of a family, and how batches are cut for them.
-    fn kernels_and_rule(&self, kind: KernelKind, paged: bool) -> Result<(ArmKernels, PlanRule), CudaError> {
-        let kernels = self.kernels(kind, paged)?;
+    fn kernels_and_rule(&self, family: Family, paged: bool) -> Result<(ArmKernels, PlanRule), CudaError> {
+        let kernels = self.kernels(family, paged)?;
         let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
         let rule = cell.plan_rule(step, resident, self.inner.heads.kv);

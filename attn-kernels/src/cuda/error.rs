@@ -1,14 +1,9 @@
 //! What can go wrong on a CUDA device.
 
-use attn_core::{
-    batch::BatchError,
-    lang::BindError,
-    plan::PlanError,
-    spec::{HeadsError, KernelKind},
-    tensor::TensorError,
-};
+use attn_core::{batch::BatchError, lang::BindError, plan::PlanError, spec::HeadsError, tensor::TensorError};
 use cudarc::driver::result::DriverError;
 
+use super::Family;
 use crate::{cell::CellError, jit::JitError, splice::SpliceError};
 
 /// What can go wrong on a CUDA device. Nothing has been launched when a run returns one, except after `Driver`.
@@ -122,9 +117,9 @@ pub enum CudaError {
         /// The request.
         request: usize,
         /// What it runs when it is alone.
-        asks: KernelKind,
+        asks: Family,
         /// What the plan runs: that of the request that has most queries, or of the capacity.
-        runs: KernelKind,
+        runs: Family,
     },
     /// A head count that is none.
     #[error(transparent)]

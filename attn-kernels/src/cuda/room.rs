@@ -5,7 +5,7 @@ use attn_core::{
     plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
 };
 
-use super::{CudaError, Plan, Stream};
+use super::{CudaError, Plan, Stream, family::Family};
 
 /// Room for batches up to some size, and the memory that planning into it takes.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Plan {
         stream.refuse_capture("update a plan")?;
         batch.validate_into(&mut room.next)?;
         room.capacity.check(&room.next)?;
-        self.attention.check_family(&room.next, self.arms[0].kernel.cell().kind)?; // there is one arm at least
+        self.attention.check_family(&room.next, Family::of(self.arms[0].kernel.cell()))?; // there is one arm at least
         let Room { next, work, scratch, rule, .. } = &mut *room;
         if self.attention.depends_on_lengths() {
             let bound = self.attention.bound(next)?;

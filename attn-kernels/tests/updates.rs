@@ -1,0 +1,221 @@
+//! Plans that are given other batches under a captured run, on a GPU: skipped where there is none.
+#![cfg(feature = "cuda")]
+#![allow(missing_docs, clippy::print_stderr)] // a test
+
+use attn_core::{
+    Variant,
+    batch::{Batch, BatchCapacity, BatchError, PageTableBuf, indptr},
+    dtype::{Dtype, Dtypes},
+    spec::{Heads, KernelKind},
+    tensor::{Kv, Out, TensorError, TensorMut, TensorRef},
+};
+use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
+const PAGE: u32 = 16;
+const PAGES: u32 = 64;
+/// Queries that tensors have room for.
+const QUERIES: usize = 200;
+/// Queries and keys of each request.
+type Lens<'a> = (&'a [u32], &'a [u32]);
+
+/// A device with tensors on it.
+struct Gpu {
+    device: Device,
+    stream: Stream,
+    q: DeviceBuffer,
+    k: DeviceBuffer,
+    v: DeviceBuffer,
+    o: DeviceBuffer,
+}
+
+/// bf16 between -2 and 2.
+fn values(count: usize, seed: u32) -> Vec<u8> {
+    let bf16 = |i: u32| {
+        let bits = (i ^ seed.rotate_left(16)).wrapping_mul(0x9e37_79b9);
+        let x = ((bits ^ bits >> 15) & 0xffff) as f32 / 16384.0 - 2.0;
+        ((x.to_bits() >> 16) as u16).to_le_bytes()
+    };
+    (0..count as u32).flat_map(bf16).collect()
+}
+
+impl Gpu {
+    fn find() -> Option<Self> {
+        let device = match Device::new(0) {
+            Ok(device) => device,
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                return None;
+            }
+        };
+        let (q, kv) = (QUERIES * 4 * 64, (PAGES * PAGE) as usize * 2 * 64);
+        let upload = |count, seed| DeviceBuffer::upload(&device, &values(count, seed)).expect("memory");
+        let (q, k, v, o) = (upload(q, 1), upload(kv, 2), upload(kv, 3), upload(q, 4));
+        let stream = Stream::new(&device).expect("a stream");
+        Some(Gpu { device, stream, q, k, v, o })
+    }
+
+    fn attention(&self, options: Options) -> Attention {
+        let variant = Variant::from(attn_variants::Causal);
+        Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
+    }
+
+    fn workspace(&self) -> Workspace {
+        Workspace::new(&self.device).expect("empty")
+    }
+
+    /// Runs a plan over tensors of so many queries.
+    fn run(&self, plan: &Plan, stream: &Stream, queries: usize) -> Result<(), CudaError> {
+        let (rows, pool) = ([queries, 4, 64], [PAGES as usize, PAGE as usize, 2, 64]);
+        let strides = [i64::from(PAGE) * 128, 128, 64, 1];
+        // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
+        let (q, k, v, o) = unsafe {
+            (
+                TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &[256, 64, 1])?,
+                TensorRef::device(self.k.ptr(), Dtype::Bf16, &pool, &strides)?,
+                TensorRef::device(self.v.ptr(), Dtype::Bf16, &pool, &strides)?,
+                TensorMut::device(self.o.ptr(), Dtype::Bf16, &rows, &[256, 64, 1])?,
+            )
+        };
+        plan.run(stream, q, Kv::paged(k, v), Out::new(o))
+    }
+
+    /// What a run writes; bytes of 0xff where it writes nothing.
+    fn written(&self, run: impl FnOnce()) -> Vec<u8> {
+        self.o.fill(&self.stream, 0xff).expect("fills");
+        run();
+        self.stream.synchronize().expect("it ran");
+        let mut bytes = vec![0; self.o.len()];
+        self.o.download(0, &mut bytes).expect("copied");
+        bytes
+    }
+
+    /// What a plan of this batch alone writes.
+    fn alone(&self, attention: &Attention, lens: Lens<'_>) -> Vec<u8> {
+        let mut workspace = self.workspace();
+        let plan = attention.plan(&Made::new(lens).batch(), &mut workspace).expect("sound");
+        self.written(|| self.run(&plan, &self.stream, QUERIES).expect("runs"))
+    }
+}
+
+/// Lengths as a batch of pages, of which requests share some.
+struct Made {
+    qo: Vec<i32>,
+    table: PageTableBuf,
+}
+
+impl Made {
+    fn new((qo, kv): Lens<'_>) -> Self {
+        let mut next = 0;
+        let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
+            next += 7;
+            next % PAGES as i32
+        });
+        Made { qo: indptr(qo).expect("short"), table }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch::paged(&self.qo, &self.table.table())
+    }
+}
+
+#[test]
+fn replays_follow_updates() {
+    let Some(gpu) = Gpu::find() else { return };
+    let decode: [Lens<'_>; 6] = [
+        (&[1, 1], &[40, 3]),
+        (&[1; 5], &[900, 1, 64, 65, 1000]),
+        (&[], &[]),
+        (&[1, 0, 1, 0, 0], &[1024, 0, 700, 0, 0]),
+        (&[1], &[1024]),
+        (&[1; 5], &[1000; 5]),
+    ];
+    let prefill: [Lens<'_>; 5] =
+        [(&[3], &[9]), (&[100, 1, 99], &[1000, 1024, 99]), (&[], &[]), (&[0, 130], &[5, 600]), (&[200], &[1024])];
+    let cases = [
+        (&decode[..], BatchCapacity::decode(5, 6000), KernelKind::Decode),
+        (&prefill[..], BatchCapacity::new(3, 200, 4000), KernelKind::Prefill),
+    ];
+    for (batches, capacity, kind) in cases {
+        let capacity = capacity.in_pages(PAGE, PAGES);
+        let attention = gpu.attention(Options { kernel: Some(kind), ..Options::default() });
+        let mut workspace = gpu.workspace();
+        let first = Made::new(batches[0]);
+        let mut plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut workspace).expect("within");
+        assert_eq!(workspace.capacity(), attention.workspace_size_with_capacity(&capacity).expect("sound"));
+        let mut graph =
+            gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, capacity.qo_tokens as usize)).expect("captured");
+        // SAFETY (of both): the plan, its workspace and the tensors live to the end, and updates are on the same stream.
+        let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"));
+        assert!(replayed == gpu.alone(&attention, batches[0]), "{kind}: as captured");
+        for &lens in batches.iter().chain(&batches[..2]) {
+            plan.update(&gpu.stream, &Made::new(lens).batch()).expect("within");
+            let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"));
+            let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
+            let alone = gpu.alone(&attention, lens);
+            assert!(replayed == alone && run == alone, "{kind}: {lens:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_replay_could_not_run_is_refused() {
+    let Some(gpu) = Gpu::find() else { return };
+    let capacity = BatchCapacity::decode(4, 2000).in_pages(PAGE, PAGES);
+    let attention = gpu.attention(Options::default());
+    let mut workspace = gpu.workspace();
+    let lens: Lens<'_> = (&[1, 1], &[40, 3]);
+    let (made, alone) = (Made::new(lens), gpu.alone(&attention, lens));
+    let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+
+    // tensors that fit the batch, and not the capacity: to be run, not to be captured
+    gpu.run(&plan, &gpu.stream, 2).expect("runs");
+    let error = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 2)).expect_err("2 of 4 queries");
+    assert!(matches!(error, CudaError::Tensor(TensorError::Shape { tensor: "q", got: 2, want: 4, .. })), "{error}");
+    let error = gpu.stream.capture(|| plan.update(&gpu.stream, &made.batch())).expect_err("under a capture");
+    assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
+
+    let five = Made::new((&[1; 5], &[9; 5]));
+    let error = plan.update(&gpu.stream, &five.batch()).expect_err("5 of 4 requests");
+    let room = BatchError::Capacity { what: "requests", count: 5, capacity: 4 };
+    assert!(matches!(&error, CudaError::Batch(e) if *e == room), "{error}");
+    let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
+    assert!(run == alone, "nothing has changed");
+
+    plan.update(&gpu.stream, &made.batch()).expect("within");
+    let other = Stream::new(&gpu.device).expect("a stream");
+    let error = gpu.run(&plan, &other, QUERIES).expect_err("another stream");
+    assert!(matches!(error, CudaError::OtherStream), "{error}");
+    let mut later = attention.plan(&made.batch(), &mut workspace).expect("sound");
+    let error = plan.update(&gpu.stream, &made.batch()).expect_err("the workspace holds another");
+    assert!(matches!(error, CudaError::StalePlan), "{error}");
+    let error = later.update(&gpu.stream, &made.batch()).expect_err("of one batch");
+    assert!(matches!(error, CudaError::Batch(BatchError::NoCapacity)), "{error}");
+}
+
+#[test]
+fn an_invariant_request_gives_the_same_bits_alone_and_among_others() {
+    let Some(gpu) = Gpu::find() else { return };
+    let cases: [Lens<'_>; 2] = [(&[1; 6], &[1024, 7, 300, 0, 1000, 64]), (&[70, 3, 20, 2], &[1024, 700, 20, 0])];
+    let first = |bytes: Vec<u8>, queries: u32| bytes[..queries as usize * 4 * 64 * 2].to_vec();
+    let attention = gpu.attention(Options { batch_invariant: Some(256), ..Options::default() });
+    for (qo, kv) in cases {
+        for request in 0..qo.len() {
+            let (mut qo, mut kv) = (qo.to_vec(), kv.to_vec());
+            qo.rotate_left(request);
+            kv.rotate_left(request);
+            let alone = first(gpu.alone(&attention, (&qo[..1], &kv[..1])), qo[0]);
+            let among = first(gpu.alone(&attention, (&qo, &kv)), qo[0]);
+            assert!(alone == among, "request {request} of {qo:?}, {kv:?}");
+        }
+    }
+    let mixed = Made::new((&[5, 0, 1], &[9, 9, 9]));
+    let error = attention.plan(&mixed.batch(), &mut gpu.workspace()).expect_err("two families");
+    let (asks, runs) = (KernelKind::Decode, KernelKind::Prefill);
+    assert!(
+        matches!(error, CudaError::OtherKernel { request: 2, asks: a, runs: r } if (a, r) == (asks, runs)),
+        "{error}"
+    );
+    let one = Options { batch_invariant: Some(256), kernel: Some(KernelKind::Prefill), ..Options::default() };
+    gpu.attention(one).plan(&mixed.batch(), &mut gpu.workspace()).expect("one family for all");
+}
