@@ -28,8 +28,8 @@ pub struct AttentionOptions {
     /// to what a kernel takes at a time), and nowhere else. Fewer keys a piece keep a GPU busy with few requests, and take workspace and time to
     /// merge; 1024 to 4096 are a start. Without it keys are cut so that a batch is done soonest.
     ///
-    /// On CUDA the kernel family is then that of the request's own queries, unless `kernel` names one for all: a batch in which requests of one query
-    /// stand beside requests of several is an error without.
+    /// On CUDA the kernel is then the one that the request's own queries ask for; a batch whose requests ask for different ones (of one query, and of
+    /// many) is an error. With `kernel` set to prefill, all run the same.
     pub batch_invariant: Option<u32>,
 }
 

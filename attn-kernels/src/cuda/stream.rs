@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use cudarc::driver::{
-    result::stream,
+    result::{self, stream},
     sys::{CUstream, CUstreamCaptureMode, CUstreamCaptureStatus},
 };
 
@@ -99,7 +99,15 @@ impl Stream {
         self.device.bind()?;
         // SAFETY: as above; a capture is under way.
         let graph = unsafe { stream::end_capture(self.raw) }.map_err(|e| CudaError::driver("end a capture", e));
-        worked?;
+        if let Err(error) = worked {
+            if let Ok(graph) = graph
+                && !graph.is_null()
+            {
+                // SAFETY: it is ours and not used again.
+                let _ = unsafe { result::graph::destroy(graph) };
+            }
+            return Err(error);
+        }
         Ok(Graph::new(&self.device, graph?)?)
     }
 }
