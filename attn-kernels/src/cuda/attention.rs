@@ -367,3 +367,19 @@ fn names_lengths(variant: &Variant) -> bool {
         words.any(|word| ["batch", "qo_tokens", "kv_tokens"].contains(&word))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use attn_core::lang::Tensor1;
+    use attn_variants::{Causal, Documents, Sink, SoftCap};
+
+    use super::{Variant, names_lengths};
+
+    #[test]
+    fn variants_over_lengths_of_a_batch_are_known() {
+        let documents = Documents { of_query: Tensor1::unset(), of_key: Tensor1::unset() };
+        assert!(names_lengths(&Variant::from(documents)));
+        let others = [Causal.into(), SoftCap { cap: 30.0 }.into(), Sink { logits: Tensor1::unset() }.into()];
+        assert!(others.iter().all(|variant| !names_lengths(variant)), "{others:?}");
+    }
+}
