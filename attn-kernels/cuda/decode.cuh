@@ -81,15 +81,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   KeyStep ahead = ready[STAGES - 1];
   KeyPlace place = places[STAGES - 1];
 
-  WorkItem next = start.item;
+  WorkItem work = start.item;
   int stage = 0;
 #pragma unroll 1
   while (item < end) {
-    WorkItem work = next;
-    next = p.items[min(item + 1, end - 1)];  // long before it is asked for
     bool merges = work.partial >= 0 && p.arrivals;
-    MergeItem merge;
-    if (merges) merge = p.merges[work.merge];
+    Slots slots = {};
+    if (merges) slots = {p.merges[work.merge].first, p.merges[work.merge].count};  // long before they are asked for
     QueryBlock block(work, kv_head);
     SpanKeys span(p, variant, block, work);
     load_queries(p, variant, block, shared_address(queries), QUERY_STRIDE);
@@ -117,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     rows.store(states);
     __syncthreads();  // every warp's states are there, and queries have been read
     write_rows(p, variant, block, work.partial, states);
-    if (merges && arrived_last(p, work.merge, merge.count, kv_head))
-      Merger::run(p, variant, merge, block, *reinterpret_cast<Merger::Shared*>(queries));
-    ++item;
+    if (merges && arrived_last(p, work.merge, slots.count, kv_head))
+      Merger::run(p, variant, slots, block, *reinterpret_cast<Merger::Shared*>(queries));
+    if (++item < end) work = p.items[item];
   }
 }

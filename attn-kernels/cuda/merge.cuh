@@ -12,5 +12,5 @@ extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
   __shared__ __align__(16) Merger::Shared shared;
   MergeItem merge = p.merges[blockIdx.x];
   if (merge.count == 0) return;  // room that this batch does not need
-  Merger::run(p, variant, merge, QueryBlock(merge, blockIdx.y), shared);
+  Merger::run(p, variant, {merge.first, merge.count}, QueryBlock(merge, blockIdx.y), shared);
 }

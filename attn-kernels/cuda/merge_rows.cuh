@@ -4,6 +4,11 @@
 #include "partial.cuh"
 #include "query_block.cuh"
 
+// Those of a merge.
+struct Slots {
+  int first, count;
+};
+
 template <int THREADS>
 class RowMerger {
   static constexpr int TEAMS = THREADS / ROW_LANES;  // lanes that hold a row together
@@ -15,7 +20,7 @@ class RowMerger {
     float2 md[TEAMS];
   };
 
-  static void run(const KernelParams& p, const Variant& variant, const MergeItem& merge, const QueryBlock& block, Shared& shared) {
+  static void run(const KernelParams& p, const Variant& variant, Slots slots, const QueryBlock& block, Shared& shared) {
     // A block of few rows leaves teams over: they take a row's slots in turns, and each then joins what all have.
     int per_row = TEAMS;
     while (per_row > 1 && per_row * block.rows > TEAMS) per_row /= 2;
@@ -25,7 +30,7 @@ class RowMerger {
       int row = first + team / per_row;
       bool exists = block.has(row);
       row = block.existing(row);  // the warp stays together for the shuffles of the row hooks
-      PartialRow state = merge_slots(p, merge, block.kv_head, row, turn, per_row);
+      PartialRow state = merge_slots(p, slots, block.kv_head, row, turn, per_row);
       if (per_row > 1) {
         store_partial(state, shared.sums[team], &shared.md[team]);
         __syncthreads();
@@ -42,16 +47,16 @@ class RowMerger {
  private:
   // Slots first + begin, first + begin + step, ... of a row, merged in this order. A slot is far away and little work, so
   // several are asked for at once.
-  static PartialRow merge_slots(const KernelParams& p, const MergeItem& merge, int kv_head, int row, int begin, int step) {
+  static PartialRow merge_slots(const KernelParams& p, Slots slots, int kv_head, int row, int begin, int step) {
     constexpr int AT_ONCE = 8;
     PartialRow state;
 #pragma unroll 1
-    for (int i = begin; i < merge.count; i += AT_ONCE * step) {
+    for (int i = begin; i < slots.count; i += AT_ONCE * step) {
       PartialRow parts[AT_ONCE];
 #pragma unroll
       for (int j = 0; j < AT_ONCE; ++j)
-        if (i + j * step < merge.count) {
-          long long index = partial_index(p, merge.first + i + j * step, kv_head, row);
+        if (i + j * step < slots.count) {
+          long long index = partial_index(p, slots.first + i + j * step, kv_head, row);
           parts[j] = load_arrived(p.partial_o + index * HEAD_DIM, p.partial_md + index);
         }
 #pragma unroll

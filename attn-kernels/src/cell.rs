@@ -247,7 +247,7 @@ impl Cell {
     pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32) -> PlanRule {
         let (kv_align, min_span, schedule) = match self.kind {
             KernelKind::Prefill => (self.tile_keys, 512, Schedule::LongestFirst),
-            KernelKind::Decode => (step_keys.max(64), 64, Schedule::Line),
+            KernelKind::Decode => (step_keys.max(64), 128, Schedule::Line),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost: cost(kv_align), schedule }

@@ -71,7 +71,8 @@ pub const LITERAL: &str = "this literal is not available in a hook: use integers
 pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
 pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of them, and types of your own with `#[device_type]`";
 /// An approximate function that there is not.
-pub const APPROX: &str = "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
+pub const APPROX: &str =
+    "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
 pub const CALL_STD: &str =
     "functions of the standard library are not available in a hook: use methods, as in `a.max(b)`";
