@@ -108,7 +108,7 @@ impl BatchCapacity {
             ("queries in one request", layout.max_qo_len(), self.qo_len),
             ("queries", layout.qo_tokens(), self.qo_tokens),
             ("keys", layout.kv_tokens(), self.kv_tokens),
-            ("pages in the pool, or more,", pool, self.pages.map_or(0, |pool| pool.num_pages)),
+            ("pages in its pool, at least", pool, self.pages.map_or(0, |pool| pool.num_pages)),
         ];
         match counts.into_iter().find(|&(_, count, capacity)| count > capacity as usize) {
             Some((what, count, capacity)) => Err(BatchError::Capacity { what, count, capacity }),
