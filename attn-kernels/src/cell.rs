@@ -164,7 +164,8 @@ impl Cell {
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
         // rows that hooks rewrite are arithmetic, which more warps overlap better than a deeper ring
-        let first = if moved_keys || moved_values { (4, 2, 3) } else { (4, 3, 2) };
+        let rewrites = moved_keys || moved_values;
+        let first = if rewrites && cell.tile_rows == 8 { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| move |(warps, stages, ctas_per_sm)| Cell { warp_keys, warps, stages, ctas_per_sm, ..cell };
         // two CTAs with fewer keys at a time rather than one

@@ -10,7 +10,7 @@ namespace lang {
 /// released). Values from `rot` on stay as they are.
 ///
 /// `inv_freq` is computed on the host in f64 and stored in f32; the angle is an f32 product, its sine and cosine are
-/// accurate at any position. The cache must hold keys that are not rotated yet.
+/// to 2^-20 on a GPU ([`approx::sin_cos`]). The cache must hold keys that are not rotated yet.
 struct Rope {
   float theta_;
   float scale_;
@@ -24,14 +24,14 @@ struct Rope {
     const float pos = float(at.qo_pos);
     if (interleaved_) {
       q.rotate_pairs(rot, [&](int i) -> Pair {
-        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const Pair whole = approx_sin_cos(pos * inv_freq_[i]);
         const float sin_2 = whole.x;
         const float cos_2 = whole.y;
         return Pair{cos_2, sin_2};
       });
     } else {
       q.rotate_half(rot, [&](int i) -> Pair {
-        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const Pair whole = approx_sin_cos(pos * inv_freq_[i]);
         const float sin_2 = whole.x;
         const float cos_2 = whole.y;
         return Pair{cos_2, sin_2};
@@ -45,14 +45,14 @@ struct Rope {
     const float pos = float(at.kv_pos);
     if (interleaved_) {
       k.rotate_pairs(rot, [&](int i) -> Pair {
-        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const Pair whole = approx_sin_cos(pos * inv_freq_[i]);
         const float sin_2 = whole.x;
         const float cos_2 = whole.y;
         return Pair{cos_2, sin_2};
       });
     } else {
       k.rotate_half(rot, [&](int i) -> Pair {
-        const Pair whole = sin_cos(pos * inv_freq_[i]);
+        const Pair whole = approx_sin_cos(pos * inv_freq_[i]);
         const float sin_2 = whole.x;
         const float cos_2 = whole.y;
         return Pair{cos_2, sin_2};

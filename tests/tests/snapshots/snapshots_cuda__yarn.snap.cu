@@ -18,10 +18,10 @@ struct Yarn {
   alignas(4) bool interleaved_;
   Tensor1<float> inv_freq_;
 
-  /// `(cosine, sine)` of an angle in radians, accurate at any angle, as `rotate_half` and `rotate_pairs` want them.
+  /// `(cosine, sine)` of an angle in radians, to 2^-20 on a GPU below 2^22 radians, as `rotate_half` and `rotate_pairs` want them.
 #line _ "variants/src/rotation.rs"
   static ATTN_FN Pair turn_fn(float angle) {
-    const Pair whole = sin_cos(angle);
+    const Pair whole = approx_sin_cos(angle);
     const float sin_2 = whole.x;
     const float cos_2 = whole.y;
     return Pair{cos_2, sin_2};
