@@ -100,7 +100,7 @@ impl Heads {
 pub enum KernelKind {
     /// Tensor cores, tiles of query rows: FlashAttention-2 style.
     Prefill,
-    /// CUDA cores, few query rows per request.
+    /// Tensor cores, few query rows per request against many keys.
     Decode,
 }
 
