@@ -67,7 +67,7 @@ struct KernelParams {
   const int* page_indices;    // [page_indptr[batch]], paged only
   const WorkItem* items;      // [gridDim.x of the main kernel]
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
-  const WorkerStart* workers; // [num_workers]: decode
+  const WorkerStart* workers; // [gridDim.x / kv_heads]: decode
   unsigned* arrivals;         // [merges][kv_heads], 0 between launches: partial states that are there; null: attn_merge merges
   float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
@@ -76,9 +76,9 @@ struct KernelParams {
   FastDiv list_block;         // keys of a block of the variant's lists
   int batch;
   int kv_heads;
-  int num_workers;
   int read_once;              // whether no other CTA of the launch reads the same keys: they need not stay in a cache
   float sm_scale;
   float k_scale;              // of all keys; 1: none
   float v_scale;
+  int pad;                    // the size is a multiple of 8
 };

@@ -99,14 +99,13 @@ impl Plan {
 
     /// The parameters of an arm: its part of the list. Workers count the items of all arms.
     fn params_of(&self, arm: &Arm, of_all: KernelParams) -> KernelParams {
-        let params = KernelParams { num_workers: arm.workers.len() as i32, ..of_all };
         match arm.kernel.cell().kind {
             KernelKind::Prefill => {
-                KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..params }
+                KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..of_all }
             }
             KernelKind::Decode => KernelParams {
                 workers: of_all.workers + (arm.workers.start * size_of::<WorkerStart>()) as u64,
-                ..params
+                ..of_all
             },
         }
     }
@@ -154,11 +153,11 @@ impl Plan {
             list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
             batch: self.capacity().map_or(self.layout.batch(), |capacity| capacity.requests as usize) as i32,
             kv_heads: heads.kv as i32,
-            num_workers: 0, // of the arm
             read_once: i32::from(self.read_once()),
             sm_scale: attention.sm_scale,
             k_scale: kv.scales.k.all,
             v_scale: kv.scales.v.all,
+            pad: 0,
         })
     }
 }

@@ -47,11 +47,11 @@ pub struct KernelParams {
     pub list_block: FastDiv,
     pub batch: i32,
     pub kv_heads: i32,
-    pub num_workers: i32,
     pub read_once: i32,
     pub sm_scale: f32,
     pub k_scale: f32,
     pub v_scale: f32,
+    pub pad: i32,
 }
 
 #[cfg(test)]
@@ -133,11 +133,11 @@ mod tests {
                 list_block,
                 batch,
                 kv_heads,
-                num_workers,
                 read_once,
                 sm_scale,
                 k_scale,
-                v_scale
+                v_scale,
+                pad
             }
         );
         let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
