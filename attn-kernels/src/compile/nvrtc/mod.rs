@@ -14,6 +14,10 @@ use std::{
 use super::{Arch, CompileError, NoCompiler, OPTIONS};
 use api::{Api, Program, SUCCESS};
 
+/// Since then NVRTC keeps what it compiled in the driver's cache, where there is a driver. Ours is enough, can be turned off, and leaves times
+/// of compilation what they say they are.
+const CACHES_SINCE: (i32, i32) = (12, 9);
+
 /// The compiler in a library. It stays loaded for the life of the process.
 pub struct Nvrtc {
     api: Api,
@@ -82,6 +86,7 @@ impl Nvrtc {
             .iter()
             .copied()
             .chain([arch_option.as_str()])
+            .chain((self.version >= CACHES_SINCE).then_some("--no-cache"))
             .map(CString::new)
             .collect::<Result<_, _>>()
             .map_err(|e| failed(e.to_string()))?;
