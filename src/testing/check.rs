@@ -103,7 +103,7 @@ impl CheckResult {
 
 /// Runs a case twice on an engine and compares it with the f64 reference on the same rounded inputs.
 ///
-/// Unused page slots and pages hold NaN, and so do outputs and workspace before the run. Prefill kernels multiply on
+/// Unused page slots and pages hold NaN, and so do outputs and workspace before the run. Kernels multiply on
 /// tensor cores, so rows that a variant rewrote are rounded to 16 bits once more ([`RowRounding::Elements`] says to which). The
 /// reference does the same there, and [`CheckResult::unrounded`] tells what it costs: that grows with the rows (with norm weights
 /// around 2, the log-sum-exp moves by up to 4e-3). What is left are ties: rewritten rows differ between kernel and reference
