@@ -13,6 +13,9 @@ use half::{bf16, f16};
 use super::naive::{At, Naive};
 use super::variants;
 
+/// Small, so that little work is cut and merged too.
+pub(crate) const COST: Cost = Cost { piece: 1, block: 2, spread: 0 };
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keys {
     Ragged,
@@ -236,7 +239,7 @@ impl Case {
             kv_align: 16,
             min_span: 32,
             workers: self.workers,
-            cost: Cost { piece: 1, block: 2, spread: 0 },
+            cost: COST,
             schedule: self.schedule,
         };
         // any cut is right for a variant that has neither lists nor a union

@@ -3,24 +3,19 @@
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, Dims, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
-use attn::plan::{Cost, PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
+use attn::plan::{PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
 use attn::spec::Heads;
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{Variant, VariantParams, attention_variant, cpu};
 
 use proptest::prelude::*;
 
+use super::case::COST;
 use super::variants::{Band, Blocks, Near, Nothing, Scattered};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 16 };
-const RULE: PlanRule = PlanRule {
-    tile_rows: 16,
-    kv_align: 8,
-    min_span: 8,
-    workers: 1,
-    cost: Cost { piece: 1, block: 2, spread: 0 },
-    schedule: Schedule::Line,
-};
+const RULE: PlanRule =
+    PlanRule { tile_rows: 16, kv_align: 8, min_span: 8, workers: 1, cost: COST, schedule: Schedule::Line };
 
 fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
