@@ -28,7 +28,7 @@ pub struct AttentionOptions {
     /// to what a kernel takes at a time), and nowhere else. Fewer keys a piece keep a GPU busy with few requests, and take workspace and time to
     /// merge; 1024 to 4096 are a start. Without it keys are cut so that a batch is done soonest.
     ///
-    /// On CUDA the kernel is then the one that the request's own queries ask for; a batch whose requests ask for different ones (of one query, and of
+    /// On CUDA the kernel is then the one that the request's own queries ask for; a batch whose requests ask for different ones (of few queries, and of
     /// many) is an error. With `kernel` set to prefill, all run the same.
     pub batch_invariant: Option<u32>,
 }
@@ -158,17 +158,13 @@ impl Attention {
                 Ok(Plan::cpu(plan_cpu(bound, batch, workspace)?))
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(attention) => {
-                let stream =
-                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
-                Ok(Plan::cuda(attention.plan_on(stream, batch, workspace.cuda()?)?))
-            }
+            Inner::Cuda(attention) => Ok(Plan::cuda(attention.plan_on(stream.cuda()?, batch, workspace.cuda()?)?)),
         }
     }
 
     /// As [`Attention::plan`], with room in the workspace for every batch up to a size, so that the plan can be given others in place
     /// ([`Plan::update`]). A run of it that was captured in a CUDA graph is then replayed with them: its launches and addresses are those of the
-    /// capacity. Every batch gives the same bits as a plan of its own, if the capacity is for the same kernel family (one query a request, or more).
+    /// capacity. Every batch gives the same bits as a plan of its own, if the capacity asks for the same kernel (on CUDA one for few queries a request, or many).
     ///
     /// # Errors
     ///

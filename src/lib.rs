@@ -10,6 +10,8 @@ mod attention;
 mod bad_input;
 mod engine;
 mod error;
+#[cfg(test)]
+mod made_up;
 mod memory;
 #[cfg(test)]
 mod per_request;

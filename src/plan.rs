@@ -66,11 +66,7 @@ impl Plan {
                 Ok(cpu::run(&cpu::Problem { variant, heads, sm_scale, layout, work, q, kv }, out)?)
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => {
-                let stream =
-                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
-                Ok(plan.run(stream, q, kv, out)?)
-            }
+            Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
         }
     }
 
@@ -98,11 +94,7 @@ impl Plan {
                 Ok(())
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => {
-                let stream =
-                    stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
-                Ok(plan.update(stream, batch)?)
-            }
+            Inner::Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
         }
     }
 
@@ -127,7 +119,7 @@ impl Plan {
             Inner::Cpu(_) => stream.check_cpu(),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => {
-                stream.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })?;
+                stream.cuda()?;
                 Ok(plan.read_outputs()?)
             }
         }

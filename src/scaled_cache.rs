@@ -3,6 +3,7 @@
 use crate::{
     Scale,
     batch::{PageTableBuf, indptr},
+    made_up::values,
     prelude::*,
     tensor::Element,
 };
@@ -14,11 +15,6 @@ const LENS: [(u32, u32); 3] = [(1, 13), (3, 5), (2, 0)];
 const TOKENS: usize = 18;
 const K_HEADS: [f32; 2] = [0.5, 3.0];
 const V_HEADS: [f32; 2] = [1.25, 0.125];
-
-/// Values between -2 and 2.
-fn values(count: usize, seed: u32) -> Vec<f32> {
-    (0..count as u32).map(|i| (random::bits(seed, 0, i, 0) >> 8) as f32 / 4_194_304.0 - 2.0).collect()
-}
 
 fn stored<T: Element>(values: &[f32]) -> Vec<T> {
     values.iter().map(|&x| T::from_f32(x)).collect()

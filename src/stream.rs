@@ -70,6 +70,12 @@ impl Stream {
         }
     }
 
+    /// The CUDA stream, or an error that says so.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda(&self) -> Result<&cuda::Stream, Error> {
+        self.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })
+    }
+
     pub(crate) fn check_cpu(&self) -> Result<(), Error> {
         match &self.inner {
             Inner::Cpu => Ok(()),

@@ -4,16 +4,12 @@ use crate::{
     AttentionOptions, KvStored,
     batch::{PageTableBuf, indptr},
     lang::KvIndex,
+    made_up::values,
     prelude::*,
 };
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 const PAGE: u32 = 4;
-
-/// Values between -1 and 1.
-fn values(count: usize, seed: u32) -> Vec<f32> {
-    (0..count as u32).map(|i| (random::bits(seed, 0, i, 0) >> 8) as f32 / 8_388_608.0 - 1.0).collect()
-}
 
 /// Queries and keys of each request.
 type Lens = &'static [(u32, u32)];

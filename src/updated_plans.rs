@@ -3,6 +3,7 @@
 use crate::{
     batch::{PageTableBuf, indptr},
     lang::BindError,
+    made_up::values,
     planner::{Cost, PlanRoom, PlanRule, Schedule, WorkList},
     prelude::*,
 };
@@ -12,11 +13,6 @@ const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 const TOKENS: (usize, usize) = (160, 6000);
 const PAGE: u32 = 16;
 const PAGES: u32 = 400;
-
-/// Values between -2 and 2.
-fn values(count: usize, seed: u32) -> Vec<f32> {
-    (0..count as u32).map(|i| (random::bits(seed, 0, i, 0) >> 8) as f32 / 4_194_304.0 - 2.0).collect()
-}
 
 /// Queries and keys of each request.
 type Lens<'a> = (&'a [u32], &'a [u32]);
