@@ -3,7 +3,6 @@
 use attn_core::{
     batch::{BatchCapacity, Layout},
     cpu,
-    lang::Dims,
     plan::{PlanRule, Schedule, WorkList},
 };
 #[cfg(feature = "cuda")]
@@ -69,7 +68,7 @@ impl Attention {
                 heads.check()?;
                 dtypes.check()?;
                 cpu::check_variant(variant)?;
-                let variant = variant.bind(&dims(heads, None))?.over(options.stored);
+                let variant = variant.bind(&heads.dims())?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
                 let bound = Bound { variant, heads, dtypes, sm_scale, batch_invariant: options.batch_invariant };
                 Inner::Cpu(bound)
@@ -242,24 +241,11 @@ fn plan_cpu(bound: &Bound, batch: &Batch<'_>, workspace: &Workspace) -> Result<C
 impl Bound {
     /// The variant with tensors over the batch's lengths, and the batch's work.
     pub(crate) fn cut(&self, layout: &Layout) -> Result<(Variant, WorkList), Error> {
-        let variant = self.variant.bind(&dims(self.heads, Some(layout)))?;
+        let variant = self.variant.bind(&layout.dims(self.heads))?;
         let rule = cpu::plan_rule(self.heads);
         let fixed = self.batch_invariant.map(|keys| Schedule::Fixed { keys });
         let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
         let work = WorkList::build_for(&variant, layout, self.heads, &rule)?;
         Ok((variant, work))
-    }
-}
-
-/// The sizes that shapes of parameters are written in.
-fn dims(heads: Heads, layout: Option<&Layout>) -> Dims {
-    let count = |n: fn(&Layout) -> usize| layout.and_then(|layout| i64::try_from(n(layout)).ok());
-    Dims {
-        qo_heads: Some(heads.qo.into()),
-        kv_heads: Some(heads.kv.into()),
-        head_dim: Some(heads.head_dim.into()),
-        batch: count(Layout::batch),
-        qo_tokens: count(Layout::qo_tokens),
-        kv_tokens: count(Layout::kv_tokens),
     }
 }

@@ -29,12 +29,7 @@ impl Cache {
 
     /// As an engine would have filled it that runs `hooks` when it appends.
     fn after(&self, hooks: &str, lens: Lens) -> Self {
-        let hooks = Variant::parse(hooks).expect("stock").bind(&crate::lang::Dims {
-            qo_heads: Some(HEADS.qo.into()),
-            kv_heads: Some(HEADS.kv.into()),
-            head_dim: Some(HEADS.head_dim.into()),
-            ..Default::default()
-        });
+        let hooks = Variant::parse(hooks).expect("stock").bind(&HEADS.dims());
         let (hooks, mut cache, mut token) = (hooks.expect("binds"), self.clone(), 0);
         for (batch, &(_, kv_len)) in lens.iter().enumerate() {
             for kv_pos in 0..kv_len as i32 {

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::lang::Dims;
+
 /// Head counts and head dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Heads {
@@ -76,6 +78,16 @@ impl Heads {
     pub fn group(self) -> u32 {
         self.qo.checked_div(self.kv).unwrap_or(0)
     }
+    /// The sizes that shapes of parameters are written in, as far as heads say them; [`Layout::dims`](crate::batch::Layout::dims) says all.
+    #[must_use]
+    pub fn dims(self) -> Dims {
+        Dims {
+            qo_heads: Some(self.qo.into()),
+            kv_heads: Some(self.kv.into()),
+            head_dim: Some(self.head_dim.into()),
+            ..Dims::default()
+        }
+    }
     /// The scale of logits: as given, or [`Heads::default_sm_scale`].
     ///
     /// # Errors
@@ -122,8 +134,8 @@ impl FromStr for KernelKind {
     type Err = UnknownKernel;
     fn from_str(s: &str) -> Result<Self, UnknownKernel> {
         match s {
-            "prefill" | "prefill_sm80" => Ok(KernelKind::Prefill),
-            "decode" | "decode_cc" => Ok(KernelKind::Decode),
+            "prefill" => Ok(KernelKind::Prefill),
+            "decode" => Ok(KernelKind::Decode),
             _ => Err(UnknownKernel(s.to_owned())),
         }
     }

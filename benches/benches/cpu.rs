@@ -5,7 +5,6 @@ use attn_benches::{paged, ragged, variant};
 use attn_core::{
     batch::Layout,
     cpu::{Problem, plan_rule, run},
-    lang::Dims,
     plan::WorkList,
     spec::Heads,
     tensor::{Kv, Out, TensorMut, TensorRef},
@@ -16,13 +15,7 @@ const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
 
 /// One attention in f32, timed. Throughput counts multiplications and additions of attended and masked pairs alike.
 fn attention(c: &mut Criterion, name: &str, text: &str, layout: &Layout, page_size: Option<usize>) {
-    let dims = Dims {
-        qo_heads: Some(HEADS.qo.into()),
-        kv_heads: Some(HEADS.kv.into()),
-        head_dim: Some(HEADS.head_dim.into()),
-        ..Dims::default()
-    };
-    let variant = variant(text).expect(text).bind(&dims).expect("valid");
+    let variant = variant(text).expect(text).bind(&HEADS.dims()).expect("valid");
     let work = WorkList::build_for(&variant, layout, HEADS, &plan_rule(HEADS));
     let work = work.expect("fits");
     let (qo_heads, kv_heads, dim) = (HEADS.qo as usize, HEADS.kv as usize, HEADS.head_dim as usize);

@@ -22,7 +22,7 @@ pub struct Case {
     pub name: Option<String>,
     /// A variant expression, `causal + soft_cap(cap=30)`.
     pub variant: String,
-    /// `auto`, `prefill` (also `prefill_sm80`), `decode` (also `decode_cc`).
+    /// `auto`, `prefill`, `decode`.
     #[serde(default = "auto")]
     pub kernel: String,
     /// Of q and o: `f16`, `bf16`, or `f32` (CPU only).
@@ -180,12 +180,10 @@ impl Case {
     pub fn dims(&self) -> Dims {
         let sum = |lens: &Lens| lens.to_vec().into_iter().map(i64::from).sum();
         Dims {
-            qo_heads: Some(self.qo_heads.into()),
-            kv_heads: Some(self.kv_heads.into()),
-            head_dim: Some(self.head_dim.into()),
             batch: i64::try_from(self.qo_lens.requests()).ok(),
             qo_tokens: Some(sum(&self.qo_lens)),
             kv_tokens: Some(sum(&self.kv_lens)),
+            ..self.heads().dims()
         }
     }
 

@@ -45,14 +45,7 @@ fn samples(variant: &Variant, count: u64) -> impl Iterator<Item = Result<Sample,
         let (qo, kv) = (lens(30), lens(longest));
         let (qo_indptr, kv_indptr) = (indptr(&qo)?, indptr(&kv)?);
         let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
-        let dims = Dims {
-            qo_heads: Some(HEADS.qo.into()),
-            kv_heads: Some(HEADS.kv.into()),
-            head_dim: Some(HEADS.head_dim.into()),
-            batch: i64::try_from(requests).ok(),
-            qo_tokens: i64::try_from(layout.qo_tokens()).ok(),
-            kv_tokens: i64::try_from(layout.kv_tokens()).ok(),
-        };
+        let dims = layout.dims(HEADS);
         let dims =
             Dims { qo_tokens: dims.qo_tokens.map(|n| n.max(1)), kv_tokens: dims.kv_tokens.map(|n| n.max(1)), ..dims };
         let variant = fill::complete(variant, &dims, seed)?.bind(&dims).map_err(Error::from)?;

@@ -1,5 +1,7 @@
 //! A batch that is known to be sound.
 
+use crate::{lang::Dims, spec::Heads};
+
 /// A validated batch. Lengths are in tokens, also for paged keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -29,6 +31,17 @@ impl Layout {
     #[must_use]
     pub fn batch(&self) -> usize {
         self.qo_indptr.len() - 1
+    }
+    /// The sizes that shapes of parameters are written in, for a batch of these heads.
+    #[must_use]
+    pub fn dims(&self, heads: Heads) -> Dims {
+        let count = |n: usize| i64::try_from(n).ok();
+        Dims {
+            batch: count(self.batch()),
+            qo_tokens: count(self.qo_tokens()),
+            kv_tokens: count(self.kv_tokens()),
+            ..heads.dims()
+        }
     }
     /// `[batch + 1]` prefix sums of query counts.
     #[must_use]

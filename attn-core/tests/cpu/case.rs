@@ -3,7 +3,7 @@
 use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::lang::{Dims, F8E4M3, F8E5M2};
+use attn::lang::{F8E4M3, F8E5M2};
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
 use attn::spec::Heads;
 use attn::tensor::{Element, Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
@@ -227,13 +227,7 @@ impl Case {
                 (layout, shape, k, v)
             }
         };
-        let dims = Dims {
-            qo_heads: Some(i64::from(heads.qo)),
-            kv_heads: Some(i64::from(heads.kv)),
-            head_dim: Some(i64::from(heads.head_dim)),
-            ..Dims::default()
-        };
-        let variant = variant.bind(&dims).expect("bound");
+        let variant = variant.bind(&heads.dims()).expect("bound");
         let rule = PlanRule {
             tile_rows: self.tile_rows,
             kv_align: 16,

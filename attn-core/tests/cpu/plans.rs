@@ -2,7 +2,7 @@
 
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
-use attn::lang::{AttentionVariant, Dims, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
+use attn::lang::{AttentionVariant, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
 use attn::plan::{PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
 use attn::spec::Heads;
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
@@ -291,8 +291,7 @@ proptest! {
     ) {
         let (qo, kv): (Vec<u32>, Vec<u32>) = lens.into_iter().map(|(qo, kv)| (if single { 1 } else { qo }, kv)).unzip();
         let layout = layout(&qo, &kv);
-        let dims = Dims { qo_heads: Some(6), kv_heads: Some(2), head_dim: Some(16), ..Dims::default() };
-        let variant = masks(&layout, number, size).bind(&dims).expect("fits");
+        let variant = masks(&layout, number, size).bind(&HEADS.dims()).expect("fits");
         let rule = PlanRule { tile_rows, workers, schedule: Schedule::Fixed { keys }, ..RULE };
         let all = plan(&variant, &layout, &rule);
         let together = attend(&variant, &layout, 0..layout.batch(), &rule);
@@ -327,8 +326,7 @@ proptest! {
         // no table is empty
         let (qo, kv): (Vec<u32>, Vec<u32>) = lens.into_iter().chain([(1, 1)]).unzip();
         let layout = layout(&qo, &kv);
-        let dims = Dims { qo_heads: Some(6), kv_heads: Some(2), head_dim: Some(16), ..Dims::default() };
-        let variant = masks(&layout, number, size).bind(&dims).expect("fits");
+        let variant = masks(&layout, number, size).bind(&HEADS.dims()).expect("fits");
         let work = plan(&variant, &layout, &PlanRule { tile_rows, kv_align, ..RULE });
         for item in &work.items {
             let request = item.request as usize;
