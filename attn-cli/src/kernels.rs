@@ -1,8 +1,9 @@
 //! From what a person asks for to the source of a kernel.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use attn::testing::{Case, LayoutKind};
 use attn_core::{
+    batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
     expr::Variant,
     spec::{Heads, KernelKind, KvStored},
@@ -10,6 +11,8 @@ use attn_core::{
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::Arch,
+    cost::HookClass,
+    family::{Families, Family},
     splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 use clap::{Args, ValueEnum};
@@ -106,34 +109,58 @@ pub(crate) fn parse_archs(texts: &[String]) -> Result<Vec<Arch>> {
     if archs.is_empty() { bail!("--arch names no architecture") } else { Ok(archs) }
 }
 
-/// The kernels of a case: one for each arm of its variant.
+/// Multiprocessors of GPUs that a batch may be planned for; they decide between kernels where requests have several queries.
+const MULTIPROCESSORS: [u32; 8] = [16, 48, 84, 108, 114, 132, 148, 188];
+
+/// The kernels that a case may run: for each family one for each arm of its variant.
 pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let heads: Heads = case.heads();
+    heads.check()?;
     let variant = attn::testing::case_variant(case)?;
-    let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
-    let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
-    let group = heads.qo.checked_div(heads.kv).context("kv_heads is 0")?;
-    let rows = of_list.unwrap_or(queries).saturating_mul(group);
-    let kind = match case.kernel.as_str() {
-        // as an attention chooses by the batch
-        "auto" if queries <= 1 && of_list.is_none() || rows <= Cell::most_decode_rows(heads.head_dim) => {
-            KernelKind::Decode
-        }
-        "auto" => KernelKind::Prefill,
-        named => named.parse()?,
-    };
-    let of_arm = |variant: &Variant| -> Result<KernelSource> {
-        let request = CellRequest {
-            kind,
+    let arms = variant.arms();
+    let request = |family: Family, arms: &[Variant]| -> Result<CellRequest> {
+        Ok(CellRequest {
+            kind: family.kind,
             head_dim: heads.head_dim,
             dtypes: case.dtypes()?,
             paged: case.kv_layout == LayoutKind::Paged,
-            group: rows,
-            key_hooks: has_key_hooks(variant),
-            value_hooks: has_value_hooks(variant),
+            group: family.rows,
+            key_hooks: arms.iter().any(has_key_hooks),
+            value_hooks: arms.iter().any(has_value_hooks),
             arch,
-        };
-        Ok(KernelSource::build(variant, &Cell::choose(&request)?)?)
+        })
     };
-    variant.arms().iter().map(of_arm).collect()
+    let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
+    let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
+    let rows = of_list.unwrap_or(queries).saturating_mul(heads.group());
+    let decode = Family::decode(rows.into(), heads.head_dim);
+    let prefill = Family { kind: KernelKind::Prefill, rows: 0 };
+    // as an attention chooses
+    let families = match (case.kernel.as_str(), of_list) {
+        ("auto", None) => {
+            let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()));
+            let layout = Batch::ragged(&qo?, &kv?).validate()?;
+            let request = request(decode, &arms)?;
+            let hooks = HookClass::of(&variant);
+            let mut families = Vec::new();
+            for multiprocessors in MULTIPROCESSORS {
+                let family = Families::new(&request, hooks, heads, multiprocessors)?.cheapest(&layout);
+                if !families.contains(&family) {
+                    families.push(family);
+                }
+            }
+            families
+        }
+        ("auto", Some(_)) if rows <= Cell::most_decode_rows(heads.head_dim) => vec![decode],
+        ("auto", Some(_)) => vec![prefill],
+        (named, _) => vec![if named.parse::<KernelKind>()? == KernelKind::Decode { decode } else { prefill }],
+    };
+    let mut sources = Vec::new();
+    for family in families {
+        for arm in &arms {
+            let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?;
+            sources.push(KernelSource::build(arm, &cell)?);
+        }
+    }
+    Ok(sources)
 }

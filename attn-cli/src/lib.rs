@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command speaks
 
 mod bench;
+mod calibrate;
 mod cases;
 mod check;
 mod compile;
@@ -65,6 +66,8 @@ enum Command {
     Check(check::Check),
     /// Times the cases of a file, or serves race.py.
     Bench(bench::Bench),
+    /// Measures what work costs each kernel on this GPU: rows for the planner's table.
+    Calibrate(calibrate::Calibrate),
     /// What this machine has, what is missing, and how to get it.
     Doctor(doctor::Doctor),
 }
@@ -112,6 +115,7 @@ fn run(cli: Cli, variants: &[&'static VariantDesc]) -> anyhow::Result<ExitCode> 
         Command::Tiles(args) => tiles::run(&args, global),
         Command::Check(args) => check::run(&args, global),
         Command::Bench(args) => bench::run(&args, global),
+        Command::Calibrate(args) => calibrate::run(&args, global),
         Command::Doctor(args) => doctor::run(&args, global),
     }
 }

@@ -2,11 +2,14 @@
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    plan::{Cost, PlanRule, Schedule},
+    plan::{PlanRule, Schedule},
     spec::KernelKind,
 };
 
-use crate::compile::Arch;
+use crate::{
+    compile::Arch,
+    cost::{Costs, HookClass},
+};
 
 /// Head dimensions that the templates are written for.
 pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
@@ -17,12 +20,6 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the pass over keys and values.
 pub const KV_PASS_THREADS: u32 = 128;
-
-/// What a CTA of a decode kernel takes, in nanoseconds, of an H200 with all of its CTAs at work: for `kv_align` keys of bf16, for the start and end of
-/// an item, and for one more partial state in a merge.
-fn cost(kv_align: u32) -> Cost {
-    Cost { piece: 1000, block: (kv_align * 125 / 4).max(1), spread: 100 }
-}
 
 /// What a kernel is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,15 +240,16 @@ impl Cell {
     /// How a batch is cut into work for kernels of this cell, of which a device holds `resident_ctas` at a time.
     ///
     /// `step_keys` is the most of [`Cell::step_keys`] of all kernels that run the work: arms of a union differ in nothing else that
-    /// the rule needs.
+    /// the rule needs, but for `hooks`: the most costly of theirs.
     #[must_use]
-    pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32) -> PlanRule {
+    pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> PlanRule {
         let (kv_align, min_span, schedule) = match self.kind {
             KernelKind::Prefill => (self.tile_keys, 512, Schedule::LongestFirst),
             KernelKind::Decode => (step_keys.max(64), 128, Schedule::Line),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
-        PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost: cost(kv_align), schedule }
+        let cost = Costs::of(self, hooks).rule(self.kind, kv_align);
+        PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
     }
 
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.

@@ -5,6 +5,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`cell`] | which tile sizes a kernel gets |
+//! | [`cost`] | what work costs a kernel, as measured |
+//! | [`family`] | which kernels a batch runs |
 //! | [`splice`] | a variant and a cell become one translation unit |
 //! | [`compile`] | a translation unit becomes a cubin: NVRTC or nvcc |
 //! | [`cache`] | a cubin is compiled once |
@@ -17,6 +19,8 @@ pub mod aot;
 pub mod cache;
 pub mod cell;
 pub mod compile;
+pub mod cost;
+pub mod family;
 pub mod jit;
 pub mod launch;
 pub mod splice;

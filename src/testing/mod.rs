@@ -22,6 +22,7 @@ mod place;
 pub mod promises;
 mod random;
 mod setup;
+mod shared;
 mod tensors;
 
 pub use bench::{BenchResult, Info, Prepared, bench};
@@ -34,3 +35,4 @@ pub use metrics::{Distance, Tolerance};
 pub use outputs::Stored;
 pub use pairs::attended;
 pub use promises::check_variant;
+pub use shared::{SharedRun, SharedTensors};

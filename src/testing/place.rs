@@ -160,7 +160,8 @@ impl Replay {
         #[cfg(feature = "cuda")]
         if let Some(stream) = stream.as_cuda() {
             // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again
-            // after the capture; or a function of it holds all of them, and updates the plan on this stream.
+            // after the capture; or a function of it holds all of them, and updates the plan on this stream. A `SharedRun`
+            // owns graph, plan and workspace, and borrows the tensors.
             unsafe { self.graph.launch(stream) }.map_err(Error::from)?;
         }
         let _ = stream;

@@ -10,6 +10,7 @@ use attn::batch::{Batch, indptr};
 use attn::expr::Node;
 use attn::lang::{Hook, Normalizer};
 use attn::plan::WorkList;
+use attn_kernels::cost::HookClass;
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::cells;
 use facade::Engine;
@@ -64,7 +65,7 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     let layout = Batch::ragged(&qo, &kv).validate().expect("a batch of ours");
     let cells = cells(case, variant);
     let step = cells.iter().map(|(_, cell)| cell.step_keys()).max().expect("an arm");
-    let rule = cells[0].1.plan_rule(step, resident_ctas, case.kv_heads);
+    let rule = cells[0].1.plan_rule(step, resident_ctas, case.kv_heads, HookClass::of(variant));
     WorkList::build_for(variant, &layout, case.heads(), &rule).expect("it can be planned")
 }
 

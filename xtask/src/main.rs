@@ -1,8 +1,9 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`, `cargo xtask costs`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a tool speaks to a person
 
 mod aot;
 mod bundle;
+mod costs;
 mod nvrtc;
 mod report;
 mod test;
@@ -33,6 +34,8 @@ enum Task {
     GpuBundle(bundle::Args),
     /// Writes the tables of README: variants from the registry, timings from benches/results/*.jsonl.
     BenchReport(report::Args),
+    /// Writes the table of what work costs kernels from attn-kernels/costs/*.jsonl.
+    Costs(costs::Args),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +56,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Test(args) => test::run(&sh, &root, args),
         Task::GpuBundle(args) => bundle::run(&sh, &root, args),
         Task::BenchReport(args) => report::run(&root, args),
+        Task::Costs(args) => costs::run(&root, args),
     }
 }
 

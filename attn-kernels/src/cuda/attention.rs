@@ -15,14 +15,15 @@ use attn_core::{
 };
 
 use super::{
-    CudaError, Device, Kernel, Plan, Stream, Workspace,
+    CudaError, Device, Family, Kernel, Plan, Stream, Workspace,
     args::Args,
-    family::Family,
     plan::{Schedule, Sections},
 };
 use crate::{
     cell::{Cell, CellRequest},
     compile::Arch,
+    cost::HookClass,
+    family::Families,
     jit,
     splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
@@ -32,7 +33,7 @@ use crate::{
 pub struct Options {
     /// What `q . k` is multiplied by; `1 / sqrt(head_dim)` unless given.
     pub sm_scale: Option<f32>,
-    /// The kernel family; chosen by the batch unless given.
+    /// The kernel family, and then the decode tile is that for the longest request; unless given, the one that is done with a batch soonest.
     pub kernel: Option<KernelKind>,
     /// What keys and values are, for a variant that rewrites them.
     pub stored: KvStored,
@@ -59,6 +60,9 @@ pub(super) struct Inner {
     pub(super) sm_scale: f32,
     kernel: Option<KernelKind>,
     batch_invariant: Option<u32>,
+    /// What a batch is given to.
+    families: Families,
+    hooks: HookClass,
     /// Whether shapes or conditions of the variant's parameters name lengths of a batch.
     depends_on_lengths: bool,
     /// One for each arm.
@@ -91,12 +95,27 @@ impl Attention {
         };
         let variant = variant.bind(&dims)?.over(options.stored);
         let arms = variant.arms();
+        let hooks = HookClass::of(&variant);
+        let (major, minor) = device.capability();
+        let any = |rewrites: fn(&Variant) -> bool| arms.iter().any(rewrites);
+        let request = CellRequest {
+            kind: options.kernel.unwrap_or(KernelKind::Prefill),
+            head_dim: heads.head_dim,
+            dtypes,
+            paged: true,
+            group: heads.group(),
+            key_hooks: any(has_key_hooks),
+            value_hooks: any(has_value_hooks),
+            arch: Arch::for_device(major, minor),
+        };
         let upload = |arm: &Variant| Ok(Arc::new(Args::upload(device, arm)?));
         let inner = Inner {
             args: arms.iter().map(upload).collect::<Result<_, CudaError>>()?,
             arms,
             device: device.clone(),
             depends_on_lengths: names_lengths(&variant),
+            families: Families::new(&request, hooks, heads, device.multiprocessors())?,
+            hooks,
             variant,
             heads,
             dtypes,
@@ -186,14 +205,23 @@ impl Attention {
         Ok(loaded)
     }
 
-    /// The kernel family for a batch: decode where every request has at most one query, or so few rows (queries times query heads of a KV head) that
-    /// one tile holds them, 16 where head_dim is below 256, else 8; under lists of keys, the rows that share a list. Else prefill.
+    /// The kernel family for a batch: the one that is predicted to be done with it soonest ([`Families`]), which is decode where a request has no more
+    /// rows (queries times query heads of a KV head) than one of its tiles. Under lists of keys, and in batch-invariant mode, decode where the longest
+    /// request, or the rows that share a list, are one tile, and else prefill.
     #[must_use]
     pub fn choose(&self, layout: &Layout) -> KernelKind {
-        self.family(layout.max_qo_len()).kind
+        self.family_of(layout).kind
     }
 
-    /// The kernel family where requests have up to so many queries.
+    fn family_of(&self, layout: &Layout) -> Family {
+        let Inner { kernel, batch_invariant, families, .. } = &*self.inner;
+        if kernel.is_some() || batch_invariant.is_some() || self.rows_of_a_list().is_some() {
+            return self.family(layout.max_qo_len());
+        }
+        families.cheapest(layout)
+    }
+
+    /// The kernel family where all that is known is that requests have up to so many queries: decode where they are one tile of it.
     fn family(&self, qo_len: usize) -> Family {
         let rows = self.rows(qo_len);
         let few = qo_len <= 1 && self.rows_of_a_list().is_none()
@@ -235,8 +263,7 @@ impl Attention {
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
-        let Schedule { kernels, work, .. } =
-            self.schedule(&self.bound(&layout)?, &layout, self.family(layout.max_qo_len()))?;
+        let Schedule { kernels, work, .. } = self.schedule(&self.bound(&layout)?, &layout, self.family_of(&layout))?;
         Ok(Sections::of(self.heads(), &kernels, &work, &layout)?.bytes)
     }
 
@@ -285,7 +312,7 @@ impl Attention {
         let layout = batch.validate()?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let schedule = self.schedule(&bound, &layout, self.family(layout.max_qo_len()))?;
+        let schedule = self.schedule(&bound, &layout, self.family_of(&layout))?;
         Plan::put(self, stream, layout, schedule, args, workspace)
     }
 
@@ -352,7 +379,7 @@ impl Attention {
         let kernels = self.kernels(family, paged)?;
         let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
-        let rule = cell.plan_rule(step, resident, self.inner.heads.kv);
+        let rule = cell.plan_rule(step, resident, self.inner.heads.kv, self.inner.hooks);
         let fixed = self.inner.batch_invariant.map(|keys| plan::Schedule::Fixed { keys });
         Ok((kernels, PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule }))
     }

@@ -5,7 +5,7 @@ use attn_core::{
     plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
 };
 
-use super::{CudaError, Plan, Stream, family::Family};
+use super::{CudaError, Family, Plan, Stream};
 
 /// Room for batches up to some size, and the memory that planning into it takes.
 #[derive(Debug)]

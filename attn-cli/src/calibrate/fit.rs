@@ -1,0 +1,163 @@
+//! Least squares: what was measured becomes costs.
+
+use super::batches::Work;
+
+/// Nanoseconds of [`attn_kernels::cost::Costs`], before they are rounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Fitted {
+    pub(super) launch: f64,
+    pub(super) piece: f64,
+    pub(super) block: f64,
+    pub(super) first: f64,
+    /// How far off the worst prediction is, as a share of what was measured.
+    pub(super) off: f64,
+}
+
+/// What merging takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Merged {
+    pub(super) merge: f64,
+    pub(super) spread: f64,
+}
+
+/// A linear equation: what coefficients are multiplied by, and what that should sum to.
+type Row<const N: usize> = ([f64; N], f64);
+
+/// Costs for runs of known work that took so many nanoseconds. All runs count alike: errors are shares of what was measured. No cost is negative; `first` is 0
+/// where no two tiles of any run read the same keys.
+pub(super) fn work(runs: &[(Work, f64)]) -> Fitted {
+    let again = runs.iter().any(|(work, _)| work.tiles_of_a_request > 1);
+    let row = |work: &Work| [1.0, work.tiles(), work.blocks(), if again { work.first_blocks() } else { 0.0 }];
+    let rows: Vec<Row<4>> = runs.iter().map(|(work, ns)| (row(work), *ns)).collect();
+    let weighted: Vec<Row<4>> = rows.iter().map(|(row, ns)| (row.map(|x| x / ns.max(1.0)), 1.0)).collect();
+    let costs = least_squares(&weighted);
+    let predicted = |row: &[f64; 4]| row.iter().zip(costs).map(|(x, cost)| x * cost).sum::<f64>();
+    let off = rows.iter().map(|(row, ns)| (predicted(row) / ns.max(1.0) - 1.0).abs()).fold(0.0, f64::max);
+    let [launch, piece, block, first] = costs;
+    Fitted { launch, piece, block, first, off }
+}
+
+/// The cost of merging for numbers of states, and by how many nanoseconds a run with a merge of so many takes longer than the same work without.
+pub(super) fn merge(runs: &[(f64, f64)]) -> Merged {
+    let rows: Vec<Row<2>> = runs.iter().map(|&(states, ns)| ([1.0, states], ns)).collect();
+    let [merge, spread] = least_squares(&rows);
+    Merged { merge, spread }
+}
+
+/// The coefficients, none negative, with which columns come nearest to the last: the column whose coefficient is most negative is left out, until there is none.
+/// Columns of zeros get 0.
+fn least_squares<const N: usize>(rows: &[Row<N>]) -> [f64; N] {
+    let mut kept: [bool; N] = std::array::from_fn(|i| rows.iter().any(|(row, _)| row[i] != 0.0));
+    loop {
+        let found = normal_equations(rows, kept);
+        let worst = (0..N).filter(|&i| found[i] < 0.0).min_by(|&a, &b| found[a].total_cmp(&found[b]));
+        match worst {
+            Some(column) => kept[column] = false,
+            None => return found,
+        }
+    }
+}
+
+/// The coefficients of the columns that are kept, by Gauss-Jordan elimination with pivoting; 0 for the others, and for columns that say nothing new.
+fn normal_equations<const N: usize>(rows: &[Row<N>], kept: [bool; N]) -> [f64; N] {
+    // columns to a common size: milliseconds and counts meet here
+    let scale: [f64; N] = std::array::from_fn(|i| {
+        let size = rows.iter().map(|(row, _)| row[i] * row[i]).sum::<f64>().sqrt();
+        if kept[i] && size > 0.0 { size } else { 0.0 }
+    });
+    let column = |row: &[f64; N], i: usize| if scale[i] > 0.0 { row[i] / scale[i] } else { 0.0 };
+    let sum = |term: &dyn Fn(&Row<N>) -> f64| rows.iter().map(term).sum::<f64>();
+    // each equation with its right side
+    let mut equations: [Row<N>; N] = std::array::from_fn(|i| {
+        let left = std::array::from_fn(|j| sum(&|(row, _)| column(row, i) * column(row, j)));
+        (left, sum(&|(row, value)| column(row, i) * value))
+    });
+    let mut of_column = [None; N];
+    let mut free = [true; N];
+    for i in 0..N {
+        let size = |equation: usize| f64::abs(equations[equation].0[i]);
+        let best = (0..N).filter(|&j| free[j]).max_by(|&a, &b| size(a).total_cmp(&size(b)));
+        let Some(chosen) = best.filter(|&j| size(j) > 1e-9) else { continue };
+        free[chosen] = false;
+        of_column[i] = Some(chosen);
+        let (pivot, right) = equations[chosen];
+        for (_, equation) in equations.iter_mut().enumerate().filter(|(j, _)| *j != chosen) {
+            let factor = equation.0[i] / pivot[i];
+            equation.0.iter_mut().zip(pivot).for_each(|(x, of_pivot)| *x -= factor * of_pivot);
+            equation.1 -= factor * right;
+        }
+    }
+    std::array::from_fn(|i| of_column[i].map_or(0.0, |j: usize| equations[j].1 / equations[j].0[i] / scale[i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::batches::{ALONE, SHARED};
+
+    const TRUE: Fitted = Fitted { launch: 5200.0, piece: 940.0, block: 1810.0, first: 330.0, off: 0.0 };
+
+    fn time(of: &Fitted, work: &Work) -> f64 {
+        of.launch + work.tiles() * of.piece + work.blocks() * of.block + work.first_blocks() * of.first
+    }
+
+    fn close(a: f64, b: f64, by: f64) {
+        assert!((a - b).abs() <= by * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn costs_are_found_from_what_they_add_up_to() {
+        let runs: Vec<(Work, f64)> = ALONE.iter().chain(&SHARED).map(|work| (*work, time(&TRUE, work))).collect();
+        let fitted = work(&runs);
+        close(fitted.launch, TRUE.launch, 1e-6);
+        close(fitted.piece, TRUE.piece, 1e-6);
+        close(fitted.block, TRUE.block, 1e-6);
+        close(fitted.first, TRUE.first, 1e-6);
+        assert!(fitted.off < 1e-9);
+    }
+
+    #[test]
+    fn where_no_keys_are_shared_a_block_is_all_that_it_takes() {
+        let runs: Vec<(Work, f64)> = ALONE.iter().map(|work| (*work, time(&TRUE, work))).collect();
+        let fitted = work(&runs);
+        close(fitted.block, TRUE.block + TRUE.first, 1e-6);
+        assert_eq!(fitted.first, 0.0);
+    }
+
+    #[test]
+    fn noise_of_two_per_cent_moves_costs_by_little_and_is_told() {
+        let noise = [0.02, -0.015, 0.01, -0.02, 0.015, -0.01, 0.005, -0.005, 0.02];
+        let runs: Vec<(Work, f64)> = (ALONE.iter().chain(&SHARED).zip(noise))
+            .map(|(work, noise)| (*work, time(&TRUE, work) * (1.0 + noise)))
+            .collect();
+        assert_eq!(runs.len(), ALONE.len() + SHARED.len(), "noise for each");
+        let fitted = work(&runs);
+        close(fitted.block + fitted.first, TRUE.block + TRUE.first, 0.06);
+        close(fitted.launch, TRUE.launch, 0.25);
+        assert!((0.005..0.04).contains(&fitted.off), "{fitted:?}");
+    }
+
+    #[test]
+    fn no_cost_is_negative() {
+        // a block that is dearer in long tiles would make a piece negative
+        let runs: Vec<(Work, f64)> =
+            ALONE.iter().map(|work| (*work, 5000.0 + 2000.0 * work.blocks() - 300.0 * work.tiles())).collect();
+        let fitted = work(&runs);
+        assert_eq!(fitted.piece, 0.0);
+        assert!(fitted.launch >= 0.0 && fitted.block > 1500.0, "{fitted:?}");
+        let merged = merge(&[(4.0, 900.0), (8.0, 800.0), (16.0, 700.0), (32.0, 600.0)]);
+        assert_eq!(merged.spread, 0.0);
+        close(merged.merge, 750.0, 1e-9);
+    }
+
+    #[test]
+    fn merges_are_a_line_over_their_states() {
+        let merged = merge(&[(4.0, 1900.0), (8.0, 2300.0), (16.0, 3100.0), (32.0, 4700.0)]);
+        close(merged.merge, 1500.0, 1e-9);
+        close(merged.spread, 100.0, 1e-9);
+        assert_eq!(merge(&[]), Merged::default());
+        // of one run, all that can be said
+        let one = merge(&[(4.0, 1000.0)]);
+        close(one.merge + 4.0 * one.spread, 1000.0, 1e-9);
+    }
+}

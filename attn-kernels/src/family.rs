@@ -1,0 +1,185 @@
+//! Which kernels a batch runs: those that are done soonest, by what work costs them.
+
+use std::fmt;
+
+use attn_core::{
+    batch::Layout,
+    spec::{Heads, KernelKind},
+};
+
+use crate::{
+    cell::{Cell, CellError, CellRequest},
+    cost::{COST_KEYS, Costs, HookClass},
+};
+
+/// A kernel family, and for decode how many packed rows its tile holds: a request is best read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Family {
+    /// The family.
+    pub kind: KernelKind,
+    /// Packed rows of a tile of decode; 0 for prefill.
+    pub rows: u32,
+}
+
+impl Family {
+    pub(crate) const PREFILL: Self = Family { kind: KernelKind::Prefill, rows: 0 };
+
+    /// Decode with the tile for so many rows of a request.
+    #[must_use]
+    pub fn decode(rows: u64, head_dim: u32) -> Self {
+        Family { kind: KernelKind::Decode, rows: Cell::decode_rows(u32::try_from(rows).unwrap_or(u32::MAX), head_dim) }
+    }
+
+    /// That of a kernel.
+    #[must_use]
+    pub fn of(cell: &Cell) -> Self {
+        let decode = cell.kind == KernelKind::Decode;
+        Family { kind: cell.kind, rows: if decode { cell.tile_rows } else { 0 } }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            KernelKind::Prefill => self.kind.fmt(f),
+            KernelKind::Decode => write!(f, "{} of {} rows", self.kind, self.rows),
+        }
+    }
+}
+
+/// The kernel families of an attention, and what work costs each on a device.
+///
+/// A batch runs the one that is predicted to be done soonest: all work over the workers of a KV head (decode's line is cut anywhere, prefill's tiles are
+/// not where there are enough), and what a launch and a merge take. What a mask leaves out is not known here; it is left out of all families
+/// alike.
+#[derive(Clone, Debug)]
+pub struct Families {
+    /// Query heads per KV head.
+    group: u64,
+    /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
+    candidates: Vec<Candidate>,
+}
+
+/// A family on a device.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    family: Family,
+    tile_rows: u64,
+    /// Per KV head.
+    workers: u64,
+    costs: Costs,
+}
+
+/// What a batch asks of a family: tiles, and keys in units of one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    tiles: u64,
+    /// Of all tiles.
+    tile_keys: u64,
+    /// Of all requests.
+    keys: u64,
+    /// Of the longest request.
+    longest: u64,
+}
+
+/// Keys that prefill leaves in one piece, and decode: the planner's `min_span`.
+const UNCUT_KEYS: [u64; 2] = [512, 128];
+
+impl Families {
+    /// Those of an attention on a device with so many multiprocessors. `request` says what the kernels are for, of whatever kind and rows.
+    ///
+    /// # Errors
+    ///
+    /// Heads or types that there is no kernel for.
+    pub fn new(request: &CellRequest, hooks: HookClass, heads: Heads, multiprocessors: u32) -> Result<Self, CellError> {
+        let most = Cell::most_decode_rows(heads.head_dim);
+        let decode = [8, most].into_iter().take(if most > 8 { 2 } else { 1 });
+        let kinds = decode.map(|rows| (KernelKind::Decode, rows)).chain([(KernelKind::Prefill, 1)]);
+        let candidate = |(kind, group)| {
+            let cell = Cell::choose(&CellRequest { kind, group, ..*request })?;
+            let costs = Costs::of(&cell, hooks);
+            Ok(Candidate {
+                family: Family::of(&cell),
+                tile_rows: cell.tile_rows.into(),
+                workers: u64::from(costs.ctas_per_sm * multiprocessors / heads.kv.max(1)).max(1),
+                costs,
+            })
+        };
+        // what there is no kernel for is named with the kind that was asked for
+        Cell::choose(request)?;
+        let candidates = kinds.map(candidate).collect::<Result<_, CellError>>()?;
+        Ok(Families { group: heads.group().into(), candidates })
+    }
+
+    /// The family that a batch runs. The smallest decode tile, where it holds every request.
+    ///
+    /// O(requests), without memory of its own; the same for the same lengths.
+    #[must_use]
+    pub fn cheapest(&self, layout: &Layout) -> Family {
+        let first = &self.candidates[0]; // there are two at least
+        if layout.max_qo_len() as u64 * self.group <= first.tile_rows {
+            return first.family;
+        }
+        let time = |candidate: &&Candidate| candidate.time(&candidate.work(layout, self.group));
+        self.candidates.iter().min_by_key(time).unwrap_or(first).family
+    }
+}
+
+impl Candidate {
+    fn work(&self, layout: &Layout, group: u64) -> Work {
+        let mut work = Work::default();
+        for request in 0..layout.batch() {
+            let rows = layout.qo_len(request) as u64 * group;
+            if rows == 0 {
+                continue;
+            }
+            // most requests of a mixture decode
+            let tiles = if rows <= self.tile_rows { 1 } else { rows.div_ceil(self.tile_rows) };
+            let keys = layout.kv_len(request) as u64;
+            work.tiles += tiles;
+            work.tile_keys = work.tile_keys.saturating_add(tiles.saturating_mul(keys));
+            work.keys += keys;
+            work.longest = work.longest.max(keys);
+        }
+        work
+    }
+
+    /// Nanoseconds of a run, about.
+    fn time(&self, work: &Work) -> u64 {
+        let Costs { launch, piece, block, first, merge, spread, .. } = self.costs;
+        let [launch, piece, merge, spread] = [launch, piece, merge, spread].map(u64::from);
+        if work.tiles == 0 {
+            return launch;
+        }
+        let of = |keys: u64, cost: u32| {
+            u64::try_from(u128::from(keys) * u128::from(cost) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
+        };
+        let keys_of_a_tile = |keys: u64| of(keys, block).saturating_add(of(keys, first));
+        let total = (work.tiles.saturating_mul(piece))
+            .saturating_add(of(work.tile_keys, block))
+            .saturating_add(of(work.keys, first));
+        let longest = piece.saturating_add(keys_of_a_tile(work.longest));
+        let shortest = |keys| longest.min(piece + keys_of_a_tile(keys));
+        let share = match self.family.kind {
+            KernelKind::Decode => {
+                let workers = (total / shortest(UNCUT_KEYS[1]).max(1)).max(work.tiles).clamp(1, self.workers);
+                total / workers
+            }
+            // whole tiles, so many a worker
+            KernelKind::Prefill if work.tiles >= self.workers => {
+                let each = work.tiles.div_ceil(self.workers);
+                longest.max((u128::from(total) * u128::from(each) / u128::from(work.tiles)) as u64)
+            }
+            KernelKind::Prefill => (total / self.workers).max(shortest(UNCUT_KEYS[0])),
+        };
+        let time = launch.saturating_add(share);
+        // whether tiles are cut: the longest is
+        match share < longest {
+            true => time.saturating_add(merge).saturating_add(longest.div_ceil(share.max(1)).saturating_mul(spread)),
+            false => time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
