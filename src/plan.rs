@@ -1,7 +1,7 @@
 //! A planned batch.
 
 use attn_core::{
-    batch::{BatchCapacity, BatchError, Layout},
+    batch::{BatchCapacity, BatchError, DeviceBatch, Layout},
     cpu,
     plan::WorkList,
     tensor::check_run,
@@ -34,6 +34,16 @@ pub(crate) struct CpuPlan {
     pub(crate) work: WorkList,
     /// `None`: the plan is of one batch.
     pub(crate) capacity: Option<BatchCapacity>,
+}
+
+impl CpuPlan {
+    /// Another batch within the capacity.
+    fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
+        capacity.check(&layout)?;
+        let (variant, work) = self.attention.cut(&layout)?;
+        (self.variant, self.layout, self.work) = (variant, layout, work);
+        Ok(())
+    }
 }
 
 impl Plan {
@@ -87,14 +97,85 @@ impl Plan {
             Inner::Cpu(plan) => {
                 stream.check_cpu()?;
                 let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
-                let layout = batch.validate()?;
-                capacity.check(&layout)?;
-                let (variant, work) = plan.attention.cut(&layout)?;
-                (plan.variant, plan.layout, plan.work) = (variant, layout, work);
-                Ok(())
+                plan.replace(batch.validate()?, &capacity)
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
+        }
+    }
+
+    /// As [`Plan::update`], by the device: it reads lengths and pages from its own memory, when the stream gets there, and cuts the work itself, into the
+    /// list that the host would have made, to the bit. Nothing waits, and no length is known on the host. It may be captured together with runs: each replay
+    /// then plans anew, whatever the arrays hold by then. How many requests there are is fixed by the call; a request without queries is nothing.
+    ///
+    /// A batch that is not sound, or past the capacity, leaves nothing to do: runs write nothing, and [`Plan::device_status`] says what was wrong. The
+    /// first call compiles and loads a kernel, which cannot be done under a capture: call it, or [`Plan::prepare_device_updates`], before.
+    ///
+    /// On the CPU the arrays are in memory of the host ([`Ints::host`](crate::batch::Ints::host)); they are read at once, and an error is given at once.
+    ///
+    /// ```
+    /// use attn::{batch::{DeviceBatch, Ints}, prelude::*};
+    ///
+    /// let engine = Engine::cpu();
+    /// let attention = engine.attention(&Variant::parse("full")?, Heads { qo: 4, kv: 2, head_dim: 8 }, Dtypes::f32())?;
+    /// let (stream, mut workspace) = (engine.stream()?, engine.workspace());
+    /// let first = Batch::ragged(&[0, 1, 2], &[0, 5, 7]);
+    /// let mut plan = attention.plan_with_capacity(&first, &BatchCapacity::decode(2, 100), &mut workspace)?;
+    ///
+    /// // on a CUDA device: `Ints::device`, whose content kernels of the engine write from step to step; capture this together with `run`
+    /// let (qo_indptr, kv_lens) = (Ints::host(&[0, 1, 2]), Ints::host(&[6, 3]));
+    /// plan.update_on_device(&stream, &DeviceBatch::ragged(qo_indptr, kv_lens))?;
+    /// plan.device_status(&stream)?;
+    /// # assert_eq!(plan.layout().kv_indptr(), [0, 6, 9]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity; arrays that are in other memory, that do not go together, or of too many requests. On CUDA also a stale plan, and one of
+    /// which there is no such kernel: of prefill, of a union, of lists of keys, of a variant with `kv_range` or with tensors over the lengths of a batch, and
+    /// of a batch-invariant attention; those are for [`Plan::update`]. Nothing is changed then.
+    pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
+        match &mut self.inner {
+            Inner::Cpu(plan) => {
+                stream.check_cpu()?;
+                let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
+                let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };
+                plan.replace(batch.layout(capacity.pages)?.ok_or(elsewhere)?, &capacity)
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.update_on_device(stream.cuda()?, batch)?),
+        }
+    }
+
+    /// Makes ready what [`Plan::update_on_device`] needs, if that has not been done: on CUDA a kernel is compiled and loaded. An update may then be captured
+    /// at once.
+    ///
+    /// # Errors
+    ///
+    /// A plan without capacity, or that only the host can update; no kernel and no compiler.
+    pub fn prepare_device_updates(&mut self) -> Result<(), Error> {
+        match &mut self.inner {
+            Inner::Cpu(plan) => plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into()),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.prepare_device_updates()?),
+        }
+    }
+
+    /// What was wrong with the batch that the device planned last ([`Plan::update_on_device`]), if anything. Waits for everything given to the device.
+    ///
+    /// # Errors
+    ///
+    /// What [`Plan::update`] would have said of that batch; a plan without capacity. On CUDA also a stale plan, a stream that is being captured, and what a
+    /// kernel ran into.
+    pub fn device_status(&self, stream: &Stream) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(plan) => {
+                stream.check_cpu()?;
+                plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into())
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.device_status(stream.cuda()?)?),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Plans that are given other batches in place, and requests that do not depend on each other, through the public interface on the CPU.
 
 use crate::{
-    batch::{PageTableBuf, indptr},
+    batch::{BatchError, DeviceBatch, DevicePages, Ints, PageTableBuf, indptr},
     lang::BindError,
     made_up::values,
     planner::{Cost, PlanRoom, PlanRule, Schedule, WorkList},
@@ -104,6 +104,47 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
                 assert!(run(&plan, paged) == run(&alone, paged), "{variant}: {lens:?}");
             }
         }
+    }
+}
+
+#[test]
+fn an_update_by_the_device_is_one_by_the_host() {
+    let attention = attention("causal", AttentionOptions::default());
+    let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
+    let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
+    let lens: Vec<i32> = kv.iter().map(|&len| len as i32).collect();
+    for paged in [false, true] {
+        let made = Made::new((qo, kv), paged);
+        let capacity = BatchCapacity::decode(4, 2000);
+        let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
+        let first = Made::new((&[1], &[5]), paged);
+        let mut plan =
+            attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace()).expect("within");
+        let before = run(&plan, paged);
+        // pages that are there, and hold no key yet
+        let spare = made.table.as_ref().map(|table| {
+            let mut indices = table.indices.clone();
+            indices.push(0);
+            (table.indptr.iter().enumerate().map(|(i, &end)| end + i32::from(i == 4)).collect::<Vec<_>>(), indices)
+        });
+        let batch = |lens| {
+            let pages = spare
+                .as_ref()
+                .map(|(indptr, indices)| DevicePages { indptr: Ints::host(indptr), indices: Ints::host(indices) });
+            DeviceBatch { qo_indptr: Ints::host(&made.qo), kv_lens: Ints::host(lens), pages }
+        };
+        let error = plan.update_on_device(&stream, &batch(&[1, 0, -3, 9])).expect_err("-3 keys");
+        assert!(matches!(error, Error::Batch(BatchError::KvLen { request: 2, kv_len: -3 })), "{error}");
+        // SAFETY: the pointer is never read: the CPU backend refuses memory of a device.
+        let elsewhere = DeviceBatch { kv_lens: unsafe { Ints::device(0x1000, 4) }, ..batch(&lens) };
+        let error = plan.update_on_device(&stream, &elsewhere).expect_err("memory of a device");
+        assert!(matches!(error, Error::Backend { .. }), "{error}");
+        assert!(run(&plan, paged) == before, "nothing has changed");
+        plan.prepare_device_updates().expect("nothing to do");
+        plan.update_on_device(&stream, &batch(&lens)).expect("within");
+        plan.device_status(&stream).expect("sound");
+        let alone = attention.plan(&made.batch(), &mut engine.workspace()).expect("sound");
+        assert!(plan.layout() == alone.layout() && run(&plan, paged) == run(&alone, paged));
     }
 }
 

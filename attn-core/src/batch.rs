@@ -4,11 +4,13 @@
 //! [`Layout`], which the planner and every backend trust from then on.
 
 mod capacity;
+mod device;
 mod error;
 mod layout;
 mod scan;
 
 pub use capacity::{BatchCapacity, PagePool};
+pub use device::{DeviceBatch, DevicePages, Ints};
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
 

@@ -6,18 +6,18 @@ use crate::{
     aot,
     cache::{CubinCache, Origin},
     compile::{Arch, CompileError, Compiled, Compiler, NoCompiler},
-    splice::{KernelSource, SpliceError},
+    splice::{KernelSource, SpliceError, Unit},
 };
 
 /// A cubin that is ready to be loaded.
 #[derive(Clone, Debug)]
-pub struct Ready {
+pub struct Ready<S = KernelSource> {
     /// The cubin and what is known of its making.
     pub compiled: Arc<Compiled>,
     /// Where it came from.
     pub origin: Origin,
     /// What it was made from.
-    pub source: KernelSource,
+    pub source: S,
 }
 
 /// Why there is no cubin.
@@ -62,7 +62,7 @@ pub fn allowed() -> bool {
 /// # Errors
 ///
 /// [`JitError`] says what is missing.
-pub fn obtain(source: KernelSource) -> Result<Ready, JitError> {
+pub fn obtain<S: Unit>(source: S) -> Result<Ready<S>, JitError> {
     obtain_from(CubinCache::global(), source)
 }
 
@@ -71,7 +71,7 @@ pub fn obtain(source: KernelSource) -> Result<Ready, JitError> {
 /// # Errors
 ///
 /// As [`obtain`].
-pub fn obtain_from(cache: &CubinCache, source: KernelSource) -> Result<Ready, JitError> {
+pub fn obtain_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
     if let Some(prebuilt) = aot::find(&source.key()) {
         return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
     }
@@ -79,19 +79,20 @@ pub fn obtain_from(cache: &CubinCache, source: KernelSource) -> Result<Ready, Ji
 }
 
 /// As [`obtain_from`], for build scripts: whatever `ATTN_JIT` and embedded cubins say.
-pub(crate) fn build_from(cache: &CubinCache, source: KernelSource) -> Result<Ready, JitError> {
+pub(crate) fn build_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
     cached(cache, source, true)
 }
 
-fn cached(cache: &CubinCache, source: KernelSource, may_compile: bool) -> Result<Ready, JitError> {
+fn cached<S: Unit>(cache: &CubinCache, source: S, may_compile: bool) -> Result<Ready<S>, JitError> {
     let (compiled, origin) = cache.get_or_compile(&source.key(), || {
         if !may_compile {
-            let arch = source.cell.arch;
+            let arch = source.arch();
             let embedded = aot::embedded().filter(|p| p.arch() == Some(arch)).count();
-            return Err(JitError::Refused { name: source.name.clone(), embedded });
+            return Err(JitError::Refused { name: source.name().to_owned(), embedded });
         }
-        let compiler = Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name.clone(), source: e })?;
-        Ok(compiler.compile(&source.name, &source.text, source.cell.arch)?)
+        let compiler =
+            Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name().to_owned(), source: e })?;
+        Ok(compiler.compile(source.name(), source.text(), source.arch())?)
     })?;
     Ok(Ready { compiled, origin, source })
 }
@@ -102,10 +103,10 @@ fn cached(cache: &CubinCache, source: KernelSource, may_compile: bool) -> Result
 /// # Errors
 ///
 /// As [`obtain`].
-pub fn obtain_for_device<E: From<JitError>>(
+pub fn obtain_for_device<S: Unit, E: From<JitError>>(
     (major, minor): (u32, u32),
-    build: impl Fn(Arch) -> Result<KernelSource, E>,
-) -> Result<Ready, E> {
+    build: impl Fn(Arch) -> Result<S, E>,
+) -> Result<Ready<S>, E> {
     for arch in aot::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
         let source = build(arch)?;
         if let Some(prebuilt) = aot::find(&source.key()) {

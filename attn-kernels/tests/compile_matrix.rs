@@ -15,7 +15,7 @@ use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiler},
     jit,
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
 };
 use rayon::prelude::*;
 
@@ -188,7 +188,39 @@ fn every_stock_variant_compiles_everywhere_within_its_budget() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn over_budget(name: &str, ready: &jit::Ready, budget: &[Allowance]) -> Vec<String> {
+/// The kernel that plans on a device: one for all variants of whose tiles nothing is known, else one for each.
+#[test]
+fn every_stock_variant_is_planned_for_everywhere() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
+    let source = |expr: &str, arch: &str| {
+        let variant = Variant::parse_with(expr, &registry).expect(expr);
+        PlannerSource::build(&variant, arch.parse().expect(arch)).expect("supported")
+    };
+    let exprs = [registered(&registry), COMPOSITIONS.map(str::to_owned).to_vec()].concat();
+    let mut sources: Vec<_> = exprs.iter().flat_map(|expr| ARCHS.map(|arch| source(expr, arch))).collect();
+    let mut seen = HashSet::new();
+    sources.retain(|source| seen.insert(source.key()));
+    assert!(sources.len() < exprs.len() * ARCHS.len(), "what masks nothing has a kernel together");
+    let budget = budget();
+    let failures: Vec<String> = sources
+        .into_par_iter()
+        .flat_map_iter(|source| {
+            let name = source.name.clone();
+            match jit::obtain(source) {
+                Err(error) => vec![error.to_string()],
+                Ok(ready) => over_budget(&name, &ready, &budget),
+            }
+        })
+        .collect();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn over_budget<S>(name: &str, ready: &jit::Ready<S>, budget: &[Allowance]) -> Vec<String> {
     let kernels = ready.compiled.resources();
     if kernels.is_empty() {
         return vec![format!("{name}: the log names no kernel:\n{}", ready.compiled.log)];

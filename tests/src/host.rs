@@ -42,8 +42,19 @@ pub struct HostVariant {
 /// A template is not there.
 #[must_use]
 pub fn lang() -> String {
-    let mut text = String::new();
-    include("lang.cuh", &mut Vec::new(), &mut text);
+    templates(&["lang.cuh"])
+}
+
+/// Templates with what they include, each once, in one text.
+///
+/// # Panics
+/// A template is not there.
+#[must_use]
+pub fn templates(names: &[&str]) -> String {
+    let (mut text, mut seen) = (String::new(), Vec::new());
+    for name in names {
+        include(name, &mut seen, &mut text);
+    }
     text
 }
 
@@ -57,7 +68,7 @@ fn include(name: &str, seen: &mut Vec<String>, text: &mut String) {
     let template = std::fs::read_to_string(format!("{folder}/{name}")).expect("a template");
     for line in template.lines() {
         if let Some(inner) = line.strip_prefix("#include") {
-            include(inner.trim().trim_matches('"'), seen, text);
+            include(inner.split('"').nth(1).expect("a name in quotes"), seen, text);
         } else if line.trim() != "#pragma once" {
             text.push_str(line);
             text.push('\n');
@@ -77,7 +88,7 @@ pub fn library(folder: &Path, text: &str) -> Library {
     let out = Command::new(compiler())
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fwrapv", "-fno-fast-math", "-shared", "-fPIC"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-variable"])
-        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-o"])
+        .args(["-Wno-unused-but-set-variable", "-Wno-overflow", "-Wno-type-limits", "-Wno-unknown-pragmas", "-o"])
         .arg(&library)
         .arg(&source)
         .output()

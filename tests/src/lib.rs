@@ -5,6 +5,7 @@ extern crate attn_core as attn;
 
 pub mod catalogue;
 pub mod compare;
+pub mod device_plan;
 pub mod host;
 pub mod oddities;
 pub mod tables;

@@ -97,6 +97,26 @@ pub enum BatchError {
         /// The total.
         total: i64,
     },
+    /// A request of fewer keys than none.
+    #[error("kv_lens[{request}] = {kv_len}; a request has 0 keys at least")]
+    KvLen {
+        /// The request.
+        request: usize,
+        /// What was given.
+        kv_len: i32,
+    },
+    /// A request whose pages do not hold its keys.
+    #[error("request {request} has {kv_len} keys, and {pages} pages of {page_size}")]
+    FewPages {
+        /// The request.
+        request: usize,
+        /// Its pages.
+        pages: usize,
+        /// Its keys.
+        kv_len: u32,
+        /// Keys that a page holds.
+        page_size: u32,
+    },
     /// Lengths whose sum does not fit an indptr.
     #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
     LengthsTooLong {

@@ -109,8 +109,9 @@ impl PlanRule {
         }
     }
 
-    /// The fewest blocks that a cut leaves before it.
-    pub(super) fn shortest(&self) -> u64 {
+    /// The fewest blocks that a cut leaves before it, but for the end of a tile's keys; at least 1.
+    #[must_use]
+    pub fn shortest(&self) -> u64 {
         u64::from(self.min_span.div_ceil(self.kv_align).max(1))
     }
 }

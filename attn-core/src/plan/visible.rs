@@ -2,7 +2,9 @@
 //!
 //! The class of the whole span answers most of the time. Where it does not, both ends are found by looking at prefixes and suffixes, first
 //! near where they were for the tile before. The block that stands at an end is then looked at closely, unless a logit of it is
-//! seen to count.
+//! seen to count; but not on a line ([`Schedule::Line`]). What is found there follows from the classes of prefixes and suffixes alone, whatever was
+//! asked before: what is proven of keys is proven of fewer of them too. So a kernel that plans on a device finds the same by bisection
+//! (attn-kernels/cuda/plan_seen.cuh).
 
 use std::ops::Range;
 
@@ -45,6 +47,8 @@ pub(super) struct Finder<'a> {
     align: u32,
     /// Whether what is found for a request may not depend on others.
     alone: bool,
+    /// Whether blocks at the ends are looked at closely.
+    closely: bool,
     /// The request of the tile before.
     request: u32,
     /// What keys single queries saw.
@@ -104,8 +108,9 @@ impl<'a> Finder<'a> {
 
     fn new(layout: &'a Layout, mask: Mask<'a>, group: u32, heads: [[i32; 2]; 2], rule: &PlanRule) -> Self {
         let alone = matches!(rule.schedule, Schedule::Fixed { .. });
+        let closely = !matches!(rule.schedule, Schedule::Line);
         let (align, intervals) = (rule.kv_align, Intervals::default());
-        Finder { layout, mask, group, heads, align, alone, intervals, ends: [None; 2], request: 0 }
+        Finder { layout, mask, group, heads, align, alone, closely, intervals, ends: [None; 2], request: 0 }
     }
 
     /// The keys of a tile.
@@ -187,7 +192,7 @@ impl<'a> Finder<'a> {
         let skips = |n: u64| self.mask.class(&tile(0..n)) == TileClass::Skip;
         let counts = |n: u64| self.counts(span, end, span.counted(end, n..n + 1));
         let (cut, is_last) = last_true_near(max, guess, &skips, &counts);
-        if is_last || cut == max || counts(cut) {
+        if is_last || !self.closely || cut == max || counts(cut) {
             return cut;
         }
         // bounds of all rows together say less than there is to prove

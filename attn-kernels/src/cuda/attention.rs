@@ -17,6 +17,7 @@ use attn_core::{
 use super::{
     CudaError, Device, Family, Kernel, Plan, Stream, Workspace,
     args::Args,
+    device_plan::Planner,
     plan::{Schedule, Sections},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     cost::HookClass,
     family::Families,
     jit,
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, PlannerSource, has_key_hooks, has_value_hooks},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -68,6 +69,7 @@ pub(super) struct Inner {
     /// One for each arm.
     args: Vec<Arc<Args>>,
     kernels: Mutex<HashMap<(Family, bool), ArmKernels>>,
+    planner: Mutex<Option<Arc<Planner>>>,
 }
 
 /// One for each arm.
@@ -123,6 +125,7 @@ impl Attention {
             kernel: options.kernel,
             batch_invariant: options.batch_invariant,
             kernels: Mutex::default(),
+            planner: Mutex::default(),
         };
         let attention = Attention { inner: Arc::new(inner) };
         // refuse now what no kernel can do
@@ -203,6 +206,19 @@ impl Attention {
         let loaded = self.inner.arms.iter().map(load).collect::<Result<ArmKernels, CudaError>>()?;
         kernels.insert((family, paged), loaded.clone());
         Ok(loaded)
+    }
+
+    /// The kernel that plans batches whose lengths are on the device, compiled and loaded if it is not yet. Not for unions.
+    pub(super) fn planner(&self) -> Result<Arc<Planner>, CudaError> {
+        let Inner { device, variant, planner, .. } = &*self.inner;
+        let mut known = planner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(planner) = &*known {
+            return Ok(planner.clone());
+        }
+        let source = |arch| Ok::<_, CudaError>(PlannerSource::build(variant, arch)?);
+        let planner = Arc::new(Planner::load(device, &jit::obtain_for_device(device.capability(), source)?)?);
+        *known = Some(planner.clone());
+        Ok(planner)
     }
 
     /// The kernel family for a batch: the one that is predicted to be done with it soonest ([`Families`]), which is decode where a request has no more

@@ -103,6 +103,18 @@ pub enum CudaError {
         "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches that were captured would still read those before. Plan again, and capture again"
     )]
     CapturedTensors,
+    /// A plan whose batch only the host can change.
+    #[error("a plan of {what} is not made on the device; use `Plan::update`, which reads the lengths on the host")]
+    NotOnDevice {
+        /// What there is no such kernel for.
+        what: &'static str,
+    },
+    /// Lengths that the device cannot read.
+    #[error("{array} is in host memory; the device reads it when it plans. Copy it there, or use `Plan::update`")]
+    HostInts {
+        /// The array.
+        array: &'static str,
+    },
     /// What copies from the host, under a capture.
     #[error("cannot {what} on a stream that is being captured; do it before the capture, and between replays")]
     Capturing {

@@ -9,7 +9,10 @@ use attn_core::{
 };
 
 use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, room::Room, workspace::Memory};
-use crate::cell::Cell;
+use crate::{
+    cell::Cell,
+    launch::{PLAN_STATUS_BYTES, PlanParams},
+};
 
 /// A batch, ready to run any number of times: every layer, every step with the same lengths. Made with a capacity, it can be given
 /// other batches ([`Plan::update`]).
@@ -76,6 +79,8 @@ pub(super) struct Sections {
     pub(super) partial_md: Range<usize>,
     /// Counters of the merges, `[merges][kv_heads]`; empty where merging is a launch of its own.
     pub(super) arrivals: Range<usize>,
+    /// Of a plan that the device may update: a status, and what of planning does not fit shared memory. Behind `arrivals`.
+    pub(super) planning: Range<usize>,
     /// Rewritten keys of the arm that runs; empty where none rewrites them.
     pub(super) k_pre: Range<usize>,
     /// The same of values.
@@ -89,6 +94,7 @@ struct Sizes {
     partial: PartialBytes,
     merges: usize,
     kv_tokens: usize,
+    planning: usize,
 }
 
 impl Sections {
@@ -104,6 +110,7 @@ impl Sections {
             partial: work.partial_bytes(heads.kv, heads.head_dim)?,
             merges: work.merges.len(),
             kv_tokens: layout.kv_tokens(),
+            planning: 0,
         };
         Self::sized(heads, kernels, sizes)
     }
@@ -115,19 +122,21 @@ impl Sections {
         room: &PlanRoom,
         capacity: &BatchCapacity,
     ) -> Result<Self, CudaError> {
-        let tile_rows = kernels[0].cell().tile_rows; // there is one arm at least
+        let &Cell { tile_rows, kind, .. } = kernels[0].cell(); // there is one arm at least
+        let by_device = kernels.len() == 1 && kind == KernelKind::Decode;
         let sizes = Sizes {
             lists: PlanOffsets::within(room),
             partial: room.partial_bytes(tile_rows, heads.kv, heads.head_dim)?,
             merges: room.merges,
             kv_tokens: capacity.kv_tokens as usize,
+            planning: if by_device { PlanParams::workspace_bytes(room.items, room.workers) } else { 0 },
         };
         Self::sized(heads, kernels, sizes)
     }
 
     fn sized(heads: Heads, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = heads;
-        let Sizes { lists, partial, merges, kv_tokens } = sizes;
+        let Sizes { lists, partial, merges, kv_tokens, planning } = sizes;
         let rewritten = |by: fn(&Cell) -> bool| {
             let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { kv_tokens } else { 0 };
             tokens as u64 * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
@@ -143,8 +152,15 @@ impl Sections {
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
         let within = kernels.len() == 1 && kernels[0].cell().kind == KernelKind::Decode;
         let arrivals = section(if within { merges as u64 * u64::from(kv) * 4 } else { 0 })?;
+        let planning = section(planning as u64)?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
-        Ok(Sections { lists, partial_o, partial_md, arrivals, k_pre, bytes: v_pre.end, v_pre })
+        Ok(Sections { lists, partial_o, partial_md, arrivals, planning, k_pre, bytes: v_pre.end, v_pre })
+    }
+
+    /// What is 0 before the first run.
+    fn zeros(&self) -> Range<usize> {
+        let status = self.planning.start..self.planning.end.min(self.planning.start + PLAN_STATUS_BYTES);
+        if self.arrivals.is_empty() { status } else { self.arrivals.start..status.end }
     }
 }
 
@@ -165,7 +181,7 @@ impl Plan {
         let keys_read = keys_read(&work);
         let sections = Sections::of(attention.heads(), &kernels, &work, &layout)?;
         let blob = PlanBlob::pack(&layout, &work);
-        let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.arrivals, sections.bytes)?;
+        let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.zeros(), sections.bytes)?;
         let arms = kernels.into_iter().zip(args).zip(work.arms());
         // counted in i32 by the planner
         let counts = (work.items.len() as u32, work.merges.len() as u32);
@@ -199,7 +215,7 @@ impl Plan {
         let keys_read = keys_read(&work);
         let of_batch = (work.items.len() as u32, work.merges.len() as u32);
         let mut room = Room::new(capacity, counts, rule, work)?;
-        let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.arrivals, sections.bytes)?;
+        let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.zeros(), sections.bytes)?;
         let arms = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {
             attention: attention.clone(),

@@ -5,7 +5,7 @@ use attn_core::{
     plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
 };
 
-use super::{CudaError, Family, Plan, Stream};
+use super::{CudaError, Family, Plan, Stream, device_plan::OnDevice};
 
 /// Room for batches up to some size, and the memory that planning into it takes.
 #[derive(Debug)]
@@ -15,6 +15,10 @@ pub(super) struct Room {
     /// Fits the tensors of every batch within the capacity.
     pub(super) largest: Layout,
     pub(super) rule: PlanRule,
+    /// What planning on the device takes, once it has been asked for.
+    pub(super) on_device: Option<OnDevice>,
+    /// Whether the batch is one that the device has planned, or will when a stream gets there: nobody on the host knows its lengths.
+    pub(super) batch_is_on_device: bool,
     /// The next batch, until it is known that there is nothing wrong with it.
     next: Layout,
     work: WorkList,
@@ -34,6 +38,8 @@ impl Room {
             counts,
             largest: capacity.largest()?,
             rule,
+            on_device: None,
+            batch_is_on_device: false,
             next: Layout::default(),
             work,
             scratch: Scratch::default(),
@@ -86,6 +92,7 @@ impl Plan {
         room.blob.repack_within(&room.counts, &room.next, &room.work)?;
         self.memory.overwrite(stream, &room.blob.bytes)?;
         std::mem::swap(&mut self.layout, &mut room.next);
+        room.batch_is_on_device = false;
         self.counts = (room.work.items.len() as u32, room.work.merges.len() as u32);
         self.stream = Some(stream.as_raw() as usize);
         Ok(())

@@ -20,7 +20,7 @@ impl Plan {
     /// Launches the attention: `q` (qo tokens, qo heads, head_dim), `kv` as the batch says, into `out`.
     ///
     /// Only launches: no allocation, no synchronisation, no copy, so it can be captured into a graph. Results are there when
-    /// the stream gets there. Under a capture, the tensors of a plan with a capacity have to fit the largest batch within it, which the
+    /// the stream gets there. Under a capture, and after an update on the device, the tensors of a plan with a capacity have to fit the largest batch within it, which the
     /// plan may have been given when the capture is replayed.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Plan {
         }
         // what is captured may be replayed with any batch that there is room for
         let largest = match self.room.as_deref() {
-            Some(room) if stream.is_capturing()? => &room.largest,
+            Some(room) if room.batch_is_on_device || stream.is_capturing()? => &room.largest,
             _ => &self.layout,
         };
         check_run(largest, attention.heads, attention.dtypes, &q, &kv, &out)?;
@@ -197,19 +197,19 @@ fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaEr
     Ok(Strided { data, token, head, page })
 }
 
-/// One launch of `kernel(const __grid_constant__ KernelParams, const __grid_constant__ Variant)`; none for an empty grid.
+/// One launch of `kernel(const __grid_constant__ P, const __grid_constant__ Variant)`; none for an empty grid.
 ///
 /// # Safety
 ///
 /// The function has this signature, `variant` holds at least as many bytes as its second parameter, and everything that
 /// `params` points to is there.
-unsafe fn launch(
+pub(super) unsafe fn launch<P>(
     function: CUfunction,
     grid: (u32, u32),
     threads: u32,
     smem: u32,
     stream: &Stream,
-    params: &KernelParams,
+    params: &P,
     variant: &[u8],
 ) -> Result<(), CudaError> {
     if grid.0 == 0 || grid.1 == 0 {

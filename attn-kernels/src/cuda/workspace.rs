@@ -109,7 +109,7 @@ impl Memory {
     }
 
     /// Waits for the device where a run may still read the memory that is not before what the stream is given next.
-    fn wait_unless_on(&self, stream: Option<&Stream>) -> Result<(), CudaError> {
+    pub(super) fn wait_unless_on(&self, stream: Option<&Stream>) -> Result<(), CudaError> {
         let mut last_use = self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
         let ordered = match (*last_use, stream) {
             (LastUse::Nowhere, _) => true,

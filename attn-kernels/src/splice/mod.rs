@@ -6,17 +6,33 @@
 
 mod cell_block;
 pub mod divisor;
+mod planner;
 mod support;
 mod templates;
 pub mod variant;
 
 use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 
-use crate::{cache::Key, cell::Cell};
+use crate::{cache::Key, cell::Cell, compile::Arch};
 
+pub use planner::PlannerSource;
 pub use support::SpliceError;
 pub use templates::NoTemplate;
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
+
+/// A translation unit that becomes a cubin.
+pub trait Unit {
+    /// The text.
+    fn text(&self) -> &str;
+    /// What messages call it.
+    fn name(&self) -> &str;
+    /// The architecture to compile for.
+    fn arch(&self) -> Arch;
+    /// The name of its cubin in the cache, and in tables built ahead of time.
+    fn key(&self) -> Key {
+        Key::of(self.text(), self.arch())
+    }
+}
 
 /// The text of one kernel family for one variant and cell.
 #[derive(Clone, Debug)]
@@ -65,7 +81,19 @@ impl KernelSource {
     /// The name of its cubin in the cache, and in tables built ahead of time.
     #[must_use]
     pub fn key(&self) -> Key {
-        Key::of(&self.text, self.cell.arch)
+        Unit::key(self)
+    }
+}
+
+impl Unit for KernelSource {
+    fn text(&self) -> &str {
+        &self.text
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn arch(&self) -> Arch {
+        self.cell.arch
     }
 }
 

@@ -86,6 +86,12 @@ pub fn outline(variant: &Variant) -> String {
     Shape::of(variant).to_string()
 }
 
+/// Whether something is known of tiles under the variant's mask: where nothing is, plans are those of a variant without a mask.
+#[must_use]
+pub fn has_tile_class(variant: &Variant) -> bool {
+    Shape::of(variant).has_class()
+}
+
 fn source(shape: &Shape<'_>) -> Result<String, VariantError> {
     let mut text = String::from("\n#line 1 \"variant\"\nnamespace lang {\n\n");
     text += &compose::text(shape)?;

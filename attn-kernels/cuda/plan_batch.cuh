@@ -1,0 +1,80 @@
+// Planning a batch whose lengths are in memory of the device, by one CTA; others copy its page table meanwhile. The list is that of
+// attn-core/src/plan for Schedule::Line, to the bit.
+#pragma once
+#include "plan_list.cuh"
+#include "plan_tiles.cuh"
+
+// Copies a part of the page table, checks it, and says so when it is done.
+template <class Cta>
+void copy_pages(Cta& cta, const PlanParams& p, int part, int parts) {
+  constexpr int AT_ONCE = 4;
+  int used = p.page_indptr[p.requests];
+  if (used < 0 || used > p.most_pages) used = 0;  // the CTA that plans says what is wrong
+  int end = (used + 3) / 4 * 4, step = parts * Cta::THREADS;
+  unsigned bad = 0;
+  for (int first = part * Cta::THREADS + cta.thread(); first < end; first += AT_ONCE * step) {
+    int pages[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) pages[i] = first + i * step < used ? p.page_indices[first + i * step] : 0;
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; ++i) {
+      int index = first + i * step;
+      if (static_cast<unsigned>(pages[i]) >= static_cast<unsigned>(p.num_pages) && index < used) {
+        bad = max(bad, ~static_cast<unsigned>(index));
+        pages[i] = 0;
+      }
+      if (index < end) p.to_page_indices[index] = pages[i];
+    }
+  }
+  if (bad != 0) {
+    atomicMax(&p.status->bad_page, bad);
+    __threadfence();
+  }
+  cta.sync();
+  if (cta.thread() == 0) atomicAdd(&p.status->copied, 1u);
+}
+
+// Parts of the page table that are copied so far.
+inline unsigned parts_copied(const PlanParams& p) { return *const_cast<volatile unsigned*>(&p.status->copied); }
+
+// Waits for those who copy pages, and forgets them.
+inline void check_pages(const PlanParams& p, unsigned parts, unsigned copied, Finding& finding) {
+  while (copied < parts) copied = parts_copied(p);
+  __threadfence();
+  unsigned bad = *const_cast<volatile unsigned*>(&p.status->bad_page);
+  p.status->copied = p.status->bad_page = 0;
+  if (bad != 0) finding.note(true, Fault::Page, ~bad, p.page_indices[~bad]);
+}
+
+// Says what is wrong, of several things the first; no worker has anything to do.
+template <class Cta>
+void refuse(Cta& cta, const PlanParams& p, const Finding& finding) {
+  Cost rank = finding.fault == Fault::None ? ~0ull : static_cast<Cost>(finding.index) << 8 | static_cast<Cost>(finding.fault);
+  if (rank == cta.least(rank) && finding.fault != Fault::None) {
+    PlanStatus& status = *p.status;
+    status.code = static_cast<int>(finding.fault);
+    status.index = finding.index;
+    status.value = finding.value;
+    status.other = finding.other;
+  }
+  for (unsigned word = cta.thread(); word < 4 * p.workers_most; word += Cta::THREADS) p.workers[word] = make_int4(0, 0, 0, 0);
+}
+
+template <class Cta, class Variant>
+void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* scratch) {
+  PlanMemory memory(scratch, p);
+  Finding finding;
+  Tiles tiles = make_tiles(cta, p, variant, memory, finding);
+  bool watches = parts > 0 && cta.thread() == Cta::THREADS - 1;  // seldom a worker
+  unsigned copied = watches ? parts_copied(p) : 0;
+  int longest;
+  if (cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest)) {
+    if (watches) check_pages(p, parts, copied, finding);
+    return refuse(cta, p, finding);
+  }
+  Pieces pieces = cut_line(cta, p, memory, tiles.count, longest);
+  if (watches) check_pages(p, parts, copied, finding);
+  if (cta.any(finding.fault != Fault::None)) return refuse(cta, p, finding);
+  ListWriter(p, memory, tiles.count, pieces).write(cta);
+  if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
+}

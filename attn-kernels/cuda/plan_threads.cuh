@@ -1,0 +1,73 @@
+// The threads that plan: barriers, and sums over them.
+#pragma once
+
+class PlanThreads {
+  static constexpr unsigned ALL_LANES = 0xffffffff;
+  using Sum = unsigned long long;
+
+ public:
+  static constexpr int THREADS = 1024;
+  static constexpr int WARPS = THREADS / 32;
+
+  struct Shared {
+    Sum sums[2][WARPS];
+    Sum least;
+    int most;
+  };
+
+ private:
+  Shared& shared_;
+  int turn_ = 0;
+
+  // Up to `lanes` lanes have a summand.
+  static Sum sum_of_lanes(Sum value, int lanes) {
+    for (int step = 1; step < lanes; step *= 2) {
+      Sum other = __shfl_up_sync(ALL_LANES, value, step);
+      if (threadIdx.x % 32 >= step) value += other;
+    }
+    return value;
+  }
+
+ public:
+  explicit PlanThreads(Shared& shared) : shared_(shared) {
+    if (threadIdx.x == 0) shared.least = ~0ull, shared.most = 0;
+    __syncthreads();
+  }
+
+  static int thread() { return threadIdx.x; }
+  static void sync() { __syncthreads(); }
+  static bool any(bool mine) { return __syncthreads_or(mine); }
+
+  // The values of the threads before this one, of which the first `count` have any; and those of all.
+  Sum sum_before(Sum value, int count, Sum& all) {
+    Sum* sums = shared_.sums[turn_];  // by turns: who is late still reads those before
+    turn_ ^= 1;
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (count + 31) / 32;
+    Sum sum = 0;
+    if (warp < warps) {
+      sum = sum_of_lanes(value, 32);
+      if (lane == 31) sums[warp] = sum;
+    }
+    __syncthreads();
+    Sum of_warps = sum_of_lanes(lane < warps ? sums[lane] : 0, warps);
+    all = __shfl_sync(ALL_LANES, of_warps, warps > 0 ? warps - 1 : 0);
+    Sum before = __shfl_sync(ALL_LANES, of_warps, warp > 0 ? warp - 1 : 0);
+    return (warp > 0 ? before : 0) + sum - value;
+  }
+
+  // Whether it is so for any thread, and the greatest value, not below 0. Once.
+  bool any_and_most(bool mine, int value, int& most) {
+    value = __reduce_max_sync(ALL_LANES, value);
+    if (value > 0 && threadIdx.x % 32 == 0) atomicMax(&shared_.most, value);
+    bool is_so = any(mine);
+    most = shared_.most;
+    return is_so;
+  }
+
+  // The least value. Once.
+  Sum least(Sum value) {
+    if (value != ~0ull) atomicMin(&shared_.least, value);
+    __syncthreads();
+    return shared_.least;
+  }
+};

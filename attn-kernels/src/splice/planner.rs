@@ -1,0 +1,52 @@
+//! The kernel that plans on a device: a unit of its own, the same for all variants of whose tiles nothing is known.
+
+use attn_core::expr::Variant;
+
+use super::{SpliceError, Unit, templates::Inliner, variant};
+use crate::compile::Arch;
+
+/// In place of a variant that hides no keys, or of which nobody knows beforehand which.
+const EVERY_KEY: &str = "\nstruct Variant {\n  static constexpr bool HAS_TILE_CLASS = false;\n};\n";
+
+/// The text of the kernel that plans batches of a variant whose lengths are on the device.
+#[derive(Clone, Debug)]
+pub struct PlannerSource {
+    /// The translation unit.
+    pub text: String,
+    /// What messages call it.
+    pub name: String,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+impl PlannerSource {
+    /// For a variant, which is not a union.
+    ///
+    /// # Errors
+    ///
+    /// Parts that have no meaning together.
+    pub fn build(of: &Variant, arch: Arch) -> Result<Self, SpliceError> {
+        let mut unit = Inliner::default();
+        let masked = variant::has_tile_class(of);
+        let name = if masked { format!("{}: plans {arch}", variant::outline(of)) } else { format!("plans {arch}") };
+        unit.push(&format!("// attn-rs, {name}\n"));
+        for file in if masked { &["elem.cuh", "lang.cuh", "plan_abi.cuh"][..] } else { &["plan_abi.cuh"] } {
+            unit.include(file)?;
+        }
+        unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
+        unit.include("plan.cuh")?;
+        Ok(PlannerSource { text: unit.finish(), name, arch })
+    }
+}
+
+impl Unit for PlannerSource {
+    fn text(&self) -> &str {
+        &self.text
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+}

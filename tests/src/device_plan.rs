@@ -1,0 +1,164 @@
+//! The kernel that plans, as a host compiler makes it: what it writes must be what the planner of the host packs.
+
+use std::{ffi::c_void, path::Path};
+
+use attn::{
+    Variant,
+    batch::{BatchCapacity, Layout},
+    plan::{PlanError, PlanOffsets, PlanRoom, PlanRule},
+    spec::Heads,
+};
+use attn_kernels::{
+    launch::{PlanParams, PlanStatus},
+    splice::variant::{Pointee, variant_args, variant_source},
+};
+use libloading::Library;
+
+use crate::host::{library, templates, words};
+
+/// The kernel for the masks of a variant.
+#[derive(Debug)]
+pub struct HostPlanner {
+    library: Library,
+    variant: Vec<u64>,
+    /// What the variant points at.
+    _tables: Vec<Vec<u64>>,
+}
+
+/// Lengths and pages, as a device has them.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Arrays {
+    pub qo_indptr: Vec<i32>,
+    pub kv_lens: Vec<i32>,
+    pub page_indptr: Option<Vec<i32>>,
+    pub page_indices: Vec<i32>,
+}
+
+impl Arrays {
+    /// Those of a batch.
+    #[must_use]
+    pub fn of(layout: &Layout) -> Arrays {
+        Arrays {
+            qo_indptr: layout.qo_indptr().to_vec(),
+            kv_lens: (0..layout.batch()).map(|request| layout.kv_len(request) as i32).collect(),
+            page_indptr: layout.pages().map(|pages| pages.indptr().to_vec()),
+            page_indices: layout.pages().map_or(Vec::new(), |pages| pages.indices().to_vec()),
+        }
+    }
+}
+
+/// A plan with a capacity, in memory of the host.
+#[derive(Debug)]
+pub struct HostPlan {
+    /// What a batch may be.
+    pub room: PlanRoom,
+    /// Where its sections are.
+    pub offsets: PlanOffsets,
+    /// The sections.
+    pub lists: Vec<u64>,
+    /// What the kernel says.
+    pub status: PlanStatus,
+    params: PlanParams,
+}
+
+impl HostPlanner {
+    /// Compiles it in `folder`.
+    ///
+    /// # Panics
+    /// It does not compile.
+    #[must_use]
+    pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
+        let text = [
+            include_str!("plan_harness.cpp"),
+            &templates(&["lang.cuh", "plan_batch.cuh"]),
+            &variant_source(variant).expect("the parts go together"),
+            include_str!("plan_harness_main.cpp"),
+        ];
+        let library = library(folder, &text.concat());
+        let mut tables = Vec::new();
+        let bytes = variant_args(variant, |pointee| {
+            let Pointee::Table(bytes) = pointee else { return Ok(0) };
+            tables.push(words(bytes));
+            Ok::<_, std::convert::Infallible>(tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64))
+        });
+        let bytes = bytes.unwrap_or_else(|never| match never {});
+        HostPlanner { library, variant: words(&bytes), _tables: tables }
+    }
+
+    /// Plans, with so many parts of the page table; `seed` is of the order of threads.
+    pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
+        let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.params.memory_bytes().div_ceil(8)];
+        let at = plan.lists.as_mut_ptr() as u64;
+        let offsets = &plan.offsets;
+        let params = PlanParams {
+            qo_indptr: batch.qo_indptr.as_ptr() as u64,
+            kv_lens: batch.kv_lens.as_ptr() as u64,
+            page_indptr: batch.page_indptr.as_ref().map_or(0, |indptr| indptr.as_ptr() as u64),
+            page_indices: batch.page_indices.as_ptr() as u64,
+            to_qo_indptr: at + offsets.qo_indptr.start as u64,
+            to_kv_indptr: at + offsets.kv_indptr.start as u64,
+            to_page_indptr: at + offsets.page_indptr.start as u64,
+            to_page_indices: at + offsets.page_indices.start as u64,
+            workers: at + offsets.workers.start as u64,
+            items: at + offsets.items.start as u64,
+            merges: at + offsets.merges.start as u64,
+            status: &raw mut plan.status as u64,
+            scratch: scratch.as_mut_ptr() as u64,
+            requests: batch.qo_indptr.len() as i32 - 1,
+            most_pages: plan.params.most_pages.min(batch.page_indices.len() as i32),
+            ..plan.params
+        };
+        type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
+        // SAFETY: the harness defines it so; see plan_harness_main.cpp.
+        let function = unsafe { self.library.get::<Plan>(b"plan") }.expect("the harness has it");
+        // SAFETY: every array is as long as the parameters say, and lives until the call returns.
+        unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
+    }
+}
+
+impl HostPlan {
+    /// With sections full of garbage, but for the zeros between them.
+    ///
+    /// # Errors
+    ///
+    /// A capacity that is too large for the kernel.
+    pub fn new(
+        capacity: &BatchCapacity,
+        variant: &Variant,
+        heads: Heads,
+        rule: &PlanRule,
+    ) -> Result<HostPlan, PlanError> {
+        let room = PlanRoom::of(capacity, variant, heads, rule)?;
+        let (offsets, params) = (PlanOffsets::within(&room), PlanParams::new(capacity, &room, rule, heads)?);
+        let lists = vec![0u64; offsets.total / 8 + 1];
+        let mut plan = HostPlan { room, offsets, lists, status: PlanStatus::default(), params };
+        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
+            plan.offsets.clone();
+        for section in [qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers] {
+            plan.bytes_mut()[section].fill(0xa5);
+        }
+        Ok(plan)
+    }
+
+    /// The sections.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: any bytes of a word are bytes.
+        unsafe { std::slice::from_raw_parts(self.lists.as_ptr().cast(), self.lists.len() * 8) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: any bytes are a word.
+        unsafe { std::slice::from_raw_parts_mut(self.lists.as_mut_ptr().cast(), self.lists.len() * 8) }
+    }
+
+    /// What is wrong with the batch that was planned last.
+    ///
+    /// # Errors
+    ///
+    /// That.
+    pub fn check(&self) -> Result<(), attn::batch::BatchError> {
+        self.status.check(&self.params)
+    }
+}
