@@ -11,11 +11,11 @@
 #include "merge_rows.cuh"
 #include "tensor_rows.cuh"
 
-using Merger = RowMerger<THREADS>;
+using Merger = RowMerger<THREADS, 8>;
 // A merge takes the place of queries, which have been read.
 constexpr int MERGE_BYTES = sizeof(Merger::Shared);
-constexpr int QUERIES_BYTES = QUERY_BYTES > MERGE_BYTES ? QUERY_BYTES : MERGE_BYTES;
-constexpr int SMEM_BYTES = QUERIES_BYTES + KeyTiles::BYTES;
+constexpr int QUERIES_BYTES = QueryRows::BYTES > MERGE_BYTES ? QueryRows::BYTES : MERGE_BYTES;
+constexpr int SMEM_BYTES = KeyTiles::BYTES + QUERIES_BYTES + SharedStates::MD_BYTES;
 
 // Writes the output of an item's rows, or their partial state: what the warps have of each row, merged in their order.
 inline void write_rows(const KernelParams& p, const Variant& variant, const QueryBlock& block, int slot, const SharedStates& states) {
@@ -26,7 +26,7 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Quer
     bool exists = block.has(first + team);
     PartialRow state;
 #pragma unroll
-    for (int warp = 0; warp < WARPS; ++warp) state.absorb(load_partial(states.sums(warp, r), states.md(warp, r)));
+    for (int warp = 0; warp < WARPS; ++warp) state.absorb(load_partial(states.sums(warp, r, Values::first()), states.md(warp, r)));
     if (slot < 0) {
       write_output(p, variant, state, block.at(p, r), exists);
     } else if (exists) {
@@ -36,16 +36,15 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Quer
   }
 }
 
-// Called when this CTA's partial state is written: whether those of all other items of the merge are there too. Sets the counter back.
+// Called when this CTA's partial state is written: whether those of all other items of the merge are there too, of a union those of
+// the launches before this one as well. Sets the counter back.
 inline bool arrived_last(const KernelParams& p, int merge, int count, int kv_head) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
     unsigned* arrivals = p.arrivals + static_cast<long long>(merge) * p.kv_heads + kv_head;
-    __threadfence();
-    last = atomicAdd(arrivals, 1u) + 1 == static_cast<unsigned>(count);
+    last = count_arrival(arrivals) + 1 == static_cast<unsigned>(count);
     if (last) *arrivals = 0;
-    __threadfence();
   }
   __syncthreads();
   return last;
@@ -53,9 +52,10 @@ inline bool arrived_last(const KernelParams& p, int merge, int count, int kv_hea
 
 extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     attn_decode(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
-  extern __shared__ __align__(16) unsigned char shared_memory[];
-  unsigned char* queries = shared_memory;
-  unsigned char* ring = shared_memory + QUERIES_BYTES;
+  extern __shared__ __align__(128) unsigned char ring[];
+  unsigned char* shared_queries = ring + KeyTiles::BYTES;
+  QueryRows queries = {shared_address(shared_queries)};
+  float2* maxima = reinterpret_cast<float2*>(shared_queries + QUERIES_BYTES);
 
   // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
   int worker = blockIdx.x / p.kv_heads, kv_head = blockIdx.x - worker * p.kv_heads;
@@ -68,11 +68,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   // Loads are STAGES - 1 steps ahead of the arithmetic, page numbers one more.
   KeyStep ready[STAGES];
   KeyPlace places[STAGES];
-#pragma unroll
+  // What may be long is in the code once; places are looked up where all of them are known, so that they arrive together.
+#pragma unroll 1
   for (int i = 0; i < STAGES; ++i) {
-    ready[i] = feed.next();
-    places[i] = feed.find(ready[i], keys.first_key());
+#pragma unroll
+    for (int j = 0; j + 1 < STAGES; ++j) {
+      ready[j] = ready[j + 1];
+      places[j] = places[j + 1];
+    }
+    ready[STAGES - 1] = feed.next();
+    places[STAGES - 1] = feed.find(ready[STAGES - 1], keys.first_key());
   }
+#pragma unroll
+  for (KeyPlace& place : places) place = look_up<KV_PAGED>(p, place);
 #pragma unroll
   for (int i = 0; i + 1 < STAGES; ++i) {
     if (ready[i].item < end) keys.fetch(i, ready[i], places[i]);
@@ -85,12 +93,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
   int stage = 0;
 #pragma unroll 1
   while (item < end) {
-    bool merges = work.partial >= 0 && p.arrivals;
+    bool merges = work.partial >= 0;
     Slots slots = {};
     if (merges) slots = {p.merges[work.merge].first, p.merges[work.merge].count};  // long before they are asked for
     QueryBlock block(work, kv_head);
     SpanKeys span(p, variant, block, work);
-    load_queries(p, variant, block, shared_address(queries), QUERY_STRIDE);
+    load_queries(p, variant, block, queries);
     __syncthreads();  // queries are there, and the states of the item before have been read
     TensorRows rows(p, variant, block, span, queries);
 #pragma unroll 1
@@ -99,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
       if (ahead.item < end) {
         keys.fetch(stage == 0 ? STAGES - 1 : stage - 1, ahead, place);  // the stage of the step before this one
         ahead = feed.next();
-        place = feed.find(ahead, keys.first_key());
+        place = look_up<KV_PAGED>(p, feed.find(ahead, keys.first_key()));
       }
       copy_async_commit();  // empty at the end, so that the count of groups stays
       copy_async_wait<STAGES - 1>();
@@ -111,12 +119,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
       stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 
-    SharedStates states = {ring, stage == 0 ? STAGES - 1 : stage - 1};
+    SharedStates states = {ring, stage == 0 ? STAGES - 1 : stage - 1, maxima};
     rows.store(states);
     __syncthreads();  // every warp's states are there, and queries have been read
     write_rows(p, variant, block, work.partial, states);
     if (merges && arrived_last(p, work.merge, slots.count, kv_head))
-      Merger::run(p, variant, slots, block, *reinterpret_cast<Merger::Shared*>(queries));
+      Merger::run(p, variant, slots, block, *reinterpret_cast<Merger::Shared*>(shared_queries));
     if (++item < end) work = p.items[item];
   }
 }

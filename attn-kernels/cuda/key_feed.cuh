@@ -43,12 +43,12 @@ class KeyFeed {
     return {end_, 0, false, 0, false};
   }
 
-  // Of the step that `next` gave last: where this lane's key is, of the warp's WARP_KEYS from `first`.
+  // Of the step that `next` gave last: which page this lane's key is in, of the warp's WARP_KEYS from `first`; for `look_up`.
   KeyPlace find(KeyStep& step, int first) const {
-    if (step.item == end_) return {0, 0};
+    if (step.item == end_) return {-1, 0};
     step.in_line = !Variant::HAS_KV_LIST && lines_ && step.key + first + WARP_KEYS <= span_.end();
     int position = span_.position(step.key + first + threadIdx.x % WARP_KEYS);
     if constexpr (Variant::HAS_KV_LIST) step.position = position;
-    return find_key<KV_PAGED>(p_, request_, KV_PAGED ? page_row(p_, request_) : nullptr, span_.existing(position));
+    return page_of_key<KV_PAGED>(p_, request_, span_.existing(position));
   }
 };

@@ -5,22 +5,11 @@
 #include "halves.cuh"
 #include "key_feed.cuh"
 #include "partial.cuh"
-#include "ptx.cuh"
+#include "row_tile.cuh"
 
 constexpr int THREADS = WARPS * 32;
 static_assert(STEP_KEYS == WARPS * WARP_KEYS, "a step of the CTA is one of every warp");
 
-
-// WARP_KEYS rows of HEAD_DIM elements. Rows are 16 bytes longer than what they hold, so that the eight which ldmatrix reads at
-// once lie in different banks.
-template <class E>
-struct RowTile {
-  static constexpr int ROW_BYTES = HEAD_DIM * sizeof(E);
-  static constexpr int STRIDE = ROW_BYTES + 16;
-  static constexpr int BYTES = WARP_KEYS * STRIDE;
-
-  unsigned base;
-};
 
 // fp8 rows that a hook rewrites become f16 in a place of their own; 16-bit ones stay where they are.
 constexpr bool KEYS_MOVE = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
@@ -31,9 +20,9 @@ using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, f16, KvElem>::type;
 using ValueElem = Choose<VALUES_MOVE, f16, KvElem>::type;
 
 class KeyTiles {
-  using Stored = RowTile<KvElem>;
+  using Stored = RowTile<KvElem, WARP_KEYS>;
   static constexpr int STAGE_BYTES = 2 * Stored::BYTES;
-  static constexpr int MOVED_BYTES = (KEYS_MOVE + VALUES_MOVE) * RowTile<f16>::BYTES;
+  static constexpr int MOVED_BYTES = (KEYS_MOVE + VALUES_MOVE) * RowTile<f16, WARP_KEYS>::BYTES;
   static constexpr int WARP_BYTES = STAGES * STAGE_BYTES + MOVED_BYTES;
   static constexpr int CHUNKS = Stored::ROW_BYTES / 16;  // of a row
   static constexpr int ROWS_AT_ONCE = 32 / CHUNKS;       // that a warp copies with one instruction
@@ -56,17 +45,16 @@ class KeyTiles {
 
   // Number in a step of this warp's first key.
   static int first_key() { return threadIdx.x / 32 * WARP_KEYS; }
+
   // Starts the copies of a step. `mine`: where the key is that this lane looked up.
   void fetch(int stage, KeyStep step, KeyPlace mine) const {
-    int lane = threadIdx.x % 32, row = lane / CHUNKS;
-    unsigned to = ring_ + stage * STAGE_BYTES + row * Stored::STRIDE + lane % CHUNKS * 16;
-    copy_rows(to, k_, p_.k, step, mine, row);
-    copy_rows(to + Stored::BYTES, v_, p_.v, step, mine, row);
+    copy_rows(stored_keys(stage), k_, p_.k, step, mine);
+    copy_rows(stored_values(stage), v_, p_.v, step, mine);
   }
 
-  RowTile<KeyElem> keys(int stage) const { return {KEYS_MOVE ? ring_ + STAGES * STAGE_BYTES : stored_keys(stage).base}; }
-  RowTile<ValueElem> values(int stage) const {
-    return {VALUES_MOVE ? ring_ + WARP_BYTES - RowTile<f16>::BYTES : stored_values(stage).base};
+  RowTile<KeyElem, WARP_KEYS> keys(int stage) const { return {KEYS_MOVE ? ring_ + STAGES * STAGE_BYTES : stored_keys(stage).base}; }
+  RowTile<ValueElem, WARP_KEYS> values(int stage) const {
+    return {VALUES_MOVE ? ring_ + WARP_BYTES - RowTile<f16, WARP_KEYS>::BYTES : stored_values(stage).base};
   }
   Stored stored_keys(int stage) const { return {ring_ + stage * STAGE_BYTES}; }
   Stored stored_values(int stage) const { return {ring_ + stage * STAGE_BYTES + Stored::BYTES}; }
@@ -76,7 +64,9 @@ class KeyTiles {
   static constexpr int spare(int warp, int stage) { return warp * WARP_BYTES + stage * STAGE_BYTES; }
 
  private:
-  void copy_rows(unsigned to, const char* data, const Strided& t, KeyStep step, KeyPlace mine, int row) const {
+  void copy_rows(Stored to, const char* data, const Strided& t, KeyStep step, KeyPlace mine) const {
+    int row = threadIdx.x % 32 / CHUNKS;  // this lane's, of those of the first instruction
+    unsigned chunk = Stored::offset(row, threadIdx.x % CHUNKS * 16);
     long long offset = key_offset<KV_PAGED>(t, mine) * static_cast<int>(sizeof(KvElem));
     if (step.in_line) {
       // Of 16 keys in a line, where the first is says where all are.
@@ -86,13 +76,13 @@ class KeyTiles {
         const char* from = data + __shfl_sync(ALL_LANES, offset, first) + row * stride;
 #pragma unroll
         for (int i = first; i < first + 16; i += ROWS_AT_ONCE) {
-          copy(to + i * Stored::STRIDE, from);
+          copy(to.behind(chunk, i, 0), from);
           from += ROWS_AT_ONCE * stride;
         }
       }
     } else {
 #pragma unroll 4
-      for (int i = 0; i < WARP_KEYS; i += ROWS_AT_ONCE) copy(to + i * Stored::STRIDE, data + __shfl_sync(ALL_LANES, offset, row + i));
+      for (int i = 0; i < WARP_KEYS; i += ROWS_AT_ONCE) copy(to.behind(chunk, i, 0), data + __shfl_sync(ALL_LANES, offset, row + i));
     }
   }
 

@@ -9,7 +9,8 @@ struct Slots {
   int first, count;
 };
 
-template <int THREADS>
+// AT_ONCE slots are asked for together, since a slot is far away and little work.
+template <int THREADS, int AT_ONCE>
 class RowMerger {
   static constexpr int TEAMS = THREADS / ROW_LANES;  // lanes that hold a row together
 
@@ -34,10 +35,10 @@ class RowMerger {
       if (per_row > 1) {
         store_partial(state, shared.sums[team], &shared.md[team]);
         __syncthreads();
-        state = load_partial(shared.sums[leader], &shared.md[leader]);
+        state = load_partial(shared.sums[leader] + Values::first(), &shared.md[leader]);
 #pragma unroll 1
         for (int other = 1; other < per_row; ++other)
-          state.absorb(load_partial(shared.sums[leader + other], &shared.md[leader + other]));
+          state.absorb(load_partial(shared.sums[leader + other] + Values::first(), &shared.md[leader + other]));
         __syncthreads();
       }
       write_output(p, variant, state, block.at(p, row), exists && turn == 0);
@@ -45,10 +46,8 @@ class RowMerger {
   }
 
  private:
-  // Slots first + begin, first + begin + step, ... of a row, merged in this order. A slot is far away and little work, so
-  // several are asked for at once.
+  // Slots first + begin, first + begin + step, ... of a row, merged in this order.
   static PartialRow merge_slots(const KernelParams& p, Slots slots, int kv_head, int row, int begin, int step) {
-    constexpr int AT_ONCE = 8;
     PartialRow state;
 #pragma unroll 1
     for (int i = begin; i < slots.count; i += AT_ONCE * step) {

@@ -23,30 +23,30 @@ inline int output_dim(int t, int high) {
 
 // 16 keys from `first`, dims 32 k ..: both steps.
 template <class E>
-inline void load_keys(unsigned (&a)[2][4], RowTile<E> tile, int first, int k) {
+inline void load_keys(unsigned (&a)[2][4], RowTile<E, WARP_KEYS> tile, int first, int k) {
   int lane = threadIdx.x % 32;
-  unsigned row = tile.base + (first + lane % 16) * tile.STRIDE + lane / 16 * 16;
+  unsigned mine = tile.offset(lane % 16, lane / 16 * 16);
   if constexpr (IS_FP8<E>) {
     unsigned bytes[4];
-    load_matrices(bytes, row + 32 * k);
+    load_matrices(bytes, tile.behind(mine, first, 32 * k));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       a[0][i] = fp8_to_f16<E>(bytes[i] & 0xffff);
       a[1][i] = fp8_to_f16<E>(bytes[i] >> 16);
     }
   } else {
-    load_matrices(a[0], row + 64 * k);
-    load_matrices(a[1], row + 64 * k + 32);
+    load_matrices(a[0], tile.behind(mine, first, 64 * k));
+    load_matrices(a[1], tile.behind(mine, first, 64 * k + 32));
   }
 }
 
 // Values of 16 keys from `first`, dims 32 k ..: both 16s of dims.
 template <class E>
-inline void load_values(unsigned (&a)[2][4], RowTile<E> tile, int first, int k) {
+inline void load_values(unsigned (&a)[2][4], RowTile<E, WARP_KEYS> tile, int first, int k) {
   int lane = threadIdx.x % 32;
   if constexpr (IS_FP8<E>) {
     unsigned bytes[4];
-    load_matrices_transposed(bytes, tile.base + (first + lane % 16) * tile.STRIDE + lane / 16 * 16 + 32 * k);
+    load_matrices_transposed(bytes, tile.behind(tile.offset(lane % 16, lane / 16 * 16), first, 32 * k));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       unsigned keys = __byte_perm(bytes[i], 0, 0x3120);  // two dims of two keys: now two keys of a dim side by side
@@ -54,8 +54,8 @@ inline void load_values(unsigned (&a)[2][4], RowTile<E> tile, int first, int k) 
       a[i / 2][i % 2 * 2 + 1] = fp8_to_f16<E>(keys >> 16);
     }
   } else {
-    unsigned row = tile.base + (first + lane % 8 + lane / 16 * 8) * tile.STRIDE + lane / 8 % 2 * 16;
-    load_matrices_transposed(a[0], row + 64 * k);
-    load_matrices_transposed(a[1], row + 64 * k + 32);
+    unsigned mine = tile.offset(lane % 8 + lane / 16 * 8, lane / 8 % 2 * 16);
+    load_matrices_transposed(a[0], tile.behind(mine, first, 64 * k));
+    load_matrices_transposed(a[1], tile.behind(mine, first, 64 * k + 32));
   }
 }

@@ -31,12 +31,12 @@ struct PartialRow {
   }
 };
 
-// A state in memory, shared or global: `sums` points at the row's HEAD_DIM sums, `md` at its (maximum, denominator).
+// A state in shared memory: this lane's sums, and the row's (maximum, denominator).
 inline PartialRow load_partial(const float* sums, const float2* md) {
   PartialRow state;
   state.row_max = md->x;
   state.denominator = md->y;
-  const float4* from = reinterpret_cast<const float4*>(sums + Values::first());
+  const float4* from = reinterpret_cast<const float4*>(sums);
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) {
     float4 four = from[i / 4];

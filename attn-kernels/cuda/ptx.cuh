@@ -57,6 +57,13 @@ inline float2 load_l2_8(const void* p) {
   return v;
 }
 
+// One more; gives how many there were. Who counts later sees what this CTA wrote before, up to its last barrier.
+inline unsigned count_arrival(unsigned* arrivals) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals) : "memory");
+  return before;
+}
+
 inline void store_shared_16(unsigned shared, uint4 v) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }

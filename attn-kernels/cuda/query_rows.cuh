@@ -5,8 +5,11 @@
 #include "query_block.cuh"
 #include "scales.cuh"
 
-// The rows of a tile, as they meet keys, `stride` bytes apart. Rows past the last one repeat it.
-inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, unsigned queries, int stride) {
+// Queries of a tile, as they meet keys.
+using QueryRows = RowTile<LogitElem, TILE_ROWS>;
+
+// Rows past the last one repeat it.
+inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, QueryRows queries) {
   constexpr int LANES = HEAD_DIM / 8;
   constexpr int TEAMS = WARPS * 32 / LANES;
   int team = threadIdx.x / LANES;
@@ -20,6 +23,6 @@ inline void load_queries(const KernelParams& p, const Variant& variant, const Qu
     HalvesRow query;
     unpack<QoElem>(query, {low.x, low.y, high.x, high.y});
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(query, at);
-    if (first + team < TILE_ROWS) store_halves<LogitElem>(queries + r * stride, query);
+    if (first + team < TILE_ROWS) store_halves(queries, r, query);
   }
 }

@@ -13,21 +13,21 @@ constexpr int LANE_ROWS = 2 * ROW_BLOCKS;  // rows of which a lane holds logits
 constexpr int KEY_BLOCKS = WARP_KEYS / 16;
 static_assert(ROW_BLOCKS * 8 == TILE_ROWS, "whole blocks of rows");
 
-// Queries in shared memory, as tensor cores want them.
-constexpr int QUERY_STRIDE = HEAD_DIM * 2 + 16;
-constexpr int QUERY_BYTES = TILE_ROWS * QUERY_STRIDE;
-
-// States of an item's rows in shared memory, one of each warp, in the stage of its ring that is free.
+// States of an item's rows in shared memory, one of each warp, sums in the stage of its ring that is free.
 struct SharedStates {
-  static constexpr int STRIDE = HEAD_DIM + 4;  // of a row, in floats: lanes that hold a dim of several rows use different banks
+  static constexpr int MD_BYTES = WARPS * TILE_ROWS * sizeof(float2);
 
   unsigned char* ring;
   int stage;
+  float2* maxima;  // MD_BYTES, with denominators
 
-  float* sums(int warp, int row) const { return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * STRIDE; }
-  float2* md(int warp, int row) const { return reinterpret_cast<float2*>(sums(warp, TILE_ROWS)) + row; }
+  // From `dim` on to the next multiple of eight; lanes that hold a dim of several rows use different banks.
+  float* sums(int warp, int row, int dim) const {
+    return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * HEAD_DIM + (dim ^ row / 2 % 4 * 8);
+  }
+  float2* md(int warp, int row) const { return maxima + warp * TILE_ROWS + row; }
 };
-static_assert(TILE_ROWS * (SharedStates::STRIDE * 4 + 8) <= KeyTiles::SPARE_BYTES, "a warp's states fit a stage");
+static_assert(TILE_ROWS * HEAD_DIM * 4 <= KeyTiles::SPARE_BYTES, "a warp's states fit a stage");
 
 class TensorRows {
   const KernelParams& p_;
@@ -45,11 +45,9 @@ class TensorRows {
   using Logits = float[KEY_BLOCKS][ROW_BLOCKS][4];
 
  public:
-  // `queries`: [TILE_ROWS] rows in shared memory, transformed.
-  TensorRows(const KernelParams& p, const Variant& variant, const QueryBlock& block, const SpanKeys& span,
-             const unsigned char* queries)
+  // `queries`: transformed.
+  TensorRows(const KernelParams& p, const Variant& variant, const QueryBlock& block, const SpanKeys& span, QueryRows queries)
       : p_(p), variant_(variant), block_(block), span_(span) {
-    unsigned rows = shared_address(queries);
     unit_ = logit_unit(p, block.kv_head);
     int lane = threadIdx.x % 32;
 #pragma unroll
@@ -58,7 +56,7 @@ class TensorRows {
       for (int k = 0; k < HEAD_DIM / 16; ++k)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
-          query_[n][k][high] = load_shared_4(rows + (8 * n + lane / 4) * QUERY_STRIDE + 2 * query_dim<KeyElem>(k / 2, k % 2, high));
+          query_[n][k][high] = load_shared_4(queries.at(8 * n + lane / 4, 2 * query_dim<KeyElem>(k / 2, k % 2, high)));
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; ++r) {
       at_[r] = block.at(p, block.existing(row(r)));
@@ -95,11 +93,11 @@ class TensorRows {
 #pragma unroll
       for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, step);
       if (lane < 4) *states.md(warp, row(r)) = {Variant::PLAIN ? 0.f : max_[r] * natural_unit(), sum};
-      float* sums = states.sums(warp, row(r));
 #pragma unroll
       for (int t = 0; t < HEAD_DIM / 16; ++t)
 #pragma unroll
-        for (int high = 0; high < 2; ++high) sums[output_dim<ValueElem>(t, high)] = out_[r / 2][t][r % 2 + 2 * high] * scale;
+        for (int high = 0; high < 2; ++high)
+          *states.sums(warp, row(r), output_dim<ValueElem>(t, high)) = out_[r / 2][t][r % 2 + 2 * high] * scale;
     }
   }
 
@@ -140,22 +138,22 @@ class TensorRows {
 
   // Rows of this warp's step through a hook, a row over lanes. `scale`: what stored elements are multiplied by.
   template <class From, class To, class Hook>
-  void rewrite(RowTile<From> from, RowTile<To> to, KeyStep step, float scale, Hook hook) {
+  void rewrite(RowTile<From, WARP_KEYS> from, RowTile<To, WARP_KEYS> to, KeyStep step, float scale, Hook hook) {
     constexpr int LANES = HEAD_DIM / 8;
     // A hook may be long: it is in the code once.
 #pragma unroll 1
     for (int first = 0; first < WARP_KEYS; first += 32 / LANES) {
       int key = first + threadIdx.x % 32 / LANES;
       HalvesRow values;
-      load_halves<From>(values, from.base + key * from.STRIDE);
+      load_halves(values, from, key);
       if (scale != 1.f) values.map([&](int, float x) { return x * scale; });
       hook(values, kv_index(block_.request, block_.kv_head, span_.existing(position(step, key))));
-      store_halves<To>(to.base + key * to.STRIDE, values);
+      store_halves(to, key, values);
     }
     __syncwarp();
   }
 
-  void multiply_keys(Logits& s, RowTile<KeyElem> keys, KeyStep step) {
+  void multiply_keys(Logits& s, RowTile<KeyElem, WARP_KEYS> keys, KeyStep step) {
     // Two sums where there is one block of logits: each product waits for the one before.
     constexpr int SUMS = KEY_BLOCKS * ROW_BLOCKS == 1 ? 2 : 1;
     Logits part[SUMS];
@@ -267,7 +265,7 @@ class TensorRows {
     }
   }
 
-  void multiply_values(const Logits& s, RowTile<ValueElem> values) {
+  void multiply_values(const Logits& s, RowTile<ValueElem, WARP_KEYS> values) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       unsigned weights[ROW_BLOCKS][2];

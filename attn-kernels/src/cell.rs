@@ -160,9 +160,9 @@ impl Cell {
             ..self
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
-        // rows that hooks rewrite are arithmetic, which more warps overlap better than a deeper ring
-        let rewrites = moved_keys || moved_values;
-        let first = if rewrites && cell.tile_rows == 8 { (4, 2, 3) } else { (4, 3, 2) };
+        // three with a shorter ring where that is as many bytes on their way: they hide each other's arithmetic, and starts and ends of items
+        let three = cell.tile_rows == 8 && (!fp8 || moved_keys || moved_values);
+        let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| move |(warps, stages, ctas_per_sm)| Cell { warp_keys, warps, stages, ctas_per_sm, ..cell };
         // two CTAs with fewer keys at a time rather than one
@@ -170,10 +170,10 @@ impl Cell {
         let mut tries = tries.chain(few.map(of(cell.warp_keys)));
         let fits = |cell: &Cell| {
             // a warp's states of all rows take a stage's place
-            if cell.tile_rows * (cell.head_dim * 4 + 24) > cell.stage_bytes() {
+            if cell.tile_rows * cell.head_dim * 4 > cell.stage_bytes() {
                 return false;
             }
-            let bytes = cell.smem_bytes() + 64; // and a flag of the template's
+            let bytes = cell.smem_bytes() + 128; // and a flag of the template's, to the next line
             bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
         };
         tries.find(fits).unwrap_or(cell)
@@ -199,7 +199,7 @@ impl Cell {
 
     /// Decode: bytes of a warp's keys and values of one step, in shared memory.
     fn stage_bytes(&self) -> u32 {
-        2 * self.warp_keys * (self.head_dim * self.dtypes.kv.size() as u32 + 16)
+        2 * self.warp_keys * self.head_dim * self.dtypes.kv.size() as u32
     }
 
     /// Dynamic shared memory of a CTA, in bytes: what the template calls `SMEM_BYTES`.
@@ -209,9 +209,9 @@ impl Cell {
             KernelKind::Prefill => (self.tile_rows + 2 * self.stages * self.tile_keys) * self.head_dim * 2,
             KernelKind::Decode => {
                 let merge = self.threads() / (self.head_dim / 8) * (self.head_dim * 4 + 8);
-                let queries = (self.tile_rows * (self.head_dim * 2 + 16)).max(merge);
-                let moved = self.moved_rows * self.warp_keys * (self.head_dim * 2 + 16);
-                queries + self.warps * (self.stages * self.stage_bytes() + moved)
+                let queries = (self.tile_rows * self.head_dim * 2).max(merge);
+                let moved = self.moved_rows * self.warp_keys * self.head_dim * 2;
+                self.warps * (self.stages * self.stage_bytes() + moved) + queries + self.warps * self.tile_rows * 8
             }
         }
     }

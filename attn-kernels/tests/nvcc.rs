@@ -28,6 +28,8 @@ fn nvcc_compiles_the_same_sources() {
         let compiled = nvcc.compile(&source.name, &source.text, arch).unwrap_or_else(|error| panic!("{error}"));
         assert!(compiled.cubin.starts_with(b"\x7fELF"));
         let kernels: Vec<_> = compiled.resources().into_iter().map(|r| r.kernel).collect();
-        assert!(kernels.contains(&format!("attn_{kind}")) && kernels.contains(&"attn_merge".to_owned()), "{kernels:?}");
+        let merges = kind == KernelKind::Prefill; // decode does so by itself
+        assert!(kernels.contains(&format!("attn_{kind}")), "{kernels:?}");
+        assert_eq!(kernels.contains(&"attn_merge".to_owned()), merges, "{kernels:?}");
     }
 }

@@ -24,7 +24,8 @@ pub struct Kernel {
     device: Device,
     module: CUmodule,
     pub(super) main: CUfunction,
-    pub(super) merge: CUfunction,
+    /// Of prefill: decode merges by itself.
+    pub(super) merge: Option<CUfunction>,
     pub(super) kv_pass: Option<CUfunction>,
     ready: Ready,
     resident: u32,
@@ -57,7 +58,7 @@ impl Kernel {
             device: device.clone(),
             module: raw,
             main: ptr::null_mut(),
-            merge: ptr::null_mut(),
+            merge: None,
             kv_pass: None,
             ready,
             resident: 0,
@@ -66,7 +67,8 @@ impl Kernel {
             KernelKind::Prefill => "attn_prefill",
             KernelKind::Decode => "attn_decode",
         })?;
-        kernel.merge = kernel.function("attn_merge")?;
+        let merges = cell.kind == KernelKind::Prefill;
+        kernel.merge = merges.then(|| kernel.function("attn_merge")).transpose()?;
         kernel.kv_pass = cell.has_kv_pass().then(|| kernel.function("attn_kv_pass")).transpose()?;
         kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
         Ok(kernel)

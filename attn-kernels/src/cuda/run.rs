@@ -73,12 +73,9 @@ impl Plan {
             };
             launch(arm, arm.kernel.main, grid, cell.threads(), cell.smem_bytes())?;
         }
-        if !self.sections.arrivals.is_empty() {
-            return Ok(()); // the CTA that was last has merged
-        }
         // what happens after the merge is the same for all arms
         let first = &self.arms[0];
-        launch(first, first.kernel.merge, (self.merges, kv_heads), MERGE_THREADS, 0)
+        first.kernel.merge.map_or(Ok(()), |merge| launch(first, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
     }
 
     /// Whether keys are read by one CTA alone (each request's rows are one tile), and are so few that it matters what they drive out of

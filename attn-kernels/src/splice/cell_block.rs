@@ -1,6 +1,6 @@
 //! The constants of a cell, as CUDA.
 
-use attn_core::dtype::Dtype;
+use attn_core::{dtype::Dtype, spec::KernelKind};
 
 use crate::cell::{Cell, KV_PASS_THREADS, MERGE_THREADS};
 
@@ -36,7 +36,9 @@ pub(super) fn checks(cell: &Cell) -> String {
         checks += &format!("static_assert({what} == {value}, \"cell.rs and the template agree\");\n");
     };
     check("SMEM_BYTES", cell.smem_bytes());
-    check("MERGE_THREADS", MERGE_THREADS);
+    if cell.kind == KernelKind::Prefill {
+        check("MERGE_THREADS", MERGE_THREADS);
+    }
     if cell.has_kv_pass() {
         check("KV_PASS_KEYS", cell.kv_pass_keys());
         check("KV_PASS_THREADS", KV_PASS_THREADS);

@@ -66,14 +66,12 @@ impl KernelSource {
         }
         unit.push(&cell_block::text(cell));
         unit.push(variant_struct);
-        unit.include(match cell.kind {
-            KernelKind::Prefill => "prefill.cuh",
-            KernelKind::Decode => "decode.cuh",
-        })?;
-        if cell.has_kv_pass() {
-            unit.include("kv_pass.cuh")?;
-        }
-        unit.include("merge.cuh")?;
+        let templates: &[&str] = match cell.kind {
+            KernelKind::Prefill if cell.has_kv_pass() => &["prefill.cuh", "kv_pass.cuh", "merge.cuh"],
+            KernelKind::Prefill => &["prefill.cuh", "merge.cuh"],
+            KernelKind::Decode => &["decode.cuh"],
+        };
+        templates.iter().try_for_each(|file| unit.include(file))?;
         unit.push(&cell_block::checks(cell));
         Ok(KernelSource { text: unit.finish(), name, cell: *cell })
     }
