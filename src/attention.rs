@@ -18,7 +18,7 @@ use crate::{
 pub struct AttentionOptions {
     /// What `q . k` is multiplied by; `1 / sqrt(head_dim)` unless given.
     pub sm_scale: Option<f32>,
-    /// The kernel family; chosen by the batch unless given. The CPU has one for all.
+    /// The kernel family; unless given, each batch runs the one that is predicted to be done with it soonest. The CPU has one for all.
     pub kernel: Option<KernelKind>,
     /// What keys and values are, for a variant with `key_transform` or `value_transform`: raw, unless it is said that they are transformed
     /// already, as in a cache whose keys were rotated when they were appended. Nothing rewrites them then, before or in a kernel.

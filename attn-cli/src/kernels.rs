@@ -134,7 +134,6 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = of_list.unwrap_or(queries).saturating_mul(heads.group());
     let decode = Family::decode(rows.into(), heads.head_dim);
-    let prefill = Family { kind: KernelKind::Prefill, rows: 0 };
     // as an attention chooses
     let families = match (case.kernel.as_str(), of_list) {
         ("auto", None) => {
@@ -152,8 +151,8 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             families
         }
         ("auto", Some(_)) if rows <= Cell::most_decode_rows(heads.head_dim) => vec![decode],
-        ("auto", Some(_)) => vec![prefill],
-        (named, _) => vec![if named.parse::<KernelKind>()? == KernelKind::Decode { decode } else { prefill }],
+        ("auto", Some(_)) => vec![Family::PREFILL],
+        (named, _) => vec![if named.parse::<KernelKind>()? == KernelKind::Decode { decode } else { Family::PREFILL }],
     };
     let mut sources = Vec::new();
     for family in families {

@@ -22,7 +22,8 @@ pub struct Family {
 }
 
 impl Family {
-    pub(crate) const PREFILL: Self = Family { kind: KernelKind::Prefill, rows: 0 };
+    /// Prefill.
+    pub const PREFILL: Self = Family { kind: KernelKind::Prefill, rows: 0 };
 
     /// Decode with the tile for so many rows of a request.
     #[must_use]
@@ -60,6 +61,9 @@ pub struct Families {
     candidates: Vec<Candidate>,
 }
 
+/// Two tiles of decode, and prefill.
+const MOST_CANDIDATES: usize = 3;
+
 /// A family on a device.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -75,7 +79,7 @@ struct Candidate {
 struct Work {
     tiles: u64,
     /// Of all tiles.
-    tile_keys: u64,
+    tile_keys: u128,
     /// Of all requests.
     keys: u64,
     /// Of the longest request.
@@ -120,30 +124,35 @@ impl Families {
         if layout.max_qo_len() as u64 * self.group <= first.tile_rows {
             return first.family;
         }
-        let time = |candidate: &&Candidate| candidate.time(&candidate.work(layout, self.group));
-        self.candidates.iter().min_by_key(time).unwrap_or(first).family
+        let works = self.work(layout);
+        let times = self.candidates.iter().zip(works).map(|(candidate, work)| (candidate.time(&work), candidate));
+        times.min_by_key(|(time, _)| *time).map_or(first, |(_, candidate)| candidate).family
+    }
+
+    /// What a batch asks of each candidate, in one pass over its requests.
+    fn work(&self, layout: &Layout) -> [Work; MOST_CANDIDATES] {
+        let mut works = [Work::default(); MOST_CANDIDATES];
+        let (mut all, mut longest) = (0, 0);
+        let len = |ends: &[i32]| (ends[1] - ends[0]) as u64;
+        for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
+            let (rows, keys) = (len(qo) * self.group, len(kv));
+            if rows == 0 {
+                continue;
+            }
+            all += keys;
+            longest = keys.max(longest);
+            for (work, candidate) in works.iter_mut().zip(&self.candidates) {
+                // most requests of a mixture decode
+                let tiles = if rows <= candidate.tile_rows { 1 } else { rows.div_ceil(candidate.tile_rows) };
+                work.tiles += tiles;
+                work.tile_keys += u128::from(tiles) * u128::from(keys);
+            }
+        }
+        works.map(|work| Work { keys: all, longest, ..work })
     }
 }
 
 impl Candidate {
-    fn work(&self, layout: &Layout, group: u64) -> Work {
-        let mut work = Work::default();
-        for request in 0..layout.batch() {
-            let rows = layout.qo_len(request) as u64 * group;
-            if rows == 0 {
-                continue;
-            }
-            // most requests of a mixture decode
-            let tiles = if rows <= self.tile_rows { 1 } else { rows.div_ceil(self.tile_rows) };
-            let keys = layout.kv_len(request) as u64;
-            work.tiles += tiles;
-            work.tile_keys = work.tile_keys.saturating_add(tiles.saturating_mul(keys));
-            work.keys += keys;
-            work.longest = work.longest.max(keys);
-        }
-        work
-    }
-
     /// Nanoseconds of a run, about.
     fn time(&self, work: &Work) -> u64 {
         let Costs { launch, piece, block, first, merge, spread, .. } = self.costs;
@@ -151,13 +160,13 @@ impl Candidate {
         if work.tiles == 0 {
             return launch;
         }
-        let of = |keys: u64, cost: u32| {
-            u64::try_from(u128::from(keys) * u128::from(cost) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
+        let of = |keys: u128, cost: u32| {
+            u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
         };
-        let keys_of_a_tile = |keys: u64| of(keys, block).saturating_add(of(keys, first));
+        let keys_of_a_tile = |keys: u64| of(keys.into(), block).saturating_add(of(keys.into(), first));
         let total = (work.tiles.saturating_mul(piece))
             .saturating_add(of(work.tile_keys, block))
-            .saturating_add(of(work.keys, first));
+            .saturating_add(of(work.keys.into(), first));
         let longest = piece.saturating_add(keys_of_a_tile(work.longest));
         let shortest = |keys| longest.min(piece + keys_of_a_tile(keys));
         let share = match self.family.kind {

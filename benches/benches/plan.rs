@@ -1,27 +1,19 @@
-//! Planning: validating a batch and making its work list, which a server does every step.
+//! Planning: validating a batch and making its work list, which a server does every step. `cargo bench -p attn-benches --bench plan` gives medians;
+//! `cargo xtask plan-instructions` counts instructions, which no neighbour on the machine disturbs.
 #![allow(missing_docs)] // criterion's macros make undocumented items
 
 use std::hint::black_box;
 
-use attn_benches::{ragged, skewed, variant};
+use attn_benches::{DECODE, GROUPED, ragged, skewed, variant};
 use attn_core::{
     batch::{Batch, Layout, PageTableBuf, indptr},
     lang::Dims,
-    plan::{Cost, PlanBlob, PlanRule, Schedule, Scratch, WorkList},
+    plan::{PlanBlob, PlanRule, Schedule, Scratch, WorkList},
     spec::Heads,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
-const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
-/// As the kernels of a GPU with 132 SMs are planned for.
-const DECODE: PlanRule = PlanRule {
-    tile_rows: 4,
-    kv_align: 64,
-    min_span: 128,
-    workers: 33,
-    cost: Cost { piece: 1000, block: 2000, spread: 100 },
-    schedule: Schedule::Line,
-};
+/// As prefill is.
 const PREFILL: PlanRule =
     PlanRule { tile_rows: 128, min_span: 512, workers: 132, schedule: Schedule::LongestFirst, ..DECODE };
 

@@ -3,6 +3,21 @@
 use attn_core::{
     batch::{Batch, BatchError, Layout, PageTableBuf, indptr},
     expr::{ExprError, Variant},
+    plan::{Cost, PlanRule, Schedule},
+    spec::Heads,
+};
+
+/// 32 query heads and 8 KV heads.
+pub const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+
+/// As decode over bf16 is planned for on a GPU with 132 SMs.
+pub const DECODE: PlanRule = PlanRule {
+    tile_rows: 8,
+    kv_align: 64,
+    min_span: 128,
+    workers: 33,
+    cost: Cost { piece: 1000, block: 2000, spread: 100 },
+    schedule: Schedule::Line,
 };
 
 /// A variant of the stock ones.

@@ -1,10 +1,12 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`, `cargo xtask costs`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask gpu-bundle`, `cargo xtask bench-report`, `cargo xtask costs`,
+//! `cargo xtask plan-instructions`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a tool speaks to a person
 
 mod aot;
 mod bundle;
 mod costs;
 mod nvrtc;
+mod plan_instructions;
 mod report;
 mod test;
 mod variants;
@@ -36,6 +38,8 @@ enum Task {
     BenchReport(report::Args),
     /// Writes the table of what work costs kernels from attn-kernels/costs/*.jsonl.
     Costs(costs::Args),
+    /// Counts the instructions of planning, and compares them with benches/results/plan-instructions.jsonl.
+    PlanInstructions(plan_instructions::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +61,7 @@ fn run(cli: &Cli) -> Result<()> {
         Task::GpuBundle(args) => bundle::run(&sh, &root, args),
         Task::BenchReport(args) => report::run(&root, args),
         Task::Costs(args) => costs::run(&root, args),
+        Task::PlanInstructions(args) => plan_instructions::run(&sh, &root, args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{aot, nvrtc, target_dir};
+use crate::{aot, nvrtc, plan_instructions, target_dir};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -61,6 +61,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         if let Err(error) = aot::run(sh, &target_dir(root)?) {
             eprintln!("xtask: {error:#}");
             failed.push("kernels embedded ahead of time");
+        }
+        eprintln!("xtask: instructions of planning");
+        if let Err(error) = plan_instructions::test(sh, root) {
+            eprintln!("xtask: {error:#}");
+            failed.push("instructions of planning");
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }

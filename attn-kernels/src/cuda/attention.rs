@@ -34,7 +34,8 @@ use crate::{
 pub struct Options {
     /// What `q . k` is multiplied by; `1 / sqrt(head_dim)` unless given.
     pub sm_scale: Option<f32>,
-    /// The kernel family, and then the decode tile is that for the longest request; unless given, the one that is done with a batch soonest.
+    /// The kernel family; its decode tile is then that for the longest request. Unless given, each batch runs the one that is predicted to be done
+    /// with it soonest.
     pub kernel: Option<KernelKind>,
     /// What keys and values are, for a variant that rewrites them.
     pub stored: KvStored,

@@ -40,6 +40,12 @@ fn with(common: usize, keys: u32, (qo, kv): (u32, u32)) -> Family {
     families().cheapest(&layout(&lens.0, &lens.1))
 }
 
+/// What a batch is predicted to take of one candidate.
+fn time(candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
+    let families = families();
+    families.candidates[candidate].time(&families.work(&layout(qo, kv))[candidate])
+}
+
 #[test]
 fn one_tile_a_request_is_decode() {
     let families = families();
@@ -83,11 +89,7 @@ fn a_short_prompt_among_long_requests_is_no_reason_to_leave_decode() {
 
 #[test]
 fn whole_tiles_of_prefill_leave_workers_idle_where_a_line_is_cut() {
-    let prefill = families().candidates[2];
-    let time = |requests: usize| {
-        let lens = (vec![32; requests], vec![4096; requests]);
-        prefill.time(&prefill.work(&layout(&lens.0, &lens.1), 4))
-    };
+    let time = |requests: usize| time(2, &vec![32; requests], &vec![4096; requests]);
     let tile = 1000 + 64 * 3000;
     assert_eq!(time(33), 8000 + tile);
     assert_eq!(time(34), 8000 + 2 * tile, "a second tile for one worker");
@@ -98,8 +100,7 @@ fn whole_tiles_of_prefill_leave_workers_idle_where_a_line_is_cut() {
 
 #[test]
 fn a_line_is_cut_anywhere_but_not_into_slivers() {
-    let decode = families().candidates[0];
-    let time = |lens: &[u32]| decode.time(&decode.work(&layout(&vec![1; lens.len()], lens), 4));
+    let time = |lens: &[u32]| time(0, &vec![1; lens.len()], lens);
     let tile = |keys: u64| 1000 + keys / 64 * 2000;
     assert_eq!(time(&[4096; 33]), 8000 + tile(4096));
     assert_eq!(time(&[4096; 34]), 8000 + 34 * tile(4096) / 33 + if 34 * tile(4096) / 33 < tile(4096) { 1 } else { 0 });
@@ -165,10 +166,9 @@ proptest! {
     fn more_work_never_takes_less_time(lens in proptest::collection::vec((1u32..70, 0u32..9000), 1..40)) {
         let (qo, kv): (Vec<u32>, Vec<u32>) = lens.iter().copied().unzip();
         let longer: Vec<u32> = kv.iter().map(|len| len * 2).collect();
-        for candidate in families().candidates {
-            let time = |kv: &[u32]| candidate.time(&candidate.work(&layout(&qo, kv), 4));
+        for candidate in 0..3 {
             // what is cut or not moves it by a merge
-            prop_assert!(time(&kv) <= time(&longer) + 8000, "{:?}", candidate.family);
+            prop_assert!(time(candidate, &qo, &kv) <= time(candidate, &qo, &longer) + 8000, "{candidate}");
         }
     }
 }
