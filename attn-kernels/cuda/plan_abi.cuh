@@ -23,6 +23,7 @@ struct PlanStatus {
   int index;
   int value;
   int other;
+  // Read together, in a word of 8 bytes.
   unsigned copied;    // CTAs that have copied their pages; 0 between launches
   unsigned bad_page;  // ~index of the first page that is none; 0: all are, and between launches
 };

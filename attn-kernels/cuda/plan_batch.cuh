@@ -34,15 +34,14 @@ void copy_pages(Cta& cta, const PlanParams& p, int part, int parts) {
   if (cta.thread() == 0) atomicAdd(&p.status->copied, 1u);
 }
 
-// Parts of the page table that are copied so far.
-inline unsigned parts_copied(const PlanParams& p) { return *const_cast<volatile unsigned*>(&p.status->copied); }
-
 // Waits for those who copy pages, and forgets them.
-inline void check_pages(const PlanParams& p, unsigned parts, unsigned copied, Finding& finding) {
-  while (copied < parts) copied = parts_copied(p);
-  __threadfence();
-  unsigned bad = *const_cast<volatile unsigned*>(&p.status->bad_page);
-  p.status->copied = p.status->bad_page = 0;
+inline void check_pages(const PlanParams& p, unsigned parts, Finding& finding) {
+  auto* said = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
+  unsigned long long word;
+  do word = *said;
+  while (static_cast<unsigned>(word) < parts);
+  *said = 0;
+  unsigned bad = word >> 32;
   if (bad != 0) finding.note(true, Fault::Page, ~bad, p.page_indices[~bad]);
 }
 
@@ -65,15 +64,11 @@ void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts
   PlanMemory memory(scratch, p);
   Finding finding;
   Tiles tiles = make_tiles(cta, p, variant, memory, finding);
-  bool watches = parts > 0 && cta.thread() == Cta::THREADS - 1;  // seldom a worker
-  unsigned copied = watches ? parts_copied(p) : 0;
   int longest;
-  if (cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest)) {
-    if (watches) check_pages(p, parts, copied, finding);
-    return refuse(cta, p, finding);
-  }
+  bool wrong = cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest);
+  if (parts > 0 && cta.thread() == Cta::THREADS - 1) check_pages(p, parts, finding);  // who is seldom a worker
+  if (wrong) return refuse(cta, p, finding);
   Pieces pieces = cut_line(cta, p, memory, tiles.count, longest);
-  if (watches) check_pages(p, parts, copied, finding);
   if (cta.any(finding.fault != Fault::None)) return refuse(cta, p, finding);
   ListWriter(p, memory, tiles.count, pieces).write(cta);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);

@@ -16,15 +16,21 @@ inline Cost root(Cost x) {
   return near < most && (near + 1) * (near + 1) <= x ? near + 1 : near;
 }
 
-// floor(n * total / of) for n <= of < 2^32, without overflow.
-inline Cost share(Cost total, Cost n, Cost of) { return n * (total / of) + n * (total % of) / of; }
+// What so many take of a total: floor(n * total / of) for n <= of < 2^32, without overflow.
+struct Shares {
+  Cost of = 1, each = 0, rest = 0;
+
+  Shares() = default;
+  Shares(Cost total, Cost of) : of(of), each(total / of), rest(total - each * of) {}
+  Cost up_to(Cost n) const { return n * each + n * rest / of; }
+};
 
 class Line {
   const Cost* ends_;
   Cost tiles_;
   Cost piece_, block_;
-  Cost shared_;   // what is shared out
   Cost workers_;
+  Shares shares_;  // of the line; of tiles, where none is cut
   Cost shortest_, step_;
   bool whole_;    // no tile is cut
 
@@ -33,16 +39,18 @@ class Line {
   Line(const PlanParams& p, const Cost* ends, Cost tiles, Cost longest)
       : ends_(ends), tiles_(tiles), piece_(p.piece), block_(p.block), shortest_(p.shortest) {
     Cost total = tiles > 0 ? ends[tiles - 1] : 0;
-    shared_ = total > piece_ ? total - piece_ : 0;
+    Cost shared = total > piece_ ? total - piece_ : 0;
     Cost span = shortest_ * block_;
     Cost spread = root(multiply_saturating(longest * block_, p.spread));
-    Cost worth = min(shared_ / span, spread == 0 ? MOST_COST : shared_ / spread);
+    Cost worth = min(shared / span, spread == 0 ? MOST_COST : shared / spread);
     workers_ = min(max(max(worth, tiles), Cost(1)), Cost(p.workers_most));
-    Cost each_shared = shared_ / workers_;
-    step_ = each_shared >= span ? 1 : shortest_;
+    shares_ = Shares(shared, workers_);
+    step_ = shares_.each >= span ? 1 : shortest_;
     Cost each = ceil_divide(tiles, workers_);
-    whole_ = multiply_saturating(each, piece_ + longest * block_) <= add_saturating(each_shared, piece_ + block_);
-    if (whole_) workers_ = max(ceil_divide(tiles, max(each, Cost(1))), Cost(1));
+    whole_ = multiply_saturating(each, piece_ + longest * block_) <= add_saturating(shares_.each, piece_ + block_);
+    if (!whole_) return;
+    workers_ = max(ceil_divide(tiles, max(each, Cost(1))), Cost(1));
+    shares_ = Shares(tiles, workers_);
   }
 
   unsigned workers() const { return static_cast<unsigned>(workers_); }
@@ -52,8 +60,8 @@ class Line {
     if (worker == 0) return {0, 0};
     Cut end = {static_cast<unsigned>(tiles_), 0};
     if (worker >= workers_) return end;
-    if (whole_) return {static_cast<unsigned>(share(tiles_, worker, workers_)), 0};
-    Cost at = piece_ + share(shared_, worker, workers_);
+    if (whole_) return {static_cast<unsigned>(shares_.up_to(worker)), 0};
+    Cost at = piece_ + shares_.up_to(worker);
     unsigned tile = tile_at(at);
     if (tile == tiles_) return end;
     Cost begin = (tile > 0 ? ends_[tile - 1] : 0) + piece_;

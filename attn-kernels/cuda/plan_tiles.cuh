@@ -21,25 +21,37 @@ struct Lens {
   int qo_token = 0, queries = 0, keys = 0, page = 0;
 };
 
+// What is wrong with a request of which something is.
+inline Finding find_fault(const PlanParams& p, int request, int token, int token_end, int keys, int page, int page_end) {
+  Finding finding;
+  finding.note(request == 0 && token != 0, Fault::QoStart, 0, token);
+  finding.note(token < 0 || token_end < token, Fault::QoOrder, request + 1, token_end, token);
+  finding.note(token_end > p.most_qo_tokens, Fault::QoTokens, request, token_end);
+  if (finding.fault != Fault::None) return finding;
+  finding.note(token_end - token > p.most_queries, Fault::RequestRows, request, token_end - token);
+  finding.note(keys < 0, Fault::KvLen, request, keys);
+  finding.note(keys > p.most_kv_tokens, Fault::KvTokens, request, keys);
+  finding.note(request == 0 && page != 0, Fault::PageStart, 0, page);
+  finding.note(page < 0 || page_end < page, Fault::PageOrder, request + 1, page_end, page);
+  finding.note(page_end > p.most_pages, Fault::PageRoom, request, page_end);
+  finding.note(true, Fault::FewPages, request, page_end - page, keys);
+  return finding;
+}
+
 inline Lens read_request(const PlanParams& p, int request, Finding& finding) {
   int token = p.qo_indptr[request], token_end = p.qo_indptr[request + 1], keys = p.kv_lens[request];
   int page = 0, page_end = 0;
   if (p.page_indptr) page = p.page_indptr[request], page_end = p.page_indptr[request + 1];
-  finding.note(request == 0 && token != 0, Fault::QoStart, 0, token);
-  finding.note(token < 0 || token_end < token, Fault::QoOrder, request + 1, token_end, token);
-  finding.note(token_end > p.most_qo_tokens, Fault::QoTokens, request, token_end);
-  finding.note(finding.fault == Fault::None && token_end - token > p.most_queries, Fault::RequestRows, request, token_end - token);
-  finding.note(keys < 0, Fault::KvLen, request, keys);
-  finding.note(keys > p.most_kv_tokens, Fault::KvTokens, request, keys);
+  auto within = [](int value, int most) { return static_cast<unsigned>(value) <= static_cast<unsigned>(most); };
+  bool sound = within(token, token_end) && within(token_end, p.most_qo_tokens) && token_end - token <= p.most_queries &&
+               within(keys, p.most_kv_tokens) && (request > 0 || (token == 0 && page == 0));
   if (p.page_indptr) {
-    finding.note(request == 0 && page != 0, Fault::PageStart, 0, page);
-    finding.note(page < 0 || page_end < page, Fault::PageOrder, request + 1, page_end, page);
-    finding.note(page_end > p.most_pages, Fault::PageRoom, request, page_end);
-    finding.note(finding.fault == Fault::None && page_end - page < ceil_divide(keys, p.page_size), Fault::FewPages, request,
-                 page_end - page, keys);
+    sound = sound && within(page, page_end) && within(page_end, p.most_pages);
+    sound = sound && ceil_divide(keys, p.page_size) <= page_end - page;
   }
-  if (finding.fault != Fault::None) return {};
-  return {token, token_end - token, keys, page};
+  if (sound) return {token, token_end - token, keys, page};
+  finding = find_fault(p, request, token, token_end, keys, page, page_end);
+  return {};
 }
 
 // The rows of a tile as bounds, over all heads, since one list serves them.

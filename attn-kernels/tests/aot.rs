@@ -93,6 +93,21 @@ fn groups_of_one_kernel_are_embedded_once() {
 }
 
 #[test]
+fn kernels_that_plan_are_embedded_when_asked_for() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let expressions = ["full", "alibi", "causal", "causal + union(sliding_window(window=70), full)"];
+    let planners = aot().expressions(expressions).kinds([]).archs([Arch::new(8, 0)]).device_plans();
+    let report = planners.build(dir.path()).unwrap();
+    let table = table(dir.path());
+    let names: Vec<_> = table.split('"').filter(|word| word.ends_with("plans sm_80")).collect();
+    assert_eq!((report.cubins, names), (2, vec!["causal: plans sm_80", "plans sm_80"]), "what masks nothing has one");
+}
+
+#[test]
 fn caches_of_other_types() {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");

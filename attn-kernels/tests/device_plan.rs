@@ -352,7 +352,7 @@ fn planning_takes_microseconds() {
     let Some(gpu) = Gpu::find() else { return };
     const TIMES: usize = 20;
     let short = |request: u32| 32 + request % 64;
-    let long = |request: u32| if request % 16 == 0 { 4096 } else { 1024 };
+    let long = |request: u32| if request.is_multiple_of(16) { 4096 } else { 1024 };
     for (variant, lens, requests) in [
         ("full", short as fn(u32) -> u32, 64),
         ("full", short, 1024),

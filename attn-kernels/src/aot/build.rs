@@ -7,12 +7,13 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     str::FromStr,
+    sync::Arc,
 };
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    lang::VariantDesc,
+    lang::{Hook, VariantDesc},
     registry::Registry,
     spec::{KernelKind, KvStored},
 };
@@ -20,11 +21,11 @@ use rayon::prelude::*;
 
 use super::{AotError, AotReport};
 use crate::{
-    cache::{CubinCache, Origin},
+    cache::{CubinCache, Key, Origin},
     cell::{Cell, CellRequest},
     compile::{Arch, Compiled, Compiler},
     jit::{self, Ready},
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
@@ -40,6 +41,7 @@ pub struct Aot {
     paged: Vec<bool>,
     groups: Vec<u32>,
     stored: Vec<KvStored>,
+    device_plans: bool,
     archs: Option<Vec<Arch>>,
     sizes_from_env: bool,
 }
@@ -76,6 +78,7 @@ impl Aot {
             paged: vec![false, true],
             groups: vec![8, 16],
             stored: vec![KvStored::Raw],
+            device_plans: false,
             archs: None,
             sizes_from_env: false,
         }
@@ -163,6 +166,14 @@ impl Aot {
         self
     }
 
+    /// Also the kernels that plan on the device (`Plan::update_on_device`): one for all variants of whose tiles nothing is known beforehand, and one
+    /// for each other.
+    #[must_use]
+    pub fn device_plans(mut self) -> Self {
+        self.device_plans = true;
+        self
+    }
+
     /// These architectures, instead of those of `ATTN_CUDA_ARCHS`.
     #[must_use]
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
@@ -206,20 +217,20 @@ impl Aot {
             Some(archs) => archs.clone(),
             None => archs_from_env(&mut report)?,
         };
-        let sources = self.sources(&archs)?;
+        let (sources, planners) = (self.sources(&archs)?, self.planners(&archs)?);
         // looking for a compiler takes time, and may start Python: not for nothing
-        let missing = if sources.is_empty() { None } else { Compiler::find().err() };
+        let missing = if sources.is_empty() && planners.is_empty() { None } else { Compiler::find().err() };
         let built = match missing {
             Some(error) => {
                 report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
                 Vec::new()
             }
-            None => compile_all(sources)?,
+            None => [compile_all(sources)?, compile_all(planners)?].concat(),
         };
         write(out, &built)?;
         report.cubins = built.len();
-        report.bytes = built.iter().map(|ready| ready.compiled.cubin.len()).sum();
-        report.compiled = built.iter().filter(|ready| ready.origin == Origin::Compiled).count();
+        report.bytes = built.iter().map(|cubin| cubin.compiled.cubin.len()).sum();
+        report.compiled = built.iter().filter(|cubin| cubin.origin == Origin::Compiled).count();
         Ok(report)
     }
 
@@ -241,6 +252,28 @@ impl Aot {
             }
         }
         sources.sort_by_key(KernelSource::key);
+        sources.dedup_by_key(|source| source.key());
+        Ok(sources)
+    }
+
+    /// The kernels that plan, each once; of those that a device plans for.
+    fn planners(&self, archs: &[Arch]) -> Result<Vec<PlannerSource>, AotError> {
+        let mut registry = Registry::empty();
+        registry.register_all(&self.table)?;
+        let mut sources: Vec<PlannerSource> = Vec::new();
+        for expr in self.expressions.iter().filter(|_| self.device_plans) {
+            let variant = Variant::parse_with(expr, &registry)
+                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
+            if variant.has_union() || variant.has_kv_list() || variant.has(Hook::KvRange) {
+                continue;
+            }
+            for (&stored, &arch) in self.stored.iter().flat_map(|stored| archs.iter().map(move |arch| (stored, arch))) {
+                let source = PlannerSource::build(&variant.clone().over(stored), arch)
+                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
+                sources.push(source);
+            }
+        }
+        sources.sort_by_key(Unit::key);
         sources.dedup_by_key(|source| source.key());
         Ok(sources)
     }
@@ -286,9 +319,23 @@ fn pairs(qo: &[Dtype], kv: &[Dtype]) -> Vec<Dtypes> {
     kv.iter().flat_map(of).collect()
 }
 
-fn compile_all(sources: Vec<KernelSource>) -> Result<Vec<Ready>, AotError> {
+/// A cubin to be embedded.
+#[derive(Clone)]
+struct Cubin {
+    key: Key,
+    name: String,
+    arch: Arch,
+    compiled: Arc<Compiled>,
+    origin: Origin,
+}
+
+fn compile_all<S: Unit + Send>(sources: Vec<S>) -> Result<Vec<Cubin>, AotError> {
     let cache = CubinCache::global();
-    Ok(sources.into_par_iter().map(|source| jit::build_from(cache, source)).collect::<Result<_, _>>()?)
+    let compile = |source: S| {
+        let Ready { source, compiled, origin } = jit::build_from(cache, source)?;
+        Ok(Cubin { key: source.key(), name: source.name().to_owned(), arch: source.arch(), compiled, origin })
+    };
+    sources.into_par_iter().map(compile).collect()
 }
 
 fn split(list: &str) -> impl Iterator<Item = &str> {
@@ -337,23 +384,22 @@ fn native() -> Vec<Arch> {
 }
 
 /// The table as Rust, and the cubins beside it.
-fn write(out: &Path, built: &[Ready]) -> Result<(), AotError> {
+fn write(out: &Path, built: &[Cubin]) -> Result<(), AotError> {
     let put = |path: PathBuf, bytes: &[u8]| fs::write(&path, bytes).map_err(|source| AotError::Write { path, source });
     let dir = out.join("attn_aot");
     fs::create_dir_all(&dir).map_err(|source| AotError::Write { path: dir.clone(), source })?;
     let mut table = String::from("&[\n");
-    for ready in built {
-        let key = ready.source.key().to_string();
+    for Cubin { key, name, arch, compiled, .. } in built {
+        let (key, arch) = (key.to_string(), arch.to_string());
         let path = dir.join(format!("{key}.cubin"));
-        let Compiled { compiler, log, .. } = &*ready.compiled;
-        let (name, arch) = (&ready.source.name, ready.source.cell.arch.to_string());
+        let Compiled { compiler, log, cubin, .. } = &**compiled;
         // writing into a String does not fail
         let _ = writeln!(
             table,
             "    ::attn::aot::Prebuilt {{ key: {key:?}, name: {name:?}, arch: {arch:?}, compiler: {compiler:?}, log: {log:?}, \
              cubin: include_bytes!({path:?}) }},"
         );
-        put(path, &ready.compiled.cubin)?;
+        put(path, cubin)?;
     }
     table.push_str("]\n");
     put(out.join("attn_aot.rs"), table.as_bytes())

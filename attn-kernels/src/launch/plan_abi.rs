@@ -180,3 +180,101 @@ impl PlanStatus {
         })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// Compiles assertions about every size and offset, with the header itself.
+    #[cfg(feature = "jit")]
+    #[test]
+    fn the_mirror_is_exact() {
+        let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
+            eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
+            return;
+        };
+        let mut unit: String = [include_str!("../../cuda/abi.cuh"), include_str!("../../cuda/plan_abi.cuh")].concat();
+        unit = unit.replace("#pragma once", "").replace("#include \"abi.cuh\"", "");
+        macro_rules! mirror {
+            ($cuda:literal, $rust:ty { $($field:ident),* }) => {
+                unit += &format!("static_assert(sizeof({}) == {}, \"size\");\n", $cuda, size_of::<$rust>());
+                $(
+                    unit += &format!(
+                        "static_assert(__INTADDR__(&(({}*)0)->{}) == {}, \"offset\");\n",
+                        $cuda, stringify!($field), offset_of!($rust, $field)
+                    );
+                )*
+            };
+        }
+        mirror!("PlanStatus", PlanStatus { code, index, value, other, copied, bad_page });
+        mirror!(
+            "PlanParams",
+            PlanParams {
+                qo_indptr,
+                kv_lens,
+                page_indptr,
+                page_indices,
+                to_qo_indptr,
+                to_kv_indptr,
+                to_page_indptr,
+                to_page_indices,
+                workers,
+                items,
+                merges,
+                status,
+                scratch,
+                requests,
+                room_requests,
+                room_items,
+                room_merges,
+                most_queries,
+                most_qo_tokens,
+                most_kv_tokens,
+                most_pages,
+                num_pages,
+                page_size,
+                group,
+                tile_rows,
+                kv_align,
+                workers_most,
+                shortest,
+                piece,
+                block,
+                spread,
+                qo_heads,
+                kv_heads
+            }
+        );
+        let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
+        let arch = crate::compile::Arch::new(8, 0);
+        compiler.compile("plan_abi", &unit, arch).expect("plan_abi.rs mirrors plan_abi.cuh");
+        let wrong = unit + "static_assert(sizeof(PlanParams) == 1, \"\");";
+        compiler.compile("plan_abi", &wrong, arch).expect_err("assertions are compiled");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (heads, variant) = (Heads { qo: 8, kv: 1, head_dim: 64 }, attn_core::Variant::full());
+        let cost = attn_core::plan::Cost { piece: 1000, block: 2000, spread: 100 };
+        let schedule = attn_core::plan::Schedule::Line;
+        let rule = PlanRule { tile_rows: 8, kv_align: 64, min_span: 128, workers: 132, cost, schedule };
+        let of = |capacity: BatchCapacity, rule: &PlanRule| {
+            PlanParams::new(&capacity, &PlanRoom::of(&capacity, &variant, heads, rule).expect("small"), rule, heads)
+        };
+        let many = BatchCapacity::new(1024, 1024, 1 << 20);
+        let params = of(many, &rule).expect("small");
+        assert!(params.fits_shared_memory(), "1024 requests take {} bytes", params.memory_bytes());
+        assert_eq!(PlanParams::workspace_bytes(params.room_items as usize, 132), PLAN_STATUS_BYTES);
+        let tiles = of(BatchCapacity::new(1 << 23, 1 << 23, 1 << 23), &rule).expect_err("tiles");
+        assert!(matches!(tiles, PlanError::TooMany { what: "query tiles", .. }), "{tiles}");
+        let costly = PlanRule { kv_align: 1, cost: attn_core::plan::Cost { block: u32::MAX, ..cost }, ..rule };
+        let units = of(BatchCapacity::decode(64, 1 << 29), &costly);
+        units.expect("2^61");
+        let long = BatchCapacity::new(1 << 10, 1 << 20, (1 << 30) - 1);
+        let units = of(long, &costly).expect_err("cost");
+        assert!(matches!(units, PlanError::TooMany { what: "units of cost", .. }), "{units}");
+    }
+}
