@@ -1,13 +1,14 @@
-// The threads that plan: barriers, and sums over them.
+// The threads of a CTA that plans, so many of them: barriers, and sums over them.
 #pragma once
 
+template <int COUNT>
 class PlanThreads {
   static constexpr unsigned ALL_LANES = 0xffffffff;
+  static constexpr int WARPS = COUNT / 32;
   using Sum = unsigned long long;
 
  public:
-  static constexpr int THREADS = 1024;
-  static constexpr int WARPS = THREADS / 32;
+  static constexpr int THREADS = COUNT;
 
   struct Shared {
     Sum sums[2][WARPS];
@@ -19,18 +20,19 @@ class PlanThreads {
   Shared& shared_;
   int turn_ = 0;
 
-  // Up to `lanes` lanes have a summand.
+  // Of a lane and those before it, of which so many have a summand.
   static Sum sum_of_lanes(Sum value, int lanes) {
+    int lane = thread() % 32;
     for (int step = 1; step < lanes; step *= 2) {
       Sum other = __shfl_up_sync(ALL_LANES, value, step);
-      if (threadIdx.x % 32 >= step) value += other;
+      if (lane >= step) value += other;
     }
     return value;
   }
 
  public:
   explicit PlanThreads(Shared& shared) : shared_(shared) {
-    if (threadIdx.x == 0) shared.least = ~0ull, shared.most = 0;
+    if (thread() == 0) shared.least = ~0ull, shared.most = 0;
     __syncthreads();
   }
 
@@ -42,7 +44,7 @@ class PlanThreads {
   Sum sum_before(Sum value, int count, Sum& all) {
     Sum* sums = shared_.sums[turn_];  // by turns: who is late still reads those before
     turn_ ^= 1;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (count + 31) / 32;
+    int lane = thread() % 32, warp = thread() / 32, warps = (count + 31) / 32;
     Sum sum = 0;
     if (warp < warps) {
       sum = sum_of_lanes(value, 32);
@@ -50,15 +52,15 @@ class PlanThreads {
     }
     __syncthreads();
     Sum of_warps = sum_of_lanes(lane < warps ? sums[lane] : 0, warps);
-    all = __shfl_sync(ALL_LANES, of_warps, warps > 0 ? warps - 1 : 0);
-    Sum before = __shfl_sync(ALL_LANES, of_warps, warp > 0 ? warp - 1 : 0);
+    all = __shfl_sync(ALL_LANES, of_warps, max(warps - 1, 0));
+    Sum before = __shfl_sync(ALL_LANES, of_warps, max(warp - 1, 0));
     return (warp > 0 ? before : 0) + sum - value;
   }
 
   // Whether it is so for any thread, and the greatest value, not below 0. Once.
   bool any_and_most(bool mine, int value, int& most) {
     value = __reduce_max_sync(ALL_LANES, value);
-    if (value > 0 && threadIdx.x % 32 == 0) atomicMax(&shared_.most, value);
+    if (value > 0 && thread() % 32 == 0) atomicMax(&shared_.most, value);
     bool is_so = any(mine);
     most = shared_.most;
     return is_so;

@@ -71,7 +71,7 @@ impl HostPlanner {
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
             include_str!("plan_harness.cpp"),
-            &templates(&["lang.cuh", "plan_batch.cuh"]),
+            &templates(&["lang.cuh", "plan_batch.cuh", "plan_threads.cuh"]),
             &variant_source(variant).expect("the parts go together"),
             include_str!("plan_harness_main.cpp"),
         ];
@@ -86,7 +86,8 @@ impl HostPlanner {
         HostPlanner { library, variant: words(&bytes), _tables: tables }
     }
 
-    /// Plans, with so many parts of the page table; `seed` is of the order of threads.
+    /// Plans, with so many parts of the page table; `seed` is of the order of threads, of which a CTA has 1,024 where it is a multiple of 8, else 64, so
+    /// that batches are too large for one of each.
     pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
         let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.params.memory_bytes().div_ceil(8)];
         let at = plan.lists.as_mut_ptr() as u64;
@@ -110,8 +111,10 @@ impl HostPlanner {
             ..plan.params
         };
         type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
-        // SAFETY: the harness defines it so; see plan_harness_main.cpp.
-        let function = unsafe { self.library.get::<Plan>(b"plan") }.expect("the harness has it");
+        // the harness defines both so; see plan_harness_main.cpp
+        let name = if seed.is_multiple_of(8) { &b"plan_by_1024"[..] } else { b"plan" };
+        // SAFETY: both are functions of this type.
+        let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
         unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
     }

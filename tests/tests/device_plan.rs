@@ -93,7 +93,8 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
         let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
         blob.repack_within(&plan.room, layout, &work).expect("room");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
-        planner.plan(&mut plan, &Arrays::of(layout), parts, number as u32 * 77);
+        let seed = number as u32 + layout.kv_tokens() as u32;
+        planner.plan(&mut plan, &Arrays::of(layout), parts, seed);
         plan.check().unwrap_or_else(|error| panic!("{title}: {error}"));
         assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
         let differs = blob.bytes.iter().zip(plan.bytes()).position(|(host, device)| host != device);
@@ -221,12 +222,12 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
     for (number, (spoil, want)) in cases.into_iter().enumerate() {
         let mut bad = sound.clone();
         spoil(&mut bad);
-        planner.plan(&mut plan, &bad, 3, 1);
+        planner.plan(&mut plan, &bad, 3, number as u32);
         assert_eq!(plan.check(), Err(want), "case {number}");
         let workers = &plan.bytes()[plan.offsets.workers.clone()];
         assert!(workers.iter().all(|&byte| byte == 0), "case {number}");
         assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
-        planner.plan(&mut plan, &sound, 3, 1);
+        planner.plan(&mut plan, &sound, 3, 8);
         plan.check().unwrap_or_else(|error| panic!("case {number}, sound again: {error}"));
         assert!(plan.bytes()[plan.offsets.workers.clone()].iter().any(|&byte| byte != 0));
     }
