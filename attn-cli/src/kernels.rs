@@ -163,3 +163,30 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     }
     Ok(sources)
 }
+
+#[cfg(test)]
+mod tests {
+    use attn::testing::Lens;
+
+    use super::*;
+
+    fn rows(qo: &[u32], kv: &[u32]) -> Vec<(KernelKind, u32)> {
+        let (qo_lens, kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
+        let case = Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("union(full, full)") };
+        let sources = of_case(&case, Arch::for_device(9, 0)).expect("there are kernels");
+        sources.iter().map(|source| (source.cell.kind, source.cell.tile_rows)).collect()
+    }
+
+    #[test]
+    fn a_case_asks_for_every_kernel_that_some_gpu_chooses_and_for_one_of_each_arm() {
+        let (decode, prefill) = ((KernelKind::Decode, 8), (KernelKind::Prefill, 128));
+        assert_eq!(rows(&[1; 4], &[700; 4]), [decode; 2]);
+        assert_eq!(rows(&[2048], &[2048]), [prefill; 2]);
+        // 64 rows of a request: several tiles of decode or one of prefill, by how many workers share them
+        let some = rows(&[16; 24], &[256; 24]);
+        assert!(some.len().is_multiple_of(2) && some.chunks(2).all(|arms| arms[0] == arms[1]), "{some:?}");
+        let mut kinds = some.clone();
+        kinds.dedup();
+        assert_eq!(kinds.len(), some.len() / 2, "each once: {some:?}");
+    }
+}

@@ -50,7 +50,7 @@ impl fmt::Display for Family {
 
 /// The kernel families of an attention, and what work costs each on a device.
 ///
-/// A batch runs the one that is predicted to be done soonest: all work over the workers of a KV head (decode's line is cut anywhere, prefill's tiles are
+/// A batch runs the one that is predicted to be done soonest (of those within a sixteenth of it, the one that keeps the device least busy): all work over the workers of a KV head (decode's line is cut anywhere, prefill's tiles are
 /// not where there are enough), and what a launch and a merge take. What a mask leaves out is not known here; it is left out of all families
 /// alike.
 #[derive(Clone, Debug)]
@@ -61,6 +61,8 @@ pub struct Families {
     candidates: Vec<Candidate>,
 }
 
+/// Times that differ by less than one part in so many are taken to be the same.
+const MARGIN: u64 = 16;
 /// Two tiles of decode, and prefill.
 const MOST_CANDIDATES: usize = 3;
 
@@ -71,6 +73,8 @@ struct Candidate {
     tile_rows: u64,
     /// Per KV head.
     workers: u64,
+    /// How often the device has to be filled so that every KV head gets a worker: once, but for more heads than it holds CTAs.
+    rounds: u64,
     costs: Costs,
 }
 
@@ -102,10 +106,12 @@ impl Families {
         let candidate = |(kind, group)| {
             let cell = Cell::choose(&CellRequest { kind, group, ..*request })?;
             let costs = Costs::of(&cell, hooks);
+            let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
                 family: Family::of(&cell),
                 tile_rows: cell.tile_rows.into(),
-                workers: u64::from(costs.ctas_per_sm * multiprocessors / heads.kv.max(1)).max(1),
+                workers: u64::from(ctas / kv_heads).max(1),
+                rounds: kv_heads.div_ceil(ctas.max(1)).into(),
                 costs,
             })
         };
@@ -125,8 +131,12 @@ impl Families {
             return first.family;
         }
         let works = self.work(layout);
-        let times = self.candidates.iter().zip(works).map(|(candidate, work)| (candidate.time(&work), candidate));
-        times.min_by_key(|(time, _)| *time).map_or(first, |(_, candidate)| candidate).family
+        let all =
+            || self.candidates.iter().zip(&works).map(|(candidate, work)| (candidate.time(work), candidate, work));
+        let soonest = all().map(|(time, ..)| time).min().unwrap_or(0);
+        // the prediction is no better than this; then whatever keeps the device least busy
+        let about_as_soon = all().filter(|(time, ..)| *time <= soonest.saturating_add(soonest / MARGIN));
+        about_as_soon.min_by_key(|(_, candidate, work)| candidate.busy(work)).map_or(first, |(_, best, _)| best).family
     }
 
     /// What a batch asks of each candidate, in one pass over its requests.
@@ -153,6 +163,19 @@ impl Families {
 }
 
 impl Candidate {
+    /// Nanoseconds of all CTAs for one KV head.
+    fn total(&self, work: &Work) -> u64 {
+        let Costs { piece, block, first, .. } = self.costs;
+        (work.tiles.saturating_mul(piece.into()))
+            .saturating_add(of_keys(work.tile_keys, block))
+            .saturating_add(of_keys(work.keys.into(), first))
+    }
+
+    /// Nanoseconds that a multiprocessor is busy, for one KV head.
+    fn busy(&self, work: &Work) -> u64 {
+        self.total(work) / u64::from(self.costs.ctas_per_sm.max(1))
+    }
+
     /// Nanoseconds of a run, about.
     fn time(&self, work: &Work) -> u64 {
         let Costs { launch, piece, block, first, merge, spread, .. } = self.costs;
@@ -160,34 +183,33 @@ impl Candidate {
         if work.tiles == 0 {
             return launch;
         }
-        let of = |keys: u128, cost: u32| {
-            u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
-        };
-        let keys_of_a_tile = |keys: u64| of(keys.into(), block).saturating_add(of(keys.into(), first));
-        let total = (work.tiles.saturating_mul(piece))
-            .saturating_add(of(work.tile_keys, block))
-            .saturating_add(of(work.keys.into(), first));
-        let longest = piece.saturating_add(keys_of_a_tile(work.longest));
-        let shortest = |keys| longest.min(piece + keys_of_a_tile(keys));
+        let tile =
+            |keys: u64| piece.saturating_add(of_keys(keys.into(), block)).saturating_add(of_keys(keys.into(), first));
+        let (total, longest) = (self.total(work), tile(work.longest));
+        // of a worker, where tiles are cut as far as they are worth it
+        let cut = |uncut_keys: u64| (total / self.workers).max(longest.min(tile(uncut_keys)));
+        let [uncut_prefill, uncut_decode] = UNCUT_KEYS;
         let share = match self.family.kind {
-            KernelKind::Decode => {
-                let workers = (total / shortest(UNCUT_KEYS[1]).max(1)).max(work.tiles).clamp(1, self.workers);
-                total / workers
-            }
+            // nor so far that merging states takes longer than shorter shares save
+            KernelKind::Decode => cut(uncut_decode).max(longest.saturating_mul(spread).isqrt().min(longest)),
             // whole tiles, so many a worker
             KernelKind::Prefill if work.tiles >= self.workers => {
                 let each = work.tiles.div_ceil(self.workers);
                 longest.max((u128::from(total) * u128::from(each) / u128::from(work.tiles)) as u64)
             }
-            KernelKind::Prefill => (total / self.workers).max(shortest(UNCUT_KEYS[0])),
+            KernelKind::Prefill => cut(uncut_prefill),
         };
-        let time = launch.saturating_add(share);
-        // whether tiles are cut: the longest is
+        let time = launch.saturating_add(share.saturating_mul(self.rounds));
         match share < longest {
             true => time.saturating_add(merge).saturating_add(longest.div_ceil(share.max(1)).saturating_mul(spread)),
             false => time,
         }
     }
+}
+
+/// What keys cost, of which [`COST_KEYS`] cost so much.
+fn of_keys(keys: u128, cost: u32) -> u64 {
+    u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What work costs a kernel, as measured.
 //!
-//! `attn calibrate` measures on a GPU and writes `costs/ARCH.jsonl`; `cargo xtask costs` makes [`table`] of these files. Planning cuts batches by
+//! `attn calibrate` measures on a GPU and writes `costs/ARCH.jsonl`; `cargo xtask costs` makes the table of these files. Planning cuts batches by
 //! [`Costs::rule`], and [`Families`](crate::family::Families) compares kernels by all of it.
 
 mod table;

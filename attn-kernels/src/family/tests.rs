@@ -19,8 +19,13 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
 /// Costs that are easy to count with: keys of all decode tiles cost 2 us, of a prefill tile 3 us.
 fn families() -> Families {
     let costs = |block, merge| Costs { launch: 8000, piece: 1000, block, first: 0, merge, spread: 100, ctas_per_sm: 2 };
-    let candidate =
-        |kind, rows, tile_rows, costs| Candidate { family: Family { kind, rows }, tile_rows, workers: WORKERS, costs };
+    let candidate = |kind, rows, tile_rows, costs| Candidate {
+        family: Family { kind, rows },
+        tile_rows,
+        workers: WORKERS,
+        rounds: 1,
+        costs,
+    };
     let candidates = vec![
         candidate(KernelKind::Decode, 8, 8, costs(2000, 1500)),
         candidate(KernelKind::Decode, 16, 16, costs(2100, 1500)),
@@ -68,6 +73,42 @@ fn a_few_more_queries_do_not_move_a_batch_to_prefill() {
     // 12 rows are two small tiles, or one
     assert_eq!(with(63, 4096, (3, 4096)), D8);
     assert_eq!(with(2, 4096, (3, 4096)), D16);
+}
+
+#[test]
+fn where_times_are_about_the_same_the_device_is_kept_least_busy() {
+    // of 12 rows, alone: no cut helps, and two small tiles run side by side
+    for keys in [1, 70, 128] {
+        assert_eq!(with(0, 0, (3, keys)), D16);
+    }
+    // and where cutting more would only merge more
+    assert_eq!(with(0, 0, (4, 131_072)), D16);
+    let [small, large] = [0, 1].map(|candidate| time(candidate, &[4], &[128]));
+    assert!(small < large, "the small tiles would be done sooner: {small} ns, {large} ns");
+}
+
+#[test]
+fn more_heads_than_a_device_holds_take_turns() {
+    let request = CellRequest {
+        kind: KernelKind::Decode,
+        head_dim: 128,
+        dtypes: Dtypes::bf16(),
+        paged: true,
+        group: 1,
+        key_hooks: false,
+        value_hooks: false,
+        arch: Arch::new(8, 0),
+    };
+    let families = |kv| {
+        let heads = Heads { qo: kv, kv, head_dim: 128 };
+        Families::new(&request, HookClass::None, heads, 16).expect("supported").candidates[0]
+    };
+    let ctas = families(1).workers as u32;
+    assert_eq!((families(ctas).workers, families(ctas).rounds), (1, 1));
+    assert_eq!((families(ctas + 1).workers, families(ctas + 1).rounds), (1, 2));
+    let work = Work { tiles: 1, tile_keys: 4096, keys: 4096, longest: 4096 };
+    let launch = u64::from(families(1).costs.launch);
+    assert_eq!(families(ctas + 1).time(&work) - launch, 2 * (families(ctas).time(&work) - launch));
 }
 
 #[test]
