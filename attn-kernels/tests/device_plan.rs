@@ -10,13 +10,29 @@ use attn_core::{
     spec::{Heads, KernelKind},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Options, Plan, Stream, Workspace};
+use attn_kernels::{
+    cell::{Cell, CellRequest},
+    compile::{Arch, Compiler},
+    cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Options, Plan, Stream, Workspace},
+    jit,
+    splice::{KernelSource, PlannerSource},
+};
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const PAGE: u32 = 16;
 const PAGES: u32 = 64;
 /// Requests that there is room for.
 const REQUESTS: usize = 1024;
+/// Those of the tests.
+const VARIANTS: [&str; 7] = [
+    "full",
+    "causal",
+    "causal + sliding_window(window=300)",
+    "causal + sliding_window(window=70)",
+    "causal + sliding_window(window=100)",
+    "causal + sliding_window(window=128)",
+    "causal + union(sliding_window(window=70), full)",
+];
 /// Keys that there is room for.
 const KEYS: u32 = 1024 * 4096;
 
@@ -42,6 +58,12 @@ fn values(count: usize, seed: u32) -> Vec<u8> {
         ((x.to_bits() >> 16) as u16).to_le_bytes()
     };
     (0..count).flat_map(|_| bf16()).collect()
+}
+
+fn variant(expr: &str) -> Variant {
+    let mut registry = attn_core::Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("no two share a name");
+    Variant::parse_with(expr, &registry).expect("stock")
 }
 
 /// A device with tensors on it, and arrays for a batch.
@@ -111,10 +133,8 @@ impl Gpu {
         })
     }
 
-    fn attention(&self, variant: &str) -> Attention {
-        let mut registry = attn_core::Registry::empty();
-        registry.register_all(attn_variants::variants()).expect("no two share a name");
-        let variant = Variant::parse_with(variant, &registry).expect("stock");
+    fn attention(&self, expr: &str) -> Attention {
+        let variant = variant(expr);
         let options = Options { kernel: Some(KernelKind::Decode), ..Options::default() };
         Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
     }
@@ -208,6 +228,35 @@ fn random_lens(random: &mut Random, queries: u32) -> (Vec<u32>, Vec<u32>) {
         (if random.below(9) == 0 { 0 } else { few }, if equal { keys } else { len })
     });
     lens.unzip()
+}
+
+/// Without a GPU, too: the kernels that the tests below ask for. With `ATTN_CACHE_DIR` it makes a cache for a machine that has a GPU and no compiler.
+#[test]
+fn kernels_for_an_h200_compile() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let arch = Arch::for_device(9, 0);
+    for expr in VARIANTS {
+        let variant = variant(expr);
+        for (arm, group) in variant.arms().iter().flat_map(|arm| [8, 16].map(|group| (arm.clone(), group))) {
+            let cell = Cell::choose(&CellRequest {
+                kind: KernelKind::Decode,
+                head_dim: HEADS.head_dim,
+                dtypes: Dtypes::bf16(),
+                paged: true,
+                group,
+                key_hooks: false,
+                value_hooks: false,
+                arch,
+            });
+            jit::obtain(KernelSource::build(&arm, &cell.expect("a cell")).expect("supported")).expect("compiles");
+        }
+        if !variant.has_union() {
+            jit::obtain(PlannerSource::build(&variant, arch).expect("supported")).expect("compiles");
+        }
+    }
 }
 
 #[test]
