@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::batch::BatchCapacity;
 use crate::spec::KernelKind;
-use crate::{Attention, AttentionOptions, Engine, Error, Plan, Stream, Variant, Workspace};
+use crate::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, Stream, Variant, Workspace};
 
 use super::inputs::{Inputs, Other};
 use super::place::Place;
@@ -17,8 +17,9 @@ pub(super) struct Setup {
     graph: Option<super::place::Replay>,
     pub(super) plan: Plan,
     _workspace: Workspace,
-    /// Runs the kernel family of the plan, whatever the batch.
     attention: Attention,
+    /// What `attention` was made with, but for the device.
+    made_with: (Dtypes, AttentionOptions),
     engine: Engine,
     pub(super) stream: Stream,
     tensors: Tensors,
@@ -57,18 +58,13 @@ impl Setup {
             times.push(started.elapsed().as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);
-        let attention = match kind(&plan) {
-            ran @ Some(_) if kernel.is_none() => {
-                engine.attention_with(variant, case.heads(), dtypes, AttentionOptions { kernel: ran, ..options })?
-            }
-            _ => attention,
-        };
 
         Ok(Setup {
             graph: None,
             plan,
             _workspace: workspace,
             attention,
+            made_with: (dtypes, options),
             engine: engine.clone(),
             stream,
             tensors: Tensors::put(&place, inputs, dtypes.qo)?,
@@ -154,9 +150,18 @@ impl Setup {
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
         let batch = inputs.batch();
         let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
-        self.place.dirty(self.attention.workspace_size_with_capacity(&capacity)?)?;
+        // a capacity is planned for by its longest request: the kernel family has to be that of the case
+        let (dtypes, options) = self.made_with;
+        let attention = match (options.kernel, kind(&self.plan)) {
+            (None, kernel @ Some(_)) => {
+                let (variant, heads) = (self.attention.variant(), self.attention.heads());
+                self.engine.attention_with(variant, heads, dtypes, AttentionOptions { kernel, ..options })?
+            }
+            _ => self.attention.clone(),
+        };
+        self.place.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
         let mut workspace = self.engine.workspace();
-        let mut plan = |other: &Other| self.attention.plan_with_capacity(&other.batch(), &capacity, &mut workspace);
+        let mut plan = |other: &Other| attention.plan_with_capacity(&other.batch(), &capacity, &mut workspace);
         let mut plan = match plan(&Other::half(inputs)?) {
             Err(Error::Bind(_)) => match plan(&Other::reversed(inputs)?) {
                 Err(Error::Bind(_)) => return Ok(None),
