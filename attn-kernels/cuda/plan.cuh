@@ -2,7 +2,8 @@
 // have written it. Grid (parts of the page table + 1), PLAN_THREADS threads.
 //
 // The last CTA plans, so that those that it waits for have begun before it. A thread has a request, then a worker, then an item: a few sums over
-// all threads tell each where what it has goes. It is bound by latency: 13 barriers, with a handful of divisions between two of them.
+// all threads tell each where what it has goes. It is bound by latency: seven barriers, and a
+// dozen divisions between two of them. What runs once is in the code once, since that comes from far away too.
 #pragma once
 #include "plan_batch.cuh"
 #include "plan_threads.cuh"

@@ -56,6 +56,7 @@ void refuse(Cta& cta, const PlanParams& p, const Finding& finding) {
     status.value = finding.value;
     status.other = finding.other;
   }
+#pragma unroll 1
   for (unsigned word = cta.thread(); word < 4 * p.workers_most; word += Cta::THREADS) p.workers[word] = make_int4(0, 0, 0, 0);
 }
 
@@ -67,8 +68,8 @@ void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts
   int longest;
   bool wrong = cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest);
   if (parts > 0 && cta.thread() == Cta::THREADS - 1) check_pages(p, parts, finding);  // who is seldom a worker
-  if (wrong) return refuse(cta, p, finding);
-  Pieces pieces = cut_line(cta, p, memory, tiles.count, longest);
+  Pieces pieces = {};
+  if (!wrong) pieces = cut_line(cta, p, memory, tiles.count, longest);
   if (cta.any(finding.fault != Fault::None)) return refuse(cta, p, finding);
   ListWriter(p, memory, tiles.count, pieces).write(cta);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);

@@ -12,6 +12,7 @@ template <class Cta>
 Pieces cut_line(Cta& cta, const PlanParams& p, const PlanMemory& memory, int tiles, int longest) {
   if (static_cast<unsigned>(cta.thread()) <= p.workers_most) {
     Line line(p, memory.ends, tiles, longest);
+#pragma unroll 1
     for (unsigned worker = cta.thread(); worker <= line.workers(); worker += Cta::THREADS) memory.cuts[worker] = line.cut(worker);
     if (cta.thread() == 0) *memory.used = line.workers();
   }
@@ -19,6 +20,7 @@ Pieces cut_line(Cta& cta, const PlanParams& p, const PlanMemory& memory, int til
 
   int entries = *memory.used + 1;
   Cost counted = 0;  // pieces below, merges above
+#pragma unroll 1
   for (int first = 0; first < entries; first += Cta::THREADS) {
     int worker = first + cta.thread();
     Cut cut = {}, last = {};

@@ -6,7 +6,9 @@ constexpr Cost MOST_COST = ~0ull;
 
 inline Cost multiply_saturating(Cost a, Cost b) { return __umul64hi(a, b) == 0 ? a * b : MOST_COST; }
 inline Cost add_saturating(Cost a, Cost b) { return a + b < a ? MOST_COST : a + b; }
-inline Cost ceil_divide(Cost a, Cost b) { return a / b + (a % b != 0); }
+// Once in the code: a division of 64 bits is long, and mostly of 32.
+ATTN_CALL Cost divide_costs(Cost a, Cost b) { return a / b; }
+inline Cost ceil_divide(Cost a, Cost b) { return divide_costs(a + b - 1, b); }
 
 // The square root, rounded down.
 inline Cost root(Cost x) {
@@ -21,8 +23,8 @@ struct Shares {
   Cost of = 1, each = 0, rest = 0;
 
   Shares() = default;
-  Shares(Cost total, Cost of) : of(of), each(total / of), rest(total - each * of) {}
-  Cost up_to(Cost n) const { return n * each + n * rest / of; }
+  Shares(Cost total, Cost of) : of(of), each(divide_costs(total, of)), rest(total - each * of) {}
+  Cost up_to(Cost n) const { return n * each + divide_costs(n * rest, of); }
 };
 
 class Line {
@@ -42,7 +44,7 @@ class Line {
     Cost shared = total > piece_ ? total - piece_ : 0;
     Cost span = shortest_ * block_;
     Cost spread = root(multiply_saturating(longest * block_, p.spread));
-    Cost worth = min(shared / span, spread == 0 ? MOST_COST : shared / spread);
+    Cost worth = min(divide_costs(shared, span), spread == 0 ? MOST_COST : divide_costs(shared, spread));
     workers_ = min(max(max(worth, tiles), Cost(1)), Cost(p.workers_most));
     shares_ = Shares(shared, workers_);
     step_ = shares_.each >= span ? 1 : shortest_;
@@ -65,8 +67,8 @@ class Line {
     unsigned tile = tile_at(at);
     if (tile == tiles_) return end;
     Cost begin = (tile > 0 ? ends_[tile - 1] : 0) + piece_;
-    Cost block = at > begin ? (at - begin) / block_ : 0;
-    if (step_ > 1) block -= block % step_;
+    Cost block = at > begin ? divide_costs(at - begin, block_) : 0;
+    if (step_ > 1) block = divide_costs(block, step_) * step_;
     return {tile, static_cast<unsigned>(block < shortest_ ? 0 : block)};
   }
 
@@ -74,6 +76,7 @@ class Line {
   // The first tile that ends behind a place.
   unsigned tile_at(Cost at) const {
     unsigned begin = 0, end = static_cast<unsigned>(tiles_);
+#pragma unroll 1
     while (begin < end) {
       unsigned middle = (begin + end) / 2;
       if (ends_[middle] <= at) {

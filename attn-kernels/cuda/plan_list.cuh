@@ -37,6 +37,7 @@ class ListWriter {
   // Cuts within the tiles before one.
   int cuts_before(unsigned tile) const {
     int begin = 0, end = pieces_.behind_cuts;
+#pragma unroll 1
     while (begin < end) {
       int middle = (begin + end) / 2;
       if (memory_.pieces[middle].tile < tile) {
@@ -88,11 +89,15 @@ class ListWriter {
   void write(const Cta& cta) const {
     int workers = static_cast<int>(p_.workers_most), behind_tiles = (tiles_ + 31) / 32, behind_workers = behind_tiles + (workers + 31) / 32;
     auto from_warp = [&](int warp) { return (cta.thread() + Cta::THREADS - warp * 32 % Cta::THREADS) % Cta::THREADS; };
+#pragma unroll 1
     for (int tile = cta.thread(); tile < tiles_; tile += Cta::THREADS) write_opening(tile);
+#pragma unroll 1
     for (int worker = from_warp(behind_tiles); worker < workers; worker += Cta::THREADS) write_worker(worker);
+#pragma unroll 1
     for (int merge = from_warp(behind_workers); merge < p_.room_merges; merge += Cta::THREADS) write_merge(merge);
     int4* rest = p_.items + 3 * (tiles_ + pieces_.behind_cuts);
     int words = 3 * (p_.room_items - tiles_ - pieces_.behind_cuts);
+#pragma unroll 1
     for (int word = cta.thread(); word < words; word += Cta::THREADS) rest[word] = make_int4(0, 0, 0, 0);
   }
 };

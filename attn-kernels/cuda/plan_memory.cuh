@@ -1,6 +1,7 @@
 // What the kernel that plans writes down on the way: in shared memory, or where the batch may be larger than that in the workspace.
 // Its size is told by attn-kernels/src/launch/plan_abi.rs.
 #pragma once
+#include "math.cuh"
 #include "plan_abi.cuh"
 
 // Units of cost, or a place on the line of all tiles.

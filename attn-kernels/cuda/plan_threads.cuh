@@ -23,6 +23,7 @@ class PlanThreads {
   // Of a lane and those before it, of which so many have a summand.
   static Sum sum_of_lanes(Sum value, int lanes) {
     int lane = thread() % 32;
+#pragma unroll 1
     for (int step = 1; step < lanes; step *= 2) {
       Sum other = __shfl_up_sync(ALL_LANES, value, step);
       if (lane >= step) value += other;

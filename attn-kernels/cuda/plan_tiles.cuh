@@ -2,7 +2,6 @@
 #pragma once
 #include "plan_memory.cuh"
 #include "plan_seen.cuh"
-#include "address.cuh"
 
 // What a thread found to be wrong, if anything.
 struct Finding {
@@ -66,7 +65,7 @@ template <class Variant>
 Blocks seen_blocks(const PlanParams& p, const Variant& variant, const WorkItem& tile) {
   int blocks = ceil_divide(tile.kv_len, p.kv_align);
   if constexpr (Variant::HAS_TILE_CLASS) {
-    if (blocks > 0) return SeenKeys<Variant>(variant, bounds_of(p, tile), tile.kv_token, p.kv_align.divisor).find(blocks);
+    if (blocks > 0) return SeenKeys<Variant>(variant, bounds_of(p, tile), tile.kv_token, p.kv_align).find(blocks);
   }
   return {0, blocks};
 }
@@ -87,6 +86,7 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
   finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
   finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
 
+#pragma unroll 1
   for (int first = 0; first < p.requests; first += Cta::THREADS) {
     int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
     Lens lens = request < p.requests ? read_request(p, request, finding) : Lens{};
@@ -107,6 +107,7 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
       if (p.page_indptr) p.to_page_indptr[request] = lens.page;
     }
     Cost costs = 0;
+#pragma unroll 1
     for (int i = 0; i < own; ++i) {
       int first_row = i * p.tile_rows.divisor;
       WorkItem item = {request,       first_row,    min(rows - first_row, static_cast<int>(p.tile_rows.divisor)), 0, 0, -1, -1,
@@ -121,9 +122,11 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
     }
     before = line + cta.sum_before(costs, count, all);
     line += all;
+#pragma unroll 1
     for (int i = 0; i < own; ++i) memory.ends[tile + i] += before;
   }
 
+#pragma unroll 1
   for (int entry = p.requests + cta.thread(); entry <= p.room_requests; entry += Cta::THREADS) {
     p.to_qo_indptr[entry] = last_token;
     p.to_kv_indptr[entry] = static_cast<int>(keys_before);
