@@ -6,6 +6,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
 
 use crate::{
     Engine, Error, Stream, TensorMut, TensorRef,
+    batch::Ints,
     tensor::{Element, TensorError},
 };
 
@@ -48,6 +49,18 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     let (ptr, _written) = view.device_ptr_mut(stream);
     // SAFETY: the extents are checked; the rest is the caller's promise.
     Ok(unsafe { TensorMut::device(ptr, T::DTYPE, shape, &strides) }?)
+}
+
+/// A cudarc view as lengths or pages of a batch ([`DeviceBatch`](crate::batch::DeviceBatch)).
+///
+/// # Safety
+///
+/// Every update that is given them is on `stream`, or on a stream that is ordered with it; the view's memory is not freed before everything that was
+/// launched with them, captured launches included, has finished.
+pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> Ints<'a> {
+    let (ptr, _read) = view.device_ptr(stream);
+    // SAFETY: the view is as long; the rest is the caller's promise.
+    unsafe { Ints::device(ptr, view.len()) }
 }
 
 /// A cudarc stream, to run on.

@@ -206,7 +206,7 @@ impl Plan {
         }
     }
 
-    /// The batch.
+    /// The batch; after [`Plan::update_on_device`] on CUDA, that of which the host was told last.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         match &self.inner {

@@ -20,15 +20,10 @@ class PlanThreads {
   Shared& shared_;
   int turn_ = 0;
 
-  // Of a lane and those before it, of which so many have a summand.
-  static Sum sum_of_lanes(Sum value, int lanes) {
-    int lane = thread() % 32;
-#pragma unroll 1
-    for (int step = 1; step < lanes; step *= 2) {
-      Sum other = __shfl_up_sync(ALL_LANES, value, step);
-      if (lane >= step) value += other;
-    }
-    return value;
+  // A lane's sum and that of the lane so many before it.
+  static Sum with_lane_before(Sum sum, int step) {
+    Sum other = __shfl_up_sync(ALL_LANES, sum, step);
+    return thread() % 32 >= step ? sum + other : sum;
   }
 
  public:
@@ -48,11 +43,15 @@ class PlanThreads {
     int lane = thread() % 32, warp = thread() / 32, warps = (count + 31) / 32;
     Sum sum = 0;
     if (warp < warps) {
-      sum = sum_of_lanes(value, 32);
+      sum = value;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) sum = with_lane_before(sum, step);
       if (lane == 31) sums[warp] = sum;
     }
     __syncthreads();
-    Sum of_warps = sum_of_lanes(lane < warps ? sums[lane] : 0, warps);
+    Sum of_warps = lane < warps ? sums[lane] : 0;
+#pragma unroll 1
+    for (int step = 1; step < warps; step *= 2) of_warps = with_lane_before(of_warps, step);
     all = __shfl_sync(ALL_LANES, of_warps, max(warps - 1, 0));
     Sum before = __shfl_sync(ALL_LANES, of_warps, max(warp - 1, 0));
     return (warp > 0 ? before : 0) + sum - value;

@@ -117,3 +117,31 @@ fn memory_of_another_batch_changes_nothing() {
     assert_eq!(layout, Layout::default());
     assert_eq!(layout.batch(), 0);
 }
+
+#[test]
+fn a_batch_of_a_device_is_read_where_it_can_be() {
+    let ints = Ints::host;
+    let pool = PagePool { page_size: 4, num_pages: 9 };
+    let pages = |indptr, indices| DevicePages { indptr: ints(indptr), indices: ints(indices) };
+    let paged = |kv_lens, pages| DeviceBatch::paged(ints(&[0, 1, 1, 2]), ints(kv_lens), pages);
+    // the first request has a page to spare
+    let batch = paged(&[5, 0, 4], pages(&[0, 3, 3, 4], &[7, 8, 0, 2, 99]));
+    let layout = batch.layout(Some(pool)).expect("sound").expect("on the host");
+    assert_eq!((layout.qo_indptr(), layout.kv_indptr()), (&[0, 1, 1, 2][..], &[0, 5, 5, 9][..]));
+    assert_eq!(layout.pages().map(Pages::indices), Some(&[7, 8, 2][..]));
+    let few = paged(&[5, 0, 9], pages(&[0, 3, 3, 4], &[7, 8, 0, 2])).layout(Some(pool));
+    assert_eq!(few, Err(BatchError::FewPages { request: 2, pages: 1, kv_len: 9, page_size: 4 }));
+    let short = paged(&[5, 0, 4], pages(&[0, 3, 3, 4], &[7, 8])).layout(Some(pool));
+    assert_eq!(short, Err(BatchError::TooFewPages { indices: 2, indptr_end: 4 }));
+    let outside = paged(&[5, 0, 4], pages(&[0, 2, 2, 3], &[7, 9, 0])).layout(Some(pool));
+    assert_eq!(outside, Err(BatchError::PageOutOfPool { index: 1, page: 9, num_pages: 9 }));
+    let ragged = DeviceBatch::ragged(ints(&[0, 1]), ints(&[-1]));
+    assert_eq!(ragged.layout(None), Err(BatchError::KvLen { request: 0, kv_len: -1 }));
+    let other = DeviceBatch::ragged(ints(&[0, 1]), ints(&[1])).layout(Some(pool));
+    assert!(matches!(other, Err(BatchError::OtherKeys { .. })));
+    let lens = DeviceBatch::ragged(ints(&[0, 1, 2]), ints(&[3]));
+    assert!(matches!(lens.requests(), Err(BatchError::LengthMismatch { array: "kv_lens", len: 1, want: 2, .. })));
+    // SAFETY: it is never read.
+    let elsewhere = DeviceBatch { kv_lens: unsafe { Ints::device(0x1000, 1) }, ..ragged };
+    assert_eq!(elsewhere.layout(None), Ok(None));
+}

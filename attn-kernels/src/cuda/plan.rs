@@ -250,7 +250,7 @@ impl Plan {
         &self.arms[0].kernel // there is one arm at least
     }
 
-    /// The batch.
+    /// The batch; after [`Plan::update_on_device`], that of which the host was told last.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
