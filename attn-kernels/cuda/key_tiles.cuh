@@ -10,7 +10,6 @@
 constexpr int THREADS = WARPS * 32;
 static_assert(STEP_KEYS == WARPS * WARP_KEYS, "a step of the CTA is one of every warp");
 
-
 // fp8 rows that a hook rewrites become f16 in a place of their own; 16-bit ones stay where they are.
 constexpr bool KEYS_MOVE = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
 constexpr bool VALUES_MOVE = IS_FP8<KvElem> && Variant::HAS_VALUE_TRANSFORM;

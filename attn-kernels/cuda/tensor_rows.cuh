@@ -21,7 +21,7 @@ struct SharedStates {
   int stage;
   float2* maxima;  // MD_BYTES, with denominators
 
-  // From `dim` on to the next multiple of eight; lanes that hold a dim of several rows use different banks.
+  // From `dim` on to the next multiple of eight. Lanes that hold a dim of several rows use different banks; of fp8, two of them the same.
   float* sums(int warp, int row, int dim) const {
     return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * HEAD_DIM + (dim ^ row / 2 % 4 * 8);
   }
