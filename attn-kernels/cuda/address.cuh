@@ -64,7 +64,22 @@ struct KeyPlace {
   int slot;
 };
 
-// Where a key is, but that in place of the page is its entry in the page table. There is no page -1.
+// `pages`: the request's row of the page table, if there is one.
+template <bool PAGED>
+inline KeyPlace find_key(const KernelParams& p, const Request& request, const int* pages, int kv_pos) {
+  if constexpr (PAGED) {
+    int page = divide(kv_pos, p.page_size);
+    return {pages[page], kv_pos - page * static_cast<int>(p.page_size.divisor)};
+  } else {
+    return {0, request.kv_begin + kv_pos};
+  }
+}
+
+inline const int* page_row(const KernelParams& p, const Request& request) {
+  return p.page_indices + request.page;
+}
+
+// The same in two steps: first, in place of the page, its entry in the page table; and then what that says. There is no page -1.
 template <bool PAGED>
 inline KeyPlace page_of_key(const KernelParams& p, const Request& request, int kv_pos) {
   if constexpr (PAGED) {
@@ -74,14 +89,9 @@ inline KeyPlace page_of_key(const KernelParams& p, const Request& request, int k
     return {0, request.kv_begin + kv_pos};
   }
 }
-// What that entry says.
 template <bool PAGED>
 inline KeyPlace look_up(const KernelParams& p, KeyPlace place) {
   return {PAGED && place.page >= 0 ? p.page_indices[place.page] : 0, place.slot};
-}
-template <bool PAGED>
-inline KeyPlace find_key(const KernelParams& p, const Request& request, int kv_pos) {
-  return look_up<PAGED>(p, page_of_key<PAGED>(p, request, kv_pos));
 }
 
 // In elements, without the head.

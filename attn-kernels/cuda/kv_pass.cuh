@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
     int token = min(static_cast<int>(blockIdx.x * KV_PASS_KEYS + first + threadIdx.x / KV_PASS_LANES), tokens - 1);
     Request request = load_request(p, request_of_token(p, token));
     KvIndex at = kv_index(request, kv_head, token - request.kv_begin);
-    KeyPlace place = find_key<KV_PAGED>(p, request, at.kv_pos);
+    KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
     if constexpr (KEY_PRE_PASS) {
       uint4 key = load_row<KvElem>(p.k, place, kv_head);
       if constexpr (Variant::HAS_KEY_TRANSFORM)

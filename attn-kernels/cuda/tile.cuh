@@ -69,7 +69,7 @@ inline FoundRow find_row(const KernelParams& p, const Request& request, const Sp
   if constexpr (Variant::HAS_KV_LIST)
     if (row < TILE_KEYS) positions[row] = position;
   found.position = span.existing(position);
-  if constexpr (KEYS_IN_POOL) found.place = find_key<true>(p, request, found.position);
+  if constexpr (KEYS_IN_POOL) found.place = find_key<true>(p, request, page_row(p, request), found.position);
   return found;
 }
 
