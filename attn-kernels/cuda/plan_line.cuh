@@ -27,40 +27,42 @@ inline bool root_within(Cost x, Cost most) { return most >= 0xffffffff || (most 
 class Line {
   const PlanParams& p_;
   const Cost* ends_;
-  Cost tiles_;
-  Cost workers_;
-  Cost each_, rest_;  // what a worker has of the line, or of the tiles where none is cut; and what that leaves of all
-  bool fine_;         // cuts may be at any block
-  bool whole_;        // no tile is cut
-  bool most_;         // as many workers as may be
+  unsigned tiles_;
+  unsigned workers_;
+  Cost each_;      // what a worker has of the line, or of the tiles where none is cut
+  unsigned rest_;  // what that leaves of all
+  bool fine_;      // cuts may be at any block
+  bool whole_;     // no tile is cut
+  bool most_;      // as many workers as may be
 
   Cost divide_by_workers(Cost n) const { return most_ ? divide(n, p_.by_workers) : divide_costs(n, workers_); }
 
   void share(Cost total) {
     each_ = divide_by_workers(total);
-    rest_ = total - each_ * workers_;
+    rest_ = static_cast<unsigned>(total - each_ * workers_);
   }
   // floor(n * total / workers) for n <= workers < 2^31, without overflow.
-  Cost up_to(Cost n) const { return n * each_ + (rest_ == 0 ? 0 : divide_by_workers(n * rest_)); }
+  Cost up_to(unsigned n) const { return n * each_ + (rest_ == 0 ? 0 : divide_by_workers(static_cast<Cost>(n) * rest_)); }
 
  public:
   // All cost so much, and the longest tile has so many blocks. Questions whether a quotient is at least so much are asked as products.
-  Line(const PlanParams& p, const Cost* ends, Cost tiles, Cost total, Cost longest) : p_(p), ends_(ends), tiles_(tiles) {
-    Cost piece = p.piece, block = p.block, most = p.workers_most, span = p.by_span.divisor;
+  Line(const PlanParams& p, const Cost* ends, unsigned tiles, Cost total, unsigned longest) : p_(p), ends_(ends), tiles_(tiles) {
+    unsigned most = p.workers_most;
+    Cost piece = p.piece, block = p.block, span = p.by_span.divisor;
     Cost shared = total > piece ? total - piece : 0, share_of_most = divide(shared, p.by_workers);
     Cost spread = multiply_saturating(longest * block, p.spread);  // of which the root counts
     most_ = tiles >= most || (share_of_most >= span && root_within(spread, share_of_most));
     workers_ = most;
     if (!most_) {
       Cost worth = root_within(spread, span) ? divide(shared, p.by_span) : divide_costs(shared, root(spread));
-      workers_ = max(max(worth, tiles), Cost(1));
+      workers_ = max(max(static_cast<unsigned>(worth), tiles), 1u);  // worth fewer than the most
     }
     fine_ = multiply_saturating(span, workers_) <= shared;
-    Cost each = tiles <= workers_ ? min(tiles, Cost(1)) : divide(tiles - 1, p.by_workers) + 1;
-    Cost longest_share = multiply_saturating(each, piece + longest * block), slack = piece + block;
+    unsigned each = tiles <= workers_ ? min(tiles, 1u) : static_cast<unsigned>(divide(tiles - 1, p.by_workers)) + 1;
+    Cost longest_share = multiply_saturating(piece + longest * block, each), slack = piece + block;
     whole_ = longest_share <= slack || multiply_saturating(longest_share - slack, workers_) <= shared;
     if (whole_) {
-      workers_ = each <= 1 ? max(tiles, Cost(1)) : divide_costs(tiles + each - 1, each);
+      workers_ = each <= 1 ? max(tiles, 1u) : (tiles + each - 1) / each;
       most_ = workers_ == most;
     }
     if (whole_ && each <= 1) {
@@ -70,12 +72,12 @@ class Line {
     }
   }
 
-  unsigned workers() const { return static_cast<unsigned>(workers_); }
+  unsigned workers() const { return workers_; }
 
   // Where a worker begins; where the last ends, for the number of workers.
   Cut cut(unsigned worker) const {
     if (worker == 0) return {0, 0};
-    Cut end = {static_cast<unsigned>(tiles_), 0};
+    Cut end = {tiles_, 0};
     if (worker >= workers_) return end;
     Cost before = up_to(worker);
     if (whole_) return {static_cast<unsigned>(before), 0};
@@ -90,14 +92,14 @@ class Line {
  private:
   // The first tile that ends behind a place: of four parts of what is left, that in which it is.
   unsigned tile_at(Cost at) const {
-    unsigned tiles = static_cast<unsigned>(tiles_), first = 0;
+    unsigned first = 0;
 #pragma unroll 1
-    for (unsigned part = 1u << ((31 - __clz(tiles)) & ~1); part > 0; part /= 4) {
+    for (unsigned part = 1u << ((31 - __clz(tiles_)) & ~1); part > 0; part /= 4) {
       Cost ends[3];
 #pragma unroll
-      for (int i = 0; i < 3; ++i) ends[i] = ends_[min(first + (i + 1) * part, tiles) - 1];
+      for (int i = 0; i < 3; ++i) ends[i] = ends_[min(first + (i + 1) * part, tiles_) - 1];
       first += ((ends[0] <= at) + (ends[1] <= at) + (ends[2] <= at)) * part;
     }
-    return min(first, tiles);
+    return min(first, tiles_);
   }
 };

@@ -148,8 +148,9 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
 
   finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
   finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
+  // by threads that seldom have a request
 #pragma unroll 1
-  for (int entry = p.requests + thread; entry <= p.room_requests; entry += threads) {
+  for (int entry = p.requests + threads - 1 - thread; entry <= p.room_requests; entry += threads) {
     p.to_qo_indptr[entry] = last_token;
     p.to_kv_indptr[entry] = static_cast<int>(keys_before);
     if (p.page_indptr) p.to_page_indptr[entry] = last_page;
