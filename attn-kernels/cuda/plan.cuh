@@ -15,7 +15,8 @@ extern "C" __global__ void __launch_bounds__(512)
   PlanThreads cta(shared);
   int parts = gridDim.x - 1;
   if (static_cast<int>(blockIdx.x) < parts) return copy_pages(cta, p, blockIdx.x, parts);
-  // twice in the code, so that the compiler knows which memory it is
-  if (p.scratch) return plan_batch(cta, p, variant, parts, p.scratch);
-  plan_batch(cta, p, variant, parts, shared_memory);
+  // without a mask twice in the code, so that the compiler knows which memory it is
+  if constexpr (Variant::HAS_TILE_CLASS) return plan_batch(cta, p, variant, parts, p.scratch ? p.scratch : shared_memory);
+  else if (p.scratch) return plan_batch(cta, p, variant, parts, p.scratch);
+  else plan_batch(cta, p, variant, parts, shared_memory);
 }
