@@ -28,13 +28,6 @@ struct PlanStatus {
   unsigned bad_page;  // ~index of the first page that is none; 0: all are, and between launches
 };
 
-// n / divisor for n < 2^63 without a division: umul64hi(2 * n, magic) >> shift.
-struct LongDiv {
-  unsigned long long divisor;
-  unsigned long long magic;
-  unsigned long long shift;
-};
-
 struct PlanParams {
   // The batch, in memory of the caller.
   const int* qo_indptr;     // [requests + 1]
@@ -51,9 +44,6 @@ struct PlanParams {
   int4* merges;   // [room_merges] MergeItem
   PlanStatus* status;
   void* scratch;  // PlanMemory; null: it is in shared memory
-  LongDiv by_block;  // costs
-  LongDiv by_span;
-  LongDiv by_workers;
   int requests;
   int room_requests;
   int room_items;
@@ -69,8 +59,8 @@ struct PlanParams {
   FastDiv group;
   FastDiv tile_rows;
   FastDiv kv_align;
-  FastDiv shortest;  // blocks of a span
   unsigned workers_most;
+  unsigned shortest;  // blocks of a span
   unsigned piece;     // costs
   unsigned block;
   unsigned spread;

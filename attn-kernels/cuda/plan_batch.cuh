@@ -10,9 +10,9 @@ void copy_pages(Cta& cta, const PlanParams& p, int part, int parts) {
   constexpr int AT_ONCE = 4;
   int used = p.page_indptr[p.requests];
   if (used < 0 || used > p.most_pages) used = 0;  // the CTA that plans says what is wrong
-  int end = (used + 3) / 4 * 4, step = parts * static_cast<int>(cta.threads());
+  int end = (used + 3) / 4 * 4, step = parts * Cta::THREADS;
   unsigned bad = 0;
-  for (int first = static_cast<int>(part * cta.threads() + cta.thread()); first < end; first += AT_ONCE * step) {
+  for (int first = part * Cta::THREADS + cta.thread(); first < end; first += AT_ONCE * step) {
     int pages[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i) pages[i] = first + i * step < used ? p.page_indices[first + i * step] : 0;
@@ -57,7 +57,7 @@ void refuse(Cta& cta, const PlanParams& p, const Finding& finding) {
     status.other = finding.other;
   }
 #pragma unroll 1
-  for (unsigned word = cta.thread(); word < 4 * p.workers_most; word += cta.threads()) p.workers[word] = make_int4(0, 0, 0, 0);
+  for (unsigned word = cta.thread(); word < 4 * p.workers_most; word += Cta::THREADS) p.workers[word] = make_int4(0, 0, 0, 0);
 }
 
 template <class Cta, class Variant>
@@ -67,9 +67,9 @@ void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts
   Tiles tiles = make_tiles(cta, p, variant, memory, finding);
   int longest;
   bool wrong = cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest);
-  if (parts > 0 && cta.thread() == cta.threads() - 1) check_pages(p, parts, finding);  // who is seldom a worker
+  if (parts > 0 && cta.thread() == Cta::THREADS - 1) check_pages(p, parts, finding);  // who is seldom a worker
   Pieces pieces = {};
-  if (!wrong) pieces = cut_line(cta, p, memory, tiles, longest);
+  if (!wrong) pieces = cut_line(cta, p, memory, tiles.count, longest);
   if (cta.any(finding.fault != Fault::None)) return refuse(cta, p, finding);
   ListWriter(p, memory, tiles.count, pieces).write(cta);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);

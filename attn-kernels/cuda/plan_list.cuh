@@ -34,8 +34,23 @@ class ListWriter {
     return piece(tile, own.block, end, cut + own.merge + 1, own.merge);
   }
 
+  // Cuts within the tiles before one.
+  int cuts_before(unsigned tile) const {
+    int begin = 0, end = pieces_.behind_cuts;
+#pragma unroll 1
+    while (begin < end) {
+      int middle = (begin + end) / 2;
+      if (memory_.pieces[middle].tile < tile) {
+        begin = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return begin;
+  }
+
   void write_opening(int tile) const {
-    int cuts = memory_.cuts_before(tile);
+    int cuts = cuts_before(tile);
     store_item(p_.items + 3 * (tile + cuts), opening(tile, cuts));
   }
 
@@ -73,17 +88,16 @@ class ListWriter {
   template <class Cta>
   void write(const Cta& cta) const {
     int workers = static_cast<int>(p_.workers_most), behind_tiles = (tiles_ + 31) / 32, behind_workers = behind_tiles + (workers + 31) / 32;
-    int threads = cta.threads(), thread = cta.thread();
-    auto from_warp = [&](int warp) { return (thread - warp * 32) & (threads - 1); };
+    auto from_warp = [&](int warp) { return (cta.thread() + Cta::THREADS - warp * 32 % Cta::THREADS) % Cta::THREADS; };
 #pragma unroll 1
-    for (int tile = thread; tile < tiles_; tile += threads) write_opening(tile);
+    for (int tile = cta.thread(); tile < tiles_; tile += Cta::THREADS) write_opening(tile);
 #pragma unroll 1
-    for (int worker = from_warp(behind_tiles); worker < workers; worker += threads) write_worker(worker);
+    for (int worker = from_warp(behind_tiles); worker < workers; worker += Cta::THREADS) write_worker(worker);
 #pragma unroll 1
-    for (int merge = from_warp(behind_workers); merge < p_.room_merges; merge += threads) write_merge(merge);
+    for (int merge = from_warp(behind_workers); merge < p_.room_merges; merge += Cta::THREADS) write_merge(merge);
     int4* rest = p_.items + 3 * (tiles_ + pieces_.behind_cuts);
     int words = 3 * (p_.room_items - tiles_ - pieces_.behind_cuts);
 #pragma unroll 1
-    for (int word = thread; word < words; word += threads) rest[word] = make_int4(0, 0, 0, 0);
+    for (int word = cta.thread(); word < words; word += Cta::THREADS) rest[word] = make_int4(0, 0, 0, 0);
   }
 };

@@ -51,7 +51,4 @@ struct PlanMemory {
     first_pieces = firsts + entries;
     used = reinterpret_cast<unsigned*>(first_pieces + entries);
   }
-
-  // How many cuts are within the tiles before one: in place of the slot of a partial state, which tiles do not have.
-  int& cuts_before(unsigned tile) const { return tiles[3 * tile + 1].y; }
 };

@@ -73,46 +73,27 @@ Blocks seen_blocks(const PlanParams& p, const Variant& variant, const WorkItem& 
 // All tiles. A thread has a request, and its tiles one after the other: they are few.
 struct Tiles {
   int count = 0;
-  Cost line = 0;    // what all cost
   int longest = 0;  // blocks of the longest of this thread's
 };
-
-// Turns a value into the sum over the threads before this one, and gives that over all.
-template <class Cta>
-Cost sum_before(Cta& cta, Cost& value, int count) {
-  Cost values[1] = {value}, all[1];
-  cta.sums_before(values, count, all);
-  value = values[0];
-  return all[0];
-}
 
 template <class Cta, class Variant>
 Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const PlanMemory& memory, Finding& finding) {
   constexpr int TOKEN_BITS = 42;  // of a sum of keys, above which tiles are counted
   auto cost = [&](int blocks) { return p.piece + static_cast<Cost>(blocks) * p.block; };
   Tiles tiles;
-  Cost keys_before = 0;
+  Cost keys_before = 0, line = 0;
   int last_token = p.qo_indptr[p.requests], last_page = p.page_indptr ? p.page_indptr[p.requests] : 0;
-  int threads = cta.threads(), thread = cta.thread();
+  finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
+  finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
 
 #pragma unroll 1
-  for (int first = 0; first < p.requests; first += threads) {
-    int request = first + thread, count = min(p.requests - first, threads);
+  for (int first = 0; first < p.requests; first += Cta::THREADS) {
+    int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
     Lens lens = request < p.requests ? read_request(p, request, finding) : Lens{};
     int rows = lens.queries * p.group.divisor, own = ceil_divide(rows, p.tile_rows);
-    // what tiles cost is known by now, or when it is known what each sees
-    Cost counts = static_cast<Cost>(own) << TOKEN_BITS | lens.keys, end = 0, all;
-    if constexpr (Variant::HAS_TILE_CLASS) {
-      all = sum_before(cta, counts, count);
-    } else {
-      Cost sums[2] = {counts, own * cost(ceil_divide(lens.keys, p.kv_align))}, totals[2];
-      cta.sums_before(sums, count, totals);
-      counts = sums[0], all = totals[0];
-      end = tiles.line + sums[1];
-      tiles.line += totals[1];
-    }
-    Cost token = keys_before + (counts & ((1ull << TOKEN_BITS) - 1));
-    int tile = tiles.count + static_cast<int>(counts >> TOKEN_BITS);
+    Cost all, before = cta.sum_before(static_cast<Cost>(own) << TOKEN_BITS | lens.keys, count, all);
+    Cost token = keys_before + (before & ((1ull << TOKEN_BITS) - 1));
+    int tile = tiles.count + static_cast<int>(before >> TOKEN_BITS);
     keys_before += all & ((1ull << TOKEN_BITS) - 1);
     tiles.count += static_cast<int>(all >> TOKEN_BITS);
     Cost token_end = token + lens.keys;
@@ -125,6 +106,7 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
       p.to_kv_indptr[request] = kv_token;
       if (p.page_indptr) p.to_page_indptr[request] = lens.page;
     }
+    Cost costs = 0;
 #pragma unroll 1
     for (int i = 0; i < own; ++i) {
       int first_row = i * p.tile_rows.divisor;
@@ -134,23 +116,18 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
       item.kv_begin = seen.begin;
       item.kv_end = seen.end;
       store_item(memory.tiles + 3 * (tile + i), item);
-      end += cost(seen.end - seen.begin);
-      memory.ends[tile + i] = end;
+      costs += cost(seen.end - seen.begin);
+      memory.ends[tile + i] = costs;
       tiles.longest = max(tiles.longest, seen.end - seen.begin);
     }
-    if constexpr (Variant::HAS_TILE_CLASS) {
-      all = sum_before(cta, end, count);
+    before = line + cta.sum_before(costs, count, all);
+    line += all;
 #pragma unroll 1
-      for (int i = 0; i < own; ++i) memory.ends[tile + i] += tiles.line + end;
-      tiles.line += all;
-    }
+    for (int i = 0; i < own; ++i) memory.ends[tile + i] += before;
   }
 
-  finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
-  finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
-  // by threads that seldom have a request
 #pragma unroll 1
-  for (int entry = p.requests + threads - 1 - thread; entry <= p.room_requests; entry += threads) {
+  for (int entry = p.requests + cta.thread(); entry <= p.room_requests; entry += Cta::THREADS) {
     p.to_qo_indptr[entry] = last_token;
     p.to_kv_indptr[entry] = static_cast<int>(keys_before);
     if (p.page_indptr) p.to_page_indptr[entry] = last_page;

@@ -86,8 +86,8 @@ impl HostPlanner {
         HostPlanner { library, variant: words(&bytes), _tables: tables }
     }
 
-    /// Plans, with so many parts of the page table; `seed` is of the order of threads, and of how many a CTA has: those of launches, more, and mostly
-    /// so few that batches are too large for one of each.
+    /// Plans, with so many parts of the page table; `seed` is of the order of threads, of which a CTA has 1,024 where it is a multiple of 8, else 64, so
+    /// that batches are too large for one of each.
     pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
         let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.params.memory_bytes().div_ceil(8)];
         let at = plan.lists.as_mut_ptr() as u64;
@@ -110,12 +110,13 @@ impl HostPlanner {
             most_pages: plan.params.most_pages.min(batch.page_indices.len() as i32),
             ..plan.params
         };
-        type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32, i32);
-        // SAFETY: the harness defines it so; see plan_harness_main.cpp.
-        let function = unsafe { self.library.get::<Plan>(b"plan") }.expect("the harness has it");
-        let threads = [256, 64, 64, 512, 64, 64, 1024, 64][seed as usize % 8];
+        type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
+        // the harness defines both so; see plan_harness_main.cpp
+        let name = if seed.is_multiple_of(8) { &b"plan_by_1024"[..] } else { b"plan" };
+        // SAFETY: both are functions of this type.
+        let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
-        unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed, threads) }
+        unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
     }
 }
 

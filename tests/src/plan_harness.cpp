@@ -15,7 +15,7 @@ struct float2 {
 };
 struct {
   unsigned x;
-} threadIdx, blockDim;
+} threadIdx;
 
 template <class T>
 T min(T a, T b) {
@@ -30,7 +30,6 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned l
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
 }
-inline int __clz(unsigned x) { return x == 0 ? 32 : __builtin_clz(x); }
 inline void __threadfence() {}
 template <class T>
 void atomicMax(T* at, T value) {

@@ -7,17 +7,25 @@ struct Launch {
 };
 
 // What attn_plan does, with so many threads a CTA, one CTA after the other.
-extern "C" void plan(const PlanParams* p, const Variant* variant, int parts, unsigned seed, int threads) {
-  blockDim.x = threads;
+template <int COUNT>
+void launch(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  using Threads = PlanThreads<COUNT>;
   for (int part = 0; part <= parts; ++part) {
-    PlanThreads::Shared shared;
+    typename Threads::Shared shared;
     Launch all = {p, variant, part, parts, &shared};
     auto thread = [](void* of) {
       const Launch& launch = *static_cast<Launch*>(of);
-      PlanThreads cta(*static_cast<PlanThreads::Shared*>(launch.shared));
+      Threads cta(*static_cast<typename Threads::Shared*>(launch.shared));
       if (launch.part < launch.parts) return copy_pages(cta, *launch.p, launch.part, launch.parts);
       plan_batch(cta, *launch.p, *launch.variant, launch.parts, launch.p->scratch);
     };
-    std::make_unique<Fibers>(threads, seed + part, thread, &all);
+    std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
   }
+}
+
+extern "C" void plan(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<64>(p, variant, parts, seed);
+}
+extern "C" void plan_by_1024(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
+  launch<1024>(p, variant, parts, seed);
 }

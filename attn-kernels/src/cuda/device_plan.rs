@@ -1,6 +1,9 @@
 //! Plans that are given other batches by the device itself: lengths are read, and work is cut, where the run is, in its order.
 
-use std::sync::Arc;
+use std::{
+    ffi::{CString, c_void},
+    sync::Arc,
+};
 
 use attn_core::{
     batch::{BatchError, DeviceBatch, Ints},
@@ -9,39 +12,78 @@ use attn_core::{
     spec::KernelKind,
 };
 use bytemuck::Zeroable;
-use cudarc::driver::sys::CUfunction;
+use cudarc::driver::{
+    result::{function, module},
+    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
+};
 
-use super::{CudaError, Device, Plan, Stream, module::Module, run::launch};
+use super::{CudaError, Device, Plan, Stream, run::launch};
 use crate::{
     jit,
     launch::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus},
     splice::PlannerSource,
 };
 
-/// Entries of the page table that a thread copies while another CTA plans: loads that are under way at a time.
-const ENTRIES: usize = 4;
+/// Threads of a CTA: `PLAN_THREADS` of cuda/plan.cuh.
+const THREADS: u32 = 1024;
+/// Entries of the page table that a CTA copies while another plans: four loads of each thread.
+const ENTRIES: usize = 4 * THREADS as usize;
 /// The most CTAs that copy.
 const MOST_PARTS: u32 = 64;
 
 /// The kernel that plans, loaded.
 #[derive(Debug)]
 pub(super) struct Planner {
-    // unloads what the function is of
-    _module: Module,
+    device: Device,
+    module: CUmodule,
     function: CUfunction,
 }
 
-// SAFETY: a function may be used in any thread in which its context is current, which every call sees to.
+// SAFETY: the driver allows modules and functions in any thread in which their context is current, which every call sees to.
 unsafe impl Send for Planner {}
 // SAFETY: as above; nothing is changed after loading.
 unsafe impl Sync for Planner {}
 
 impl Planner {
     pub(super) fn load(device: &Device, ready: &jit::Ready<PlannerSource>) -> Result<Self, CudaError> {
-        let smem = PLAN_SHARED_BYTES as u32;
-        let module = Module::load(device, &ready.source.name, &ready.compiled.cubin, smem)?;
-        let function = module.function_with_smem("attn_plan", smem)?;
-        Ok(Planner { _module: module, function })
+        device.bind()?;
+        let name = &ready.source.name;
+        if PLAN_SHARED_BYTES as u32 > device.max_smem() {
+            let (need, have) = (PLAN_SHARED_BYTES as u32, device.max_smem());
+            return Err(CudaError::SharedMemory { kernel: name.clone(), need, have });
+        }
+        let fail = |e| CudaError::driver(format!("load `{name}`"), e);
+        // an embedded image lies anywhere; the driver reads it as the words of an ELF file
+        let cubin = &ready.compiled.cubin;
+        let mut image = vec![0u64; cubin.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
+        // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
+        let module = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        let mut planner = Planner { device: device.clone(), module, function: std::ptr::null_mut() };
+        // SAFETY: the module is loaded.
+        planner.function = unsafe { module::get_function(module, CString::from(c"attn_plan")) }.map_err(fail)?;
+        // as decode does, so that an SM need not change what it has between the two
+        let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
+        let attributes = [
+            (Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, PLAN_SHARED_BYTES as i32),
+            (Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, carveout),
+        ];
+        for (attribute, value) in attributes {
+            // SAFETY: the function belongs to the module.
+            unsafe { function::set_function_attribute(planner.function, attribute, value) }.map_err(fail)?;
+        }
+        Ok(planner)
+    }
+}
+
+impl Drop for Planner {
+    fn drop(&mut self) {
+        // launches may be under way; a device in error cannot be waited for, and runs nothing either
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: loaded by `load`, unloaded once.
+            let _ = unsafe { module::unload(self.module) };
+        }
     }
 }
 
@@ -51,8 +93,6 @@ pub(super) struct OnDevice {
     planner: Arc<Planner>,
     /// All but the batch.
     params: PlanParams,
-    /// Threads of a CTA.
-    threads: u32,
     /// CTAs that copy pages.
     parts: u32,
 }
@@ -83,9 +123,7 @@ impl Plan {
         }
         self.prepare_device_updates()?;
         let Some(room) = self.room.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
-        let Some(OnDevice { planner, params, threads, parts }) = &room.on_device else {
-            return Err(CudaError::StalePlan);
-        };
+        let Some(OnDevice { planner, params, parts }) = &room.on_device else { return Err(CudaError::StalePlan) };
         let requests = batch.requests()?;
         if requests > room.counts.requests {
             let capacity = room.capacity.requests;
@@ -119,7 +157,7 @@ impl Plan {
         let args = self.arms[0].args.bytes();
         let variant = if args.is_empty() { &[0; 16][..] } else { args };
         // SAFETY: whoever made the arrays promised that they are there; sections of the workspace are as large as the room that the kernel keeps to.
-        unsafe { launch(planner.function, (parts + 1, 1), *threads, smem, stream, &params, variant) }?;
+        unsafe { launch(planner.function, (parts + 1, 1), THREADS, smem, stream, &params, variant) }?;
         self.memory.used_on(stream);
         self.stream = Some(stream.as_raw() as usize);
         room.batch_is_on_device = true;
@@ -175,11 +213,8 @@ impl Plan {
             ..params
         };
         let others = attention.device().multiprocessors().saturating_sub(1).clamp(1, MOST_PARTS);
-        // few wait for each other sooner; many requests are done in fewer rounds
-        let threads = if room.counts.requests <= 256 { 256 } else { 512 };
-        let entries = ENTRIES * threads as usize;
-        let parts = room.counts.pages.map_or(0, |pages| (pages.div_ceil(entries) as u32).clamp(1, others));
-        room.on_device = Some(OnDevice { planner, params, threads, parts });
+        let parts = room.counts.pages.map_or(0, |pages| (pages.div_ceil(ENTRIES) as u32).clamp(1, others));
+        room.on_device = Some(OnDevice { planner, params, parts });
         Ok(())
     }
 

@@ -1,9 +1,17 @@
 //! A loaded kernel family: one cubin, its functions, and how many CTAs of it the device holds.
 
-use attn_core::spec::KernelKind;
-use cudarc::driver::{result::occupancy, sys::CUfunction};
+use std::{
+    ffi::{CString, c_void},
+    ptr,
+};
 
-use super::{CudaError, Device, module::Module};
+use attn_core::spec::KernelKind;
+use cudarc::driver::{
+    result::{function, module, occupancy},
+    sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
+};
+
+use super::{CudaError, Device};
 use crate::{
     cell::Cell,
     compile::{Arch, Resources},
@@ -13,8 +21,8 @@ use crate::{
 /// A loaded kernel family.
 #[derive(Debug)]
 pub struct Kernel {
-    // unloads what the functions are of
-    _module: Module,
+    device: Device,
+    module: CUmodule,
     pub(super) main: CUfunction,
     /// Of prefill: decode merges by itself.
     pub(super) merge: Option<CUfunction>,
@@ -31,23 +39,74 @@ unsafe impl Sync for Kernel {}
 
 impl Kernel {
     pub(super) fn load(device: &Device, ready: Ready) -> Result<Self, CudaError> {
-        let (cell, name) = (ready.source.cell, &ready.source.name);
-        let smem = cell.smem_bytes();
-        let module = Module::load(device, name, &ready.compiled.cubin, smem)?;
-        let main = match cell.kind {
+        device.bind()?;
+        let cell = ready.source.cell;
+        let name = ready.source.name.clone();
+        let need = cell.smem_bytes();
+        if need > device.max_smem() {
+            return Err(CudaError::SharedMemory { kernel: name, need, have: device.max_smem() });
+        }
+        let fail = |e| CudaError::driver(format!("load `{name}`"), e);
+        // an embedded image lies anywhere; the driver reads it as the words of an ELF file
+        let cubin = &ready.compiled.cubin;
+        let mut image = vec![0u64; cubin.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
+        // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
+        let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        // from here on the module is unloaded by drop
+        let mut kernel = Kernel {
+            device: device.clone(),
+            module: raw,
+            main: ptr::null_mut(),
+            merge: None,
+            kv_pass: None,
+            ready,
+            resident: 0,
+        };
+        kernel.main = kernel.function(match cell.kind {
             KernelKind::Prefill => "attn_prefill",
             KernelKind::Decode => "attn_decode",
-        };
-        let main = module.function_with_smem(main, smem)?;
+        })?;
         let merges = cell.kind == KernelKind::Prefill;
-        let merge = merges.then(|| module.function("attn_merge")).transpose()?;
-        let kv_pass = cell.has_kv_pass().then(|| module.function("attn_kv_pass")).transpose()?;
+        kernel.merge = merges.then(|| kernel.function("attn_merge")).transpose()?;
+        kernel.kv_pass = cell.has_kv_pass().then(|| kernel.function("attn_kv_pass")).transpose()?;
+        kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
+        Ok(kernel)
+    }
+
+    /// Takes the shared memory that the main kernel needs; gives the CTAs that the whole device holds at a time.
+    fn opt_in(&self, cell: &Cell) -> Result<u32, cudarc::driver::result::DriverError> {
+        let smem = cell.smem_bytes();
+        let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
         // SAFETY: the function belongs to the module, which is loaded.
-        let per_sm =
-            unsafe { occupancy::max_active_block_per_multiprocessor(main, cell.threads() as i32, smem as usize) };
-        let per_sm = per_sm.map_err(|e| CudaError::driver(format!("load `{name}`"), e))?;
-        let resident = u32::try_from(per_sm).unwrap_or(0).max(1) * device.multiprocessors();
-        Ok(Kernel { _module: module, main, merge, kv_pass, ready, resident })
+        unsafe {
+            function::set_function_attribute(
+                self.main,
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                smem as i32,
+            )?;
+            function::set_function_attribute(
+                self.main,
+                Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                carveout,
+            )?;
+            let per_sm =
+                occupancy::max_active_block_per_multiprocessor(self.main, cell.threads() as i32, smem as usize)?;
+            Ok(u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors())
+        }
+    }
+
+    fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
+        let what = || format!("find {name} in `{}`", self.ready.source.name);
+        let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
+        // SAFETY: the module is loaded.
+        let found = unsafe { module::get_function(self.module, symbol) };
+        let function = found.map_err(|e| CudaError::driver(what(), e))?;
+        // Drivers load functions lazily; asking loads it now, since the first launch may be in a capture, where loading fails.
+        // SAFETY: the function belongs to the module.
+        unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
+            .map_err(|e| CudaError::driver(what(), e))?;
+        Ok(function)
     }
 
     /// Its cell.
@@ -74,5 +133,16 @@ impl Kernel {
     #[must_use]
     pub fn resident_ctas(&self) -> u32 {
         self.resident
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // launches may be under way; a device in error cannot be waited for, and runs nothing either
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: loaded by `load`, unloaded once.
+            let _ = unsafe { module::unload(self.module) };
+        }
     }
 }

@@ -14,7 +14,6 @@ mod error;
 mod event;
 mod graph;
 mod kernel;
-mod module;
 mod plan;
 mod room;
 mod run;

@@ -2,10 +2,8 @@
 
 mod abi;
 mod fast_div;
-mod long_div;
 mod plan_abi;
 
 pub use abi::{KernelParams, Strided};
 pub use fast_div::FastDiv;
-pub use long_div::LongDiv;
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};

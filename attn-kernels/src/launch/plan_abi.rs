@@ -7,7 +7,7 @@ use attn_core::{
 };
 use bytemuck::{Pod, Zeroable};
 
-use super::{FastDiv, LongDiv};
+use super::FastDiv;
 
 /// Tiles are counted in the bits of a word above a sum of keys.
 const MOST_TILES: u64 = (1 << 22) - 1;
@@ -34,9 +34,6 @@ pub struct PlanParams {
     pub merges: u64,
     pub status: u64,
     pub scratch: u64,
-    pub by_block: LongDiv,
-    pub by_span: LongDiv,
-    pub by_workers: LongDiv,
     pub requests: i32,
     pub room_requests: i32,
     pub room_items: i32,
@@ -50,8 +47,8 @@ pub struct PlanParams {
     pub group: FastDiv,
     pub tile_rows: FastDiv,
     pub kv_align: FastDiv,
-    pub shortest: FastDiv,
     pub workers_most: u32,
+    pub shortest: u32,
     pub piece: u32,
     pub block: u32,
     pub spread: u32,
@@ -106,16 +103,13 @@ impl PlanParams {
             most_qo_tokens: capacity.qo_tokens as i32,
             most_kv_tokens: capacity.kv_tokens as i32,
             most_pages: i32_of(room.pages.unwrap_or(0)),
-            by_block: LongDiv::new(rule.cost.block.into()),
-            by_span: LongDiv::new(rule.shortest() * u64::from(rule.cost.block)), // of two u32
-            by_workers: LongDiv::new(rule.workers.into()),
             num_pages: capacity.pages.map_or(0, |pool| pool.num_pages as i32),
             page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size)),
             group: FastDiv::new(group),
             tile_rows: FastDiv::new(rule.tile_rows),
             kv_align: FastDiv::new(rule.kv_align),
-            shortest: FastDiv::new(rule.shortest().min(i32::MAX as u64) as u32), // no tile has more
             workers_most: rule.workers,
+            shortest: rule.shortest() as u32, // from a u32
             piece: rule.cost.piece,
             block: rule.cost.block,
             spread: rule.cost.spread,
@@ -232,9 +226,6 @@ mod tests {
                 merges,
                 status,
                 scratch,
-                by_block,
-                by_span,
-                by_workers,
                 requests,
                 room_requests,
                 room_items,
@@ -248,8 +239,8 @@ mod tests {
                 group,
                 tile_rows,
                 kv_align,
-                shortest,
                 workers_most,
+                shortest,
                 piece,
                 block,
                 spread,
