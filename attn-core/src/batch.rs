@@ -14,7 +14,7 @@ pub use device::{DeviceBatch, DevicePages, Ints};
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
 
-use scan::scan;
+use scan::scan_into;
 
 /// The most query tokens, and the most keys, of a batch: 2^30 - 1. Hooks subtract and add index words in `i32`, and the
 /// generated text relies on sums of two of them not overflowing.
@@ -107,11 +107,10 @@ impl<'a> Batch<'a> {
             KvLayout::Paged(table) => {
                 check_indptr("page_indptr", table.indptr)?;
                 check_len("page_indptr", table.indptr.len(), "qo_indptr", self.qo_indptr.len())?;
-                let min_pool = table.check()?;
-                table.kv_indptr(&mut layout.kv_indptr)?;
                 let pages = layout.pages.get_or_insert_default();
+                let min_pool = table.check_into(&mut pages.indices)?;
+                table.kv_indptr(&mut layout.kv_indptr)?;
                 copy(&mut pages.indptr, table.indptr);
-                copy(&mut pages.indices, table.used_indices());
                 (pages.page_size, pages.min_pool) = (table.page_size, min_pool);
             }
         }
@@ -127,8 +126,8 @@ fn copy(to: &mut Vec<i32>, from: &[i32]) {
 }
 
 impl PageTable<'_> {
-    /// Checks all but the lengths of last pages; the pages that a pool must have. `indptr` is checked already.
-    fn check(&self) -> Result<u32, BatchError> {
+    /// Checks all but the lengths of last pages, and copies the pages in use; gives how many pages a pool must have. `indptr` is checked already.
+    fn check_into(&self, copy: &mut Vec<i32>) -> Result<u32, BatchError> {
         let requests = self.indptr.len() - 1;
         check_len("last_page_len", self.last_page_len.len(), "page_indptr", requests)?;
         if !i32::try_from(self.page_size).is_ok_and(|size| size > 0) {
@@ -139,7 +138,7 @@ impl PageTable<'_> {
             return Err(BatchError::TooFewPages { indices: self.indices.len(), indptr_end: used });
         }
         let indices = self.used_indices();
-        let (most, signs) = scan(indices);
+        let (most, signs) = scan_into(indices, copy);
         let pool = if indices.is_empty() { 0 } else { most as u32 + 1 };
         if signs >= 0 && pool <= self.num_pages {
             return Ok(pool);

@@ -172,16 +172,17 @@ impl PlanBlob {
     /// Zeros, and in them all but workers and items.
     fn fill(&mut self, layout: &Layout, work: &WorkList) {
         let offsets = self.offsets.clone();
-        let used = layout.pages().map_or(0, |pages| size_of_val(pages.indices()));
         self.bytes.clear();
-        self.bytes.resize((offsets.page_indices.start + used).next_multiple_of(ALIGN), 0);
+        self.bytes.resize(offsets.page_indices.start, 0);
         self.indptr(&offsets.qo_indptr, layout.qo_indptr());
         self.indptr(&offsets.kv_indptr, layout.kv_indptr());
+        self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
         if let Some(pages) = layout.pages() {
             self.indptr(&offsets.page_indptr, pages.indptr());
-            self.put(offsets.page_indices.start, bytemuck::cast_slice(pages.indices()));
+            // most of all bytes, and the last: not zeroed before
+            self.bytes.extend_from_slice(bytemuck::cast_slice(pages.indices()));
         }
-        self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
     }
 
     /// Prefix sums: those past the last request stay where they are.
