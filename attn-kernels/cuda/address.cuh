@@ -79,7 +79,8 @@ inline const int* page_row(const KernelParams& p, const Request& request) {
   return p.page_indices + request.page;
 }
 
-// The same in two steps: first, in place of the page, its entry in the page table; and then what that says. There is no page -1.
+// The same in two steps, for decode, which looks up several at a time: first, in place of the page, its entry in the page table; and then
+// what that says. There is no page -1. (Prefill keeps the one step: in two it spills more.)
 template <bool PAGED>
 inline KeyPlace page_of_key(const KernelParams& p, const Request& request, int kv_pos) {
   if constexpr (PAGED) {

@@ -18,10 +18,14 @@ constexpr bool VALUES_MOVE = IS_FP8<KvElem> && Variant::HAS_VALUE_TRANSFORM;
 using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, f16, KvElem>::type;
 using ValueElem = Choose<VALUES_MOVE, f16, KvElem>::type;
 
+// Keys, or values, of a warp's step.
+template <class E>
+using StepRows = RowTile<E, WARP_KEYS>;
+
 class KeyTiles {
-  using Stored = RowTile<KvElem, WARP_KEYS>;
+  using Stored = StepRows<KvElem>;
   static constexpr int STAGE_BYTES = 2 * Stored::BYTES;
-  static constexpr int MOVED_BYTES = (KEYS_MOVE + VALUES_MOVE) * RowTile<f16, WARP_KEYS>::BYTES;
+  static constexpr int MOVED_BYTES = (KEYS_MOVE + VALUES_MOVE) * StepRows<f16>::BYTES;
   static constexpr int WARP_BYTES = STAGES * STAGE_BYTES + MOVED_BYTES;
   static constexpr int CHUNKS = Stored::ROW_BYTES / 16;  // of a row
   static constexpr int ROWS_AT_ONCE = 32 / CHUNKS;       // that a warp copies with one instruction
@@ -51,9 +55,9 @@ class KeyTiles {
     copy_rows(stored_values(stage), v_, p_.v, step, mine);
   }
 
-  RowTile<KeyElem, WARP_KEYS> keys(int stage) const { return {KEYS_MOVE ? ring_ + STAGES * STAGE_BYTES : stored_keys(stage).base}; }
-  RowTile<ValueElem, WARP_KEYS> values(int stage) const {
-    return {VALUES_MOVE ? ring_ + WARP_BYTES - RowTile<f16, WARP_KEYS>::BYTES : stored_values(stage).base};
+  StepRows<KeyElem> keys(int stage) const { return {KEYS_MOVE ? ring_ + STAGES * STAGE_BYTES : stored_keys(stage).base}; }
+  StepRows<ValueElem> values(int stage) const {
+    return {VALUES_MOVE ? ring_ + WARP_BYTES - StepRows<f16>::BYTES : stored_values(stage).base};
   }
   Stored stored_keys(int stage) const { return {ring_ + stage * STAGE_BYTES}; }
   Stored stored_values(int stage) const { return {ring_ + stage * STAGE_BYTES + Stored::BYTES}; }

@@ -23,7 +23,7 @@ inline int output_dim(int t, int high) {
 
 // 16 keys from `first`, dims 32 k ..: both steps.
 template <class E>
-inline void load_keys(unsigned (&a)[2][4], RowTile<E, WARP_KEYS> tile, int first, int k) {
+inline void load_keys(unsigned (&a)[2][4], StepRows<E> tile, int first, int k) {
   int lane = threadIdx.x % 32;
   unsigned mine = tile.offset(lane % 16, lane / 16 * 16);
   if constexpr (IS_FP8<E>) {
@@ -42,7 +42,7 @@ inline void load_keys(unsigned (&a)[2][4], RowTile<E, WARP_KEYS> tile, int first
 
 // Values of 16 keys from `first`, dims 32 k ..: both 16s of dims.
 template <class E>
-inline void load_values(unsigned (&a)[2][4], RowTile<E, WARP_KEYS> tile, int first, int k) {
+inline void load_values(unsigned (&a)[2][4], StepRows<E> tile, int first, int k) {
   int lane = threadIdx.x % 32;
   if constexpr (IS_FP8<E>) {
     unsigned bytes[4];

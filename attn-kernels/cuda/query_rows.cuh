@@ -8,7 +8,7 @@
 // Queries of a tile, as they meet keys.
 using QueryRows = RowTile<LogitElem, TILE_ROWS>;
 
-// Rows past the last one repeat it.
+// Loads a tile's queries; rows past the last one repeat it.
 inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, QueryRows queries) {
   constexpr int LANES = HEAD_DIM / 8;
   constexpr int TEAMS = WARPS * 32 / LANES;

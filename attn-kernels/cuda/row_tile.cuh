@@ -1,8 +1,6 @@
 // Rows of a head in shared memory, as copies write them and ldmatrix reads them.
 #pragma once
 
-#include "ptx.cuh"
-
 // Rows lie end to end, so that a copy fills whole lines of 128 bytes: where rows are padded instead, each takes part of one more, and
 // the SM takes in a tenth less. In a line, chunks of 16 bytes are permuted by the row, so that those of eight rows which ldmatrix reads
 // at once lie in different banks.

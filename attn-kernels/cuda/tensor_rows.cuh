@@ -138,7 +138,7 @@ class TensorRows {
 
   // Rows of this warp's step through a hook, a row over lanes. `scale`: what stored elements are multiplied by.
   template <class From, class To, class Hook>
-  void rewrite(RowTile<From, WARP_KEYS> from, RowTile<To, WARP_KEYS> to, KeyStep step, float scale, Hook hook) {
+  void rewrite(StepRows<From> from, StepRows<To> to, KeyStep step, float scale, Hook hook) {
     constexpr int LANES = HEAD_DIM / 8;
     // A hook may be long: it is in the code once.
 #pragma unroll 1
@@ -153,7 +153,7 @@ class TensorRows {
     __syncwarp();
   }
 
-  void multiply_keys(Logits& s, RowTile<KeyElem, WARP_KEYS> keys, KeyStep step) {
+  void multiply_keys(Logits& s, StepRows<KeyElem> keys, KeyStep step) {
     // Two sums where there is one block of logits: each product waits for the one before.
     constexpr int SUMS = KEY_BLOCKS * ROW_BLOCKS == 1 ? 2 : 1;
     Logits part[SUMS];
@@ -265,7 +265,7 @@ class TensorRows {
     }
   }
 
-  void multiply_values(const Logits& s, RowTile<ValueElem, WARP_KEYS> values) {
+  void multiply_values(const Logits& s, StepRows<ValueElem> values) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       unsigned weights[ROW_BLOCKS][2];
