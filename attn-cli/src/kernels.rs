@@ -1,7 +1,7 @@
 //! From what a person asks for to the source of a kernel.
 
 use anyhow::{Result, bail};
-use attn::testing::{Case, LayoutKind};
+use attn::testing::Case;
 use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
@@ -123,7 +123,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             kind: family.kind,
             head_dim: heads.head_dim,
             dtypes: case.dtypes()?,
-            paged: case.kv_layout == LayoutKind::Paged,
+            paged: case.kv_layout.paged(),
             group: family.rows,
             key_hooks: arms.iter().any(has_key_hooks),
             value_hooks: arms.iter().any(has_value_hooks),

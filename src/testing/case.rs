@@ -22,7 +22,7 @@ pub struct Case {
     pub name: Option<String>,
     /// A variant expression, `causal + soft_cap(cap=30)`.
     pub variant: String,
-    /// `auto`, `prefill`, `decode`.
+    /// `auto`, `prefill`, `decode`, `mixed`.
     #[serde(default = "auto")]
     pub kernel: String,
     /// Of q and o: `f16`, `bf16`, or `f32` (CPU only).
@@ -45,6 +45,12 @@ pub struct Case {
     /// Order of slots and heads within a page, or of tokens and heads in a ragged tensor.
     #[serde(default)]
     pub page_order: Order,
+    /// How keys and values lie beside each other in memory. The reference has them apart.
+    #[serde(default, skip_serializing_if = "Pool::is_split")]
+    pub pool: Pool,
+    /// Of a cascade: the levels before the last, outermost first. `kv_lens` then are the keys of the last, each request's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelCase>,
     /// Queries of each request.
     pub qo_lens: Lens,
     /// Keys of each request.
@@ -74,13 +80,68 @@ pub struct Case {
 
 /// Where keys are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum LayoutKind {
     /// Packed tensors of (tokens, heads, head_dim).
     #[default]
     Ragged,
-    /// Pools of pages.
+    /// Pools of pages, in compressed rows.
     Paged,
+    /// Pools of pages, in padded rows.
+    BlockTable,
+    /// Pools of pages, which neighbours share by [`levels`](Case::levels).
+    Cascade,
+    /// Packed tensors, whose keys neighbours share by [`levels`](Case::levels).
+    RaggedCascade,
+}
+
+impl LayoutKind {
+    /// Whether keys are in pages.
+    #[must_use]
+    pub fn paged(self) -> bool {
+        !matches!(self, LayoutKind::Ragged | LayoutKind::RaggedCascade)
+    }
+
+    /// Whether neighbours share keys.
+    #[must_use]
+    pub fn levels(self) -> bool {
+        matches!(self, LayoutKind::Cascade | LayoutKind::RaggedCascade)
+    }
+}
+
+/// A level of a cascade that neighbours share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelCase {
+    /// Requests of each group of neighbours; they sum to the requests of the case.
+    pub groups: Vec<u32>,
+    /// Keys of each group.
+    pub kv_lens: Lens,
+    /// Keys of a page, a multiple of the case's; the case's when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u32>,
+}
+
+/// How keys and values lie beside each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pool {
+    /// In tensors of their own.
+    #[default]
+    Split,
+    /// In one tensor that has the keys and then the values of each page, (pages, 2, ..); of each token, where they are ragged.
+    Fused,
+    /// In tensors of their own, with 16 elements that are nothing behind each row of a head, and behind each page or token.
+    Padded,
+    /// In one tensor that has queries, keys and values of each token, as one product gives them: (tokens, qo_heads + 2 kv_heads, head_dim). Ragged keys
+    /// alone, in the order NHD. Queries have the strides of such a tensor too.
+    Packed,
+}
+
+impl Pool {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    fn is_split(&self) -> bool {
+        *self == Pool::Split
+    }
 }
 
 /// Order of a page's dimensions in memory.
@@ -157,6 +218,8 @@ impl Case {
             kv_layout: LayoutKind::Ragged,
             page_size: sixteen(),
             page_order: Order::Nhd,
+            pool: Pool::Split,
+            levels: Vec::new(),
             qo_lens: Lens::List(vec![17, 1]),
             kv_lens: Lens::List(vec![33, 70]),
             seed: 0,
@@ -182,7 +245,7 @@ impl Case {
         Dims {
             batch: i64::try_from(self.qo_lens.requests()).ok(),
             qo_tokens: Some(sum(&self.qo_lens)),
-            kv_tokens: Some(sum(&self.kv_lens)),
+            kv_tokens: Some(self.all_kv_lens().into_iter().map(i64::from).sum()),
             ..self.heads().dims()
         }
     }
@@ -207,11 +270,24 @@ impl Case {
         Ok(Dtypes { qo, kv })
     }
 
+    /// Keys of each request, of all levels.
+    #[must_use]
+    pub fn all_kv_lens(&self) -> Vec<u32> {
+        let mut lens = self.kv_lens.to_vec();
+        for level in &self.levels {
+            let mut requests = lens.iter_mut();
+            for (&count, shared) in level.groups.iter().zip(level.kv_lens.to_vec()) {
+                requests.by_ref().take(count as usize).for_each(|len| *len = len.saturating_add(shared));
+            }
+        }
+        lens
+    }
+
     /// Multiplications and additions of the oracle: what a check costs.
     #[must_use]
     pub fn check_cost(&self) -> u64 {
-        let pairs: u128 =
-            self.qo_lens.to_vec().iter().zip(self.kv_lens.to_vec()).map(|(&q, k)| u128::from(q) * u128::from(k)).sum();
+        let lens = self.qo_lens.to_vec().into_iter().zip(self.all_kv_lens());
+        let pairs: u128 = lens.map(|(q, k)| u128::from(q) * u128::from(k)).sum();
         let values = u64::from(self.qo_heads) * u64::from(self.head_dim);
         u64::try_from(pairs.saturating_mul(2 * u128::from(values))).unwrap_or(u64::MAX)
     }
@@ -242,8 +318,27 @@ impl Case {
         if qo != kv {
             return Err(format!("qo_lens has {qo} requests and kv_lens has {kv}"));
         }
-        if self.kv_layout == LayoutKind::Paged && self.page_size == 0 {
+        if self.kv_layout.paged() && self.page_size == 0 {
             return Err("page_size is 0; a page holds at least one key".to_owned());
+        }
+        if self.kv_layout.levels() == self.levels.is_empty() {
+            return Err("a cascade has levels, and nothing else has".to_owned());
+        }
+        for (at, level) in self.levels.iter().enumerate() {
+            let requests: u64 = level.groups.iter().copied().map(u64::from).sum();
+            if requests != qo as u64 {
+                return Err(format!("the groups of level {at} have {requests} requests, of {qo}"));
+            }
+            if level.groups.len() != level.kv_lens.requests() {
+                let (groups, lens) = (level.groups.len(), level.kv_lens.requests());
+                return Err(format!("level {at} has {groups} groups and lengths of {lens}"));
+            }
+            if level.page_size.is_some_and(|size| size == 0 || !size.is_multiple_of(self.page_size.max(1))) {
+                return Err(format!("the page size of level {at} is no multiple of {}", self.page_size));
+            }
+        }
+        if self.pool == Pool::Packed && (self.kv_layout.paged() || self.page_order != Order::Nhd) {
+            return Err("packed queries, keys and values are ragged, in the order NHD".to_owned());
         }
         Ok(())
     }
@@ -251,7 +346,7 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
-    use super::{Case, LayoutKind, Lens, Order};
+    use super::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
 
     #[test]
     fn unknown_fields_come_back() {
@@ -286,5 +381,34 @@ mod tests {
         let text = serde_json::to_string(&case).expect("JSON");
         let error = Case::parse_lines(&text).expect_err("lengths differ");
         assert!(error.to_string().contains("qo_lens has 2 requests and kv_lens has 1"), "{error}");
+    }
+
+    #[test]
+    fn levels_are_read_counted_and_checked() {
+        let line = r#"{"variant":"full","kernel":"mixed","dtype":"f16","qo_heads":2,"kv_heads":1,"head_dim":64,"kv_layout":"cascade","page_size":8,"pool":"fused",
+            "levels":[{"groups":[3,1],"kv_lens":[40,0],"page_size":16},{"groups":[1,2,1],"kv_lens":[1,2,3]}],"qo_lens":[1,1,2,1],"kv_lens":[5,0,7,9]}"#;
+        let case = Case::parse_lines(&line.replace('\n', "")).expect("a case").remove(0);
+        assert_eq!((case.kv_layout, case.pool), (LayoutKind::Cascade, Pool::Fused));
+        assert_eq!(case.all_kv_lens(), [46, 42, 49, 12]);
+        assert_eq!((case.dims().kv_tokens, case.check_cost()), (Some(149), 2 * 128 * (46 + 42 + 98 + 12)));
+        let back = serde_json::to_value(&case).expect("JSON");
+        assert_eq!((&back["kv_layout"], &back["levels"][0]["page_size"]), (&"cascade".into(), &16.into()));
+        type Make = fn(&mut Case);
+        let wrong: [(Make, &str); 6] = [
+            (|c| c.levels.clear(), "a cascade has levels"),
+            (|c| c.kv_layout = LayoutKind::BlockTable, "a cascade has levels"),
+            (|c| c.levels[0].groups = vec![3, 2], "level 0 have 5 requests, of 4"),
+            (|c| c.levels[1].kv_lens = Lens::List(vec![1]), "level 1 has 3 groups and lengths of 1"),
+            (|c| c.levels[0].page_size = Some(12), "no multiple of 8"),
+            (|c| (c.kv_layout, c.pool) = (LayoutKind::Cascade, Pool::Packed), "are ragged"),
+        ];
+        for (make, why) in wrong {
+            let mut case = case.clone();
+            make(&mut case);
+            let text = serde_json::to_string(&case).expect("JSON");
+            let error = Case::parse_lines(&text).expect_err(why).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(LevelCase { page_size: None, ..case.levels[0].clone() }.groups, [3, 1]);
     }
 }

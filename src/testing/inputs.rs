@@ -13,7 +13,7 @@ use super::{Case, LayoutKind, Order, TestError};
 /// Pages of a pool that no request uses, all NaN.
 const SPARE_PAGES: u32 = 5;
 /// NaNs behind the last element of k and v.
-const TAIL: usize = 4096;
+pub(super) const TAIL: usize = 4096;
 /// The scale of values over that of keys: another, so that a kernel that mixes them up shows.
 const VALUES_PER_KEYS: f32 = 1.25;
 /// Elements of random data, tiled over tensors that are only timed.
@@ -145,6 +145,23 @@ impl Host {
         on_host!(self, data => data.resize(data.len() + more, Value::NAN));
     }
 
+    /// Copies elements of the same type.
+    pub(super) fn copy_row(&mut self, to: usize, from: &Host, at: usize, len: usize) {
+        match (self, from) {
+            (Host::F16(out), Host::F16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::Bf16(out), Host::Bf16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::F32(out), Host::F32(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::E4m3(out), Host::E4m3(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::E5m2(out), Host::E5m2(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (out, from) => debug_assert_eq!(out.dtype(), from.dtype()),
+        }
+    }
+
+    /// The elements from `begin` on, as a tensor with strides.
+    pub(super) fn strided(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(&data[begin.min(data.len())..], shape))?.with_strides(strides)
+    }
+
     /// Keeps the first elements.
     pub(super) fn truncate(&mut self, len: usize) {
         on_host!(self, data => data.truncate(len));
@@ -186,12 +203,12 @@ impl Inputs {
         let slots = case.page_size.max(1) as usize;
 
         let (keys, kv_shape, kv_strides) = match case.kv_layout {
-            LayoutKind::Ragged => {
+            LayoutKind::Ragged | LayoutKind::RaggedCascade => {
                 let shape = vec![kv_tokens, heads, dim];
                 let strides = strides(&[kv_tokens, heads, dim], case.page_order, 0);
                 (Keys::Ragged(kv_indptr), shape, strides)
             }
-            LayoutKind::Paged => {
+            LayoutKind::Paged | LayoutKind::BlockTable | LayoutKind::Cascade => {
                 let used: u32 = kv_lens.iter().map(|len| len.div_ceil(slots as u32)).sum();
                 let pool = used + SPARE_PAGES;
                 let mut order = Random::new(case.seed, 0).permutation(pool).into_iter();
@@ -259,12 +276,9 @@ impl Inputs {
     ///
     /// None that a case can cause.
     pub fn kv(&self) -> Result<Kv<'_>, TensorError> {
-        let tensor = |host| host_strided(host, &self.kv_shape, &self.kv_strides);
-        let (k, v) = (tensor(&self.k)?, tensor(&self.v)?);
-        let kv = match self.keys {
-            Keys::Ragged(_) => Kv::ragged(k, v),
-            Keys::Paged(_) => Kv::paged(k, v),
-        };
+        let [k, v] = [&self.k, &self.v].map(|host| host.strided(0, &self.kv_shape, &self.kv_strides));
+        let (k, v) = (k?, v?);
+        let kv = if self.keys.paged() { Kv::paged(k, v) } else { Kv::ragged(k, v) };
         Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
     }
 }
@@ -316,16 +330,17 @@ impl Other {
 }
 
 impl Keys {
+    /// Whether they are in pages.
+    pub(super) fn paged(&self) -> bool {
+        !matches!(self, Keys::Ragged(_))
+    }
+
     fn batch<'a>(&'a self, qo_indptr: &'a [i32]) -> Batch<'a> {
         match self {
             Keys::Ragged(kv_indptr) => Batch::ragged(qo_indptr, kv_indptr),
             Keys::Paged(table) => Batch::paged(qo_indptr, &table.table()),
         }
     }
-}
-
-fn host_strided<'a>(host: &'a Host, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'a>, TensorError> {
-    host.tensor(shape)?.with_strides(strides)
 }
 
 /// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) lie in the given order.

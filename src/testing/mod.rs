@@ -24,9 +24,10 @@ mod random;
 mod setup;
 mod shared;
 mod tensors;
+mod weave;
 
 pub use bench::{BenchResult, Info, Prepared, bench};
-pub use case::{Case, LayoutKind, Lens, Order};
+pub use case::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
 pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
 pub use error::TestError;
 pub use fill::some_expression;

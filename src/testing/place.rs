@@ -170,16 +170,17 @@ impl Replay {
 }
 
 impl Held {
-    /// The elements as a tensor.
-    pub(super) fn tensor(&self, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
+    /// The elements from `begin` on as a tensor.
+    pub(super) fn tensor(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
         match self {
-            Held::Host(host) => host.tensor(shape)?.with_strides(strides),
+            Held::Host(host) => host.strided(begin, shape, strides),
             #[cfg(feature = "cuda")]
             Held::Cuda { buffer, dtype, elements, .. } => {
-                check(shape, *elements)?;
-                // SAFETY: shape and strides are a permutation of a contiguous tensor of at most `elements` elements,
-                // which the buffer holds; it is borrowed by the tensor, and nothing writes to inputs.
-                unsafe { TensorRef::device(buffer.ptr(), *dtype, shape, strides) }
+                check(begin, shape, strides, *elements)?;
+                let ptr = buffer.ptr() + (begin * dtype.size()) as u64;
+                // SAFETY: the buffer holds every element that shape and strides reach from `begin` on; it is borrowed by the tensor, and
+                // nothing writes to inputs.
+                unsafe { TensorRef::device(ptr, *dtype, shape, strides) }
             }
         }
     }
@@ -190,7 +191,7 @@ impl Held {
             Held::Host(host) => on_host!(host, data => TensorMut::host(data, shape))?.with_strides(strides),
             #[cfg(feature = "cuda")]
             Held::Cuda { buffer, dtype, elements, .. } => {
-                check(shape, *elements)?;
+                check(0, shape, strides, *elements)?;
                 // SAFETY: as above, and the buffer is borrowed mutably.
                 unsafe { TensorMut::device(buffer.ptr(), *dtype, shape, strides) }
             }
@@ -224,9 +225,10 @@ impl Held {
     }
 }
 
-/// The shape fits the elements.
+/// What shape and strides reach from `begin` on fits the elements.
 #[cfg(feature = "cuda")]
-fn check(shape: &[usize], elements: usize) -> Result<(), TensorError> {
-    let extent = shape.iter().product::<usize>() as u64;
+fn check(begin: usize, shape: &[usize], strides: &[i64], elements: usize) -> Result<(), TensorError> {
+    let reach: i64 = shape.iter().zip(strides).map(|(&extent, &stride)| (extent as i64 - 1) * stride).sum();
+    let extent = if shape.contains(&0) { begin as u64 } else { begin as u64 + reach as u64 + 1 };
     if extent <= elements as u64 { Ok(()) } else { Err(TensorError::Extent { extent, len: elements as u64 }) }
 }

@@ -67,7 +67,7 @@ impl Setup {
             made_with: (dtypes, options),
             engine: engine.clone(),
             stream,
-            tensors: Tensors::put(&place, inputs, dtypes.qo)?,
+            tensors: Tensors::put(&place, case, inputs)?,
             place,
             plan_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
         })

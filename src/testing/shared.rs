@@ -59,7 +59,7 @@ impl SharedTensors {
             engine: engine.clone(),
             stream: engine.stream()?,
             clock: place.clock()?,
-            tensors: Tensors::put(&place, &inputs, largest.dtypes()?.qo)?,
+            tensors: Tensors::put(&place, largest, &inputs)?,
             place,
             pages: indices.clone(),
             page_size: *page_size,

@@ -1,11 +1,12 @@
 //! The tensors of a case, where its engine wants them.
 
-use crate::tensor::{Kv, KvScales, Out, Scale};
+use crate::tensor::{Kv, KvScales, Out, Scale, TensorRef};
 use crate::{Dtype, Error, Plan, Stream};
 
-use super::TestError;
-use super::inputs::{Host, HostScale, Inputs, Keys};
+use super::inputs::{Host, HostScale, Inputs};
 use super::place::{Held, Place};
+use super::weave::{self, Woven};
+use super::{Case, TestError};
 
 /// Elements behind the end of an output that must stay as they are.
 const GUARD: usize = 256;
@@ -14,17 +15,22 @@ const POISON: u8 = 0xff;
 
 /// Inputs and outputs of a run.
 pub(super) struct Tensors {
-    q: Held,
-    k: Held,
-    v: Held,
+    q: HeldWoven,
+    kv: HeldWoven,
     k_scale: HeldScale,
     v_scale: HeldScale,
     o: Held,
     lse: Held,
     qo_shape: [usize; 3],
     kv_shape: Vec<usize>,
-    kv_strides: Vec<i64>,
     paged: bool,
+}
+
+/// Tensors of the same strides.
+struct HeldWoven {
+    memory: Vec<Held>,
+    begins: Vec<(usize, usize)>,
+    strides: Vec<i64>,
 }
 
 /// A scale, and its tensor over the KV heads.
@@ -44,22 +50,20 @@ pub(super) struct Written {
 }
 
 impl Tensors {
-    /// Copies the inputs of a case there, and makes room for outputs of `dtype`.
-    pub(super) fn put(place: &Place, inputs: &Inputs, dtype: Dtype) -> Result<Self, TestError> {
+    /// Copies the inputs of a case there, as its pool has them, and makes room for outputs.
+    pub(super) fn put(place: &Place, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
         let qo_shape = inputs.qo_shape();
         let rows = qo_shape[0] * qo_shape[1];
         Ok(Tensors {
-            q: place.put(&inputs.q)?,
-            k: place.put(&inputs.k)?,
-            v: place.put(&inputs.v)?,
+            q: HeldWoven::put(place, weave::queries(inputs, case.pool))?,
+            kv: HeldWoven::put(place, weave::keys_and_values(inputs, case.page_order, case.pool))?,
             k_scale: HeldScale::put(place, &inputs.k_scale)?,
             v_scale: HeldScale::put(place, &inputs.v_scale)?,
-            o: place.put(&Host::nan(dtype, rows * qo_shape[2] + GUARD))?,
+            o: place.put(&Host::nan(case.dtypes()?.qo, rows * qo_shape[2] + GUARD))?,
             lse: place.put(&Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
-            kv_strides: inputs.kv_strides.clone(),
-            paged: matches!(inputs.keys, Keys::Paged(_)),
+            paged: inputs.keys.paged(),
         })
     }
 
@@ -67,9 +71,8 @@ impl Tensors {
     pub(super) fn run(&mut self, plan: &Plan, stream: &Stream) -> Result<(), Error> {
         let qo_shape = self.qo_shape;
         let contiguous = [(qo_shape[1] * qo_shape[2]) as i64, qo_shape[2] as i64, 1];
-        let q = self.q.tensor(&qo_shape, &contiguous)?;
-        let (k, v) =
-            (self.k.tensor(&self.kv_shape, &self.kv_strides)?, self.v.tensor(&self.kv_shape, &self.kv_strides)?);
+        let q = self.q.tensor(0, &qo_shape)?;
+        let (k, v) = (self.kv.tensor(0, &self.kv_shape)?, self.kv.tensor(1, &self.kv_shape)?);
         let kv = if self.paged { Kv::paged(k, v) } else { Kv::ragged(k, v) };
         let scales = KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? };
         let o = self.o.tensor_mut(&qo_shape, &contiguous)?;
@@ -91,6 +94,18 @@ impl Tensors {
     }
 }
 
+impl HeldWoven {
+    fn put(place: &Place, woven: Woven) -> Result<Self, TestError> {
+        let memory = woven.memory.iter().map(|host| place.put(host)).collect::<Result<_, _>>()?;
+        Ok(HeldWoven { memory, begins: woven.begins, strides: woven.strides })
+    }
+
+    fn tensor(&self, which: usize, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
+        let (memory, begin) = self.begins[which];
+        Ok(self.memory[memory].tensor(begin, shape, &self.strides)?)
+    }
+}
+
 impl HeldScale {
     fn put(place: &Place, scale: &HostScale) -> Result<Self, TestError> {
         let put = |heads: &Vec<f32>| Ok::<_, TestError>((place.put(&Host::F32(heads.clone()))?, heads.len()));
@@ -98,7 +113,7 @@ impl HeldScale {
     }
 
     fn scale(&self) -> Result<Scale<'_>, Error> {
-        let heads = self.heads.as_ref().map(|(held, heads)| held.tensor(&[*heads], &[1]));
+        let heads = self.heads.as_ref().map(|(held, heads)| held.tensor(0, &[*heads], &[1]));
         Ok(Scale { all: self.all, heads: heads.transpose()? })
     }
 }

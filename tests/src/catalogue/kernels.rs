@@ -5,7 +5,7 @@ use attn::spec::KernelKind;
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::Arch;
 use attn_kernels::splice::{has_key_hooks, has_value_hooks};
-use facade::testing::{Case, LayoutKind};
+use facade::testing::Case;
 
 /// The cell of each arm of a case's bound variant: one, but for a union.
 ///
@@ -19,7 +19,7 @@ pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
         kind: case.kernel.parse::<KernelKind>().expect("a family"),
         head_dim: heads.head_dim,
         dtypes: case.dtypes().expect("types"),
-        paged: case.kv_layout == LayoutKind::Paged,
+        paged: case.kv_layout.paged(),
         group: rows_of_a_list.unwrap_or(heads.group()),
         key_hooks: has_key_hooks(arm),
         value_hooks: has_value_hooks(arm),
