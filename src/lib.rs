@@ -63,7 +63,7 @@ pub use attn_core::{
     ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
     device_type, dtype, expr, lang, plan as planner, random, registry, spec, tensor, variants,
 };
-pub use batch::{Batch, BatchCapacity, PageTable};
+pub use batch::{Batch, BatchCapacity, BlockTable, Level, LevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};

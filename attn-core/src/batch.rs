@@ -3,16 +3,22 @@
 //! A batch borrows the arrays of the caller; [`Batch::validate`] checks every word of them once and gives a
 //! [`Layout`], which the planner and every backend trust from then on.
 
+mod block_table;
 mod capacity;
 mod device;
 mod error;
 mod layout;
+mod levels;
 mod scan;
+mod segment;
 
+pub use block_table::{BlockTable, words};
 pub use capacity::{BatchCapacity, PagePool};
 pub use device::{DeviceBatch, DevicePages, Ints};
 pub use error::BatchError;
 pub use layout::{Layout, Pages};
+pub use levels::{Level, LevelKv};
+pub use segment::Segment;
 
 use scan::scan_into;
 
@@ -32,11 +38,16 @@ pub struct Batch<'a> {
 
 /// Where the keys and values of a batch are.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum KvLayout<'a> {
     /// `[requests + 1]` prefix sums of key counts into tensors of (tokens, kv_heads, head_dim).
     Ragged(&'a [i32]),
     /// Pages of pools of (pages, slots, kv_heads, head_dim).
     Paged(PageTable<'a>),
+    /// The same pages, in a table of padded rows.
+    BlockTable(BlockTable<'a>),
+    /// Keys that requests share, level by level: the outermost first, which most requests share.
+    Levels(&'a [Level<'a>]),
 }
 
 /// A page table in compressed rows: the pages of request `i` are
@@ -68,6 +79,33 @@ impl<'a> Batch<'a> {
         Batch { qo_indptr, kv: KvLayout::Paged(*pages) }
     }
 
+    /// Queries in a packed tensor, keys in pages that padded rows name.
+    #[must_use]
+    pub fn block_table(qo_indptr: &'a [i32], pages: &BlockTable<'a>) -> Self {
+        Batch { qo_indptr, kv: KvLayout::BlockTable(*pages) }
+    }
+
+    /// Queries in a packed tensor, and keys that neighbouring requests share, level by level.
+    ///
+    /// ```
+    /// use attn_core::batch::{Batch, Level, LevelKv};
+    ///
+    /// // three requests of one query; all share tokens 0 to 7, the first two 8 to 9 as well, and each has keys of its own
+    /// let levels = [
+    ///     Level { qo_indptr: &[0, 3], kv: LevelKv::Ragged(&[0, 8]) },
+    ///     Level { qo_indptr: &[0, 2, 3], kv: LevelKv::Ragged(&[8, 10, 10]) },
+    ///     Level { qo_indptr: &[0, 1, 2, 3], kv: LevelKv::Ragged(&[10, 13, 14, 19]) },
+    /// ];
+    /// let layout = Batch::cascade(&[0, 1, 2, 3], &levels).validate()?;
+    /// assert_eq!([0, 1, 2].map(|request| layout.kv_len(request)), [8 + 2 + 3, 8 + 2 + 1, 8 + 5]);
+    /// assert_eq!(layout.kv_memory_tokens(), 19);
+    /// # Ok::<(), attn_core::batch::BatchError>(())
+    /// ```
+    #[must_use]
+    pub fn cascade(qo_indptr: &'a [i32], levels: &'a [Level<'a>]) -> Self {
+        Batch { qo_indptr, kv: KvLayout::Levels(levels) }
+    }
+
     /// Checks every array and gives the layout that backends run.
     ///
     /// Time is linear in requests plus pages. A batch of no requests is allowed; so are requests without queries
@@ -97,6 +135,7 @@ impl<'a> Batch<'a> {
 
     fn fill(&self, layout: &mut Layout) -> Result<(), BatchError> {
         check_tokens("qo_indptr", self.qo_indptr)?;
+        layout.levels = None;
         match &self.kv {
             KvLayout::Ragged(kv_indptr) => {
                 check_tokens("kv_indptr", kv_indptr)?;
@@ -113,6 +152,11 @@ impl<'a> Batch<'a> {
                 copy(&mut pages.indptr, table.indptr);
                 (pages.page_size, pages.min_pool) = (table.page_size, min_pool);
             }
+            KvLayout::BlockTable(table) => {
+                let pages = layout.pages.get_or_insert_default();
+                table.fill(self.qo_indptr.len() - 1, pages, &mut layout.kv_indptr)?;
+            }
+            KvLayout::Levels(levels) => levels::fill(layout, self.qo_indptr, levels)?,
         }
         copy(&mut layout.qo_indptr, self.qo_indptr);
         Ok(())

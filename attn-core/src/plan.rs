@@ -24,6 +24,7 @@ mod interval;
 mod line;
 mod list;
 mod mask;
+mod mixed;
 mod place;
 mod room;
 mod rows;
@@ -37,6 +38,10 @@ pub use blob::{PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
 pub(crate) use list::{Lists, lists_of};
+pub use mixed::{
+    MERGE_ROWS, MixedBlob, MixedItem, MixedList, MixedMerge, MixedOffsets, MixedRoom, MixedRule, MixedSegment,
+    MixedStart, SharedRule, Sharing,
+};
 pub use room::PlanRoom;
 pub use rule::{Capacity, Cost, PlanRule, Schedule};
 pub use scratch::Scratch;

@@ -95,8 +95,11 @@ impl BatchCapacity {
     /// # Errors
     ///
     /// [`BatchError::Capacity`] says what there is too much of; [`BatchError::OtherKeys`] is for pages in place of ragged keys or the other way
-    /// round, and for pages of another size.
+    /// round, and for pages of another size; [`BatchError::LevelsInCapacity`] for a cascade.
     pub fn check(&self, layout: &Layout) -> Result<(), BatchError> {
+        if layout.has_levels() {
+            return Err(BatchError::LevelsInCapacity);
+        }
         let page_size = |pages: Option<u32>| pages.map_or_else(|| "ragged".to_owned(), |n| format!("in pages of {n}"));
         let (got, want) = (layout.pages().map(super::Pages::page_size), self.pages.map(|pool| pool.page_size));
         if got != want {

@@ -146,4 +146,85 @@ pub enum BatchError {
         /// What they must be.
         want: String,
     },
+    /// A page of a block table that is not in the pool.
+    #[error("block_table[{request}][{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
+    BlockTablePage {
+        /// The request.
+        request: usize,
+        /// Which of its pages.
+        index: usize,
+        /// The page.
+        page: i32,
+        /// Pages in the pool.
+        num_pages: u32,
+    },
+    /// A cascade without a level.
+    #[error("a cascade of no levels has no keys; give one at least")]
+    NoLevels,
+    /// Ragged and paged levels together.
+    #[error("level {level} is not as level 0: the levels of a cascade are all ragged, or all paged")]
+    LevelsDiffer {
+        /// The level.
+        level: usize,
+    },
+    /// What is wrong with one level of a cascade.
+    #[error("level {level}: {error}")]
+    Level {
+        /// The level.
+        level: usize,
+        /// What is wrong with its arrays; a request is a group there.
+        error: Box<BatchError>,
+    },
+    /// A level that has not the queries of the batch.
+    #[error("qo_indptr ends at {value}; the batch has {want} queries")]
+    LevelEnd {
+        /// Its last element.
+        value: i32,
+        /// The last element of the batch's.
+        want: i32,
+    },
+    /// A group that ends within a request.
+    #[error("qo_indptr[{index}] = {value} lies within request {request}; a group has whole requests")]
+    GroupCutsRequest {
+        /// Where in the level's array.
+        index: usize,
+        /// The element there.
+        value: i32,
+        /// The request.
+        request: usize,
+    },
+    /// A group whose requests are in several groups of the level before.
+    #[error(
+        "group {group} has requests of several groups of the level before (request {request} is in another than the one before it)"
+    )]
+    NotNested {
+        /// The group.
+        group: usize,
+        /// Its first request that is in another group of the level before than the request ahead of it.
+        request: usize,
+    },
+    /// Keys of a level that begin before the first token.
+    #[error("{array}[0] = {value}; the first token is 0")]
+    NegativeToken {
+        /// The array.
+        array: &'static str,
+        /// Its first element.
+        value: i32,
+    },
+    /// Pages of several sizes, whose pool has more of the smallest than an index counts.
+    #[error(
+        "the pool has {pages} pages of {page_size} keys, the size that goes into those of all levels; at most {} are supported",
+        i32::MAX
+    )]
+    PoolTooLarge {
+        /// Pages in use, at least.
+        pages: u64,
+        /// Keys that one holds.
+        page_size: u32,
+    },
+    /// A cascade where there is only room for batches without levels.
+    #[error(
+        "a plan with a capacity takes batches without levels; give the pages of each request in one row, as `Layout::flattened` does"
+    )]
+    LevelsInCapacity,
 }

@@ -1,5 +1,6 @@
 //! A batch that is known to be sound.
 
+use super::segment::Levels;
 use crate::{lang::Dims, spec::Heads};
 
 /// A validated batch. Lengths are in tokens, also for paged keys.
@@ -8,12 +9,14 @@ pub struct Layout {
     pub(crate) qo_indptr: Vec<i32>,
     pub(crate) kv_indptr: Vec<i32>,
     pub(crate) pages: Option<Pages>,
+    /// `None`: every request has its keys in one run.
+    pub(crate) levels: Option<Levels>,
 }
 
 /// The layout of no requests.
 impl Default for Layout {
     fn default() -> Self {
-        Layout { qo_indptr: vec![0], kv_indptr: vec![0], pages: None }
+        Layout { qo_indptr: vec![0], kv_indptr: vec![0], pages: None, levels: None }
     }
 }
 
@@ -91,12 +94,12 @@ impl Layout {
 }
 
 impl Pages {
-    /// `[batch + 1]` prefix sums of page counts.
+    /// `[batch + 1]` prefix sums of page counts; zeros in a cascade, where [`Layout::segments`] say whose the pages are.
     #[must_use]
     pub fn indptr(&self) -> &[i32] {
         &self.indptr
     }
-    /// Pages in the pool, request by request.
+    /// Pages in the pool, request by request; in a cascade level by level, and group by group.
     #[must_use]
     pub fn indices(&self) -> &[i32] {
         &self.indices
@@ -111,11 +114,15 @@ impl Pages {
     pub fn min_pool(&self) -> u32 {
         self.min_pool
     }
-    /// Page and slot of a key of a request. The key is below the request's `kv_len`.
+    /// Page and slot of a key of a request. The key is below the request's `kv_len`. Not for a cascade.
     #[must_use]
     pub fn locate(&self, request: usize, key: usize) -> (usize, usize) {
+        self.locate_from(self.indptr[request] as usize, key)
+    }
+    /// Page and slot of a key, counted from the first key of the page at some entry of the table.
+    #[must_use]
+    pub fn locate_from(&self, entry: usize, key: usize) -> (usize, usize) {
         let size = self.page_size as usize;
-        let page = self.indices[self.indptr[request] as usize + key / size];
-        (page as usize, key % size)
+        (self.indices[entry + key / size] as usize, key % size)
     }
 }

@@ -14,7 +14,8 @@ pub(super) fn scan_into(pages: &[i32], to: &mut Vec<i32>) -> (i32, i32) {
     })
 }
 
-fn scan(pages: &[i32]) -> (i32, i32) {
+/// The greatest page, at least 0, and a negative number if one is negative.
+pub(super) fn scan(pages: &[i32]) -> (i32, i32) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: the instructions are there.

@@ -145,3 +145,6 @@ fn a_batch_of_a_device_is_read_where_it_can_be() {
     let elsewhere = DeviceBatch { kv_lens: unsafe { Ints::device(0x1000, 1) }, ..ragged };
     assert_eq!(elsewhere.layout(None), Ok(None));
 }
+
+mod levels;
+mod padded;

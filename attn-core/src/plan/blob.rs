@@ -227,7 +227,12 @@ impl WorkList {
     }
 }
 
-fn partial_bytes(slots: u64, tile_rows: u32, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
+pub(super) fn partial_bytes(
+    slots: u64,
+    tile_rows: u32,
+    kv_heads: u32,
+    head_dim: u32,
+) -> Result<PartialBytes, PlanError> {
     let states = slots.checked_mul(u64::from(kv_heads) * u64::from(tile_rows));
     let bytes = |per_row: u64| {
         let total = states.and_then(|n| n.checked_mul(per_row));

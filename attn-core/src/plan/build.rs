@@ -13,7 +13,8 @@ impl WorkList {
     ///
     /// # Errors
     ///
-    /// A rule with a 0 where 1 is the least, or more rows or items than `i32` counts.
+    /// A rule with a 0 where 1 is the least, more rows or items than `i32` counts, or a cascade, whose work is a
+    /// [`MixedList`](super::MixedList).
     pub fn build(layout: &Layout, group: u32, rule: &PlanRule) -> Result<Self, PlanError> {
         Self::build_visible(layout, group, rule, &|_| TileClass::Partial)
     }
@@ -35,6 +36,7 @@ impl WorkList {
         classify: &dyn Fn(Tile) -> TileClass,
     ) -> Result<Self, PlanError> {
         rule.check(group)?;
+        check_flat(layout)?;
         let mut scratch = Scratch::default();
         row_tiles(layout, group.into(), rule.tile_rows.into(), None, &mut scratch.tiles)?;
         let mut finder = Finder::of_function(layout, classify, group, rule);
@@ -74,6 +76,7 @@ impl WorkList {
     ) -> Result<(), PlanError> {
         let group = heads.group();
         rule.check(group)?;
+        check_flat(layout)?;
         let Scratch { tiles, seen, .. } = scratch;
         let lists = lists_of(variant);
         row_tiles(layout, group.into(), rule.tile_rows.into(), lists.map(|lists| lists.queries), tiles)?;
@@ -98,4 +101,8 @@ impl WorkList {
         self.lists = lists.is_some();
         self.fill(scratch, layout, group, rule, arms)
     }
+}
+
+fn check_flat(layout: &Layout) -> Result<(), PlanError> {
+    if layout.has_levels() { Err(PlanError::Levels { what: "a list of flat work" }) } else { Ok(()) }
 }

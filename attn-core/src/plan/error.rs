@@ -68,4 +68,26 @@ pub enum PlanError {
         /// How many there may be.
         room: usize,
     },
+    /// A cascade where there is only a way for batches without levels.
+    #[error("the batch has levels; {what} takes batches without (`Layout::flattened` gives one, where pages are full)")]
+    Levels {
+        /// What does not take it.
+        what: &'static str,
+    },
+    /// A variant that mixed lists cannot run.
+    #[error("{what} is not run by the mixed kernel; let requests of few rows and of many run in batches of their own")]
+    NotMixed {
+        /// What the variant has.
+        what: &'static str,
+    },
+    /// Keys or values that are rewritten for one request, and shared by several.
+    #[error(
+        "`{part}` rewrites keys or values by `at.{word}`, which differs between requests that share them; give the batch without levels"
+    )]
+    RewrittenForOne {
+        /// The part of the variant.
+        part: &'static str,
+        /// The index word.
+        word: &'static str,
+    },
 }

@@ -62,7 +62,7 @@ pub fn check_inputs(
     for (name, tensor) in [("k", &kv.k), ("v", &kv.v)] {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {
-            None => rows(&named, dtypes.kv, layout.kv_tokens(), heads.kv, heads.head_dim)?,
+            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, heads.head_dim)?,
             Some(pages) => {
                 named.rank(4, "4 for a paged batch: (pages, slots, kv_heads, head_dim)")?;
                 named.dtype(dtypes.kv)?;

@@ -1,0 +1,225 @@
+//! Batches whose requests share keys: a cascade of levels.
+
+use super::{
+    BatchError, Layout, MAX_TOKENS, PageTable, Pages, check_indptr, check_len,
+    segment::{Levels, Segment},
+};
+
+/// A level of a cascade: the batch in groups of neighbouring requests, and the keys that the requests of each group share.
+///
+/// The keys of a request are those of its group in the first level, then those of its group in the second, and so on; positions count over all of
+/// them. A request without queries belongs to the group that the queries of its place in the batch belong to (at the end, to the last one); in a level
+/// whose `qo_indptr` is that of the batch every request is a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Level<'a> {
+    /// `[groups + 1]` prefix sums of query counts, each of them an element of the batch's `qo_indptr` too.
+    pub qo_indptr: &'a [i32],
+    /// Where the keys of each group are.
+    pub kv: LevelKv<'a>,
+}
+
+/// Where the keys of a level are. All levels of a cascade are ragged, or all are paged.
+#[derive(Clone, Copy, Debug)]
+pub enum LevelKv<'a> {
+    /// `[groups + 1]` prefix sums into the tokens of k and v, which need not begin at 0.
+    Ragged(&'a [i32]),
+    /// A page table with a row for each group. Levels may have pages of different sizes: the pool is then in pages of their greatest common divisor,
+    /// the size that [`Pages::page_size`] tells, and page `p` of a level whose pages are `n` times as large is its pages `n * p .. n * (p + 1)`.
+    Paged(PageTable<'a>),
+}
+
+/// Checks the levels, and writes the layout; all but its `qo_indptr`, which is checked already.
+pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[Level<'_>]) -> Result<(), BatchError> {
+    let requests = qo_indptr.len() - 1;
+    let paged = match levels.first() {
+        None => return Err(BatchError::NoLevels),
+        Some(level) => matches!(level.kv, LevelKv::Paged(_)),
+    };
+    let of_level = |level: usize| move |error| BatchError::Level { level, error: Box::new(error) };
+    let mut page_size = 0;
+    let mut groups: Vec<Vec<i32>> = Vec::with_capacity(levels.len());
+    for (i, level) in levels.iter().enumerate() {
+        let of = groups_of(qo_indptr, level.qo_indptr).map_err(of_level(i))?;
+        if let Some(coarser) = groups.last() {
+            check_nested(coarser, &of).map_err(of_level(i))?;
+        }
+        groups.push(of);
+        if let LevelKv::Paged(table) = &level.kv {
+            page_size = greatest_common_divisor(page_size, table.page_size);
+        }
+        if matches!(level.kv, LevelKv::Paged(_)) != paged {
+            return Err(BatchError::LevelsDiffer { level: i });
+        }
+    }
+    let mut made = Levels { count: levels.len(), of_request: vec![-1; requests * levels.len()], ..Levels::default() };
+    let mut pages = Pages { indptr: vec![0; requests + 1], page_size, ..Pages::default() };
+    let mut lens = vec![0i64; requests];
+    let mut pass = 0i64;
+    for (i, (level, groups)) in levels.iter().zip(&groups).enumerate() {
+        let keys = Keys::of(level, &mut pages).map_err(of_level(i))?;
+        let mut first = 0;
+        while first < requests {
+            let group = groups[first];
+            let count = groups[first..].iter().take_while(|of| **of == group).count();
+            let (kv_begin, (memory, len)) = (lens[first], keys.of_group(group));
+            if len > 0 {
+                let end = kv_begin + i64::from(len);
+                if end > MAX_TOKENS.into() {
+                    return Err(BatchError::TooManyKeys { request: first, total: end });
+                }
+                let segment = Segment {
+                    level: i,
+                    first_request: first,
+                    requests: count,
+                    kv_begin: kv_begin as i32,
+                    kv_len: len,
+                    memory,
+                    pass: i32::try_from(pass).unwrap_or(i32::MAX), // refused below
+                };
+                pass += i64::from(len);
+                for request in first..first + count {
+                    lens[request] = end;
+                    made.of_request[request * levels.len() + i] = made.segments.len() as i32;
+                }
+                made.segments.push(segment);
+            }
+            first += count;
+        }
+        if let LevelKv::Ragged(indptr) = level.kv {
+            made.tokens = made.tokens.max(indptr.last().copied().unwrap_or(0));
+        }
+    }
+    // a segment has a request at least, so that `pass` is no more than this
+    prefix_sums(&mut layout.kv_indptr, &lens)?;
+    layout.pages = paged.then_some(pages);
+    layout.levels = Some(made);
+    Ok(())
+}
+
+/// The group of each request; -1 where there are no groups.
+fn groups_of(qo_indptr: &[i32], ends: &[i32]) -> Result<Vec<i32>, BatchError> {
+    check_indptr("qo_indptr", ends)?;
+    let (requests, groups) = (qo_indptr.len() - 1, ends.len() - 1);
+    let (total, value) = (qo_indptr[requests], ends[groups]);
+    if value != total {
+        return Err(BatchError::LevelEnd { value, want: total });
+    }
+    if qo_indptr == ends {
+        return Ok((0..requests as i32).collect());
+    }
+    let mut of = Vec::with_capacity(requests);
+    let mut group = 0;
+    for (request, queries) in qo_indptr.windows(2).enumerate() {
+        while group + 1 < groups && ends[group + 1] <= queries[0] {
+            group += 1;
+        }
+        if queries[0] < queries[1] && ends[group + 1] < queries[1] {
+            return Err(BatchError::GroupCutsRequest { index: group + 1, value: ends[group + 1], request });
+        }
+        of.push(if groups == 0 { -1 } else { group as i32 });
+    }
+    Ok(of)
+}
+
+/// Requests of one group are in one coarser group.
+fn check_nested(coarser: &[i32], finer: &[i32]) -> Result<(), BatchError> {
+    let pairs = coarser.windows(2).zip(finer.windows(2));
+    match pairs.enumerate().find(|(_, (coarser, finer))| finer[0] == finer[1] && coarser[0] != coarser[1]) {
+        Some((before, (_, finer))) => Err(BatchError::NotNested { group: finer[0] as usize, request: before + 1 }),
+        None => Ok(()),
+    }
+}
+
+/// Where the keys of the groups of a level are: checked.
+enum Keys<'a> {
+    Ragged(&'a [i32]),
+    /// Prefix sums of keys, and the first entry of each group in the table of all levels.
+    Paged {
+        ends: Vec<i32>,
+        first: Vec<i32>,
+    },
+}
+
+impl<'a> Keys<'a> {
+    /// Checks the keys of a level, and adds its pages to the table.
+    fn of(level: &Level<'a>, pages: &mut Pages) -> Result<Self, BatchError> {
+        let entries = level.qo_indptr.len();
+        match &level.kv {
+            LevelKv::Ragged(indptr) => {
+                check_len("kv_indptr", indptr.len(), "qo_indptr", entries)?;
+                check_ascending("kv_indptr", indptr)?;
+                Ok(Keys::Ragged(indptr))
+            }
+            LevelKv::Paged(table) => {
+                check_indptr("page_indptr", table.indptr)?;
+                check_len("page_indptr", table.indptr.len(), "qo_indptr", entries)?;
+                let (mut used, mut ends) = (Vec::new(), Vec::new());
+                let pool = table.check_into(&mut used)?;
+                table.kv_indptr(&mut ends)?;
+                let parts = table.page_size / pages.page_size;
+                let pool = u64::from(pool) * u64::from(parts);
+                if pool > i32::MAX as u64 {
+                    return Err(BatchError::PoolTooLarge { pages: pool, page_size: pages.page_size });
+                }
+                pages.min_pool = pages.min_pool.max(pool as u32);
+                let mut first = Vec::with_capacity(entries);
+                for (rows, keys) in table.indptr.windows(2).zip(ends.windows(2)) {
+                    // fewer than 2^30 keys in each level's pages: `fill` refuses more in all
+                    first.push(i32::try_from(pages.indices.len()).unwrap_or(i32::MAX));
+                    let needed = ((keys[1] - keys[0]) as u32).div_ceil(pages.page_size) as usize;
+                    let of_group = &used[rows[0] as usize..rows[1] as usize];
+                    let split =
+                        of_group.iter().flat_map(|&page| (0..parts as i32).map(move |i| page * parts as i32 + i));
+                    pages.indices.extend(split.take(needed));
+                }
+                Ok(Keys::Paged { ends, first })
+            }
+        }
+    }
+
+    /// Where the keys of a group begin in memory, and how many they are.
+    fn of_group(&self, group: i32) -> (i32, i32) {
+        let Ok(group) = usize::try_from(group) else { return (0, 0) };
+        match self {
+            Keys::Ragged(indptr) => (indptr[group], indptr[group + 1] - indptr[group]),
+            Keys::Paged { ends, first } => (first[group], ends[group + 1] - ends[group]),
+        }
+    }
+}
+
+/// Prefix sums that may begin past 0.
+fn check_ascending(array: &'static str, sums: &[i32]) -> Result<(), BatchError> {
+    match sums.first() {
+        Some(&first) if first < 0 => return Err(BatchError::NegativeToken { array, value: first }),
+        _ => {}
+    }
+    if let Some(i) = sums.windows(2).position(|ends| ends[1] < ends[0]) {
+        return Err(BatchError::IndptrNotMonotone { array, index: i + 1, value: sums[i + 1], before: sums[i] });
+    }
+    match sums.last() {
+        Some(&total) if total > MAX_TOKENS => Err(BatchError::TooManyTokens { array, total }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes prefix sums of lengths.
+fn prefix_sums(to: &mut Vec<i32>, lens: &[i64]) -> Result<(), BatchError> {
+    to.clear();
+    to.push(0);
+    let mut total = 0;
+    for (request, len) in lens.iter().enumerate() {
+        total += len;
+        if total > MAX_TOKENS.into() {
+            return Err(BatchError::TooManyKeys { request, total });
+        }
+        to.push(total as i32);
+    }
+    Ok(())
+}
+
+fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
