@@ -1,0 +1,70 @@
+"""Runners: planned once, checked once, timed by graph replay where they can be captured."""
+import time
+import torch
+
+DEV = torch.device("cuda")
+_flush = None
+
+
+def bench(f, reps, warm=3):
+    global _flush
+    if _flush is None:
+        _flush = torch.empty(256 << 20, dtype=torch.uint8, device=DEV)
+    for _ in range(warm):
+        f()
+    ts = []
+    for _ in range(reps):
+        _flush.zero_()
+        if getattr(f, "eager", False):
+            torch.cuda._sleep(3_000_000)  # longer than the host takes to launch, so that only the device is timed
+        a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        a.record(); f(); b.record(); torch.cuda.synchronize()
+        ts.append(a.elapsed_time(b))
+    return sorted(ts)[len(ts) // 2]
+
+
+class Runner:
+    """One run; keeps alive what it reads."""
+
+    def __init__(self, f, eager=True, alive=None):
+        self.f, self.eager, self.alive = f, eager, alive
+
+    def __call__(self):
+        self.f()
+
+
+def ready(name, plan, run, alive, check, eager=None, extra=None):
+    """(name, runner, extra), or (name, None, why not). `run` gives the output, `check` compares it: (error, what it may be). `eager` says why it is not captured."""
+    try:
+        t = time.time()
+        plan(); o = run(); torch.cuda.synchronize()
+        info = {"first_s": round(time.time() - t, 2), **(extra or {})}
+
+        def wrong(o):
+            info["err"], most = check(o)
+            return f"wrong results: off by {info['err']:.2g}, at most {most:.2g} is rounding" if info["err"] > most else None
+        bad = wrong(o)
+        if bad:
+            return name, None, bad
+        t = time.time()
+        for _ in range(10):
+            plan()
+        torch.cuda.synchronize()
+        info["plan_us"] = round((time.time() - t) * 1e5, 1)
+        f = run
+        if not eager:
+            try:
+                g = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(g):
+                    o = run()
+                g.replay(); torch.cuda.synchronize()
+                f = g.replay
+            except Exception as e:
+                eager = f"{type(e).__name__}: {str(e)[:120]}"
+        info["timed"] = f"eager: {eager}" if eager else "graph"
+        bad = None if eager else wrong(o)
+        if bad:
+            return name, None, f"replayed: {bad}"
+        return name, Runner(f, bool(eager), (alive, o)), info
+    except Exception as e:
+        return name, None, f"{type(e).__name__}: {str(e)[:160]}"
