@@ -52,6 +52,60 @@ struct WorkerStart {
   WorkItem item;  // the first
 };
 
+// A unit of work of a mixed launch: rows of a request, or of several neighbours that share keys, against a span of one segment of their keys.
+struct MixedItem {
+  int request;    // the first that has rows
+  int requests;   // that have rows: 1, or neighbours
+  int first_row;  // packed, counted from the first row of `request`
+  int rows;       // 0: nothing to do
+  int kv_begin;   // the span: positions
+  int kv_end;
+  int kv_first;   // position of the segment's first key
+  int memory;     // where that is: token of a ragged tensor, or entry of the page table at which the segment begins
+  int pass;       // token at which the pass writes it
+  int full;       // whether every logit is proven to count
+  int partial;    // row of the partial states that takes the first row's; -1: alone, writes the final output
+  int merge;      // first of the merges that rows are of
+  int merges;     // how many
+  int qo_token;   // of `request`: first packed query token,
+  int qo_len;     //   queries,
+  int kv_token;   //   first packed key token,
+  int kv_len;     //   keys
+  int pad[3];
+};
+
+// A few query rows whose partial states become the final output.
+struct MixedMerge {
+  int request;
+  int first_row;  // packed
+  int rows;
+  int first;      // of MixedParams::merge_parts: rows of partial states that hold the first row's, in the order of keys
+  int count;
+  int qo_token;
+  int qo_len;
+  int kv_len;
+};
+
+// The items of a decode worker: first .. end.
+struct MixedStart {
+  int first;
+  int end;
+  int pad[2];
+  MixedItem item;  // the first
+};
+
+// Keys that one request has, or several neighbours share, in one run of memory or of the page table.
+struct MixedSegment {
+  int request;   // the first that has them
+  int kv_begin;  // position of the first key
+  int keys;
+  int memory;    // as of an item
+  int pass;
+  int kv_token;  // of `request`: first packed key token,
+  int kv_len;    //   keys
+  int pad;
+};
+
 struct KernelParams {
   Strided q, k, v, o;         // k, v: the pool or the ragged tensor, before any pre-pass
   Strided k_pre;              // ragged: keys after key_transform (prefill with KEY_PRE_PASS only)
@@ -82,3 +136,22 @@ struct KernelParams {
   float v_scale;
   int pad;                    // the size is a multiple of 8
 };
+
+// Of a mixed launch, which has lists of its own. Partial states are counted in rows there: [rows][kv_heads][..].
+struct MixedParams : KernelParams {
+  const MixedStart* workers;      // [workers]: decode
+  const MixedItem* decode;        // items of all workers
+  const MixedItem* prefill;       // [prefill_items]
+  const MixedMerge* merges;       // each with a counter of `arrivals` for every KV head
+  const int* merge_parts;
+  const int* request_of_query;    // [qo tokens]; where requests share keys
+  const int* segment_ends;        // [segments + 1]: prefix sums of their keys, in the order of `pass`
+  const MixedSegment* segments;
+  int decode_ctas;                // workers * kv_heads
+  int prefill_items;
+  int segment_count;
+  int pad;
+};
+
+// What the launch of a mixed kernel was given.
+inline const MixedParams& mixed(const KernelParams& p) { return static_cast<const MixedParams&>(p); }

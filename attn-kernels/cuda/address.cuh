@@ -7,27 +7,62 @@ inline int divide(int n, FastDiv d) {
   return d.magic ? static_cast<int>(__umulhi(static_cast<unsigned>(n), d.magic) >> d.shift) : n;
 }
 
-// The request that a CTA works on.
-struct Request {
+// What a mixed launch knows besides of rows and keys at hand; in others there is nothing to know.
+template <bool MIXED>
+struct SegmentOf {
+  static constexpr int pass = 0, kv_first = 0, requests = 1;
+  static constexpr bool proven = false;
+};
+template <>
+struct SegmentOf<true> {
+  int pass;      // token of the segment's first key among rewritten ones
+  int kv_first;  // position of that key
+  int requests;  // that rows are of: neighbours
+  bool proven;   // SHARED_ROWS: every logit counts
+};
+
+// The request that a CTA works on; of several, the first.
+struct Request : SegmentOf<MIXED> {
   int batch;  // its number
   int qo_len;
   int kv_len;
   int qo_begin;  // first packed query token
   int kv_begin;  // first packed key token
-  int page;      // first page, of the page table
+  int memory;    // paged: first page, of the page table; SHARED_ROWS: of the segment of keys, ragged ones too
 };
+
+template <bool MIXED>
+inline SegmentOf<MIXED> segment_of(const MixedItem& item) {
+  if constexpr (MIXED) return {item.pass, item.kv_first, item.requests, item.full != 0};
+  return {};
+}
+template <bool MIXED>
+inline SegmentOf<MIXED> segment_of(const MixedSegment& segment) {
+  if constexpr (MIXED) return {segment.pass, segment.kv_begin, 1, false};
+  return {};
+}
 
 // Work says of its request all that there is to say; a merge, what rows ask.
 inline Request request_of(const WorkItem& item) {
-  return {item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.page};
+  return {{}, item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.page};
 }
-inline Request request_of(const MergeItem& merge) { return {merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0}; }
+inline Request request_of(const MergeItem& merge) { return {{}, merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0}; }
+inline Request request_of(const MixedItem& item) {
+  return {segment_of<MIXED>(item), item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.memory};
+}
+inline Request request_of(const MixedSegment& segment) {
+  return {segment_of<MIXED>(segment), segment.request, 0, segment.kv_len, 0, segment.kv_token, segment.memory};
+}
+inline Request request_of(const MixedMerge& merge) { return {{}, merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0}; }
 
 inline Request load_request(const KernelParams& p, int batch) {
   int qo_begin = p.qo_indptr[batch], kv_begin = p.kv_indptr[batch];
   int page = p.page_indptr ? p.page_indptr[batch] : 0;
-  return {batch, p.qo_indptr[batch + 1] - qo_begin, p.kv_indptr[batch + 1] - kv_begin, qo_begin, kv_begin, page};
+  return {{}, batch, p.qo_indptr[batch + 1] - qo_begin, p.kv_indptr[batch + 1] - kv_begin, qo_begin, kv_begin, page};
 }
+
+// Whether rows are of several requests, so that each has to be asked whose it is.
+inline bool shares_rows(const Request& request) { return SHARED_ROWS && request.requests > 1; }
 
 // Rows are packed: row r of a request and KV head is query r / group, query head kv_head * group + r % group.
 inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_head, int packed_row) {
@@ -42,7 +77,22 @@ inline RowIndex row_index(const KernelParams& p, const Request& request, int kv_
   at.kv_head = kv_head;
   at.qo_len = request.qo_len;
   at.kv_len = request.kv_len;
+  if constexpr (SHARED_ROWS) {
+    if (request.requests > 1) {
+      int batch = mixed(p).request_of_query[at.qo_token], begin = p.qo_indptr[batch];
+      at.batch = batch;
+      at.qo_row = at.qo_token - begin;
+      at.qo_len = p.qo_indptr[batch + 1] - begin;
+      at.kv_len = p.kv_indptr[batch + 1] - p.kv_indptr[batch];
+      at.qo_pos = at.qo_row + at.kv_len - at.qo_len;
+    }
+  }
   return at;
+}
+
+// Index word of position 0 of a row's keys: what key tokens are counted from.
+inline int first_key_token(const KernelParams& p, const Request& request, const RowIndex& at) {
+  return shares_rows(request) ? p.kv_indptr[at.batch] : request.kv_begin;
 }
 
 inline KvIndex kv_index(const Request& request, int kv_head, int kv_pos) {
@@ -64,19 +114,26 @@ struct KeyPlace {
   int slot;
 };
 
+// Position of a key among those whose memory begins with `Request::memory`.
+inline int in_memory(const Request& request, int kv_pos) { return SHARED_ROWS ? kv_pos - request.kv_first : kv_pos; }
+
+// What positions of keys are added to where they are tokens of a ragged tensor: of the cache, and of rewritten keys.
+inline int ragged_base(const Request& request) { return SHARED_ROWS ? request.memory - request.kv_first : request.kv_begin; }
+inline int rewritten_base(const Request& request) { return MIXED ? request.pass - request.kv_first : request.kv_begin; }
+
 // `pages`: the request's row of the page table, if there is one.
 template <bool PAGED>
 inline KeyPlace find_key(const KernelParams& p, const Request& request, const int* pages, int kv_pos) {
   if constexpr (PAGED) {
-    int page = divide(kv_pos, p.page_size);
-    return {pages[page], kv_pos - page * static_cast<int>(p.page_size.divisor)};
+    int key = in_memory(request, kv_pos), page = divide(key, p.page_size);
+    return {pages[page], key - page * static_cast<int>(p.page_size.divisor)};
   } else {
-    return {0, request.kv_begin + kv_pos};
+    return {0, ragged_base(request) + kv_pos};
   }
 }
 
 inline const int* page_row(const KernelParams& p, const Request& request) {
-  return p.page_indices + request.page;
+  return p.page_indices + request.memory;
 }
 
 // The same in two steps, for decode, which looks up several at a time: first, in place of the page, its entry in the page table; and then
@@ -84,10 +141,10 @@ inline const int* page_row(const KernelParams& p, const Request& request) {
 template <bool PAGED>
 inline KeyPlace page_of_key(const KernelParams& p, const Request& request, int kv_pos) {
   if constexpr (PAGED) {
-    int page = divide(kv_pos, p.page_size);
-    return {request.page + page, kv_pos - page * static_cast<int>(p.page_size.divisor)};
+    int key = in_memory(request, kv_pos), page = divide(key, p.page_size);
+    return {request.memory + page, key - page * static_cast<int>(p.page_size.divisor)};
   } else {
-    return {0, request.kv_begin + kv_pos};
+    return {0, ragged_base(request) + kv_pos};
   }
 }
 template <bool PAGED>

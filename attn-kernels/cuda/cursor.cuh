@@ -35,6 +35,8 @@ class TileCursor {
     bool all = first_key + TILE_KEYS <= kv_end_;
     if constexpr (Variant::HAS_KV_LIST) {
       all = false;  // a tile of keys from here and there, some of them not there at all
+    } else if (shares_rows(request_)) {  // the planner asked for each of them
+      all &= request_.proven || !Variant::HAS_LOGITS_MASK;
     } else if constexpr (Variant::HAS_TILE_CLASS) {
       TileClass proven = variant.tile_class(tile_against(rows_, request_, first_key, min(first_key + TILE_KEYS, kv_end_) - 1));
       skip |= proven == TileClass::Skip;

@@ -16,10 +16,11 @@ inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) {
 }
 
 // In all of these, `unit` is what sums of weighted values are multiplied by.
-inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, float unit, int slot, int kv_head) {
+inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, float unit, int slot, const QueryBlock& block) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    long long index = partial_index(p, slot, kv_head, fragment_row(r));
+    if (MIXED && !block.has(fragment_row(r))) break;  // what follows is another tile's
+    long long index = partial_index(p, slot, block.kv_head, fragment_row(r));
     float* sums = p.partial_o + index * HEAD_DIM + fragment_column();
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / 8; ++d)
@@ -103,7 +104,7 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
   }
   unsigned staging = queries.base + threadIdx.x / 32 * STAGING_BYTES;
   if (partial >= 0)
-    write_partial(p, o, rows, unit, partial, block.kv_head);
+    write_partial(p, o, rows, unit, partial, block);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     write_transformed(p, variant, o, rows, unit, block, staging);
   else

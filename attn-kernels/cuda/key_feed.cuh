@@ -2,6 +2,7 @@
 // the CTA goes through them alike, so that all agree without talking.
 #pragma once
 #include "key_walk.cuh"
+#include "work.cuh"
 
 class KeyFeed {
   const KernelParams& p_;
@@ -11,18 +12,22 @@ class KeyFeed {
   Request request_;
   SpanKeys span_;
   KeyWalk walk_;
-  bool lines_;  // whether 16 keys from a multiple of 16 on lie in a line of memory
+  bool lines_;  // whether 16 keys from a multiple of 16 of the span on lie in a line of memory
 
-  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work,
+  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work,
           const QueryBlock& block)
       : p_(p), variant_(variant), kv_head_(kv_head), item_(item), end_(end), request_(block.request), span_(p, variant, block, work),
-        walk_(p, block, work.kv_begin, span_.end()), lines_(!KV_PAGED || p.page_size.divisor % 16 == 0) {}
-  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work)
+        walk_(p, block, work.kv_begin, span_.end()), lines_(in_lines(p, block.request, work.kv_begin)) {}
+  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work)
       : KeyFeed(p, variant, kv_head, item, end, work, QueryBlock(work, kv_head)) {}
+
+  static bool in_lines(const KernelParams& p, const Request& request, int kv_begin) {
+    return !KV_PAGED || (p.page_size.divisor % 16 == 0 && (!SHARED_ROWS || in_memory(request, kv_begin) % 16 == 0));
+  }
 
  public:
   // Of a worker that has items.
-  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, const WorkerStart& start)
+  KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, const Work::Start& start)
       : KeyFeed(p, variant, kv_head, start.first, start.end, start.item) {}
 
   // The next step; its item is `end` when all are over.
@@ -34,11 +39,12 @@ class KeyFeed {
         return step;
       }
       if (++item_ == end_) break;
-      WorkItem work = p_.items[item_];
+      Work::Item work = Work::items(p_)[item_];
       QueryBlock block(work, kv_head_);
       request_ = block.request;
       span_ = SpanKeys(p_, variant_, block, work);
       walk_ = KeyWalk(p_, block, work.kv_begin, span_.end());
+      if constexpr (SHARED_ROWS) lines_ = in_lines(p_, request_, work.kv_begin);
     }
     return {end_, 0, false, 0, false};
   }

@@ -13,18 +13,40 @@ constexpr int KV_PASS_AT_ONCE = KV_PASS_THREADS / KV_PASS_LANES;
 constexpr int KV_PASS_KEYS = 4 * KV_PASS_AT_ONCE;
 
 using PassRow = LaneRow<KV_PASS_LANES, 8>;
+using PassParams = typename Choose<MIXED, MixedParams, KernelParams>::type;
 
-// The request that a packed key token belongs to.
-inline int request_of_token(const KernelParams& p, int token) {
-  int first = 0, last = p.batch - 1;
+// Which of `count` runs of tokens a token is in; `ends`: one past the last of each.
+inline int run_of_token(const int* ends, int count, int token) {
+  int first = 0, last = count - 1;
   while (first < last) {
     int middle = (first + last) / 2;
-    if (token < p.kv_indptr[middle + 1])
+    if (token < ends[middle])
       last = middle;
     else
       first = middle + 1;
   }
   return first;
+}
+
+// Tokens that the pass writes; those of a mixed launch are of segments, which requests may share.
+inline int pass_tokens(const KernelParams& p) {
+  if constexpr (MIXED) return mixed(p).segment_ends[mixed(p).segment_count];
+  return p.kv_indptr[p.batch];
+}
+
+// A key of the pass. Of several requests that share it, `request` is the first.
+struct PassKey {
+  Request request;
+  int position;
+};
+
+inline PassKey pass_key(const KernelParams& p, int token) {
+  if constexpr (MIXED) {
+    MixedSegment segment = mixed(p).segments[run_of_token(mixed(p).segment_ends + 1, mixed(p).segment_count, token)];
+    return {request_of(segment), segment.kv_begin + token - segment.pass};
+  }
+  Request request = load_request(p, run_of_token(p.kv_indptr + 1, p.batch, token));
+  return {request, token - request.kv_begin};
 }
 
 // This lane's eight elements of a row, in 16 bits each.
@@ -56,16 +78,16 @@ inline uint4 rewritten(uint4 words, float scale, Hook hook) {
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
 extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
-    attn_kv_pass(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
+    attn_kv_pass(const __grid_constant__ PassParams p, const __grid_constant__ Variant variant) {
   int kv_head = blockIdx.y;
-  int tokens = p.kv_indptr[p.batch];
+  int tokens = pass_tokens(p);
   if (blockIdx.x * KV_PASS_KEYS >= static_cast<unsigned>(tokens)) return;  // there may be room for more keys than there are
 #pragma unroll 1
   for (int first = 0; first < KV_PASS_KEYS; first += KV_PASS_AT_ONCE) {
     // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.
     int token = min(static_cast<int>(blockIdx.x * KV_PASS_KEYS + first + threadIdx.x / KV_PASS_LANES), tokens - 1);
-    Request request = load_request(p, request_of_token(p, token));
-    KvIndex at = kv_index(request, kv_head, token - request.kv_begin);
+    auto [request, position] = pass_key(p, token);
+    KvIndex at = kv_index(request, kv_head, position);
     KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
     if constexpr (KEY_PRE_PASS) {
       uint4 key = load_row<KvElem>(p.k, place, kv_head);

@@ -32,7 +32,7 @@ class MaskOf {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           at.kv_pos = tile.position(fragment_column() + 8 * n + e);
-          at.kv_token = tile.block.request.kv_begin + at.kv_pos;
+          at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
           bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
           if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
           kept_[r] |= static_cast<unsigned>(keep) << (30 + e);

@@ -26,13 +26,14 @@ inline void for_each_logit(Logits& s, const LogitTile& tile, int first, int end,
     LogitIndex at;
     static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
     bool real_row = tile.block.has(fragment_row(r));
+    int first_token = first_key_token(tile.p, tile.block.request, at);
 #pragma unroll
     for (int n = first; n < end; ++n)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         if constexpr (!Variant::HAS_KV_LIST) at.kv_step = n * 8 + e;
         at.kv_pos = tile.position(fragment_column() + n * 8 + e);
-        at.kv_token = tile.block.request.kv_begin + at.kv_pos;
+        at.kv_token = first_token + at.kv_pos;
         f(s[r / 2][n][r % 2 * 2 + e], at, real_row, r);
       }
   }

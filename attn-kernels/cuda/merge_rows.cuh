@@ -7,6 +7,9 @@
 // Those of a merge.
 struct Slots {
   int first, count;
+
+  // Where state n of `first` .. `first + count` is.
+  static int at(const KernelParams& p, int n) { return MIXED ? mixed(p).merge_parts[n] : n; }
 };
 
 // AT_ONCE slots are asked for together, since a slot is far away and little work.
@@ -55,7 +58,7 @@ class RowMerger {
 #pragma unroll
       for (int j = 0; j < AT_ONCE; ++j)
         if (i + j * step < slots.count) {
-          long long index = partial_index(p, slots.first + i + j * step, kv_head, row);
+          long long index = partial_index(p, slots.at(p, slots.first + i + j * step), kv_head, row);
           parts[j] = load_arrived(p.partial_o + index * HEAD_DIM, p.partial_md + index);
         }
 #pragma unroll

@@ -72,8 +72,10 @@ inline void store_partial(const PartialRow& state, float* sums, float2* md) {
   if (Values::lane() == 0) *md = {state.row_max, state.denominator};
 }
 
-// Where a slot keeps a row, in rows: times HEAD_DIM in partial_o, as it is in partial_md.
+// Where a slot keeps a row, in rows: times HEAD_DIM in partial_o, as it is in partial_md. In a mixed launch a slot is the row of the
+// partial states at which a tile's begin.
 inline long long partial_index(const KernelParams& p, int slot, int kv_head, int row) {
+  if constexpr (MIXED) return static_cast<long long>(slot + row) * p.kv_heads + kv_head;
   return (static_cast<long long>(slot) * p.kv_heads + kv_head) * TILE_ROWS + row;
 }
 

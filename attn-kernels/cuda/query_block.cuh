@@ -12,9 +12,14 @@ struct QueryBlock {
   template <class Item>
   QueryBlock(const Item& item, int kv_head)
       : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
+  // Whose rows are not those of a tile.
+  QueryBlock(const MixedMerge& merge, int kv_head)
+      : request(request_of(merge)), kv_head(kv_head), first_row(merge.first_row), rows(merge.rows) {}
 
   // Index word of a row of the block. It may lie past the last one: hooks may be asked for it, nothing is stored for it.
-  RowIndex at(const KernelParams& p, int row) const { return row_index(p, request, kv_head, first_row + row); }
+  RowIndex at(const KernelParams& p, int row) const {
+    return row_index(p, request, kv_head, first_row + (SHARED_ROWS ? existing(row) : row));
+  }
   bool has(int row) const { return row < rows; }
   // Rows past the last one repeat it.
   int existing(int row) const { return min(row, rows - 1); }
@@ -63,11 +68,10 @@ struct CtaPlace {
   int kv_head;
 };
 
-inline CtaPlace cta_place() {
-  unsigned items = gridDim.x;
-  unsigned linear = blockIdx.y * items + blockIdx.x;
+// Of the CTA with this number, of so many items for so many heads.
+inline CtaPlace cta_place(unsigned linear, unsigned items, unsigned kv_heads) {
   unsigned first_head = linear / (HEADS_AT_ONCE * items) * HEADS_AT_ONCE;
-  unsigned heads = min(gridDim.y - first_head, static_cast<unsigned>(HEADS_AT_ONCE));
+  unsigned heads = min(kv_heads - first_head, static_cast<unsigned>(HEADS_AT_ONCE));
   unsigned within = linear - first_head * items;
   return {static_cast<int>(within / heads), static_cast<int>(first_head + within % heads)};
 }

@@ -10,7 +10,8 @@ class SpanKeys {
   int end_;
 
  public:
-  SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const WorkItem& item)
+  template <class Item>
+  SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const Item& item)
       : p_(&p), variant_(&variant), row_(block.at(p, 0)), end_(item.kv_end) {
     if constexpr (Variant::HAS_KV_LIST) {
       // The span may be that of another KV head's longer list.

@@ -130,7 +130,7 @@ class TensorRows {
           static_cast<RowIndex&>(at) = at_[2 * n + e % 2];
           if constexpr (!Variant::HAS_KV_LIST) at.kv_step = 16 * m + e / 2 * 8;
           at.kv_pos = kv_pos;
-          at.kv_token = block_.request.kv_begin + kv_pos;
+          at.kv_token = first_key_token(p_, block_.request, at) + kv_pos;
           f(s[m][n][e], at, 2 * n + e % 2);
         }
       }

@@ -82,8 +82,9 @@ class KeyTileCopy {
   int page_;
 
  public:
-  KeyTileCopy(const Strided& t, const Request& request, int kv_head)
-      : data_(static_cast<const char*>(t.data) + 2 * ((PAGED ? 0 : request.kv_begin * t.token) + kv_head * t.head) +
+  // `base`: of keys that are not in pages, the token of position 0.
+  KeyTileCopy(const Strided& t, int base, int kv_head)
+      : data_(static_cast<const char*>(t.data) + 2 * ((PAGED ? 0 : base * t.token) + kv_head * t.head) +
               16 * KeyRows::chunk()),
         token_(static_cast<int>(2 * t.token)),
         page_(static_cast<int>(2 * t.page)) {

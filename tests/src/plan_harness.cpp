@@ -7,6 +7,9 @@
 #include <ucontext.h>
 
 using std::sqrt;
+// as in every launch that is not mixed
+constexpr bool MIXED = false;
+constexpr bool SHARED_ROWS = false;
 struct int4 {
   int x, y, z, w;
 };

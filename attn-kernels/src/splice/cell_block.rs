@@ -6,25 +6,40 @@ use crate::cell::{Cell, KV_PASS_THREADS, MERGE_THREADS};
 
 /// The block of constants that templates read.
 pub(super) fn text(cell: &Cell) -> String {
-    let &Cell { head_dim, dtypes, paged, key_pre_pass, value_pre_pass, .. } = cell;
-    let &Cell { tile_rows, tile_keys, warps, stages, warp_keys, ctas_per_sm, .. } = cell;
+    format!("\n#line 1 \"cell\"\n{}{}\n", common(cell), family(cell))
+}
+
+/// Those that no family has to itself.
+fn common(cell: &Cell) -> String {
+    let &Cell { head_dim, dtypes, paged, .. } = cell;
     format!(
-        "\n#line 1 \"cell\"\n\
-        using QoElem = {};\n\
+        "using QoElem = {};\n\
         using KvElem = {};\n\
         constexpr int HEAD_DIM = {head_dim};\n\
-        constexpr int TILE_ROWS = {tile_rows};\n\
+        constexpr bool KV_PAGED = {paged};\n\
+        {FLAT}",
+        elem(dtypes.qo),
+        elem(dtypes.kv),
+    )
+}
+
+/// Of every launch but a mixed one.
+pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\n";
+
+/// Those of the kernel family.
+fn family(cell: &Cell) -> String {
+    let &Cell { key_pre_pass, value_pre_pass, .. } = cell;
+    let &Cell { tile_rows, tile_keys, warps, stages, warp_keys, ctas_per_sm, .. } = cell;
+    format!(
+        "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
         constexpr int STAGES = {stages};\n\
         constexpr int WARP_KEYS = {warp_keys};\n\
         constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
         constexpr int STEP_KEYS = {};\n\
-        constexpr bool KV_PAGED = {paged};\n\
         constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
-        constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\n",
-        elem(dtypes.qo),
-        elem(dtypes.kv),
+        constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n",
         cell.step_keys(),
     )
 }

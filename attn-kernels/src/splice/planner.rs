@@ -2,7 +2,7 @@
 
 use attn_core::expr::Variant;
 
-use super::{SpliceError, Unit, templates::Inliner, variant};
+use super::{SpliceError, Unit, cell_block, templates::Inliner, variant};
 use crate::compile::Arch;
 
 /// In place of a variant that hides no keys, or of which nobody knows beforehand which.
@@ -33,6 +33,7 @@ impl PlannerSource {
         for file in if masked { &["elem.cuh", "lang.cuh", "plan_abi.cuh"][..] } else { &["plan_abi.cuh"] } {
             unit.include(file)?;
         }
+        unit.push(cell_block::FLAT);
         unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
         unit.include("plan.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
