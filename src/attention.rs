@@ -9,8 +9,8 @@ use attn_core::{
 use attn_kernels::cuda;
 
 use crate::{
-    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, Variant, Workspace, engine::Backend,
-    plan::CpuPlan,
+    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, ValueRows, Variant, Workspace,
+    engine::Backend, plan::CpuPlan,
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -23,6 +23,8 @@ pub struct AttentionOptions {
     /// What keys and values are, for a variant with `key_transform` or `value_transform`: raw, unless it is said that they are transformed
     /// already, as in a cache whose keys were rotated when they were appended. Nothing rewrites them then, before or in a kernel.
     pub stored: KvStored,
+    /// How wide values are, and where: as wide as keys and in a tensor of their own, unless said otherwise. Outputs are as wide as values.
+    pub values: ValueRows,
     /// A request gives the same bits alone and in any batch: its keys are cut into pieces at multiples of so many keys (at least 1; rounded up
     /// to what a kernel takes at a time), and nowhere else. Fewer keys a piece keep a GPU busy with few requests, and take workspace and time to
     /// merge; 1024 to 4096 are a start. Without it keys are cut so that a batch is done soonest.
@@ -51,6 +53,7 @@ pub(crate) struct Bound {
     pub(crate) variant: Variant,
     pub(crate) heads: Heads,
     pub(crate) dtypes: Dtypes,
+    pub(crate) values: ValueRows,
     pub(crate) sm_scale: f32,
     batch_invariant: Option<u32>,
 }
@@ -66,17 +69,19 @@ impl Attention {
         let inner = match &engine.backend {
             Backend::Cpu => {
                 heads.check()?;
+                options.values.check(heads)?;
                 dtypes.check()?;
                 cpu::check_variant(variant)?;
-                let variant = variant.bind(&heads.dims())?.over(options.stored);
+                let variant = variant.bind(&options.values.dims(heads, heads.dims()))?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
-                let bound = Bound { variant, heads, dtypes, sm_scale, batch_invariant: options.batch_invariant };
+                let AttentionOptions { values, batch_invariant, .. } = options;
+                let bound = Bound { variant, heads, dtypes, values, sm_scale, batch_invariant };
                 Inner::Cpu(bound)
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                let AttentionOptions { sm_scale, kernel, stored, batch_invariant } = options;
-                let options = cuda::Options { sm_scale, kernel, stored, batch_invariant };
+                let AttentionOptions { sm_scale, kernel, stored, values, batch_invariant } = options;
+                let options = cuda::Options { sm_scale, kernel, stored, values, batch_invariant };
                 Inner::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
             }
         };
@@ -241,7 +246,7 @@ fn plan_cpu(bound: &Bound, batch: &Batch<'_>, workspace: &Workspace) -> Result<C
 impl Bound {
     /// The variant with tensors over the batch's lengths, and the batch's work.
     pub(crate) fn cut(&self, layout: &Layout) -> Result<(Variant, WorkList), Error> {
-        let variant = self.variant.bind(&layout.dims(self.heads))?;
+        let variant = self.variant.bind(&self.values.dims(self.heads, layout.dims(self.heads)))?;
         let rule = cpu::plan_rule(self.heads);
         let fixed = self.batch_invariant.map(|keys| Schedule::Fixed { keys });
         let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };

@@ -273,7 +273,17 @@ fn what_a_gpu_would_refuse_says_what_there_is() {
     let choose = |head_dim, dtypes| {
         let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Prefill, true, 1, false, false);
         let arch = Arch::new(8, 0);
-        Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch })
+        Cell::choose(&CellRequest {
+            kind,
+            head_dim,
+            values: ValueRows::Same,
+            dtypes,
+            paged,
+            group,
+            key_hooks,
+            value_hooks,
+            arch,
+        })
     };
     for head_dim in [0, 63, 80, 512] {
         let error = choose(head_dim, Dtypes::f16()).expect_err("no kernel");

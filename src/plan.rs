@@ -57,7 +57,7 @@ impl Plan {
     }
 
     /// Runs the attention: `q` is (qo tokens, qo heads, head_dim), `kv` as the batch says ([`Kv::ragged`], [`Kv::paged`]), with scales
-    /// where stored elements stand for others ([`Kv::with_scales`]), and `out` gets o (of q's shape) and, if wanted, lse (qo tokens, qo heads).
+    /// where stored elements stand for others ([`Kv::with_scales`]), and `out` gets o (qo tokens, qo heads, value_dim) and, if wanted, lse (qo tokens, qo heads).
     ///
     /// On CUDA it only launches: no allocation, no synchronisation, no decision of the host, so that it can be captured in a
     /// graph; results are there when the stream gets there. On the CPU it returns when it is done. Under a capture, the tensors of a plan with a
@@ -71,9 +71,9 @@ impl Plan {
         match &self.inner {
             Inner::Cpu(CpuPlan { attention, variant, layout, work, .. }) => {
                 stream.check_cpu()?;
-                let &Bound { heads, dtypes, sm_scale, .. } = attention;
-                check_run(layout, heads, dtypes, &q, &kv, &out)?;
-                Ok(cpu::run(&cpu::Problem { variant, heads, sm_scale, layout, work, q, kv }, out)?)
+                let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
+                check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
+                Ok(cpu::run(&cpu::Problem { variant, heads, values, sm_scale, layout, work, q, kv }, out)?)
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),

@@ -6,7 +6,7 @@ use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    spec::{Heads, KernelKind, KvStored},
+    spec::{Heads, KernelKind, KvStored, ValueRows},
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
@@ -26,6 +26,9 @@ pub(crate) struct Wanted {
     /// Values per head.
     #[arg(long, default_value = "128", value_delimiter = ',')]
     pub(crate) head_dim: Vec<u32>,
+    /// How wide values are: `same` as keys, a number of elements, or `keys:NUMBER` for the first elements of the keys.
+    #[arg(long, default_value = "same")]
+    pub(crate) values: ValueRows,
     /// Element types of q and o: f16, bf16.
     #[arg(long, default_value = "bf16", value_delimiter = ',')]
     pub(crate) dtype: Vec<Dtype>,
@@ -80,6 +83,7 @@ impl Wanted {
     pub(crate) fn sources(&self, variant: &Variant, kind: KernelKind) -> Result<Vec<KernelSource>> {
         let natural = [if kind == KernelKind::Prefill { Layout::Ragged } else { Layout::Paged }];
         let layouts = if self.layout.is_empty() { &natural[..] } else { &self.layout };
+        let values = self.values;
         let stored = if self.stored == Stored::Raw { KvStored::Raw } else { KvStored::Transformed };
         let arms = variant.clone().over(stored).arms();
         let mut sources = Vec::new();
@@ -90,8 +94,17 @@ impl Wanted {
                         let (paged, group) = (layout == Layout::Paged, self.group);
                         for variant in &arms {
                             let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
-                            let request =
-                                CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
+                            let request = CellRequest {
+                                kind,
+                                head_dim,
+                                values,
+                                dtypes,
+                                paged,
+                                group,
+                                key_hooks,
+                                value_hooks,
+                                arch,
+                            };
                             sources.push(KernelSource::build(variant, &Cell::choose(&request)?)?);
                         }
                     }
@@ -122,6 +135,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         Ok(CellRequest {
             kind: family.kind,
             head_dim: heads.head_dim,
+            values: case.values,
             dtypes: case.dtypes()?,
             paged: case.kv_layout.paged(),
             group: family.rows,
@@ -133,7 +147,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = of_list.unwrap_or(queries).saturating_mul(heads.group());
-    let decode = Family::decode(rows.into(), heads.head_dim);
+    let decode = Family::decode(rows.into(), heads.head_dim, case.values.dim(heads));
     // as an attention chooses
     let families = match (case.kernel.as_str(), of_list) {
         ("auto", None) => {
@@ -150,7 +164,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             }
             families
         }
-        ("auto", Some(_)) if rows <= Cell::most_decode_rows(heads.head_dim) => vec![decode],
+        ("auto", Some(_)) if rows <= Cell::most_decode_rows(heads.head_dim, case.values.dim(heads)) => vec![decode],
         ("auto", Some(_)) => vec![Family::PREFILL],
         (named, _) => vec![if named.parse::<KernelKind>()? == KernelKind::Decode { decode } else { Family::PREFILL }],
     };

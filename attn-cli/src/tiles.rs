@@ -140,6 +140,7 @@ fn bound(args: &Tiles) -> Result<Variant> {
         qo_heads: Some(qo_heads.into()),
         kv_heads: Some(kv_heads.into()),
         head_dim: Some(case.head_dim.into()),
+        value_dim: Some(case.head_dim.into()),
         batch: Some(1),
         qo_tokens: Some(args.qo.into()),
         kv_tokens: Some(args.kv.into()),

@@ -11,7 +11,7 @@ pub struct Heads {
     pub qo: u32,
     /// Key and value heads.
     pub kv: u32,
-    /// Values per head.
+    /// Elements of a query or key of a head; of a value too, unless [`ValueRows`] says otherwise.
     pub head_dim: u32,
 }
 
@@ -27,14 +27,29 @@ pub enum KvStored {
     Transformed,
 }
 
-/// Heads, or a scale of logits, that no attention has.
+/// How wide the rows of values are, and where they lie. Queries and keys have [`Heads::head_dim`] elements a row.
+///
+/// Outputs, `value_transform` and `output_transform` have rows of [`ValueRows::dim`] elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ValueRows {
+    /// As wide as keys, in a tensor of their own.
+    #[default]
+    Same,
+    /// Of so many elements, in a tensor of their own.
+    Dim(u32),
+    /// The first so many elements of the rows of keys, as they are stored: one tensor is both, see [`Kv::latent`](crate::tensor::Kv::latent). In
+    /// multi-head latent attention (DeepSeek's, over the compressed cache) keys have 576 elements, of which 512 are the values.
+    OfKeys(u32),
+}
+
+/// Heads, widths of values, or a scale of logits, that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadsError {
     /// A count of 0, or past what an index counts.
     #[error("{what} = {value}; it must be 1 to 65535")]
     Count {
-        /// `qo_heads`, `kv_heads` or `head_dim`.
+        /// `qo_heads`, `kv_heads`, `head_dim` or `value_dim`.
         what: &'static str,
         /// Its value.
         value: u32,
@@ -46,6 +61,14 @@ pub enum HeadsError {
         qo: u32,
         /// KV heads.
         kv: u32,
+    },
+    /// Values that reach past the keys whose first elements they are.
+    #[error("values are the first {values} elements of keys that have {head_dim}")]
+    ValuesOfKeys {
+        /// Elements of a value.
+        values: u32,
+        /// Elements of a key.
+        head_dim: u32,
     },
     /// A scale that no softmax has.
     #[error("sm_scale = {value}; it must be positive and finite (1 / sqrt(head_dim) unless given)")]
@@ -85,6 +108,7 @@ impl Heads {
             qo_heads: Some(self.qo.into()),
             kv_heads: Some(self.kv.into()),
             head_dim: Some(self.head_dim.into()),
+            value_dim: Some(self.head_dim.into()),
             ..Dims::default()
         }
     }
@@ -104,6 +128,71 @@ impl Heads {
     #[must_use]
     pub fn default_sm_scale(self) -> f32 {
         (1.0 / f64::from(self.head_dim).sqrt()) as f32
+    }
+}
+
+impl ValueRows {
+    /// Elements of a value, and of an output.
+    #[must_use]
+    pub fn dim(self, heads: Heads) -> u32 {
+        match self {
+            ValueRows::Same => heads.head_dim,
+            ValueRows::Dim(dim) | ValueRows::OfKeys(dim) => dim,
+        }
+    }
+    /// Whether the tensor of keys holds the values too.
+    #[must_use]
+    pub fn are_of_keys(self) -> bool {
+        matches!(self, ValueRows::OfKeys(_))
+    }
+    /// Checks the width: 1 to 65535, and within the keys where it is of them. Which a kernel exists for is the backend's matter.
+    ///
+    /// # Errors
+    ///
+    /// See [`HeadsError`].
+    pub fn check(self, heads: Heads) -> Result<(), HeadsError> {
+        let (values, head_dim) = (self.dim(heads), heads.head_dim);
+        if values == 0 || values > 65535 {
+            return Err(HeadsError::Count { what: "value_dim", value: values });
+        }
+        if self.are_of_keys() && values > head_dim {
+            return Err(HeadsError::ValuesOfKeys { values, head_dim });
+        }
+        Ok(())
+    }
+    /// The sizes that shapes of parameters are written in, with the width of values.
+    #[must_use]
+    pub fn dims(self, heads: Heads, dims: Dims) -> Dims {
+        Dims { value_dim: Some(self.dim(heads).into()), ..dims }
+    }
+}
+
+impl fmt::Display for ValueRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueRows::Same => f.write_str("same"),
+            ValueRows::Dim(dim) => write!(f, "{dim}"),
+            ValueRows::OfKeys(dim) => write!(f, "keys:{dim}"),
+        }
+    }
+}
+
+/// A way to write widths of values that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "values `{0}` are not known; write: same, a number of elements, or keys:NUMBER for the first elements of the keys"
+)]
+pub struct UnknownValues(pub String);
+
+impl FromStr for ValueRows {
+    type Err = UnknownValues;
+    fn from_str(s: &str) -> Result<Self, UnknownValues> {
+        let number = |text: &str| text.parse().map_err(|_| UnknownValues(s.to_owned()));
+        match s.strip_prefix("keys:") {
+            Some(dim) => Ok(ValueRows::OfKeys(number(dim)?)),
+            None if s == "same" => Ok(ValueRows::Same),
+            None => Ok(ValueRows::Dim(number(s)?)),
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl<H: AsRef<[u8]>> fmt::Debug for Memory<H> {
 /// What an attention writes.
 #[derive(Debug)]
 pub struct Out<'a> {
-    /// (qo tokens, qo heads, head_dim), of the dtype of q.
+    /// (qo tokens, qo heads, value_dim), of the dtype of q; value_dim is head_dim unless [`ValueRows`](crate::spec::ValueRows) says otherwise.
     pub o: TensorMut<'a>,
     /// (qo tokens, qo heads) f32: log-sum-exp of each row's logits in natural log; `None` when not wanted.
     pub lse: Option<TensorMut<'a>>,
@@ -148,6 +148,20 @@ impl<'a> TensorRef<'a> {
             Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
         };
         Ok(TensorRef { memory, shape, ..self })
+    }
+
+    /// Whether this is the same memory, in the same rows: all but the last extent are the same.
+    #[must_use]
+    pub fn is_rows_of(&self, other: &TensorRef<'_>) -> bool {
+        let address = |tensor: &TensorRef<'_>| match tensor.memory {
+            Memory::Host(bytes) => (true, bytes.as_ptr() as u64),
+            Memory::Device(ptr) => (false, ptr),
+        };
+        let outer = |tensor: &TensorRef<'_>| tensor.shape().split_last().map(|(_, outer)| outer.to_vec());
+        address(self) == address(other)
+            && self.dtype == other.dtype
+            && outer(self) == outer(other)
+            && self.strides() == other.strides()
     }
 
     /// The elements, if they are in host memory and of type `T`: from the first on, by strides.

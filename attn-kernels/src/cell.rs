@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::{Dtype, Dtypes},
     plan::{PlanRule, Schedule},
-    spec::KernelKind,
+    spec::{Heads, KernelKind, ValueRows},
 };
 
 use crate::{
@@ -26,8 +26,10 @@ pub const KV_PASS_THREADS: u32 = 128;
 pub struct CellRequest {
     /// Kernel family.
     pub kind: KernelKind,
-    /// Values per head.
+    /// Elements of a query or key of a head.
     pub head_dim: u32,
+    /// How wide values are, and where.
+    pub values: ValueRows,
     /// Element types.
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
@@ -47,8 +49,10 @@ pub struct CellRequest {
 pub struct Cell {
     /// Kernel family.
     pub kind: KernelKind,
-    /// Values per head.
+    /// Elements of a query or key of a head.
     pub head_dim: u32,
+    /// Elements of a value, and of an output.
+    pub value_dim: u32,
     /// Element types.
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
@@ -110,8 +114,9 @@ impl Cell {
     ///
     /// [`CellError`] names what was asked and what there is.
     pub fn choose(request: &CellRequest) -> Result<Self, CellError> {
-        let &CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch } = request;
-        if !HEAD_DIMS.contains(&head_dim) {
+        let &CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch } = request;
+        let value_dim = values.dim(Heads { qo: 1, kv: 1, head_dim });
+        if !HEAD_DIMS.contains(&head_dim) || value_dim != head_dim || values.are_of_keys() {
             return Err(CellError::HeadDim { kind, head_dim });
         }
         let fp8 = dtypes.kv.is_fp8();
@@ -122,6 +127,7 @@ impl Cell {
         let cell = Cell {
             kind,
             head_dim,
+            value_dim,
             dtypes,
             paged,
             key_pre_pass: prefill && (key_hooks || fp8),
@@ -154,7 +160,7 @@ impl Cell {
         let fp8 = self.dtypes.kv.is_fp8();
         let moved = if fp8 { u32::from(moved_keys) + u32::from(moved_values) } else { 0 };
         let cell = Cell {
-            tile_rows: Cell::decode_rows(group, self.head_dim),
+            tile_rows: Cell::decode_rows(group, self.head_dim, self.value_dim),
             warp_keys: if row_bytes < 256 { 32 } else { 16 },
             moved_rows: moved,
             ..self
@@ -181,14 +187,14 @@ impl Cell {
 
     /// Rows of the decode tile for so many packed rows of a request; what it does not hold takes several tiles.
     #[must_use]
-    pub fn decode_rows(rows: u32, head_dim: u32) -> u32 {
-        if rows > 8 { Self::most_decode_rows(head_dim) } else { 8 }
+    pub fn decode_rows(rows: u32, head_dim: u32, value_dim: u32) -> u32 {
+        if rows > 8 { Self::most_decode_rows(head_dim, value_dim) } else { 8 }
     }
 
     /// Rows of the largest decode tile.
     #[must_use]
-    pub fn most_decode_rows(head_dim: u32) -> u32 {
-        if head_dim < 256 { 16 } else { 8 }
+    pub fn most_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
+        if head_dim.max(value_dim) < 256 { 16 } else { 8 }
     }
 
     /// Threads of a CTA.
@@ -272,7 +278,17 @@ mod tests {
     fn request(kind: KernelKind, head_dim: u32) -> CellRequest {
         let arch = Arch::new(8, 0);
         let dtypes = Dtypes::bf16();
-        CellRequest { kind, head_dim, dtypes, paged: true, group: 4, key_hooks: true, value_hooks: true, arch }
+        CellRequest {
+            kind,
+            head_dim,
+            values: ValueRows::Same,
+            dtypes,
+            paged: true,
+            group: 4,
+            key_hooks: true,
+            value_hooks: true,
+            arch,
+        }
     }
 
     #[test]

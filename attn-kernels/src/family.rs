@@ -25,10 +25,11 @@ impl Family {
     /// Prefill.
     pub const PREFILL: Self = Family { kind: KernelKind::Prefill, rows: 0 };
 
-    /// Decode with the tile for so many rows of a request.
+    /// Decode with the tile for so many rows of a request, with keys and values of so many elements.
     #[must_use]
-    pub fn decode(rows: u64, head_dim: u32) -> Self {
-        Family { kind: KernelKind::Decode, rows: Cell::decode_rows(u32::try_from(rows).unwrap_or(u32::MAX), head_dim) }
+    pub fn decode(rows: u64, head_dim: u32, value_dim: u32) -> Self {
+        let rows = Cell::decode_rows(u32::try_from(rows).unwrap_or(u32::MAX), head_dim, value_dim);
+        Family { kind: KernelKind::Decode, rows }
     }
 
     /// That of a kernel.
@@ -100,7 +101,7 @@ impl Families {
     ///
     /// Heads or types that there is no kernel for.
     pub fn new(request: &CellRequest, hooks: HookClass, heads: Heads, multiprocessors: u32) -> Result<Self, CellError> {
-        let most = Cell::most_decode_rows(heads.head_dim);
+        let most = Cell::most_decode_rows(heads.head_dim, request.values.dim(heads));
         let decode = [8, most].into_iter().take(if most > 8 { 2 } else { 1 });
         let kinds = decode.map(|rows| (KernelKind::Decode, rows)).chain([(KernelKind::Prefill, 1)]);
         let candidate = |(kind, group)| {

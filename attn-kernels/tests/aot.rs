@@ -10,7 +10,7 @@ use std::{
 use attn_core::{
     Registry, Variant,
     dtype::{Dtype, Dtypes},
-    spec::KernelKind,
+    spec::{KernelKind, ValueRows},
 };
 use attn_kernels::{
     aot::{Aot, AotError},
@@ -33,6 +33,7 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
     let cell = Cell::choose(&CellRequest {
         kind,
         head_dim: 64,
+        values: ValueRows::Same,
         dtypes,
         paged: false,
         group: 1,

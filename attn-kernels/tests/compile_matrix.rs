@@ -9,7 +9,10 @@ use attn_core::{
     Registry, Variant,
     dtype::{Dtype, Dtypes},
     lang::{FieldDesc, FieldType, VariantDesc},
-    spec::KernelKind::{self, Decode, Prefill},
+    spec::{
+        KernelKind::{self, Decode, Prefill},
+        ValueRows,
+    },
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
@@ -68,7 +71,17 @@ impl Point {
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
         let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-        let cell = Cell::choose(&CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch });
+        let cell = Cell::choose(&CellRequest {
+            kind,
+            head_dim,
+            values: ValueRows::Same,
+            dtypes,
+            paged,
+            group,
+            key_hooks,
+            value_hooks,
+            arch,
+        });
         KernelSource::build(&variant, &cell.expect("a cell")).expect("supported")
     }
 }

@@ -7,7 +7,7 @@ use attn_core::{
     Variant,
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{Heads, KernelKind},
+    spec::{Heads, KernelKind, ValueRows},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
@@ -244,6 +244,7 @@ fn kernels_for_an_h200_compile() {
             let cell = Cell::choose(&CellRequest {
                 kind: KernelKind::Decode,
                 head_dim: HEADS.head_dim,
+                values: ValueRows::Same,
                 dtypes: Dtypes::bf16(),
                 paged: true,
                 group,

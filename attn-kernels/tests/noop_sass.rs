@@ -8,7 +8,11 @@ extern crate attn_core as attn;
 use std::collections::BTreeMap;
 
 use attn::lang::{AttentionVariant, LogitIndex};
-use attn::{Registry, Variant, VariantParams, attention_variant, dtype::Dtypes, spec::KernelKind};
+use attn::{
+    Registry, Variant, VariantParams, attention_variant,
+    dtype::Dtypes,
+    spec::{KernelKind, ValueRows},
+};
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::nvrtc::Nvrtc,
@@ -64,7 +68,17 @@ fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
     let variant = variant(expr);
     let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
     let (dtypes, arch) = (Dtypes::bf16(), arch.parse().expect(arch));
-    let request = CellRequest { kind, head_dim: 128, dtypes, paged: true, group: 4, key_hooks, value_hooks, arch };
+    let request = CellRequest {
+        kind,
+        head_dim: 128,
+        values: ValueRows::Same,
+        dtypes,
+        paged: true,
+        group: 4,
+        key_hooks,
+        value_hooks,
+        arch,
+    };
     let source = KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");
     let ready = jit::obtain(source).unwrap_or_else(|error| panic!("{error}"));
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");

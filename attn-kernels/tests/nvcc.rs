@@ -1,7 +1,11 @@
 //! nvcc takes what NVRTC takes, and its log is understood. Skipped where there is no nvcc.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use attn_core::{Registry, Variant, dtype::Dtypes, spec::KernelKind};
+use attn_core::{
+    Registry, Variant,
+    dtype::Dtypes,
+    spec::{KernelKind, ValueRows},
+};
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::{Compiler, nvcc::Nvcc},
@@ -23,7 +27,17 @@ fn nvcc_compiles_the_same_sources() {
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
         let (dtypes, arch) = (Dtypes::bf16(), "sm_90a".parse().unwrap());
         let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-        let request = CellRequest { kind, head_dim: 128, dtypes, paged: true, group: 4, key_hooks, value_hooks, arch };
+        let request = CellRequest {
+            kind,
+            head_dim: 128,
+            values: ValueRows::Same,
+            dtypes,
+            paged: true,
+            group: 4,
+            key_hooks,
+            value_hooks,
+            arch,
+        };
         let source = KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap();
         let compiled = nvcc.compile(&source.name, &source.text, arch).unwrap_or_else(|error| panic!("{error}"));
         assert!(compiled.cubin.starts_with(b"\x7fELF"));

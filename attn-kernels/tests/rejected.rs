@@ -3,7 +3,11 @@
 
 use std::{fs, path::PathBuf};
 
-use attn_core::{Registry, Variant, dtype::Dtypes, spec::KernelKind};
+use attn_core::{
+    Registry, Variant,
+    dtype::Dtypes,
+    spec::{KernelKind, ValueRows},
+};
 use attn_kernels::{
     cache::CubinCache,
     cell::{Cell, CellRequest},
@@ -17,8 +21,17 @@ fn source(expr: &str) -> KernelSource {
     registry.register_all(attn_variants::variants()).unwrap();
     let variant = Variant::parse_with(expr, &registry).unwrap();
     let (kind, dtypes, arch) = (KernelKind::Decode, Dtypes::f16(), Arch::new(8, 0));
-    let request =
-        CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 1, key_hooks: false, value_hooks: false, arch };
+    let request = CellRequest {
+        kind,
+        head_dim: 64,
+        values: ValueRows::Same,
+        dtypes,
+        paged: false,
+        group: 1,
+        key_hooks: false,
+        value_hooks: false,
+        arch,
+    };
     KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap()
 }
 

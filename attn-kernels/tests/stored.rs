@@ -5,7 +5,7 @@ use attn_core::{
     Registry, Variant,
     dtype::Dtypes,
     lang::Dims,
-    spec::{KernelKind, KvStored},
+    spec::{KernelKind, KvStored, ValueRows},
 };
 use attn_kernels::{
     aot::Aot,
@@ -28,7 +28,17 @@ fn sources(variant: &Variant, kind: KernelKind) -> Vec<KernelSource> {
     let of = |arm: &Variant| {
         let (key_hooks, value_hooks) = (has_key_hooks(arm), has_value_hooks(arm));
         let (dtypes, arch) = (Dtypes::bf16(), Arch::new(8, 0));
-        let request = CellRequest { kind, head_dim: 64, dtypes, paged: false, group: 2, key_hooks, value_hooks, arch };
+        let request = CellRequest {
+            kind,
+            head_dim: 64,
+            values: ValueRows::Same,
+            dtypes,
+            paged: false,
+            group: 2,
+            key_hooks,
+            value_hooks,
+            arch,
+        };
         KernelSource::build(arm, &Cell::choose(&request).unwrap()).unwrap()
     };
     variant.arms().iter().map(of).collect()

@@ -26,6 +26,7 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
         qo_heads: Some(heads.qo.into()),
         kv_heads: Some(heads.kv.into()),
         head_dim: Some(heads.head_dim.into()),
+        value_dim: Some(heads.head_dim.into()),
         batch: size(layout.batch()),
         qo_tokens: size(layout.qo_tokens()),
         kv_tokens: size(layout.kv_tokens()),

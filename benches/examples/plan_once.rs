@@ -13,7 +13,7 @@ use attn_core::{
     expr::{ExprError, Variant},
     lang::Dims,
     plan::{PlanBlob, PlanError, Scratch, WorkList},
-    spec::KernelKind,
+    spec::{KernelKind, ValueRows},
 };
 use attn_kernels::{
     cell::{CellError, CellRequest},
@@ -101,6 +101,7 @@ impl Planner {
             qo_heads: Some(GROUPED.qo.into()),
             kv_heads: Some(GROUPED.kv.into()),
             head_dim: Some(GROUPED.head_dim.into()),
+            value_dim: Some(GROUPED.head_dim.into()),
             batch: size(layout.batch()),
             qo_tokens: size(layout.qo_tokens()),
             kv_tokens: size(layout.kv_tokens()),
@@ -109,6 +110,7 @@ impl Planner {
         let request = CellRequest {
             kind: KernelKind::Decode,
             head_dim: GROUPED.head_dim,
+            values: ValueRows::Same,
             dtypes: Dtypes::bf16(),
             paged: true,
             group: GROUPED.group(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lang::Dims;
-use crate::{Dtype, Dtypes, Heads};
+use crate::{Dtype, Dtypes, Heads, ValueRows};
 
 use super::TestError;
 
@@ -36,6 +36,9 @@ pub struct Case {
     pub kv_heads: u32,
     /// Values per head.
     pub head_dim: u32,
+    /// How wide values are, and where: `"same"` as keys, a number, or `"keys:512"`, the first elements of the keys.
+    #[serde(default, with = "values", skip_serializing_if = "values::are_same")]
+    pub values: ValueRows,
     /// Where keys are.
     #[serde(default)]
     pub kv_layout: LayoutKind,
@@ -215,6 +218,7 @@ impl Case {
             qo_heads: 4,
             kv_heads: 2,
             head_dim: 64,
+            values: ValueRows::Same,
             kv_layout: LayoutKind::Ragged,
             page_size: sixteen(),
             page_order: Order::Nhd,
@@ -246,7 +250,7 @@ impl Case {
             batch: i64::try_from(self.qo_lens.requests()).ok(),
             qo_tokens: Some(sum(&self.qo_lens)),
             kv_tokens: Some(self.all_kv_lens().into_iter().map(i64::from).sum()),
-            ..self.heads().dims()
+            ..self.values.dims(self.heads(), self.heads().dims())
         }
     }
 
@@ -288,8 +292,9 @@ impl Case {
     pub fn check_cost(&self) -> u64 {
         let lens = self.qo_lens.to_vec().into_iter().zip(self.all_kv_lens());
         let pairs: u128 = lens.map(|(q, k)| u128::from(q) * u128::from(k)).sum();
-        let values = u64::from(self.qo_heads) * u64::from(self.head_dim);
-        u64::try_from(pairs.saturating_mul(2 * u128::from(values))).unwrap_or(u64::MAX)
+        let dims = u64::from(self.head_dim) + u64::from(self.values.dim(self.heads()));
+        let elements = u64::from(self.qo_heads) * dims;
+        u64::try_from(pairs.saturating_mul(elements.into())).unwrap_or(u64::MAX)
     }
 
     /// Reads a case file: one JSON object a line; empty lines are skipped.
@@ -340,13 +345,50 @@ impl Case {
         if self.pool == Pool::Packed && (self.kv_layout.paged() || self.page_order != Order::Nhd) {
             return Err("packed queries, keys and values are ragged, in the order NHD".to_owned());
         }
+        if self.pool != Pool::Split && self.values != ValueRows::Same {
+            return Err("values of another width than keys are in a pool of their own, or are the keys".to_owned());
+        }
         Ok(())
+    }
+}
+
+/// [`Case::values`] in a file: a text, or a number.
+mod values {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use crate::ValueRows;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "values are \"same\", a number of elements, or \"keys:NUMBER\"")]
+    enum Written {
+        Dim(u32),
+        Text(String),
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn are_same(values: &ValueRows) -> bool {
+        *values == ValueRows::Same
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn serialize<S: Serializer>(values: &ValueRows, to: S) -> Result<S::Ok, S::Error> {
+        match *values {
+            ValueRows::Dim(dim) => to.serialize_u32(dim),
+            text => to.collect_str(&text),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ValueRows, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Dim(dim) => Ok(ValueRows::Dim(dim)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
+    use super::{Case, LayoutKind, Lens, LevelCase, Order, Pool, ValueRows};
 
     #[test]
     fn unknown_fields_come_back() {
@@ -357,6 +399,21 @@ mod tests {
         let back = serde_json::to_value(&cases[0]).expect("JSON");
         assert_eq!(back["why"], "x");
         assert_eq!(back["qo_lens"]["repeat"][1], 5);
+    }
+
+    #[test]
+    fn widths_of_values_are_a_number_or_a_text() {
+        let mut case = Case::new("full");
+        for (values, written) in [(ValueRows::Dim(128), "128"), (ValueRows::OfKeys(512), "\"keys:512\"")] {
+            case.values = values;
+            let text = serde_json::to_string(&case).expect("JSON");
+            assert!(text.contains(&format!("\"values\":{written}")), "{text}");
+            assert_eq!(Case::parse_lines(&text).expect("a case"), [case.clone()]);
+        }
+        let bad = serde_json::to_string(&case).expect("JSON").replace("keys:512", "key:512");
+        let error = Case::parse_lines(&bad).expect_err("no such values").to_string();
+        assert!(error.contains("key:512") && error.contains("keys:NUMBER"), "{error}");
+        assert_eq!((case.dims().head_dim, case.dims().value_dim), (Some(64), Some(512)));
     }
 
     #[test]

@@ -245,6 +245,7 @@ fn reference(
     let problem = cpu::Problem {
         variant: &bound,
         heads,
+        values: case.values,
         sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
         layout: &layout,
         work: &WorkList::default(), // the oracle does not look at it

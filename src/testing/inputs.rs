@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use crate::batch::{PageTableBuf, indptr};
 use crate::lang::{F8E4M3, F8E5M2};
 use crate::tensor::{Element as _, Kv, KvScales, Scale, TensorError, TensorRef};
-use crate::{Batch, Dtype};
+use crate::{Batch, Dtype, ValueRows};
 
 use super::random::{Normal, Random, Value};
 use super::{Case, LayoutKind, Order, TestError};
@@ -30,17 +30,22 @@ pub struct Inputs {
     pub q: Host,
     /// As [`kv_shape`](Self::kv_shape), laid out as [`kv_strides`](Self::kv_strides).
     pub k: Host,
-    /// As `k`.
+    /// As [`v_shape`](Self::v_shape) and [`v_strides`](Self::v_strides) say; the same as `k` where values are of the keys.
     pub v: Host,
-    /// (tokens, kv_heads, head_dim) or (pages, slots, kv_heads, head_dim).
+    /// Of keys: (tokens, kv_heads, head_dim) or (pages, slots, kv_heads, head_dim).
     pub kv_shape: Vec<usize>,
-    /// Strides of `k` and `v` in elements.
+    /// Strides of `k` in elements.
     pub kv_strides: Vec<i64>,
+    /// As `kv_shape`, of values.
+    pub v_shape: Vec<usize>,
+    /// As `kv_strides`, of values.
+    pub v_strides: Vec<i64>,
     /// What stored keys are multiplied by.
     pub k_scale: HostScale,
     /// What stored values are multiplied by.
     pub v_scale: HostScale,
     heads: crate::Heads,
+    pub(super) values: ValueRows,
 }
 
 /// Where the keys of a case are.
@@ -222,23 +227,47 @@ impl Inputs {
             Keys::Ragged(_) => Vec::new(),
             Keys::Paged(table) => holes(table, &kv_lens),
         };
-        let kv = |stream| {
-            let len: usize = kv_shape.iter().product();
+        let kv = |stream, shape: &[usize], strides: &[i64]| {
+            let (len, dim) = (shape.iter().product::<usize>(), shape[shape.len() - 1]);
             let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
-            on_host!(&mut host, data => poison(data, &holes, &kv_strides, heads, dim));
+            on_host!(&mut host, data => poison(data, &holes, strides, heads, dim));
             host.pad(TAIL);
             host
         };
         let q_len = qo_tokens * case.qo_heads as usize * dim;
         let q = random(dtypes.qo, q_len, case.q_std.unwrap_or(1.0), &mut Random::new(case.seed, 1), tiled);
-        let (k, v) = (kv(2), kv(3));
+        let k = kv(2, &kv_shape, &kv_strides);
+        let (v, v_shape, v_strides) = match case.values {
+            ValueRows::OfKeys(_) => (k.clone(), kv_shape.clone(), kv_strides.clone()),
+            values => {
+                let mut shape = kv_shape.clone();
+                shape[kv_shape.len() - 1] = values.dim(case.heads()) as usize;
+                let strides = strides(&shape, case.page_order, kv_shape.len() - 3);
+                (kv(3, &shape, &strides), shape, strides)
+            }
+        };
         let scale = |all, stream| {
             let heads = case.kv_scale_per_head.then_some(case.kv_heads);
             HostScale::new(all, heads, Random::new(case.seed, stream))
         };
         let (k_scale, v_scale) = case.kv_scale.map_or((1.0, 1.0), |scale| (scale, VALUES_PER_KEYS * scale));
         let (k_scale, v_scale) = (scale(k_scale, 4), scale(v_scale, 5));
-        Ok(Inputs { qo_indptr, keys, q, k, v, kv_shape, kv_strides, k_scale, v_scale, heads: case.heads() })
+        let (heads, values) = (case.heads(), case.values);
+        Ok(Inputs {
+            qo_indptr,
+            keys,
+            q,
+            k,
+            v,
+            kv_shape,
+            kv_strides,
+            v_shape,
+            v_strides,
+            k_scale,
+            v_scale,
+            heads,
+            values,
+        })
     }
 
     /// Zeros in place of what is poisoned.
@@ -254,7 +283,14 @@ impl Inputs {
         self.keys.batch(&self.qo_indptr)
     }
 
-    /// Shape of q and o: (query tokens, query heads, head_dim).
+    /// Shape of o: (query tokens, query heads, value_dim).
+    #[must_use]
+    pub fn o_shape(&self) -> [usize; 3] {
+        let [tokens, heads, _] = self.qo_shape();
+        [tokens, heads, self.values.dim(self.heads) as usize]
+    }
+
+    /// Shape of q: (query tokens, query heads, head_dim).
     #[must_use]
     pub fn qo_shape(&self) -> [usize; 3] {
         let tokens = self.qo_indptr.last().copied().unwrap_or(0) as usize;
@@ -276,9 +312,13 @@ impl Inputs {
     ///
     /// None that a case can cause.
     pub fn kv(&self) -> Result<Kv<'_>, TensorError> {
-        let [k, v] = [&self.k, &self.v].map(|host| host.strided(0, &self.kv_shape, &self.kv_strides));
-        let (k, v) = (k?, v?);
-        let kv = if self.keys.paged() { Kv::paged(k, v) } else { Kv::ragged(k, v) };
+        let k = self.k.strided(0, &self.kv_shape, &self.kv_strides)?;
+        let v = self.v.strided(0, &self.v_shape, &self.v_strides)?;
+        let kv = match self.keys.paged() {
+            _ if self.values.are_of_keys() => Kv::latent(k),
+            false => Kv::ragged(k, v),
+            true => Kv::paged(k, v),
+        };
         Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
     }
 }

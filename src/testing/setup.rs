@@ -43,7 +43,8 @@ impl Setup {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let options = AttentionOptions { sm_scale: case.sm_scale, kernel, ..AttentionOptions::default() };
+        let options =
+            AttentionOptions { sm_scale: case.sm_scale, kernel, values: case.values, ..AttentionOptions::default() };
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
         let batch = inputs.batch();

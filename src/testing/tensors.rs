@@ -1,7 +1,7 @@
 //! The tensors of a case, where its engine wants them.
 
 use crate::tensor::{Kv, KvScales, Out, Scale, TensorRef};
-use crate::{Dtype, Error, Plan, Stream};
+use crate::{Dtype, Error, Plan, Stream, ValueRows};
 
 use super::inputs::{Host, HostScale, Inputs};
 use super::place::{Held, Place};
@@ -23,6 +23,11 @@ pub(super) struct Tensors {
     lse: Held,
     qo_shape: [usize; 3],
     kv_shape: Vec<usize>,
+    o_shape: [usize; 3],
+    /// Where values are as wide as keys, they lie as those do.
+    v_shape: Vec<usize>,
+    v_strides: Option<Vec<i64>>,
+    values: ValueRows,
     paged: bool,
 }
 
@@ -52,17 +57,21 @@ pub(super) struct Written {
 impl Tensors {
     /// Copies the inputs of a case there, as its pool has them, and makes room for outputs.
     pub(super) fn put(place: &Place, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
-        let qo_shape = inputs.qo_shape();
+        let (qo_shape, o_shape) = (inputs.qo_shape(), inputs.o_shape());
         let rows = qo_shape[0] * qo_shape[1];
         Ok(Tensors {
             q: HeldWoven::put(place, weave::queries(inputs, case.pool))?,
             kv: HeldWoven::put(place, weave::keys_and_values(inputs, case.page_order, case.pool))?,
             k_scale: HeldScale::put(place, &inputs.k_scale)?,
             v_scale: HeldScale::put(place, &inputs.v_scale)?,
-            o: place.put(&Host::nan(case.dtypes()?.qo, rows * qo_shape[2] + GUARD))?,
+            o: place.put(&Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
             lse: place.put(&Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
+            o_shape,
+            v_shape: inputs.v_shape.clone(),
+            v_strides: (case.values != ValueRows::Same).then(|| inputs.v_strides.clone()),
+            values: case.values,
             paged: inputs.keys.paged(),
         })
     }
@@ -70,12 +79,20 @@ impl Tensors {
     /// Gives one run of a plan to the stream.
     pub(super) fn run(&mut self, plan: &Plan, stream: &Stream) -> Result<(), Error> {
         let qo_shape = self.qo_shape;
-        let contiguous = [(qo_shape[1] * qo_shape[2]) as i64, qo_shape[2] as i64, 1];
+        let contiguous = |shape: [usize; 3]| [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
         let q = self.q.tensor(0, &qo_shape)?;
-        let (k, v) = (self.kv.tensor(0, &self.kv_shape)?, self.kv.tensor(1, &self.kv_shape)?);
-        let kv = if self.paged { Kv::paged(k, v) } else { Kv::ragged(k, v) };
+        let k = self.kv.tensor(0, &self.kv_shape)?;
+        let v = || match &self.v_strides {
+            None => self.kv.tensor(1, &self.v_shape),
+            Some(strides) => self.kv.tensor_with(1, &self.v_shape, strides),
+        };
+        let kv = match self.paged {
+            _ if self.values.are_of_keys() => Kv::latent(k),
+            true => Kv::paged(k, v()?),
+            false => Kv::ragged(k, v()?),
+        };
         let scales = KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? };
-        let o = self.o.tensor_mut(&qo_shape, &contiguous)?;
+        let o = self.o.tensor_mut(&self.o_shape, &contiguous(self.o_shape))?;
         let lse = self.lse.tensor_mut(&qo_shape[..2], &[qo_shape[1] as i64, 1])?;
         plan.run(stream, q, kv.with_scales(scales), Out::with_lse(o, lse))
     }
@@ -101,8 +118,12 @@ impl HeldWoven {
     }
 
     fn tensor(&self, which: usize, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
+        self.tensor_with(which, shape, &self.strides)
+    }
+
+    fn tensor_with(&self, which: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, Error> {
         let (memory, begin) = self.begins[which];
-        Ok(self.memory[memory].tensor(begin, shape, &self.strides)?)
+        Ok(self.memory[memory].tensor(begin, shape, strides)?)
     }
 }
 

@@ -6,7 +6,7 @@ extern crate attn_core as attn;
 use attn::Variant;
 use attn::dtype::Dtypes;
 use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
-use attn::spec::KernelKind;
+use attn::spec::{KernelKind, ValueRows};
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::{Arch, Compiler};
 use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
@@ -19,6 +19,7 @@ const DIMS: Dims = Dims {
     qo_heads: Some(HEADS as i64),
     kv_heads: Some(3),
     head_dim: Some(16),
+    value_dim: Some(16),
     batch: Some(2),
     qo_tokens: Some(40),
     kv_tokens: Some(80),
@@ -168,7 +169,17 @@ fn trees_compile_inside_both_kernels() {
             for kind in [KernelKind::Prefill, KernelKind::Decode] {
                 let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
                 let (head_dim, dtypes, paged, group) = (64, Dtypes::bf16(), true, 2);
-                let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
+                let request = CellRequest {
+                    kind,
+                    head_dim,
+                    values: ValueRows::Same,
+                    dtypes,
+                    paged,
+                    group,
+                    key_hooks,
+                    value_hooks,
+                    arch,
+                };
                 let source =
                     KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");
                 if let Err(error) = compiler.compile(&source.name, &source.text, arch) {

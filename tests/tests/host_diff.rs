@@ -21,6 +21,7 @@ const DIMS: Dims = Dims {
     qo_heads: Some(HEADS),
     kv_heads: Some(3),
     head_dim: Some(HEAD_DIM),
+    value_dim: Some(HEAD_DIM),
     batch: Some(2),
     qo_tokens: Some(40),
     kv_tokens: Some(80),

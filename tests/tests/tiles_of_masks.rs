@@ -120,6 +120,7 @@ fn filled(expr: &str, shape: &Shape, rng: &mut SmallRng) -> Result<Variant, Box<
         qo_heads: Some(shape.qo_heads),
         kv_heads: Some(shape.kv_heads),
         head_dim: Some(shape.head_dim),
+        value_dim: Some(shape.head_dim),
         batch: Some(shape.batch()),
         qo_tokens: Some(shape.qo_tokens().max(1)),
         kv_tokens: Some(shape.kv_tokens()),

@@ -12,6 +12,7 @@ const DIMS: Dims = Dims {
     qo_heads: Some(6),
     kv_heads: Some(3),
     head_dim: Some(16),
+    value_dim: Some(16),
     batch: Some(2),
     qo_tokens: Some(40),
     kv_tokens: Some(80),

@@ -9,7 +9,7 @@ use half::bf16;
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct OutputGate {
     /// Logits of the gates.
-    #[shape(qo_tokens, qo_heads, head_dim)]
+    #[shape(qo_tokens, qo_heads, value_dim)]
     pub gate: Tensor3<bf16>,
 }
 

@@ -8,7 +8,7 @@ use attn::{VariantParams, attention_variant};
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct ValueNorm {
     /// Weights, one for each value of a head.
-    #[shape(head_dim)]
+    #[shape(value_dim)]
     #[default(ones)]
     #[require(weight.as_slice().iter().all(|x| x.is_finite()))]
     pub weight: Tensor1<f32>,
@@ -28,7 +28,7 @@ impl AttentionVariant for ValueNorm {
 }
 
 fn ones(_: &ValueNorm, dims: &Dims) -> Vec<f32> {
-    vec![1.0; dims.head_dim.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)]
+    vec![1.0; dims.value_dim.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl Wanted {
         let of = |(kind, rows)| move |hooks| Wanted { kind, rows, fp8, head_dim, hooks };
         let classes = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
         let mut kinds = vec![(KernelKind::Decode, 8), (KernelKind::Decode, 16), (KernelKind::Prefill, 128)];
-        kinds.retain(|&(_, rows)| rows != 16 || attn_kernels::cell::Cell::most_decode_rows(head_dim) == 16);
+        kinds.retain(|&(_, rows)| rows != 16 || attn_kernels::cell::Cell::most_decode_rows(head_dim, head_dim) == 16);
         kinds.into_iter().flat_map(|kind| classes.map(of(kind))).collect()
     }
 
@@ -48,7 +48,8 @@ impl Wanted {
 
     /// Whether tiles that read the same keys can be measured: a request of several tiles runs the largest there are.
     pub(super) fn shares_keys(&self) -> bool {
-        self.kind == KernelKind::Prefill || self.rows == attn_kernels::cell::Cell::most_decode_rows(self.head_dim)
+        self.kind == KernelKind::Prefill
+            || self.rows == attn_kernels::cell::Cell::most_decode_rows(self.head_dim, self.head_dim)
     }
 
     /// A case that runs the kernel, over so many queries and keys of one request.

@@ -20,7 +20,7 @@ use crate::{
 /// The result of [`oracle`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OracleOut {
-    /// (qo tokens, qo heads, head_dim), contiguous.
+    /// (qo tokens, qo heads, value_dim), contiguous.
     pub o: Vec<f64>,
     /// (qo tokens, qo heads), contiguous: log-sum-exp in natural log.
     pub lse: Vec<f64>,
@@ -79,7 +79,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let (heads, layout) = (problem.heads, problem.layout);
     let (kv_heads, group) = (heads.kv as usize, heads.group() as usize);
     let mut out = OracleOut {
-        o: vec![0.0; layout.qo_tokens() * heads.qo as usize * heads.head_dim as usize],
+        o: vec![0.0; layout.qo_tokens() * heads.qo as usize * problem.values.dim(heads) as usize],
         lse: vec![f64::NEG_INFINITY; layout.qo_tokens() * heads.qo as usize],
     };
     let finished: Vec<_> = (0..layout.batch() * kv_heads)
@@ -169,7 +169,7 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
         runs.iter_mut().for_each(|run| keys.weigh(run, subtract));
     }
     let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { share_of_sink(problem, sink, subtract, at) };
-    let mut o = vec![0f64; problem.heads.head_dim as usize];
+    let mut o = vec![0f64; problem.value_dim];
     for key in attended.iter().flatten().flat_map(|run| &run.keys) {
         denominator += key.denominator;
         axpy64(sets[0].simd, key.weight, key.value, &mut o);
@@ -197,13 +197,15 @@ impl<'a> Keys<'a> {
     fn load(set: &'a Set<'a>, request: usize, len: usize, kv_head: usize) -> Self {
         let problem = &set.problem;
         let head_dim = problem.heads.head_dim as usize;
-        let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * head_dim]);
-        k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(head_dim)).enumerate().for_each(|(key, (k, v))| {
-            problem.key(request, key, kv_head, k);
-            problem.value(request, key, kv_head, v);
-            round_row(k, set.round_k);
-            round_row(v, set.round_v);
-        });
+        let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * problem.value_dim]);
+        k.par_chunks_exact_mut(head_dim).zip(v.par_chunks_exact_mut(problem.value_dim)).enumerate().for_each(
+            |(key, (k, v))| {
+                problem.key(request, key, kv_head, k);
+                problem.value(request, key, kv_head, v);
+                round_row(k, set.round_k);
+                round_row(v, set.round_v);
+            },
+        );
         Keys { set, simd: Simd::detect(), len, k, v }
     }
 
@@ -241,13 +243,13 @@ impl<'a> Keys<'a> {
 
     /// Consecutive attended keys, the first being `key`, after `logits_transform`.
     fn run(&'a self, key: usize, mut logits: Vec<f64>, at: LogitIndex) -> Run<'a> {
-        let head_dim = self.set.problem.heads.head_dim as usize;
+        let value_dim = self.set.problem.value_dim;
         let mut rounded: Vec<f32> = logits.iter().map(|logit| *logit as f32).collect();
         if self.set.problem.has_logits_transform {
             self.set.problem.variant.logits_tile(&mut rounded, at);
             logits = rounded.iter().copied().map(f64::from).collect();
         }
-        let values = self.v[key * head_dim..].chunks_exact(head_dim);
+        let values = self.v[key * value_dim..].chunks_exact(value_dim);
         let keys = rounded.into_iter().zip(logits).zip(values);
         let key = |((logit, exact), value)| Attended { logit, exact, weight: 0.0, denominator: 0.0, value };
         Run { at, keys: keys.map(key).collect() }

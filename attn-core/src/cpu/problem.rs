@@ -10,7 +10,7 @@ use crate::{
     expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex},
     plan::{Cost, Lists, PlanRule, Schedule, WorkList, lists_of, logit_index, row_index},
-    spec::Heads,
+    spec::{Heads, ValueRows},
     tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
 };
 
@@ -24,6 +24,8 @@ pub struct Problem<'a> {
     pub variant: &'a Variant,
     /// Head counts and head dimension, any that [`Heads::check`] allows.
     pub heads: Heads,
+    /// How wide values are, and where.
+    pub values: ValueRows,
     /// What `q . k` is multiplied by.
     pub sm_scale: f32,
     /// The batch.
@@ -75,6 +77,8 @@ pub(super) struct Sound<'a> {
     pub(super) has_denominator: bool,
     pub(super) lists: Option<Lists<'a>>,
     pub(super) heads: Heads,
+    /// Elements of a value, and of an output.
+    pub(super) value_dim: usize,
     pub(super) sm_scale: f32,
     pub(super) layout: &'a Layout,
     pub(super) q: Rows<'a>,
@@ -90,7 +94,7 @@ impl<'a> Problem<'a> {
 
     /// Checks all but the work and the output.
     pub(super) fn sound(&self) -> Result<Sound<'a>, CpuError> {
-        check_inputs(self.layout, self.heads, self.dtypes(), &self.q, &self.kv)?;
+        check_inputs(self.layout, self.heads, self.values, self.dtypes(), &self.q, &self.kv)?;
         check_variant(self.variant)?;
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
         Ok(Sound {
@@ -101,6 +105,7 @@ impl<'a> Problem<'a> {
             has_denominator: self.variant.has(Hook::Denominator),
             lists: lists_of(self.variant),
             heads: self.heads,
+            value_dim: self.values.dim(self.heads) as usize,
             sm_scale: self.sm_scale,
             layout: self.layout,
             q: Rows::new(&self.q).ok_or_else(|| device("q"))?,

@@ -16,7 +16,7 @@ use crate::{
     tensor::{Out, check_run},
 };
 
-/// The unfinished states of one item and one KV head: rows of head_dim.
+/// The unfinished states of one item and one KV head: rows of value_dim.
 struct Partial {
     o: Vec<f32>,
     states: Vec<State>,
@@ -43,7 +43,7 @@ struct Run<'a> {
 /// written then.
 pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
     let mut out = out;
-    check_run(problem.layout, problem.heads, problem.dtypes(), &problem.q, &problem.kv, &out)?;
+    check_run(problem.layout, problem.heads, problem.values, problem.dtypes(), &problem.q, &problem.kv, &out)?;
     let variants = problem.variant.arms();
     let arms = variants.iter().map(|variant| Problem { variant, ..*problem }.sound()).collect::<Result<_, _>>()?;
     check_work(problem, variants.len())?;
@@ -53,11 +53,11 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
         partials: (0..problem.work.slots as usize * kv_heads).map(|_| OnceLock::new()).collect(),
         writer: Mutex::new(Writer::new(&mut out)?),
     };
-    let head_dim = problem.heads.head_dim as usize;
+    let widths = [problem.heads.head_dim, problem.values.dim(problem.heads)].map(|dim| dim as usize);
     let items: Vec<_> =
         problem.work.arms().zip(&run.arms).flat_map(|(work, arm)| work.items.map(move |i| (i, arm))).collect();
     (0..items.len() * kv_heads).into_par_iter().with_max_len(1).for_each_init(
-        || Scratch::new(head_dim),
+        || Scratch::new(widths),
         |scratch, task| {
             let (item, arm) = items[task / kv_heads];
             run.item(scratch, arm, &problem.work.items[item], task % kv_heads);
@@ -119,13 +119,13 @@ impl Run<'_> {
             end: item.kv_end as usize,
         };
         scratch.run(arm, span);
-        let (head_dim, width) = (arm.heads.head_dim as usize, scratch.width());
+        let (value_dim, width) = (arm.value_dim, scratch.value_width());
         let Ok(slot) = usize::try_from(item.partial) else {
             self.write(arm, span, &mut scratch.o, width, &scratch.states);
             return;
         };
         let rows = scratch.o.chunks_exact(width);
-        let o = rows.flat_map(|row| &row[..head_dim]).copied().collect();
+        let o = rows.flat_map(|row| &row[..value_dim]).copied().collect();
         let partial = Partial { o, states: scratch.states.clone() };
         // a slot is filled once: `check_slots` found one item for each
         let _ = self.partials[slot * arm.heads.kv as usize + kv_head].set(partial);
@@ -135,33 +135,33 @@ impl Run<'_> {
     fn merge(&self, merge: &MergeItem, kv_head: usize) {
         // sink and output transform come from outside of a union: any arm finishes
         let Some(arm) = self.arms.first() else { return };
-        let head_dim = arm.heads.head_dim as usize;
+        let value_dim = arm.value_dim;
         let (first_row, rows) = (merge.first_row as usize, merge.rows as usize);
         let span = Span { request: merge.request as usize, kv_head, first_row, rows, begin: 0, end: 0 };
-        let mut o = vec![0f32; span.rows * head_dim];
+        let mut o = vec![0f32; span.rows * value_dim];
         let mut states = vec![State::EMPTY; span.rows];
         for slot in merge.first..merge.first + merge.count {
             let index = slot as usize * arm.heads.kv as usize + kv_head;
             let Some(partial) = self.partials[index].get() else { continue };
-            let rows = o.chunks_exact_mut(head_dim).zip(partial.o.chunks_exact(head_dim));
+            let rows = o.chunks_exact_mut(value_dim).zip(partial.o.chunks_exact(value_dim));
             for ((o, part), (state, other)) in rows.zip(states.iter_mut().zip(&partial.states)) {
                 let merged = state.merge(*other);
                 *state = merged.state;
                 o.iter_mut().zip(part).for_each(|(x, y)| *x = *x * merged.first + *y * merged.second);
             }
         }
-        self.write(arm, span, &mut o, head_dim, &states);
+        self.write(arm, span, &mut o, value_dim, &states);
     }
 
     /// Finishes the rows of a tile, which lie `width` apart, and writes them.
     fn write(&self, arm: &Sound<'_>, span: Span, o: &mut [f32], width: usize, states: &[State]) {
-        let head_dim = arm.heads.head_dim as usize;
+        let value_dim = arm.value_dim;
         let at = |i| arm.row_index(span.request, span.kv_head, span.first_row + i);
         let rows = o.chunks_exact_mut(width).zip(states).enumerate();
-        let lse: Vec<f32> = rows.map(|(i, (row, state))| arm.finish(*state, &mut row[..head_dim], at(i))).collect();
+        let lse: Vec<f32> = rows.map(|(i, (row, state))| arm.finish(*state, &mut row[..value_dim], at(i))).collect();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for (i, (row, lse)) in o.chunks_exact(width).zip(lse).enumerate() {
-            writer.write(at(i), &row[..head_dim], lse);
+            writer.write(at(i), &row[..value_dim], lse);
         }
     }
 }

@@ -23,10 +23,12 @@ pub(super) struct Span {
     pub(super) end: usize,
 }
 
-/// Buffers of one thread, and after [`Scratch::run`] the unfinished state of each row. Rows are padded with zeros to `width` values.
+/// Buffers of one thread, and after [`Scratch::run`] the unfinished state of each row. Rows are padded with zeros to `width` elements, those of values
+/// and outputs to `value_width`.
 pub(super) struct Scratch {
     simd: Simd,
     width: usize,
+    value_width: usize,
     q: Vec<f32>,
     keys: Vec<f32>,
     keys_by_dim: Vec<f32>,
@@ -43,15 +45,17 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(head_dim: usize) -> Self {
-        let width = head_dim.next_multiple_of(LANES);
+    /// For keys and values of so many elements.
+    pub(super) fn new(dims: [usize; 2]) -> Self {
+        let [width, value_width] = dims.map(|dim| dim.next_multiple_of(LANES));
         Scratch {
             simd: Simd::detect(),
             width,
+            value_width,
             q: Vec::new(),
             keys: vec![0.0; BLOCK * width],
             keys_by_dim: vec![0.0; BLOCK * width],
-            values: vec![0.0; BLOCK * width],
+            values: vec![0.0; BLOCK * value_width],
             logits: Vec::new(),
             keep: Vec::new(),
             runs: Vec::new(),
@@ -62,8 +66,8 @@ impl Scratch {
     }
 
     /// Distance between rows of `o`.
-    pub(super) fn width(&self) -> usize {
-        self.width
+    pub(super) fn value_width(&self) -> usize {
+        self.value_width
     }
 
     /// Computes the unfinished state of every row of the tile over the span.
@@ -112,7 +116,7 @@ impl Scratch {
         self.q.clear();
         self.q.resize(span.rows * self.width, 0.0);
         self.o.clear();
-        self.o.resize(span.rows * self.width, 0.0);
+        self.o.resize(span.rows * self.value_width, 0.0);
         self.logits.resize(span.rows * BLOCK, 0.0);
         self.keep.resize(span.rows * BLOCK, true);
         self.states.clear();
@@ -137,11 +141,12 @@ impl Scratch {
                 keep: masked.then_some(&mut self.keep[i * BLOCK..][..columns]),
                 denominators: &mut self.denominators[..columns],
             };
-            row.weights(&mut self.states[i], &mut self.o[i * self.width..][..self.width]);
+            row.weights(&mut self.states[i], &mut self.o[i * self.value_width..][..self.value_width]);
         }
         if finite {
-            let (weights, values) = (Matrix(&self.logits, BLOCK), Matrix(&self.values, self.width));
-            matmul(self.simd, weights, values, &mut self.o, self.width, [span.rows, columns, self.width]);
+            let (weights, values) = (Matrix(&self.logits, BLOCK), Matrix(&self.values, self.value_width));
+            let sizes = [span.rows, columns, self.value_width];
+            matmul(self.simd, weights, values, &mut self.o, self.value_width, sizes);
         } else {
             self.add_attended(span.rows, columns);
         }
@@ -153,8 +158,8 @@ impl Scratch {
         let mut finite = true;
         for (column, key) in self.runs.iter().flat_map(Run::keys) {
             let row = column * self.width..column * self.width + head_dim;
-            problem.key(span.request, key, span.kv_head, &mut self.keys[row.clone()]);
-            let value = &mut self.values[row];
+            problem.key(span.request, key, span.kv_head, &mut self.keys[row]);
+            let value = &mut self.values[column * self.value_width..][..problem.value_dim];
             problem.value(span.request, key, span.kv_head, value);
             finite &= !masked || value.iter().fold(true, |finite, x| finite & x.is_finite());
         }
@@ -190,10 +195,10 @@ impl Scratch {
     fn add_attended(&mut self, rows: usize, len: usize) {
         for i in 0..rows {
             for c in (0..len).filter(|c| self.keep[i * BLOCK + c]) {
-                let (weight, value) = (&self.logits[i * BLOCK + c..], &self.values[c * self.width..]);
-                let o = &mut self.o[i * self.width..];
-                let (weight, value) = (Matrix(weight, 1), Matrix(value, self.width));
-                matmul(self.simd, weight, value, o, self.width, [1, 1, self.width]);
+                let (weight, value) = (&self.logits[i * BLOCK + c..], &self.values[c * self.value_width..]);
+                let o = &mut self.o[i * self.value_width..];
+                let (weight, value) = (Matrix(weight, 1), Matrix(value, self.value_width));
+                matmul(self.simd, weight, value, o, self.value_width, [1, 1, self.value_width]);
             }
         }
     }

@@ -62,6 +62,7 @@ pub struct Dims {
     pub qo_heads: Option<i64>,
     pub kv_heads: Option<i64>,
     pub head_dim: Option<i64>,
+    pub value_dim: Option<i64>,
     pub batch: Option<i64>,
     pub qo_tokens: Option<i64>,
     pub kv_tokens: Option<i64>,

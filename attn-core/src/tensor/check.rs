@@ -4,7 +4,7 @@ use super::{Kv, Out, Scale, Shape, TensorError, TensorMut, TensorRef};
 use crate::{
     batch::Layout,
     dtype::{Dtype, Dtypes},
-    spec::Heads,
+    spec::{Heads, ValueRows},
 };
 
 /// Checks the tensors of a run against the batch, the heads and the element types.
@@ -19,14 +19,15 @@ use crate::{
 pub fn check_run(
     layout: &Layout,
     heads: Heads,
+    values: ValueRows,
     dtypes: Dtypes,
     q: &TensorRef<'_>,
     kv: &Kv<'_>,
     out: &Out<'_>,
 ) -> Result<(), TensorError> {
-    check_inputs(layout, heads, dtypes, q, kv)?;
+    check_inputs(layout, heads, values, dtypes, q, kv)?;
     let tokens = layout.qo_tokens();
-    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
+    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, values.dim(heads))?;
     disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
         let named = Named("lse", lse.dtype, &lse.shape);
@@ -47,11 +48,13 @@ pub fn check_run(
 pub fn check_inputs(
     layout: &Layout,
     heads: Heads,
+    values: ValueRows,
     dtypes: Dtypes,
     q: &TensorRef<'_>,
     kv: &Kv<'_>,
 ) -> Result<(), TensorError> {
     heads.check()?;
+    values.check(heads)?;
     dtypes.check()?;
     let (group, qo_len) = (heads.group(), layout.max_qo_len());
     if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
@@ -59,17 +62,22 @@ pub fn check_inputs(
     }
     let tokens = layout.qo_tokens();
     rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
-    for (name, tensor) in [("k", &kv.k), ("v", &kv.v)] {
+    if values.are_of_keys() && !kv.v.is_rows_of(&kv.k) {
+        return Err(TensorError::NotTheKeys);
+    }
+    // values of the keys are within rows that the first round has checked
+    let of_both = [("k", &kv.k, heads.head_dim), ("v", &kv.v, values.dim(heads))];
+    for (name, tensor, dim) in of_both.into_iter().take(if values.are_of_keys() { 1 } else { 2 }) {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {
-            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, heads.head_dim)?,
+            None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, dim)?,
             Some(pages) => {
                 named.rank(4, "4 for a paged batch: (pages, slots, kv_heads, head_dim)")?;
                 named.dtype(dtypes.kv)?;
                 named.extent(0, "pages", pages.min_pool() as usize, false)?;
                 named.extent(1, "slots", pages.page_size() as usize, true)?;
                 named.extent(2, "heads", heads.kv as usize, true)?;
-                named.contiguous(3, heads.head_dim)?;
+                named.contiguous(3, dim)?;
             }
         }
     }

@@ -120,6 +120,9 @@ pub enum TensorError {
         /// Where it must be.
         want: &'static str,
     },
+    /// Values that should be of the keys, in a tensor of their own.
+    #[error("values are the first elements of the keys, so v must be the tensor k; make both with `Kv::latent`")]
+    NotTheKeys,
     /// Head counts that no attention has.
     #[error(transparent)]
     Heads(#[from] crate::spec::HeadsError),

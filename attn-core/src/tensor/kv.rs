@@ -40,6 +40,22 @@ impl<'a> Kv<'a> {
         Self::ragged(k_pool, v_pool)
     }
 
+    /// One tensor or pool of keys, whose first elements are the values: for
+    /// [`ValueRows::OfKeys`](crate::spec::ValueRows::OfKeys). Mostly there is one KV head, as in the compressed cache of multi-head latent attention.
+    #[must_use]
+    pub fn latent(keys: TensorRef<'a>) -> Self {
+        Self::ragged(keys, keys)
+    }
+
+    /// As [`Kv::latent`], of a pool whose pages lie in `order`.
+    ///
+    /// # Errors
+    ///
+    /// A pool that has not rank 4.
+    pub fn latent_pages(pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
+        Ok(Self::latent(order.logical("k pool", pool)?))
+    }
+
     /// Two pools whose pages lie in `order`: (pages, slots, kv_heads, head_dim) or (pages, kv_heads, slots, head_dim).
     ///
     /// # Errors

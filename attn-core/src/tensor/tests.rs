@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     batch::{Batch, Layout, PageTable},
     dtype::{Dtypes, DtypesError},
-    spec::{Heads, HeadsError},
+    spec::{Heads, HeadsError, ValueRows},
 };
 use half::f16;
 
@@ -90,12 +90,13 @@ fn run_with(change: impl FnOnce(&mut Shapes)) -> Result<(), TensorError> {
         o = o.with_strides(strides)?;
     }
     let out = Out::with_lse(o, TensorMut::host(&mut lse, &s.lse)?);
-    check_run(&s.layout, s.heads, s.dtypes, &read(&s.q), &kv, &out)
+    check_run(&s.layout, s.heads, s.values, s.dtypes, &read(&s.q), &kv, &out)
 }
 
 struct Shapes {
     layout: Layout,
     heads: Heads,
+    values: ValueRows,
     dtypes: Dtypes,
     q: Vec<usize>,
     k: Vec<usize>,
@@ -111,6 +112,7 @@ impl Default for Shapes {
         Shapes {
             layout: ragged(),
             heads: HEADS,
+            values: ValueRows::Same,
             dtypes: Dtypes::f32(),
             q: vec![3, 4, 8],
             k: vec![6, 2, 8],
@@ -129,6 +131,33 @@ fn a_run_that_fits_passes() {
     assert_eq!(run_with(|s| s.q[0] = 5), Ok(()), "more tokens than the batch uses");
     assert_eq!(run_with(|s| s.k_strides = Some(vec![0, 8, 1])), Ok(()), "reads may overlap");
     assert_eq!(run_with(|s| s.o_strides = Some(vec![8, 24, 1])), Ok(()), "heads outermost");
+}
+
+#[test]
+fn values_may_have_a_width_of_their_own() {
+    let wider = |s: &mut Shapes| (s.values, s.v[2], s.o[2]) = (ValueRows::Dim(12), 12, 12);
+    assert_eq!(run_with(wider), Ok(()));
+    let dim = |tensor, got, want| Err(TensorError::Shape { tensor, dim: "values per head", got, want, exact: true });
+    assert_eq!(run_with(|s| (s.values, s.o[2]) = (ValueRows::Dim(12), 12)), dim("v", 8, 12));
+    assert_eq!(run_with(|s| (s.values, s.v[2]) = (ValueRows::Dim(12), 12)), dim("o", 8, 12));
+    let none = run_with(|s| s.values = ValueRows::Dim(0));
+    assert_eq!(none, Err(HeadsError::Count { what: "value_dim", value: 0 }.into()));
+}
+
+#[test]
+fn values_of_the_keys_are_the_tensor_of_keys() {
+    // `run_with` reads k and v from the same memory
+    assert_eq!(run_with(|s| (s.values, s.o[2]) = (ValueRows::OfKeys(4), 4)), Ok(()));
+    let other = |s: &mut Shapes| (s.values, s.o[2], s.k_strides) = (ValueRows::OfKeys(4), 4, Some(vec![32, 8, 1]));
+    assert_eq!(run_with(other), Err(TensorError::NotTheKeys));
+    let long = run_with(|s| (s.values, s.o[2]) = (ValueRows::OfKeys(9), 9));
+    assert_eq!(long, Err(HeadsError::ValuesOfKeys { values: 9, head_dim: 8 }.into()));
+    for (text, values) in
+        [("same", ValueRows::Same), ("128", ValueRows::Dim(128)), ("keys:512", ValueRows::OfKeys(512))]
+    {
+        assert_eq!((text.parse(), values.to_string()), (Ok(values), text.to_owned()));
+    }
+    assert!("keys:".parse::<ValueRows>().is_err());
 }
 
 #[test]
@@ -174,7 +203,7 @@ fn scales_are_checked() {
         let kv = TensorRef::host(&data, &[6, 2, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[3, 4, 8]).expect("fits"));
         let q = TensorRef::host(&data, &[3, 4, 8]).expect("fits");
-        check_run(&layout, HEADS, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
+        check_run(&layout, HEADS, ValueRows::Same, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
     };
     let heads = [0.5f32, 2.0, 0.0, f32::NAN];
     let of = |n| TensorRef::host(&heads, &[n]).expect("fits");
@@ -215,7 +244,7 @@ fn pools_must_hold_every_page_and_slot() {
         let (mut o, pool) = ([0f32; 32], TensorRef::host(&data, shape).expect("fits"));
         let q = TensorRef::host(&data, &[1, 4, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
-        check_run(&layout, HEADS, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
+        check_run(&layout, HEADS, ValueRows::Same, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
     };
     assert_eq!(run(&[4, 4, 2, 8]), Ok(()));
     let shape = |dim, got, want, exact| Err(TensorError::Shape { tensor: "k", dim, got, want, exact });

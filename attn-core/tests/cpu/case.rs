@@ -5,7 +5,7 @@ use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
 use attn::lang::{F8E4M3, F8E5M2};
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
-use attn::spec::Heads;
+use attn::spec::{Heads, ValueRows};
 use attn::tensor::{Element, Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
 use half::{bf16, f16};
@@ -29,6 +29,7 @@ pub(crate) struct Case {
     pub(crate) group: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
+    pub(crate) values: ValueRows,
     pub(crate) keys: Keys,
     /// Of queries and outputs, and of keys and values unless they have another.
     pub(crate) dtype: Dtype,
@@ -158,6 +159,11 @@ impl Case {
         }
     }
 
+    /// Keys and values in one pool: of one width.
+    fn is_fused(&self) -> bool {
+        self.values == ValueRows::Same && matches!(self.keys, Keys::Paged { fused: true, .. })
+    }
+
     pub(crate) fn setup(&self) -> Setup {
         self.setup_with(variants::get(self.variant))
     }
@@ -167,22 +173,30 @@ impl Case {
             Heads { qo: (self.group * self.kv_heads) as u32, kv: self.kv_heads as u32, head_dim: self.head_dim as u32 };
         let (qo_lens, kv_lens): (Vec<u32>, Vec<u32>) = self.lens.iter().map(|&(q, k)| (q as u32, k as u32)).unzip();
         let (qo_indptr, kv_indptr) = (indptr(&qo_lens).expect("short"), indptr(&kv_lens).expect("short"));
-        let row = self.kv_heads * self.head_dim;
+        let value_dim = self.values.dim(heads) as usize;
+        let (row, value_row) = (self.kv_heads * self.head_dim, self.kv_heads * value_dim);
         let (tokens, kv_tokens) = (qo_indptr[self.lens.len()] as usize, kv_indptr[self.lens.len()] as usize);
         let mut next = numbers(self.seed);
         let mut fill = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
         // two tokens of poison behind the last one
         let poison = vec![f32::NAN; 2 * self.group * row];
         let q = [fill(tokens * self.group * row).iter().map(|x| 3.0 * x).collect(), poison].concat();
-        let (keys, values) = (fill(kv_tokens * row), fill(kv_tokens * row));
+        let keys = fill(kv_tokens * row);
+        let values = match self.values {
+            ValueRows::OfKeys(dim) => {
+                keys.chunks(self.head_dim).flat_map(|key| &key[..dim as usize]).copied().collect()
+            }
+            _ => fill(kv_tokens * value_row),
+        };
 
         let (layout, pool_shape, k, v) = match self.keys {
             Keys::Ragged => {
                 let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
-                let pad = |x: &[f32]| [x, &vec![f32::NAN; 3 * row]].concat();
-                (layout, vec![kv_tokens + 3, self.kv_heads, self.head_dim], pad(&keys), pad(&values))
+                let pad = |x: &[f32], row: usize| [x, &vec![f32::NAN; 3 * row]].concat();
+                (layout, vec![kv_tokens + 3, self.kv_heads, self.head_dim], pad(&keys, row), pad(&values, value_row))
             }
-            Keys::Paged { page_size, hnd, fused } => {
+            Keys::Paged { page_size, hnd, .. } => {
+                let fused = self.is_fused();
                 let pages: usize = kv_lens.iter().map(|len| len.div_ceil(page_size) as usize).sum();
                 let pool = pages + 3;
                 // pages in a scattered order
@@ -197,28 +211,29 @@ impl Case {
                 assert_eq!(layout.kv_indptr(), kv_indptr);
                 let slots = page_size as usize;
                 let page = slots * row;
-                let stride = if fused { 2 * page } else { page };
-                let place = |x: &[f32], to: &mut [f32], part: usize| {
+                let place = |x: &[f32], to: &mut [f32], part: usize, dim: usize| {
+                    let row = self.kv_heads * dim;
+                    let page = slots * row;
+                    let stride = if fused { 2 * page } else { page };
                     for (request, start) in kv_indptr[..self.lens.len()].iter().enumerate() {
                         for key in 0..layout.kv_len(request) {
                             let (at, slot) = layout.pages().expect("paged").locate(request, key);
                             for head in 0..self.kv_heads {
-                                let within =
-                                    if hnd { head * slots + slot } else { slot * self.kv_heads + head } * self.head_dim;
-                                let from = (*start as usize + key) * row + head * self.head_dim;
-                                to[at * stride + part * page + within..][..self.head_dim]
-                                    .copy_from_slice(&x[from..from + self.head_dim]);
+                                let within = if hnd { head * slots + slot } else { slot * self.kv_heads + head } * dim;
+                                let from = (*start as usize + key) * row + head * dim;
+                                to[at * stride + part * page + within..][..dim].copy_from_slice(&x[from..from + dim]);
                             }
                         }
                     }
                 };
                 let (outer, inner) = if hnd { (self.kv_heads, slots) } else { (slots, self.kv_heads) };
-                let (mut k, mut v) = (vec![f32::NAN; pool * stride], vec![f32::NAN; pool * page]);
-                place(&keys, &mut k, 0);
+                let mut k = vec![f32::NAN; pool * if fused { 2 * page } else { page }];
+                let mut v = vec![f32::NAN; pool * slots * value_row];
+                place(&keys, &mut k, 0, self.head_dim);
                 if fused {
-                    place(&values, &mut k, 1);
+                    place(&values, &mut k, 1, value_dim);
                 } else {
-                    place(&values, &mut v, 0);
+                    place(&values, &mut v, 0, value_dim);
                 }
                 let mut shape = vec![pool, outer, inner, self.head_dim];
                 if fused {
@@ -227,7 +242,7 @@ impl Case {
                 (layout, shape, k, v)
             }
         };
-        let variant = variant.bind(&heads.dims()).expect("bound");
+        let variant = variant.bind(&self.values.dims(heads, heads.dims())).expect("bound");
         let rule = PlanRule {
             tile_rows: self.tile_rows,
             kv_align: 16,
@@ -258,9 +273,9 @@ impl Case {
                 Scales::Both => (all, Some(heads)),
             }
         });
-        let stands_for = |x: &[f32], (all, heads): &(f32, Option<Vec<f32>>)| -> Vec<f64> {
+        let stands_for = |x: &[f32], dim: usize, (all, heads): &(f32, Option<Vec<f32>>)| -> Vec<f64> {
             let scale = |at: usize| {
-                let head = at / self.head_dim % self.kv_heads;
+                let head = at / dim % self.kv_heads;
                 f64::from(*all) * heads.as_ref().map_or(1.0, |heads| f64::from(heads[head]))
             };
             Values::new(kv_dtype, x).to_f64().into_iter().enumerate().map(|(at, x)| x * scale(at)).collect()
@@ -276,8 +291,8 @@ impl Case {
             k: Values::new(kv_dtype, &k),
             v: Values::new(kv_dtype, &v),
             pool_shape,
-            keys: stands_for(&keys, &scales[0]),
-            values: stands_for(&values, &scales[1]),
+            keys: stands_for(&keys, self.head_dim, &scales[0]),
+            values: stands_for(&values, value_dim, &scales[1]),
             scales,
         }
     }
@@ -288,14 +303,28 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl Setup {
+    /// The shape of the values, or of their pool.
+    fn value_shape(&self) -> Vec<usize> {
+        let outer = self.pool_shape[..self.pool_shape.len() - 1].to_vec();
+        [outer, vec![self.value_dim()]].concat()
+    }
+
+    pub(crate) fn value_dim(&self) -> usize {
+        self.case.values.dim(self.heads) as usize
+    }
+
     pub(crate) fn problem(&self) -> Problem<'_> {
+        let k = self.k.tensor(&self.pool_shape);
+        let v = || self.v.tensor(&self.value_shape());
         let kv = match self.case.keys {
-            Keys::Ragged => Kv::ragged(self.k.tensor(&self.pool_shape), self.v.tensor(&self.pool_shape)),
-            Keys::Paged { hnd, fused, .. } => {
+            Keys::Ragged if self.case.values.are_of_keys() => Kv::latent(k),
+            Keys::Ragged => Kv::ragged(k, v()),
+            Keys::Paged { hnd, .. } => {
                 let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
-                match fused {
-                    true => Kv::paged_fused(self.k.tensor(&self.pool_shape), order),
-                    false => Kv::paged_in(self.k.tensor(&self.pool_shape), self.v.tensor(&self.pool_shape), order),
+                match self.case.values {
+                    ValueRows::OfKeys(_) => Kv::latent_pages(k, order),
+                    _ if self.case.is_fused() => Kv::paged_fused(k, order),
+                    _ => Kv::paged_in(k, v(), order),
                 }
                 .expect("the right rank")
             }
@@ -307,6 +336,7 @@ impl Setup {
         Problem {
             variant: &self.variant,
             heads: self.heads,
+            values: self.case.values,
             sm_scale: self.heads.default_sm_scale(),
             layout: &self.layout,
             work: &self.work,
@@ -317,10 +347,10 @@ impl Setup {
 
     pub(crate) fn run(&self) -> Result<Result64, CpuError> {
         let (tokens, heads) = (self.layout.qo_tokens(), self.heads.qo as usize);
-        let mut o = Values::new(self.case.dtype, &vec![f32::NAN; tokens * heads * self.case.head_dim]);
+        let mut o = Values::new(self.case.dtype, &vec![f32::NAN; tokens * heads * self.value_dim()]);
         let mut lse = vec![f32::NAN; tokens * heads];
         let out = Out::with_lse(
-            o.tensor_mut(&[tokens, heads, self.case.head_dim]),
+            o.tensor_mut(&[tokens, heads, self.value_dim()]),
             TensorMut::host(&mut lse, &[tokens, heads]).expect("the right length"),
         );
         cpu::run(&self.problem(), out)?;
@@ -335,7 +365,7 @@ impl Setup {
         let (mut qo_token, mut kv_token) = (0, 0);
         for (request, &(qo_len, kv_len)) in self.case.lens.iter().enumerate() {
             let keys_of = |head: usize| -> Vec<_> {
-                let row = |x: &[f64], key| {
+                let row = |x: &[f64], dim: usize, key| {
                     let at = ((kv_token + key) * kv_heads + head) * dim;
                     x[at..at + dim].to_vec()
                 };
@@ -348,7 +378,7 @@ impl Setup {
                         kv_token: (kv_token + key) as i64,
                         ..At::default()
                     };
-                    self.naive.key(&row(&self.keys, key), &row(&self.values, key), &at)
+                    self.naive.key(&row(&self.keys, dim, key), &row(&self.values, self.value_dim(), key), &at)
                 };
                 (0..kv_len).map(key).collect()
             };
@@ -367,7 +397,8 @@ impl Setup {
                         kv_token: kv_token as i64,
                     };
                     let start = ((qo_token + qo_row) * group * kv_heads + qo_head) * dim;
-                    let (o, lse) = self.naive.attend(&q[start..start + dim], scale, &keys[qo_head / group], at);
+                    let (q, keys) = (&q[start..start + dim], &keys[qo_head / group]);
+                    let (o, lse) = self.naive.attend(q, scale, keys, self.value_dim(), at);
                     result.o.extend(o);
                     result.lse.push(lse);
                 }

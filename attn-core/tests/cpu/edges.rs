@@ -7,7 +7,7 @@ use attn::dtype::Dtype;
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, TileClass};
 use attn::plan::{Schedule, WorkList};
-use attn::spec::Heads;
+use attn::spec::{Heads, ValueRows};
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{VariantParams, attention_variant};
 
@@ -20,6 +20,7 @@ pub(crate) fn case() -> Case {
         group: 3,
         kv_heads: 2,
         head_dim: 64,
+        values: ValueRows::Same,
         keys: Keys::Paged { page_size: 16, hnd: false, fused: false },
         dtype: Dtype::Bf16,
         kv_dtype: None,
@@ -45,6 +46,7 @@ fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
     let problem = Problem {
         variant,
         heads: ONE,
+        values: ValueRows::Same,
         sm_scale: 0.5,
         layout: &layout,
         work: &work,

@@ -13,6 +13,7 @@ mod variants;
 use attn::cpu;
 use attn::dtype::Dtype;
 use attn::plan::Schedule;
+use attn::spec::ValueRows;
 use case::{Case, Keys, Scales};
 use proptest::prelude::*;
 
@@ -43,6 +44,12 @@ fn cases() -> impl Strategy<Value = Case> {
     ];
     let heads = (prop::sample::select(vec![1, 3, 4, 7, 8]), 1usize..3);
     let head_dim = prop::sample::select(vec![16, 17, 24, 48, 64, 80, 112, 128, 208, 256]);
+    // of another width, or of the keys
+    let values = prop_oneof![
+        2 => Just(None),
+        1 => prop::sample::select(vec![16u32, 24, 33, 128]).prop_map(|dim| Some((dim, false))),
+        1 => (1u32..17).prop_map(|dim| Some((dim, true))),
+    ];
     let schedules = vec![Schedule::Line, Schedule::LongestFirst, Schedule::Fixed { keys: 48 }];
     let plan = (
         prop::sample::select(vec![1u32, 3, 16, 64]),
@@ -54,11 +61,11 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::option::of(prop::sample::select(vec![Dtype::E4m3, Dtype::E5m2])),
         prop::sample::select(vec![Scales::None, Scales::Tensor, Scales::Heads, Scales::Both]),
     );
-    (lens, heads, head_dim, keys(), dtypes, 0..variants::count(), plan, any::<u64>()).prop_map(
+    (lens, heads, (head_dim, values), keys(), dtypes, 0..variants::count(), plan, any::<u64>()).prop_map(
         |(
             lens,
             (group, kv_heads),
-            head_dim,
+            (head_dim, values),
             keys,
             (dtype, kv_dtype, scales),
             variant,
@@ -69,6 +76,11 @@ fn cases() -> impl Strategy<Value = Case> {
             group,
             kv_heads,
             head_dim,
+            values: match values {
+                None => ValueRows::Same,
+                Some((dim, false)) => ValueRows::Dim(dim),
+                Some((dim, true)) => ValueRows::OfKeys(dim),
+            },
             keys,
             dtype,
             kv_dtype,

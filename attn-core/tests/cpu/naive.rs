@@ -74,7 +74,7 @@ impl Naive {
     }
 
     /// Output and log-sum-exp of a row at `at` (without key).
-    pub(crate) fn attend(&self, q: &[f64], scale: f64, keys: &[Key], at: At) -> (Vec<f64>, f64) {
+    pub(crate) fn attend(&self, q: &[f64], scale: f64, keys: &[Key], value_dim: usize, at: At) -> (Vec<f64>, f64) {
         let listed = self.list.map(|list| list(&at));
         let queries: Vec<_> = self.arms.iter().map(|arm| arm.rotate(q, at.qo_pos)).collect();
         let mut attended = Vec::new();
@@ -103,7 +103,7 @@ impl Naive {
             _ => weight(logit),
         };
         let mut sum = if has_sink { denominator(sink, &At { key: -1, kv_token: -1, ..at }) } else { 0.0 };
-        let mut o = vec![0.0; q.len()];
+        let mut o = vec![0.0; value_dim];
         for (logit, v, at) in attended {
             sum += denominator(logit, &at);
             o.iter_mut().zip(v).for_each(|(o, v)| *o += weight(logit) * v);

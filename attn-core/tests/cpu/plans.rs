@@ -4,7 +4,7 @@ use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
 use attn::plan::{PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
-use attn::spec::Heads;
+use attn::spec::{Heads, ValueRows};
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{Variant, VariantParams, attention_variant, cpu};
 
@@ -266,6 +266,7 @@ fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, 
     let problem = cpu::Problem {
         variant,
         heads: HEADS,
+        values: ValueRows::Same,
         sm_scale: 0.25,
         layout: &layout,
         work: &work,

@@ -15,7 +15,7 @@ use attn_core::{
     expr::Variant,
     lang::{Hook, VariantDesc},
     registry::Registry,
-    spec::{KernelKind, KvStored},
+    spec::{KernelKind, KvStored, ValueRows},
 };
 use rayon::prelude::*;
 
@@ -291,7 +291,17 @@ impl Aot {
         let dtypes = pairs(&qo_dtypes, &kv_dtypes);
         for (&arch, &head_dim, &dtypes) in product(archs, &head_dims, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let request = CellRequest { kind, head_dim, dtypes, paged, group, key_hooks, value_hooks, arch };
+                let request = CellRequest {
+                    kind,
+                    head_dim,
+                    values: ValueRows::Same,
+                    dtypes,
+                    paged,
+                    group,
+                    key_hooks,
+                    value_hooks,
+                    arch,
+                };
                 let cell = Cell::choose(&request)?;
                 if !cells.contains(&cell) {
                     cells.push(cell);

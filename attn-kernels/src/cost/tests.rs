@@ -1,12 +1,24 @@
-use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::ValueRows,
+};
 
 use super::*;
 use crate::{cell::CellRequest, compile::Arch};
 
 fn cell(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> Cell {
     let dtypes = Dtypes::bf16().with_kv(kv);
-    let request =
-        CellRequest { kind, head_dim, dtypes, paged: true, group: 4, key_hooks: false, value_hooks: false, arch };
+    let request = CellRequest {
+        kind,
+        head_dim,
+        values: ValueRows::Same,
+        dtypes,
+        paged: true,
+        group: 4,
+        key_hooks: false,
+        value_hooks: false,
+        arch,
+    };
     Cell::choose(&request).expect("supported")
 }
 

@@ -9,9 +9,8 @@ use attn_core::{
     batch::{Batch, BatchCapacity, Layout},
     dtype::Dtypes,
     expr::Variant,
-    lang::Dims,
     plan::{self, PlanRoom, PlanRule, WorkList},
-    spec::{Heads, KernelKind, KvStored},
+    spec::{Heads, KernelKind, KvStored, ValueRows},
 };
 
 use super::{
@@ -39,6 +38,8 @@ pub struct Options {
     pub kernel: Option<KernelKind>,
     /// What keys and values are, for a variant that rewrites them.
     pub stored: KvStored,
+    /// How wide values are, and where.
+    pub values: ValueRows,
     /// A request gives the same bits alone and in any batch: its keys are cut at multiples of so many, and nowhere else (rounded up to what a
     /// kernel takes at a time; at least 1). Its kernel family is that of its own queries, unless `kernel` names one; a batch whose requests
     /// ask for both is an error.
@@ -58,6 +59,7 @@ pub(super) struct Inner {
     /// The variants of one launch each: one, but for a union.
     arms: Vec<Variant>,
     pub(super) heads: Heads,
+    pub(super) values: ValueRows,
     pub(super) dtypes: Dtypes,
     pub(super) sm_scale: f32,
     kernel: Option<KernelKind>,
@@ -90,13 +92,8 @@ impl Attention {
         options: Options,
     ) -> Result<Self, CudaError> {
         heads.check()?;
-        let dims = Dims {
-            qo_heads: Some(heads.qo.into()),
-            kv_heads: Some(heads.kv.into()),
-            head_dim: Some(heads.head_dim.into()),
-            ..Dims::default()
-        };
-        let variant = variant.bind(&dims)?.over(options.stored);
+        options.values.check(heads)?;
+        let variant = variant.bind(&options.values.dims(heads, heads.dims()))?.over(options.stored);
         let arms = variant.arms();
         let hooks = HookClass::of(&variant);
         let (major, minor) = device.capability();
@@ -104,6 +101,7 @@ impl Attention {
         let request = CellRequest {
             kind: options.kernel.unwrap_or(KernelKind::Prefill),
             head_dim: heads.head_dim,
+            values: options.values,
             dtypes,
             paged: true,
             group: heads.group(),
@@ -121,6 +119,7 @@ impl Attention {
             hooks,
             variant,
             heads,
+            values: options.values,
             dtypes,
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
@@ -150,6 +149,15 @@ impl Attention {
     pub fn heads(&self) -> Heads {
         self.inner.heads
     }
+    /// How wide values are, and where.
+    #[must_use]
+    pub fn values(&self) -> ValueRows {
+        self.inner.values
+    }
+    /// Elements of a value, and of an output.
+    pub(super) fn value_dim(&self) -> u32 {
+        self.inner.values.dim(self.inner.heads)
+    }
     /// Its element types.
     #[must_use]
     pub fn dtypes(&self) -> Dtypes {
@@ -163,10 +171,11 @@ impl Attention {
 
     /// The source of an arm's kernel for an architecture.
     fn source(&self, arm: &Variant, family: Family, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
-        let Inner { heads, dtypes, .. } = &*self.inner;
+        let Inner { heads, values, dtypes, .. } = &*self.inner;
         let request = CellRequest {
             kind: family.kind,
             head_dim: heads.head_dim,
+            values: *values,
             dtypes: *dtypes,
             paged,
             group: family.rows,
@@ -242,7 +251,7 @@ impl Attention {
     fn family(&self, qo_len: usize) -> Family {
         let rows = self.rows(qo_len);
         let few = qo_len <= 1 && self.rows_of_a_list().is_none()
-            || rows <= Cell::most_decode_rows(self.inner.heads.head_dim).into();
+            || rows <= Cell::most_decode_rows(self.inner.heads.head_dim, self.value_dim()).into();
         let by_batch = if few { KernelKind::Decode } else { KernelKind::Prefill };
         self.of_kind(self.inner.kernel.unwrap_or(by_batch), rows)
     }
@@ -250,7 +259,7 @@ impl Attention {
     fn of_kind(&self, kind: KernelKind, rows: u64) -> Family {
         match kind {
             KernelKind::Prefill => Family::PREFILL,
-            KernelKind::Decode => Family::decode(rows, self.inner.heads.head_dim),
+            KernelKind::Decode => Family::decode(rows, self.inner.heads.head_dim, self.value_dim()),
         }
     }
 
@@ -281,7 +290,7 @@ impl Attention {
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
         let Schedule { kernels, work, .. } = self.schedule(&self.bound(&layout)?, &layout, self.family_of(&layout))?;
-        Ok(Sections::of(self.heads(), &kernels, &work, &layout)?.bytes)
+        Ok(Sections::of(self.heads(), self.value_dim(), &kernels, &work, &layout)?.bytes)
     }
 
     /// Bytes of workspace that a plan with this capacity takes, exactly, whatever its batch.
@@ -292,7 +301,7 @@ impl Attention {
     pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, CudaError> {
         let (kernels, rule) = self.kernels_and_rule(self.family(capacity.qo_len as usize), capacity.pages.is_some())?;
         let room = PlanRoom::of(capacity, self.variant(), self.heads(), &rule)?;
-        Ok(Sections::within(self.heads(), &kernels, &room, capacity)?.bytes)
+        Ok(Sections::within(self.heads(), self.value_dim(), &kernels, &room, capacity)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -357,17 +366,8 @@ impl Attention {
 
     /// The variant, with tensors over the batch's lengths if it has such.
     pub(super) fn bound(&self, layout: &Layout) -> Result<Variant, CudaError> {
-        let Inner { variant, heads, .. } = &*self.inner;
-        let count = |n: usize| i64::try_from(n).ok();
-        let dims = Dims {
-            qo_heads: Some(heads.qo.into()),
-            kv_heads: Some(heads.kv.into()),
-            head_dim: Some(heads.head_dim.into()),
-            batch: count(layout.batch()),
-            qo_tokens: count(layout.qo_tokens()),
-            kv_tokens: count(layout.kv_tokens()),
-        };
-        Ok(variant.bind(&dims)?)
+        let &Inner { ref variant, heads, values, .. } = &*self.inner;
+        Ok(variant.bind(&values.dims(heads, layout.dims(heads)))?)
     }
 
     /// The arguments of each arm.

@@ -101,23 +101,25 @@ impl Sections {
     /// Of one batch.
     pub(super) fn of(
         heads: Heads,
+        value_dim: u32,
         kernels: &[Arc<Kernel>],
         work: &WorkList,
         layout: &Layout,
     ) -> Result<Self, CudaError> {
         let sizes = Sizes {
             lists: PlanOffsets::of(layout, work),
-            partial: work.partial_bytes(heads.kv, heads.head_dim)?,
+            partial: work.partial_bytes(heads.kv, value_dim)?,
             merges: work.merges.len(),
             kv_tokens: layout.kv_tokens(),
             planning: 0,
         };
-        Self::sized(heads, kernels, sizes)
+        Self::sized(heads, value_dim, kernels, sizes)
     }
 
     /// Of every batch that there is room for.
     pub(super) fn within(
         heads: Heads,
+        value_dim: u32,
         kernels: &[Arc<Kernel>],
         room: &PlanRoom,
         capacity: &BatchCapacity,
@@ -126,22 +128,23 @@ impl Sections {
         let by_device = kernels.len() == 1 && kind == KernelKind::Decode;
         let sizes = Sizes {
             lists: PlanOffsets::within(room),
-            partial: room.partial_bytes(tile_rows, heads.kv, heads.head_dim)?,
+            partial: room.partial_bytes(tile_rows, heads.kv, value_dim)?,
             merges: room.merges,
             kv_tokens: capacity.kv_tokens as usize,
             planning: if by_device { PlanParams::workspace_bytes(room.items, room.workers) } else { 0 },
         };
-        Self::sized(heads, kernels, sizes)
+        Self::sized(heads, value_dim, kernels, sizes)
     }
 
-    fn sized(heads: Heads, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
+    fn sized(heads: Heads, value_dim: u32, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
         let Heads { kv, head_dim, .. } = heads;
         let Sizes { lists, partial, merges, kv_tokens, planning } = sizes;
-        let rewritten = |by: fn(&Cell) -> bool| {
+        let rewritten = |dim: u32, by: fn(&Cell) -> bool| {
             let tokens = if kernels.iter().any(|kernel| by(kernel.cell())) { kv_tokens } else { 0 };
-            tokens as u64 * u64::from(kv) * u64::from(head_dim) * 2 // always of 16 bits
+            tokens as u64 * u64::from(kv) * u64::from(dim) * 2 // always of 16 bits
         };
-        let (k_pre, v_pre) = (rewritten(|cell| cell.key_pre_pass), rewritten(|cell| cell.value_pre_pass));
+        let (k_pre, v_pre) =
+            (rewritten(head_dim, |cell| cell.key_pre_pass), rewritten(value_dim, |cell| cell.value_pre_pass));
         let mut end = lists.total as u64;
         let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
             let start = end.next_multiple_of(256);
@@ -179,7 +182,7 @@ impl Plan {
     ) -> Result<Self, CudaError> {
         let Schedule { kernels, work, .. } = schedule;
         let keys_read = keys_read(&work);
-        let sections = Sections::of(attention.heads(), &kernels, &work, &layout)?;
+        let sections = Sections::of(attention.heads(), attention.value_dim(), &kernels, &work, &layout)?;
         let blob = PlanBlob::pack(&layout, &work);
         let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.zeros(), sections.bytes)?;
         let arms = kernels.into_iter().zip(args).zip(work.arms());
@@ -211,7 +214,7 @@ impl Plan {
     ) -> Result<Self, CudaError> {
         let Schedule { kernels, rule, work } = schedule;
         let counts = PlanRoom::of(capacity, attention.variant(), attention.heads(), &rule)?;
-        let sections = Sections::within(attention.heads(), &kernels, &counts, capacity)?;
+        let sections = Sections::within(attention.heads(), attention.value_dim(), &kernels, &counts, capacity)?;
         let keys_read = keys_read(&work);
         let of_batch = (work.items.len() as u32, work.merges.len() as u32);
         let mut room = Room::new(capacity, counts, rule, work)?;

@@ -47,7 +47,7 @@ impl Plan {
             Some(room) if room.batch_is_on_device || stream.is_capturing()? => &room.largest,
             _ => &self.layout,
         };
-        check_run(largest, attention.heads, attention.dtypes, &q, &kv, &out)?;
+        check_run(largest, attention.heads, attention.values, attention.dtypes, &q, &kv, &out)?;
         let params = self.params(&q, &kv, &out)?;
         device.bind()?;
         self.memory.used_on(stream);
@@ -84,8 +84,9 @@ impl Plan {
         let attention = &*self.attention.inner;
         let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
         let rows = queries * u64::from(attention.heads.group());
-        let key_bytes = u64::from(attention.heads.head_dim) * attention.dtypes.kv.size() as u64;
-        let bytes = 2 * self.keys_read * u64::from(attention.heads.kv) * key_bytes;
+        let of_values = if attention.values.are_of_keys() { 0 } else { self.attention.value_dim() };
+        let key_bytes = u64::from(attention.heads.head_dim + of_values) * attention.dtypes.kv.size() as u64;
+        let bytes = self.keys_read * u64::from(attention.heads.kv) * key_bytes;
         rows <= u64::from(self.kernel().cell().tile_rows) && bytes <= 4 * u64::from(attention.device.l2_bytes())
     }
 
@@ -122,14 +123,17 @@ impl Plan {
                 (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
             }
         };
-        let (token, head) = (i64::from(heads.kv) * i64::from(heads.head_dim), i64::from(heads.head_dim));
+        let rewritten = |section, dim: u32| {
+            let (token, head) = (i64::from(heads.kv) * i64::from(dim), i64::from(dim));
+            Strided { data: at(section), token, head, page: 0 }
+        };
         Ok(KernelParams {
             q: strided("q", q)?,
             k: strided("k", &kv.k)?,
             v: strided("v", &kv.v)?,
             o: strided("o", &o)?,
-            k_pre: Strided { data: at(&sections.k_pre), token, head, page: 0 },
-            v_pre: Strided { data: at(&sections.v_pre), token, head, page: 0 },
+            k_pre: rewritten(&sections.k_pre, heads.head_dim),
+            v_pre: rewritten(&sections.v_pre, self.attention.value_dim()),
             lse,
             lse_token,
             lse_head,

@@ -1,6 +1,7 @@
 use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
+    spec::ValueRows,
 };
 use proptest::prelude::*;
 
@@ -92,6 +93,7 @@ fn more_heads_than_a_device_holds_take_turns() {
     let request = CellRequest {
         kind: KernelKind::Decode,
         head_dim: 128,
+        values: ValueRows::Same,
         dtypes: Dtypes::bf16(),
         paged: true,
         group: 1,
@@ -160,6 +162,7 @@ fn every_attention_has_families_and_a_prompt_alone_is_prefill() {
                 let request = CellRequest {
                     kind: KernelKind::Prefill,
                     head_dim,
+                    values: ValueRows::Same,
                     dtypes: Dtypes::bf16().with_kv(kv),
                     paged: true,
                     group: 1,

@@ -75,11 +75,12 @@ fn compute(
 ) -> Result<(Vec<f32>, Vec<f32>), TestError> {
     let layout = inputs.batch().validate()?;
     let heads = case.heads();
-    let shape = inputs.qo_shape();
+    let shape = inputs.o_shape();
     let (mut o, mut lse) = (vec![f32::NAN; shape.iter().product()], vec![f32::NAN; shape[0] * shape[1]]);
     let problem = Problem {
         variant,
         heads,
+        values: case.values,
         sm_scale: heads.default_sm_scale(),
         layout: &layout,
         work,

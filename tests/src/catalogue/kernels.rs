@@ -18,6 +18,7 @@ pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
     let request = |arm: &Variant| CellRequest {
         kind: case.kernel.parse::<KernelKind>().expect("a family"),
         head_dim: heads.head_dim,
+        values: case.values,
         dtypes: case.dtypes().expect("types"),
         paged: case.kv_layout.paged(),
         group: rows_of_a_list.unwrap_or(heads.group()),

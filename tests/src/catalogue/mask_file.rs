@@ -130,6 +130,7 @@ impl MaskLine {
             qo_heads: Some(1),
             kv_heads: Some(1),
             head_dim: Some(64),
+            value_dim: Some(64),
             batch: Some(1),
             qo_tokens: Some(self.qo.into()),
             kv_tokens: Some(self.kv.into()),

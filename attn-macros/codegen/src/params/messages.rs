@@ -10,7 +10,7 @@ pub(super) const DEFAULT: &str = "write `#[default(value)]`, for a tensor `#[def
 pub(super) const REQUIRE: &str = "write a condition over the fields: `#[require(cap > 0.0)]`";
 pub(super) const SHAPE: &str = "write the extents: `#[shape(qo_heads, 2 * max_distance + 1)]`";
 pub(super) const SHAPE_MISSING: &str = "a tensor parameter needs its extents: `#[shape(qo_heads)]`, over qo_heads, kv_heads, \
-     head_dim, batch, qo_tokens, kv_tokens, and integer fields";
+     head_dim, value_dim, batch, qo_tokens, kv_tokens, and integer fields";
 pub(super) const SHAPE_ON_SCALAR: &str =
     "only a tensor has a shape: write the field's type as `Tensor1<f32>` or `Tensor2<f32>`";
 pub(super) const MONOTONE: &str =
@@ -33,7 +33,7 @@ pub(super) fn rank(name: &str, want: usize, got: usize) -> String {
 pub(super) fn unknown_word(word: &str, nearest: Option<&str>) -> String {
     let hint = nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default();
     format!(
-        "a shape does not know `{word}`{hint}: use qo_heads, kv_heads, head_dim, batch, qo_tokens, kv_tokens, or an integer field"
+        "a shape does not know `{word}`{hint}: use qo_heads, kv_heads, head_dim, value_dim, batch, qo_tokens, kv_tokens, or an integer field"
     )
 }
 

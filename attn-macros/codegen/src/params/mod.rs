@@ -17,7 +17,7 @@ use syn::{Data, DeriveInput, Fields};
 use crate::report::Report;
 
 /// Words that shapes and conditions know beside the fields: the fields of `Dims`.
-const DIMS: [&str; 6] = ["qo_heads", "kv_heads", "head_dim", "batch", "qo_tokens", "kv_tokens"];
+const DIMS: [&str; 7] = ["qo_heads", "kv_heads", "head_dim", "value_dim", "batch", "qo_tokens", "kv_tokens"];
 
 /// Expands the derive. On errors, all of them come at once, with an impl that keeps the compiler from
 /// complaining about its absence too.
