@@ -34,7 +34,8 @@ pub struct AttentionOptions {
     pub batch_invariant: Option<u32>,
 }
 
-/// A variant bound to heads, element types and an engine. Plans are made from it. Cheap to clone.
+/// A variant bound to heads, element types and an engine. Plans are made from it. Cheap to clone. `Send` and `Sync`: threads may plan at once, each into a
+/// workspace of its own.
 #[derive(Clone, Debug)]
 pub struct Attention {
     inner: Inner,

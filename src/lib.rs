@@ -25,6 +25,8 @@ mod stream;
 #[cfg(test)]
 mod transformed_keys;
 #[cfg(test)]
+mod unfinished;
+#[cfg(test)]
 mod updated_plans;
 mod workspace;
 
@@ -61,7 +63,7 @@ pub use workspace::Workspace;
 pub use attn_core::compose;
 pub use attn_core::{
     ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
-    device_type, dtype, expr, lang, plan as planner, random, registry, spec, tensor, variants,
+    device_type, dtype, expr, lang, plan as planner, random, registry, spec, state, tensor, variants,
 };
 pub use batch::{Batch, BatchCapacity, BlockTable, Level, LevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};

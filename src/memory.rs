@@ -11,7 +11,7 @@ use crate::{
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-/// Memory of an engine, with a type of elements. Freed on drop.
+/// Memory of an engine, with a type of elements. Freed on drop. `Send` and `Sync`.
 ///
 /// A convenience for programs without a tensor library: attention itself takes descriptors of anybody's memory
 /// ([`TensorRef::device`], [`TensorRef::host`]).

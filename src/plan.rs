@@ -12,6 +12,8 @@ use attn_kernels::cuda;
 use crate::{Batch, Error, Kv, Out, Stream, TensorRef, Variant, attention::Bound};
 
 /// A planned batch: ready to run any number of times. A plan that was made with a capacity can be given other batches ([`Plan::update`]).
+///
+/// `Send` and `Sync`: threads may run it at once. On CUDA on one stream, since runs of one plan that overlap in time mix their partial states.
 #[derive(Debug)]
 pub struct Plan {
     inner: Inner,
@@ -37,6 +39,21 @@ pub(crate) struct CpuPlan {
 }
 
 impl CpuPlan {
+    fn run(
+        &self,
+        stream: &Stream,
+        run: fn(&cpu::Problem<'_>, Out<'_>) -> Result<(), cpu::CpuError>,
+        q: TensorRef<'_>,
+        kv: Kv<'_>,
+        out: Out<'_>,
+    ) -> Result<(), Error> {
+        stream.check_cpu()?;
+        let CpuPlan { attention, variant, layout, work, .. } = self;
+        let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
+        check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
+        Ok(run(&cpu::Problem { variant, heads, values, sm_scale, layout, work, q, kv }, out)?)
+    }
+
     /// Another batch within the capacity.
     fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
         capacity.check(&layout)?;
@@ -69,14 +86,25 @@ impl Plan {
     /// again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(CpuPlan { attention, variant, layout, work, .. }) => {
-                stream.check_cpu()?;
-                let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
-                check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
-                Ok(cpu::run(&cpu::Problem { variant, heads, values, sm_scale, layout, work, q, kv }, out)?)
-            }
+            Inner::Cpu(plan) => plan.run(stream, cpu::run, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
+        }
+    }
+
+    /// As [`Plan::run`], of rows that are left unfinished: neither sink nor `output_transform`. What is written is the state of each row over the keys
+    /// of this batch: o, divided by its own denominator, and its log-sum-exp. Such states, over keys that they do not share, merge into that over
+    /// all keys ([`state::merge_state`](crate::state::merge_state)); sink and `output_transform` are then applied once
+    /// ([`state::finish_state`](crate::state::finish_state)). [`state`](crate::state) says what holds for which normaliser.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run`]; and an output without lse.
+    pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(plan) => plan.run(stream, cpu::run_unfinished, q, kv, out),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.run_unfinished(stream.cuda()?, q, kv, out)?),
         }
     }
 

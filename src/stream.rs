@@ -5,7 +5,9 @@ use attn_kernels::cuda;
 
 use crate::{Engine, Error, engine::Backend};
 
-/// The order in which runs happen. On the CPU, where a run returns when it is done, there is nothing behind it.
+/// The order in which runs happen. On the CPU, where a run returns when it is done, there is nothing behind it. `Send` and `Sync`.
+///
+/// Every call that is given a stream works with its device, whatever device or context the calling thread had current, and leaves that as it was.
 #[derive(Debug)]
 pub struct Stream {
     inner: Inner,

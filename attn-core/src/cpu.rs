@@ -21,6 +21,7 @@ mod write;
 
 pub use classes::{UnsoundTile, check_tile_classes};
 pub use error::CpuError;
+pub(crate) use finish::finish_divided;
 pub use oracle::{OracleOut, RowRounding, oracle, oracle_with};
 pub use problem::{Problem, check_variant, plan_rule};
-pub use run::run;
+pub use run::{run, run_unfinished};

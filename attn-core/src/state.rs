@@ -3,6 +3,21 @@
 //! Attention over two disjoint sets of keys follows from attention over each: this is what lets keys be split over
 //! work items, and results be cascaded. An *unfinished* state is ([`State`], unnormalised output); a *finished* one
 //! is (output, log-sum-exp), see [`merge_state`]. Logs are natural throughout.
+//!
+//! # Attention in several runs
+//!
+//! Keys may be attended to by several runs, each with a plan of its own, whose results are then merged: a prefix that many requests share, keys on
+//! several devices. `Plan::run_unfinished` writes, for each row, its output over the keys of that run, divided by its own denominator, and its
+//! log-sum-exp. Sinks and `output_transform` belong to the row, not to a part of its keys, so that such a run leaves them out:
+//!
+//! - merging ([`merge_state`]) is associative and commutative up to rounding, and a part without keys (o = 0, lse = -inf) changes nothing;
+//! - it holds for softmax, and for every normaliser that divides by a denominator above 0 (`Normalizer::MaxScaled`, `Plain { divide: true }`): the
+//!   log-sum-exp is the logarithm of the denominator, whatever it sums up. Of denominators that may be negative it cannot be told;
+//! - outputs that are not divided (`Normalizer::Plain { divide: false }`) add up, whatever lse says;
+//! - afterwards [`finish_state`] applies sink and `output_transform`, once. Without `output_transform` there is another way, which needs no pass over
+//!   the rows: one of the runs, and one alone, is an ordinary one, which takes the sink in.
+
+use crate::{expr::Variant, lang::RowIndex};
 
 /// The running state of one query row over some of its keys. The output that goes with it is
 /// the sum of `exp(logit - row_max) * value`, not yet divided.
@@ -79,6 +94,25 @@ pub fn merge_state(o: &mut [f32], lse: f32, other_o: &[f32], other_lse: f32) -> 
         }
     }
     if sum == 0.0 { f32::NEG_INFINITY } else { max + sum.ln() }
+}
+
+/// Finishes a row whose state is that over all of its keys, as `Plan::run_unfinished` leaves it, or as such states were merged: its sink enters,
+/// and `output_transform` runs. `o` is the output divided by its own denominator (or not divided, where the normaliser does not), `lse` its
+/// log-sum-exp, `at` the row. `o` becomes what a run over all keys would have written, up to rounding, and the log-sum-exp is returned.
+///
+/// `output_transform` is told the row's log-sum-exp as it is; as the largest logit it is told the log-sum-exp before the sink (or the sink,
+/// where that is larger), and a denominator that goes with it: the largest logit is not known any more.
+///
+/// ```
+/// use attn_core::{Variant, lang::RowIndex, state::finish_state};
+/// // without sink or transform a state is finished as it is
+/// let mut o = [0.5, 0.25];
+/// let lse = finish_state(&Variant::full(), &mut o, 1.5, RowIndex::default());
+/// assert_eq!((o, lse), ([0.5, 0.25], 1.5));
+/// ```
+#[must_use = "the output is finished in place, the log-sum-exp is returned"]
+pub fn finish_state(variant: &Variant, o: &mut [f32], lse: f32, at: RowIndex) -> f32 {
+    crate::cpu::finish_divided(variant, o, lse, at)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ struct KernelParams {
   float sm_scale;
   float k_scale;              // of all keys; 1: none
   float v_scale;
-  int pad;                    // the size is a multiple of 8
+  int unfinished;             // whether rows are left without sink and output transform: states that merge with others
 };
 
 // Of a mixed launch, which has lists of its own. Partial states are counted in rows there: [rows][kv_heads][..].

@@ -36,7 +36,7 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     RowIndex at = block.at(p, fragment_row(r));
-    FinishedRow finished = finish_row(variant, rows.max[r], rows.sum[r], at);
+    FinishedRow finished = finish_row(p, variant, rows.max[r], rows.sum[r], at);
     if (p.lse && lane % 4 == 0 && block.has(fragment_row(r)))
       p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
     float scale = finished.scale * unit;

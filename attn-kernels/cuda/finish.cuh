@@ -1,6 +1,7 @@
 // From the running state of a row to its final scale and log-sum-exp: the scalar algebra that prefill, decode and merge share.
 #pragma once
 
+#include "abi.cuh"
 #include "weights.cuh"
 
 struct FinishedRow {
@@ -27,13 +28,14 @@ inline float take_sink(const Variant& variant, float& row_max, float& denominato
 }
 
 // `row_max`, `denominator`: the state of the whole row in natural units, all of its parts merged, no sink yet.
-inline FinishedRow finish_row(const Variant& variant, float row_max, float denominator, const RowIndex& at) {
+inline FinishedRow finish_row(const KernelParams& p, const Variant& variant, float row_max, float denominator, const RowIndex& at) {
   if constexpr (Variant::PLAIN) {
     return {!Variant::PLAIN_DIVIDE ? 1.f : denominator == 0.f ? 0.f : 1.f / denominator,
             {0.f, denominator, denominator > 0.f ? logf(denominator) : NO_LOGIT}};
   } else {
     float rescale = 1.f;
-    if constexpr (Variant::HAS_SINK) rescale = take_sink(variant, row_max, denominator, at);
+    if constexpr (Variant::HAS_SINK)
+      if (!p.unfinished) rescale = take_sink(variant, row_max, denominator, at);
     // Under MAX_SCALED the maximum does not tell whether there was a key.
     if (MAX_SCALED ? denominator == 0.f : row_max == NO_LOGIT) return {0.f, {NO_LOGIT, 0.f, NO_LOGIT}};
     return {rescale / denominator, {row_max, denominator, row_max + logf(denominator)}};

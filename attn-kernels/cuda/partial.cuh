@@ -82,10 +82,11 @@ inline long long partial_index(const KernelParams& p, int slot, int kv_head, int
 // The end of a row: sink, division, output transform, rounding. All lanes of the warp call it; `store` says whether this
 // row exists.
 inline void write_output(const KernelParams& p, const Variant& variant, PartialRow state, RowIndex at, bool store) {
-  FinishedRow finished = finish_row(variant, state.row_max, state.denominator, at);
+  FinishedRow finished = finish_row(p, variant, state.row_max, state.denominator, at);
 #pragma unroll
   for (float& x : state.sum.x) x *= finished.scale;
-  if constexpr (Variant::HAS_OUTPUT_TRANSFORM) variant.output_transform(state.sum, finished.state, at);
+  if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
+    if (!p.unfinished) variant.output_transform(state.sum, finished.state, at);
   if (!store) return;
   QoElem* row = static_cast<QoElem*>(p.o.data) + row_offset(p.o, at);
   *reinterpret_cast<uint4*>(row + Values::first()) = pack<QoElem>(state.sum);

@@ -1,7 +1,10 @@
 //! A batch that is known to be sound.
 
 use super::segment::Levels;
-use crate::{lang::Dims, spec::Heads};
+use crate::{
+    lang::{Dims, RowIndex},
+    spec::Heads,
+};
 
 /// A validated batch. Lengths are in tokens, also for paged keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +83,12 @@ impl Layout {
     #[must_use]
     pub fn kv_len(&self, request: usize) -> usize {
         (self.kv_indptr[request + 1] - self.kv_indptr[request]) as usize
+    }
+    /// The index words of a row: query number `query` of a request, under a query head.
+    #[must_use]
+    pub fn row(&self, heads: Heads, request: usize, query: usize, qo_head: usize) -> RowIndex {
+        let group = heads.group() as usize;
+        crate::plan::row_index(self, heads, request, qo_head / group, query * group + qo_head % group)
     }
     /// Queries of the request that has most.
     #[must_use]

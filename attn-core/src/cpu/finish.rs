@@ -2,34 +2,60 @@
 
 use super::problem::Sound;
 use crate::{
+    expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
     state::{State, exp_below},
 };
 
 impl Sound<'_> {
-    /// Finishes a row in place, and gives its log-sum-exp.
+    /// Finishes a row in place, and gives its log-sum-exp; of a row that stays unfinished, divides it alone.
     pub(super) fn finish(&self, state: State, o: &mut [f32], at: RowIndex) -> f32 {
-        let sink = match self.variant.has(Hook::SinkLogit) {
-            true => self.variant.sink_logit(at),
-            false => f32::NEG_INFINITY,
-        };
+        let has = |hook| !self.unfinished && self.variant.has(hook);
+        let (sink, transforms) = (has(Hook::SinkLogit), has(Hook::OutputTransform));
+        let sink = if sink { self.variant.sink_logit(at) } else { f32::NEG_INFINITY };
         let (scale, state) = match self.normalizer {
             Normalizer::Plain { divide } => finish_plain(state.denominator, divide),
-            Normalizer::Softmax => finish_scaled(state, sink, f32::NEG_INFINITY, |row_max| exp_below(sink, row_max)),
-            Normalizer::MaxScaled => finish_scaled(state, sink, self.max_floor, |row_max| {
-                let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
-                let (mut weight, mut denominator) = ([sink], [sink]);
-                self.variant.weight_tile(&mut weight, row_max, at);
-                self.variant.denominator_tile(&mut denominator, &weight, row_max, at);
-                denominator[0]
-            }),
+            _ => finish_with_sink(self.variant, state, sink, at),
         };
         o.iter_mut().for_each(|x| *x *= scale);
-        if self.variant.has(Hook::OutputTransform) {
+        if transforms {
             self.variant.output_row(o, state, at);
         }
         state.lse
     }
+}
+
+/// Finishes a row that was divided by its own denominator: [`crate::state::finish_state`].
+pub(crate) fn finish_divided(variant: &Variant, o: &mut [f32], lse: f32, at: RowIndex) -> f32 {
+    let state = match variant.normalizer() {
+        Normalizer::Plain { .. } => RowState { row_max: 0.0, denominator: lse.exp(), lse },
+        _ => {
+            let sink = if variant.has(Hook::SinkLogit) { variant.sink_logit(at) } else { f32::NEG_INFINITY };
+            // as if one logit had been all of the row
+            let denominator = if lse == f32::NEG_INFINITY { 0.0 } else { 1.0 };
+            let (scale, state) = finish_with_sink(variant, State { row_max: lse, denominator }, sink, at);
+            o.iter_mut().for_each(|x| *x *= scale);
+            state
+        }
+    };
+    if variant.has(Hook::OutputTransform) {
+        variant.output_row(o, state, at);
+    }
+    state.lse
+}
+
+/// Under a running maximum.
+fn finish_with_sink(variant: &Variant, state: State, sink: f32, at: RowIndex) -> (f32, RowState) {
+    if variant.normalizer() != Normalizer::MaxScaled {
+        return finish_scaled(state, sink, f32::NEG_INFINITY, |row_max| exp_below(sink, row_max));
+    }
+    finish_scaled(state, sink, variant.max_floor(), |row_max| {
+        let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
+        let (mut weight, mut denominator) = ([sink], [sink]);
+        variant.weight_tile(&mut weight, row_max, at);
+        variant.denominator_tile(&mut denominator, &weight, row_max, at);
+        denominator[0]
+    })
 }
 
 /// What the sums are multiplied by, and the state that `output_transform` sees. The sink is a key without a value: it

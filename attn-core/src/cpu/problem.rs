@@ -75,6 +75,8 @@ pub(super) struct Sound<'a> {
     pub(super) max_floor: f32,
     pub(super) has_logits_transform: bool,
     pub(super) has_denominator: bool,
+    /// Whether rows are left without sink and output transform.
+    pub(super) unfinished: bool,
     pub(super) lists: Option<Lists<'a>>,
     pub(super) heads: Heads,
     /// Elements of a value, and of an output.
@@ -103,6 +105,7 @@ impl<'a> Problem<'a> {
             max_floor: self.variant.max_floor(),
             has_logits_transform: self.variant.has(Hook::LogitsTransform),
             has_denominator: self.variant.has(Hook::Denominator),
+            unfinished: false,
             lists: lists_of(self.variant),
             heads: self.heads,
             value_dim: self.values.dim(self.heads) as usize,

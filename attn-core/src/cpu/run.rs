@@ -13,7 +13,7 @@ use super::{
 use crate::{
     plan::{MergeItem, WorkItem, WorkList},
     state::State,
-    tensor::{Out, check_run},
+    tensor::{Out, TensorError, check_run},
 };
 
 /// The unfinished states of one item and one KV head: rows of value_dim.
@@ -42,10 +42,29 @@ struct Run<'a> {
 /// Tensors that do not fit or are in device memory, work of another batch, hooks that are not supported; nothing is
 /// written then.
 pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
+    run_rows(problem, out, false)
+}
+
+/// As [`run`], of rows that are left unfinished: neither sink nor `output_transform`. What is written is the state of each row over the keys of this
+/// batch, o divided by its own denominator and its log-sum-exp, which merges with states over other keys: see [`state`](crate::state).
+///
+/// # Errors
+///
+/// As [`run`]; and an output without lse.
+pub fn run_unfinished(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
+    if out.lse.is_none() {
+        let why = "an unfinished row is of no use without it";
+        return Err(TensorError::Absent { tensor: "lse", why }.into());
+    }
+    run_rows(problem, out, true)
+}
+
+fn run_rows(problem: &Problem<'_>, out: Out<'_>, unfinished: bool) -> Result<(), CpuError> {
     let mut out = out;
     check_run(problem.layout, problem.heads, problem.values, problem.dtypes(), &problem.q, &problem.kv, &out)?;
     let variants = problem.variant.arms();
-    let arms = variants.iter().map(|variant| Problem { variant, ..*problem }.sound()).collect::<Result<_, _>>()?;
+    let sound = |variant| Ok(Sound { unfinished, ..Problem { variant, ..*problem }.sound()? });
+    let arms = variants.iter().map(sound).collect::<Result<_, CpuError>>()?;
     check_work(problem, variants.len())?;
     let kv_heads = problem.heads.kv as usize;
     let run = Run {

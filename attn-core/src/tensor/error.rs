@@ -24,6 +24,14 @@ pub enum TensorError {
         /// Rank of the shape.
         rank: usize,
     },
+    /// A tensor that is not there.
+    #[error("there is no {tensor}: {why}")]
+    Absent {
+        /// The tensor.
+        tensor: &'static str,
+        /// What it is for.
+        why: &'static str,
+    },
     /// A stride that the tensor cannot have.
     #[error("{tensor} has stride {stride} in dimension {dim}; it must be {want}")]
     Stride {

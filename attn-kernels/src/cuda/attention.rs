@@ -46,7 +46,7 @@ pub struct Options {
     pub batch_invariant: Option<u32>,
 }
 
-/// A bound variant. Plans are made from it. Cheap to clone.
+/// A bound variant. Plans are made from it. Cheap to clone. `Send` and `Sync`: threads may plan at once, each into a workspace of its own.
 #[derive(Clone, Debug)]
 pub struct Attention {
     pub(super) inner: Arc<Inner>,

@@ -1,6 +1,6 @@
 //! A device and its primary context.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, marker::PhantomData, ptr, sync::Arc};
 
 use cudarc::driver::{
     result::{self, device, primary_ctx},
@@ -12,7 +12,7 @@ use super::{CudaError, driver};
 /// A CUDA device. Cheap to clone; its primary context is kept while a clone lives.
 ///
 /// The primary context is the one that the CUDA runtime, cudarc, candle and PyTorch use, so pointers and streams of
-/// theirs are valid here.
+/// theirs are valid here. Every call makes it current in its thread, and puts back what was current before. `Send` and `Sync`.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -108,11 +108,17 @@ impl Device {
         self.inner.memory
     }
 
-    /// Makes the context current in this thread.
-    pub(super) fn bind(&self) -> Result<(), CudaError> {
+    /// Makes the context current in this thread for as long as what is given back lives.
+    pub(super) fn make_current(&self) -> Result<Current, CudaError> {
+        let fail = |e| CudaError::driver("make the context current", e);
+        let before = result::ctx::get_current().map_err(fail)?;
+        let ours = self.inner.context;
+        if before == Some(ours) {
+            return Ok(Current { restores: None, of_this_thread: PhantomData });
+        }
         // SAFETY: the context is retained by `inner`.
-        unsafe { result::ctx::set_current(self.inner.context) }
-            .map_err(|e| CudaError::driver("make the context current", e))
+        unsafe { result::ctx::set_current(ours) }.map_err(fail)?;
+        Ok(Current { restores: Some(before.unwrap_or(ptr::null_mut())), of_this_thread: PhantomData })
     }
 
     /// Waits for everything that was given to the device.
@@ -121,13 +127,32 @@ impl Device {
     ///
     /// What a kernel ran into, if one did.
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        self.bind()?;
+        let _current = self.make_current()?;
         result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
     }
 
     pub(super) fn check_same(&self, what: &'static str, other: &Device) -> Result<(), CudaError> {
         let (want, got) = (self.ordinal(), other.ordinal());
         if want == got { Ok(()) } else { Err(CudaError::OtherDevice { what, got, want }) }
+    }
+}
+
+/// While it lives, a device's context is current in this thread. Afterwards that is current which was before, or none: an engine that works with
+/// another context, or on another device, finds it as it left it.
+#[must_use = "the context is current only as long as this lives"]
+pub(super) struct Current {
+    /// `None`: it was ours before.
+    restores: Option<CUcontext>,
+    /// What is current is a matter of each thread.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if let Some(before) = self.restores {
+            // SAFETY: it was current in this thread, or null, which is none. Whoever destroyed it meanwhile has no use for it.
+            let _ = unsafe { result::ctx::set_current(before) };
+        }
     }
 }
 

@@ -46,7 +46,7 @@ unsafe impl Sync for Planner {}
 
 impl Planner {
     pub(super) fn load(device: &Device, ready: &jit::Ready<PlannerSource>) -> Result<Self, CudaError> {
-        device.bind()?;
+        let _current = device.make_current()?;
         let name = &ready.source.name;
         if PLAN_SHARED_BYTES as u32 > device.max_smem() {
             let (need, have) = (PLAN_SHARED_BYTES as u32, device.max_smem());
@@ -80,7 +80,7 @@ impl Drop for Planner {
     fn drop(&mut self) {
         // launches may be under way; a device in error cannot be waited for, and runs nothing either
         let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.make_current() {
             // SAFETY: loaded by `load`, unloaded once.
             let _ = unsafe { module::unload(self.module) };
         }
@@ -151,7 +151,7 @@ impl Plan {
         if !capturing {
             self.memory.wait_unless_on(Some(stream))?;
         }
-        self.attention.inner.device.bind()?;
+        let _current = self.attention.inner.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
         // one arm; a variant without parameters still has a byte
         let args = self.arms[0].args.bytes();

@@ -48,6 +48,25 @@ pub enum CudaError {
         /// What there was.
         free: usize,
     },
+    /// A plan that does not fit a workspace of a fixed size.
+    #[error(
+        "the plan takes {need} bytes of workspace, and this one has {have} and is of a fixed size; `workspace_size` says how many a plan takes"
+    )]
+    WorkspaceSize {
+        /// What the plan takes.
+        need: usize,
+        /// What there is.
+        have: usize,
+    },
+    /// Memory for a workspace that does not begin where one may.
+    #[error(
+        "a workspace begins at a multiple of {} bytes; this one would begin at {ptr:#x}",
+        super::Workspace::ALIGNMENT
+    )]
+    WorkspaceAddress {
+        /// Where it would begin.
+        ptr: u64,
+    },
     /// More shared memory than a CTA of the device may use.
     #[error("`{kernel}` needs {need} bytes of shared memory; a CTA of this device has {have}")]
     SharedMemory {

@@ -7,7 +7,7 @@ use cudarc::driver::{
 
 use super::{CudaError, Device, Stream, driver};
 
-/// A mark on a stream.
+/// A mark on a stream. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Event {
     device: Device,
@@ -26,8 +26,17 @@ impl Event {
     ///
     /// A failure of the driver.
     pub fn new(device: &Device) -> Result<Self, CudaError> {
-        device.bind()?;
-        let raw = event::create(CUevent_flags::CU_EVENT_DEFAULT).map_err(|e| CudaError::driver("make an event", e))?;
+        Self::with_flags(device, CUevent_flags::CU_EVENT_DEFAULT)
+    }
+
+    /// An event that keeps no time, to be waited for.
+    pub(super) fn untimed(device: &Device) -> Result<Self, CudaError> {
+        Self::with_flags(device, CUevent_flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    fn with_flags(device: &Device, flags: CUevent_flags) -> Result<Self, CudaError> {
+        let _current = device.make_current()?;
+        let raw = event::create(flags).map_err(|e| CudaError::driver("make an event", e))?;
         Ok(Event { device: device.clone(), raw })
     }
 
@@ -38,7 +47,7 @@ impl Event {
     /// A stream of another device, or a failure of the driver.
     pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: both live.
         unsafe { event::record(self.raw, stream.raw()) }.map_err(|e| CudaError::driver("record an event", e))
     }
@@ -49,7 +58,7 @@ impl Event {
     ///
     /// What a kernel ran into, if one did.
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: the event lives.
         unsafe { event::synchronize(self.raw) }.map_err(|e| CudaError::driver("wait for an event", e))
     }
@@ -62,6 +71,7 @@ impl Event {
     pub fn ms_since(&self, start: &Event) -> Result<f32, CudaError> {
         start.synchronize()?;
         self.synchronize()?;
+        let _current = self.device.make_current()?;
         let mut ms = 0.0;
         // SAFETY: both events live, and the output is valid for writes.
         let code = unsafe { (driver::driver()?.elapsed_time)(&raw mut ms, start.raw.cast(), self.raw.cast()) };
@@ -75,7 +85,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.make_current() {
             // SAFETY: it is ours.
             let _ = unsafe { event::destroy(self.raw) };
         }

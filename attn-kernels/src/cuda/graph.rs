@@ -7,7 +7,7 @@ use cudarc::driver::{
 
 use super::{CudaError, Device, Stream};
 
-/// Captured launches. Whatever they read and write, plans and workspaces included, must live as long.
+/// Captured launches. Whatever they read and write, plans and workspaces included, must live as long. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Graph {
     device: Device,
@@ -17,6 +17,8 @@ pub struct Graph {
 
 // SAFETY: the driver allows a graph in any thread, one at a time; `launch` takes `&mut self`.
 unsafe impl Send for Graph {}
+// SAFETY: nothing takes it by shared reference.
+unsafe impl Sync for Graph {}
 
 impl Graph {
     pub(super) fn new(device: &Device, raw: CUgraph) -> Result<Self, CudaError> {
@@ -44,7 +46,7 @@ impl Graph {
     /// that was given another batch in the meantime ([`Plan::update`](super::Plan::update)) was given it in the order of this stream.
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: graph and stream live; the rest is the caller's promise.
         unsafe { graph::launch(self.executable, stream.raw()) }.map_err(|e| CudaError::driver("launch a graph", e))
     }
@@ -52,7 +54,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.make_current() {
             // SAFETY: both are ours and not used again.
             unsafe {
                 let _ = graph::exec_destroy(self.executable);

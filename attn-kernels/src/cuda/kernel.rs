@@ -18,7 +18,7 @@ use crate::{
     jit::Ready,
 };
 
-/// A loaded kernel family.
+/// A loaded kernel family. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Kernel {
     device: Device,
@@ -39,7 +39,7 @@ unsafe impl Sync for Kernel {}
 
 impl Kernel {
     pub(super) fn load(device: &Device, ready: Ready) -> Result<Self, CudaError> {
-        device.bind()?;
+        let _current = device.make_current()?;
         let cell = ready.source.cell;
         let name = ready.source.name.clone();
         let need = cell.smem_bytes();
@@ -140,7 +140,7 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         // launches may be under way; a device in error cannot be waited for, and runs nothing either
         let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.make_current() {
             // SAFETY: loaded by `load`, unloaded once.
             let _ = unsafe { module::unload(self.module) };
         }

@@ -17,6 +17,7 @@ mod kernel;
 mod plan;
 mod room;
 mod run;
+mod staging;
 mod stream;
 mod workspace;
 
@@ -32,3 +33,10 @@ pub use stream::Stream;
 pub use workspace::Workspace;
 
 pub use crate::family::Family;
+
+// What may be moved to, and shared between, threads: everything. Who changes something takes it by `&mut`.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<(Device, Stream, Event, Graph, DeviceBuffer, Kernel, Workspace)>();
+    shared::<(Attention, Plan, CudaError)>();
+};

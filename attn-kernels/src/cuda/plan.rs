@@ -16,6 +16,8 @@ use crate::{
 
 /// A batch, ready to run any number of times: every layer, every step with the same lengths. Made with a capacity, it can be given
 /// other batches ([`Plan::update`]).
+///
+/// `Send` and `Sync`: threads may run it at once, on one stream. Runs of one plan that overlap in time, on two streams, mix their partial states.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Attention,
@@ -219,6 +221,7 @@ impl Plan {
         let of_batch = (work.items.len() as u32, work.merges.len() as u32);
         let mut room = Room::new(capacity, counts, rule, work)?;
         let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.zeros(), sections.bytes)?;
+        memory.reserve_updates(sections.lists.total)?; // an update allocates nothing
         let arms = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {
             attention: attention.clone(),

@@ -16,6 +16,15 @@ use crate::{
     launch::{FastDiv, KernelParams, Strided},
 };
 
+/// What a run makes of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// Outputs: a sink and `output_transform` have been applied.
+    Finished,
+    /// States that merge with others.
+    Unfinished,
+}
+
 impl Plan {
     /// Launches the attention: `q` (qo tokens, qo heads, head_dim), `kv` as the batch says, into `out`.
     ///
@@ -31,8 +40,26 @@ impl Plan {
     /// Kernels touch exactly the tokens of the batch's indptr, and the slots of its pages below each request's length; that
     /// these are there is the promise of whoever made the tensors ([`TensorRef::device`]). Two runs of one plan that overlap
     /// in time, on two streams, mix their partial states: use a workspace for each.
-    #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
+        self.give(stream, Rows::Finished, q, kv, out)
+    }
+
+    /// As [`Plan::run`], of rows that are left unfinished: neither sink nor `output_transform`. What is written is the state of each row over the
+    /// keys of this batch, o divided by its own denominator and its log-sum-exp, which merges with states over other keys
+    /// ([`attn_core::state`] says how, and how rows are finished afterwards).
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run`]; and an output without lse.
+    pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
+        if out.lse.is_none() {
+            return Err(TensorError::Absent { tensor: "lse", why: "an unfinished row is of no use without it" }.into());
+        }
+        self.give(stream, Rows::Unfinished, q, kv, out)
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
+    fn give(&self, stream: &Stream, rows: Rows, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
         let attention = &*self.attention.inner;
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
@@ -48,8 +75,8 @@ impl Plan {
             _ => &self.layout,
         };
         check_run(largest, attention.heads, attention.values, attention.dtypes, &q, &kv, &out)?;
-        let params = self.params(&q, &kv, &out)?;
-        device.bind()?;
+        let params = self.params(&q, &kv, &out, rows)?;
+        let _current = device.make_current()?;
         self.memory.used_on(stream);
 
         let kv_heads = attention.heads.kv;
@@ -108,7 +135,7 @@ impl Plan {
         }
     }
 
-    fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<KernelParams, CudaError> {
+    fn params(&self, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>, rows: Rows) -> Result<KernelParams, CudaError> {
         let attention = &*self.attention.inner;
         let heads = attention.heads;
         let at = |section: &Range<usize>| {
@@ -158,7 +185,7 @@ impl Plan {
             sm_scale: attention.sm_scale,
             k_scale: kv.scales.k.all,
             v_scale: kv.scales.v.all,
-            pad: 0,
+            unfinished: i32::from(rows == Rows::Unfinished),
         })
     }
 }

@@ -9,7 +9,7 @@ use cudarc::driver::{
 
 use super::{CudaError, Device, Graph};
 
-/// A stream: one of its own, or one of somebody else.
+/// A stream: one of its own, or one of somebody else. `Send` and `Sync`: threads may give it work at once, in an order that is then theirs to know.
 #[derive(Debug)]
 pub struct Stream {
     device: Device,
@@ -29,7 +29,7 @@ impl Stream {
     ///
     /// A failure of the driver.
     pub fn new(device: &Device) -> Result<Self, CudaError> {
-        device.bind()?;
+        let _current = device.make_current()?;
         let raw = stream::create(stream::StreamKind::NonBlocking).map_err(|e| CudaError::driver("make a stream", e))?;
         Ok(Stream { device: device.clone(), raw, owned: true })
     }
@@ -67,14 +67,14 @@ impl Stream {
     ///
     /// What a kernel ran into, if one did.
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: the stream lives.
         unsafe { stream::synchronize(self.raw) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
     }
 
     /// Whether what is given to the stream is recorded instead of run.
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: the stream lives.
         let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("ask a stream", e))?;
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
@@ -91,12 +91,10 @@ impl Stream {
     ///
     /// Those of `work`, and work that cannot be captured.
     pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
-        self.device.bind()?;
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives.
-        unsafe { stream::begin_capture(self.raw, mode) }.map_err(|e| CudaError::driver("begin a capture", e))?;
+        self.begin_capture()?;
+        // with the context that the caller has: `work` is the caller's
         let worked = work();
-        self.device.bind()?;
+        let _current = self.device.make_current()?;
         // SAFETY: as above; a capture is under way.
         let graph = unsafe { stream::end_capture(self.raw) }.map_err(|e| CudaError::driver("end a capture", e));
         if let Err(error) = worked {
@@ -112,9 +110,20 @@ impl Stream {
     }
 }
 
+impl Stream {
+    fn begin_capture(&self) -> Result<(), CudaError> {
+        let _current = self.device.make_current()?;
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives.
+        unsafe { stream::begin_capture(self.raw, mode) }.map_err(|e| CudaError::driver("begin a capture", e))
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.owned && self.device.bind().is_ok() {
+        if self.owned
+            && let Ok(_current) = self.device.make_current()
+        {
             // its address may be given to another stream, which must not be taken for this one's order
             let _ = self.synchronize();
             // SAFETY: it is ours.

@@ -6,14 +6,18 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{CudaError, Device, DeviceBuffer, Stream};
+use super::{CudaError, Device, DeviceBuffer, Stream, staging::Staging};
 
-/// Device memory that plans are put into. It grows when a plan needs more, and never during a run.
+/// Device memory that plans are put into. It grows when a plan needs more, unless it is of a [fixed](Workspace::fixed) size, and never during a run. What is in it before
+/// a plan is put there does not matter.
 ///
-/// It holds one plan at a time: planning into it again makes the plan before stale (running that one is an error).
+/// It holds one plan at a time: planning into it again makes the plan before stale (running that one is an error). `Send` and `Sync`; planning takes it by
+/// `&mut`.
 #[derive(Debug)]
 pub struct Workspace {
     device: Device,
+    /// Whether it may not grow.
+    fixed: bool,
     /// For copies that no stream of the caller orders.
     upload: Stream,
     memory: Arc<Memory>,
@@ -27,6 +31,8 @@ pub(super) struct Memory {
     generation: AtomicU64,
     /// Where a run may still be reading it.
     last_use: Mutex<LastUse>,
+    /// For lists that the host changes while they are on their way.
+    staging: Mutex<Staging>,
 }
 
 /// The streams that were given runs since the device was last known to have finished.
@@ -54,8 +60,48 @@ impl Workspace {
     ///
     /// As [`DeviceBuffer::new`].
     pub fn with_capacity(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        let upload = Stream::new(device)?;
-        Ok(Workspace { device: device.clone(), upload, memory: Memory::new(device, bytes)? })
+        Self::over(DeviceBuffer::new(device, bytes)?, false)
+    }
+
+    /// As [`Workspace::with_capacity`], and it never grows: a plan that needs more is refused ([`CudaError::WorkspaceSize`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::new`].
+    pub fn fixed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
+        Self::over(DeviceBuffer::new(device, bytes)?, true)
+    }
+
+    /// A workspace of a fixed size in memory of somebody else: an engine that owns all memory hands out a part of it.
+    ///
+    /// # Errors
+    ///
+    /// An address that is no multiple of [`Workspace::ALIGNMENT`], or a failure of the driver.
+    ///
+    /// # Safety
+    ///
+    /// As [`DeviceBuffer::from_raw`]: the memory lives as long as this, every plan in it, and every run and replay of these, and nobody else
+    /// writes it meanwhile.
+    pub unsafe fn from_raw(device: &Device, ptr: u64, bytes: usize) -> Result<Self, CudaError> {
+        if !ptr.is_multiple_of(Self::ALIGNMENT) {
+            return Err(CudaError::WorkspaceAddress { ptr });
+        }
+        // SAFETY: the caller's promise.
+        Self::over(unsafe { DeviceBuffer::from_raw(device, ptr, bytes) }, true)
+    }
+
+    /// What the address of a workspace is a multiple of, in bytes.
+    pub const ALIGNMENT: u64 = 256;
+
+    fn over(buffer: DeviceBuffer, fixed: bool) -> Result<Self, CudaError> {
+        let device = buffer.device().clone();
+        Ok(Workspace { upload: Stream::new(&device)?, device, fixed, memory: Memory::over(buffer) })
+    }
+
+    /// Whether it never grows.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        self.fixed
     }
 
     /// Bytes that it holds.
@@ -85,14 +131,20 @@ impl Workspace {
             stream.refuse_capture("upload a plan")?;
         }
         if bytes > self.capacity() {
+            if self.fixed {
+                return Err(CudaError::WorkspaceSize { need: bytes, have: self.capacity() });
+            }
             // a plan that still uses the old memory keeps it
-            self.memory = Memory::new(&self.device, bytes)?;
+            self.memory = Memory::over(DeviceBuffer::new(&self.device, bytes)?);
         }
         let memory = &self.memory;
         let generation = memory.generation.fetch_add(1, Ordering::AcqRel) + 1;
         memory.wait_unless_on(stream)?;
         let upload = stream.unwrap_or(&self.upload);
-        memory.buffer.write(upload, 0, blob)?;
+        match stream {
+            Some(stream) => memory.staged(stream, blob)?,
+            None => memory.buffer.write(upload, 0, blob)?, // and is waited for
+        }
         memory.buffer.fill_range(upload, zeros.clone(), 0)?;
         match stream {
             Some(stream) => memory.used_on(stream),
@@ -103,9 +155,19 @@ impl Workspace {
 }
 
 impl Memory {
-    fn new(device: &Device, bytes: usize) -> Result<Arc<Self>, CudaError> {
-        let buffer = DeviceBuffer::new(device, bytes)?;
-        Ok(Arc::new(Memory { buffer, generation: AtomicU64::new(0), last_use: Mutex::new(LastUse::Nowhere) }))
+    fn over(buffer: DeviceBuffer) -> Arc<Self> {
+        let staging = Mutex::new(Staging::new(buffer.device()));
+        Arc::new(Memory { buffer, generation: AtomicU64::new(0), last_use: Mutex::new(LastUse::Nowhere), staging })
+    }
+
+    /// Makes room for updates of so many bytes.
+    pub(super) fn reserve_updates(&self, bytes: usize) -> Result<(), CudaError> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).reserve(bytes)
+    }
+
+    /// Copies lists to the start, in the order of the stream; they may be changed on return.
+    fn staged(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(stream, &self.buffer, lists)
     }
 
     /// Waits for the device where a run may still read the memory that is not before what the stream is given next.
@@ -123,10 +185,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes other lists over those of the plan that the memory holds, in the order of the stream.
+    /// Writes other lists over those of the plan that the memory holds, in the order of the stream. They may be changed on return, while the device is still
+    /// to get there.
     pub(super) fn overwrite(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
         self.wait_unless_on(Some(stream))?;
-        self.buffer.write(stream, 0, lists)?;
+        self.staged(stream, lists)?;
         self.used_on(stream);
         Ok(())
     }

@@ -51,7 +51,7 @@ pub struct KernelParams {
     pub sm_scale: f32,
     pub k_scale: f32,
     pub v_scale: f32,
-    pub pad: i32,
+    pub unfinished: i32,
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
                 sm_scale,
                 k_scale,
                 v_scale,
-                pad
+                unfinished
             }
         );
         let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
