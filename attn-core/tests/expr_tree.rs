@@ -116,13 +116,13 @@ fn refused(text: &str) -> String {
 }
 
 fn at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
-    LogitIndex { row: RowIndex { qo_pos, ..RowIndex::default() }, kv_pos, kv_token: kv_pos }
+    LogitIndex { row: RowIndex { qo_pos, ..RowIndex::default() }, kv_pos, kv_token: kv_pos, kv_slot: 0 }
 }
 
 /// The keys `0..keys` that a query attends to.
 fn keys_of(variant: &Variant, row: RowIndex, keys: usize) -> Vec<usize> {
     let mut keep = vec![true; keys];
-    variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: 0 });
+    variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: 0, kv_slot: 0 });
     (0..keys).filter(|&i| keep[i]).collect()
 }
 
@@ -235,6 +235,7 @@ fn the_names_of_combinators_are_taken() {
             bias: desc.bias,
             divisors: desc.divisors,
             stores: desc.stores,
+            slots: desc.slots,
             device_fns: desc.device_fns,
             types: desc.types,
             consts: desc.consts,
@@ -482,7 +483,7 @@ fn classes_are_sound_for_every_key_of_a_tile() {
             for (qo_pos, qo_head) in (q..=q + 2).flat_map(|q| [(q, head), (q, (head + 1).min(3))]) {
                 let mut keep = [true; 4];
                 let row = RowIndex { qo_pos, qo_row: qo_pos, qo_head, ..RowIndex::default() };
-                variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: k, kv_token: k });
+                variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: k, kv_token: k, kv_slot: 0 });
                 match class {
                     TileClass::Skip => assert_eq!(keep, [false; 4], "{text}: {tile:?}"),
                     TileClass::Full => assert_eq!(keep, [true; 4], "{text}: {tile:?}"),
@@ -635,9 +636,9 @@ proptest! {
     fn a_mask_is_what_its_words_say(mask in any_mask(), qo_pos in 0..10, qo_head in 0..3) {
         let row = RowIndex { qo_pos, qo_head, ..RowIndex::default() };
         let mut keep = [true; 150];
-        mask.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: 0 });
+        mask.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: 0, kv_slot: 0 });
         for (kv_pos, got) in (0..).zip(keep) {
-            prop_assert_eq!(got, attends(&mask, LogitIndex { row, kv_pos, kv_token: kv_pos }), "{}: key {}", mask, kv_pos);
+            prop_assert_eq!(got, attends(&mask, LogitIndex { row, kv_pos, kv_token: kv_pos, kv_slot: 0 }), "{}: key {}", mask, kv_pos);
         }
     }
 

@@ -38,6 +38,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         bias: of.bias,
         divisors: of.divisors,
         stores: of.stores,
+        slots: of.slots,
         device_fns: of.device_fns,
         types: of.types,
         consts: of.consts,

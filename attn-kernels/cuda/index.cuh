@@ -17,6 +17,7 @@ struct RowIndex {
 struct LogitIndex : RowIndex {
   int kv_pos;
   int kv_token;
+  int kv_slot = 0;  // under a list of keys: which of its blocks the key is of
 
 #ifdef ATTN_HOST
   ATTN_FN KeyDistance kv_pos_minus(int a) const { return {float(kv_pos - a), 0.f}; }

@@ -17,11 +17,12 @@ class KeyFeed {
   KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work,
           const QueryBlock& block)
       : p_(p), variant_(variant), kv_head_(kv_head), item_(item), end_(end), request_(block.request), span_(p, variant, block, work),
-        walk_(p, block, work.kv_begin, span_.end()), lines_(in_lines(p, block.request, work.kv_begin)) {}
+        walk_(p, variant, block, work.kv_begin, span_.end()), lines_(in_lines(p, block.request, work.kv_begin)) {}
   KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work)
       : KeyFeed(p, variant, kv_head, item, end, work, QueryBlock(work, kv_head)) {}
 
   static bool in_lines(const KernelParams& p, const Request& request, int kv_begin) {
+    if (Variant::HAS_KV_LIST && p.list_block.divisor % 16 != 0) return false;
     return !KV_PAGED || (p.page_size.divisor % 16 == 0 && (!SHARED_ROWS || in_memory(request, kv_begin) % 16 == 0));
   }
 
@@ -43,18 +44,22 @@ class KeyFeed {
       QueryBlock block(work, kv_head_);
       request_ = block.request;
       span_ = SpanKeys(p_, variant_, block, work);
-      walk_ = KeyWalk(p_, block, work.kv_begin, span_.end());
+      walk_ = KeyWalk(p_, variant_, block, work.kv_begin, span_.end());
       if constexpr (SHARED_ROWS) lines_ = in_lines(p_, request_, work.kv_begin);
     }
-    return {end_, 0, false, 0, false};
+    return {end_, 0, false, 0, false, false};
   }
 
   // Of the step that `next` gave last: which page this lane's key is in, of the warp's WARP_KEYS from `first`; for `look_up`.
   KeyPlace find(KeyStep& step, int first) const {
     if (step.item == end_) return {-1, 0};
-    step.in_line = !Variant::HAS_KV_LIST && lines_ && step.key + first + WARP_KEYS <= span_.end();
+    if constexpr (!Variant::HAS_KV_LIST) step.in_line = lines_ && step.key + first + WARP_KEYS <= span_.end();
     int position = span_.position(step.key + first + threadIdx.x % WARP_KEYS);
-    if constexpr (Variant::HAS_KV_LIST) step.position = position;
+    if constexpr (Variant::HAS_KV_LIST) {
+      step.position = position;
+      step.there = __all_sync(ALL_LANES, position >= 0);
+      step.in_line = lines_ && step.there;
+    }
     return page_of_key<KV_PAGED>(p_, request_, span_.existing(position));
   }
 };

@@ -10,6 +10,7 @@ struct KeyStep {
   int key;       // the step's first key; at or past the span's end when the walk is over
   bool full;     // proven: no key of the step is masked
   int position;  // under a list: of the key that this lane looked up
+  bool there;    // under a list: this warp's keys all exist
   bool in_line;  // this warp's keys are all there, and every 16 of them lie in a line of memory
 };
 
@@ -26,6 +27,7 @@ class KeyWalk {
   int window_;       // first of the 32 blocks whose classes are known
   unsigned skip_;    // one bit a block
   unsigned full_;
+  bool all_full_ = !Variant::HAS_LOGITS_MASK;  // under a list: no key of the request is masked
 
   // One block a lane.
   void classify(const Variant& variant, int block) {
@@ -38,11 +40,15 @@ class KeyWalk {
   }
 
  public:
-  KeyWalk(const KernelParams& p, const QueryBlock& block, int begin, int end)
-      : request_(block.request), rows_(block.bounds(p)), begin_(begin), end_(end), next_(begin), window_(-32), skip_(0), full_(0) {}
+  KeyWalk(const KernelParams& p, const Variant& variant, const QueryBlock& block, int begin, int end)
+      : request_(block.request), rows_(block.bounds(p)), begin_(begin), end_(end), next_(begin), window_(-32), skip_(0), full_(0) {
+    // Keys come from anywhere: what is asked once is whether the mask matters at all, which causal ones do not to a last query.
+    if constexpr (Variant::HAS_KV_LIST && Variant::HAS_TILE_CLASS)
+      all_full_ = request_.kv_len > 0 && variant.tile_class(tile_against(rows_, request_, 0, request_.kv_len - 1)) == TileClass::Full;
+  }
 
   KeyStep next(const Variant& variant) {
-    bool full = false;
+    bool full = Variant::HAS_KV_LIST && all_full_;
     if (SKIPS && shares_rows(request_)) {  // the planner asked for each of them
       full = request_.proven;
     } else if constexpr (SKIPS) {
@@ -59,7 +65,7 @@ class KeyWalk {
         next_ = begin_ + (block + blocks) * BLOCK;
       }
     }
-    KeyStep step = {0, next_, full, 0, false};
+    KeyStep step = {0, next_, full, 0, false, false};
     next_ += STEP_KEYS;
     return step;
   }

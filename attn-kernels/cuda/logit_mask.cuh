@@ -33,6 +33,7 @@ class MaskOf {
         for (int e = 0; e < 2; ++e) {
           at.kv_pos = tile.position(fragment_column() + 8 * n + e);
           at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
+          if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(fragment_column() + 8 * n + e);
           bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
           if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
           kept_[r] |= static_cast<unsigned>(keep) << (30 + e);

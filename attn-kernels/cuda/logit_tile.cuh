@@ -14,6 +14,8 @@ struct LogitTile {
   float unit;            // what a product of query and key is multiplied by: a logit
 
   int position(int column) const { return Variant::HAS_KV_LIST ? positions[column] : first_key + column; }
+  // Under a list: which block of it.
+  int slot(int column) const { return span.slot(first_key + column); }
   bool exists(int position) const { return span.exists(position); }
 };
 
@@ -34,6 +36,7 @@ inline void for_each_logit(Logits& s, const LogitTile& tile, int first, int end,
         if constexpr (!Variant::HAS_KV_LIST) at.kv_step = n * 8 + e;
         at.kv_pos = tile.position(fragment_column() + n * 8 + e);
         at.kv_token = first_token + at.kv_pos;
+        if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(fragment_column() + n * 8 + e);
         f(s[r / 2][n][r % 2 * 2 + e], at, real_row, r);
       }
   }

@@ -8,6 +8,7 @@ class SpanKeys {
   const Variant* variant_;
   RowIndex row_;  // of the block's first row, whose list serves them all
   int end_;
+  unsigned blocks_ = 0;  // under a list: of the request
 
  public:
   template <class Item>
@@ -17,6 +18,7 @@ class SpanKeys {
       // The span may be that of another KV head's longer list.
       long long listed = row_.kv_len == 0 ? 0 : static_cast<long long>(variant.kv_list_len(row_)) * p.list_block.divisor;
       end_ = max(item.kv_begin, static_cast<int>(min(listed, static_cast<long long>(end_))));
+      blocks_ = row_.kv_len == 0 ? 0 : divide(row_.kv_len - 1, p.list_block) + 1;
     }
   }
 
@@ -27,14 +29,16 @@ class SpanKeys {
   int position(int key) const {
     if constexpr (Variant::HAS_KV_LIST) {
       if (key >= end_) return -1;
-      int n = divide(key, p_->list_block);
-      unsigned block = variant_->kv_list_block(row_, n), size = p_->list_block.divisor;
-      unsigned long long position = static_cast<unsigned long long>(block) * size + (key - n * static_cast<int>(size));
-      return position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
+      int n = slot(key), size = p_->list_block.divisor;
+      unsigned block = variant_->kv_list_block(row_, n);
+      int position = static_cast<int>(block) * size + key - n * size;  // of a block that is there, below 2^31
+      return block < blocks_ && position < row_.kv_len ? position : -1;
     } else {
       return key;
     }
   }
+  // Which block of the list a key of the span is of.
+  int slot(int key) const { return Variant::HAS_KV_LIST ? divide(key, p_->list_block) : 0; }
   bool exists(int position) const { return Variant::HAS_KV_LIST ? position >= 0 : position < end_; }
   // A key to load where there is none: the mask hides its logits, and its values are finite (0 * NaN is not 0).
   int existing(int position) const { return Variant::HAS_KV_LIST ? max(position, 0) : min(position, end_ - 1); }

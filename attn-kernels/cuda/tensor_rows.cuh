@@ -131,6 +131,7 @@ class TensorRows {
           if constexpr (!Variant::HAS_KV_LIST) at.kv_step = 16 * m + e / 2 * 8;
           at.kv_pos = kv_pos;
           at.kv_token = first_key_token(p_, block_.request, at) + kv_pos;
+          if constexpr (Variant::HAS_KV_LIST) at.kv_slot = span_.slot(step.key + KeyTiles::first_key() + key_of_lane(m, e));
           f(s[m][n][e], at, 2 * n + e % 2);
         }
       }
@@ -158,10 +159,15 @@ class TensorRows {
     constexpr int SUMS = KEY_BLOCKS * ROW_BLOCKS == 1 ? 2 : 1;
     Logits part[SUMS];
     float start = 1.f / unit_;
-    for_each(part[0], step, [&](float& x, const LogitIndex& at, int) {
-      x = 0.f;
-      if constexpr (BIAS_FIRST) x = scaled(variant_.logits_bias(at), start);
-    });
+    if constexpr (BIAS_FIRST)
+      for_each(part[0], step, [&](float& x, const LogitIndex& at, int) { x = scaled(variant_.logits_bias(at), start); });
+    else
+#pragma unroll
+      for (auto& of_keys : part[0])
+#pragma unroll
+        for (auto& of_rows : of_keys)
+#pragma unroll
+          for (float& x : of_rows) x = 0.f;
     if constexpr (SUMS == 2)
 #pragma unroll
       for (float& x : part[1][0][0]) x = 0.f;
@@ -198,8 +204,8 @@ class TensorRows {
   }
 
   void mask(Logits& s, KeyStep step) {
-    bool all = !Variant::HAS_KV_LIST && (step.full || !Variant::HAS_LOGITS_MASK) &&
-               step.key + KeyTiles::first_key() + WARP_KEYS <= span_.end();
+    bool all = (step.full || !Variant::HAS_LOGITS_MASK) &&
+               (Variant::HAS_KV_LIST ? step.there : step.key + KeyTiles::first_key() + WARP_KEYS <= span_.end());
     if (all) return;
     for_each(s, step, [&](float& x, const LogitIndex& at, int r) {
       bool counts = span_.exists(at.kv_pos);

@@ -54,7 +54,7 @@ pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, roun
     for _ in 0..rounds / 10 {
         let at = random_index(rng);
         if let Some(bounds) = host.kv_bounds(at.row) {
-            let first = LogitIndex { row: at.row, kv_pos: 0, kv_token: at.kv_token - at.kv_pos };
+            let first = LogitIndex { row: at.row, kv_pos: 0, kv_token: at.kv_token - at.kv_pos, kv_slot: 0 };
             let mut keep = [true; 96];
             variant.mask_tile(&mut keep, first);
             let inside = keep.iter().zip(0..).all(|(&keep, key)| keep == bounds.contains(&key));
@@ -130,7 +130,7 @@ fn random_index(rng: &mut SmallRng) -> LogitIndex {
         qo_len,
         kv_len,
     };
-    LogitIndex { row, kv_pos, kv_token: rng.random_range(0..100) }
+    LogitIndex { row, kv_pos, kv_token: rng.random_range(0..100), kv_slot: rng.random_range(0..9) }
 }
 
 fn random_tile(rng: &mut SmallRng) -> Tile {

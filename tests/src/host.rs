@@ -194,7 +194,7 @@ impl HostVariant {
     #[must_use]
     pub fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, *const i32) -> f32>("logits_transform");
-        // SAFETY: the index is ten words.
+        // SAFETY: the index is eleven words.
         unsafe { f(v, logit, logit_index(at).as_ptr()) }
     }
 
@@ -202,7 +202,7 @@ impl HostVariant {
     #[must_use]
     pub fn logits_mask(&self, at: LogitIndex) -> bool {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> i32>("logits_mask");
-        // SAFETY: the index is ten words.
+        // SAFETY: the index is eleven words.
         unsafe { f(v, logit_index(at).as_ptr()) != 0 }
     }
 
@@ -210,7 +210,7 @@ impl HostVariant {
     #[must_use]
     pub fn weight(&self, logit: f32, row_max: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, *const i32) -> f32>("weight");
-        // SAFETY: the index is ten words.
+        // SAFETY: the index is eleven words.
         unsafe { f(v, logit, row_max, logit_index(at).as_ptr()) }
     }
 
@@ -218,7 +218,7 @@ impl HostVariant {
     #[must_use]
     pub fn denominator(&self, logit: f32, row_max: f32, weight: f32, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, f32, f32, f32, *const i32) -> f32>("denominator");
-        // SAFETY: the index is ten words.
+        // SAFETY: the index is eleven words.
         unsafe { f(v, logit, row_max, weight, logit_index(at).as_ptr()) }
     }
 
@@ -286,9 +286,9 @@ fn row(at: RowIndex) -> [i32; 8] {
     [at.batch, at.qo_row, at.qo_pos, at.qo_token, at.qo_head, at.kv_head, at.qo_len, at.kv_len]
 }
 
-fn logit_index(at: LogitIndex) -> [i32; 10] {
+fn logit_index(at: LogitIndex) -> [i32; 11] {
     let [a, b, c, d, e, f, g, h] = row(at.row);
-    [a, b, c, d, e, f, g, h, at.kv_pos, at.kv_token]
+    [a, b, c, d, e, f, g, h, at.kv_pos, at.kv_token, at.kv_slot]
 }
 
 fn tile(t: Tile) -> [i32; 17] {

@@ -56,7 +56,7 @@ fn at(rng: &mut SmallRng) -> LogitIndex {
     let mut i = || if rng.random_range(0..40) == 0 { rng.random() } else { rng.random_range(-2..18) };
     let (qo_pos, kv_pos, qo_token, kv_token) = (i(), i(), i(), i());
     let row = RowIndex { batch: 0, qo_row: 0, qo_pos, qo_token, qo_head: 1, kv_head: 1, qo_len: 4, kv_len: 40 };
-    LogitIndex { row, kv_pos, kv_token }
+    LogitIndex { row, kv_pos, kv_token, kv_slot: 0 }
 }
 
 fn float_tables() -> FloatTables {
@@ -225,7 +225,7 @@ fn masks_over_tables_are_classed_alike_and_soundly() {
                     qo_len: 300,
                     kv_len: 500,
                 };
-                let at = LogitIndex { row, kv_pos: key, kv_token: key };
+                let at = LogitIndex { row, kv_pos: key, kv_token: key, kv_slot: 0 };
                 let mut keep = vec![true; keys as usize];
                 variant.mask_tile(&mut keep, at);
                 match class {

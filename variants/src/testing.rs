@@ -43,6 +43,7 @@ pub(crate) fn token_at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
         row: RowIndex { qo_pos, qo_row: qo_pos, qo_token: qo_pos, ..RowIndex::default() },
         kv_pos,
         kv_token: kv_pos,
+        kv_slot: 0,
     }
 }
 

@@ -50,7 +50,7 @@ fn finish_with_sink(variant: &Variant, state: State, sink: f32, at: RowIndex) ->
         return finish_scaled(state, sink, f32::NEG_INFINITY, |row_max| exp_below(sink, row_max));
     }
     finish_scaled(state, sink, variant.max_floor(), |row_max| {
-        let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
+        let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1, kv_slot: 0 };
         let (mut weight, mut denominator) = ([sink], [sink]);
         variant.weight_tile(&mut weight, row_max, at);
         variant.denominator_tile(&mut denominator, &weight, row_max, at);

@@ -218,8 +218,19 @@ impl<'a> Keys<'a> {
         self.set.own.mask_tile(&mut own, from);
         let mut keep: Vec<bool> = own.iter().zip(&*taken).map(|(own, taken)| *own && !*taken).collect();
         taken.iter_mut().zip(own).for_each(|(taken, own)| *taken |= own);
-        variant.mask_tile(&mut keep, from);
-        keep_listed(variant, &mut keep, at);
+        let slots = slots(variant, self.len, at);
+        keep.iter_mut().zip(&slots).for_each(|(keep, slot)| *keep &= *slot >= 0);
+        // of the keys from one on, those that a hook may be asked about at once
+        let alike = |key: usize| match slots.get(key) {
+            Some(slot) if problem.asks_slots => (*slot, slots[key..].iter().take_while(|other| *other == slot).count()),
+            _ => (0, self.len - key),
+        };
+        let mut key = 0;
+        while key < self.len {
+            let (kv_slot, len) = alike(key);
+            variant.mask_tile(&mut keep[key..key + len], LogitIndex { kv_slot, ..problem.logit_index(at, key) });
+            key += len;
+        }
 
         let head_dim = problem.heads.head_dim as usize;
         let mut q = vec![0f32; head_dim];
@@ -231,10 +242,11 @@ impl<'a> Keys<'a> {
         let mut runs = Vec::new();
         let mut key = 0;
         while key < self.len {
-            let len = keep[key..].iter().take_while(|keep| **keep).count();
+            let (kv_slot, most) = alike(key);
+            let len = keep[key..key + most].iter().take_while(|keep| **keep).count();
             if len > 0 {
                 let logits: Vec<f64> = (key..key + len).map(logit).collect();
-                runs.push(self.run(key, logits, problem.logit_index(at, key)));
+                runs.push(self.run(key, logits, LogitIndex { kv_slot, ..problem.logit_index(at, key) }));
             }
             key += len.max(1);
         }
@@ -281,19 +293,19 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Leaves the keys that are in a row's own list.
-fn keep_listed(variant: &Variant, keep: &mut [bool], at: RowIndex) {
-    let Some((block_size, _)) = variant.kv_list_sizes() else { return };
-    let mut listed = vec![false; keep.len()];
+/// For each key, which block of a row's own list it is of; -1 for none. Empty without lists.
+fn slots(variant: &Variant, keys: usize, at: RowIndex) -> Vec<i32> {
+    let Some((block_size, _)) = variant.kv_list_sizes() else { return Vec::new() };
+    let mut slots = vec![-1; keys];
     for n in 0..variant.kv_list_len(at) {
         let first = i64::from(variant.kv_list_block(at, n)) * i64::from(block_size);
         for key in first..first + i64::from(block_size) {
-            if let Some(listed) = usize::try_from(key).ok().and_then(|key| listed.get_mut(key)) {
-                *listed = true;
+            if let Some(slot) = usize::try_from(key).ok().and_then(|key| slots.get_mut(key)) {
+                *slot = n;
             }
         }
     }
-    keep.iter_mut().zip(listed).for_each(|(keep, listed)| *keep &= listed);
+    slots
 }
 
 /// What a sink adds to the denominator.
@@ -301,7 +313,7 @@ fn share_of_sink(problem: &Sound<'_>, sink: f64, row_max: f64, at: RowIndex) -> 
     if problem.normalizer != Normalizer::MaxScaled {
         return (sink - row_max).exp();
     }
-    let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1 };
+    let at = LogitIndex { row: at, kv_pos: -1, kv_token: -1, kv_slot: 0 };
     let (mut weight, mut denominator) = ([sink as f32], [sink as f32]);
     problem.variant.weight_tile(&mut weight, row_max as f32, at);
     problem.variant.denominator_tile(&mut denominator, &weight, row_max as f32, at);

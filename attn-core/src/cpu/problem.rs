@@ -3,6 +3,7 @@
 use super::{
     CpuError,
     read::{Kv, Rows},
+    weights::Run,
 };
 use crate::{
     batch::Layout,
@@ -78,6 +79,8 @@ pub(super) struct Sound<'a> {
     /// Whether rows are left without sink and output transform.
     pub(super) unfinished: bool,
     pub(super) lists: Option<Lists<'a>>,
+    /// Whether a hook asks for the number of a key's block in the list.
+    pub(super) asks_slots: bool,
     pub(super) heads: Heads,
     /// Elements of a value, and of an output.
     pub(super) value_dim: usize,
@@ -107,6 +110,7 @@ impl<'a> Problem<'a> {
             has_denominator: self.variant.has(Hook::Denominator),
             unfinished: false,
             lists: lists_of(self.variant),
+            asks_slots: self.variant.has_kv_list() && self.variant.parts().any(|part| part.desc().slots),
             heads: self.heads,
             value_dim: self.values.dim(self.heads) as usize,
             sm_scale: self.sm_scale,
@@ -127,5 +131,10 @@ impl Sound<'_> {
     /// The index words of a row and a key.
     pub(super) fn logit_index(&self, row: RowIndex, key: usize) -> LogitIndex {
         logit_index(self.layout, row, key)
+    }
+
+    /// The index words of a row and the first key of a run.
+    pub(super) fn run_index(&self, row: RowIndex, run: &Run) -> LogitIndex {
+        LogitIndex { kv_slot: run.slot, ..self.logit_index(row, run.key) }
     }
 }

@@ -84,11 +84,12 @@ impl Scratch {
             self.runs.clear();
             let class = match list {
                 None => {
-                    self.runs.push(Run { column: 0, key: begin, len });
+                    self.runs.push(Run { column: 0, key: begin, len, slot: 0 });
                     problem.variant.tile_class_closely(tile(problem, span, begin, len))
                 }
                 Some((lists, at, _)) => {
-                    (begin..begin + len).filter_map(|v| lists.key(at, v as u64)).for_each(|key| self.push(key));
+                    let keys = (begin..begin + len).filter_map(|v| lists.key(at, v as u64));
+                    keys.for_each(|(key, slot)| self.push(key, if problem.asks_slots { slot } else { 0 }));
                     TileClass::Partial
                 }
             };
@@ -100,15 +101,15 @@ impl Scratch {
     }
 
     /// Adds a key to the block.
-    fn push(&mut self, key: usize) {
+    fn push(&mut self, key: usize, slot: i32) {
         let column = match self.runs.last_mut() {
-            Some(run) if run.key + run.len == key => {
+            Some(run) if run.key + run.len == key && run.slot == slot => {
                 run.len += 1;
                 return;
             }
             last => last.map_or(0, |run| run.column + run.len),
         };
-        self.runs.push(Run { column, key, len: 1 });
+        self.runs.push(Run { column, key, len: 1, slot });
     }
 
     fn start(&mut self, problem: &Sound<'_>, span: Span) {

@@ -9,12 +9,14 @@ use crate::{
     state::{State, exp_below},
 };
 
-/// Consecutive columns of a block that are consecutive keys.
+/// Consecutive columns of a block that are consecutive keys; of one block of a list, where a hook asks for its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) column: usize,
     pub(super) key: usize,
     pub(super) len: usize,
+    /// The number of that block; 0 where no hook asks.
+    pub(super) slot: i32,
 }
 
 impl Run {
@@ -42,7 +44,7 @@ impl RowLogits<'_> {
     /// Turns products into weights, and brings the state of the row, and its sums of weight times value, up to date.
     pub(super) fn weights(&mut self, state: &mut State, o: &mut [f32]) {
         let (problem, row, variant) = (self.problem, self.at, self.problem.variant);
-        let at = |run: &Run| problem.logit_index(row, run.key);
+        let at = |run: &Run| problem.run_index(row, run);
         scale(self.simd, self.logits, problem.sm_scale);
         if problem.has_logits_transform {
             each(self.runs, self.logits, |run, logits| variant.logits_tile(logits, at(run)));
@@ -95,7 +97,7 @@ impl RowLogits<'_> {
             row_max = 0.0;
         }
         let (problem, row, variant) = (self.problem, self.at, self.problem.variant);
-        let at = |run: &Run| problem.logit_index(row, run.key);
+        let at = |run: &Run| problem.run_index(row, run);
         self.denominators.copy_from_slice(self.logits);
         each(self.runs, self.logits, |run, weights| variant.weight_tile(weights, row_max, at(run)));
         if problem.has_denominator {
@@ -121,7 +123,7 @@ impl RowLogits<'_> {
     fn plain(&mut self, state: &mut State) {
         let (problem, row, variant) = (self.problem, self.at, self.problem.variant);
         each(self.runs, self.logits, |run, weights| {
-            variant.weight_tile(weights, 0.0, problem.logit_index(row, run.key));
+            variant.weight_tile(weights, 0.0, problem.run_index(row, run));
         });
         self.replace_masked(0.0);
         let sum: f32 = self.logits.iter().sum();

@@ -206,7 +206,7 @@ fn mapped_key(map: &dyn ErasedVariant, at: KvIndex) -> KvIndex {
 /// The `i`-th logit from `at` on.
 fn ahead(at: LogitIndex, i: usize) -> LogitIndex {
     let i = i as i32;
-    LogitIndex { row: at.row, kv_pos: at.kv_pos.wrapping_add(i), kv_token: at.kv_token.wrapping_add(i) }
+    LogitIndex { kv_pos: at.kv_pos.wrapping_add(i), kv_token: at.kv_token.wrapping_add(i), ..at }
 }
 
 /// Cuts a tile row where mapped positions are not consecutive: `f(from, to, first logit as the inner parts see it)`.
@@ -227,7 +227,7 @@ fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(u
             }
             to += 1;
         }
-        f(from, to, LogitIndex { row, kv_pos: first, kv_token: ahead(at, from).kv_token });
+        f(from, to, LogitIndex { row, kv_pos: first, ..ahead(at, from) });
         from = to;
     }
 }

@@ -319,6 +319,8 @@ pub struct VariantDesc {
     pub divisors: &'static [&'static str],
     /// Whether a hook stores to an output tensor: kernels then call hooks only for logits and rows that are there.
     pub stores: bool,
+    /// Whether a hook reads `kv_slot`: the CPU then gives it keys of one block of a list at a time.
+    pub slots: bool,
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
     /// Structs and enums that the hooks name directly.

@@ -192,6 +192,7 @@ fn along(at: LogitIndex) -> impl Iterator<Item = LogitIndex> {
         row: at.row,
         kv_pos: at.kv_pos.wrapping_add(i),
         kv_token: at.kv_token.wrapping_add(i),
+        kv_slot: at.kv_slot,
     })
 }
 

@@ -32,6 +32,9 @@ pub struct LogitIndex {
     pub kv_pos: i32,
     /// Index into packed key tensors: tokens of the requests before this one, plus `kv_pos`.
     pub kv_token: i32,
+    /// Where keys come from a list (`kv_list_len`): the number in the list of the key's block, the `n` of
+    /// [`kv_list_block`](super::AttentionVariant::kv_list_block). 0 without a list.
+    pub kv_slot: i32,
 }
 
 impl Deref for LogitIndex {

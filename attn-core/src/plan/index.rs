@@ -23,8 +23,8 @@ pub(crate) fn row_index(layout: &Layout, heads: Heads, request: usize, kv_head: 
     }
 }
 
-/// The index words of a row and a key.
+/// The index words of a row and a key that no list named.
 pub(crate) fn logit_index(layout: &Layout, row: RowIndex, key: usize) -> LogitIndex {
     let kv_pos = key as i32;
-    LogitIndex { row, kv_pos, kv_token: layout.kv_indptr()[row.batch as usize] + kv_pos }
+    LogitIndex { row, kv_pos, kv_token: layout.kv_indptr()[row.batch as usize] + kv_pos, kv_slot: 0 }
 }

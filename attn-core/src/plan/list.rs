@@ -32,12 +32,12 @@ impl Lists<'_> {
         self.variant.kv_list_len(at).max(0) as u64 * self.block_size
     }
 
-    /// The key that a virtual key stands for; `None` for padding.
-    pub(crate) fn key(&self, at: RowIndex, virtual_key: u64) -> Option<usize> {
+    /// The key that a virtual key stands for, and the number of its block in the list; `None` for padding.
+    pub(crate) fn key(&self, at: RowIndex, virtual_key: u64) -> Option<(usize, i32)> {
         let n = i32::try_from(virtual_key / self.block_size).ok()?;
         let block = u64::try_from(self.variant.kv_list_block(at, n)).ok()?;
         let key = block * self.block_size + virtual_key % self.block_size;
-        (key < at.kv_len as u64).then_some(key as usize)
+        (key < at.kv_len as u64).then_some((key as usize, n))
     }
 
     /// The virtual keys of a tile: as many as the longest of its lists has, over the KV heads.

@@ -349,7 +349,7 @@ proptest! {
                         kv_len,
                     };
                     let mut keep = vec![true; kv_len as usize];
-                    let at = LogitIndex { row, kv_pos: 0, kv_token: layout.kv_indptr()[request] };
+                    let at = LogitIndex { row, kv_pos: 0, kv_token: layout.kv_indptr()[request], kv_slot: 0 };
                     variant.mask_tile(&mut keep, at);
                     let outside = |key: usize| !(item.kv_begin..item.kv_end).contains(&(key as i32));
                     let lost = (0..keep.len()).find(|&key| keep[key] && outside(key));

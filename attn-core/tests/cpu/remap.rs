@@ -60,7 +60,7 @@ fn hooks_see_positions_below_two_to_the_thirty() {
         for (i, query) in WILD.into_iter().enumerate() {
             let row = RowIndex { qo_token: i as i32, qo_pos: 3, qo_len: 9, kv_len: 9, ..RowIndex::default() };
             let (mut keep, mut logits) = ([true; 9], [0.0; 9]);
-            let at = LogitIndex { row, kv_pos: 0, kv_token: 0 };
+            let at = LogitIndex { row, kv_pos: 0, kv_token: 0, kv_slot: 0 };
             variant.mask_tile(&mut keep, at);
             variant.logits_tile(&mut logits, at);
             for (j, key) in WILD.into_iter().enumerate() {

@@ -214,6 +214,20 @@ impl AttentionVariant for Blocks {
     }
 }
 
+/// Of each block of a list, every other query; by the block's number in the list.
+#[derive(Clone, Copy, VariantParams)]
+pub(crate) struct EveryOtherBlock;
+
+#[attention_variant(name = "every_other_block")]
+impl AttentionVariant for EveryOtherBlock {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        (at.kv_slot + at.qo_row) % 2 == 0
+    }
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        logit + 0.25 * (at.kv_slot % 3) as f32
+    }
+}
+
 /// A list of single keys for each query: every other key, the last one first.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct EveryOther;
@@ -327,6 +341,11 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
             compose(vec![Rectified.into(), union(vec![band(), Near { reach: 90 }.into()])]),
             Naive { arms: &[BAND, Arm { mask: |at| near(at, 90), ..ALL }], own: Some(RECTIFIED), ..FULL },
         ),
+        24 => {
+            let slots = Arm { mask: |at| (slot(at) + at.qo_row) % 2 == 0, logit: |x, at| x + 0.25 * (slot(at) % 3) as f64, ..ALL };
+            let list = Some(BLOCKS);
+            (compose(vec![Blocks.into(), EveryOtherBlock.into()]), Naive { arms: Box::leak(Box::new([slots])), list, ..FULL })
+        }
         _ => (
             compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]),
             Naive { arms: &[], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
@@ -335,7 +354,7 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
 }
 
 pub(crate) fn count() -> usize {
-    25
+    26
 }
 
 const BAND: Arm = Arm { mask: |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70, ..ALL };
@@ -369,6 +388,10 @@ const BLOCKS: fn(&At) -> Vec<i64> = |at| {
     let block = |n| (7 * n + 3 * (at.qo_row / 3) + 2 * at.kv_head) % 53 - 1;
     (0..len).flat_map(|n| 4 * block(n)..4 * block(n) + 4).collect()
 };
+/// The number in its list of the block that a key is of; 0 for a key of none.
+fn slot(at: &At) -> i64 {
+    BLOCKS(at).iter().position(|key| *key == at.key).map_or(0, |place| place as i64 / 4)
+}
 const EVERY_OTHER: fn(&At) -> Vec<i64> =
     |at| (0..at.kv_len / 2).map(|n| at.kv_len - 1 - 2 * n - at.qo_row % 2).collect();
 

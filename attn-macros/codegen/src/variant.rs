@@ -229,7 +229,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     let types = glue::types(&variant.links, syn::Path::clone);
     let divisors = variant.used.divisors.keys();
     let notes = notes(item, variant);
-    let stores = variant.used.stores;
+    let (stores, slots) = (variant.used.stores, variant.used.slots);
     let bias = &variant.bias;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
@@ -253,6 +253,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 bias: #bias,
                 divisors: &[#(#divisors),*],
                 stores: #stores,
+                slots: #slots,
                 device_fns: #helpers,
                 types: #types,
                 consts: #consts,

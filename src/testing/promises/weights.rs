@@ -26,7 +26,7 @@ pub fn weights(variant: &Variant) -> Result<(), TestError> {
         let (kv_pos, qo_row) = (uniform(0.0, 500.0) as i32, uniform(0.0, 30.0) as i32);
         let row =
             RowIndex { qo_row, qo_pos: qo_row + 470, qo_token: qo_row, qo_len: 30, kv_len: 500, ..RowIndex::default() };
-        let at = LogitIndex { row, kv_pos, kv_token: kv_pos };
+        let at = LogitIndex { row, kv_pos, kv_token: kv_pos, kv_slot: 0 };
         let logit = uniform(-12.0, 12.0) as f32;
         let least = logit.max(variant.max_floor());
         let maxima = [least, least + uniform(0.0, 8.0) as f32];

@@ -54,6 +54,8 @@ pub(crate) struct Used {
     pub(crate) compared: BTreeSet<String>,
     /// Something is stored.
     pub(crate) stores: bool,
+    /// The number of a key's block in its list is asked for.
+    pub(crate) slots: bool,
 }
 
 /// A hook as a const member function.

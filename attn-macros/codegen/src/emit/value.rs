@@ -62,7 +62,10 @@ impl Writer<'_> {
                 let (value, index) = (self.value(value), self.list(index));
                 Text::atom(format!("{}.{method}({value}, {index})", names::param(name)))
             }
-            Kind::Word(local, word) => Text::atom(format!("{}.{word}", self.name(*local))),
+            Kind::Word(local, word) => {
+                self.used.slots |= word == "kv_slot";
+                Text::atom(format!("{}.{word}", self.name(*local)))
+            }
             Kind::Const(name) => Text::atom(name),
             Kind::Builtin(name) => Text::atom(*name),
             Kind::NegInfinity => Text { text: "-F32_INFINITY".into(), level: UNARY },

@@ -46,8 +46,9 @@ pub fn args(name: &str) -> Vec<Ty> {
 }
 
 const ROW: &[&str] = &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len"];
-const LOGIT: &[&str] =
-    &["batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token"];
+const LOGIT: &[&str] = &[
+    "batch", "qo_row", "qo_pos", "qo_token", "qo_head", "kv_head", "qo_len", "kv_len", "kv_pos", "kv_token", "kv_slot",
+];
 const KV: &[&str] = &["batch", "kv_pos", "kv_token", "kv_head", "kv_len"];
 const QUERY_TILE: &[&str] = &[
     "batch",

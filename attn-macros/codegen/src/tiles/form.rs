@@ -113,6 +113,7 @@ pub(super) const LEAVES_LOOP: &str = "a loop of the mask is left by `break` or `
 pub(super) const WIDE: &str = "the mask depends on 64-bit integers";
 pub(super) const INDEX_PASSED: &str = "the mask passes the whole index to a helper";
 pub(super) const CONSTRUCT: &str = "the mask uses a construct that is not followed";
+pub(super) const LISTED: &str = "the mask depends on the order of a list of keys";
 pub(super) const TOO_LONG: &str = "the mask is too long";
 
 /// A constant that a helper is generic over: its name in Rust and in the text, and its type.
@@ -317,6 +318,11 @@ impl Maker<'_> {
             Kind::Builtin("I32_MIN") => Node::LeastI32,
             Kind::Variant { ty, name, rust } => {
                 Node::Variant { ty: ty.clone(), name: name.clone(), rust: rust.clone() }
+            }
+            // which keys of a tile a list names, and in which order, is not known
+            Kind::Word(_, word) if word == "kv_slot" => {
+                self.fail(LISTED);
+                Node::Any
             }
             Kind::Word(local, word) if self.env.get(local) == Some(&Value::Index) => Node::Word(word.clone()),
             _ => return self.compound(e),
