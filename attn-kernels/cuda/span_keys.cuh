@@ -29,10 +29,10 @@ class SpanKeys {
   int position(int key) const {
     if constexpr (Variant::HAS_KV_LIST) {
       if (key >= end_) return -1;
-      int n = slot(key), size = p_->list_block.divisor;
-      unsigned block = variant_->kv_list_block(row_, n);
-      int position = static_cast<int>(block) * size + key - n * size;  // of a block that is there, below 2^31
-      return block < blocks_ && position < row_.kv_len ? position : -1;
+      int n = slot(key);
+      unsigned block = variant_->kv_list_block(row_, n), size = p_->list_block.divisor;
+      unsigned position = (block - n) * size + key;  // of a block that is there, below 2^31
+      return block < blocks_ && position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
     } else {
       return key;
     }

@@ -95,7 +95,8 @@ fn evaluated(variant: &Variant, layout: &Layout, heads: Heads, head: u32) -> u64
                     TileClass::Partial => {
                         let kv_token = layout.kv_indptr()[request] + kv_pos_min;
                         let mut keep = [true; BLOCK];
-                        variant.mask_tile(&mut keep[..keys], LogitIndex { row, kv_pos: kv_pos_min, kv_token, kv_slot: 0 });
+                        variant
+                            .mask_tile(&mut keep[..keys], LogitIndex { row, kv_pos: kv_pos_min, kv_token, kv_slot: 0 });
                         keep[..keys].iter().filter(|k| **k).count() as u64
                     }
                 };

@@ -129,7 +129,10 @@ fn tiles_are_classed_alike_and_soundly() {
                     ..RowIndex::default()
                 };
                 let mut keep = vec![true; (tile.kv_pos_max - tile.kv_pos_min + 1) as usize];
-                variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: tile.kv_pos_min, kv_token: tile.kv_token_min, kv_slot: 0 });
+                variant.mask_tile(
+                    &mut keep,
+                    LogitIndex { row, kv_pos: tile.kv_pos_min, kv_token: tile.kv_token_min, kv_slot: 0 },
+                );
                 assert!(keep.iter().all(|&keep| keep == want), "{variant}: {tile:?} is not {class:?}");
             }
         }

@@ -11,6 +11,8 @@ mod bidirectional_window;
 mod block_causal;
 mod block_diffusion;
 mod block_mask;
+pub mod block_sparse;
+mod block_sparse_masked;
 mod causal;
 mod causal_documents;
 mod chunk_positions;
@@ -42,6 +44,7 @@ mod pair_bias;
 mod positions;
 mod prefix_lm;
 mod qk_norm;
+pub mod quest;
 mod relative_bias;
 mod relu;
 mod retention;
@@ -72,12 +75,14 @@ pub use bidirectional_window::BidirectionalWindow;
 pub use block_causal::BlockCausal;
 pub use block_diffusion::BlockDiffusion;
 pub use block_mask::BlockMask;
+pub use block_sparse::BlockSparse;
+pub use block_sparse_masked::BlockSparseMasked;
 pub use causal::Causal;
 pub use causal_documents::CausalDocuments;
 pub use chunk_positions::ChunkPositions;
 pub use chunked::Chunked;
 pub use cosine::Cosine;
-pub use custom_mask::CustomMask;
+pub use custom_mask::{CustomMask, CustomMaskError, MaskOf};
 pub use dilated_window::DilatedWindow;
 pub use document_spans::DocumentSpans;
 pub use documents::Documents;
@@ -98,7 +103,7 @@ pub use output_gate::OutputGate;
 pub use output_norm::OutputNorm;
 pub use output_scale::OutputScale;
 pub use packed_documents::PackedDocuments;
-pub use page_list::PageList;
+pub use page_list::{PageList, PageListError};
 pub use pair_bias::PairBias;
 pub use positions::Positions;
 pub use prefix_lm::PrefixLm;
@@ -136,6 +141,8 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         BlockCausal,
         BlockDiffusion,
         BlockMask,
+        BlockSparse,
+        BlockSparseMasked,
         Causal,
         CausalDocuments,
         ChunkPositions,

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use attn::lang::{AttentionVariant, RowIndex, Tensor2, Tensor3};
 use attn::{VariantParams, attention_variant};
 
@@ -43,9 +45,128 @@ impl AttentionVariant for PageList {
     }
 }
 
+/// Lists that do not fit into a [`PageList`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PageListError {
+    /// A request with lists of more or fewer KV heads.
+    #[error("request {request} has lists of {got} KV heads, the first has {want}")]
+    Heads {
+        /// The request.
+        request: usize,
+        /// Its lists.
+        got: usize,
+        /// Those of the first.
+        want: usize,
+    },
+    /// A list that there is no room for.
+    #[error("request {request}, KV head {kv_head}: {len} pages; there is room for {room}")]
+    Room {
+        /// The request.
+        request: usize,
+        /// The KV head.
+        kv_head: usize,
+        /// Its pages.
+        len: usize,
+        /// Room.
+        room: usize,
+    },
+    /// A page before the first, or that comes twice.
+    #[error("request {request}, KV head {kv_head}: page {page} {what}")]
+    Page {
+        /// The request.
+        request: usize,
+        /// The KV head.
+        kv_head: usize,
+        /// The page.
+        page: i32,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No lists, or sizes that are not positive, or too large for a table.
+    #[error("lists of {max_pages} pages of {page_size} keys for {requests} requests and {kv_heads} KV heads")]
+    Sizes {
+        /// Keys of a page.
+        page_size: i32,
+        /// Room of a list.
+        max_pages: i32,
+        /// Requests.
+        requests: usize,
+        /// KV heads.
+        kv_heads: usize,
+    },
+}
+
+impl PageList {
+    /// From the pages of each request and KV head, `lists[request][kv_head]`.
+    ///
+    /// # Errors
+    ///
+    /// [`PageListError`] says which list does not fit.
+    pub fn from_lists(page_size: i32, max_pages: i32, lists: &[Vec<Vec<i32>>]) -> Result<Self, PageListError> {
+        let kv_heads = lists.first().map_or(0, Vec::len);
+        let sizes = || PageListError::Sizes { page_size, max_pages, requests: lists.len(), kv_heads };
+        let room = usize::try_from(max_pages).ok().filter(|room| *room > 0 && page_size > 0).ok_or_else(sizes)?;
+        let (mut pages, mut count) = (Vec::new(), Vec::new());
+        for (request, heads) in lists.iter().enumerate() {
+            if heads.len() != kv_heads {
+                return Err(PageListError::Heads { request, got: heads.len(), want: kv_heads });
+            }
+            for (kv_head, list) in heads.iter().enumerate() {
+                if list.len() > room {
+                    return Err(PageListError::Room { request, kv_head, len: list.len(), room });
+                }
+                let wrong = |page, what| Err(PageListError::Page { request, kv_head, page, what });
+                let mut seen = HashSet::new();
+                for &page in list {
+                    if page < 0 {
+                        return wrong(page, "is before the first");
+                    }
+                    if !seen.insert(page) {
+                        return wrong(page, "comes twice");
+                    }
+                }
+                pages.extend(list.iter().copied().chain(std::iter::repeat_n(0, room - list.len())));
+                count.push(list.len() as i32); // at most `max_pages`
+            }
+        }
+        let pages = Tensor3::new(pages, [lists.len(), kv_heads, room]).ok().filter(|pages| !pages.is_empty());
+        let count = Tensor2::new(count, [lists.len(), kv_heads]).map_err(|_| sizes())?;
+        Ok(PageList { page_size, max_pages, pages: pages.ok_or_else(sizes)?, count })
+    }
+
+    /// The first `max_pages` pages for every request and KV head: what to bind an attention with whose lists are replaced in place, since plans
+    /// are then made for lists of this length (`Attention::set_tensor`).
+    ///
+    /// # Errors
+    ///
+    /// Sizes that are not positive.
+    pub fn room(page_size: i32, max_pages: i32, requests: usize, kv_heads: usize) -> Result<Self, PageListError> {
+        Self::from_lists(page_size, max_pages, &vec![vec![(0..max_pages).collect(); kv_heads]; requests])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_are_checked() {
+        let made =
+            PageList::from_lists(16, 3, &[vec![vec![4, 0], vec![]], vec![vec![7], vec![1, 2, 3]]]).expect("they fit");
+        assert_eq!(made.pages.as_slice(), [4, 0, 0, 0, 0, 0, 7, 0, 0, 1, 2, 3]);
+        assert_eq!(made.count.as_slice(), [2, 0, 1, 3]);
+        assert_eq!(PageList::room(16, 2, 1, 2).expect("sizes").pages.as_slice(), [0, 1, 0, 1]);
+        let error = |page_size, lists: &[Vec<Vec<i32>>]| {
+            PageList::from_lists(page_size, 2, lists).expect_err("malformed").to_string()
+        };
+        assert_eq!(error(16, &[vec![vec![]], vec![]]), "request 1 has lists of 0 KV heads, the first has 1");
+        assert_eq!(error(16, &[vec![vec![1, 2, 3]]]), "request 0, KV head 0: 3 pages; there is room for 2");
+        assert_eq!(error(16, &[vec![vec![], vec![5, -1]]]), "request 0, KV head 1: page -1 is before the first");
+        assert_eq!(error(16, &[vec![vec![5, 5]]]), "request 0, KV head 0: page 5 comes twice");
+        assert_eq!(error(0, &[vec![vec![5]]]), "lists of 2 pages of 0 keys for 1 requests and 1 KV heads");
+        assert!(error(16, &[]).contains("0 requests"));
+    }
 
     #[test]
     fn each_head_has_its_own_list() {

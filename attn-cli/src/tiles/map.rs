@@ -46,7 +46,12 @@ impl Map {
             for qo_row in tile.qo_row_min..=tile.qo_row_max {
                 keep.clear();
                 keep.resize(keys, true);
-                let at = LogitIndex { row: row(args, qo_row), kv_pos: tile.kv_pos_min, kv_token: tile.kv_token_min, kv_slot: 0 };
+                let at = LogitIndex {
+                    row: row(args, qo_row),
+                    kv_pos: tile.kv_pos_min,
+                    kv_token: tile.kv_token_min,
+                    kv_slot: 0,
+                };
                 variant.mask_tile(&mut keep, at);
                 any |= keep.contains(&true);
                 all &= !keep.contains(&false);

@@ -342,9 +342,16 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
             Naive { arms: &[BAND, Arm { mask: |at| near(at, 90), ..ALL }], own: Some(RECTIFIED), ..FULL },
         ),
         24 => {
-            let slots = Arm { mask: |at| (slot(at) + at.qo_row) % 2 == 0, logit: |x, at| x + 0.25 * (slot(at) % 3) as f64, ..ALL };
+            let slots = Arm {
+                mask: |at| (slot(at) + at.qo_row) % 2 == 0,
+                logit: |x, at| x + 0.25 * (slot(at) % 3) as f64,
+                ..ALL
+            };
             let list = Some(BLOCKS);
-            (compose(vec![Blocks.into(), EveryOtherBlock.into()]), Naive { arms: Box::leak(Box::new([slots])), list, ..FULL })
+            (
+                compose(vec![Blocks.into(), EveryOtherBlock.into()]),
+                Naive { arms: Box::leak(Box::new([slots])), list, ..FULL },
+            )
         }
         _ => (
             compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]),

@@ -52,7 +52,8 @@ fn ranges(sample: &Sample) -> Result<(), TestError> {
                     QueryTile { qo_head_min: qo_head, qo_head_max: qo_head, ..QueryTile::of(of(first), of(last), 1) };
                 let (begin, end) = variant.kv_range(rows);
                 for qo_row in first..=last {
-                    let at = LogitIndex { row: of(qo_row), kv_pos: 0, kv_token: layout.kv_indptr()[request], kv_slot: 0 };
+                    let at =
+                        LogitIndex { row: of(qo_row), kv_pos: 0, kv_token: layout.kv_indptr()[request], kv_slot: 0 };
                     let mut keep = vec![true; kv_len];
                     variant.mask_tile(&mut keep, at);
                     let outside = |(key, keep): &(i32, bool)| *keep && (*key < begin || *key >= end);

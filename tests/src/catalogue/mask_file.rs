@@ -201,7 +201,10 @@ impl MaskLine {
         for row in rows.clone() {
             let keep = &mut keep[..keys.len()];
             keep.fill(true);
-            variant.mask_tile(keep, LogitIndex { row: self.row(row), kv_pos: keys.start, kv_token: keys.start, kv_slot: 0 });
+            variant.mask_tile(
+                keep,
+                LogitIndex { row: self.row(row), kv_pos: keys.start, kv_token: keys.start, kv_slot: 0 },
+            );
             some |= keep.contains(&true);
             all &= !keep.contains(&false);
             if some && !all {
