@@ -1,9 +1,11 @@
 //! A variant bound to heads, element types and an engine.
 
+use std::sync::Arc;
+
 use attn_core::{
     batch::{BatchCapacity, Layout},
     cpu,
-    plan::{PlanRule, Schedule, WorkList},
+    plan::{LayerError, PlanRule, Schedule, Scratch, Sight, Sights, WorkList},
 };
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
@@ -57,6 +59,9 @@ pub(crate) struct Bound {
     pub(crate) values: ValueRows,
     pub(crate) sm_scale: f32,
     batch_invariant: Option<u32>,
+    /// What this sees, and all that differ from it in parameters alone.
+    sight: Sight,
+    sights: Arc<Sights>,
 }
 
 impl Attention {
@@ -75,9 +80,10 @@ impl Attention {
                 cpu::check_variant(variant)?;
                 let variant = variant.bind(&options.values.dims(heads, heads.dims()))?.over(options.stored);
                 let sm_scale = heads.sm_scale(options.sm_scale)?;
+                let sights = Arc::new(Sights::default());
+                let sight = sights.of(&variant);
                 let AttentionOptions { values, batch_invariant, .. } = options;
-                let bound = Bound { variant, heads, dtypes, values, sm_scale, batch_invariant };
-                Inner::Cpu(bound)
+                Inner::Cpu(Bound { variant, heads, dtypes, values, sm_scale, batch_invariant, sight, sights })
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
@@ -97,6 +103,61 @@ impl Attention {
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => attention.variant(),
         }
+    }
+
+    /// The same attention with other parameters, as another layer of a model has them (caps, slopes, sinks, windows, tables): of `variant`, which has the same
+    /// parts in the same places. It shares the kernels, so that nothing is compiled, and a plan of this one runs it too
+    /// ([`Plan::run_as`]). The scale of logits, and what keys are stored as, stay.
+    ///
+    /// ```
+    /// use attn::prelude::*;
+    ///
+    /// let engine = Engine::cpu();
+    /// let heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+    /// let [near, far] = ["causal + sliding_window(window=2)", "causal + sliding_window(window=64)"].map(Variant::parse);
+    /// let near = engine.attention(&near?, heads, Dtypes::f32())?;
+    /// let far = near.with_parameters(&far?)?.with_sm_scale(0.25)?;
+    ///
+    /// // one plan for all layers: it has the keys that any of them sees
+    /// let plan = near.plan_for(&Batch::ragged(&[0, 1], &[0, 9]), &[&far], &mut engine.workspace())?;
+    /// let (stream, q, keys) = (engine.stream()?, engine.upload(&[1f32; 32])?, engine.upload(&[1f32; 9 * 16])?);
+    /// let mut o = engine.alloc(Dtype::F32, 32)?;
+    /// for layer in [&near, &far] {
+    ///     let keys = keys.tensor(&[9, 2, 8])?;
+    ///     plan.run_as(layer, &stream, q.tensor(&[1, 4, 8])?, Kv::ragged(keys, keys), Out::new(o.tensor_mut(&[1, 4, 8])?))?;
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LayerError::Structure`] where more than values differs; a parameter that does not fit the heads; on CUDA, no memory for tensors.
+    pub fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
+        let inner = match &self.inner {
+            Inner::Cpu(bound) => {
+                let variant =
+                    variant.bind(&bound.values.dims(bound.heads, bound.heads.dims()))?.over(bound.variant.stored());
+                bound.variant.check_structure(&variant)?;
+                Inner::Cpu(Bound { sight: bound.sights.of(&variant), variant, ..bound.clone() })
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => Inner::Cuda(attention.with_parameters(variant)?),
+        };
+        Ok(Attention { inner })
+    }
+
+    /// The same attention with another factor of `q . k`, which shares kernels and plans with this one as [`Attention::with_parameters`] says.
+    ///
+    /// # Errors
+    ///
+    /// One that is not positive and finite.
+    pub fn with_sm_scale(&self, sm_scale: f32) -> Result<Self, Error> {
+        let inner = match &self.inner {
+            Inner::Cpu(bound) => Inner::Cpu(Bound { sm_scale: bound.heads.sm_scale(Some(sm_scale))?, ..bound.clone() }),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => Inner::Cuda(attention.with_sm_scale(sm_scale)?),
+        };
+        Ok(Attention { inner })
     }
 
     /// Its heads.
@@ -135,6 +196,40 @@ impl Attention {
         }
     }
 
+    /// Bytes of workspace that [`Attention::plan_for`] takes, exactly; 0 on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan_for`].
+    pub fn workspace_size_for(&self, batch: &Batch<'_>, layers: &[&Attention]) -> Result<usize, Error> {
+        match &self.inner {
+            Inner::Cpu(bound) => {
+                bound.layers(&cpu_layers(layers)?)?;
+                Ok(batch.validate().map(|_| 0)?)
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => Ok(attention.workspace_size_for(batch, &cuda_layers(layers)?)?),
+        }
+    }
+
+    /// As [`Attention::plan`], for several layers: the plan runs as any of `layers` too ([`Plan::run_as`]), which were made by
+    /// [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. Where these see other keys (another window), work is made for all that any of them
+    /// sees, and each skips what its own mask hides; where some see far fewer, a plan of their own is faster. Layers that see the same keys
+    /// (other caps, slopes, sinks, scales) need not be named.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan`], and a [`LayerError`] for a layer that cannot share it.
+    pub fn plan_for(&self, batch: &Batch<'_>, layers: &[&Attention], workspace: &mut Workspace) -> Result<Plan, Error> {
+        match &self.inner {
+            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch, &cpu_layers(layers)?, workspace)?)),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => {
+                Ok(Plan::cuda(attention.plan_for(batch, &cuda_layers(layers)?, workspace.cuda()?)?))
+            }
+        }
+    }
+
     /// Plans a batch: checks it, cuts it into work, and puts that into the workspace. The plan runs any number of times: every
     /// layer, every step with the same lengths. On CUDA this compiles the kernel if that has not been done.
     ///
@@ -144,7 +239,7 @@ impl Attention {
     /// memory.
     pub fn plan(&self, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, Error> {
         match &self.inner {
-            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch, workspace)?)),
+            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch, &[], workspace)?)),
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => Ok(Plan::cuda(attention.plan(batch, workspace.cuda()?)?)),
         }
@@ -160,7 +255,7 @@ impl Attention {
         match &self.inner {
             Inner::Cpu(bound) => {
                 stream.check_cpu()?;
-                Ok(Plan::cpu(plan_cpu(bound, batch, workspace)?))
+                Ok(Plan::cpu(plan_cpu(bound, batch, &[], workspace)?))
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => Ok(Plan::cuda(attention.plan_on(stream.cuda()?, batch, workspace.cuda()?)?)),
@@ -212,18 +307,64 @@ impl Attention {
         capacity: &BatchCapacity,
         workspace: &mut Workspace,
     ) -> Result<Plan, Error> {
+        self.plan_for_with_capacity(batch, &[], capacity, workspace)
+    }
+
+    /// As [`Attention::plan_with_capacity`], for several layers, as [`Attention::plan_for`] says.
+    ///
+    /// # Errors
+    ///
+    /// As of both.
+    pub fn plan_for_with_capacity(
+        &self,
+        batch: &Batch<'_>,
+        layers: &[&Attention],
+        capacity: &BatchCapacity,
+        workspace: &mut Workspace,
+    ) -> Result<Plan, Error> {
         match &self.inner {
             Inner::Cpu(bound) => {
                 capacity.largest()?;
-                let plan = plan_cpu(bound, batch, workspace)?;
+                let plan = plan_cpu(bound, batch, &cpu_layers(layers)?, workspace)?;
                 capacity.check(&plan.layout)?;
                 Ok(Plan::cpu(CpuPlan { capacity: Some(*capacity), ..plan }))
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => {
-                Ok(Plan::cuda(attention.plan_with_capacity(batch, capacity, workspace.cuda()?)?))
+                let layers = cuda_layers(layers)?;
+                Ok(Plan::cuda(attention.plan_for_with_capacity(batch, &layers, capacity, workspace.cuda()?)?))
             }
         }
+    }
+
+    /// Puts what runs stored for this attention into the handles of its `OutTensor`s, as
+    /// [`Plan::fetch_outputs`] does for the attention that a plan is of.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another backend, or what a kernel ran into.
+    pub fn fetch_outputs(&self, stream: &Stream) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(_) => stream.check_cpu(),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => {
+                stream.cuda()?;
+                Ok(attention.read_outputs()?)
+            }
+        }
+    }
+
+    pub(crate) fn cpu(&self) -> Result<&Bound, Error> {
+        match &self.inner {
+            Inner::Cpu(bound) => Ok(bound),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(_) => Err(Error::Backend { what: "attention", got: "a CUDA device", want: "the CPU" }),
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn cuda(&self) -> Result<&cuda::Attention, Error> {
+        self.as_cuda().ok_or(Error::Backend { what: "attention", got: "the CPU", want: "a CUDA device" })
     }
 
     /// The attention on the CUDA device; `None` on the CPU.
@@ -237,21 +378,62 @@ impl Attention {
     }
 }
 
-fn plan_cpu(bound: &Bound, batch: &Batch<'_>, workspace: &Workspace) -> Result<CpuPlan, Error> {
+fn cpu_layers<'a>(layers: &[&'a Attention]) -> Result<Vec<&'a Bound>, Error> {
+    layers.iter().map(|layer| layer.cpu()).collect()
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_layers<'a>(layers: &[&'a Attention]) -> Result<Vec<&'a cuda::Attention>, Error> {
+    layers.iter().map(|layer| layer.cuda()).collect()
+}
+
+fn plan_cpu(bound: &Bound, batch: &Batch<'_>, layers: &[&Bound], workspace: &Workspace) -> Result<CpuPlan, Error> {
     workspace.check_cpu()?;
     let layout = batch.validate()?;
-    let (variant, work) = bound.cut(&layout)?;
-    Ok(CpuPlan { attention: bound.clone(), variant, layout, work, capacity: None })
+    let layers = bound.layers(layers)?;
+    let (variant, work) = bound.cut(&layout, &layers)?;
+    Ok(CpuPlan { attention: bound.clone(), layers, variant, layout, work, capacity: None })
 }
 
 impl Bound {
-    /// The variant with tensors over the batch's lengths, and the batch's work.
-    pub(crate) fn cut(&self, layout: &Layout) -> Result<(Variant, WorkList), Error> {
-        let variant = self.variant.bind(&self.values.dims(self.heads, layout.dims(self.heads)))?;
+    /// Those of `layers` for which work has to be made: each sees other keys than this one and those before it.
+    fn layers(&self, layers: &[&Bound]) -> Result<Vec<Bound>, LayerError> {
+        let mut others: Vec<Bound> = Vec::new();
+        for layer in layers {
+            if !self.shares_kernels(layer) {
+                return Err(LayerError::Stranger);
+            }
+            if ![self].into_iter().chain(&others).any(|other| other.sight == layer.sight) {
+                others.push((*layer).clone());
+            }
+        }
+        Ok(others)
+    }
+
+    /// As on a GPU: whether one was made from the other.
+    fn shares_kernels(&self, other: &Bound) -> bool {
+        Arc::ptr_eq(&self.sights, &other.sights)
+    }
+
+    /// Refuses a layer that a plan of this one, made for `layers` too, cannot run.
+    pub(crate) fn check_layer(&self, layers: &[Bound], layer: &Bound) -> Result<(), LayerError> {
+        if !self.shares_kernels(layer) {
+            return Err(LayerError::Stranger);
+        }
+        let sees = [self].into_iter().chain(layers).any(|known| known.sight == layer.sight);
+        if sees { Ok(()) } else { Err(LayerError::NotPlanned) }
+    }
+
+    /// The variant with tensors over the batch's lengths, and the batch's work, for other layers too.
+    pub(crate) fn cut(&self, layout: &Layout, layers: &[Bound]) -> Result<(Variant, WorkList), Error> {
+        let dims = self.values.dims(self.heads, layout.dims(self.heads));
+        let variant = self.variant.bind(&dims)?;
+        let others = layers.iter().map(|layer| layer.variant.bind(&dims)).collect::<Result<Vec<_>, _>>()?;
         let rule = cpu::plan_rule(self.heads);
         let fixed = self.batch_invariant.map(|keys| Schedule::Fixed { keys });
         let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
-        let work = WorkList::build_for(&variant, layout, self.heads, &rule)?;
+        let mut work = WorkList::default();
+        work.rebuild_for_all(&mut Scratch::default(), &variant, &others, layout, self.heads, &rule)?;
         Ok((variant, work))
     }
 }

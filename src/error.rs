@@ -6,7 +6,7 @@ use attn_core::{
     cpu::CpuError,
     dtype::DtypesError,
     lang::{BindError, ComposeError, ParamError},
-    plan::PlanError,
+    plan::{LayerError, PlanError},
     spec::HeadsError,
     tensor::TensorError,
 };
@@ -42,6 +42,9 @@ pub enum Error {
     /// A batch too large to plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A layer that cannot share a plan.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
     /// A tensor that does not fit.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -85,6 +88,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Tensor(e) => Error::Tensor(e),
             CudaError::Bind(e) => Error::Bind(e),
             CudaError::Plan(e) => Error::Plan(e),
+            CudaError::Layer(e) => Error::Layer(e),
             other => Error::Cuda(Box::new(other)),
         }
     }

@@ -10,6 +10,9 @@ mod attention;
 mod bad_input;
 mod engine;
 mod error;
+pub mod graph;
+#[cfg(test)]
+mod layers;
 #[cfg(test)]
 mod made_up;
 mod memory;
@@ -40,6 +43,7 @@ pub mod testing;
 pub use attention::{Attention, AttentionOptions};
 pub use engine::Engine;
 pub use error::Error;
+pub use graph::{Graph, GraphBuckets};
 pub use memory::DeviceBuffer;
 pub use plan::Plan;
 #[cfg(feature = "cuda")]
@@ -88,7 +92,7 @@ pub use attn_variants as stock;
 // All of them may be moved to, and shared between, threads; a [`Workspace`] is planned into by one at a time (`&mut`).
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer)>();
+    shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets)>();
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 

@@ -9,7 +9,7 @@ use attn_core::{
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use crate::{Batch, Error, Kv, Out, Stream, TensorRef, Variant, attention::Bound};
+use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef, Variant, attention::Bound};
 
 /// A planned batch: ready to run any number of times. A plan that was made with a capacity can be given other batches ([`Plan::update`]).
 ///
@@ -30,6 +30,8 @@ enum Inner {
 pub(crate) struct CpuPlan {
     /// Of any batch.
     pub(crate) attention: Bound,
+    /// Attentions with other parameters that the work is made for too.
+    pub(crate) layers: Vec<Bound>,
     /// With tensors over this batch's lengths.
     pub(crate) variant: Variant,
     pub(crate) layout: Layout,
@@ -41,6 +43,7 @@ pub(crate) struct CpuPlan {
 impl CpuPlan {
     fn run(
         &self,
+        layer: Option<&Attention>,
         stream: &Stream,
         run: fn(&cpu::Problem<'_>, Out<'_>) -> Result<(), cpu::CpuError>,
         q: TensorRef<'_>,
@@ -48,8 +51,17 @@ impl CpuPlan {
         out: Out<'_>,
     ) -> Result<(), Error> {
         stream.check_cpu()?;
-        let CpuPlan { attention, variant, layout, work, .. } = self;
+        let CpuPlan { attention, layers, variant, layout, work, .. } = self;
+        let of_layer = match layer.map(Attention::cpu).transpose()? {
+            Some(layer) => {
+                attention.check_layer(layers, layer)?;
+                let dims = layer.values.dims(layer.heads, layout.dims(layer.heads));
+                Some((layer.variant.bind(&dims)?, layer.sm_scale))
+            }
+            None => None,
+        };
         let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
+        let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
         check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
         Ok(run(&cpu::Problem { variant, heads, values, sm_scale, layout, work, q, kv }, out)?)
     }
@@ -57,7 +69,7 @@ impl CpuPlan {
     /// Another batch within the capacity.
     fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
         capacity.check(&layout)?;
-        let (variant, work) = self.attention.cut(&layout)?;
+        let (variant, work) = self.attention.cut(&layout, &self.layers)?;
         (self.variant, self.layout, self.work) = (variant, layout, work);
         Ok(())
     }
@@ -86,7 +98,7 @@ impl Plan {
     /// again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(stream, cpu::run, q, kv, out),
+            Inner::Cpu(plan) => plan.run(None, stream, cpu::run, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
         }
@@ -102,9 +114,52 @@ impl Plan {
     /// As [`Plan::run`]; and an output without lse.
     pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(stream, cpu::run_unfinished, q, kv, out),
+            Inner::Cpu(plan) => plan.run(None, stream, cpu::run_unfinished, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run_unfinished(stream.cuda()?, q, kv, out)?),
+        }
+    }
+
+    /// As [`Plan::run`], with the parameters and the scale of logits of another attention, made from the plan's by
+    /// [`Attention::with_parameters`] or [`Attention::with_sm_scale`]: the next layer of a model, without a plan of its own. What is captured of it reads the
+    /// tensors of `layer`, which has to live as long as it is replayed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for an attention of other kernels, and for one under whose parameters other keys are seen than the plan
+    /// was made for ([`Attention::plan_for`]).
+    pub fn run_as(
+        &self,
+        layer: &Attention,
+        stream: &Stream,
+        q: TensorRef<'_>,
+        kv: Kv<'_>,
+        out: Out<'_>,
+    ) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(plan) => plan.run(Some(layer), stream, cpu::run, q, kv, out),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.run_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
+        }
+    }
+
+    /// As [`Plan::run_as`], of rows that are left unfinished, as [`Plan::run_unfinished`] says.
+    ///
+    /// # Errors
+    ///
+    /// As of both.
+    pub fn run_unfinished_as(
+        &self,
+        layer: &Attention,
+        stream: &Stream,
+        q: TensorRef<'_>,
+        kv: Kv<'_>,
+        out: Out<'_>,
+    ) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(plan) => plan.run(Some(layer), stream, cpu::run_unfinished, q, kv, out),
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(plan) => Ok(plan.run_unfinished_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
         }
     }
 

@@ -30,7 +30,7 @@
 //! What goes together is in [`lang::compose`](crate::lang::compose).
 //!
 //! `token` cuts the text, `parse` reads it, `variant` is what comes out, a list of `node`s, `spec` its serde form; `hooks` runs it on the
-//! CPU, `class` says what is known of tiles, `arms` takes unions apart.
+//! CPU, `class` says what is known of tiles, `arms` takes unions apart, `structure` compares variants whose parameters differ.
 
 mod arms;
 mod class;
@@ -42,6 +42,7 @@ mod parse;
 mod per_head;
 mod spec;
 mod spec_serde;
+mod structure;
 mod token;
 mod values;
 mod variant;

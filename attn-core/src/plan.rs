@@ -21,6 +21,7 @@ mod error;
 mod fill;
 mod index;
 mod interval;
+mod layers;
 mod line;
 mod list;
 mod mask;
@@ -37,6 +38,7 @@ mod visible;
 pub use blob::{PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
 pub use error::PlanError;
 pub(crate) use index::{logit_index, row_index};
+pub use layers::{LayerError, Sight, Sights};
 pub(crate) use list::{Lists, lists_of};
 pub use mixed::{
     MERGE_ROWS, MixedBlob, MixedItem, MixedList, MixedMerge, MixedOffsets, MixedRoom, MixedRule, MixedSegment,

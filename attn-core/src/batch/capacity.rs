@@ -54,6 +54,13 @@ impl BatchCapacity {
         BatchCapacity { pages: Some(PagePool { page_size, num_pages }), ..self }
     }
 
+    /// The same for so many requests, each of as many queries as before, and for all keys.
+    #[must_use]
+    pub fn with_requests(self, requests: u32) -> Self {
+        let qo_tokens = requests.saturating_mul(self.qo_len).min(self.qo_tokens);
+        BatchCapacity { requests, qo_tokens, qo_len: self.qo_len.min(qo_tokens), ..self }
+    }
+
     /// Room for this batch, and not for more.
     #[must_use]
     pub fn of(layout: &Layout) -> Self {

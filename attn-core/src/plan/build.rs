@@ -74,6 +74,24 @@ impl WorkList {
         heads: Heads,
         rule: &PlanRule,
     ) -> Result<(), PlanError> {
+        self.rebuild_for_all(scratch, variant, [], layout, heads, rule)
+    }
+
+    /// As [`WorkList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]): a tile has the keys that it sees under any of them,
+    /// and those between, so that the list is right for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkList::rebuild_for`].
+    pub fn rebuild_for_all<'v>(
+        &mut self,
+        scratch: &mut Scratch,
+        variant: &Variant,
+        others: impl IntoIterator<Item = &'v Variant>,
+        layout: &Layout,
+        heads: Heads,
+        rule: &PlanRule,
+    ) -> Result<(), PlanError> {
         let group = heads.group();
         rule.check(group)?;
         check_flat(layout)?;
@@ -98,6 +116,9 @@ impl WorkList {
             let mut finder = Finder::of_variant(layout, variant, heads, rule);
             seen.extend(tiles.iter().map(|tile| finder.find(*tile)));
         }
+        for other in others {
+            see_also(other, scratch, layout, heads, rule, arms)?;
+        }
         self.lists = lists.is_some();
         self.fill(scratch, layout, group, rule, arms)
     }
@@ -105,4 +126,33 @@ impl WorkList {
 
 fn check_flat(layout: &Layout) -> Result<(), PlanError> {
     if layout.has_levels() { Err(PlanError::Levels { what: "a list of flat work" }) } else { Ok(()) }
+}
+
+/// Adds what tiles see under another variant.
+fn see_also(
+    variant: &Variant,
+    scratch: &mut Scratch,
+    layout: &Layout,
+    heads: Heads,
+    rule: &PlanRule,
+    arms: usize,
+) -> Result<(), PlanError> {
+    let Scratch { tiles, seen, .. } = scratch;
+    if let Some(lists) = lists_of(variant) {
+        for (tile, seen) in tiles.iter().zip(seen) {
+            *seen = seen.hull(lists.visible(layout, heads, *tile, rule.kv_align)?);
+        }
+        return Ok(());
+    }
+    let of_union = if variant.has_union() { variant.arms() } else { Vec::new() };
+    let variants = if of_union.is_empty() { std::slice::from_ref(variant) } else { &of_union };
+    for (arm, variant) in variants.iter().enumerate() {
+        let mut finder = Finder::of_variant(layout, variant, heads, rule);
+        for (tile, seen) in tiles.iter().zip(seen.chunks_exact_mut(arms)) {
+            if let Some(seen) = seen.get_mut(arm) {
+                *seen = seen.hull(finder.find(*tile));
+            }
+        }
+    }
+    Ok(())
 }

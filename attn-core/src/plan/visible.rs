@@ -36,6 +36,19 @@ impl Visible {
     pub(super) fn blocks(&self) -> u32 {
         self.end - self.begin
     }
+
+    /// What either sees, and what lies between.
+    pub(super) fn hull(self, other: Visible) -> Visible {
+        match (self.blocks(), other.blocks()) {
+            (_, 0) => self,
+            (0, _) => other,
+            _ => Visible {
+                keys: self.keys.max(other.keys), // of lists, the longer
+                begin: self.begin.min(other.begin),
+                end: self.end.max(other.end),
+            },
+        }
+    }
 }
 
 /// Finds the keys of tiles, one after the other.

@@ -9,7 +9,7 @@ use attn_core::{
     batch::{Batch, BatchCapacity, Layout},
     dtype::Dtypes,
     expr::Variant,
-    plan::{self, PlanRoom, PlanRule, WorkList},
+    plan::{self, PlanRoom, PlanRule, Scratch, Sight, Sights, WorkList},
     spec::{Heads, KernelKind, KvStored, ValueRows},
 };
 
@@ -52,12 +52,12 @@ pub struct Attention {
     pub(super) inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inner {
     pub(super) device: Device,
     pub(super) variant: Variant,
     /// The variants of one launch each: one, but for a union.
-    arms: Vec<Variant>,
+    pub(super) arms: Vec<Variant>,
     pub(super) heads: Heads,
     pub(super) values: ValueRows,
     pub(super) dtypes: Dtypes,
@@ -70,9 +70,13 @@ pub(super) struct Inner {
     /// Whether shapes or conditions of the variant's parameters name lengths of a batch.
     depends_on_lengths: bool,
     /// One for each arm.
-    args: Vec<Arc<Args>>,
-    kernels: Mutex<HashMap<(Family, bool), ArmKernels>>,
-    planner: Mutex<Option<Arc<Planner>>>,
+    pub(super) args: Vec<Arc<Args>>,
+    /// Those of all attentions that differ in parameters alone.
+    kernels: Arc<Mutex<HashMap<(Family, bool), ArmKernels>>>,
+    planner: Arc<Mutex<Option<Arc<Planner>>>>,
+    /// What those see, and this one.
+    pub(super) sights: Arc<Sights>,
+    pub(super) sight: Sight,
 }
 
 /// One for each arm.
@@ -109,9 +113,11 @@ impl Attention {
             value_hooks: any(has_value_hooks),
             arch: Arch::for_device(major, minor),
         };
-        let upload = |arm: &Variant| Ok(Arc::new(Args::upload(device, arm)?));
+        let sights = Arc::new(Sights::default());
         let inner = Inner {
-            args: arms.iter().map(upload).collect::<Result<_, CudaError>>()?,
+            args: upload_args(device, &arms)?,
+            sight: sights.of(&variant),
+            sights,
             arms,
             device: device.clone(),
             depends_on_lengths: names_lengths(&variant),
@@ -124,8 +130,8 @@ impl Attention {
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
             batch_invariant: options.batch_invariant,
-            kernels: Mutex::default(),
-            planner: Mutex::default(),
+            kernels: Arc::default(),
+            planner: Arc::default(),
         };
         let attention = Attention { inner: Arc::new(inner) };
         // refuse now what no kernel can do
@@ -239,7 +245,7 @@ impl Attention {
         self.family_of(layout).kind
     }
 
-    fn family_of(&self, layout: &Layout) -> Family {
+    pub(super) fn family_of(&self, layout: &Layout) -> Family {
         let Inner { kernel, batch_invariant, families, .. } = &*self.inner;
         if kernel.is_some() || batch_invariant.is_some() || self.rows_of_a_list().is_some() {
             return self.family(layout.max_qo_len());
@@ -288,9 +294,7 @@ impl Attention {
     ///
     /// As [`Attention::plan`].
     pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
-        let layout = batch.validate()?;
-        let Schedule { kernels, work, .. } = self.schedule(&self.bound(&layout)?, &layout, self.family_of(&layout))?;
-        Ok(Sections::of(self.heads(), self.value_dim(), &kernels, &work, &layout)?.bytes)
+        self.workspace_size_for(batch, &[])
     }
 
     /// Bytes of workspace that a plan with this capacity takes, exactly, whatever its batch.
@@ -311,7 +315,7 @@ impl Attention {
     ///
     /// A batch that is not sound, a parameter that does not fit its lengths, no kernel, or no memory.
     pub fn plan(&self, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, CudaError> {
-        self.plan_in(None, batch, workspace)
+        self.plan_in(None, batch, &[], workspace)
     }
 
     /// As [`Attention::plan`], without waiting: the plan arrives in the order of the stream, the only one that may run it. Where
@@ -321,13 +325,14 @@ impl Attention {
     ///
     /// As [`Attention::plan`].
     pub fn plan_on(&self, stream: &Stream, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, CudaError> {
-        self.plan_in(Some(stream), batch, workspace)
+        self.plan_in(Some(stream), batch, &[], workspace)
     }
 
-    fn plan_in(
+    pub(super) fn plan_in(
         &self,
         stream: Option<&Stream>,
         batch: &Batch<'_>,
+        layers: &[&Attention],
         workspace: &mut Workspace,
     ) -> Result<Plan, CudaError> {
         let device = &self.inner.device;
@@ -338,8 +343,11 @@ impl Attention {
         let layout = batch.validate()?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let schedule = self.schedule(&bound, &layout, self.family_of(&layout))?;
-        Plan::put(self, stream, layout, schedule, args, workspace)
+        let layers = self.layers(&layout, layers)?;
+        let schedule = self.schedule(&bound, &layers, &layout, self.family_of(&layout))?;
+        let mut plan = Plan::put(self, stream, layout, schedule, args, workspace)?;
+        plan.layers = layers;
+        Ok(plan)
     }
 
     /// As [`Attention::plan`], with room for every batch up to a size, so that the plan can be given others ([`Plan::update`]), and what is captured
@@ -355,13 +363,31 @@ impl Attention {
         capacity: &BatchCapacity,
         workspace: &mut Workspace,
     ) -> Result<Plan, CudaError> {
+        self.plan_for_with_capacity(batch, &[], capacity, workspace)
+    }
+
+    /// As [`Attention::plan_with_capacity`], for layers: see [`Attention::plan_for`].
+    ///
+    /// # Errors
+    ///
+    /// As of both.
+    pub fn plan_for_with_capacity(
+        &self,
+        batch: &Batch<'_>,
+        layers: &[&Attention],
+        capacity: &BatchCapacity,
+        workspace: &mut Workspace,
+    ) -> Result<Plan, CudaError> {
         self.inner.device.check_same("workspace", workspace.device())?;
         let layout = batch.validate()?;
         capacity.check(&layout)?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
-        let schedule = self.schedule(&bound, &layout, self.family(capacity.qo_len as usize))?;
-        Plan::put_within(self, capacity, layout, schedule, args, workspace)
+        let layers = self.layers(&layout, layers)?;
+        let schedule = self.schedule(&bound, &layers, &layout, self.family(capacity.qo_len as usize))?;
+        let mut plan = Plan::put_within(self, capacity, layout, schedule, args, workspace)?;
+        plan.layers = layers;
+        Ok(plan)
     }
 
     /// The variant, with tensors over the batch's lengths if it has such.
@@ -384,10 +410,18 @@ impl Attention {
         self.inner.depends_on_lengths
     }
 
-    fn schedule(&self, bound: &Variant, layout: &Layout, family: Family) -> Result<Schedule, CudaError> {
+    pub(super) fn schedule(
+        &self,
+        bound: &Variant,
+        layers: &[Attention],
+        layout: &Layout,
+        family: Family,
+    ) -> Result<Schedule, CudaError> {
         self.check_family(layout, family)?;
         let (kernels, rule) = self.kernels_and_rule(family, layout.pages().is_some())?;
-        let work = WorkList::build_for(bound, layout, self.inner.heads, &rule)?;
+        let mut work = WorkList::default();
+        let others = layers.iter().map(Attention::variant);
+        work.rebuild_for_all(&mut Scratch::default(), bound, others, layout, self.inner.heads, &rule)?;
         Ok(Schedule { kernels, rule, work })
     }
 
@@ -400,6 +434,11 @@ impl Attention {
         let fixed = self.inner.batch_invariant.map(|keys| plan::Schedule::Fixed { keys });
         Ok((kernels, PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule }))
     }
+}
+
+/// The arguments of each arm, with their tensors on the device.
+pub(super) fn upload_args(device: &Device, arms: &[Variant]) -> Result<Vec<Arc<Args>>, CudaError> {
+    arms.iter().map(|arm| Ok(Arc::new(Args::upload(device, arm)?))).collect()
 }
 
 /// Whether a shape or a condition of a parameter names a length of the batch.

@@ -185,6 +185,9 @@ impl Plan {
         if attention.variant().has(Hook::KvRange) {
             return not("a variant with `kv_range`, which is asked for each head");
         }
+        if !self.layers.is_empty() {
+            return not("layers that see different keys");
+        }
         if attention.depends_on_lengths() {
             return not("a variant with tensors over the lengths of a batch");
         }

@@ -1,6 +1,12 @@
 //! What can go wrong on a CUDA device.
 
-use attn_core::{batch::BatchError, lang::BindError, plan::PlanError, spec::HeadsError, tensor::TensorError};
+use attn_core::{
+    batch::BatchError,
+    lang::BindError,
+    plan::{LayerError, PlanError},
+    spec::HeadsError,
+    tensor::TensorError,
+};
 use cudarc::driver::result::DriverError;
 
 use super::Family;
@@ -152,6 +158,9 @@ pub enum CudaError {
         /// What the plan runs: that of the request that has most queries, or of the capacity.
         runs: Family,
     },
+    /// A layer that cannot share a plan.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
     /// A head count that is none.
     #[error(transparent)]
     Heads(#[from] HeadsError),

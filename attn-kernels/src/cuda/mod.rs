@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod graph;
 mod kernel;
+mod layers;
 mod plan;
 mod room;
 mod run;

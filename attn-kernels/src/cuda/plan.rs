@@ -21,6 +21,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Attention,
+    /// Attentions with other parameters, which see other keys, that the list is made for too.
+    pub(super) layers: Vec<Attention>,
     /// One, but for a union.
     pub(super) arms: Vec<Arm>,
     /// Keys that the work reads, per KV head: of the first batch, for a plan with capacity.
@@ -192,6 +194,7 @@ impl Plan {
         let counts = (work.items.len() as u32, work.merges.len() as u32);
         Ok(Plan {
             attention: attention.clone(),
+            layers: Vec::new(),
             keys_read,
             arms: arms.map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect(),
             layout,
@@ -225,6 +228,7 @@ impl Plan {
         let arms = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {
             attention: attention.clone(),
+            layers: Vec::new(),
             keys_read,
             arms: arms.map(|(arm, (kernel, args))| Arm::within(&counts, arm, kernel, args)).collect(),
             layout,

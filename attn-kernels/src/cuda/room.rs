@@ -5,7 +5,7 @@ use attn_core::{
     plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
 };
 
-use super::{CudaError, Family, Plan, Stream, device_plan::OnDevice};
+use super::{Attention, CudaError, Family, Plan, Stream, device_plan::OnDevice};
 
 /// Room for batches up to some size, and the memory that planning into it takes.
 #[derive(Debug)]
@@ -79,15 +79,17 @@ impl Plan {
         room.capacity.check(&room.next)?;
         self.attention.check_family(&room.next, Family::of(self.arms[0].kernel.cell()))?; // there is one arm at least
         let Room { next, work, scratch, rule, .. } = &mut *room;
+        let layers = self.layers.iter().map(Attention::variant);
         if self.attention.depends_on_lengths() {
             let bound = self.attention.bound(next)?;
             let mut arms = self.arms.iter().zip(bound.arms());
             if !arms.all(|(arm, variant)| arm.args.are_of(&variant)) {
                 return Err(CudaError::CapturedTensors);
             }
-            work.rebuild_for(scratch, &bound, next, attention.heads, rule)?;
+            self.layers.iter().try_for_each(|layer| layer.check_own_args(next))?;
+            work.rebuild_for_all(scratch, &bound, layers, next, attention.heads, rule)?;
         } else {
-            work.rebuild_for(scratch, &attention.variant, next, attention.heads, rule)?;
+            work.rebuild_for_all(scratch, &attention.variant, layers, next, attention.heads, rule)?;
         }
         room.blob.repack_within(&room.counts, &room.next, &room.work)?;
         self.memory.overwrite(stream, &room.blob.bytes)?;

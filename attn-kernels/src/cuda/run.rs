@@ -10,7 +10,7 @@ use attn_core::{
 };
 use cudarc::driver::{result, sys::CUfunction};
 
-use super::{CudaError, Plan, Stream, plan::Arm};
+use super::{Attention, CudaError, Plan, Stream, plan::Arm};
 use crate::{
     cell::{KV_PASS_THREADS, MERGE_THREADS},
     launch::{FastDiv, KernelParams, Strided},
@@ -18,11 +18,16 @@ use crate::{
 
 /// What a run makes of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rows {
+pub(super) enum Rows {
     /// Outputs: a sink and `output_transform` have been applied.
     Finished,
     /// States that merge with others.
     Unfinished,
+}
+
+pub(super) fn check_lse(out: &Out<'_>) -> Result<(), CudaError> {
+    let why = "an unfinished row is of no use without it";
+    out.lse.as_ref().map(|_| ()).ok_or_else(|| TensorError::Absent { tensor: "lse", why }.into())
 }
 
 impl Plan {
@@ -41,7 +46,7 @@ impl Plan {
     /// these are there is the promise of whoever made the tensors ([`TensorRef::device`]). Two runs of one plan that overlap
     /// in time, on two streams, mix their partial states: use a workspace for each.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
-        self.give(stream, Rows::Finished, q, kv, out)
+        self.give(None, stream, Rows::Finished, q, kv, out)
     }
 
     /// As [`Plan::run`], of rows that are left unfinished: neither sink nor `output_transform`. What is written is the state of each row over the
@@ -52,14 +57,20 @@ impl Plan {
     ///
     /// As [`Plan::run`]; and an output without lse.
     pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
-        if out.lse.is_none() {
-            return Err(TensorError::Absent { tensor: "lse", why: "an unfinished row is of no use without it" }.into());
-        }
-        self.give(stream, Rows::Unfinished, q, kv, out)
+        check_lse(&out)?;
+        self.give(None, stream, Rows::Unfinished, q, kv, out)
     }
 
     #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
-    fn give(&self, stream: &Stream, rows: Rows, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
+    pub(super) fn give(
+        &self,
+        layer: Option<&Attention>,
+        stream: &Stream,
+        rows: Rows,
+        q: TensorRef<'_>,
+        kv: Kv<'_>,
+        out: Out<'_>,
+    ) -> Result<(), CudaError> {
         let attention = &*self.attention.inner;
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
@@ -75,34 +86,35 @@ impl Plan {
             _ => &self.layout,
         };
         check_run(largest, attention.heads, attention.values, attention.dtypes, &q, &kv, &out)?;
-        let params = self.params(&q, &kv, &out, rows)?;
+        let sm_scale = layer.unwrap_or(&self.attention).inner.sm_scale;
+        let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, rows)? };
         let _current = device.make_current()?;
         self.memory.used_on(stream);
 
         let kv_heads = attention.heads.kv;
-        let launch = |arm: &Arm, function, grid, threads, smem| {
-            let params = self.params_of(arm, params);
+        let launch = |number: usize, function, grid, threads, smem| {
+            let params = self.params_of(&self.arms[number], params);
+            let args = self.args_of(number, layer).bytes();
             // SAFETY: whoever made the tensors promised their extents, which `check_run` compared with the batch; the lists were made by the planner for this batch and
             // uploaded before (in this stream's order); the sections of the workspace are as large as they say.
-            unsafe { launch(function, grid, threads, smem, stream, &params, arm.args.bytes()) }
+            unsafe { launch(function, grid, threads, smem, stream, &params, args) }
         };
         // arms one after the other: each rewrites keys and values into the same place
-        for arm in &self.arms {
+        for (number, arm) in self.arms.iter().enumerate() {
             let cell = arm.kernel.cell();
             if let Some(kv_pass) = arm.kernel.kv_pass {
                 let ctas = self.kv_tokens().div_ceil(cell.kv_pass_keys());
-                launch(arm, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
+                launch(number, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
             let grid = match cell.kind {
                 KernelKind::Prefill => (arm.items.len() as u32, kv_heads),
                 // heads of a worker side by side
                 KernelKind::Decode => (arm.workers.len() as u32 * kv_heads, 1),
             };
-            launch(arm, arm.kernel.main, grid, cell.threads(), cell.smem_bytes())?;
+            launch(number, arm.kernel.main, grid, cell.threads(), cell.smem_bytes())?;
         }
         // what happens after the merge is the same for all arms
-        let first = &self.arms[0];
-        first.kernel.merge.map_or(Ok(()), |merge| launch(first, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
+        self.arms[0].kernel.merge.map_or(Ok(()), |merge| launch(0, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
     }
 
     /// Whether keys are read by one CTA alone (each request's rows are one tile), and are so few that it matters what they drive out of
