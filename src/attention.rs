@@ -5,14 +5,15 @@ use std::sync::Arc;
 use attn_core::{
     batch::{BatchCapacity, Layout},
     cpu,
-    plan::{LayerError, PlanRule, Schedule, Scratch, Sight, Sights, WorkList},
+    plan::{LayerError, MixedList, PlanRule, Schedule, Sight, Sights},
 };
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
 use crate::{
     Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, ValueRows, Variant, Workspace,
-    engine::Backend, plan::CpuPlan,
+    engine::Backend,
+    plan::{CpuPlan, CpuWork, without_levels},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -222,7 +223,7 @@ impl Attention {
     /// As [`Attention::plan`], and a [`LayerError`] for a layer that cannot share it.
     pub fn plan_for(&self, batch: &Batch<'_>, layers: &[&Attention], workspace: &mut Workspace) -> Result<Plan, Error> {
         match &self.inner {
-            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch, &cpu_layers(layers)?, workspace)?)),
+            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch.validate()?, &cpu_layers(layers)?, workspace)?)),
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => {
                 Ok(Plan::cuda(attention.plan_for(batch, &cuda_layers(layers)?, workspace.cuda()?)?))
@@ -239,7 +240,7 @@ impl Attention {
     /// memory.
     pub fn plan(&self, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, Error> {
         match &self.inner {
-            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch, &[], workspace)?)),
+            Inner::Cpu(bound) => Ok(Plan::cpu(plan_cpu(bound, batch.validate()?, &[], workspace)?)),
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => Ok(Plan::cuda(attention.plan(batch, workspace.cuda()?)?)),
         }
@@ -255,7 +256,7 @@ impl Attention {
         match &self.inner {
             Inner::Cpu(bound) => {
                 stream.check_cpu()?;
-                Ok(Plan::cpu(plan_cpu(bound, batch, &[], workspace)?))
+                Ok(Plan::cpu(plan_cpu(bound, batch.validate()?, &[], workspace)?))
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => Ok(Plan::cuda(attention.plan_on(stream.cuda()?, batch, workspace.cuda()?)?)),
@@ -325,8 +326,9 @@ impl Attention {
         match &self.inner {
             Inner::Cpu(bound) => {
                 capacity.largest()?;
-                let plan = plan_cpu(bound, batch, &cpu_layers(layers)?, workspace)?;
-                capacity.check(&plan.layout)?;
+                let layout = without_levels(batch.validate()?);
+                capacity.check(&layout)?;
+                let plan = plan_cpu(bound, layout, &cpu_layers(layers)?, workspace)?;
                 Ok(Plan::cpu(CpuPlan { capacity: Some(*capacity), ..plan }))
             }
             #[cfg(feature = "cuda")]
@@ -387,11 +389,10 @@ fn cuda_layers<'a>(layers: &[&'a Attention]) -> Result<Vec<&'a cuda::Attention>,
     layers.iter().map(|layer| layer.cuda()).collect()
 }
 
-fn plan_cpu(bound: &Bound, batch: &Batch<'_>, layers: &[&Bound], workspace: &Workspace) -> Result<CpuPlan, Error> {
+fn plan_cpu(bound: &Bound, layout: Layout, layers: &[&Bound], workspace: &Workspace) -> Result<CpuPlan, Error> {
     workspace.check_cpu()?;
-    let layout = batch.validate()?;
     let layers = bound.layers(layers)?;
-    let (variant, work) = bound.cut(&layout, &layers)?;
+    let (variant, layout, work) = bound.cut(layout, &layers)?;
     Ok(CpuPlan { attention: bound.clone(), layers, variant, layout, work, capacity: None })
 }
 
@@ -424,16 +425,31 @@ impl Bound {
         if sees { Ok(()) } else { Err(LayerError::NotPlanned) }
     }
 
-    /// The variant with tensors over the batch's lengths, and the batch's work, for other layers too.
-    pub(crate) fn cut(&self, layout: &Layout, layers: &[Bound]) -> Result<(Variant, WorkList), Error> {
+    /// The variant with tensors over the batch's lengths, the batch as it is run, and its work, for other layers too. A cascade runs along its levels
+    /// where that pays, and the variant lets keys be shared; else without them, or request by request over them. So it does for layers that see other
+    /// keys.
+    pub(crate) fn cut(&self, layout: Layout, layers: &[Bound]) -> Result<(Variant, Layout, CpuWork), Error> {
+        let layout = if layers.is_empty() { layout } else { without_levels(layout) };
         let dims = self.values.dims(self.heads, layout.dims(self.heads));
         let variant = self.variant.bind(&dims)?;
         let others = layers.iter().map(|layer| layer.variant.bind(&dims)).collect::<Result<Vec<_>, _>>()?;
         let rule = cpu::plan_rule(self.heads);
         let fixed = self.batch_invariant.map(|keys| Schedule::Fixed { keys });
         let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
-        let mut work = WorkList::default();
-        work.rebuild_for_all(&mut Scratch::default(), &variant, &others, layout, self.heads, &rule)?;
-        Ok((variant, work))
+        let layout = match layout.has_levels() {
+            false => layout,
+            true => {
+                let mixed = cpu::mixed_rule(self.heads);
+                let flat = MixedList::flat_instead(&variant, &layout, self.heads, &mixed)?;
+                let shares = flat.is_none() && fixed.is_none() && others.is_empty();
+                if shares && MixedList::supports(&variant, &layout).is_ok() {
+                    let list = MixedList::build_for(&variant, &layout, self.heads, &mixed)?;
+                    return Ok((variant, layout, CpuWork::Mixed(list)));
+                }
+                flat.unwrap_or(layout)
+            }
+        };
+        let work = cpu::work_of(&variant, &others, &layout, self.heads, &rule)?;
+        Ok((variant, layout, CpuWork::Flat(work)))
     }
 }

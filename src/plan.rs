@@ -3,7 +3,7 @@
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, Layout},
     cpu,
-    plan::WorkList,
+    plan::{MixedList, WorkList},
     tensor::check_run,
 };
 #[cfg(feature = "cuda")]
@@ -35,9 +35,18 @@ pub(crate) struct CpuPlan {
     /// With tensors over this batch's lengths.
     pub(crate) variant: Variant,
     pub(crate) layout: Layout,
-    pub(crate) work: WorkList,
+    pub(crate) work: CpuWork,
     /// `None`: the plan is of one batch.
     pub(crate) capacity: Option<BatchCapacity>,
+}
+
+/// What the CPU runs.
+#[derive(Debug)]
+pub(crate) enum CpuWork {
+    /// Requests by themselves.
+    Flat(WorkList),
+    /// A cascade, whose requests share keys.
+    Mixed(MixedList),
 }
 
 impl CpuPlan {
@@ -45,7 +54,7 @@ impl CpuPlan {
         &self,
         layer: Option<&Attention>,
         stream: &Stream,
-        run: fn(&cpu::Problem<'_>, Out<'_>) -> Result<(), cpu::CpuError>,
+        unfinished: bool,
         q: TensorRef<'_>,
         kv: Kv<'_>,
         out: Out<'_>,
@@ -63,15 +72,33 @@ impl CpuPlan {
         let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
         let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
         check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
-        Ok(run(&cpu::Problem { variant, heads, values, sm_scale, layout, work, q, kv }, out)?)
+        let none = WorkList::default();
+        let flat = if let CpuWork::Flat(work) = work { work } else { &none };
+        let problem = cpu::Problem { variant, heads, values, sm_scale, layout, work: flat, q, kv };
+        match (work, unfinished) {
+            (CpuWork::Flat(_), false) => cpu::run(&problem, out)?,
+            (CpuWork::Flat(_), true) => cpu::run_unfinished(&problem, out)?,
+            (CpuWork::Mixed(list), false) => cpu::run_mixed(&problem, list, out)?,
+            (CpuWork::Mixed(list), true) => cpu::run_mixed_unfinished(&problem, list, out)?,
+        }
+        Ok(())
     }
 
     /// Another batch within the capacity.
     fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
+        let layout = without_levels(layout);
         capacity.check(&layout)?;
-        let (variant, work) = self.attention.cut(&layout, &self.layers)?;
+        let (variant, layout, work) = self.attention.cut(layout, &self.layers)?;
         (self.variant, self.layout, self.work) = (variant, layout, work);
         Ok(())
+    }
+}
+
+/// A cascade as the same batch without levels, where there is one: what a plan with a capacity takes.
+pub(crate) fn without_levels(layout: Layout) -> Layout {
+    match layout.has_levels().then(|| layout.flattened()) {
+        Some(Some(flat)) => flat,
+        _ => layout,
     }
 }
 
@@ -98,7 +125,7 @@ impl Plan {
     /// again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(None, stream, cpu::run, q, kv, out),
+            Inner::Cpu(plan) => plan.run(None, stream, false, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
         }
@@ -114,7 +141,7 @@ impl Plan {
     /// As [`Plan::run`]; and an output without lse.
     pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(None, stream, cpu::run_unfinished, q, kv, out),
+            Inner::Cpu(plan) => plan.run(None, stream, true, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run_unfinished(stream.cuda()?, q, kv, out)?),
         }
@@ -137,7 +164,7 @@ impl Plan {
         out: Out<'_>,
     ) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(Some(layer), stream, cpu::run, q, kv, out),
+            Inner::Cpu(plan) => plan.run(Some(layer), stream, false, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
         }
@@ -157,7 +184,7 @@ impl Plan {
         out: Out<'_>,
     ) -> Result<(), Error> {
         match &self.inner {
-            Inner::Cpu(plan) => plan.run(Some(layer), stream, cpu::run_unfinished, q, kv, out),
+            Inner::Cpu(plan) => plan.run(Some(layer), stream, true, q, kv, out),
             #[cfg(feature = "cuda")]
             Inner::Cuda(plan) => Ok(plan.run_unfinished_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
         }
@@ -289,7 +316,7 @@ impl Plan {
         }
     }
 
-    /// The batch; after [`Plan::update_on_device`] on CUDA, that of which the host was told last.
+    /// The batch, a cascade without its levels where it is run without them; after [`Plan::update_on_device`] on CUDA, that of which the host was told last.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         match &self.inner {

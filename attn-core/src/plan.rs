@@ -41,8 +41,8 @@ pub(crate) use index::{logit_index, row_index};
 pub use layers::{LayerError, Sight, Sights};
 pub(crate) use list::{Lists, lists_of};
 pub use mixed::{
-    MERGE_ROWS, MixedBlob, MixedItem, MixedList, MixedMerge, MixedOffsets, MixedRoom, MixedRule, MixedSegment,
-    MixedStart, SharedRule, Sharing,
+    MERGE_ROWS, MixedBlob, MixedItem, MixedList, MixedMerge, MixedOffsets, MixedRoom, MixedRule, MixedScratch,
+    MixedSegment, MixedStart, SharedRule, Sharing,
 };
 pub use room::PlanRoom;
 pub use rule::{Capacity, Cost, PlanRule, Schedule};

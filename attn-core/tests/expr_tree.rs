@@ -236,6 +236,7 @@ fn the_names_of_combinators_are_taken() {
             divisors: desc.divisors,
             stores: desc.stores,
             slots: desc.slots,
+            kv_words: desc.kv_words,
             device_fns: desc.device_fns,
             types: desc.types,
             consts: desc.consts,

@@ -39,6 +39,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         divisors: of.divisors,
         stores: of.stores,
         slots: of.slots,
+        kv_words: of.kv_words,
         device_fns: of.device_fns,
         types: of.types,
         consts: of.consts,

@@ -150,7 +150,7 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
         false => f64::NEG_INFINITY,
     };
     let mut taken = vec![false; sets[0].len];
-    let mut attended: Vec<Vec<Run<'_>>> = sets.iter().map(|keys| keys.logits(at, packed, &mut taken)).collect();
+    let mut attended: Vec<Vec<Run<'_>>> = sets.iter().map(|keys| keys.logits(at, &mut taken)).collect();
 
     let logits = || attended.iter().flatten().flat_map(|run| &run.keys).map(|key| key.exact);
     let normalizer = problem.normalizer;
@@ -211,7 +211,7 @@ impl<'a> Keys<'a> {
 
     /// The logits of the keys of this set that a row attends to. `taken` says which keys earlier sets have, and later which
     /// this one has.
-    fn logits(&'a self, at: RowIndex, packed: usize, taken: &mut [bool]) -> Vec<Run<'a>> {
+    fn logits(&'a self, at: RowIndex, taken: &mut [bool]) -> Vec<Run<'a>> {
         let (problem, variant) = (&self.set.problem, self.set.problem.variant);
         let from = problem.logit_index(at, 0);
         let mut own = vec![true; self.len];
@@ -234,7 +234,7 @@ impl<'a> Keys<'a> {
 
         let head_dim = problem.heads.head_dim as usize;
         let mut q = vec![0f32; head_dim];
-        problem.query(at.batch as usize, at.kv_head as usize, packed, &mut q);
+        problem.query(at, &mut q);
         round_row(&mut q, self.set.round_q);
         let q: Vec<f64> = q.into_iter().map(f64::from).collect();
         let logit =

@@ -10,7 +10,10 @@ use crate::{
     dtype::Dtypes,
     expr::Variant,
     lang::{Hook, LogitIndex, Normalizer, RowIndex},
-    plan::{Cost, Lists, PlanRule, Schedule, WorkList, lists_of, logit_index, row_index},
+    plan::{
+        Cost, Lists, MixedRule, PlanError, PlanRule, Schedule, Scratch as PlanScratch, SharedRule, Sharing, WorkList,
+        lists_of, logit_index, row_index,
+    },
     spec::{Heads, ValueRows},
     tensor::{Kv as KvTensors, TensorError, TensorRef, check_inputs},
 };
@@ -31,7 +34,7 @@ pub struct Problem<'a> {
     pub sm_scale: f32,
     /// The batch.
     pub layout: &'a Layout,
-    /// Its work; [`oracle`](super::oracle) does not look at it.
+    /// Its work; neither [`oracle`](super::oracle) nor [`run_mixed`](super::run_mixed) looks at it.
     pub work: &'a WorkList,
     /// (qo tokens, qo heads, head_dim) in host memory.
     pub q: TensorRef<'a>,
@@ -51,6 +54,39 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
         cost: Cost::BLOCKS,
         schedule: Schedule::LongestFirst,
     }
+}
+
+/// A mixed plan that keeps the threads of this machine busy. Costs are rough: a block of keys takes about as long to read, and to rewrite, as to be
+/// multiplied by a tile of few rows.
+#[must_use]
+pub fn mixed_rule(heads: Heads) -> MixedRule {
+    let prefill = plan_rule(heads);
+    let cost = Cost { piece: 1, block: 2, spread: 0 };
+    MixedRule {
+        decode: PlanRule { tile_rows: 16, cost, schedule: Schedule::Line, ..prefill },
+        prefill: PlanRule { cost: Cost { block: 5, ..cost }, ..prefill },
+        shared: SharedRule { sharing: Sharing::Paying, state: 1, again: 2 },
+    }
+}
+
+/// As [`WorkList::rebuild_for_all`], of a cascade too: this backend finds keys by their positions, wherever they are, so that work of single requests
+/// runs over levels as well. It shares nothing; it is for variants that have no mixed list.
+///
+/// # Errors
+///
+/// As [`WorkList::rebuild_for_all`].
+pub fn work_of(
+    variant: &Variant,
+    others: &[Variant],
+    layout: &Layout,
+    heads: Heads,
+    rule: &PlanRule,
+) -> Result<WorkList, PlanError> {
+    let positions = layout.has_levels().then(|| layout.positions());
+    let mut work = WorkList::default();
+    let layout = positions.as_ref().unwrap_or(layout);
+    work.rebuild_for_all(&mut PlanScratch::default(), variant, others, layout, heads, rule)?;
+    Ok(work)
 }
 
 /// Checks that the CPU backend runs the normaliser of a variant; it runs every hook.

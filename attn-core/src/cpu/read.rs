@@ -7,7 +7,7 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use crate::{
     batch::{Layout, Pages},
     dtype::Dtype,
-    lang::{F8E4M3, F8E5M2, KvIndex},
+    lang::{F8E4M3, F8E5M2, KvIndex, RowIndex},
     tensor::{Scale, TensorError, TensorRef},
 };
 
@@ -76,11 +76,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Keys or values, ragged or in pages.
+/// Keys or values, ragged or in pages, perhaps in levels.
 pub(super) struct Kv<'a> {
     rows: Rows<'a>,
     kv_indptr: &'a [i32],
     pages: Option<(&'a Pages, usize)>,
+    /// The layout of a cascade.
+    levels: Option<&'a Layout>,
     /// Of each KV head; empty where all are 1.
     scales: Vec<f32>,
 }
@@ -105,16 +107,23 @@ impl<'a> Kv<'a> {
             rows: Rows { data, token, head },
             kv_indptr: layout.kv_indptr(),
             pages: layout.pages().map(|pages| (pages, strides[0] as usize)),
+            levels: layout.has_levels().then_some(layout),
             scales,
         })
     }
 
     /// Row of a key of a request, scaled; the key is below the request's `kv_len`.
     pub(super) fn read(&self, request: usize, key: usize, head: usize, row: &mut [f32]) {
-        let at = match self.pages {
-            None => (self.kv_indptr[request] as usize + key) * self.rows.token,
-            Some((pages, stride)) => {
-                let (page, slot) = pages.locate(request, key);
+        let segment = self.levels.and_then(|layout| layout.segment_at(request, key));
+        let of_segment = segment.map(|segment| (segment.memory as usize, key - segment.kv_begin as usize));
+        let at = match (self.pages, of_segment) {
+            (None, None) => (self.kv_indptr[request] as usize + key) * self.rows.token,
+            (None, Some((first, key))) => (first + key) * self.rows.token,
+            (Some((pages, stride)), of_segment) => {
+                let (page, slot) = match of_segment {
+                    None => pages.locate(request, key),
+                    Some((entry, key)) => pages.locate_from(entry, key),
+                };
                 page * stride + slot * self.rows.token
             }
         };
@@ -150,9 +159,8 @@ impl Sound<'_> {
         }
     }
 
-    /// A packed query row, after `query_transform`.
-    pub(super) fn query(&self, request: usize, kv_head: usize, packed: usize, row: &mut [f32]) {
-        let at = self.row_index(request, kv_head, packed);
+    /// A query row, after `query_transform`.
+    pub(super) fn query(&self, at: RowIndex, row: &mut [f32]) {
         self.q.read(at.qo_token as usize, at.qo_head as usize, row);
         self.variant.query_row(row, at);
     }

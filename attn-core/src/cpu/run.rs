@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// The unfinished states of one item and one KV head: rows of value_dim.
-struct Partial {
-    o: Vec<f32>,
-    states: Vec<State>,
+pub(super) struct Partial {
+    pub(super) o: Vec<f32>,
+    pub(super) states: Vec<State>,
 }
 
 /// One run.
@@ -28,7 +28,6 @@ struct Run<'a> {
     arms: Vec<Sound<'a>>,
     /// `[slots][kv_heads]`.
     partials: Vec<OnceLock<Partial>>,
-    /// Held for the time of writing one tile: short against computing it.
     writer: Mutex<Writer<'a>>,
 }
 
@@ -52,11 +51,16 @@ pub fn run(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
 ///
 /// As [`run`]; and an output without lse.
 pub fn run_unfinished(problem: &Problem<'_>, out: Out<'_>) -> Result<(), CpuError> {
-    if out.lse.is_none() {
-        let why = "an unfinished row is of no use without it";
-        return Err(TensorError::Absent { tensor: "lse", why }.into());
-    }
+    check_lse(&out)?;
     run_rows(problem, out, true)
+}
+
+/// An unfinished row has its log-sum-exp beside it.
+pub(super) fn check_lse(out: &Out<'_>) -> Result<(), TensorError> {
+    if out.lse.is_some() {
+        return Ok(());
+    }
+    Err(TensorError::Absent { tensor: "lse", why: "an unfinished row is of no use without it" })
 }
 
 fn run_rows(problem: &Problem<'_>, out: Out<'_>, unfinished: bool) -> Result<(), CpuError> {
@@ -131,6 +135,7 @@ impl Run<'_> {
     fn item(&self, scratch: &mut Scratch, arm: &Sound<'_>, item: &WorkItem, kv_head: usize) {
         let span = Span {
             request: item.request as usize,
+            requests: 1,
             kv_head,
             first_row: item.first_row as usize,
             rows: item.rows as usize,
@@ -140,14 +145,11 @@ impl Run<'_> {
         scratch.run(arm, span);
         let (value_dim, width) = (arm.value_dim, scratch.value_width());
         let Ok(slot) = usize::try_from(item.partial) else {
-            self.write(arm, span, &mut scratch.o, width, &scratch.states);
+            write(&self.writer, arm, span, (&mut scratch.o, width), &scratch.states);
             return;
         };
-        let rows = scratch.o.chunks_exact(width);
-        let o = rows.flat_map(|row| &row[..value_dim]).copied().collect();
-        let partial = Partial { o, states: scratch.states.clone() };
         // a slot is filled once: `check_slots` found one item for each
-        let _ = self.partials[slot * arm.heads.kv as usize + kv_head].set(partial);
+        let _ = self.partials[slot * arm.heads.kv as usize + kv_head].set(partial_of(scratch, value_dim));
     }
 
     /// Merges the partial states of one tile in slot order, so that the sum is the same every time.
@@ -156,31 +158,48 @@ impl Run<'_> {
         let Some(arm) = self.arms.first() else { return };
         let value_dim = arm.value_dim;
         let (first_row, rows) = (merge.first_row as usize, merge.rows as usize);
-        let span = Span { request: merge.request as usize, kv_head, first_row, rows, begin: 0, end: 0 };
+        let span = Span { request: merge.request as usize, requests: 1, kv_head, first_row, rows, begin: 0, end: 0 };
         let mut o = vec![0f32; span.rows * value_dim];
         let mut states = vec![State::EMPTY; span.rows];
         for slot in merge.first..merge.first + merge.count {
             let index = slot as usize * arm.heads.kv as usize + kv_head;
             let Some(partial) = self.partials[index].get() else { continue };
-            let rows = o.chunks_exact_mut(value_dim).zip(partial.o.chunks_exact(value_dim));
-            for ((o, part), (state, other)) in rows.zip(states.iter_mut().zip(&partial.states)) {
-                let merged = state.merge(*other);
-                *state = merged.state;
-                o.iter_mut().zip(part).for_each(|(x, y)| *x = *x * merged.first + *y * merged.second);
-            }
+            merge_rows(&mut o, &mut states, (&partial.o, &partial.states), value_dim);
         }
-        self.write(arm, span, &mut o, value_dim, &states);
+        write(&self.writer, arm, span, (&mut o, value_dim), &states);
     }
+}
 
-    /// Finishes the rows of a tile, which lie `width` apart, and writes them.
-    fn write(&self, arm: &Sound<'_>, span: Span, o: &mut [f32], width: usize, states: &[State]) {
-        let value_dim = arm.value_dim;
-        let at = |i| arm.row_index(span.request, span.kv_head, span.first_row + i);
-        let rows = o.chunks_exact_mut(width).zip(states).enumerate();
-        let lse: Vec<f32> = rows.map(|(i, (row, state))| arm.finish(*state, &mut row[..value_dim], at(i))).collect();
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        for (i, (row, lse)) in o.chunks_exact(width).zip(lse).enumerate() {
-            writer.write(at(i), &row[..value_dim], lse);
-        }
+/// Adds the states of rows of `value_dim` to others.
+pub(super) fn merge_rows(o: &mut [f32], states: &mut [State], part: (&[f32], &[State]), value_dim: usize) {
+    let rows = o.chunks_exact_mut(value_dim).zip(part.0.chunks_exact(value_dim));
+    for ((o, part), (state, other)) in rows.zip(states.iter_mut().zip(part.1)) {
+        let merged = state.merge(*other);
+        *state = merged.state;
+        o.iter_mut().zip(part).for_each(|(x, y)| *x = *x * merged.first + *y * merged.second);
+    }
+}
+
+/// The unfinished states of what was computed last.
+pub(super) fn partial_of(scratch: &Scratch, value_dim: usize) -> Partial {
+    let rows = scratch.o.chunks_exact(scratch.value_width());
+    Partial { o: rows.flat_map(|row| &row[..value_dim]).copied().collect(), states: scratch.states.clone() }
+}
+
+/// Finishes the rows of a tile, which lie `width` apart, and writes them. The writer is held for the time of writing one tile: short against computing it.
+pub(super) fn write(
+    writer: &Mutex<Writer<'_>>,
+    arm: &Sound<'_>,
+    span: Span,
+    (o, width): (&mut [f32], usize),
+    states: &[State],
+) {
+    let value_dim = arm.value_dim;
+    let at = |i| span.row(arm, i);
+    let rows = o.chunks_exact_mut(width).zip(states).enumerate();
+    let lse: Vec<f32> = rows.map(|(i, (row, state))| arm.finish(*state, &mut row[..value_dim], at(i))).collect();
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    for (i, (row, lse)) in o.chunks_exact(width).zip(lse).enumerate() {
+        writer.write(at(i), &row[..value_dim], lse);
     }
 }

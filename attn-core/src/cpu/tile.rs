@@ -6,16 +6,19 @@ use super::{
     weights::{RowLogits, Run},
 };
 use crate::{
-    lang::{Hook, QueryTile, Tile, TileClass},
+    lang::{Hook, QueryTile, RowIndex, Tile, TileClass},
     state::State,
 };
 
 /// Which tile, and which keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
+    /// The first request of the rows.
     pub(super) request: usize,
+    /// Requests, to the last that has rows here; all of them have the keys.
+    pub(super) requests: usize,
     pub(super) kv_head: usize,
-    /// Packed rows `first_row .. first_row + rows`.
+    /// Packed rows `first_row .. first_row + rows`, counted from the first row of `request`.
     pub(super) first_row: usize,
     pub(super) rows: usize,
     /// Keys, or virtual keys where they come from a list.
@@ -75,7 +78,7 @@ impl Scratch {
         self.start(problem, span);
         let has_mask = problem.variant.has(Hook::LogitsMask);
         let list = problem.lists.map(|lists| {
-            let at = problem.row_index(span.request, span.kv_head, span.first_row);
+            let at = span.row(problem, 0);
             (lists, at, lists.keys(at))
         });
         let end = list.map_or(span.end, |(_, _, len)| span.end.min(usize::try_from(len).unwrap_or(usize::MAX)));
@@ -85,7 +88,7 @@ impl Scratch {
             let class = match list {
                 None => {
                     self.runs.push(Run { column: 0, key: begin, len, slot: 0 });
-                    problem.variant.tile_class_closely(tile(problem, span, begin, len))
+                    class(problem, span, begin, len)
                 }
                 Some((lists, at, _)) => {
                     let keys = (begin..begin + len).filter_map(|v| lists.key(at, v as u64));
@@ -124,7 +127,7 @@ impl Scratch {
         self.states.resize(span.rows, State::EMPTY);
         if span.begin < span.end {
             for (i, row) in self.q.chunks_exact_mut(self.width).enumerate() {
-                problem.query(span.request, span.kv_head, span.first_row + i, &mut row[..head_dim]);
+                problem.query(span.row(problem, i), &mut row[..head_dim]);
             }
         }
     }
@@ -136,7 +139,7 @@ impl Scratch {
             let mut row = RowLogits {
                 problem,
                 simd: self.simd,
-                at: problem.row_index(span.request, span.kv_head, span.first_row + i),
+                at: span.row(problem, i),
                 runs: &self.runs,
                 logits: &mut self.logits[i * BLOCK..][..columns],
                 keep: masked.then_some(&mut self.keep[i * BLOCK..][..columns]),
@@ -205,16 +208,47 @@ impl Scratch {
     }
 }
 
-/// The rectangle of logits of a block, as `tile_class` sees it.
-fn tile(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> Tile {
-    let first = problem.row_index(span.request, span.kv_head, span.first_row);
-    let last = problem.row_index(span.request, span.kv_head, span.first_row + span.rows - 1);
-    let (key, last_key) = (problem.logit_index(first, begin), problem.logit_index(last, begin + len - 1));
-    Tile {
-        rows: QueryTile::of(first, last, problem.heads.group() as i32),
-        kv_pos_min: key.kv_pos,
-        kv_pos_max: last_key.kv_pos,
-        kv_token_min: key.kv_token,
-        kv_token_max: last_key.kv_token,
+impl Span {
+    /// The index words of one of its rows.
+    pub(super) fn row(&self, problem: &Sound<'_>, row: usize) -> RowIndex {
+        let (mut request, mut packed) = (self.request, self.first_row + row);
+        if self.requests > 1 {
+            let (ends, group) = (problem.layout.qo_indptr(), problem.heads.group() as usize);
+            let token = ends[request] as usize + packed / group;
+            // the last that begins here, or before: those in front of it have no queries
+            let of_token = ends.partition_point(|&end| end as usize <= token) - 1;
+            packed -= (ends[of_token] - ends[request]) as usize * group;
+            request = of_token;
+        }
+        problem.row_index(request, self.kv_head, packed)
     }
+}
+
+/// What is known of the logits of a block: of the rows of all requests.
+fn class(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> TileClass {
+    let of_request = |first: RowIndex, last: RowIndex| {
+        let (key, last_key) = (problem.logit_index(first, begin), problem.logit_index(last, begin + len - 1));
+        problem.variant.tile_class_closely(Tile {
+            rows: QueryTile::of(first, last, problem.heads.group() as i32),
+            kv_pos_min: key.kv_pos,
+            kv_pos_max: last_key.kv_pos,
+            kv_token_min: key.kv_token,
+            kv_token_max: last_key.kv_token,
+        })
+    };
+    let (mut first, mut known) = (span.row(problem, 0), None);
+    let mut last = first;
+    for row in (1..span.rows).map(|row| span.row(problem, row)) {
+        if row.batch != first.batch {
+            known = both(known, of_request(first, last));
+            first = row;
+        }
+        last = row;
+    }
+    both(known, of_request(first, last)).unwrap_or(TileClass::Partial)
+}
+
+/// What two requests have in common.
+fn both(known: Option<TileClass>, class: TileClass) -> Option<TileClass> {
+    if known.is_none_or(|known| known == class) { Some(class) } else { Some(TileClass::Partial) }
 }

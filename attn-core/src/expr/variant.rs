@@ -157,6 +157,16 @@ impl Variant {
         !self.is_stored(hook) && self.nodes.iter().any(|node| node.has(hook))
     }
 
+    /// A part, and an index word, by which keys or values are rewritten for one request alone: `batch`, `kv_token` or `kv_len`. `None` where keys that
+    /// several requests share may be rewritten once for all of them.
+    #[must_use]
+    pub fn rewrites_for_one(&self) -> Option<(&'static str, &'static str)> {
+        if !self.has(Hook::KeyTransform) && !self.has(Hook::ValueTransform) {
+            return None;
+        }
+        self.parts().find_map(|part| Some((part.desc().name, *part.desc().kv_words.first()?)))
+    }
+
     /// Whether a hook is left out, since keys and values are stored as it makes them.
     pub(super) fn is_stored(&self, hook: Hook) -> bool {
         self.stored == KvStored::Transformed && matches!(hook, Hook::KeyTransform | Hook::ValueTransform)

@@ -321,6 +321,9 @@ pub struct VariantDesc {
     pub stores: bool,
     /// Whether a hook reads `kv_slot`: the CPU then gives it keys of one block of a list at a time.
     pub slots: bool,
+    /// Of the index words `batch`, `kv_token` and `kv_len`, those that `key_transform`, `value_transform` or `remap_kv_pos` reads: keys that requests
+    /// share have none of them.
+    pub kv_words: &'static [&'static str],
     /// Helpers that the hooks call directly.
     pub device_fns: &'static [&'static DeviceFn],
     /// Structs and enums that the hooks name directly.

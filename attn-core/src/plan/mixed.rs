@@ -15,9 +15,16 @@
 //! 4. Items (`build`).
 
 mod blob;
+mod build;
+mod check;
+mod pays;
 mod room;
+mod seen;
+mod states;
+mod tiles;
 
 pub use blob::{MixedBlob, MixedOffsets, MixedSegment, MixedStart};
+pub use build::MixedScratch;
 pub use room::MixedRoom;
 
 use bytemuck::{Pod, Zeroable};

@@ -19,7 +19,7 @@ pub(super) struct Spans {
 }
 
 /// Where tiles are cut.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Steps {
     /// Into as many equal spans as have `span` blocks or fewer, but at least `shortest`.
     Equal { span: u64, shortest: u64 },

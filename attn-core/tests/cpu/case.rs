@@ -139,7 +139,7 @@ pub(crate) struct Setup {
 }
 
 /// Numbers that look random, in -1 .. 1.
-fn numbers(seed: u64) -> impl FnMut() -> f32 {
+pub(crate) fn numbers(seed: u64) -> impl FnMut() -> f32 {
     let mut state = seed;
     move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -2,9 +2,11 @@
 
 extern crate attn_core as attn;
 
+mod cascade;
 mod case;
 mod edges;
 mod errors;
+mod mixed;
 mod naive;
 mod plans;
 mod remap;

@@ -15,6 +15,7 @@ pub mod emit;
 pub mod glue;
 pub mod ir;
 mod kinds;
+mod kv_words;
 mod literals;
 pub mod messages;
 pub mod names;

@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use crate::{
     check, emit, glue,
     kinds::{self, NormalizerText},
-    literals, messages, names,
+    kv_words, literals, messages, names,
     parse::{self, Links, Shared, hook},
     report::Report,
     tiles,
@@ -32,6 +32,8 @@ struct Variant {
     hooks: Vec<HookText>,
     /// What the transform of logits adds to them, where it does no more.
     bias: String,
+    /// Words of a request that hooks on keys read.
+    kv_words: Vec<&'static str>,
     links: Links,
     used: emit::Used,
     normalizer: NormalizerText,
@@ -87,12 +89,14 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
     let mut bias = String::new();
+    let mut kv_words = Vec::new();
     for f in &functions {
         literals::function(f, &shared.types, &mut shared.report);
         check::function(f, &shared.types, &mut shared.report);
         let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
         hooks.push(HookText { name: f.name.clone(), cuda });
         bias.extend(emit::bias(f, &shared.types, &file));
+        kv_words.extend(kv_words::read(f).filter(|word| !kv_words.contains(word)).collect::<Vec<_>>());
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
@@ -104,7 +108,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () => NormalizerText::Replaces,
     });
     let mask = tiles::derived(&functions, &shared.types, &shared.generics, &shared.links);
-    Ok(Variant { name, instances, mask, hooks, bias, links: shared.links, used, normalizer })
+    Ok(Variant { name, instances, mask, hooks, bias, kv_words, links: shared.links, used, normalizer })
 }
 
 /// The shape of the item: the variant's name, and its instances where it is generic.
@@ -230,6 +234,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     let divisors = variant.used.divisors.keys();
     let notes = notes(item, variant);
     let (stores, slots) = (variant.used.stores, variant.used.slots);
+    let kv_words = &variant.kv_words;
     let bias = &variant.bias;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
@@ -254,6 +259,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 slots: #slots,
+                kv_words: &[#(#kv_words),*],
                 device_fns: #helpers,
                 types: #types,
                 consts: #consts,

@@ -251,7 +251,7 @@ impl MixedBlob {
 
 impl MixedSegment {
     /// The keys of a request without levels.
-    fn of_request(layout: &Layout, request: usize) -> Self {
+    pub(super) fn of_request(layout: &Layout, request: usize) -> Self {
         let (kv_token, kv_len) = (layout.kv_indptr()[request], layout.kv_len(request) as i32);
         MixedSegment {
             request: request as i32,
@@ -265,7 +265,7 @@ impl MixedSegment {
         }
     }
 
-    fn of(layout: &Layout, segment: &Segment) -> Self {
+    pub(super) fn of(layout: &Layout, segment: &Segment) -> Self {
         let &Segment { first_request, kv_begin, kv_len, memory, pass, .. } = segment;
         MixedSegment {
             request: first_request as i32,

@@ -634,3 +634,51 @@ fn what_types_of_ones_own_cannot_do_is_said() {
     said(quote!(self.line.slope = 1.0; 1.0), messages::SELF_ASSIGN);
     said(quote!(let x: Option<f32> = none(); 1.0), messages::TYPE);
 }
+
+#[test]
+fn words_of_a_request_that_key_hooks_read_are_told() {
+    let words = |hooks: TokenStream| {
+        let item = syn::parse2(quote!(impl AttentionVariant for X { #hooks })).expect("an impl");
+        read(&TokenStream::new(), &item).map(|variant| variant.kv_words).unwrap_or_else(|_| panic!("refused"))
+    };
+    let rope = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            k.map(|_, x| x * at.kv_pos as f32);
+        }
+    );
+    assert_eq!(words(rope), [""; 0]);
+    let inside = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            k.map(|_, x| if at.kv_len > 3 { x } else { x * at.batch as f32 });
+        }
+    );
+    assert_eq!(words(inside), ["batch", "kv_len"]);
+    let renamed = quote!(
+        fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) {
+            let here = at.kv_token;
+            v.map(|_, x| x * here as f32);
+        }
+    );
+    assert_eq!(words(renamed), ["kv_token"]);
+    let whole = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            let scale = helper(at);
+            k.map(|_, x| x * scale);
+        }
+    );
+    assert_eq!(words(whole), ["batch", "kv_token", "kv_len"]);
+    let mask = quote!(
+        fn logits_mask(&self, at: LogitIndex) -> bool {
+            at.kv_len > at.batch
+        }
+    );
+    assert_eq!(words(mask), [""; 0]);
+    assert_eq!(
+        words(quote!(
+            fn remap_kv_pos(&self, at: KvIndex) -> i32 {
+                at.kv_pos - at.kv_len
+            }
+        )),
+        ["kv_len"]
+    );
+}

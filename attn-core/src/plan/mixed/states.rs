@@ -1,0 +1,70 @@
+//! Where the partial states of rows go, and what merges them.
+
+use super::{
+    MixedList, MixedMerge,
+    tiles::{Tile, Unit},
+};
+use crate::{batch::Layout, plan::PlanError, plan::rows::count_i32};
+
+/// Gives rows of partial states to every tile whose rows have several states, and a merge to each unit of those rows. Tiles are in the order of keys.
+pub(super) fn place(
+    list: &mut MixedList,
+    layout: &Layout,
+    tiles: &mut [Tile],
+    units: &[Unit],
+    [counts, merge_of]: [&mut Vec<i32>; 2],
+) -> Result<(), PlanError> {
+    counts.clear();
+    counts.resize(units.len(), 0);
+    merge_of.clear();
+    merge_of.resize(units.len(), -1);
+    let of_tile = |tile: &Tile| tile.unit as usize..(tile.unit + tile.units) as usize;
+    let mut total = 0u64;
+    for tile in &*tiles {
+        total += u64::from(tile.pieces) * u64::from(tile.units);
+        count_i32("parts of merges", total)?;
+        counts[of_tile(tile)].iter_mut().for_each(|count| *count += tile.pieces as i32);
+    }
+    let mut rows = 0u64;
+    for tile in &mut *tiles {
+        if counts[of_tile(tile)].iter().any(|&count| count > 1) {
+            tile.partial = count_i32("rows of partial states", rows)?;
+            rows += u64::from(tile.pieces) * u64::from(tile.rows.rows);
+            merge_of[of_tile(tile)].fill(0);
+        }
+    }
+    list.partial_rows = count_i32("rows of partial states", rows)? as u32;
+    let mut first = 0;
+    for (unit, (count, merge)) in units.iter().zip(counts.iter_mut().zip(&mut *merge_of)) {
+        if *merge < 0 {
+            continue;
+        }
+        *merge = list.merges.len() as i32;
+        let request = unit.request as usize;
+        list.merges.push(MixedMerge {
+            request: unit.request as i32,
+            first_row: unit.first_row as i32,
+            rows: unit.rows as i32,
+            first,
+            count: *count,
+            qo_token: layout.qo_indptr()[request],
+            qo_len: layout.qo_len(request) as i32,
+            kv_len: layout.kv_len(request) as i32,
+        });
+        first += *count;
+        *count = first - *count; // from here on, where its next part goes
+    }
+    list.merge_parts.resize(first as usize, 0);
+    for tile in tiles.iter_mut().filter(|tile| tile.partial >= 0) {
+        tile.merge = merge_of[tile.unit as usize];
+        let mut row = tile.partial;
+        for _ in 0..tile.pieces {
+            for unit in of_tile(tile) {
+                list.merge_parts[counts[unit] as usize] = row;
+                counts[unit] += 1;
+                row += units[unit].rows as i32;
+            }
+        }
+    }
+    Ok(())
+}

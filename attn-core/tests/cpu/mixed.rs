@@ -1,0 +1,465 @@
+//! Mixed lists: what every list keeps to, and what running them gives, over levels and without.
+
+use std::ops::Range;
+
+use attn::batch::{BatchCapacity, Layout};
+use attn::cpu::{self, CpuError, Problem};
+use attn::plan::{
+    Cost, MixedBlob, MixedItem, MixedList, MixedMerge, MixedRoom, MixedRule, MixedScratch, MixedSegment, MixedStart,
+    PlanError, PlanRule, Schedule, SharedRule, Sharing, WorkList,
+};
+use attn::spec::{Heads, ValueRows};
+use attn::tensor::{Out, TensorMut};
+use attn::{Variant, lang::LogitIndex, lang::RowIndex};
+use proptest::prelude::*;
+
+use super::cascade::{Cascade, Keys, Memory, cascades};
+use super::{variants, worst};
+
+fn rules() -> impl Strategy<Value = MixedRule> {
+    let part = |most: u32| {
+        (1..most, 1u32..80, 0u32..100, 1u32..40, (0u32..9, 1u32..9, 0u32..3)).prop_map(
+            |(tile_rows, kv_align, min_span, workers, (piece, block, spread))| PlanRule {
+                tile_rows,
+                kv_align,
+                min_span,
+                workers,
+                cost: Cost { piece, block, spread },
+                schedule: Schedule::Line,
+            },
+        )
+    };
+    let sharing = prop_oneof![Just(Sharing::Paying), Just(Sharing::Always), Just(Sharing::Never)];
+    (part(20), part(70), sharing, 0u32..9, 0u32..9).prop_map(|(decode, prefill, sharing, state, again)| MixedRule {
+        decode,
+        prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
+        shared: SharedRule { sharing, state, again },
+    })
+}
+
+fn heads(group: u32) -> Heads {
+    Heads { qo: 2 * group, kv: 2, head_dim: 16 }
+}
+
+/// Which keys of a request a packed row attends to, under any of the KV heads.
+fn attended(variant: &Variant, layout: &Layout, heads: Heads, request: usize, packed: usize) -> Vec<bool> {
+    let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
+    let group = heads.group() as usize;
+    let qo_row = (packed / group) as i32;
+    let mut any = vec![false; kv_len as usize];
+    for kv_head in 0..heads.kv as i32 {
+        let row = RowIndex {
+            batch: request as i32,
+            qo_row,
+            qo_pos: qo_row + kv_len - qo_len,
+            qo_token: layout.qo_indptr()[request] + qo_row,
+            qo_head: kv_head * group as i32 + (packed % group) as i32,
+            kv_head,
+            qo_len,
+            kv_len,
+        };
+        let mut keep = vec![true; kv_len as usize];
+        variant.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: layout.kv_indptr()[request], kv_slot: 0 });
+        any.iter_mut().zip(keep).for_each(|(any, keep)| *any |= keep);
+    }
+    any
+}
+
+/// The (request, packed row) of each row of an item.
+fn rows_of(layout: &Layout, group: usize, item: &MixedItem) -> Vec<(usize, usize)> {
+    let begin = layout.qo_indptr()[item.request as usize] as usize * group + item.first_row as usize;
+    let all =
+        (0..layout.batch()).flat_map(|request| (0..layout.qo_len(request) * group).map(move |row| (request, row)));
+    all.skip(begin).take(item.rows as usize).collect()
+}
+
+/// Every row meets every key that it attends to in one item, and parts of merges are in the order of keys.
+fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &MixedList) -> Result<(), TestCaseError> {
+    let group = heads.group() as usize;
+    let mut spans: Vec<Vec<(Range<usize>, i32)>> = vec![Vec::new(); layout.qo_tokens() * group];
+    let first = |request: usize| layout.qo_indptr()[request] as usize * group;
+    for item in list.items() {
+        for (row, (request, packed)) in rows_of(layout, group, item).into_iter().enumerate() {
+            let partial = if item.partial < 0 { -1 } else { item.partial + row as i32 };
+            spans[first(request) + packed].push((item.kv_begin as usize..item.kv_end as usize, partial));
+        }
+        if item.full == 1 {
+            for (request, packed) in rows_of(layout, group, item) {
+                let keys =
+                    &attended(variant, layout, heads, request, packed)[item.kv_begin as usize..item.kv_end as usize];
+                prop_assert!(keys.iter().all(|&attended| attended), "{item:?} is not full");
+            }
+        }
+    }
+    for request in 0..layout.batch() {
+        for packed in 0..layout.qo_len(request) * group {
+            let spans = &mut spans[first(request) + packed];
+            spans.sort_by_key(|(keys, _)| (keys.start, keys.end));
+            for (key, _) in attended(variant, layout, heads, request, packed).iter().enumerate().filter(|(_, a)| **a) {
+                let times = spans.iter().filter(|(keys, _)| keys.contains(&key)).count();
+                prop_assert_eq!(times, 1, "request {} row {} key {}", request, packed, key);
+            }
+            let of_row = |merge: &&MixedMerge| {
+                merge.request as usize == request
+                    && (merge.first_row..merge.first_row + merge.rows).contains(&(packed as i32))
+            };
+            let parts: Vec<i32> = spans.iter().map(|(_, partial)| *partial).collect();
+            match list.merges.iter().find(of_row) {
+                None => prop_assert_eq!(parts, [-1]),
+                Some(merge) => {
+                    let want = &list.merge_parts[merge.first as usize..][..merge.count as usize];
+                    let row = packed as i32 - merge.first_row;
+                    prop_assert_eq!(parts, want.iter().map(|part| part + row).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bits of a run: output, then log-sum-exps.
+fn output(keys: &Keys, heads: Heads, run: impl FnOnce(Out<'_>) -> Result<(), CpuError>) -> [Vec<f64>; 2] {
+    let (tokens, qo) = (keys.layout.qo_tokens(), heads.qo as usize);
+    let dim = heads.head_dim as usize;
+    let (mut o, mut lse) = (vec![f32::NAN; tokens * qo * dim], vec![f32::NAN; tokens * qo]);
+    let out = Out::with_lse(
+        TensorMut::host(&mut o, &[tokens, qo, dim]).expect("the right length"),
+        TensorMut::host(&mut lse, &[tokens, qo]).expect("the right length"),
+    );
+    run(out).expect("a sound problem");
+    [o, lse].map(|x| x.into_iter().map(f64::from).collect())
+}
+
+fn problem<'a>(keys: &'a Keys, variant: &'a Variant, heads: Heads, work: &'a WorkList) -> Problem<'a> {
+    let sm_scale = heads.default_sm_scale();
+    Problem {
+        variant,
+        heads,
+        values: ValueRows::Same,
+        sm_scale,
+        layout: &keys.layout,
+        work,
+        q: keys.q(),
+        kv: keys.kv(),
+    }
+}
+
+/// The same requests without levels.
+fn flat<'a>(keys: &'a Keys, variant: &'a Variant, heads: Heads, work: &'a WorkList) -> Problem<'a> {
+    Problem { layout: &keys.flat, kv: keys.flat_kv(), ..problem(keys, variant, heads, work) }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Any variant: through levels where keys can be shared, else request by request over the levels.
+    #[test]
+    fn a_cascade_is_its_requests_with_keys_of_their_own(
+        cascade in cascades(), group in 1u32..5, rule in rules(), index in 0..variants::count(),
+    ) {
+        let heads = heads(group);
+        let keys = cascade.keys(heads);
+        let (variant, _) = variants::get(index);
+        let variant = variant.bind(&keys.layout.dims(heads)).expect("bound");
+        let none = WorkList::default();
+        let want = cpu::oracle(&flat(&keys, &variant, heads, &none)).expect("a sound problem");
+        let oracle = cpu::oracle(&problem(&keys, &variant, heads, &none)).expect("a sound problem");
+        prop_assert_eq!(&oracle, &want);
+        let work = cpu::work_of(&variant, &[], &keys.layout, heads, &rule.prefill).expect("small");
+        let same = cpu::work_of(&variant, &[], &keys.flat, heads, &rule.prefill).expect("small");
+        let [o, lse] = output(&keys, heads, |out| cpu::run(&problem(&keys, &variant, heads, &work), out));
+        let alone = output(&keys, heads, |out| cpu::run(&flat(&keys, &variant, heads, &same), out));
+        prop_assert_eq!(&[o, lse], &alone, "the same work over keys elsewhere");
+        let supported = MixedList::supports(&variant, &keys.layout);
+        let list = MixedList::build_for(&variant, &keys.layout, heads, &rule);
+        let Ok(()) = supported else {
+            let shifts = matches!(supported, Err(PlanError::RewrittenForOne { part: "shifted", word: "batch" }));
+            prop_assert!(variant.has_union() || variant.has_kv_list() || shifts, "{supported:?}");
+            prop_assert_eq!(list.map(|_| ()), supported);
+            return Ok(());
+        };
+        let list = list.expect("small");
+        prop_assert_eq!(list.check(&keys.layout), Ok(()));
+        let [o, lse] = output(&keys, heads, |out| cpu::run_mixed(&problem(&keys, &variant, heads, &none), &list, out));
+        prop_assert!(worst(&o, &want.o) <= 2e-5, "o is {} off", worst(&o, &want.o));
+        prop_assert!(worst(&lse, &want.lse) <= 2e-5, "lse is {} off", worst(&lse, &want.lse));
+        covers(&variant, &keys.layout, heads, &list)?;
+        // the same requests in two parts, without levels
+        let list = MixedList::build_for(&variant, &keys.flat, heads, &rule).expect("small");
+        prop_assert_eq!(list.check(&keys.flat), Ok(()));
+        let [o, lse] = output(&keys, heads, |out| cpu::run_mixed(&flat(&keys, &variant, heads, &none), &list, out));
+        prop_assert!(worst(&o, &want.o) <= 2e-5, "o is {} off", worst(&o, &want.o));
+        prop_assert!(worst(&lse, &want.lse) <= 2e-5, "lse is {} off", worst(&lse, &want.lse));
+        covers(&variant, &keys.flat, heads, &list)?;
+    }
+
+    /// A table without levels has the same keys.
+    #[test]
+    fn a_flattened_cascade_reads_the_same_keys(cascade in cascades(), index in 0..variants::count()) {
+        let heads = heads(2);
+        let keys = cascade.keys(heads);
+        let Some(layout) = keys.layout.flattened() else {
+            let full = matches!(cascade.memory, Memory::Paged { full: true, .. });
+            prop_assert!(!full);
+            return Ok(());
+        };
+        prop_assert_eq!(layout.kv_indptr(), keys.layout.kv_indptr());
+        let (variant, _) = variants::get(index);
+        let variant = variant.bind(&layout.dims(heads)).expect("bound");
+        let none = WorkList::default();
+        let flat = Problem { layout: &layout, ..problem(&keys, &variant, heads, &none) };
+        prop_assert_eq!(cpu::oracle(&flat), cpu::oracle(&problem(&keys, &variant, heads, &none)));
+    }
+
+    #[test]
+    fn lists_into_memory_of_others_are_the_same_and_blobs_hold_them(
+        one in cascades(), two in cascades(), group in 1u32..5, rule in rules(),
+    ) {
+        let heads = heads(group);
+        let (mut list, mut scratch, mut blob) = (MixedList::default(), MixedScratch::default(), MixedBlob::default());
+        for cascade in [&one, &two, &one] {
+            let keys = cascade.keys(heads);
+            for layout in [&keys.layout, &keys.flat] {
+                list.rebuild_for(&mut scratch, &Variant::full(), layout, heads, &rule).expect("small");
+                prop_assert_eq!(&list, &MixedList::build_for(&Variant::full(), layout, heads, &rule).expect("small"));
+                blob.repack(layout, &list);
+                packed(&blob, layout, &list)?;
+            }
+        }
+    }
+
+    #[test]
+    fn every_batch_within_a_capacity_has_room(
+        lens in prop::collection::vec((0u32..60, 0u32..400), 1..7), group in 1u32..5, rule in rules(),
+        over in (1u32..4, 1u32..4), keep in 0usize..7, turn in 0usize..7,
+    ) {
+        let heads = heads(group);
+        let layout = |lens: &[(u32, u32)]| {
+            let (qo, kv): (Vec<u32>, Vec<u32>) = lens.iter().copied().unzip();
+            let ends = [qo, kv].map(|lens| attn::batch::indptr(&lens).expect("short"));
+            attn::batch::Batch::ragged(&ends[0], &ends[1]).validate().expect("sound")
+        };
+        let whole = layout(&lens);
+        let capacity = BatchCapacity::of(&whole);
+        let room = MixedRoom::of(&capacity, heads, &rule).expect("small");
+        let less: Vec<_> = lens.iter().take(keep).map(|&(qo, kv)| (qo / over.0, kv / over.1)).collect();
+        // other mixtures of the same sums
+        let mut turned: Vec<_> = lens.clone();
+        let keys: Vec<u32> = lens.iter().map(|&(_, kv)| kv).collect();
+        turned.iter_mut().enumerate().for_each(|(i, of)| of.1 = keys[(i + turn) % keys.len()]);
+        let single: Vec<_> = lens.iter().map(|&(qo, kv)| (qo.min(1), kv)).collect();
+        let mut all = vec![(0, 0); lens.len()];
+        all[turn % lens.len()] = (lens.iter().map(|&(qo, _)| qo).max().unwrap_or(0), keys.iter().sum());
+        let mut blob = MixedBlob::default();
+        let mut at = None;
+        for lens in [&lens, &less, &turned, &single, &all] {
+            let layout = layout(lens);
+            capacity.check(&layout).expect("within it");
+            let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
+            prop_assert_eq!(list.check(&layout), Ok(()));
+            prop_assert_eq!(room.check(&layout, &list), Ok(()));
+            blob.repack_within(&room, &layout, &list).expect("room");
+            let offsets = at.get_or_insert_with(|| blob.offsets.clone());
+            prop_assert_eq!(&*offsets, &blob.offsets);
+            packed(&blob, &layout, &list)?;
+        }
+    }
+}
+
+fn read<T: bytemuck::AnyBitPattern>(blob: &MixedBlob, range: &Range<usize>) -> Vec<T> {
+    let end = range.end.min(blob.bytes.len());
+    blob.bytes[range.start..end].chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// What a kernel finds in a blob is the batch and its list, and behind that nothing to do.
+fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), TestCaseError> {
+    let at = &blob.offsets;
+    fn begins<T: PartialEq + std::fmt::Debug + Copy>(
+        got: &[T],
+        want: &[T],
+        rest: impl Fn(T) -> bool,
+    ) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&got[..want.len()], want);
+        prop_assert!(got[want.len()..].iter().all(|&x| rest(x)));
+        Ok(())
+    }
+    let sums = |range: &Range<usize>, want: &[i32]| {
+        begins(&read::<i32>(blob, range), want, |end| end == *want.last().expect("one"))
+    };
+    sums(&at.qo_indptr, layout.qo_indptr())?;
+    sums(&at.kv_indptr, layout.kv_indptr())?;
+    begins(&read(blob, &at.decode), &list.decode, |item| item.rows == 0)?;
+    begins(&read(blob, &at.prefill), &list.prefill, |item| item.rows == 0)?;
+    begins(&read(blob, &at.merges), &list.merges, |merge: MixedMerge| merge.count == 0)?;
+    begins(&read(blob, &at.merge_parts), &list.merge_parts, |part: i32| part == 0)?;
+    let starts: Vec<MixedStart> = read(blob, &at.workers);
+    for (worker, ends) in list.workers.windows(2).enumerate() {
+        let first = list.decode.get(ends[0] as usize).filter(|_| ends[0] < ends[1]).copied().unwrap_or_default();
+        prop_assert_eq!((starts[worker].first, starts[worker].end, starts[worker].item), (ends[0], ends[1], first));
+    }
+    prop_assert!(starts[list.workers.len() - 1..].iter().all(|start| start.first == start.end));
+    if let Some(pages) = layout.pages() {
+        prop_assert_eq!(&read::<i32>(blob, &at.page_indices)[..pages.indices().len()], pages.indices());
+    }
+    if layout.has_levels() {
+        let of_query: Vec<i32> = read(blob, &at.request_of_query);
+        for request in 0..layout.batch() {
+            let queries = layout.qo_indptr()[request] as usize..layout.qo_indptr()[request + 1] as usize;
+            prop_assert!(of_query[queries].iter().all(|&of| of as usize == request));
+        }
+    }
+    // a pass over all keys finds each by its place
+    let (ends, segments): (Vec<i32>, Vec<MixedSegment>) = (read(blob, &at.segment_ends), read(blob, &at.segments));
+    prop_assert_eq!(ends.len(), segments.len() + 1);
+    for (ends, segment) in ends.windows(2).zip(&segments) {
+        prop_assert_eq!(ends[1] - ends[0], segment.keys);
+        prop_assert!(segment.keys == 0 || segment.pass == ends[0]);
+        for item in list.items().filter(|item| item.kv_len > 0 && item.pass == segment.pass && item.requests > 0) {
+            prop_assert!(segment.keys == 0 || (item.memory, item.kv_first) == (segment.memory, segment.kv_begin));
+        }
+    }
+    Ok(())
+}
+
+/// As an H200 does it for 8 KV heads of 4 query heads, in nanoseconds.
+const H200: MixedRule = MixedRule {
+    decode: PlanRule {
+        tile_rows: 16,
+        kv_align: 64,
+        min_span: 128,
+        workers: 33,
+        cost: Cost { piece: 1500, block: 1400, spread: 400 },
+        schedule: Schedule::Line,
+    },
+    prefill: PlanRule {
+        tile_rows: 128,
+        kv_align: 64,
+        min_span: 512,
+        workers: 33,
+        cost: Cost { piece: 3000, block: 1600, spread: 800 },
+        schedule: Schedule::LongestFirst,
+    },
+    shared: SharedRule { sharing: Sharing::Paying, state: 300, again: 1000 },
+};
+const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 16 };
+
+/// Requests of one query with keys of their own behind a prefix that all share, in full pages.
+fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
+    let cascade = Cascade {
+        qo_lens: vec![1; requests],
+        levels: vec![(vec![0, requests as i32], vec![shared]), ((0..=requests as i32).collect(), vec![own; requests])],
+        memory: Memory::Paged { sizes: vec![8; 2], full: true },
+        seed: 0,
+    };
+    cascade.keys(Heads { qo: 1, kv: 1, head_dim: 1 }).layout
+}
+
+#[test]
+fn keys_are_shared_where_it_pays() {
+    let build =
+        |layout: &Layout, rule: &MixedRule| MixedList::build_for(&Variant::full(), layout, HEADS, rule).expect("small");
+    let flat = |layout: &Layout, rule: &MixedRule| {
+        MixedList::flat_instead(&Variant::full(), layout, HEADS, rule).expect("small").is_some()
+    };
+    let long = prefix(64, 2048, 128);
+    let list = build(&long, &H200);
+    assert!(list.shares() && !flat(&long, &H200));
+    // two tiles of 128 rows, each cut in spans, and every key proven to count
+    assert!(
+        list.prefill.len() > 2 && list.prefill.iter().all(|item| (item.requests, item.rows, item.full) == (32, 128, 1))
+    );
+    assert!(list.decode.len() >= 64 && list.decode.iter().all(|item| item.requests == 1 && item.kv_first == 2048));
+    assert_eq!(list.merges.len(), 64);
+    // a prefix that is a page, or two requests: states cost more
+    for layout in [prefix(64, 8, 2048), prefix(2, 64, 2048)] {
+        assert!(!build(&layout, &H200).shares() && flat(&layout, &H200));
+    }
+    let never = MixedRule { shared: SharedRule { sharing: Sharing::Never, ..H200.shared }, ..H200 };
+    assert!(!build(&long, &never).shares() && flat(&long, &never));
+    let always = MixedRule { shared: SharedRule { sharing: Sharing::Always, ..H200.shared }, ..H200 };
+    assert!(build(&prefix(2, 64, 2048), &always).shares());
+}
+
+#[test]
+fn parts_share_the_workers_by_what_they_cost() {
+    let lens = [vec![2048], vec![1; 32]].concat();
+    let kv = [vec![8192u32], vec![4096; 32]].concat();
+    let ends = [lens, kv].map(|lens| attn::batch::indptr(&lens).expect("short"));
+    let layout = attn::batch::Batch::ragged(&ends[0], &ends[1]).validate().expect("sound");
+    let list = MixedList::build_for(&Variant::full(), &layout, HEADS, &H200).expect("small");
+    let items = |request: i32| list.items().filter(move |item| item.request == request).count();
+    assert_eq!((items(0), list.prefill.len(), list.decode.len() >= 32), (64, 64, true));
+    let few = list.workers.len() - 1;
+    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33
+    assert!((5..=8).contains(&few), "{few}");
+    assert!(list.prefill.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
+}
+
+#[test]
+fn work_of_another_batch_is_found() {
+    let (one, two) = (prefix(6, 64, 16), prefix(5, 64, 8));
+    let always = MixedRule { shared: SharedRule { sharing: Sharing::Always, ..H200.shared }, ..H200 };
+    let list = MixedList::build_for(&Variant::full(), &one, HEADS, &always).expect("small");
+    assert_eq!(list.check(&one), Ok(()));
+    assert!(matches!(list.check(&two), Err(PlanError::Foreign { .. })));
+    let wrong = |change: &dyn Fn(&mut MixedList)| {
+        let mut list = list.clone();
+        change(&mut list);
+        list.check(&one).expect_err("foreign")
+    };
+    type Change = (&'static str, fn(&mut MixedList));
+    let changes: [Change; 12] = [
+        ("request", |list| list.decode[0].request = 6),
+        ("requests", |list| list.prefill[0].requests = 7),
+        ("rows", |list| list.prefill[0].rows = 1000),
+        ("first_row", |list| list.decode[0].first_row = 4),
+        ("memory", |list| list.decode[0].memory += 1),
+        ("kv_begin", |list| list.decode[0].kv_begin = 0),
+        ("kv_end", |list| list.decode[0].kv_end += 1),
+        ("partial", |list| list.decode[0].partial = list.partial_rows as i32),
+        ("merge", |list| list.decode[0].merge = -1),
+        ("merges", |list| list.decode[0].merges = 2),
+        ("part", |list| list.merge_parts[0] += 1),
+        ("count", |list| list.merges[0].count = 100),
+    ];
+    for (field, change) in changes {
+        let error = wrong(&change);
+        assert!(matches!(error, PlanError::Foreign { field: named, .. } if named == field), "{field}: {error}");
+    }
+    assert!(matches!(wrong(&|list| list.workers[1] = 100), PlanError::Workers { .. }));
+    assert!(matches!(
+        wrong(&|list| {
+            list.merges.pop();
+        }),
+        PlanError::Foreign { .. }
+    ));
+    assert_eq!(
+        WorkList::build_for(&Variant::full(), &one, HEADS, &H200.decode),
+        Err(PlanError::Levels { what: "a list of flat work" })
+    );
+}
+
+#[test]
+fn what_has_no_mixed_list_is_refused_by_name() {
+    let layout = prefix(3, 16, 8);
+    let refused =
+        |variant: &Variant, layout: &Layout| MixedList::build_for(variant, layout, HEADS, &H200).expect_err("refused");
+    let (lists, unions, shifted) = (variants::get(18).0, variants::get(21).0, variants::get(13).0);
+    assert_eq!(refused(&lists, &layout), PlanError::NotMixed { what: "a list of keys" });
+    assert_eq!(refused(&unions, &layout), PlanError::NotMixed { what: "a union" });
+    assert_eq!(refused(&shifted, &layout), PlanError::RewrittenForOne { part: "shifted", word: "batch" });
+    // each is run without levels
+    for variant in [&lists, &unions, &shifted] {
+        let flat = MixedList::flat_instead(variant, &layout, HEADS, &H200).expect("small").expect("full pages");
+        assert!(!flat.has_levels());
+    }
+    assert!(MixedList::build_for(&shifted, &layout.flattened().expect("full pages"), HEADS, &H200).is_ok());
+    let fixed = PlanRule { schedule: Schedule::Fixed { keys: 64 }, ..H200.decode };
+    let error = MixedList::build_for(&Variant::full(), &layout, HEADS, &MixedRule { decode: fixed, ..H200 });
+    assert_eq!(error, Err(PlanError::NotMixed { what: "a batch-invariant plan" }));
+    let zero = MixedRule { prefill: PlanRule { tile_rows: 0, ..H200.prefill }, ..H200 };
+    assert_eq!(
+        MixedList::build_for(&Variant::full(), &layout, HEADS, &zero),
+        Err(PlanError::Zero { what: "tile_rows" })
+    );
+}
