@@ -123,7 +123,7 @@ struct KernelParams {
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
   const WorkerStart* workers; // [gridDim.x / kv_heads]: decode
   unsigned* arrivals;         // [merges][kv_heads], 0 between runs: partial states that are there (decode)
-  float* partial_o;           // [slots][kv_heads][TILE_ROWS][HEAD_DIM]: unnormalised sums, relative to the row's maximum
+  float* partial_o;           // [slots][kv_heads][TILE_ROWS][VALUE_DIM]: unnormalised sums, relative to the row's maximum
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
   FastDiv group;              // query heads per KV head
   FastDiv page_size;

@@ -26,12 +26,13 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Quer
     bool exists = block.has(first + team);
     PartialRow state;
 #pragma unroll
-    for (int warp = 0; warp < WARPS; ++warp) state.absorb(load_partial(states.sums(warp, r, Values::first()), states.md(warp, r)));
+    for (int warp = 0; warp < WARPS; ++warp)
+      state.absorb(load_partial([&](int dim) { return states.sums(warp, r, dim); }, states.md(warp, r)));
     if (slot < 0) {
       write_output(p, variant, state, block.at(p, r), exists);
     } else if (exists) {
       long long index = partial_index(p, slot, block.kv_head, r);
-      store_partial(state, p.partial_o + index * HEAD_DIM, p.partial_md + index);
+      store_partial(state, p.partial_o + index * VALUE_DIM, p.partial_md + index);
     }
   }
 }

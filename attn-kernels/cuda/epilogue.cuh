@@ -1,14 +1,23 @@
 // The end of a block of queries: from accumulators to output rows, or to a partial state.
 //
 // Accumulators scatter a row over four lanes. Final rows go through shared memory, so that memory sees whole rows and
-// output_transform a row over lanes. A warp uses its own share of the query tile for that, which holds
+// output_transform a row over lanes. A warp (those that have the same rows, together) uses its own share of the tiles for that, which holds
 // eight rows of f32 or all of its rows in 16 bits.
 #pragma once
 #include "partial.cuh"
 #include "softmax.cuh"
 
 constexpr int ROWS_PER_WARP = 16 * ROW_BLOCKS;
-constexpr int STAGING_BYTES = ROWS_PER_WARP * HEAD_DIM * 2;
+constexpr int STAGED_ROW_BYTES = (VALUE_DIM + 63) / 64 * 128;  // of 16 bits: whole groups of eight chunks, which are permuted
+constexpr int STAGING_BYTES = ROWS_PER_WARP * STAGED_ROW_BYTES;
+
+// For the warps that have the same rows.
+inline void sync_row_warps() {
+  if constexpr (COLUMN_WARPS == 1)
+    __syncwarp();
+  else
+    sync_some(1 + threadIdx.x / (32 * COLUMN_WARPS), 32 * COLUMN_WARPS);
+}
 
 // A row's values in staging, in 16-byte chunks permuted by the row.
 inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) {
@@ -21,11 +30,11 @@ inline void write_partial(const KernelParams& p, const Outputs& o, const RowStat
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     if (MIXED && !block.has(fragment_row(r))) break;  // what follows is another tile's
     long long index = partial_index(p, slot, block.kv_head, fragment_row(r));
-    float* sums = p.partial_o + index * HEAD_DIM + fragment_column();
+    float* sums = p.partial_o + index * VALUE_DIM + first_column() + fragment_column();
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM / 8; ++d)
+    for (int d = 0; d < COLUMNS / 8; ++d)
       *reinterpret_cast<float2*>(sums + d * 8) = make_float2(o[r / 2][d][r % 2 * 2] * unit, o[r / 2][d][r % 2 * 2 + 1] * unit);
-    if (threadIdx.x % 4 == 0) p.partial_md[index] = make_float2(rows.max[r], rows.sum[r]);
+    if (threadIdx.x % 4 == 0 && first_column() == 0) p.partial_md[index] = make_float2(rows.max[r], rows.sum[r]);
   }
 }
 
@@ -37,21 +46,26 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     RowIndex at = block.at(p, fragment_row(r));
     FinishedRow finished = finish_row(p, variant, rows.max[r], rows.sum[r], at);
-    if (p.lse && lane % 4 == 0 && block.has(fragment_row(r)))
+    if (p.lse && lane % 4 == 0 && first_column() == 0 && block.has(fragment_row(r)))
       p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
     float scale = finished.scale * unit;
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM / 8; ++d)
-      store_shared_4(staged(staging, r * 8 + lane / 4, HEAD_DIM * 2, d) + lane % 4 * 4,
+    for (int d = 0; d < COLUMNS / 8; ++d)
+      store_shared_4(staged(staging, r * 8 + lane / 4, STAGED_ROW_BYTES, first_column() / 8 + d) + lane % 4 * 4,
                      pack2<QoElem>(o[r / 2][d][r % 2 * 2] * scale, o[r / 2][d][r % 2 * 2 + 1] * scale));
   }
   __syncwarp();
+  // of each row what this warp has of it
+  using Piece = RowOf<COLUMNS>;
+  constexpr int LANES = Piece::LANES_OF_ROW;
+  static_assert(Piece::VALUES_OF_LANE == 8, "a store a lane");
 #pragma unroll 2
-  for (int i = lane / ROW_LANES; i < ROWS_PER_WARP; i += 32 / ROW_LANES) {
-    int row = threadIdx.x / 32 * ROWS_PER_WARP + i;
-    if (!block.has(row)) break;
-    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row));
-    *reinterpret_cast<uint4*>(to + Values::first()) = load_shared_16(staged(staging, i, HEAD_DIM * 2, Values::lane()));
+  for (int i = lane / LANES; i < ROWS_PER_WARP; i += 32 / LANES) {
+    int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
+    if (!block.has(row) || !Piece::holds()) break;
+    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row)) + first_column();
+    *reinterpret_cast<uint4*>(to + Piece::first()) =
+        load_shared_16(staged(staging, i, STAGED_ROW_BYTES, first_column() / 8 + Piece::lane()));
   }
 }
 
@@ -62,24 +76,25 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM / 8; ++d) {
-      unsigned to = staged(staging, lane / 4, HEAD_DIM * 4, 2 * d + lane % 4 / 2) + lane % 2 * 8;
+    for (int d = 0; d < COLUMNS / 8; ++d) {
+      unsigned to = staged(staging, lane / 4, 2 * STAGED_ROW_BYTES, first_column() / 4 + 2 * d + lane % 4 / 2) + lane % 2 * 8;
       store_shared_4(to, __float_as_uint(o[r / 2][d][r % 2 * 2] * unit));
       store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1] * unit));
     }
-    __syncwarp();
+    sync_row_warps();
     int first_row = fragment_row(r) - lane / 4, rows_here = min(block.rows - first_row, 8);
     if (rows_here <= 0) break;  // no row of the warp from here on
 #pragma unroll 1
-    for (int first = 0; first < rows_here; first += 32 / ROW_LANES) {
+    for (int first = threadIdx.x / 32 % COLUMN_WARPS * (32 / ROW_LANES); first < rows_here; first += COLUMN_WARPS * 32 / ROW_LANES) {
       // Lanes of rows past the last one repeat it: row hooks shuffle, so the warp stays together.
       int i = min(first + lane / ROW_LANES, rows_here - 1);
       PartialRow state;
       state.row_max = __shfl_sync(ALL_LANES, rows.max[r], 4 * i);
       state.denominator = __shfl_sync(ALL_LANES, rows.sum[r], 4 * i);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        uint4 v = load_shared_16(staged(staging, i, HEAD_DIM * 4, 2 * Values::lane() + half));
+      for (int half = 0; half < LANE_VALUES / 4; ++half) {
+        uint4 v = {};
+        if (Values::holds()) v = load_shared_16(staged(staging, i, 2 * STAGED_ROW_BYTES, LANE_VALUES / 4 * Values::lane() + half));
         state.sum.x[4 * half] = __uint_as_float(v.x);
         state.sum.x[4 * half + 1] = __uint_as_float(v.y);
         state.sum.x[4 * half + 2] = __uint_as_float(v.z);
@@ -87,13 +102,13 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
       }
       write_output(p, variant, state, block.at(p, first_row + i), first + lane / ROW_LANES < rows_here);
     }
-    __syncwarp();
+    sync_row_warps();
   }
 }
 
 // `queries` may be overwritten: the caller has passed a barrier since its last use.
 inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
-                       int partial, SharedTile<TILE_ROWS> queries) {
+                       int partial, QueryTileRows queries) {
   // Asked again, rather than kept: registers are scarce before.
   float logits = natural_unit(logit_unit(p, block.kv_head)), unit = value_unit(p, block.kv_head);
 #pragma unroll
@@ -102,7 +117,7 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
     rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logits;
   }
-  unsigned staging = queries.base + threadIdx.x / 32 * STAGING_BYTES;
+  unsigned staging = queries.base + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
   if (partial >= 0)
     write_partial(p, o, rows, unit, partial, block);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)

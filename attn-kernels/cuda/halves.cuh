@@ -1,35 +1,69 @@
-// Rows as decode's hooks rewrite them: eight values a lane, four of each half of the row, so that the common rotation needs no other
-// lane.
+// Rows as decode's hooks rewrite them: where a row fills a power of two of lanes, half of what a lane holds is of each half of the row, so
+// that the common rotation needs no other lane.
 #pragma once
 #include "ptx.cuh"
 #include "rows.cuh"
 #include "logit_elem.cuh"
 #include "row_tile.cuh"
 
-using HalvesRow = LaneRow<HEAD_DIM / 8, 8, true>;
+template <int DIM>
+using HookRow = LaneRow<row_lanes(DIM), row_values(DIM), row_values(DIM) == 8 && row_lanes(DIM) * 8 == DIM, DIM>;
+
+// Four elements of 8 bits, or eight, as 16 bits each.
+template <class E>
+inline uint2 widened(unsigned four) {
+  return {fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)};
+}
+template <class E>
+inline uint4 widened(uint2 eight) {
+  uint2 low = widened<E>(eight.x), high = widened<E>(eight.y);
+  return {low.x, low.y, high.x, high.y};
+}
 
 // In shared memory: row `n` of a tile.
-template <class E, int ROWS>
-inline void load_halves(HalvesRow& row, RowTile<E, ROWS> tile, int n) {
-  constexpr int HALF = HEAD_DIM / 2 * sizeof(E);
-  int mine = HalvesRow::first() * sizeof(E);
-  uint4 words;
-  if constexpr (IS_FP8<E>) {
-    unsigned low = load_shared_4(tile.at(n, mine)), high = load_shared_4(tile.at(n, mine + HALF));
-    words = {fp8_to_f16<E>(low & 0xffff), fp8_to_f16<E>(low >> 16), fp8_to_f16<E>(high & 0xffff), fp8_to_f16<E>(high >> 16)};
-    unpack<f16>(row, words);
+template <class Row, class E, int ROWS, int DIM>
+inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
+  using Wide = typename Choose<IS_FP8<E>, f16, E>::type;
+  int mine = Row::first() * sizeof(E);
+  if constexpr (Row::IN_HALVES) {
+    constexpr int HALF = DIM / 2 * sizeof(E);
+    uint2 low, high;
+    if constexpr (IS_FP8<E>) {
+      unsigned four = load_shared_4(tile.at(n, mine)), upper = load_shared_4(tile.at(n, mine + HALF));
+      low = widened<E>(four);
+      high = widened<E>(upper);
+    } else {
+      low = load_shared_8(tile.at(n, mine));
+      high = load_shared_8(tile.at(n, mine + HALF));
+    }
+    unpack<Wide>(row, {low.x, low.y, high.x, high.y});
   } else {
-    uint2 low = load_shared_8(tile.at(n, mine)), high = load_shared_8(tile.at(n, mine + HALF));
-    words = {low.x, low.y, high.x, high.y};
-    unpack<E>(row, words);
+#pragma unroll
+    for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
+      unsigned from = tile.at(n, mine + eight * 8 * sizeof(E));
+      uint4 words = {};
+      if (Row::holds()) {
+        if constexpr (IS_FP8<E>)
+          words = widened<E>(load_shared_8(from));
+        else
+          words = load_shared_16(from);
+      }
+      unpack<Wide>(row, words, eight);
+    }
   }
 }
 
-template <class E, int ROWS>
-inline void store_halves(RowTile<E, ROWS> tile, int n, const HalvesRow& row) {
-  constexpr int HALF = HEAD_DIM / 2 * sizeof(E);
-  int mine = HalvesRow::first() * sizeof(E);
-  uint4 words = pack_saturated<E>(row);
-  store_shared_8(tile.at(n, mine), {words.x, words.y});
-  store_shared_8(tile.at(n, mine + HALF), {words.z, words.w});
+template <class Row, class E, int ROWS, int DIM>
+inline void store_hook_row(RowTile<E, ROWS, DIM> tile, int n, const Row& row) {
+  int mine = Row::first() * sizeof(E);
+  if constexpr (Row::IN_HALVES) {
+    constexpr int HALF = DIM / 2 * sizeof(E);
+    uint4 words = pack_saturated<E>(row);
+    store_shared_8(tile.at(n, mine), {words.x, words.y});
+    store_shared_8(tile.at(n, mine + HALF), {words.z, words.w});
+  } else if (Row::holds()) {
+#pragma unroll
+    for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight)
+      store_shared_16(tile.at(n, mine + 16 * eight), pack_saturated<E>(row, eight));
+  }
 }

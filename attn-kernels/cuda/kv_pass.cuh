@@ -8,11 +8,10 @@
 #include "scales.cuh"
 
 constexpr int KV_PASS_THREADS = 128;
-constexpr int KV_PASS_LANES = HEAD_DIM / 8;  // of one key, 16 bytes each
+constexpr int KV_PASS_LANES = row_lanes(HEAD_DIM > VALUE_DIM ? HEAD_DIM : VALUE_DIM);  // of one key
 constexpr int KV_PASS_AT_ONCE = KV_PASS_THREADS / KV_PASS_LANES;
 constexpr int KV_PASS_KEYS = 4 * KV_PASS_AT_ONCE;
 
-using PassRow = LaneRow<KV_PASS_LANES, 8>;
 using PassParams = typename Choose<MIXED, MixedParams, KernelParams>::type;
 
 // Which of `count` runs of tokens a token is in; `ends`: one past the last of each.
@@ -49,10 +48,9 @@ inline PassKey pass_key(const KernelParams& p, int token) {
   return {request, token - request.kv_begin};
 }
 
-// This lane's eight elements of a row, in 16 bits each.
+// Eight elements of a row, in 16 bits each.
 template <class E>
-inline uint4 load_row(const Strided& from, KeyPlace place, int kv_head) {
-  const E* row = static_cast<const E*>(from.data) + kv_head * from.head + key_offset<KV_PAGED>(from, place) + PassRow::first();
+inline uint4 load_eight(const E* row) {
   if constexpr (IS_FP8<E>) {
     uint2 eight = *reinterpret_cast<const uint2*>(row);
     return {fp8_to_f16<E>(eight.x & 0xffff), fp8_to_f16<E>(eight.x >> 16), fp8_to_f16<E>(eight.y & 0xffff), fp8_to_f16<E>(eight.y >> 16)};
@@ -61,19 +59,29 @@ inline uint4 load_row(const Strided& from, KeyPlace place, int kv_head) {
   }
 }
 
-inline void store_row(const Strided& to, int token, int kv_head, uint4 words) {
-  unsigned short* row = static_cast<unsigned short*>(to.data) + kv_head * to.head + token * to.token;
-  *reinterpret_cast<uint4*>(row + PassRow::first()) = words;
-}
-
-// A row through a hook, which is shown what stored elements stand for. From elements From to To.
-template <class From, class To, class Hook>
-inline uint4 rewritten(uint4 words, float scale, Hook hook) {
-  PassRow row;
-  unpack<From>(row, words);
-  row.map([&](int, float x) { return x * scale; });
-  hook(row);
-  return pack_saturated<To>(row);
+// A row of DIM elements from one place to another; HOOKED: through a hook, which is shown what stored elements stand for, into elements To.
+template <int DIM, bool HOOKED, class To, class Hook>
+inline void pass_row(const Strided& from, KeyPlace place, const Strided& to, int token, int kv_head, float scale, Hook hook) {
+  using Row = RowOf<DIM, KV_PASS_LANES>;
+  constexpr int EIGHTS = Row::VALUES_OF_LANE / 8;
+  const KvElem* row = static_cast<const KvElem*>(from.data) + kv_head * from.head + key_offset<KV_PAGED>(from, place) + Row::first();
+  uint4 words[EIGHTS] = {};
+#pragma unroll
+  for (int i = 0; i < EIGHTS; ++i)
+    if (Row::holds()) words[i] = load_eight<KvElem>(row + 8 * i);
+  if constexpr (HOOKED) {
+    Row values;
+#pragma unroll
+    for (int i = 0; i < EIGHTS; ++i) unpack<WeightElem>(values, words[i], i);
+    values.map([&](int, float x) { return x * scale; });
+    hook(values);
+#pragma unroll
+    for (int i = 0; i < EIGHTS; ++i) words[i] = pack_saturated<To>(values, i);
+  }
+  if (!Row::holds()) return;
+  unsigned short* end = static_cast<unsigned short*>(to.data) + kv_head * to.head + token * to.token + Row::first();
+#pragma unroll
+  for (int i = 0; i < EIGHTS; ++i) *reinterpret_cast<uint4*>(end + 8 * i) = words[i];
 }
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
@@ -89,17 +97,13 @@ extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
     auto [request, position] = pass_key(p, token);
     KvIndex at = kv_index(request, kv_head, position);
     KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
-    if constexpr (KEY_PRE_PASS) {
-      uint4 key = load_row<KvElem>(p.k, place, kv_head);
-      if constexpr (Variant::HAS_KEY_TRANSFORM)
-        key = rewritten<WeightElem, LogitElem>(key, key_scale(p, kv_head), [&](PassRow& row) { variant.key_transform(row, at); });
-      store_row(p.k_pre, token, kv_head, key);
-    }
-    if constexpr (VALUE_PRE_PASS) {
-      uint4 value = load_row<KvElem>(p.v, place, kv_head);
-      if constexpr (Variant::HAS_VALUE_TRANSFORM)
-        value = rewritten<WeightElem, WeightElem>(value, value_scale(p, kv_head), [&](PassRow& row) { variant.value_transform(row, at); });
-      store_row(p.v_pre, token, kv_head, value);
-    }
+    if constexpr (KEY_PRE_PASS)
+      pass_row<HEAD_DIM, Variant::HAS_KEY_TRANSFORM, LogitElem>(p.k, place, p.k_pre, token, kv_head, key_scale(p, kv_head), [&](auto& row) {
+        if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
+      });
+    if constexpr (VALUE_PRE_PASS)
+      pass_row<VALUE_DIM, Variant::HAS_VALUE_TRANSFORM, WeightElem>(p.v, place, p.v_pre, token, kv_head, value_scale(p, kv_head), [&](auto& row) {
+        if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);
+      });
   }
 }

@@ -30,11 +30,11 @@ constexpr float F16_MAX = 65504.f;
 // NaN stays NaN.
 inline float saturate_f16(float x) { return x > F16_MAX ? F16_MAX : x < -F16_MAX ? -F16_MAX : x; }
 
-// A row from registers to 16 bytes of E.
+// Eight values of a row from registers to 16 bytes of E.
 template <class E, class R>
-inline uint4 pack_saturated(R row) {
+inline uint4 pack_saturated(const R& row, int eight = 0) {
+  const float* x = row.x + 8 * eight;
   if constexpr (SAME<E, f16>)
-    return {saturated2_f16(row.x[0], row.x[1]), saturated2_f16(row.x[2], row.x[3]), saturated2_f16(row.x[4], row.x[5]),
-            saturated2_f16(row.x[6], row.x[7])};
-  return pack<E>(row);
+    return {saturated2_f16(x[0], x[1]), saturated2_f16(x[2], x[3]), saturated2_f16(x[4], x[5]), saturated2_f16(x[6], x[7])};
+  return pack<E>(row, eight);
 }

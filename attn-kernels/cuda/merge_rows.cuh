@@ -20,7 +20,7 @@ class RowMerger {
  public:
   // What the CTA needs in shared memory, 16-byte aligned.
   struct Shared {
-    float sums[TEAMS][HEAD_DIM];
+    float sums[TEAMS][VALUE_DIM];
     float2 md[TEAMS];
   };
 
@@ -38,10 +38,12 @@ class RowMerger {
       if (per_row > 1) {
         store_partial(state, shared.sums[team], &shared.md[team]);
         __syncthreads();
-        state = load_partial(shared.sums[leader] + Values::first(), &shared.md[leader]);
+        auto of = [&](int which) {
+          return load_partial([&](int dim) { return shared.sums[which] + dim; }, &shared.md[which]);
+        };
+        state = of(leader);
 #pragma unroll 1
-        for (int other = 1; other < per_row; ++other)
-          state.absorb(load_partial(shared.sums[leader + other] + Values::first(), &shared.md[leader + other]));
+        for (int other = 1; other < per_row; ++other) state.absorb(of(leader + other));
         __syncthreads();
       }
       write_output(p, variant, state, block.at(p, row), exists && turn == 0);
@@ -59,7 +61,7 @@ class RowMerger {
       for (int j = 0; j < AT_ONCE; ++j)
         if (i + j * step < slots.count) {
           long long index = partial_index(p, slots.at(p, slots.first + i + j * step), kv_head, row);
-          parts[j] = load_arrived(p.partial_o + index * HEAD_DIM, p.partial_md + index);
+          parts[j] = load_arrived(p.partial_o + index * VALUE_DIM, p.partial_md + index);
         }
 #pragma unroll
       for (int j = 0; j < AT_ONCE; ++j) state.absorb(parts[j]);  // one of no keys changes nothing

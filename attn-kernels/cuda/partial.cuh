@@ -6,10 +6,9 @@
 #include "finish.cuh"
 #include "rows.cuh"
 
-// Eight 16-bit elements are one 16-byte access.
-constexpr int LANE_VALUES = 8;
-constexpr int ROW_LANES = HEAD_DIM / LANE_VALUES;
-using Values = LaneRow<ROW_LANES, LANE_VALUES>;
+using Values = RowOf<VALUE_DIM>;
+constexpr int LANE_VALUES = Values::VALUES_OF_LANE;
+constexpr int ROW_LANES = Values::LANES_OF_ROW;
 
 struct PartialRow {
   float row_max = Variant::PLAIN ? 0.f : NO_LOGIT;  // without keys
@@ -31,15 +30,16 @@ struct PartialRow {
   }
 };
 
-// A state in shared memory: this lane's sums, and the row's (maximum, denominator).
-inline PartialRow load_partial(const float* sums, const float2* md) {
+// A state in shared memory: sums(dim) is where eight of them are, from a multiple of eight on; and the row's (maximum, denominator).
+template <class F>
+inline PartialRow load_partial(F sums, const float2* md) {
   PartialRow state;
   state.row_max = md->x;
   state.denominator = md->y;
-  const float4* from = reinterpret_cast<const float4*>(sums);
+  if (!Values::holds()) return state;
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) {
-    float4 four = from[i / 4];
+    float4 four = reinterpret_cast<const float4*>(sums(Values::first() + i / 8 * 8))[i % 8 / 4];
     state.sum.x[i] = four.x;
     state.sum.x[i + 1] = four.y;
     state.sum.x[i + 2] = four.z;
@@ -54,6 +54,7 @@ inline PartialRow load_arrived(const float* sums, const float2* md) {
   float2 both = load_l2_8(md);
   state.row_max = both.x;
   state.denominator = both.y;
+  if (!Values::holds()) return state;
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) {
     float4 four = load_l2_16(sums + Values::first() + i);
@@ -66,13 +67,14 @@ inline PartialRow load_arrived(const float* sums, const float2* md) {
 }
 
 inline void store_partial(const PartialRow& state, float* sums, float2* md) {
+  if (!Values::holds()) return;
   float4* to = reinterpret_cast<float4*>(sums + Values::first());
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) to[i / 4] = {state.sum.x[i], state.sum.x[i + 1], state.sum.x[i + 2], state.sum.x[i + 3]};
   if (Values::lane() == 0) *md = {state.row_max, state.denominator};
 }
 
-// Where a slot keeps a row, in rows: times HEAD_DIM in partial_o, as it is in partial_md. In a mixed launch a slot is the row of the
+// Where a slot keeps a row, in rows: times VALUE_DIM in partial_o, as it is in partial_md. In a mixed launch a slot is the row of the
 // partial states at which a tile's begin.
 inline long long partial_index(const KernelParams& p, int slot, int kv_head, int row) {
   if constexpr (MIXED) return static_cast<long long>(slot + row) * p.kv_heads + kv_head;
@@ -87,8 +89,10 @@ inline void write_output(const KernelParams& p, const Variant& variant, PartialR
   for (float& x : state.sum.x) x *= finished.scale;
   if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     if (!p.unfinished) variant.output_transform(state.sum, finished.state, at);
-  if (!store) return;
+  if (!store || !Values::holds()) return;
   QoElem* row = static_cast<QoElem*>(p.o.data) + row_offset(p.o, at);
-  *reinterpret_cast<uint4*>(row + Values::first()) = pack<QoElem>(state.sum);
+#pragma unroll
+  for (int eight = 0; eight < LANE_VALUES / 8; ++eight)
+    *reinterpret_cast<uint4*>(row + Values::first() + 8 * eight) = pack<QoElem>(state.sum, eight);
   if (p.lse && Values::lane() == 0) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
 }

@@ -6,8 +6,8 @@
 #include "epilogue.cuh"
 #include "queries.cuh"
 
-// The query tile, then STAGES key tiles, then STAGES value tiles.
-constexpr int SMEM_BYTES = (TILE_ROWS + 2 * STAGES * TILE_KEYS) * HEAD_DIM * 2;
+// The query tile, then STAGES key tiles, then STAGES value tiles, unless those are the same.
+constexpr int SMEM_BYTES = QueryTileRows::BYTES + STAGES * (KeyTile::BYTES + (VALUES_OF_KEYS ? 0 : ValueTile::BYTES));
 
 // A warp without logits that count leaves the tile to the others. Not where logits are transformed: measured, what such a branch
 // keeps the compiler from interleaving costs more (3 % of soft cap at head_dim 128; a window of 1024 gains 3 %).
@@ -17,7 +17,9 @@ static_assert(SMEM_BYTES <= 227 * 1024, "the largest shared memory there is");
 static_assert(STAGES >= 2, "a tile is copied while the one before it is in use");
 static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "queries meet keys as they are, unless the pass rewrote them");
 static_assert(KEY_PRE_PASS == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>), "keys come transformed, and in 16 bits");
-static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>), "values come transformed, and in 16 bits");
+static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || (IS_FP8<KvElem> && !VALUES_OF_KEYS)), "values come transformed, and in 16 bits");
+static_assert(!VALUES_OF_KEYS || !(Variant::HAS_KEY_TRANSFORM || Variant::HAS_VALUE_TRANSFORM), "rows that hooks rewrite are not shared");
+static_assert(TILE_ROWS * STAGED_ROW_BYTES <= SMEM_BYTES, "output rows take the place of tiles, which have been read");
 
 // The token of position 0 of what is not in pages.
 template <bool REWRITTEN>
@@ -41,9 +43,9 @@ inline void merge_after(const KernelParams& p, const Variant& variant, const Mix
 // `item`: a WorkItem or a MixedItem. `shared_memory`: from a multiple of 128 bytes on.
 template <class Item>
 inline void run_item(const KernelParams& p, const Variant& variant, const Item& item, int kv_head, unsigned char* shared_memory) {
-  SharedTile<TILE_ROWS> queries = {shared_address(shared_memory)};
-  SharedTile<TILE_KEYS> keys = {queries.base + queries.BYTES};
-  SharedTile<TILE_KEYS> values = {keys.base + STAGES * keys.BYTES};
+  QueryTileRows queries = {shared_address(shared_memory)};
+  KeyTile keys = {queries.base + queries.BYTES};
+  ValueTile values = {VALUES_OF_KEYS ? keys.base : keys.base + STAGES * keys.BYTES};
 
   if (item.rows == 0) return;
   QueryBlock block(item, kv_head);
@@ -62,7 +64,7 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
   auto copy_first = [&](int key) {
     if constexpr (KEYS_LOOKED_UP) found = find_row(p, block.request, span, key, positions);
     key_copy.copy(keys, span, key, found);
-    value_copy.copy(values, span, key, found);
+    if constexpr (!VALUES_OF_KEYS) value_copy.copy(values, span, key, found);
   };
   // Most likely the first tile is the last one, which can be on its way while classes are found.
   int likely = cursor.last();
@@ -106,7 +108,7 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
     if (some) {
       start_logits(s, tile);
       // What is transformed is multiplied in two halves, so that the first is transformed while the tensor cores are at the second.
-      constexpr int END = TILE_KEYS / 16, HALF = SCALE_LOGITS ? END / 2 : END;
+      constexpr int END = TILE_KEYS / 16, HALF = SCALE_LOGITS && END > 1 ? END / 2 : END;
 #pragma unroll
       for (int first = 0; first < END; first += HALF) {
         multiply_queries_keys(s, queries, {keys.base + stage * keys.BYTES}, first, first + HALF, lanes);
@@ -114,8 +116,8 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
       }
     }
     if (next >= 0) {  // by now the look-up has returned
-      key_copy.copy({keys.base + next_stage * keys.BYTES}, span, next, found);
-      value_copy.copy({values.base + next_stage * values.BYTES}, span, next, found);
+      key_copy.copy(KeyTile{keys.base + next_stage * keys.BYTES}, span, next, found);
+      if constexpr (!VALUES_OF_KEYS) value_copy.copy(ValueTile{values.base + next_stage * values.BYTES}, span, next, found);
       copy_async_commit();
     }
     if (some) {

@@ -45,6 +45,9 @@ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+// A barrier of some of the CTA's threads, whole warps: number `id`, of 1 to 15.
+inline void sync_some(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
 // From global memory, past the first-level cache, where what another SM wrote is not seen.
 inline float4 load_l2_16(const void* p) {
   float4 v;
@@ -98,6 +101,14 @@ inline void load_matrices(unsigned (&r)[4], unsigned shared) {
 inline void load_matrices_transposed(unsigned (&r)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+}
+
+// Two of them: of lanes 0 to 15 the addresses.
+inline void load_two_matrices(unsigned (&r)[2], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
+}
+inline void load_two_matrices_transposed(unsigned (&r)[2], unsigned shared) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
 }
 
 // An 8x8 matrix of 16-bit elements, two neighbours of a row a lane, transposed.

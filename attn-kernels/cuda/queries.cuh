@@ -5,22 +5,30 @@
 #include "rows.cuh"
 #include "tile.cuh"
 
-// How the CTA walks the query tile: CHUNKS neighbouring lanes hold a row, 16 bytes each, as the row hooks want it.
+// How the CTA walks the query tile: neighbouring lanes hold a row, as the row hooks want it.
 struct QueryRows {
-  static constexpr int CHUNKS = HEAD_DIM / 8;
-  static constexpr int ROWS_PER_PASS = THREADS / CHUNKS;
+  using Row = RowOf<HEAD_DIM>;
+  static constexpr int LANES = Row::LANES_OF_ROW;
+  static constexpr int CHUNKS = Row::VALUES_OF_LANE / 8;  // of 16 bytes, of a lane
+  static constexpr int ROWS_PER_PASS = THREADS / LANES;
+  static_assert(TILE_ROWS % ROWS_PER_PASS == 0, "passes are whole: lanes stay together");
 
-  static int chunk() { return threadIdx.x % CHUNKS; }
+  // This thread's first.
+  static int chunk() { return threadIdx.x % LANES * CHUNKS; }
   // This thread's row in the first pass.
-  static int row() { return threadIdx.x / CHUNKS; }
+  static int row() { return threadIdx.x / LANES; }
 };
 
-inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const QueryBlock& block) {
+inline void copy_queries(QueryTileRows to, const KernelParams& p, const QueryBlock& block) {
+  if (!QueryRows::Row::holds()) return;
   unsigned first = to.at(QueryRows::row(), QueryRows::chunk());
 #pragma unroll 4
   for (int row = 0; row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
     RowIndex at = block.at(p, block.existing(row + QueryRows::row()));
-    copy_async_16(to.down(first, row), static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk());
+    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk();
+    copy_async_16(to.down(first, row), from);
+#pragma unroll
+    for (int i = 1; i < QueryRows::CHUNKS; ++i) copy_async_16(to.at(row + QueryRows::row(), QueryRows::chunk() + i), from + 8 * i);
   }
 }
 
@@ -28,15 +36,22 @@ inline void copy_queries(SharedTile<TILE_ROWS> to, const KernelParams& p, const 
 constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
 
 // In place. A thread works on the chunks that it copied itself, so it need not wait for others.
-inline void transform_queries(SharedTile<TILE_ROWS> queries, const KernelParams& p, const Variant& variant,
+inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant,
                               const QueryBlock& block) {
 #pragma unroll 1
   for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
     RowIndex at = block.at(p, block.existing(row));
-    unsigned shared = queries.at(row, QueryRows::chunk());
-    LaneRow<QueryRows::CHUNKS, 8> q;
-    unpack<QoElem>(q, load_shared_16(shared));
+    QueryRows::Row q;
+    auto shared = [&](int i) { return queries.at(row, QueryRows::chunk() + i); };
+#pragma unroll
+    for (int i = 0; i < QueryRows::CHUNKS; ++i) {
+      uint4 words = {};
+      if (q.holds()) words = load_shared_16(shared(i));
+      unpack<QoElem>(q, words, i);
+    }
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
-    store_shared_16(shared, pack_saturated<LogitElem>(q));
+    if (q.holds())
+#pragma unroll
+      for (int i = 0; i < QueryRows::CHUNKS; ++i) store_shared_16(shared(i), pack_saturated<LogitElem>(q, i));
   }
 }

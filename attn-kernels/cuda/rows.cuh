@@ -1,18 +1,31 @@
-// A row of head_dim values in f32, spread over the lanes of a warp: what the row hooks of a variant work on.
+// A row of a head in f32, spread over the lanes of a warp: what the row hooks of a variant work on.
 // Lane i of LANES neighbouring lanes holds values VEC * i .. VEC * i + VEC; or, as HALVES, half as many there and as many at the
 // same place of the row's other half, so that a rotation of whole halves stays within the lane. A warp holds 32 / LANES such rows
 // at a time, and all of its lanes must call a combinator together, since values travel by shuffles.
+// A row of DIM values leaves lanes over where that is no power of two: they hold zeros, and no hook is asked for them.
 #pragma once
 
 #include "elem.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-template <int LANES, int VEC, bool HALVES = false> struct LaneRow {
+// How a row of `dim` values is spread: values of a lane, whole accesses of 16 bytes where they have 16 bits, and lanes.
+constexpr int row_values(int dim) { return dim <= 256 ? 8 : dim <= 512 ? 16 : 32; }
+constexpr int row_lanes(int dim) {
+  int lanes = 1;
+  while (lanes * row_values(dim) < dim) lanes *= 2;
+  return lanes;
+}
+
+template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct LaneRow {
   static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
   static_assert((VEC & (VEC - 1)) == 0, "a lane holds a power of two of values");
+  static_assert(DIM % VEC == 0 && DIM <= LANES * VEC && (!HALVES || DIM == LANES * VEC), "a lane is full or empty; halves are full");
 
-  template <int, int, bool> friend struct LaneRow;
+  template <int, int, bool, int> friend struct LaneRow;
+
+  static constexpr int LANES_OF_ROW = LANES, VALUES_OF_LANE = VEC;
+  static constexpr bool IN_HALVES = HALVES;
 
   float x[VEC];
 
@@ -21,15 +34,20 @@ template <int LANES, int VEC, bool HALVES = false> struct LaneRow {
   // Which value of the row x[i] is.
   static int place(int i) { return first() + (HALVES && i >= VEC / 2 ? (LANES - 1) * (VEC / 2) : 0) + i; }
 
-  int dim() const { return LANES * VEC; }
+  // Whether this lane holds values of the row.
+  static bool holds() { return DIM == LANES * VEC || first() < DIM; }
+
+  int dim() const { return DIM; }
 
   template <class F> void map(F f) {
+    if (!holds()) return;
 #pragma unroll
     for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i]);
   }
 
   // x[d] = f(d, x[d], t(d)).
   template <class T, class F> void zip(T t, F f) {
+    if (!holds()) return;
 #pragma unroll
     for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i], t(place(i)));
   }
@@ -37,8 +55,10 @@ template <int LANES, int VEC, bool HALVES = false> struct LaneRow {
   // The sum of x[d] * f(d).
   template <class F> float dot(F f) const {
     float total = 0;
+    if (holds()) {
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(place(i)), total);
+      for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(place(i)), total);
+    }
     return sum_over_lanes(total);
   }
 
@@ -200,17 +220,24 @@ template <int LANES, int VEC, bool HALVES = false> struct LaneRow {
   }
 };
 
-// Eight 16-bit elements and back: one 16-byte access a lane.
-template <class E, int LANES, bool HALVES> void unpack(LaneRow<LANES, 8, HALVES>& row, uint4 words) {
+// Eight 16-bit elements and back: a 16-byte access, the `eight`-th of a lane.
+template <class E, int LANES, int VEC, bool HALVES, int DIM>
+void unpack(LaneRow<LANES, VEC, HALVES, DIM>& row, uint4 words, int eight = 0) {
   unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     float2 pair = unpack2<E>(word[i]);
-    row.x[2 * i] = pair.x;
-    row.x[2 * i + 1] = pair.y;
+    row.x[8 * eight + 2 * i] = pair.x;
+    row.x[8 * eight + 2 * i + 1] = pair.y;
   }
 }
 
-template <class E, int LANES, bool HALVES> uint4 pack(const LaneRow<LANES, 8, HALVES>& row) {
-  return {pack2<E>(row.x[0], row.x[1]), pack2<E>(row.x[2], row.x[3]), pack2<E>(row.x[4], row.x[5]), pack2<E>(row.x[6], row.x[7])};
+template <class E, int LANES, int VEC, bool HALVES, int DIM>
+uint4 pack(const LaneRow<LANES, VEC, HALVES, DIM>& row, int eight = 0) {
+  const float* x = row.x + 8 * eight;
+  return {pack2<E>(x[0], x[1]), pack2<E>(x[2], x[3]), pack2<E>(x[4], x[5]), pack2<E>(x[6], x[7])};
 }
+
+// A row of DIM values over as many lanes as it takes, or over LANES of them.
+template <int DIM, int LANES = row_lanes(DIM)>
+using RowOf = LaneRow<LANES, row_values(DIM), false, DIM>;

@@ -70,7 +70,7 @@ inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float s
     rows.max[r] = tile_max[r];
     rows.sum[r] *= factor;
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM / 8; ++d) {
+    for (int d = 0; d < COLUMNS / 8; ++d) {
       o[r / 2][d][r % 2 * 2] *= factor;
       o[r / 2][d][r % 2 * 2 + 1] *= factor;
     }

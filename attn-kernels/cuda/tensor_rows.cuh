@@ -21,13 +21,18 @@ struct SharedStates {
   int stage;
   float2* maxima;  // MD_BYTES, with denominators
 
+  static constexpr int PITCH = (VALUE_DIM + 31) / 32 * 32;  // of rows of sums: places are permuted within 32
+
   // From `dim` on to the next multiple of eight. Lanes that hold a dim of several rows use different banks; of fp8, two of them the same.
   float* sums(int warp, int row, int dim) const {
-    return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * HEAD_DIM + (dim ^ row / 2 % 4 * 8);
+    return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * PITCH + (dim ^ row / 2 % 4 * 8);
   }
   float2* md(int warp, int row) const { return maxima + warp * TILE_ROWS + row; }
 };
-static_assert(TILE_ROWS * HEAD_DIM * 4 <= KeyTiles::SPARE_BYTES, "a warp's states fit a stage");
+static_assert(TILE_ROWS * SharedStates::PITCH * 4 <= KeyTiles::SPARE_BYTES, "a warp's states fit a stage");
+
+// Operands of queries stay in registers, but for rows so long that outputs need those: they are loaded again for each step.
+constexpr bool QUERIES_HELD = HEAD_DIM <= 256 && VALUE_DIM <= 256;
 
 class TensorRows {
   const KernelParams& p_;
@@ -35,8 +40,9 @@ class TensorRows {
   const QueryBlock& block_;
   const SpanKeys& span_;
   float unit_;  // what a product of query and key is multiplied by: a logit
-  unsigned query_[ROW_BLOCKS][HEAD_DIM / 16][2];
-  float out_[ROW_BLOCKS][HEAD_DIM / 16][4] = {};
+  QueryRows queries_;
+  unsigned query_[ROW_BLOCKS][QUERIES_HELD ? HEAD_DIM / 16 : 1][2];
+  float out_[ROW_BLOCKS][VALUE_DIM / 16][4] = {};
   RowIndex at_[LANE_ROWS];
   Bounds bounds_[LANE_ROWS];  // of the row's keys, where they are an interval
   float max_[LANE_ROWS];      // in units of the logits at hand
@@ -47,16 +53,13 @@ class TensorRows {
  public:
   // `queries`: transformed.
   TensorRows(const KernelParams& p, const Variant& variant, const QueryBlock& block, const SpanKeys& span, QueryRows queries)
-      : p_(p), variant_(variant), block_(block), span_(span) {
+      : p_(p), variant_(variant), block_(block), span_(span), queries_(queries) {
     unit_ = logit_unit(p, block.kv_head);
-    int lane = threadIdx.x % 32;
+    if constexpr (QUERIES_HELD)
 #pragma unroll
-    for (int n = 0; n < ROW_BLOCKS; ++n)
+      for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-      for (int k = 0; k < HEAD_DIM / 16; ++k)
-#pragma unroll
-        for (int high = 0; high < 2; ++high)
-          query_[n][k][high] = load_shared_4(queries.at(8 * n + lane / 4, 2 * query_dim<KeyElem>(k / 2, k % 2, high)));
+        for (int k = 0; k < HEAD_DIM / 16; ++k) load_query(query_[n][k], n, k);
 #pragma unroll
     for (int r = 0; r < LANE_ROWS; ++r) {
       at_[r] = block.at(p, block.existing(row(r)));
@@ -69,11 +72,11 @@ class TensorRows {
   // Takes in the keys of one step.
   void step(const KeyTiles& tiles, int stage, KeyStep step) {
     if constexpr (Variant::HAS_KEY_TRANSFORM)
-      rewrite(tiles.stored_keys(stage), tiles.keys(stage), step, key_scale(p_, block_.kv_head),
-              [&](HalvesRow& key, const KvIndex& at) { variant_.key_transform(key, at); });
+      rewrite<HookRow<HEAD_DIM>>(tiles.stored_keys(stage), tiles.keys(stage), step, key_scale(p_, block_.kv_head),
+              [&](HookRow<HEAD_DIM>& key, const KvIndex& at) { variant_.key_transform(key, at); });
     if constexpr (Variant::HAS_VALUE_TRANSFORM)
-      rewrite(tiles.stored_values(stage), tiles.values(stage), step, value_scale(p_, block_.kv_head),
-              [&](HalvesRow& value, const KvIndex& at) { variant_.value_transform(value, at); });
+      rewrite<HookRow<VALUE_DIM>>(tiles.stored_values(stage), tiles.values(stage), step, value_scale(p_, block_.kv_head),
+              [&](HookRow<VALUE_DIM>& value, const KvIndex& at) { variant_.value_transform(value, at); });
     Logits s;
     multiply_keys(s, tiles.keys(stage), step);
     transform(s, step);
@@ -94,7 +97,7 @@ class TensorRows {
       for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, step);
       if (lane < 4) *states.md(warp, row(r)) = {Variant::PLAIN ? 0.f : max_[r] * natural_unit(), sum};
 #pragma unroll
-      for (int t = 0; t < HEAD_DIM / 16; ++t)
+      for (int t = 0; t < VALUE_DIM / 16; ++t)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
           *states.sums(warp, row(r), output_dim<ValueElem>(t, high)) = out_[r / 2][t][r % 2 + 2 * high] * scale;
@@ -138,23 +141,30 @@ class TensorRows {
   }
 
   // Rows of this warp's step through a hook, a row over lanes. `scale`: what stored elements are multiplied by.
-  template <class From, class To, class Hook>
-  void rewrite(StepRows<From> from, StepRows<To> to, KeyStep step, float scale, Hook hook) {
-    constexpr int LANES = HEAD_DIM / 8;
+  template <class Row, class From, class To, class Hook>
+  void rewrite(From from, To to, KeyStep step, float scale, Hook hook) {
+    constexpr int LANES = Row::LANES_OF_ROW;
     // A hook may be long: it is in the code once.
 #pragma unroll 1
     for (int first = 0; first < WARP_KEYS; first += 32 / LANES) {
       int key = first + threadIdx.x % 32 / LANES;
-      HalvesRow values;
-      load_halves(values, from, key);
+      Row values;
+      load_hook_row(values, from, key);
       if (scale != 1.f) values.map([&](int, float x) { return x * scale; });
       hook(values, kv_index(block_.request, block_.kv_head, span_.existing(position(step, key))));
-      store_halves(to, key, values);
+      store_hook_row(to, key, values);
     }
     __syncwarp();
   }
 
-  void multiply_keys(Logits& s, StepRows<KeyElem> keys, KeyStep step) {
+  // The operand of 16 dims of a block of queries.
+  void load_query(unsigned (&q)[2], int block, int k) const {
+    int row = 8 * block + threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int high = 0; high < 2; ++high) q[high] = load_shared_4(queries_.at(row, 2 * query_dim<KeyElem>(k / 2, k % 2, high)));
+  }
+
+  void multiply_keys(Logits& s, StepKeys<KeyElem> keys, KeyStep step) {
     // Two sums where there is one block of logits: each product waits for the one before.
     constexpr int SUMS = KEY_BLOCKS * ROW_BLOCKS == 1 ? 2 : 1;
     Logits part[SUMS];
@@ -172,16 +182,28 @@ class TensorRows {
 #pragma unroll
       for (float& x : part[1][0][0]) x = 0.f;
 #pragma unroll
-    for (int k = 0; k < HEAD_DIM / 32; ++k)
-#pragma unroll
-      for (int m = 0; m < KEY_BLOCKS; ++m) {
-        unsigned a[2][4];
-        load_keys(a, keys, 16 * m, k);
+    for (int k = 0; k < (HEAD_DIM + 16) / 32; ++k) {
+      unsigned loaded[ROW_BLOCKS][2][2];
+      if constexpr (!QUERIES_HELD)
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-          for (int u = 0; u < 2; ++u) mma<LogitElem>(part[u % SUMS][m][n], a[u], query_[n][2 * k + u][0], query_[n][2 * k + u][1]);
+          for (int u = 0; u < 2; ++u)
+            if (2 * k + u < HEAD_DIM / 16) load_query(loaded[n][u], n, 2 * k + u);
+#pragma unroll
+      for (int m = 0; m < KEY_BLOCKS; ++m) {
+        unsigned a[2][4];
+        load_keys<KeyElem>(a, keys, 16 * m, k);
+#pragma unroll
+        for (int n = 0; n < ROW_BLOCKS; ++n)
+#pragma unroll
+          for (int u = 0; u < 2; ++u)
+            if (2 * k + u < HEAD_DIM / 16) {
+              const unsigned(&q)[2] = QUERIES_HELD ? query_[n][2 * k + u] : loaded[n][u];
+              mma<LogitElem>(part[u % SUMS][m][n], a[u], q[0], q[1]);
+            }
       }
+    }
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m)
 #pragma unroll
@@ -239,7 +261,7 @@ class TensorRows {
       max_[r] = most[r];
       sum_[r] *= factor;
 #pragma unroll
-      for (int t = 0; t < HEAD_DIM / 16; ++t) {
+      for (int t = 0; t < VALUE_DIM / 16; ++t) {
         out_[r / 2][t][r % 2] *= factor;
         out_[r / 2][t][r % 2 + 2] *= factor;
       }
@@ -271,7 +293,7 @@ class TensorRows {
     }
   }
 
-  void multiply_values(const Logits& s, StepRows<ValueElem> values) {
+  void multiply_values(const Logits& s, StepValues<ValueElem> values) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
       unsigned weights[ROW_BLOCKS][2];
@@ -281,13 +303,14 @@ class TensorRows {
         for (int high = 0; high < 2; ++high)
           weights[n][high] = transpose_matrix(pack2<WeightElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
 #pragma unroll
-      for (int k = 0; k < HEAD_DIM / 32; ++k) {
+      for (int k = 0; k < (VALUE_DIM + 16) / 32; ++k) {
         unsigned a[2][4];
-        load_values(a, values, 16 * m, k);
+        load_values<ValueElem>(a, values, 16 * m, k);
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-          for (int u = 0; u < 2; ++u) mma<WeightElem>(out_[n][2 * k + u], a[u], weights[n][0], weights[n][1]);
+          for (int u = 0; u < 2; ++u)
+            if (2 * k + u < VALUE_DIM / 16) mma<WeightElem>(out_[n][2 * k + u], a[u], weights[n][0], weights[n][1]);
       }
     }
   }

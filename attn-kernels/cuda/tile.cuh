@@ -7,12 +7,12 @@
 
 constexpr int THREADS = 32 * WARPS;
 
-// ROWS rows of HEAD_DIM 16-bit elements. Panels of 64 elements, 128 bytes a row; within a row of a panel the eight 16-byte
+// ROWS rows of DIM 16-bit elements. Panels of 64 elements, 128 bytes a row, the last perhaps not full; within a row of a panel the eight 16-byte
 // chunks are permuted by row % 8, so that the eight rows which ldmatrix reads at once lie in different banks.
-template <int ROWS>
+template <int ROWS, int DIM>
 struct SharedTile {
   static constexpr int PANEL_BYTES = ROWS * 128;
-  static constexpr int BYTES = ROWS * HEAD_DIM * 2;
+  static constexpr int BYTES = (DIM + 63) / 64 * PANEL_BYTES;
 
   unsigned base;
 
@@ -27,6 +27,11 @@ struct SharedTile {
   static unsigned down(unsigned first, int rows) { return (first ^ ((rows & 7) << 4)) + rows * 128; }
 };
 
+using QueryTileRows = SharedTile<TILE_ROWS, HEAD_DIM>;
+using KeyTile = SharedTile<TILE_KEYS, HEAD_DIM>;
+// Where values are the first elements of the keys, the tile of keys.
+using ValueTile = SharedTile<TILE_KEYS, VALUES_OF_KEYS ? HEAD_DIM : VALUE_DIM>;
+
 // How the CTA copies the rows of keys and values: eight neighbouring lanes take a row, a panel (128 bytes) at a time, so that
 // whatever depends on the row is computed once for all of its panels.
 struct KeyRows {
@@ -40,10 +45,12 @@ struct KeyRows {
   static int row() { return threadIdx.x / 8; }
 
   // Copies this thread's part of a row of the given pass.
-  static void copy_row(SharedTile<TILE_KEYS> to, int pass, const char* row) {
+  template <int DIM>
+  static void copy_row(SharedTile<TILE_KEYS, DIM> to, int pass, const char* row) {
     unsigned shared = to.at(KeyRows::row(), chunk()) + pass * ROWS_PER_PASS * 128;
 #pragma unroll
-    for (int panel = 0; panel < HEAD_DIM / 64; ++panel) copy_async_16(shared + panel * to.PANEL_BYTES, row + panel * 128);
+    for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
+      if (panel < DIM / 64 || chunk() < DIM % 64 / 8) copy_async_16(shared + panel * to.PANEL_BYTES, row + panel * 128);
   }
 };
 
@@ -54,7 +61,7 @@ struct FoundRow {
 };
 
 // Whether finding a key takes a look-up, in the page table or in a list.
-constexpr bool KEYS_IN_POOL = KV_PAGED && !(KEY_PRE_PASS && VALUE_PRE_PASS);
+constexpr bool KEYS_IN_POOL = KV_PAGED && !(KEY_PRE_PASS && (VALUE_PRE_PASS || VALUES_OF_KEYS));
 constexpr bool KEYS_LOOKED_UP = KEYS_IN_POOL || Variant::HAS_KV_LIST;
 
 // Where one of this warp's rows of the tile at `first_key` is: a look-up a lane, made well before the copy needs it.
@@ -92,7 +99,8 @@ class KeyTileCopy {
   }
 
   // `mine`: what find_row gave this lane, where keys are looked up.
-  void copy(SharedTile<TILE_KEYS> to, const SpanKeys& span, int first_key, FoundRow mine) const {
+  template <int DIM>
+  void copy(SharedTile<TILE_KEYS, DIM> to, const SpanKeys& span, int first_key, FoundRow mine) const {
     long long my_offset = PAGED ? static_cast<long long>(mine.place.page) * page_ + static_cast<long long>(mine.place.slot) * token_
                                 : static_cast<long long>(mine.position) * token_;
 #pragma unroll

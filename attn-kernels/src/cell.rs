@@ -11,10 +11,18 @@ use crate::{
     cost::{Costs, HookClass},
 };
 
-/// Head dimensions that the templates are written for.
-pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
+/// Whether there are kernels for queries and keys of so many elements, and values of so many: multiples of 16 up to 256, and 512; of latent
+/// attention keys have 576.
+#[must_use]
+pub fn widths_are_known(head_dim: u32, value_dim: u32) -> bool {
+    let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
+    known(value_dim) && (known(head_dim) || head_dim == 576)
+}
 /// Element types of the templates.
 pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+
+/// Shared memory that the templates have beside the dynamic: flags, and under a list the positions of keys.
+const STATIC_BYTES: u32 = 128;
 
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
@@ -57,6 +65,8 @@ pub struct Cell {
     pub dtypes: Dtypes,
     /// Whether keys and values are in pages.
     pub paged: bool,
+    /// Whether values are read where the keys are, whose first elements they are: those that no hook rewrites.
+    pub values_of_keys: bool,
     /// Prefill: keys are rewritten by a kernel of their own, into the workspace: hooks do so, and elements of 8 bits become f16.
     pub key_pre_pass: bool,
     /// Prefill: values are, too, for the same reasons.
@@ -67,12 +77,16 @@ pub struct Cell {
     pub tile_keys: u32,
     /// Warps of a CTA.
     pub warps: u32,
+    /// Prefill: warps that have the same rows, and each its columns of their outputs.
+    pub column_warps: u32,
     /// Steps that loads run ahead.
     pub stages: u32,
     /// Decode: keys of a warp in one step.
     pub warp_keys: u32,
-    /// Decode: rows of a key, 0 to 2, that hooks rewrite from fp8 in a place of their own.
-    pub moved_rows: u32,
+    /// Decode: whether hooks rewrite keys from fp8 in a place of their own.
+    pub moved_keys: bool,
+    /// Decode: the same of values.
+    pub moved_values: bool,
     /// CTAs that registers and shared memory of an SM shall hold.
     pub ctas_per_sm: u32,
     /// The architecture to compile for.
@@ -85,13 +99,35 @@ pub struct Cell {
 pub enum CellError {
     /// The head dimension.
     #[error(
-        "no {kind} kernel for head_dim = {head_dim}; there are: 64, 128, 256. Pad the heads with zeros, or use `Engine::cpu()`"
+        "no {kind} kernel for head_dim = {head_dim} and values of {value_dim}; there are: multiples of 16 up to 256, and 512 (576 for keys alone). \
+         Pad the heads with zeros, or use `Engine::cpu()`"
     )]
     HeadDim {
         /// Kernel family.
         kind: KernelKind,
         /// What was asked.
         head_dim: u32,
+        /// Elements of a value.
+        value_dim: u32,
+    },
+    /// Rows so long that their tiles do not fit.
+    #[error(
+        "no {kind} kernel for head_dim = {head_dim} and values of {value_dim} on {arch}: the smallest tiles take {bytes} bytes of shared memory, of which a \
+         CTA has {most} there. Use a GPU with more, or `Engine::cpu()`"
+    )]
+    SharedMemory {
+        /// Kernel family.
+        kind: KernelKind,
+        /// Elements of a key.
+        head_dim: u32,
+        /// Elements of a value.
+        value_dim: u32,
+        /// The architecture.
+        arch: Arch,
+        /// What they take.
+        bytes: u32,
+        /// What there is.
+        most: u32,
     },
     /// The element types.
     #[error(
@@ -107,6 +143,26 @@ pub enum CellError {
     },
 }
 
+/// Elements of a row of prefill's tiles, which are made of panels of 64.
+fn panels(dim: u32) -> u32 {
+    dim.next_multiple_of(64)
+}
+
+/// Bytes from row to row of decode's tiles, as in `row_tile.cuh`.
+fn row_pitch(bytes: u32) -> u32 {
+    if bytes > 128 { bytes.next_multiple_of(128) } else { bytes.next_power_of_two().max(16) }
+}
+
+/// Lanes of a row that hooks work on, as in `rows.cuh`.
+fn row_lanes(dim: u32) -> u32 {
+    let values = match dim {
+        ..=256 => 8,
+        257..=512 => 16,
+        _ => 32,
+    };
+    dim.div_ceil(values).next_power_of_two()
+}
+
 impl Cell {
     /// The cell for a request.
     ///
@@ -116,70 +172,112 @@ impl Cell {
     pub fn choose(request: &CellRequest) -> Result<Self, CellError> {
         let &CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch } = request;
         let value_dim = values.dim(Heads { qo: 1, kv: 1, head_dim });
-        if !HEAD_DIMS.contains(&head_dim) || value_dim != head_dim || values.are_of_keys() {
-            return Err(CellError::HeadDim { kind, head_dim });
+        if !widths_are_known(head_dim, value_dim) {
+            return Err(CellError::HeadDim { kind, head_dim, value_dim });
         }
         let fp8 = dtypes.kv.is_fp8();
         if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
             return Err(CellError::Dtypes { kind, dtypes });
         }
         let prefill = kind == KernelKind::Prefill;
+        let values_of_keys = values.are_of_keys() && !key_hooks && !value_hooks;
         let cell = Cell {
             kind,
             head_dim,
             value_dim,
             dtypes,
             paged,
+            values_of_keys,
             key_pre_pass: prefill && (key_hooks || fp8),
-            value_pre_pass: prefill && (value_hooks || fp8),
+            value_pre_pass: prefill && (value_hooks || fp8 && !values_of_keys),
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
+            column_warps: 1,
             stages: 2,
             warp_keys: 16,
-            moved_rows: 0,
+            moved_keys: !prefill && fp8 && key_hooks,
+            moved_values: !prefill && fp8 && value_hooks,
             ctas_per_sm: 2,
             arch,
         };
-        Ok(match kind {
-            // as they measured best on an H200; two CTAs of four warps on an SM, but for the one of 196 KB
-            KernelKind::Prefill => match head_dim {
-                64 => Cell { tile_keys: 96, ..cell },
-                256 if arch.max_smem() > 200 << 10 => Cell { warps: 8, ctas_per_sm: 1, ..cell },
-                256 => Cell { tile_rows: 64, tile_keys: 32, ..cell },
-                _ => cell,
-            },
-            KernelKind::Decode => cell.for_decode(group, key_hooks, value_hooks),
-        })
+        let cell = match kind {
+            KernelKind::Prefill => cell.for_prefill(),
+            KernelKind::Decode => cell.for_decode(group, key_hooks || value_hooks),
+        };
+        let (bytes, most) = (cell.smem_bytes() + STATIC_BYTES, arch.least_smem());
+        if bytes > most {
+            return Err(CellError::SharedMemory { kind, head_dim, value_dim, arch, bytes, most });
+        }
+        Ok(cell)
+    }
+
+    /// Prefill: the tiles that measured best on an H200, of 64, 128 and 256; of other widths, those of the next longer ones as far as they fit.
+    fn for_prefill(self) -> Self {
+        let (keys, values) = (panels(self.head_dim), panels(self.value_dim));
+        let large = self.arch.max_smem() > 200 << 10;
+        let of =
+            |tile_rows: u32, tile_keys, warps, ctas_per_sm| Cell { tile_rows, tile_keys, warps, ctas_per_sm, ..self };
+        match (keys, values) {
+            (..=64, ..=64) => of(128, 96, 4, 2),
+            (..=128, ..=128) => of(128, 64, 4, 2),
+            // as many keys as leave room for two CTAs
+            (..=256, ..=128) => {
+                let tries = [of(128, 48, 4, 2), of(128, 32, 4, 2), of(128, 16, 4, 2)];
+                let an_sm = if large { self.arch.max_smem() + 1024 } else { 2 * self.arch.least_smem() };
+                tries.into_iter().find(|cell| 2 * (cell.smem_bytes() + 1024) <= an_sm).unwrap_or(tries[2])
+            }
+            (..=256, ..=256) if large => of(128, 64, 8, 1),
+            (..=256, ..=256) => of(64, 32, 4, 2),
+            // one CTA, of as many rows and keys as there is room for
+            _ => {
+                let column_warps = values.div_ceil(256);
+                let tries = [(64, 64), (64, 32), (32, 32), (32, 16), (16, 16)].map(|(tile_rows, tile_keys)| Cell {
+                    column_warps,
+                    ..of(tile_rows, tile_keys, tile_rows / 16 * column_warps, 1)
+                });
+                let fits = |cell: &Cell| {
+                    // a pass of copies takes four rows of a warp
+                    let whole = cell.tile_keys.is_multiple_of(4 * cell.warps);
+                    whole && cell.smem_bytes() + STATIC_BYTES <= self.arch.least_smem()
+                };
+                tries.into_iter().find(fits).unwrap_or(tries[4])
+            }
+        }
     }
 
     /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all. A cubin runs on GPUs with less
     /// shared memory too, which must hold a CTA at least.
-    fn for_decode(self, group: u32, moved_keys: bool, moved_values: bool) -> Self {
+    fn for_decode(self, group: u32, rewrites: bool) -> Self {
         let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
         let fp8 = self.dtypes.kv.is_fp8();
-        let moved = if fp8 { u32::from(moved_keys) + u32::from(moved_values) } else { 0 };
         let cell = Cell {
             tile_rows: Cell::decode_rows(group, self.head_dim, self.value_dim),
             warp_keys: if row_bytes < 256 { 32 } else { 16 },
-            moved_rows: moved,
             ..self
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
         // three with a shorter ring where that is as many bytes on their way: they hide each other's arithmetic, and starts and ends of items
-        let three = cell.tile_rows == 8 && (!fp8 || moved_keys || moved_values);
+        let three = cell.tile_rows == 8 && (!fp8 || rewrites);
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| move |(warps, stages, ctas_per_sm)| Cell { warp_keys, warps, stages, ctas_per_sm, ..cell };
         // two CTAs with fewer keys at a time rather than one
         let tries = two.map(of(cell.warp_keys)).into_iter().chain(two.map(of(16)));
-        let mut tries = tries.chain(few.map(of(cell.warp_keys)));
+        // of long rows fewer warps, and rings as deep as there is room for; or more keys, whose stage holds the states
+        let long = [(2, 4, 1), (2, 3, 1), (2, 2, 1), (1, 3, 1), (1, 2, 1)];
+        let few = if cell.head_dim.max(cell.value_dim) > 256 { [few[0], few[1], long[0], long[1]] } else { few };
+        let mut tries = tries
+            .chain(few.map(of(cell.warp_keys)))
+            .chain(long.map(of(cell.warp_keys)))
+            .chain(few.map(of(32)))
+            .chain(long.map(of(32)));
         let fits = |cell: &Cell| {
             // a warp's states of all rows take a stage's place
-            if cell.tile_rows * cell.head_dim * 4 > cell.stage_bytes() {
+            if cell.tile_rows * cell.value_dim.next_multiple_of(32) * 4 > cell.stage_bytes() {
                 return false;
             }
-            let bytes = cell.smem_bytes() + 128; // and a flag of the template's, to the next line
+            let bytes = cell.smem_bytes() + STATIC_BYTES;
             bytes <= most && cell.ctas_per_sm * (bytes + 1024) <= an_sm
         };
         tries.find(fits).unwrap_or(cell)
@@ -194,7 +292,8 @@ impl Cell {
     /// Rows of the largest decode tile.
     #[must_use]
     pub fn most_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
-        if head_dim.max(value_dim) < 256 { 16 } else { 8 }
+        // registers hold queries and outputs, and a stage of keys and values the states
+        if value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
     }
 
     /// Threads of a CTA.
@@ -205,18 +304,25 @@ impl Cell {
 
     /// Decode: bytes of a warp's keys and values of one step, in shared memory.
     fn stage_bytes(&self) -> u32 {
-        2 * self.warp_keys * self.head_dim * self.dtypes.kv.size() as u32
+        let size = self.dtypes.kv.size() as u32;
+        let values = if self.values_of_keys { 0 } else { row_pitch(self.value_dim * size) };
+        self.warp_keys * (row_pitch(self.head_dim * size) + values)
     }
 
     /// Dynamic shared memory of a CTA, in bytes: what the template calls `SMEM_BYTES`.
     #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
-            KernelKind::Prefill => (self.tile_rows + 2 * self.stages * self.tile_keys) * self.head_dim * 2,
+            KernelKind::Prefill => {
+                let (keys, values) =
+                    (panels(self.head_dim), if self.values_of_keys { 0 } else { panels(self.value_dim) });
+                2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
+            }
             KernelKind::Decode => {
-                let merge = self.threads() / (self.head_dim / 8) * (self.head_dim * 4 + 8);
-                let queries = (self.tile_rows * self.head_dim * 2).max(merge);
-                let moved = self.moved_rows * self.warp_keys * self.head_dim * 2;
+                let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
+                let queries = (self.tile_rows * row_pitch(self.head_dim * 2)).max(merge);
+                let moved = |moved, dim: u32| if moved { self.warp_keys * row_pitch(dim * 2) } else { 0 };
+                let moved = moved(self.moved_keys, self.head_dim) + moved(self.moved_values, self.value_dim);
                 self.warps * (self.stages * self.stage_bytes() + moved) + queries + self.warps * self.tile_rows * 8
             }
         }
@@ -231,7 +337,7 @@ impl Cell {
     /// Keys of a CTA of that kernel: what the template calls `KV_PASS_KEYS`.
     #[must_use]
     pub fn kv_pass_keys(&self) -> u32 {
-        4096 / self.head_dim
+        4 * KV_PASS_THREADS / row_lanes(self.head_dim.max(self.value_dim))
     }
 
     /// Keys that one step of the kernel takes; spans of work are best cut at multiples of it.
@@ -261,13 +367,15 @@ impl Cell {
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.
     #[must_use]
     pub fn describe(&self) -> String {
-        let &Cell { kind, head_dim, paged, key_pre_pass, value_pre_pass, arch, tile_rows, .. } = self;
+        let &Cell { kind, head_dim, value_dim, paged, key_pre_pass, value_pre_pass, arch, tile_rows, .. } = self;
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if key_pre_pass { " key-pass" } else { "" };
         let values = if value_pre_pass { " value-pass" } else { "" };
         let rows = if kind == KernelKind::Decode { format!(" rows {tile_rows}") } else { String::new() };
         let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
-        format!("{kind} head_dim {head_dim} {}{kv} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
+        let of_keys = if self.values_of_keys { " of the keys" } else { "" };
+        let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
+        format!("{kind} head_dim {head_dim}{widths} {}{kv} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
     }
 }
 
@@ -299,10 +407,11 @@ mod tests {
             .map(|kind| [Dtype::Bf16, Dtype::E4m3].map(|kv| (kind, kv)))
             .concat()
         {
-            for (head_dim, arch) in HEAD_DIMS.into_iter().flat_map(|dim| archs.map(|arch| (dim, arch))) {
+            for ((head_dim, values), arch) in widths().into_iter().flat_map(|dim| archs.map(|arch| (dim, arch))) {
                 for (group, hooks) in [(4, true), (16, true), (4, false), (16, false)] {
                     let dtypes = Dtypes::bf16().with_kv(kv);
                     let of = CellRequest {
+                        values,
                         dtypes,
                         arch,
                         group,
@@ -310,9 +419,37 @@ mod tests {
                         value_hooks: hooks,
                         ..request(kind, head_dim)
                     };
-                    let cell = Cell::choose(&of).expect("supported");
+                    let cell = Cell::choose(&of).unwrap_or_else(|error| panic!("{kind} {head_dim} {values}: {error}"));
                     assert!(cell.smem_bytes() + 64 <= Arch::new(12, 0).max_smem(), "{}", cell.describe());
                     assert_eq!(cell.has_kv_pass(), kind == KernelKind::Prefill && (hooks || kv.is_fp8()));
+                    assert_eq!(cell.values_of_keys, values.are_of_keys() && !hooks);
+                }
+            }
+        }
+    }
+
+    /// Every width with values of the same, every pair of some, and latent attention's.
+    fn widths() -> Vec<(u32, ValueRows)> {
+        let some = [16, 48, 64, 96, 128, 144, 192, 240, 256, 512];
+        let pairs = some.into_iter().flat_map(|keys| some.map(|values| (keys, ValueRows::Dim(values))));
+        let same = (16..=256).step_by(16).map(|dim| (dim, ValueRows::Same));
+        same.chain(pairs).chain([(576, ValueRows::OfKeys(512)), (256, ValueRows::OfKeys(192))]).collect()
+    }
+
+    #[test]
+    fn decode_states_fit_a_stage_of_every_width() {
+        for arch in [Arch::new(8, 0), Arch::for_device(9, 0), Arch::new(12, 0)] {
+            for (head_dim, values) in widths() {
+                for (group, kv) in [(4, Dtype::Bf16), (16, Dtype::Bf16), (4, Dtype::E4m3), (16, Dtype::E4m3)] {
+                    let dtypes = Dtypes::bf16().with_kv(kv);
+                    let of = CellRequest { values, dtypes, arch, group, ..request(KernelKind::Decode, head_dim) };
+                    for hooks in [true, false] {
+                        let cell =
+                            Cell::choose(&CellRequest { key_hooks: hooks, value_hooks: hooks, ..of }).expect("fits");
+                        let states = cell.tile_rows * cell.value_dim.next_multiple_of(32) * 4;
+                        assert!(states <= cell.stage_bytes(), "{}", cell.describe());
+                        assert_eq!(cell.tile_rows, Cell::decode_rows(group, cell.head_dim, cell.value_dim));
+                    }
                 }
             }
         }
@@ -320,9 +457,11 @@ mod tests {
 
     #[test]
     fn what_there_is_no_template_for_is_named() {
-        let error = Cell::choose(&request(KernelKind::Prefill, 80)).expect_err("80");
-        assert_eq!(error, CellError::HeadDim { kind: KernelKind::Prefill, head_dim: 80 });
-        assert!(error.to_string().contains("64, 128, 256"));
+        let error = Cell::choose(&request(KernelKind::Prefill, 72)).expect_err("72");
+        assert_eq!(error, CellError::HeadDim { kind: KernelKind::Prefill, head_dim: 72, value_dim: 72 });
+        assert!(error.to_string().contains("multiples of 16 up to 256, and 512"));
+        let values = CellRequest { values: ValueRows::Dim(8), ..request(KernelKind::Decode, 64) };
+        assert!(matches!(Cell::choose(&values), Err(CellError::HeadDim { head_dim: 64, value_dim: 8, .. })));
         let f32 = CellRequest { dtypes: Dtypes::f32(), ..request(KernelKind::Decode, 64) };
         assert!(matches!(Cell::choose(&f32), Err(CellError::Dtypes { .. })));
     }

@@ -35,6 +35,7 @@ pub struct Aot {
     table: Vec<&'static VariantDesc>,
     expressions: Vec<String>,
     head_dims: Vec<u32>,
+    values: Vec<ValueRows>,
     dtypes: Vec<Dtype>,
     kv_dtypes: Vec<Dtype>,
     kinds: Vec<KernelKind>,
@@ -72,6 +73,7 @@ impl Aot {
             table: variants.to_vec(),
             expressions: Vec::new(),
             head_dims: vec![128],
+            values: vec![ValueRows::Same],
             dtypes: vec![Dtype::Bf16],
             kv_dtypes: Vec::new(),
             kinds: vec![KernelKind::Prefill, KernelKind::Decode],
@@ -111,6 +113,13 @@ impl Aot {
     #[must_use]
     pub fn head_dims(mut self, head_dims: impl IntoIterator<Item = u32>) -> Self {
         self.head_dims = head_dims.into_iter().collect();
+        self
+    }
+
+    /// How wide values are, instead of as wide as keys alone: with each of the head dimensions.
+    #[must_use]
+    pub fn values(mut self, values: impl IntoIterator<Item = ValueRows>) -> Self {
+        self.values = values.into_iter().collect();
         self
     }
 
@@ -289,19 +298,12 @@ impl Aot {
             list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv_dtypes)?;
         }
         let dtypes = pairs(&qo_dtypes, &kv_dtypes);
-        for (&arch, &head_dim, &dtypes) in product(archs, &head_dims, &dtypes) {
+        let widths: Vec<_> =
+            head_dims.iter().flat_map(|&dim| self.values.iter().map(move |&values| (dim, values))).collect();
+        for (&arch, &(head_dim, values), &dtypes) in product(archs, &widths, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let request = CellRequest {
-                    kind,
-                    head_dim,
-                    values: ValueRows::Same,
-                    dtypes,
-                    paged,
-                    group,
-                    key_hooks,
-                    value_hooks,
-                    arch,
-                };
+                let request =
+                    CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch };
                 let cell = Cell::choose(&request)?;
                 if !cells.contains(&cell) {
                     cells.push(cell);

@@ -133,19 +133,25 @@ impl Measured {
             (self.hooks as u64).abs_diff(hooks as u64),
             u64::from(self.fp8 != cell.dtypes.kv.is_fp8()),
             steps(self.rows, cell.tile_rows),
-            steps(self.head_dim, cell.head_dim),
+            steps(self.head_dim, (cell.head_dim + cell.value_dim) / 2),
         ];
         unlike.into_iter().fold(0, |distance, step| distance << 8 | step)
     }
 
     fn scaled_to(&self, cell: &Cell) -> Costs {
-        let bytes = |head_dim: u32, fp8: bool| u64::from(head_dim) * if fp8 { 1 } else { 2 };
+        // elements of a key and its value
+        let bytes = |elements: u32, fp8: bool| u64::from(elements) * if fp8 { 1 } else { 2 };
+        let read = cell.head_dim + if cell.values_of_keys { 0 } else { cell.value_dim };
         let share = (u64::from(cell.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
-        let read = (bytes(cell.head_dim, cell.dtypes.kv.is_fp8()), bytes(self.head_dim, self.fp8));
-        let multiplied = |rows: u32, head_dim: u32| u64::from(rows) * u64::from(head_dim);
+        let read = (bytes(read, cell.dtypes.kv.is_fp8()), bytes(2 * self.head_dim, self.fp8));
+        let multiplied = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
         let worked = match cell.kind {
             KernelKind::Decode => read,
-            KernelKind::Prefill => (multiplied(cell.tile_rows, cell.head_dim), multiplied(self.rows, self.head_dim)),
+            KernelKind::Prefill => {
+                // warps that share rows multiply with all of the keys, each
+                let elements = cell.head_dim * cell.column_warps + cell.value_dim;
+                (multiplied(cell.tile_rows, elements), multiplied(self.rows, 2 * self.head_dim))
+            }
         };
         let scaled = |cost: u32, of: (u64, u64)| {
             let (more, less) = (of.0 * share.0, (of.1 * share.1).max(1));

@@ -11,11 +11,13 @@ pub(super) fn text(cell: &Cell) -> String {
 
 /// Those that no family has to itself.
 fn common(cell: &Cell) -> String {
-    let &Cell { head_dim, dtypes, paged, .. } = cell;
+    let &Cell { head_dim, value_dim, values_of_keys, dtypes, paged, .. } = cell;
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
         constexpr int HEAD_DIM = {head_dim};\n\
+        constexpr int VALUE_DIM = {value_dim};\n\
+        constexpr bool VALUES_OF_KEYS = {values_of_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
         {FLAT}",
         elem(dtypes.qo),
@@ -29,11 +31,12 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 /// Those of the kernel family.
 fn family(cell: &Cell) -> String {
     let &Cell { key_pre_pass, value_pre_pass, .. } = cell;
-    let &Cell { tile_rows, tile_keys, warps, stages, warp_keys, ctas_per_sm, .. } = cell;
+    let &Cell { tile_rows, tile_keys, warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
+        constexpr int COLUMN_WARPS = {column_warps};\n\
         constexpr int STAGES = {stages};\n\
         constexpr int WARP_KEYS = {warp_keys};\n\
         constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
