@@ -33,6 +33,8 @@ enum Grid {
     /// Over 600 cases; committed as benches/cases/check.jsonl.
     #[value(alias = "check")]
     Full,
+    /// Widths of keys and values, ratios of heads; committed as benches/cases/dims.jsonl.
+    Dims,
     /// Every variant in both kernels, short; committed as benches/cases/small.jsonl.
     Small,
 }
@@ -48,9 +50,10 @@ impl Cases {
         let mut cases = load_files(&self.files)?;
         match self.grid {
             Some(Grid::Full) => cases.extend(grid::check()),
+            Some(Grid::Dims) => cases.extend(grid::dims()),
             Some(Grid::Small) => cases.extend(grid::small()),
             None if !self.named() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, --grid small), or an expression (--expr EXPR, --exprs FILE)"
+                "no cases: name a file of cases, a grid (--grid full, --grid small, --grid dims), or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }

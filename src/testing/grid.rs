@@ -5,7 +5,10 @@
 //! meet somewhere. Two cases share a cell, which keeps the number of cubins at half the number of cases. Caches of 8 bits, and
 //! scales, follow at the end.
 
+mod dims;
 mod scaled;
+
+pub use dims::dims;
 
 use std::collections::HashSet;
 
