@@ -6,6 +6,7 @@ use attn_core::{
     cpu::CpuError,
     dtype::DtypesError,
     lang::{BindError, ComposeError, ParamError},
+    ops::OpError,
     plan::{LayerError, PlanError},
     spec::HeadsError,
     tensor::TensorError,
@@ -48,6 +49,9 @@ pub enum Error {
     /// A tensor that does not fit.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// What an op is given that does not fit.
+    #[error(transparent)]
+    Op(#[from] OpError),
     /// The CPU backend.
     #[error(transparent)]
     Cpu(#[from] CpuError),
@@ -89,6 +93,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Bind(e) => Error::Bind(e),
             CudaError::Plan(e) => Error::Plan(e),
             CudaError::Layer(e) => Error::Layer(e),
+            CudaError::Op(e) => Error::Op(e),
             other => Error::Cuda(Box::new(other)),
         }
     }

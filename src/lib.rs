@@ -16,6 +16,7 @@ mod layers;
 #[cfg(test)]
 mod made_up;
 mod memory;
+pub mod ops;
 #[cfg(test)]
 mod per_request;
 mod plan;

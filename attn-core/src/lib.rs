@@ -13,6 +13,7 @@ pub mod dtype;
 pub mod expr;
 pub mod lang;
 pub mod nearest;
+pub mod ops;
 pub mod plan;
 pub mod registry;
 pub mod spec;

@@ -164,6 +164,14 @@ impl<'a> TensorRef<'a> {
             && self.strides() == other.strides()
     }
 
+    /// The bytes of the elements, if they are in host memory: from the first on.
+    pub(crate) fn host_bytes(&self) -> Option<&'a [u8]> {
+        match self.memory {
+            Memory::Host(bytes) => Some(bytes),
+            Memory::Device(_) => None,
+        }
+    }
+
     /// The elements, if they are in host memory and of type `T`: from the first on, by strides.
     #[must_use]
     pub fn as_host<T: Element>(&self) -> Option<&'a [T]> {
@@ -218,6 +226,30 @@ impl<'a> TensorMut<'a> {
     /// As [`TensorRef::permuted`].
     pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
         Ok(TensorMut { shape: self.shape.permuted(order)?, ..self })
+    }
+
+    /// As [`TensorRef::select`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::select`].
+    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.select(dim, index)?;
+        let bytes = offset * self.dtype.size() as u64;
+        let memory = match self.memory {
+            // an empty tensor may lie past the end of its slice
+            Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
+            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+        };
+        Ok(TensorMut { memory, shape, ..self })
+    }
+
+    /// The bytes of the elements, if they are in host memory: from the first on.
+    pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.memory {
+            Memory::Host(bytes) => Some(bytes),
+            Memory::Device(_) => None,
+        }
     }
 
     /// The tensor, to be read.
@@ -275,6 +307,11 @@ macro_rules! descriptor {
                     Memory::Host(_) => None,
                     Memory::Device(ptr) => Some(ptr),
                 }
+            }
+            /// Whether it is plain that no two indices share an element: each stride steps over all that is inside it.
+            #[must_use]
+            pub fn is_disjoint(&self) -> bool {
+                self.shape.is_disjoint()
             }
             /// Whether the elements are in host memory.
             #[must_use]

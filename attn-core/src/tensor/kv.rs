@@ -100,7 +100,7 @@ impl<'a> Kv<'a> {
 }
 
 impl PageOrder {
-    fn logical<'a>(self, name: &'static str, pool: TensorRef<'a>) -> Result<TensorRef<'a>, TensorError> {
+    pub(crate) fn logical<'a>(self, name: &'static str, pool: TensorRef<'a>) -> Result<TensorRef<'a>, TensorError> {
         if pool.shape().len() != 4 {
             return Err(TensorError::Rank { tensor: name, rank: pool.shape().len(), want: "4" });
         }

@@ -53,7 +53,7 @@ impl<'a> Scale<'a> {
     }
 
     /// The first value that is no scale, of those that can be seen from the host.
-    pub(super) fn check(&self, [all, heads]: [&'static str; 2]) -> Result<(), TensorError> {
+    pub(crate) fn check(&self, [all, heads]: [&'static str; 2]) -> Result<(), TensorError> {
         let check = |tensor, value: f32| {
             let sound = value > 0.0 && value.is_finite();
             if sound { Ok(()) } else { Err(TensorError::Scale { tensor, value }) }

@@ -1,13 +1,20 @@
 //! A device and its primary context.
 
-use std::{fmt, marker::PhantomData, ptr, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    marker::PhantomData,
+    ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use cudarc::driver::{
     result::{self, device, primary_ctx},
     sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
 };
 
-use super::{CudaError, driver};
+use super::{CudaError, driver, ops::OpModule};
+use crate::splice::Op;
 
 /// A CUDA device. Cheap to clone; its primary context is kept while a clone lives.
 ///
@@ -28,6 +35,8 @@ struct Inner {
     max_smem: u32,
     l2_bytes: u32,
     memory: usize,
+    /// Of ops that were asked for; unloaded with the context.
+    ops: Mutex<HashMap<Op, OpModule>>,
 }
 
 // SAFETY: a primary context may be used from any thread, as long as it is made current there, which every call does.
@@ -67,7 +76,8 @@ impl Device {
         let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
         // SAFETY: as above; released when the last clone is dropped.
         let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
-        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, l2_bytes, memory };
+        let ops = Mutex::default();
+        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, l2_bytes, memory, ops };
         Ok(Device { inner: Arc::new(inner) })
     }
 
@@ -131,6 +141,11 @@ impl Device {
         result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
     }
 
+    /// The loaded ops.
+    pub(super) fn ops(&self) -> MutexGuard<'_, HashMap<Op, OpModule>> {
+        self.inner.ops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn check_same(&self, what: &'static str, other: &Device) -> Result<(), CudaError> {
         let (want, got) = (self.ordinal(), other.ordinal());
         if want == got { Ok(()) } else { Err(CudaError::OtherDevice { what, got, want }) }
@@ -158,6 +173,16 @@ impl Drop for Current {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let ops = self.ops.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let before = result::ctx::get_current().ok().flatten();
+        // SAFETY: the context is retained until the end of this function.
+        if !ops.is_empty() && unsafe { result::ctx::set_current(self.context) }.is_ok() {
+            // launches may be under way
+            let _ = result::ctx::synchronize();
+            ops.values().for_each(OpModule::unload);
+            // SAFETY: it was current in this thread, or null, which is none.
+            let _ = unsafe { result::ctx::set_current(before.unwrap_or(ptr::null_mut())) };
+        }
         // SAFETY: retained once by `Device::new`. A failure at exit is of no use to anybody.
         let _ = unsafe { primary_ctx::release(self.raw) };
     }

@@ -3,6 +3,7 @@
 use attn_core::{
     batch::BatchError,
     lang::BindError,
+    ops::OpError,
     plan::{LayerError, PlanError},
     spec::HeadsError,
     tensor::TensorError,
@@ -176,6 +177,19 @@ pub enum CudaError {
     /// A batch too large to plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Numbers that lie across the words of memory.
+    #[error("`{array}` is at {ptr:#x}, which is not a multiple of {size}; its numbers are read as wholes")]
+    Misaligned {
+        /// The array.
+        array: &'static str,
+        /// Its address.
+        ptr: u64,
+        /// Bytes of a number.
+        size: usize,
+    },
+    /// What an op cannot be given.
+    #[error(transparent)]
+    Op(#[from] OpError),
     /// No template for these heads or types.
     #[error(transparent)]
     Cell(#[from] CellError),

@@ -64,7 +64,7 @@ pub(super) fn checks(cell: &Cell) -> String {
     checks
 }
 
-fn elem(dtype: Dtype) -> &'static str {
+pub(super) fn elem(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bf16 => "bf16",
         Dtype::F16 => "f16",

@@ -6,6 +6,7 @@
 
 mod cell_block;
 pub mod divisor;
+mod op;
 mod planner;
 mod support;
 mod templates;
@@ -15,6 +16,7 @@ use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 
 use crate::{cache::Key, cell::Cell, compile::Arch};
 
+pub use op::{Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::PlannerSource;
 pub use support::SpliceError;
 pub use templates::NoTemplate;

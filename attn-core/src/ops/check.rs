@@ -1,0 +1,111 @@
+//! Checks that ops share.
+
+use super::{KvMut, KvRef, OpError};
+use crate::{
+    dtype::Dtype,
+    tensor::{TensorError, TensorMut, TensorRef},
+};
+
+pub(super) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
+    let got = tensor.shape().len();
+    if got == rank { Ok(()) } else { Err(TensorError::Rank { tensor: name, rank: got, want }.into()) }
+}
+
+pub(super) fn extent(
+    name: &'static str,
+    tensor: &TensorRef<'_>,
+    dim: usize,
+    what: &'static str,
+    want: usize,
+) -> Result<(), OpError> {
+    let got = tensor.shape()[dim];
+    let wrong = || TensorError::Shape { tensor: name, dim: what, got, want, exact: true };
+    if got == want { Ok(()) } else { Err(wrong().into()) }
+}
+
+pub(super) fn dtype(name: &'static str, got: Dtype, allowed: &[Dtype]) -> Result<(), OpError> {
+    if allowed.contains(&got) {
+        return Ok(());
+    }
+    let names: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+    Err(OpError::Dtype { tensor: name, got, want: names.join(" or ") })
+}
+
+/// Neighbours of the innermost dimension are neighbours in memory.
+pub(super) fn innermost(name: &'static str, tensor: &TensorRef<'_>) -> Result<(), OpError> {
+    let dim = tensor.shape().len() - 1;
+    let stride = tensor.strides()[dim];
+    let wrong = || TensorError::Stride { tensor: name, dim, stride, want: "1" };
+    if stride == 1 || tensor.shape()[dim] <= 1 { Ok(()) } else { Err(wrong().into()) }
+}
+
+pub(super) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(), OpError> {
+    let overlap = || {
+        let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
+        TensorError::Overlap { tensor: name, shape, strides }
+    };
+    if tensor.is_disjoint() { Ok(()) } else { Err(overlap().into()) }
+}
+
+/// On which side of an op keys and values are.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    pub(super) name: &'static str,
+    pub(super) k: &'static str,
+    pub(super) v: &'static str,
+    /// In pages, or packed.
+    pub(super) paged: bool,
+}
+
+impl Side {
+    fn check(&self, name: &'static str, tensor: &TensorRef<'_>) -> Result<(), OpError> {
+        if self.paged {
+            rank(name, tensor, 4, "4: (pages, slots, kv_heads, head_dim)")?;
+        } else {
+            rank(name, tensor, 3, "3: (tokens, kv_heads, head_dim)")?;
+        }
+        innermost(name, tensor)
+    }
+}
+
+/// Keys, and values if there are any, of two sides: heads and head_dim are the same, and of each side the dimensions before them.
+pub(super) fn both(from: Side, source: &KvRef<'_>, to: Side, target: &KvMut<'_>) -> Result<(), OpError> {
+    match (source.has_values(), target.has_values()) {
+        (true, false) => return Err(OpError::Values { there: from.name, missing: to.name }),
+        (false, true) => return Err(OpError::Values { there: to.name, missing: from.name }),
+        _ => {}
+    }
+    for (side, kv) in [(from, *source), (to, target.as_ref())] {
+        for (name, tensor) in [side.k, side.v].into_iter().zip(kv.parts()) {
+            side.check(name, &tensor)?;
+        }
+        if let [k, v] = kv.parts().collect::<Vec<_>>()[..] {
+            let outer = if side.paged { &["pages", "slots", "heads"][..] } else { &["tokens", "heads"] };
+            for (dim, &what) in outer.iter().enumerate() {
+                extent(side.v, &v, dim, what, k.shape()[dim])?;
+            }
+            if v.dtype() != k.dtype() {
+                return Err(OpError::Dtype { tensor: side.v, got: v.dtype(), want: k.dtype().to_string() });
+            }
+        }
+    }
+    let targets = target.as_ref();
+    for ((from_name, x), (to_name, y)) in
+        [from.k, from.v].into_iter().zip(source.parts()).zip([to.k, to.v].into_iter().zip(targets.parts()))
+    {
+        for (back, dim) in [(2, "heads"), (1, "values per head")] {
+            let (got, want) = (x.shape()[x.shape().len() - back], y.shape()[y.shape().len() - back]);
+            if got != want {
+                return Err(OpError::Differs { tensor: from_name, dim, got, other: to_name, want });
+            }
+        }
+        let overlap = || {
+            let (shape, strides) = (y.shape().to_vec(), y.strides().to_vec());
+            TensorError::Overlap { tensor: to_name, shape, strides }
+        };
+        if !y.is_disjoint() {
+            return Err(overlap().into());
+        }
+    }
+    Ok(())
+}

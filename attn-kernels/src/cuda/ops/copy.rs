@@ -1,0 +1,218 @@
+//! Pages copied: within a pool, between pools, to pinned host memory and back.
+
+use attn_core::{
+    ops::{Array, ArrayMut, KvMut, KvRef, copy},
+    tensor::TensorRef,
+};
+
+use super::{Op, address, module, numbers, numbers_mut, stride};
+use crate::{
+    cuda::{CudaError, Stream, run::launch},
+    launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS},
+};
+
+/// How much of a device a copy may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speed {
+    /// All of it: for memory of the device.
+    #[default]
+    Device,
+    /// As much as a bus to the host keeps busy; other kernels run beside it.
+    Host,
+}
+
+/// Widths of words, in the order of the kernels.
+const WIDTHS: [u64; 4] = [16, 4, 2, 1];
+/// Words that a CTA copies at a time: `COPY_ROUNDS` of cuda/op_copy.cuh times its threads.
+const TILE: u64 = 4 * OP_THREADS as u64;
+/// CTAs that keep a bus to the host busy: each has 16 KB under way.
+const HOST_CTAS: u64 = 32;
+
+/// As [`attn_core::ops::copy::within`], but that pairs are copied in no order. A list in memory of the host is brought by the launch itself. `status` is
+/// one word of the device, to which the kernel adds the pairs that it left out since a page is outside of its pool.
+///
+/// # Errors
+///
+/// What does not fit, tensors in memory of the host, no kernel.
+pub fn copy_pages(
+    stream: &Stream,
+    pools: &KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), CudaError> {
+    copy::check_within(pools, pairs)?;
+    run(stream, &pools.as_ref(), &pools.as_ref(), pairs, status, Speed::Device)
+}
+
+/// As [`attn_core::ops::copy::between`], but that pairs are copied in no order. One of the pools may be pinned host memory.
+///
+/// # Errors
+///
+/// As [`copy_pages`].
+pub fn copy_pages_between(
+    stream: &Stream,
+    from: &KvRef<'_>,
+    to: &KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+    speed: Speed,
+) -> Result<(), CudaError> {
+    copy::check_between(from, to, pairs)?;
+    run(stream, from, &to.as_ref(), pairs, status, speed)
+}
+
+fn run(
+    stream: &Stream,
+    from: &KvRef<'_>,
+    to: &KvRef<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+    speed: Speed,
+) -> Result<(), CudaError> {
+    let mut params = CopyParams {
+        status: status.map_or(Ok(0), |status| numbers_mut("status", status))?,
+        ..CopyParams::default()
+    };
+    let mut runs = Vec::new();
+    for (names, (from, to)) in [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.parts())) {
+        (params.from_pages, params.to_pages) = (from.shape()[0] as i64, to.shape()[0] as i64);
+        runs.push(Runs::of(names, &from, &to)?);
+    }
+    // one width for keys and values: they lie alike
+    let number = runs.iter().map(Runs::width).max().unwrap_or(0);
+    let mut most = 0;
+    for (part, runs) in params.part.iter_mut().zip(&runs) {
+        *part = runs.part(WIDTHS[number]);
+        most = most.max(part.tiles.divisor);
+    }
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::Copy, number)?;
+    let empty = runs.iter().all(|runs| runs.bytes == 0);
+    let start = |count: usize, pairs: u64, list: &[u8]| {
+        let params = CopyParams { pairs, count: count as i64, ..params };
+        let tiles = count as u64 * u64::from(most);
+        let ctas = tiles.min(if speed == Speed::Host { HOST_CTAS } else { 1 << 20 });
+        let grid = (if empty { 0 } else { ctas as u32 }, runs.len() as u32);
+        // SAFETY: whoever made the tensors and arrays promised that they are there; the kernel checks the pages.
+        unsafe { launch(function, grid, OP_THREADS, 0, stream, &params, list) }
+    };
+    let mut list = vec![[0i32; 2]; COPY_INLINE];
+    match pairs.as_host() {
+        None => start(pairs.len(), numbers("pairs", pairs)?, bytemuck::cast_slice(&list)),
+        Some(pairs) => pairs.chunks(COPY_INLINE).try_for_each(|some| {
+            list[..some.len()].copy_from_slice(some);
+            start(some.len(), 0, bytemuck::cast_slice(&list))
+        }),
+    }
+}
+
+/// A page of both pools as `outer * inner` runs of bytes.
+struct Runs {
+    from: u64,
+    to: u64,
+    pages: [i64; 2],
+    outer: Dim,
+    inner: Dim,
+    /// Of a run.
+    bytes: u64,
+}
+
+/// How many, and how far apart in either pool.
+#[derive(Clone, Copy)]
+struct Dim {
+    count: u64,
+    from: i64,
+    to: i64,
+}
+
+impl Runs {
+    fn of(names: [&'static str; 2], from: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Self, CudaError> {
+        let size = from.dtype().size() as i64;
+        let dim = |dim: usize| Dim {
+            count: from.shape()[dim] as u64,
+            from: stride(from.shape(), from.strides(), dim) * size,
+            to: stride(to.shape(), to.strides(), dim) * size,
+        };
+        let (mut outer, mut inner) = (dim(1), dim(2));
+        if outer.to < inner.to || outer.count == 1 {
+            (outer, inner) = (inner, outer); // in the order of the target's memory
+        }
+        let mut bytes = from.shape()[3] as u64 * size as u64;
+        for _ in 0..2 {
+            // what lies side by side in both is one run
+            let beside = inner.from == bytes as i64 && inner.to == bytes as i64;
+            if beside || inner.count == 1 {
+                bytes *= inner.count;
+                (inner, outer) = (outer, Dim { count: 1, from: 0, to: 0 });
+            }
+        }
+        let pages = [from, to].map(|pool| stride(pool.shape(), pool.strides(), 0) * size);
+        Ok(Runs { from: address(names[0], from)?, to: address(names[1], to)?, pages, outer, inner, bytes })
+    }
+
+    /// The number of the widest words that all of it is made of.
+    fn width(&self) -> usize {
+        let Runs { from, to, pages, outer, inner, bytes } = self;
+        let strides = [pages[0], pages[1], outer.from, outer.to, inner.from, inner.to].map(i64::unsigned_abs);
+        let all = || strides.iter().chain([from, to, bytes]);
+        WIDTHS.iter().position(|&width| all().all(|value| value.is_multiple_of(width))).unwrap_or(WIDTHS.len() - 1)
+    }
+
+    fn part(&self, width: u64) -> CopyPart {
+        let run = self.bytes / width;
+        let words = run * self.inner.count * self.outer.count;
+        CopyPart {
+            from: self.from,
+            to: self.to,
+            from_page: self.pages[0],
+            to_page: self.pages[1],
+            from_outer: self.outer.from,
+            to_outer: self.outer.to,
+            from_inner: self.inner.from,
+            to_inner: self.inner.to,
+            inner: FastDiv::new(self.inner.count as u32),
+            run: FastDiv::new(run as u32),
+            words: words as u32,
+            tiles: FastDiv::new(words.div_ceil(TILE) as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attn_core::dtype::Dtype;
+
+    use super::*;
+
+    fn tensor(shape: &[usize], strides: &[i64]) -> TensorRef<'static> {
+        // SAFETY: it is never read.
+        unsafe { TensorRef::device(0x1000, Dtype::Bf16, shape, strides) }.expect("a shape")
+    }
+
+    #[test]
+    fn pages_become_as_few_runs_as_they_are() {
+        let (shape, nhd, hnd) = ([9, 4, 3, 8], [96, 24, 8, 1], [96, 8, 32, 1]);
+        let runs = |from: &[i64], to: &[i64]| {
+            let runs = Runs::of(["", ""], &tensor(&shape, from), &tensor(&shape, to)).expect("on the device");
+            (runs.outer.count, runs.inner.count, runs.bytes, WIDTHS[runs.width()])
+        };
+        assert_eq!(runs(&nhd, &nhd), (1, 1, 192, 16));
+        assert_eq!(runs(&hnd, &hnd), (1, 1, 192, 16));
+        assert_eq!(runs(&nhd, &hnd), (3, 4, 16, 16));
+        // heads of a larger pool
+        assert_eq!(runs(&[192, 48, 8, 1], &nhd), (1, 4, 48, 16));
+        assert_eq!(runs(&[97, 24, 8, 1], &nhd), (1, 1, 192, 2));
+    }
+
+    #[test]
+    fn one_slot_or_one_head_is_no_dimension() {
+        let runs = |shape: &[usize], strides: &[i64]| {
+            let tensor = tensor(shape, strides);
+            let runs = Runs::of(["", ""], &tensor, &tensor).expect("on the device");
+            (runs.outer.count, runs.inner.count, runs.bytes)
+        };
+        assert_eq!(runs(&[5, 1, 3, 8], &[48, 7, 16, 1]), (1, 3, 16));
+        assert_eq!(runs(&[5, 4, 1, 8], &[48, 12, 7, 1]), (1, 4, 16));
+        assert_eq!(runs(&[5, 1, 1, 8], &[8, 7, 7, 1]), (1, 1, 16));
+    }
+}

@@ -1,0 +1,155 @@
+//! States merged.
+
+use attn_core::{
+    dtype::Dtype,
+    ops::{Array, State, StateMut, lse, merge},
+    tensor::{Out, TensorMut, TensorRef},
+};
+
+use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, stride};
+use crate::{
+    cuda::{CudaError, Stream, run::launch},
+    launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowShare, ScaleLseParams},
+};
+
+/// As [`attn_core::ops::merge::merge_state`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn merge_state(stream: &Stream, a: &State<'_>, b: &State<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+    let sizes = merge::check_two(a, b, out)?;
+    let params = MergeParams {
+        many: states(["a.o", "a.lse"], &a.o, Some(&a.lse))?,
+        other: states(["b.o", "b.lse"], &b.o, Some(&b.lse))?,
+        out: output(&out.o, out.lse.as_ref())?,
+        states: 1,
+        others: 1,
+        ..MergeParams::default()
+    };
+    run(stream, sizes, out.o.dtype(), params)
+}
+
+/// As [`attn_core::ops::merge::merge_state_in_place`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn merge_state_in_place(
+    stream: &Stream,
+    a: &StateMut<'_>,
+    b: &State<'_>,
+    mask: Option<&Array<'_, u8>>,
+) -> Result<(), CudaError> {
+    let sizes = merge::check_in_place(a, b, mask)?;
+    let params = MergeParams {
+        many: states(["a.o", "a.lse"], &a.o.as_ref(), Some(&a.lse.as_ref()))?,
+        other: states(["b.o", "b.lse"], &b.o, Some(&b.lse))?,
+        out: output(&a.o, Some(&a.lse))?,
+        mask: mask.map_or(Ok(0), |mask| numbers("mask", mask))?,
+        states: 1,
+        others: 1,
+        ..MergeParams::default()
+    };
+    run(stream, sizes, a.o.dtype(), params)
+}
+
+/// As [`attn_core::ops::merge::merge_states`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn merge_states(stream: &Stream, of: &State<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+    let sizes = merge::check_many(of, out)?;
+    let params = MergeParams {
+        many: states(["states.o", "states.lse"], &of.o, Some(&of.lse))?,
+        out: output(&out.o, out.lse.as_ref())?,
+        states: of.o.shape()[1] as i32,
+        ..MergeParams::default()
+    };
+    run(stream, sizes, out.o.dtype(), params)
+}
+
+/// As [`attn_core::ops::merge::sum`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn sum(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<'_>) -> Result<(), CudaError> {
+    let sizes = merge::check_sum(a, b, o)?;
+    let params = MergeParams {
+        many: states(["a", ""], a, None)?,
+        other: states(["b", ""], b, None)?,
+        out: output(o, None)?,
+        states: 1,
+        others: 1,
+        sums: 1,
+        ..MergeParams::default()
+    };
+    run(stream, sizes, o.dtype(), params)
+}
+
+/// As [`attn_core::ops::lse::scale`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn scale_lse(stream: &Stream, of: &TensorMut<'_>, factor: f32) -> Result<(), CudaError> {
+    lse::check(of)?;
+    let (shape, strides) = (of.shape(), of.strides());
+    let (heads, head) = if shape.len() == 2 { (shape[1], stride(shape, strides, 1)) } else { (1, 0) };
+    let params = ScaleLseParams {
+        lse: address_mut("lse", of)?,
+        token: stride(shape, strides, 0),
+        head,
+        count: (shape[0] * heads) as i64,
+        heads: FastDiv::new(heads as u32),
+        factor,
+    };
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::Lse, 0)?;
+    let grid = ctas("log-sum-exps", params.count as u64, OP_THREADS.into())?;
+    // SAFETY: whoever made the tensor promised that it is there, and its extents are checked.
+    unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+}
+
+/// A tensor of (tokens, heads, dim) or (tokens, states, heads, dim), and its log-sum-exps.
+fn states(
+    names: [&'static str; 2],
+    o: &TensorRef<'_>,
+    lse: Option<&TensorRef<'_>>,
+) -> Result<MergeStates, CudaError> {
+    // tokens, states, heads; of two dimensions there are no states
+    let three = |tensor: &TensorRef<'_>, rank: usize| {
+        let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
+        if rank == 3 { [at(0), at(1), at(2)] } else { [at(0), 0, at(1)] }
+    };
+    let [o_token, o_state, o_head] = three(o, o.shape().len() - 1);
+    let [lse_token, lse_state, lse_head] = lse.map_or([0; 3], |lse| three(lse, lse.shape().len()));
+    let lse = lse.map_or(Ok(0), |lse| address(names[1], lse))?;
+    Ok(MergeStates { o: address(names[0], o)?, lse, o_token, o_state, o_head, lse_token, lse_state, lse_head })
+}
+
+fn output(o: &TensorMut<'_>, lse: Option<&TensorMut<'_>>) -> Result<MergeStates, CudaError> {
+    states(["o", "lse"], &o.as_ref(), lse.map(TensorMut::as_ref).as_ref())
+}
+
+fn run(stream: &Stream, [tokens, heads, dim]: [usize; 3], dtype: Dtype, params: MergeParams) -> Result<(), CudaError> {
+    let size = dtype.size();
+    let of = |s: &MergeStates| s.o == 0 || in_sixteens(s.o, size, &[s.o_token, s.o_state, s.o_head]);
+    let wide = (dim * size).is_multiple_of(16) && [&params.many, &params.other, &params.out].into_iter().all(of);
+    let share = share(heads, if wide { dim * size / 16 } else { dim });
+    let rows = (tokens * heads) as u64;
+    let params = MergeParams { rows: rows as i64, share, ..params };
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::Merge(dtype), usize::from(!wide))?;
+    let grid = if dim == 0 { 0 } else { ctas("rows", rows, share.rows as u64)? };
+    // SAFETY: whoever made the tensors promised that they are there, and their extents are checked.
+    unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+}
+
+/// How a CTA shares rows of so many chunks.
+pub(super) fn share(heads: usize, chunks: usize) -> RowShare {
+    let rows = (OP_THREADS as usize / chunks.max(1)).max(1);
+    RowShare { heads: FastDiv::new(heads as u32), chunks: FastDiv::new(chunks as u32), rows: rows as i32, pad: 0 }
+}

@@ -1,0 +1,84 @@
+//! Ops around attention: the same as [`attn_core::ops`], on memory of a device.
+//!
+//! A call checks, and launches once (a list of pages on the host: once for every 448). It allocates nothing and waits for nothing, so that it can be captured. Kernels
+//! are compiled and loaded by the first call, which a capture refuses; [`prepare`] does so before.
+
+mod bits;
+mod copy;
+mod merge;
+mod module;
+mod rows;
+mod x_packed;
+
+use attn_core::{
+    ops::{Array, ArrayMut, Number, OpError},
+    plan::PlanError,
+    tensor::{TensorError, TensorMut, TensorRef},
+};
+
+use super::{CudaError, Device};
+
+pub use crate::splice::Op;
+pub use bits::{packbits, segment_packbits};
+pub use copy::{Speed, copy_pages, copy_pages_between};
+pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
+pub(super) use module::OpModule;
+pub use rows::{KvTransform, append, gather};
+pub use x_packed::{from_pages, to_pages};
+
+/// Compiles and loads the kernels of ops, so that captures find them.
+///
+/// # Errors
+///
+/// No cubin, or one that does not load.
+pub fn prepare(device: &Device, ops: &[Op]) -> Result<(), CudaError> {
+    ops.iter().try_for_each(|&op| module::prepare(device, op))
+}
+
+fn pointer(tensor: &'static str, ptr: Option<u64>) -> Result<u64, CudaError> {
+    let host = TensorError::Memory { tensor, got: "host", want: "device" };
+    Ok(ptr.ok_or(host)?)
+}
+
+fn address(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
+    pointer(name, tensor.device_ptr())
+}
+
+fn address_mut(name: &'static str, tensor: &TensorMut<'_>) -> Result<u64, CudaError> {
+    pointer(name, tensor.device_ptr())
+}
+
+/// The address of numbers, aligned as a kernel reads them.
+fn numbers<T: Number>(array: &'static str, of: &Array<'_, T>) -> Result<u64, CudaError> {
+    aligned(array, of.device_ptr(), size_of::<T>())
+}
+
+fn numbers_mut<T: Number>(array: &'static str, of: &ArrayMut<'_, T>) -> Result<u64, CudaError> {
+    aligned(array, of.device_ptr(), size_of::<T>())
+}
+
+fn aligned(array: &'static str, ptr: Option<u64>, size: usize) -> Result<u64, CudaError> {
+    let ptr = ptr.ok_or(OpError::Memory { array, got: "host", want: "device" })?;
+    let natural = ptr.is_multiple_of(size as u64);
+    if natural { Ok(ptr) } else { Err(CudaError::Misaligned { array, ptr, size }) }
+}
+
+/// The stride of a dimension; that of an extent of 1 is never taken.
+fn stride(shape: &[usize], strides: &[i64], dim: usize) -> i64 {
+    if shape[dim] > 1 { strides[dim] } else { 0 }
+}
+
+/// CTAs for so much work.
+fn ctas(what: &'static str, count: u64, of_a_cta: u64) -> Result<u32, CudaError> {
+    let ctas = count.div_ceil(of_a_cta.max(1));
+    i32::try_from(ctas).map(|ctas| ctas as u32).map_err(|_| PlanError::TooMany { what, value: count }.into())
+}
+
+/// Whether a tensor whose last dimension is contiguous can be walked in 16 bytes.
+fn in_sixteens(ptr: u64, size: usize, strides: &[i64]) -> bool {
+    let bytes = |stride: &i64| stride.unsigned_abs() * size as u64;
+    ptr.is_multiple_of(16) && strides.iter().all(|stride| bytes(stride).is_multiple_of(16))
+}
+
+/// What launches bring for a second parameter that kernels have not.
+const NOTHING: [u8; 16] = [0; 16];

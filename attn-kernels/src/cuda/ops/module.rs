@@ -1,0 +1,108 @@
+//! Loaded ops.
+
+use std::{
+    ffi::{CString, c_void},
+    ptr,
+};
+
+use cudarc::driver::{
+    result::{function, module},
+    sys::{CUfunction, CUfunction_attribute as Attribute, CUmodule},
+};
+
+use super::Op;
+use crate::{
+    cuda::{CudaError, Device, Stream},
+    jit::{self, Ready},
+    splice::OpSource,
+};
+
+/// A module and its functions, in the order of their names. Who loads it unloads it.
+#[derive(Clone, Debug)]
+pub(in crate::cuda) struct OpModule {
+    module: CUmodule,
+    functions: Vec<CUfunction>,
+}
+
+// SAFETY: the driver allows modules and functions in any thread in which their context is current, which every call sees to.
+unsafe impl Send for OpModule {}
+// SAFETY: as above; nothing is changed after loading.
+unsafe impl Sync for OpModule {}
+
+impl OpModule {
+    pub(super) fn load(device: &Device, ready: &Ready<OpSource>, kernels: &[&str]) -> Result<Self, CudaError> {
+        let _current = device.make_current()?;
+        let name = &ready.source.name;
+        let fail = |e| CudaError::driver(format!("load `{name}`"), e);
+        // an embedded image lies anywhere; the driver reads it as the words of an ELF file
+        let cubin = &ready.compiled.cubin;
+        let mut image = vec![0u64; cubin.len().div_ceil(8)];
+        bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
+        // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
+        let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
+        let mut loaded = OpModule { module: raw, functions: Vec::new() };
+        for kernel in kernels {
+            match loaded.function(kernel) {
+                Ok(function) => loaded.functions.push(function),
+                Err(error) => {
+                    loaded.unload(); // the context is current
+                    return Err(error);
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
+        let what = || format!("find {name}");
+        let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
+        // SAFETY: the module is loaded.
+        let found = unsafe { module::get_function(self.module, symbol) };
+        let function = found.map_err(|e| CudaError::driver(what(), e))?;
+        // Drivers load functions lazily; asking loads it now, since the first launch may be in a capture, where loading fails.
+        // SAFETY: the function belongs to the module.
+        unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
+            .map_err(|e| CudaError::driver(what(), e))?;
+        Ok(function)
+    }
+
+    pub(super) fn get(&self, kernel: usize) -> CUfunction {
+        self.functions.get(kernel).copied().unwrap_or(ptr::null_mut())
+    }
+
+    /// To be called once, with the context current and nothing under way.
+    pub(in crate::cuda) fn unload(&self) {
+        // SAFETY: it was loaded, and is not used again.
+        let _ = unsafe { module::unload(self.module) };
+    }
+}
+
+/// Loads an op, unless it is there.
+pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
+    // the lock is not held while a kernel compiles; who comes second finds it in the cache, and drops what it loaded
+    if device.ops().contains_key(&op) {
+        return Ok(());
+    }
+    let source = |arch| Ok::<_, CudaError>(OpSource::build(op, arch)?);
+    let ready = jit::obtain_for_device(device.capability(), source)?;
+    let loaded = OpModule::load(device, &ready, op.kernels())?;
+    let _current = device.make_current()?;
+    let mut ops = device.ops();
+    if ops.contains_key(&op) {
+        loaded.unload();
+    } else {
+        ops.insert(op, loaded);
+    }
+    Ok(())
+}
+
+/// A kernel of an op, by its number; loaded if it is not yet and the stream is not being captured.
+pub(super) fn kernel(stream: &Stream, op: Op, number: usize) -> Result<CUfunction, CudaError> {
+    let device = stream.device();
+    if let Some(module) = device.ops().get(&op) {
+        return Ok(module.get(number));
+    }
+    stream.refuse_capture("load the kernel of an op")?;
+    prepare(device, op)?;
+    Ok(device.ops().get(&op).map_or(ptr::null_mut(), |module| module.get(number)))
+}

@@ -1,0 +1,298 @@
+//! Rows of keys and values between packed tensors and pools: appends, gathers.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use attn_core::{
+    dtype::Dtype,
+    expr::Variant,
+    ops::{
+        Append, Gather, KvMut, KvRef, OpError, PageRows, Places,
+        append::{Transform, check},
+        gather,
+    },
+    spec::Heads,
+    tensor::{Scale, TensorRef},
+};
+use cudarc::driver::sys::CUfunction;
+
+use super::{NOTHING, Op, OpModule, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride};
+use crate::{
+    cuda::{CudaError, Device, Stream, args::Args, run::launch},
+    jit,
+    launch::{FastDiv, OP_THREADS, RowsParams, RowsPart, Strided},
+    splice::{OpSource, TRANSFORM_KERNELS},
+};
+
+/// Rows that a warp transforms, one after the other: `TRANSFORM_ROWS` of cuda/op_transform.cuh, times the warps of a CTA.
+const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
+
+/// The transforms of keys and values that a cache is said to hold, on a device: those of a variant, bound to heads. Its kernels are compiled and
+/// loaded when they are first asked for.
+pub struct KvTransform {
+    device: Device,
+    transform: Transform,
+    args: Args,
+    modules: Mutex<HashMap<(Dtype, Dtype), OpModule>>,
+}
+
+impl KvTransform {
+    /// Binds a variant, and uploads its tensors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transform::new`], and a failure of the driver.
+    pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
+        let transform = Transform::new(variant, heads)?;
+        let args = Args::upload(device, transform.variant())?;
+        Ok(KvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
+    /// Compiles and loads the kernel from one type to another, so that captures find it.
+    ///
+    /// # Errors
+    ///
+    /// No cubin, or one that does not load.
+    pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), CudaError> {
+        if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(from, to)) {
+            return Ok(());
+        }
+        let source = |arch| Ok::<_, CudaError>(OpSource::transform(self.transform.variant(), from, to, arch)?);
+        let ready = jit::obtain_for_device(self.device.capability(), source)?;
+        let loaded = OpModule::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
+        let _current = self.device.make_current()?;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if modules.contains_key(&(from, to)) {
+            loaded.unload();
+        } else {
+            modules.insert((from, to), loaded);
+        }
+        Ok(())
+    }
+
+    fn kernel(&self, stream: &Stream, from: Dtype, to: Dtype, number: usize) -> Result<CUfunction, CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        let find = || {
+            let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            modules.get(&(from, to)).map(|module| module.get(number))
+        };
+        if let Some(function) = find() {
+            return Ok(function);
+        }
+        stream.refuse_capture("load the kernel of an append")?;
+        self.prepare(from, to)?;
+        Ok(find().unwrap_or(std::ptr::null_mut()))
+    }
+}
+
+impl fmt::Debug for KvTransform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KvTransform").field("transform", &self.transform).finish_non_exhaustive()
+    }
+}
+
+impl Drop for KvTransform {
+    fn drop(&mut self) {
+        // launches may be under way; a device in error cannot be waited for, and runs nothing either
+        let _ = self.device.synchronize();
+        if let Ok(_current) = self.device.make_current() {
+            let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+            modules.values().for_each(OpModule::unload);
+        }
+    }
+}
+
+/// As [`attn_core::ops::append::append`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn append(
+    stream: &Stream,
+    kv: &KvRef<'_>,
+    pools: &KvMut<'_>,
+    append: &Append<'_>,
+    transform: Option<&KvTransform>,
+) -> Result<(), CudaError> {
+    check(kv, pools, append, transform.map(KvTransform::transform))?;
+    let pools = pools.as_ref();
+    let scales = [&append.scales.k, &append.scales.v];
+    let moves = |part| transform.is_some_and(|transform| transform.transform.moves(part));
+    let (mut rows, sides) = Rows::new(kv, &pools, scales, true, moves)?;
+    let params = &mut rows.params;
+    match &append.places {
+        Places::Slots { slots, positions } => {
+            params.slots = numbers("slots", slots)?;
+            params.positions = positions.as_ref().map_or(Ok(0), |positions| numbers("positions", positions))?;
+        }
+        Places::Positions { requests, positions, rows } => {
+            params.requests = numbers("requests", requests)?;
+            params.positions = numbers("positions", positions)?;
+            page_rows(params, rows)?;
+        }
+    }
+    params.status = append.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let Sides { from, to, parts } = sides;
+    let Some(transform) = transform.filter(|_| moves(0) || moves(1)) else {
+        let function = module::kernel(stream, Op::Append { from, to }, usize::from(!rows.wide))?;
+        return rows.launch(stream, function, from, to, parts, (false, &NOTHING));
+    };
+    let function = transform.kernel(stream, from, to, usize::from(!rows.wide))?;
+    // a variant without parameters still has a byte
+    let args = transform.args.bytes();
+    rows.launch(stream, function, from, to, parts, (true, if args.is_empty() { &NOTHING } else { args }))
+}
+
+/// As [`attn_core::ops::gather::gather`].
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
+    gather::check(pools, kv, gather)?;
+    let scales = [&gather.scales.k, &gather.scales.v];
+    let (mut rows, Sides { from, to, parts }) = Rows::new(&kv.as_ref(), pools, scales, false, |_| false)?;
+    rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
+    page_rows(&mut rows.params, &gather.rows)?;
+    rows.params.status = gather.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let function = module::kernel(stream, Op::Gather { from, to }, usize::from(!rows.wide))?;
+    rows.launch(stream, function, from, to, parts, (false, &NOTHING))
+}
+
+fn page_rows(params: &mut RowsParams, rows: &PageRows<'_>) -> Result<(), CudaError> {
+    params.num_requests = i32::try_from(rows.requests()?).unwrap_or(i32::MAX);
+    match rows {
+        PageRows::Csr { indptr, pages } => {
+            params.page_indptr = numbers("page_indptr", indptr)?;
+            params.pages = numbers("pages", pages)?;
+            params.entries = pages.len() as i64;
+        }
+        PageRows::Padded { pages, max_pages } => {
+            params.pages = numbers("pages", pages)?;
+            params.max_pages = i32::try_from(*max_pages).unwrap_or(i32::MAX);
+            params.entries = pages.len() as i64;
+        }
+    }
+    Ok(())
+}
+
+/// Types of both sides, and whether keys alone or values too.
+struct Sides {
+    from: Dtype,
+    to: Dtype,
+    parts: u32,
+}
+
+struct Rows {
+    params: RowsParams,
+    wide: bool,
+    moved: [bool; 2],
+}
+
+impl Rows {
+    /// Everything but where rows are. Tensors are checked already.
+    fn new(
+        packed: &KvRef<'_>,
+        pools: &KvRef<'_>,
+        scales: [&Scale<'_>; 2],
+        to_pool: bool,
+        moves: impl Fn(usize) -> bool,
+    ) -> Result<(Self, Sides), CudaError> {
+        let both: Vec<_> = packed.parts().zip(pools.parts()).collect();
+        let missing = OpError::Values { there: "the pool", missing: "the packed rows" };
+        let (first, pool) = both.first().ok_or(missing)?;
+        let (from, to) = if to_pool { (first.dtype(), pool.dtype()) } else { (pool.dtype(), first.dtype()) };
+        let chunk = 16 / from.size().min(to.size());
+        let mut params = RowsParams {
+            tokens: first.shape()[0] as i64,
+            num_pages: pool.shape()[0] as i64,
+            page_size: FastDiv::new(pool.shape()[1] as u32),
+            ..RowsParams::default()
+        };
+        if pool.shape()[1] == 0 {
+            params.num_pages = 0; // pages without slots hold nothing
+        }
+        let names = [["k", "k pool", "k_scales"], ["v", "v pool", "v_scales"]];
+        let mut wide = true;
+        for (part, (packed, pool)) in both.iter().enumerate() {
+            let names = names[part];
+            let (rows, paged) = (strided(names[0], packed)?, strided(names[1], pool)?);
+            let dim = packed.shape()[2];
+            wide &= dim.is_multiple_of(chunk);
+            for (strided, dtype) in [(&rows, packed.dtype()), (&paged, pool.dtype())] {
+                wide &= in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head, strided.page]);
+            }
+            params.part[part] = RowsPart {
+                packed: rows,
+                pool: paged,
+                scales: scales[part].heads.as_ref().map_or(Ok(0), |heads| address(names[2], heads))?,
+                dim: dim as i32,
+                scale: scales[part].all,
+                raw: i32::from(from == to && scales[part].is_one() && !moves(part)),
+                ..RowsPart::default()
+            };
+        }
+        let heads = first.shape()[1];
+        if heads == 0 {
+            params.tokens = 0; // there is nothing
+        }
+        for part in &mut params.part[..both.len()] {
+            let dim = part.dim as usize;
+            part.share = share(heads, if wide { dim / chunk } else { dim });
+        }
+        let moved = [moves(0), moves(1)];
+        Ok((Rows { params, wide, moved }, Sides { from, to, parts: both.len() as u32 }))
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        function: CUfunction,
+        from: Dtype,
+        to: Dtype,
+        parts: u32,
+        (transforms, args): (bool, &[u8]),
+    ) -> Result<(), CudaError> {
+        let words = if self.wide { 16 / from.size().min(to.size()) * from.size() / 4 } else { 1 };
+        let rounds = match words {
+            ..=4 => 4,
+            5..=8 => 2,
+            _ => 1, // of `RowMover`
+        };
+        let (mut grid, mut smem) = (0, 0);
+        for (number, part) in self.params.part[..parts as usize].iter().enumerate() {
+            let rows = self.params.tokens as u64 * u64::from(part.share.heads.divisor);
+            let of_a_cta = if transforms && self.moved[number] {
+                smem = smem.max(OP_THREADS / 32 * part.dim as u32 * 4);
+                TRANSFORM_ROWS
+            } else {
+                rounds * part.share.rows as u64
+            };
+            grid = grid.max(if part.dim == 0 { 0 } else { ctas("rows", rows, of_a_cta)? });
+        }
+        if smem > 48 * 1024 {
+            let kernel = "an append through hooks".to_owned();
+            return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
+        }
+        let _current = stream.device().make_current()?;
+        // SAFETY: whoever made the tensors and arrays promised that they are there, and their extents are checked; the kernel checks what arrays say.
+        unsafe { launch(function, (grid, parts), OP_THREADS, smem, stream, &self.params, args) }
+    }
+}
+
+/// A tensor of (tokens, heads, dim) or (pages, slots, heads, dim).
+fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
+    let rank = tensor.shape().len();
+    let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
+    let page = if rank == 4 { at(0) } else { 0 };
+    Ok(Strided { data: address(name, tensor)?, token: at(rank - 3), head: at(rank - 2), page })
+}

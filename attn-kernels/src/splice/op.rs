@@ -1,0 +1,167 @@
+//! Ops around attention: a unit for each and for the types that it moves, of fixed templates; but for appends through a variant's hooks.
+
+use attn_core::{dtype::Dtype, expr::Variant};
+
+use super::{SpliceError, Unit, cell_block::elem, templates::Inliner, variant};
+use crate::{
+    compile::Arch,
+    launch::{
+        BitsParams, COPY_INLINE, CopyParams, MergeParams, OP_THREADS, RowsParams, ScaleLseParams, XPackedParams,
+    },
+};
+
+/// An op, as far as its kernels go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// States of outputs of a type, merged or summed.
+    Merge(Dtype),
+    /// Log-sum-exps from one base to another.
+    Lse,
+    /// New keys and values into pools.
+    Append {
+        /// Type of the new rows.
+        from: Dtype,
+        /// Type of the pool.
+        to: Dtype,
+    },
+    /// Pages into packed tensors.
+    Gather {
+        /// Type of the pool.
+        from: Dtype,
+        /// Type of the packed tensors.
+        to: Dtype,
+    },
+    /// Pages to pages, of any type; swapping too.
+    Copy,
+    /// x-packed caches to and from pools, of any type.
+    XPacked,
+    /// Bools into bits.
+    Bits,
+}
+
+impl Op {
+    /// What messages call it.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Op::Merge(dtype) => format!("merges states of {dtype}"),
+            Op::Lse => "scales log-sum-exps".to_owned(),
+            Op::Append { from, to } => format!("appends {from} to {to}"),
+            Op::Gather { from, to } => format!("gathers {from} into {to}"),
+            Op::Copy => "copies pages".to_owned(),
+            Op::XPacked => "turns x-packed caches over".to_owned(),
+            Op::Bits => "packs bits".to_owned(),
+        }
+    }
+
+    /// The kernels of its unit.
+    #[must_use]
+    pub fn kernels(self) -> &'static [&'static str] {
+        match self {
+            Op::Merge(_) => &["attn_merge_wide", "attn_merge_narrow"],
+            Op::Lse => &["attn_scale_lse"],
+            Op::Append { .. } | Op::Gather { .. } => &["attn_rows_wide", "attn_rows_narrow"],
+            Op::Copy => &["attn_copy_16", "attn_copy_4", "attn_copy_2", "attn_copy_1"],
+            Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
+            Op::Bits => &["attn_packbits", "attn_segment_packbits"],
+        }
+    }
+}
+
+/// The kernels of an append through the hooks of a variant.
+pub const TRANSFORM_KERNELS: [&str; 2] = ["attn_transform_wide", "attn_transform_narrow"];
+
+/// The text of an op.
+#[derive(Clone, Debug)]
+pub struct OpSource {
+    /// The translation unit.
+    pub text: String,
+    /// What messages call it.
+    pub name: String,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+impl OpSource {
+    /// For an architecture.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the templates.
+    pub fn build(op: Op, arch: Arch) -> Result<Self, SpliceError> {
+        let rows = |from, to, to_pool| rows_block(from, to, to_pool);
+        let (block, template, params, size) = match op {
+            Op::Merge(dtype) => {
+                let block = format!("using MergeElem = {};\n", elem(dtype));
+                (block, "op_merge.cuh", "MergeParams", size_of::<MergeParams>())
+            }
+            Op::Lse => (String::new(), "op_lse.cuh", "ScaleLseParams", size_of::<ScaleLseParams>()),
+            Op::Append { from, to } => {
+                (rows(from, to, true), "op_rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
+            }
+            Op::Gather { from, to } => {
+                (rows(from, to, false), "op_rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
+            }
+            Op::Copy => (String::new(), "op_copy.cuh", "CopyParams", size_of::<CopyParams>()),
+            Op::XPacked => (String::new(), "op_x_packed.cuh", "XPackedParams", size_of::<XPackedParams>()),
+            Op::Bits => (String::new(), "op_bits.cuh", "BitsParams", size_of::<BitsParams>()),
+        };
+        let name = format!("{} {arch}", op.name());
+        let mut unit = Inliner::default();
+        unit.push(&format!("// attn-rs, {name}\n"));
+        unit.include("elem.cuh")?;
+        unit.push(&format!("\n#line 1 \"op\"\n{block}"));
+        unit.include(template)?;
+        unit.push(&checks(params, size, op == Op::Copy));
+        Ok(OpSource { text: unit.finish(), name, arch })
+    }
+
+    /// An append through `key_transform` and `value_transform` of a variant, which is not a union.
+    ///
+    /// # Errors
+    ///
+    /// Parts that have no meaning together.
+    pub fn transform(of: &Variant, from: Dtype, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
+        let name = format!("{}: appends {from} to {to} {arch}", variant::outline(of));
+        let mut unit = Inliner::default();
+        unit.push(&format!("// attn-rs, {name}\n"));
+        for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
+            unit.include(file)?;
+        }
+        unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
+        unit.push(&variant::variant_source(of)?);
+        unit.include("op_transform.cuh")?;
+        unit.push(&checks("RowsParams", size_of::<RowsParams>(), false));
+        Ok(OpSource { text: unit.finish(), name, arch })
+    }
+}
+
+fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
+    let (from, to) = (elem(from), elem(to));
+    format!("using FromElem = {from};\nusing ToElem = {to};\nconstexpr bool ROWS_TO_POOL = {to_pool};\n")
+}
+
+/// What host and template must agree on.
+fn checks(params: &str, size: usize, list: bool) -> String {
+    let mut text = format!(
+        "\n#line 1 \"checks\"\nstatic_assert(sizeof({params}) == {size}, \"op_abi.rs and the template agree\");\n\
+         static_assert(OP_THREADS == {OP_THREADS}, \"op_abi.rs and the template agree\");\n"
+    );
+    if list {
+        text += &format!("static_assert(COPY_INLINE == {COPY_INLINE}, \"op_abi.rs and the template agree\");\n");
+    }
+    text
+}
+
+impl Unit for OpSource {
+    fn text(&self) -> &str {
+        &self.text
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+}

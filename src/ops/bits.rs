@@ -1,0 +1,61 @@
+//! Masks into bits.
+
+use attn_core::ops::bits;
+#[cfg(feature = "cuda")]
+use attn_kernels::cuda;
+
+use super::{Array, ArrayMut, BitOrder, on_stream};
+use crate::{Error, Stream};
+
+/// Packs bools (bytes; not 0 is true) into bits, eight in a byte; the last byte is filled with 0. Bytes of `out` past those needed stay as they are.
+///
+/// # Errors
+///
+/// Too little room, or arrays in other memory than the stream; on CUDA no kernel.
+pub fn packbits(
+    stream: &Stream,
+    bools: &Array<'_, u8>,
+    order: BitOrder,
+    out: &mut ArrayMut<'_, u8>,
+) -> Result<(), Error> {
+    on_stream!(stream, cpu: bits::packbits(bools, order, out), cuda: |stream| cuda::ops::packbits(stream, bools, order, out))
+}
+
+/// Packs lists of bools one after the other, `indptr` their prefix sums: the bits of each begin at a byte, and `out_indptr` gets the prefix sums of bytes. There has to be room for
+/// the worst, `(bools + 7 lists) / 8` bytes.
+///
+/// These are the masks of [`CustomMask`](crate::stock::CustomMask), bits in [`BitOrder::Little`]; but its offsets count bits: eight times those of `out_indptr`. On the host, [`pack_segments`](super::pack_segments)
+/// does the same:
+///
+/// ```
+/// use attn::{lang::{Bits, Tensor1}, ops, stock::CustomMask};
+///
+/// // two requests: 2 queries of 3 keys, and 1 query of 5
+/// let mask = [true, false, false, true, true, false, true, true, true, true, false];
+/// let (bits, bytes) = ops::pack_segments(&mask, &[0, 6, 11], ops::BitOrder::Little)?;
+/// let custom = CustomMask {
+///     size: 8 * bits.len() as i32,
+///     bits: Tensor1::from_iter(bits.iter().map(|&byte| Bits(byte))),
+///     offset: Tensor1::from_iter(bytes[..2].iter().map(|byte| 8 * byte)),
+/// };
+/// # let _ = custom;
+/// # Ok::<(), attn::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Arrays that do not go together, too little room, or other memory than the stream; on the CPU an `indptr` that is not in order; on CUDA no kernel.
+pub fn segment_packbits(
+    stream: &Stream,
+    bools: &Array<'_, u8>,
+    indptr: &Array<'_, i32>,
+    order: BitOrder,
+    out: &mut ArrayMut<'_, u8>,
+    out_indptr: &mut ArrayMut<'_, i32>,
+) -> Result<(), Error> {
+    on_stream!(
+        stream,
+        cpu: bits::segments(bools, indptr, order, out, out_indptr),
+        cuda: |stream| cuda::ops::segment_packbits(stream, bools, indptr, order, out, out_indptr)
+    )
+}

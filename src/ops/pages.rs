@@ -1,0 +1,117 @@
+//! Whole pages: copied, swapped, converted.
+
+use attn_core::ops::{copy, x_packed};
+#[cfg(feature = "cuda")]
+use attn_kernels::cuda::{self, ops::Speed};
+
+use super::{Array, ArrayMut, KvMut, KvRef, on_stream};
+use crate::{Error, Stream, TensorMut, TensorRef};
+
+/// Copies pages within pools of (pages, slots, kv_heads, head_dim): `pairs` are (from, to). No page may be written twice, or written and read.
+///
+/// The list may be in memory of the host, and is then checked and brought by the launch itself; or on the device, where pairs with a page outside of the pool are left
+/// out, and counted in `status` (one word of the device).
+///
+/// # Errors
+///
+/// Pools that are none, or in other memory than the stream; a page of a list on the host that is not in the pool; on CUDA no kernel.
+pub fn copy_pages(
+    stream: &Stream,
+    pools: &mut KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), Error> {
+    let _ = status;
+    on_stream!(stream, cpu: copy::within(pools, pairs), cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status))
+}
+
+/// As [`copy_pages`], from one pool to another of the same page size, heads and type, in any strides.
+///
+/// # Errors
+///
+/// As [`copy_pages`].
+pub fn copy_pages_between(
+    stream: &Stream,
+    from: &KvRef<'_>,
+    to: &mut KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), Error> {
+    let _ = status;
+    on_stream!(
+        stream,
+        cpu: copy::between(from, to, pairs),
+        cuda: |stream| cuda::ops::copy_pages_between(stream, from, to, pairs, status, Speed::Device)
+    )
+}
+
+/// Copies pages of a pool on the device to one in pinned host memory ([`HostBuffer`](super::HostBuffer)), in the order of the stream, on as many multiprocessors as keep the bus busy:
+/// `pairs` are (page of the device, page of the host). When the stream has been waited for, the host may read them.
+///
+/// # Errors
+///
+/// As [`copy_pages`].
+pub fn swap_out(
+    stream: &Stream,
+    from: &KvRef<'_>,
+    host: &mut KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+) -> Result<(), Error> {
+    swap(stream, from, host, pairs)
+}
+
+/// Copies pages of a pool in pinned host memory back to one on the device: `pairs` are (page of the host, page of the device).
+///
+/// # Errors
+///
+/// As [`copy_pages`].
+pub fn swap_in(
+    stream: &Stream,
+    host: &KvRef<'_>,
+    to: &mut KvMut<'_>,
+    pairs: &Array<'_, [i32; 2]>,
+) -> Result<(), Error> {
+    swap(stream, host, to, pairs)
+}
+
+fn swap(stream: &Stream, from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), Error> {
+    on_stream!(
+        stream,
+        cpu: copy::between(from, to, pairs),
+        cuda: |stream| cuda::ops::copy_pages_between(stream, from, to, pairs, None, Speed::Host)
+    )
+}
+
+/// Turns a cache whose keys lie as (blocks, kv_heads, head_dim / x, slots, x) and values as (blocks, kv_heads, head_dim, slots), as vLLM's first kernels have it, into
+/// pools of (pages, slots, kv_heads, head_dim) in any strides: block `i` becomes page `i`.
+///
+/// # Errors
+///
+/// Tensors that do not go together, or in other memory than the stream; on CUDA no kernel.
+pub fn x_packed_to_pages(
+    stream: &Stream,
+    k: &TensorRef<'_>,
+    v: &TensorRef<'_>,
+    pools: &mut KvMut<'_>,
+) -> Result<(), Error> {
+    on_stream!(stream, cpu: x_packed::to_pages(k, v, pools), cuda: |stream| cuda::ops::to_pages(stream, k, v, pools))
+}
+
+/// The way back of [`x_packed_to_pages`].
+///
+/// # Errors
+///
+/// As [`x_packed_to_pages`].
+pub fn pages_to_x_packed(
+    stream: &Stream,
+    pools: &KvRef<'_>,
+    k: TensorMut<'_>,
+    v: TensorMut<'_>,
+) -> Result<(), Error> {
+    let (mut k, mut v) = (k, v);
+    on_stream!(
+        stream,
+        cpu: x_packed::from_pages(pools, &mut k, &mut v),
+        cuda: |stream| cuda::ops::from_pages(stream, pools, &k, &v)
+    )
+}
