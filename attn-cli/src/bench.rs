@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     Global,
     cases::Cases,
+    op_bench,
     output::{Output, figure, progress, with},
     serve,
 };
@@ -22,6 +23,9 @@ pub(crate) struct Bench {
     /// Timed runs of each case; the median counts.
     #[arg(long, default_value_t = 15)]
     reps: usize,
+    /// Times the ops around attention instead (merges, appends, copies ..), against the bytes that they move.
+    #[arg(long, conflicts_with = "serve")]
+    ops: bool,
     /// Speaks the line protocol of race.py on stdin and stdout: prepare, time, drop.
     #[arg(long)]
     serve: bool,
@@ -56,6 +60,9 @@ impl Device {
 
 /// Times every case. A case that cannot be run says why and is no failure.
 pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
+    if args.ops {
+        return op_bench::run(&args.device.engine()?, args.reps, global);
+    }
     if args.serve {
         if args.cases.named() {
             bail!("--serve takes its cases from stdin");

@@ -13,6 +13,7 @@ mod compile;
 mod doctor;
 mod kernels;
 mod list;
+mod op_bench;
 mod output;
 mod serve;
 mod source;

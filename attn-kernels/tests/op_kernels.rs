@@ -18,7 +18,8 @@ fn ops(all: bool) -> Vec<Op> {
     ops.extend(halves.map(Op::Merge));
     let pairs = halves.into_iter().flat_map(|a| Dtype::ALL.map(|b| (a, b)));
     // words of every length, and both types of 8 bits
-    let few = [(Dtype::F16, Dtype::F16), (Dtype::Bf16, Dtype::E5m2), (Dtype::F32, Dtype::E4m3), (Dtype::F32, Dtype::Bf16)];
+    let few =
+        [(Dtype::F16, Dtype::F16), (Dtype::Bf16, Dtype::E5m2), (Dtype::F32, Dtype::E4m3), (Dtype::F32, Dtype::Bf16)];
     for (a, b) in pairs.filter(|pair| all || few.contains(pair)) {
         ops.extend([Op::Append { from: a, to: b }, Op::Gather { from: b, to: a }]);
     }
@@ -31,7 +32,12 @@ fn ops(all: bool) -> Vec<Op> {
 /// A variant for each way of rewriting keys and values.
 fn rewriting(registry: &Registry) -> Vec<Variant> {
     let parse = |text: &str| Variant::parse_with(text, registry).expect(text);
-    let variants = ["rope", "causal + qk_norm + rope", "rope(interleaved=true) + value_norm", "per_head(heads=[0, 1], rope, full)"];
+    let variants = [
+        "rope",
+        "causal + qk_norm + rope",
+        "rope(interleaved=true) + value_norm",
+        "per_head(heads=[0, 1], rope, full)",
+    ];
     let variants: Vec<_> = variants.into_iter().map(parse).collect();
     assert!(variants.iter().all(|variant| variant.has(Hook::KeyTransform)));
     variants

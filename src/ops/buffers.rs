@@ -99,7 +99,7 @@ pub struct HostBuffer {
 enum Inner {
     Cpu(crate::DeviceBuffer),
     #[cfg(feature = "cuda")]
-    Cuda(cuda::PinnedBuffer),
+    Cuda(cuda::HostBuffer),
 }
 
 impl HostBuffer {
@@ -115,7 +115,7 @@ impl HostBuffer {
             Backend::Cuda(device) => {
                 let bytes = elements.checked_mul(dtype.size());
                 let bytes = bytes.ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
-                Inner::Cuda(cuda::PinnedBuffer::new(device, bytes)?)
+                Inner::Cuda(cuda::HostBuffer::new(device, bytes)?)
             }
         };
         Ok(HostBuffer { inner, dtype, elements })

@@ -90,9 +90,8 @@ fn agree(gpu: &Engine, what: &str, tolerance: f32, scenario: impl Fn(&Place) -> 
         let got = scenario(&Place::new(gpu, mode));
         assert_eq!(got.len(), want.len());
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
-            let same = got == want
-                || got.is_nan() && want.is_nan()
-                || (got - want).abs() <= tolerance * want.abs().max(1.0);
+            let same =
+                got == want || got.is_nan() && want.is_nan() || (got - want).abs() <= tolerance * want.abs().max(1.0);
             assert!(same, "{what}, {mode:?}: element {i} is {got}, on the CPU {want}");
         }
     }
@@ -125,10 +124,9 @@ fn states(rows: usize, dim: usize, seed: u32) -> (Vec<f32>, Vec<f32>) {
 #[test]
 fn merges() {
     let Some(gpu) = gpu() else { return };
-    for (dtype, (tokens, heads, dim)) in FLOATS
-        .into_iter()
-        .flat_map(|dtype| [(37, 3, 128), (5, 2, 80), (3, 1, 576), (4, 3, 7), (1, 1, 4100), (0, 2, 64)].map(|size| (dtype, size)))
-    {
+    for (dtype, (tokens, heads, dim)) in FLOATS.into_iter().flat_map(|dtype| {
+        [(37, 3, 128), (5, 2, 80), (3, 1, 576), (4, 3, 7), (1, 1, 4100), (0, 2, 64)].map(|size| (dtype, size))
+    }) {
         let (rows, shape) = (tokens * heads, [tokens, heads, dim]);
         let name = format!("{dtype} {shape:?}");
         agree(&gpu, &format!("merge_state of {name}"), ulp(dtype), |at| {
@@ -161,11 +159,13 @@ fn merges() {
                 let (o, lse) = (at.upload(dtype, &o), at.upload(Dtype::F32, &lse));
                 let (mut out, mut out_lse) = (at.poisoned(dtype, rows * dim), at.poisoned(Dtype::F32, rows));
                 at.run(|stream| {
-                    let states = State {
-                        o: o.tensor(&[tokens, count, heads, dim])?,
-                        lse: lse.tensor(&[tokens, count, heads])?,
-                    };
-                    merge_states(stream, &states, Out::with_lse(out.tensor_mut(&shape)?, out_lse.tensor_mut(&shape[..2])?))
+                    let states =
+                        State { o: o.tensor(&[tokens, count, heads, dim])?, lse: lse.tensor(&[tokens, count, heads])? };
+                    merge_states(
+                        stream,
+                        &states,
+                        Out::with_lse(out.tensor_mut(&shape)?, out_lse.tensor_mut(&shape[..2])?),
+                    )
                 });
                 [at.read(&out), at.read(&out_lse)].concat()
             });
@@ -243,7 +243,12 @@ fn appends_by_slots() {
                     let shape = [SLOTS.len(), pool.heads, pool.dim];
                     let count = shape.iter().product();
                     // past the largest of 8 bits too, and NaN
-                    let large = |seed| values(count, seed).into_iter().enumerate().map(|(i, x)| if i % 97 == 5 { f32::NAN } else { x * x * x * 100.0 });
+                    let large = |seed| {
+                        values(count, seed)
+                            .into_iter()
+                            .enumerate()
+                            .map(|(i, x)| if i % 97 == 5 { f32::NAN } else { x * x * x * 100.0 })
+                    };
                     let [k, v] = [1, 2].map(|seed| at.upload(from, &large(seed).collect::<Vec<_>>()));
                     let mut cache = at.poisoned(to, pool.count());
                     let heads = at.upload(Dtype::F32, &[0.3, 1.0, 77.0]);
@@ -251,11 +256,19 @@ fn appends_by_slots() {
                     at.run(|stream| {
                         let rows = KvRef::new(k.tensor(&shape)?, v.tensor(&shape)?);
                         let scales = match scaled {
-                            true => KvScales { k: Scale { all: 1.7, heads: Some(heads.tensor(&[3])?) }, v: Scale::of(0.01) },
+                            true => {
+                                KvScales { k: Scale { all: 1.7, heads: Some(heads.tensor(&[3])?) }, v: Scale::of(0.01) }
+                            }
                             false => KvScales::default(),
                         };
                         let places = Places::Slots { slots: slots.array(), positions: None };
-                        append_paged(stream, &rows, &mut pool.write(&mut cache)?, &Append { scales, ..Append::at(places) }, None)
+                        append_paged(
+                            stream,
+                            &rows,
+                            &mut pool.write(&mut cache)?,
+                            &Append { scales, ..Append::at(places) },
+                            None,
+                        )
                     });
                     at.read(&cache)
                 });
@@ -421,7 +434,13 @@ fn copies_and_swaps() {
                     let cache = at.upload(dtype, &values(from.count(), 1));
                     let mut other = at.poisoned(dtype, to.count());
                     at.run(|stream| {
-                        copy_pages_between(stream, &from.read(&cache)?, &mut to.write(&mut other)?, &Array::host(&pairs), None)
+                        copy_pages_between(
+                            stream,
+                            &from.read(&cache)?,
+                            &mut to.write(&mut other)?,
+                            &Array::host(&pairs),
+                            None,
+                        )
                     });
                     at.read(&other)
                 });
@@ -474,8 +493,14 @@ fn x_packed_caches() {
                 let [mut k_back, mut v_back] = [half; 2].map(|count| at.poisoned(dtype, count));
                 let (k_shape, v_shape) = ([5, 3, dim / x, slots, x], [5, 3, dim, slots]);
                 at.run(|stream| {
-                    x_packed_to_pages(stream, &k.tensor(&k_shape)?, &v.tensor(&v_shape)?, &mut pool.write(&mut cache)?)?;
-                    let (k, v): (TensorMut<'_>, TensorMut<'_>) = (k_back.tensor_mut(&k_shape)?, v_back.tensor_mut(&v_shape)?);
+                    x_packed_to_pages(
+                        stream,
+                        &k.tensor(&k_shape)?,
+                        &v.tensor(&v_shape)?,
+                        &mut pool.write(&mut cache)?,
+                    )?;
+                    let (k, v): (TensorMut<'_>, TensorMut<'_>) =
+                        (k_back.tensor_mut(&k_shape)?, v_back.tensor_mut(&v_shape)?);
                     pages_to_x_packed(stream, &pool.read(&cache)?, k, v)
                 });
                 [at.read(&cache), at.read(&k_back), at.read(&v_back)].concat()

@@ -102,12 +102,7 @@ pub fn x_packed_to_pages(
 /// # Errors
 ///
 /// As [`x_packed_to_pages`].
-pub fn pages_to_x_packed(
-    stream: &Stream,
-    pools: &KvRef<'_>,
-    k: TensorMut<'_>,
-    v: TensorMut<'_>,
-) -> Result<(), Error> {
+pub fn pages_to_x_packed(stream: &Stream, pools: &KvRef<'_>, k: TensorMut<'_>, v: TensorMut<'_>) -> Result<(), Error> {
     let (mut k, mut v) = (k, v);
     on_stream!(
         stream,

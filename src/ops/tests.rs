@@ -13,7 +13,11 @@ const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
 const LENS: ([u32; 2], [i32; 3]) = ([11, 5], [0, 3, 4]);
 
 /// The attention of all queries over a pool that the keys were appended to.
-fn attended(variant: &str, stored: KvStored, append: impl Fn(&Engine, &KvRef<'_>, &mut KvMut<'_>, &[i64], &[i32])) -> Vec<f32> {
+fn attended(
+    variant: &str,
+    stored: KvStored,
+    append: impl Fn(&Engine, &KvRef<'_>, &mut KvMut<'_>, &[i64], &[i32]),
+) -> Vec<f32> {
     crate::registry::register(crate::stock::variants()).expect("no two share a name");
     let engine = Engine::cpu();
     let mut page = 7;
@@ -24,7 +28,10 @@ fn attended(variant: &str, stored: KvStored, append: impl Fn(&Engine, &KvRef<'_>
     let whole = Batch::paged(&[0, 11, 16], &table.table()).validate().expect("sound");
     let slots = slots_of_new_keys(&whole).expect("pages");
     let positions: Vec<i32> = LENS.0.iter().flat_map(|&len| 0..len as i32).collect();
-    let (k, v) = (engine.upload(&values(16 * 2 * 16, 1)).expect("memory"), engine.upload(&values(16 * 2 * 16, 2)).expect("memory"));
+    let (k, v) = (
+        engine.upload(&values(16 * 2 * 16, 1)).expect("memory"),
+        engine.upload(&values(16 * 2 * 16, 2)).expect("memory"),
+    );
     let mut pool = engine.upload(&[f32::NAN; 7 * 2 * 4 * 2 * 16]).expect("memory");
     let shape = [7, 2, 2, 4, 16];
     let rows = KvRef::new(k.tensor(&[16, 2, 16]).expect("fits"), v.tensor(&[16, 2, 16]).expect("fits"));
@@ -105,7 +112,8 @@ fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
         let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, (to - from) as i32]), &mut engine.workspace());
         let part = |x: &[f32]| engine.upload(&x[from * 32..to * 32]).expect("memory");
         let (k, v, q) = (part(&k), part(&v), engine.upload(&q).expect("memory"));
-        let (mut o, mut lse) = (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
+        let (mut o, mut lse) =
+            (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
         let rows = |x| crate::DeviceBuffer::tensor(x, &[to - from, 2, 16]).expect("fits");
         let out = Out::with_lse(o.tensor_mut(&[1, 4, 16]).expect("fits"), lse.tensor_mut(&[1, 4]).expect("fits"));
         let q = q.tensor(&[1, 4, 16]).expect("fits");
@@ -123,7 +131,8 @@ fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
         o: crate::TensorRef::host(&o, &[1, 3, 4, 16]).expect("fits"),
         lse: crate::TensorRef::host(&lse, &[1, 3, 4]).expect("fits"),
     };
-    let (mut o, mut lse) = (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
+    let (mut o, mut lse) =
+        (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
     let out = Out::with_lse(o.tensor_mut(&[1, 4, 16]).expect("fits"), lse.tensor_mut(&[1, 4]).expect("fits"));
     merge_states(&stream, &states, out).expect("sound");
     lse_to_base_2(&stream, lse.tensor_mut(&[1, 4]).expect("fits")).expect("f32");

@@ -163,10 +163,7 @@ pub fn append(
     let Some(shape) = pools.as_ref().parts().next().map(|pool| pool.shape().to_vec()) else { return Ok(()) };
     let targets = append.places.targets(Pool { pages: shape[0], page_size: shape[1] })?;
     let heads = shape[2];
-    let all_scales = [
-        by_head(&append.scales.k, "k_scales", heads)?,
-        by_head(&append.scales.v, "v_scales", heads)?,
-    ];
+    let all_scales = [by_head(&append.scales.k, "k_scales", heads)?, by_head(&append.scales.v, "v_scales", heads)?];
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
     for part in 0..kv.parts().count() {
         pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;

@@ -24,7 +24,9 @@ pub fn check_between(from: &KvRef<'_>, to: &KvMut<'_>, pairs: &Array<'_, [i32; 2
     let target = check::Side { name: "the target", k: "to.k", v: "to.v", paged: true };
     check::both(source, from, target, to)?;
     let mut sizes = [0; 2];
-    for (names, (x, y)) in [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.as_ref().parts())) {
+    for (names, (x, y)) in
+        [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.as_ref().parts()))
+    {
         if x.dtype() != y.dtype() {
             return Err(OpError::Dtype { tensor: names[0], got: x.dtype(), want: y.dtype().to_string() });
         }

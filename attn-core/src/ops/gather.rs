@@ -58,9 +58,7 @@ pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(
 /// As [`check()`], memory of a device, and an entry outside of the pool or the page table. Nothing is written then.
 pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
     check(pools, kv, gather)?;
-    let (Some(pool), Some(room)) =
-        (pools.parts().next(), kv.as_ref().parts().next().map(|k| k.shape()[0]))
-    else {
+    let (Some(pool), Some(room)) = (pools.parts().next(), kv.as_ref().parts().next().map(|k| k.shape()[0])) else {
         return Ok(());
     };
     let size = places::Pool { pages: pool.shape()[0], page_size: pool.shape()[1] };

@@ -154,11 +154,7 @@ pub fn merge_state(a: &State<'_>, b: &State<'_>, out: &mut Out<'_>) -> Result<()
 /// # Errors
 ///
 /// As [`check_in_place`], and memory of a device.
-pub fn merge_state_in_place(
-    a: &mut StateMut<'_>,
-    b: &State<'_>,
-    mask: Option<&Array<'_, u8>>,
-) -> Result<(), OpError> {
+pub fn merge_state_in_place(a: &mut StateMut<'_>, b: &State<'_>, mask: Option<&Array<'_, u8>>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_in_place(a, b, mask)?;
     let mask = mask.map(|mask| mask.on_host("mask")).transpose()?;
     let other = Reader::new(["b.o", "b.lse"], b)?;

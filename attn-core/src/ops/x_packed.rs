@@ -42,7 +42,9 @@ pub fn check(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &KvRef<'_>) -> Result<
     for (name, pool, dim) in [("k pool", &k_pool, sizes.dim_k), ("v pool", &v_pool, sizes.dim_v)] {
         check::rank(name, pool, 4, "4: (pages, slots, kv_heads, head_dim)")?;
         check::innermost(name, pool)?;
-        for (at, what, want) in [(0, "pages", pages), (1, "slots", slots), (2, "heads", heads), (3, "values per head", dim)] {
+        for (at, what, want) in
+            [(0, "pages", pages), (1, "slots", slots), (2, "heads", heads), (3, "values per head", dim)]
+        {
             check::extent(name, pool, at, what, want)?;
         }
         check::dtype(name, pool.dtype(), &[k.dtype()])?;

@@ -25,7 +25,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiled, Compiler},
     jit::{self, Ready},
-    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
@@ -43,6 +43,8 @@ pub struct Aot {
     groups: Vec<u32>,
     stored: Vec<KvStored>,
     device_plans: bool,
+    ops: Vec<Op>,
+    appends: bool,
     archs: Option<Vec<Arch>>,
     sizes_from_env: bool,
 }
@@ -81,6 +83,8 @@ impl Aot {
             groups: vec![8, 16],
             stored: vec![KvStored::Raw],
             device_plans: false,
+            ops: Vec::new(),
+            appends: false,
             archs: None,
             sizes_from_env: false,
         }
@@ -183,6 +187,20 @@ impl Aot {
         self
     }
 
+    /// Also these ops.
+    #[must_use]
+    pub fn ops(mut self, ops: impl IntoIterator<Item = Op>) -> Self {
+        self.ops = ops.into_iter().collect();
+        self
+    }
+
+    /// Also appends through the transforms of the expressions that have any: from each type of q and o to each type of k and v.
+    #[must_use]
+    pub fn appends(mut self) -> Self {
+        self.appends = true;
+        self
+    }
+
     /// These architectures, instead of those of `ATTN_CUDA_ARCHS`.
     #[must_use]
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
@@ -226,15 +244,16 @@ impl Aot {
             Some(archs) => archs.clone(),
             None => archs_from_env(&mut report)?,
         };
-        let (sources, planners) = (self.sources(&archs)?, self.planners(&archs)?);
+        let (sources, planners, ops) = (self.sources(&archs)?, self.planners(&archs)?, self.op_sources(&archs)?);
         // looking for a compiler takes time, and may start Python: not for nothing
-        let missing = if sources.is_empty() && planners.is_empty() { None } else { Compiler::find().err() };
+        let nothing = sources.is_empty() && planners.is_empty() && ops.is_empty();
+        let missing = if nothing { None } else { Compiler::find().err() };
         let built = match missing {
             Some(error) => {
                 report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
                 Vec::new()
             }
-            None => [compile_all(sources)?, compile_all(planners)?].concat(),
+            None => [compile_all(sources)?, compile_all(planners)?, compile_all(ops)?].concat(),
         };
         write(out, &built)?;
         report.cubins = built.len();
@@ -287,15 +306,50 @@ impl Aot {
         Ok(sources)
     }
 
+    /// The ops, each once.
+    fn op_sources(&self, archs: &[Arch]) -> Result<Vec<OpSource>, AotError> {
+        let mut sources = Vec::new();
+        for (&op, &arch) in self.ops.iter().flat_map(|op| archs.iter().map(move |arch| (op, arch))) {
+            let name = op.name();
+            sources.push(OpSource::build(op, arch).map_err(|e| AotError::Splice { expr: name, source: e })?);
+        }
+        let mut registry = Registry::empty();
+        registry.register_all(&self.table)?;
+        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
+        for expr in self.expressions.iter().filter(|_| self.appends) {
+            let variant = Variant::parse_with(expr, &registry)
+                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
+            if variant.has_union() || !(has_key_hooks(&variant) || has_value_hooks(&variant)) {
+                continue;
+            }
+            for (&arch, &dtypes, ()) in product(archs, &pairs(&qo_dtypes, &kv_dtypes), &[()]) {
+                let source = OpSource::transform(&variant, dtypes.qo, dtypes.kv, arch)
+                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
+                sources.push(source);
+            }
+        }
+        sources.sort_by_key(Unit::key);
+        sources.dedup_by_key(|source| source.key());
+        Ok(sources)
+    }
+
+    /// Element types of q and o, and of k and v.
+    fn dtype_lists(&self) -> Result<(Vec<Dtype>, Vec<Dtype>), AotError> {
+        let (mut qo, mut kv) = (self.dtypes.clone(), self.kv_dtypes.clone());
+        if self.sizes_from_env {
+            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo)?;
+            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv)?;
+        }
+        Ok((qo, kv))
+    }
+
     fn cells(&self, archs: &[Arch], variant: &Variant) -> Result<Vec<Cell>, AotError> {
         let mut cells = Vec::new();
         let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
-        let (mut head_dims, mut qo_dtypes, mut kv_dtypes) =
-            (self.head_dims.clone(), self.dtypes.clone(), self.kv_dtypes.clone());
+        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
+        let mut head_dims = self.head_dims.clone();
         if self.sizes_from_env {
             list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
-            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo_dtypes)?;
-            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv_dtypes)?;
         }
         let dtypes = pairs(&qo_dtypes, &kv_dtypes);
         let widths: Vec<_> =

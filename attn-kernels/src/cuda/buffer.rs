@@ -206,6 +206,10 @@ impl PinnedBuffer {
         self.bytes
     }
 
+    pub(super) fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         if self.bytes == 0 {
             return &[];

@@ -31,7 +31,7 @@ pub use error::CudaError;
 pub use event::Event;
 pub use graph::Graph;
 pub use kernel::Kernel;
-pub use pinned::PinnedBuffer;
+pub use pinned::HostBuffer;
 pub use plan::Plan;
 pub use stream::Stream;
 pub use workspace::Workspace;

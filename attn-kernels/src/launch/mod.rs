@@ -8,7 +8,7 @@ mod plan_abi;
 pub use abi::{KernelParams, Strided};
 pub use fast_div::FastDiv;
 pub use op_abi::{
-    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowShare, RowsParams, RowsPart,
-    ScaleLseParams, XPackedParams, XPackedPart,
+    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowShare, RowsParams,
+    RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};

@@ -5,9 +5,7 @@ use attn_core::{dtype::Dtype, expr::Variant};
 use super::{SpliceError, Unit, cell_block::elem, templates::Inliner, variant};
 use crate::{
     compile::Arch,
-    launch::{
-        BitsParams, COPY_INLINE, CopyParams, MergeParams, OP_THREADS, RowsParams, ScaleLseParams, XPackedParams,
-    },
+    launch::{BitsParams, COPY_INLINE, CopyParams, MergeParams, OP_THREADS, RowsParams, ScaleLseParams, XPackedParams},
 };
 
 /// An op, as far as its kernels go.

@@ -108,10 +108,7 @@ fn quantised_rows_are_divided_by_their_scales() {
         let rows = TensorRef::host(&k, &[2, HEADS, DIM]).expect("fits");
         let pool = |data| TensorMut::host(data, &[PAGES, PAGE, HEADS, DIM]).expect("fits");
         let heads = [0.003f32, 0.5];
-        let scales = KvScales {
-            k: Scale::per_head(TensorRef::host(&heads, &[2]).expect("fits")),
-            v: Scale::of(0.001),
-        };
+        let scales = KvScales { k: Scale::per_head(TensorRef::host(&heads, &[2]).expect("fits")), v: Scale::of(0.001) };
         let places = Places::Slots { slots: Array::host(&[7, 0]), positions: None };
         let mut pools = KvMut::new(pool(&mut k_pool), pool(&mut v_pool));
         let options = Append { scales, ..Append::at(places) };

@@ -26,8 +26,12 @@ proptest! {
 
 #[test]
 fn bad_sums_and_little_room_are_refused() {
-    for (indptr, says) in [(&[1, 3][..], "`indptr[0]`"), (&[0, 3, 2], "`indptr[2]` is 2"), (&[0, 5], "`indptr[1]` is 5"), (&[], "`indptr` has 0")]
-    {
+    for (indptr, says) in [
+        (&[1, 3][..], "`indptr[0]`"),
+        (&[0, 3, 2], "`indptr[2]` is 2"),
+        (&[0, 5], "`indptr[1]` is 5"),
+        (&[], "`indptr` has 0"),
+    ] {
         let error = pack_segments(&[true; 4], indptr, BitOrder::Little).expect_err("bad").to_string();
         assert!(error.contains(says), "{error}");
     }

@@ -117,7 +117,8 @@ fn what_does_not_fit_is_refused() {
     };
     let good = state(&[2, 2, 3], &[2, 2]);
     let mut merge = |a: State<'_>, b: State<'_>| {
-        merge_state(&a, &b, &mut Out::new(TensorMut::host(&mut out, &[2, 2, 3]).expect("fits"))).map_err(|e| e.to_string())
+        merge_state(&a, &b, &mut Out::new(TensorMut::host(&mut out, &[2, 2, 3]).expect("fits")))
+            .map_err(|e| e.to_string())
     };
     for (bad, says) in [
         (state(&[2, 3, 2], &[2, 2]), "b.o has 3 heads"),

@@ -69,10 +69,8 @@ fn run(
     status: Option<&ArrayMut<'_, u32>>,
     speed: Speed,
 ) -> Result<(), CudaError> {
-    let mut params = CopyParams {
-        status: status.map_or(Ok(0), |status| numbers_mut("status", status))?,
-        ..CopyParams::default()
-    };
+    let mut params =
+        CopyParams { status: status.map_or(Ok(0), |status| numbers_mut("status", status))?, ..CopyParams::default() };
     let mut runs = Vec::new();
     for (names, (from, to)) in [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.parts())) {
         (params.from_pages, params.to_pages) = (from.shape()[0] as i64, to.shape()[0] as i64);

@@ -114,11 +114,7 @@ pub fn scale_lse(stream: &Stream, of: &TensorMut<'_>, factor: f32) -> Result<(),
 }
 
 /// A tensor of (tokens, heads, dim) or (tokens, states, heads, dim), and its log-sum-exps.
-fn states(
-    names: [&'static str; 2],
-    o: &TensorRef<'_>,
-    lse: Option<&TensorRef<'_>>,
-) -> Result<MergeStates, CudaError> {
+fn states(names: [&'static str; 2], o: &TensorRef<'_>, lse: Option<&TensorRef<'_>>) -> Result<MergeStates, CudaError> {
     // tokens, states, heads; of two dimensions there are no states
     let three = |tensor: &TensorRef<'_>, rank: usize| {
         let at = |dim| stride(tensor.shape(), tensor.strides(), dim);

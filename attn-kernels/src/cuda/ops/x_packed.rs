@@ -22,12 +22,7 @@ const TILE_BYTES: usize = 32 * 1024;
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn to_pages(
-    stream: &Stream,
-    k: &TensorRef<'_>,
-    v: &TensorRef<'_>,
-    pools: &mut KvMut<'_>,
-) -> Result<(), CudaError> {
+pub fn to_pages(stream: &Stream, k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> Result<(), CudaError> {
     for (part, name) in ["k pool", "v pool"].into_iter().enumerate().take(pools.as_ref().parts().count()) {
         disjoint(name, &pools.part(part).map_err(OpError::from)?)?;
     }
@@ -39,12 +34,7 @@ pub fn to_pages(
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn from_pages(
-    stream: &Stream,
-    pools: &KvRef<'_>,
-    k: &TensorMut<'_>,
-    v: &TensorMut<'_>,
-) -> Result<(), CudaError> {
+pub fn from_pages(stream: &Stream, pools: &KvRef<'_>, k: &TensorMut<'_>, v: &TensorMut<'_>) -> Result<(), CudaError> {
     disjoint("packed k", k)?;
     disjoint("packed v", v)?;
     run(stream, &k.as_ref(), &v.as_ref(), pools, false)
