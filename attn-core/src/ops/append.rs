@@ -48,7 +48,6 @@ impl Transform {
     /// `kv_token`, `batch`).
     pub fn new(variant: &Variant, heads: Heads) -> Result<Self, OpError> {
         heads.check().map_err(crate::tensor::TensorError::from)?;
-        let variant = variant.bind(&heads.dims())?;
         if variant.has_union() {
             return Err(OpError::Union { variant: variant.to_string() });
         }
@@ -62,7 +61,7 @@ impl Transform {
                 return Err(OpError::Word { variant: variant.to_string(), word });
             }
         }
-        Ok(Transform { variant, heads })
+        Ok(Transform { variant: variant.bind(&heads.dims())?, heads })
     }
 
     /// The bound variant.
