@@ -203,6 +203,9 @@ pub enum KernelKind {
     Prefill,
     /// Tensor cores, few query rows per request against many keys.
     Decode,
+    /// Both in one launch: requests of few rows as in decode, those of many as in prefill, and rows of several requests against keys that they
+    /// share.
+    Mixed,
 }
 
 impl fmt::Display for KernelKind {
@@ -210,13 +213,14 @@ impl fmt::Display for KernelKind {
         f.write_str(match self {
             KernelKind::Prefill => "prefill",
             KernelKind::Decode => "decode",
+            KernelKind::Mixed => "mixed",
         })
     }
 }
 
 /// A kernel name that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kernel `{0}`; there are: prefill, decode")]
+#[error("unknown kernel `{0}`; there are: prefill, decode, mixed")]
 pub struct UnknownKernel(pub String);
 
 impl FromStr for KernelKind {
@@ -225,6 +229,7 @@ impl FromStr for KernelKind {
         match s {
             "prefill" => Ok(KernelKind::Prefill),
             "decode" => Ok(KernelKind::Decode),
+            "mixed" => Ok(KernelKind::Mixed),
             _ => Err(UnknownKernel(s.to_owned())),
         }
     }

@@ -2,7 +2,7 @@
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    plan::{PlanRule, Schedule},
+    plan::{Cost, MixedRule, PlanRule, Schedule, SharedRule, Sharing},
     spec::{Heads, KernelKind, ValueRows},
 };
 
@@ -89,8 +89,27 @@ pub struct Cell {
     pub moved_values: bool,
     /// CTAs that registers and shared memory of an SM shall hold.
     pub ctas_per_sm: u32,
+    /// Mixed: the decode part; everything else is said of the prefill part.
+    pub mixed: Option<DecodePart>,
+    /// Mixed: an item may have rows of several requests, and keys are in segments.
+    pub shared_rows: bool,
     /// The architecture to compile for.
     pub arch: Arch,
+}
+
+/// What the decode part of a mixed kernel has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DecodePart {
+    /// Packed query rows of a tile.
+    pub tile_rows: u32,
+    /// Steps that loads run ahead.
+    pub stages: u32,
+    /// Keys of a warp in one step.
+    pub warp_keys: u32,
+    /// As [`Cell::moved_keys`].
+    pub moved_keys: bool,
+    /// As [`Cell::moved_values`].
+    pub moved_values: bool,
 }
 
 /// A kernel that there is no template for.
@@ -141,6 +160,19 @@ pub enum CellError {
         /// What was asked.
         dtypes: Dtypes,
     },
+    /// A decode part that does not fit beside a prefill part.
+    #[error(
+        "no mixed kernel for head_dim = {head_dim} with k and v of {kv} on {arch}: its shared memory is too small. Run requests of few queries and of many \
+         in batches of their own, and keys that are shared as keys of each request"
+    )]
+    Mixed {
+        /// What was asked.
+        head_dim: u32,
+        /// The element type of keys.
+        kv: Dtype,
+        /// The architecture.
+        arch: Arch,
+    },
 }
 
 /// Elements of a row of prefill's tiles, which are made of panels of 64.
@@ -179,7 +211,7 @@ impl Cell {
         if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
             return Err(CellError::Dtypes { kind, dtypes });
         }
-        let prefill = kind == KernelKind::Prefill;
+        let prefill = kind != KernelKind::Decode;
         let values_of_keys = values.are_of_keys() && !key_hooks && !value_hooks;
         let cell = Cell {
             kind,
@@ -199,11 +231,14 @@ impl Cell {
             moved_keys: !prefill && fp8 && key_hooks,
             moved_values: !prefill && fp8 && value_hooks,
             ctas_per_sm: 2,
+            mixed: None,
+            shared_rows: false,
             arch,
         };
         let cell = match kind {
             KernelKind::Prefill => cell.for_prefill(),
             KernelKind::Decode => cell.for_decode(group, key_hooks || value_hooks),
+            KernelKind::Mixed => cell.for_mixed(group, key_hooks, value_hooks)?,
         };
         let (bytes, most) = (cell.smem_bytes() + STATIC_BYTES, arch.least_smem());
         if bytes > most {
@@ -283,6 +318,60 @@ impl Cell {
         tries.find(fits).unwrap_or(cell)
     }
 
+    /// Mixed: prefill in four warps, and a decode part of as many, whose ring is as deep as leaves room for two CTAs on an SM.
+    fn for_mixed(self, group: u32, key_hooks: bool, value_hooks: bool) -> Result<Self, CellError> {
+        let Cell { head_dim, value_dim, dtypes, arch, .. } = self;
+        let refused = CellError::Mixed { head_dim, kv: dtypes.kv, arch };
+        let tiles = match self.for_prefill() {
+            tiles if tiles.warps == 4 && tiles.column_warps == 1 => tiles,
+            _ if head_dim.max(value_dim) <= 256 => Cell { tile_rows: 64, tile_keys: 32, ..self },
+            _ => return Err(refused),
+        };
+        let fp8 = dtypes.kv.is_fp8();
+        let of = |warp_keys, stages| {
+            let tile_rows = Cell::decode_rows(group, head_dim, value_dim);
+            let (moved_keys, moved_values) = (fp8 && key_hooks, fp8 && value_hooks);
+            let mixed = Some(DecodePart { tile_rows, stages, warp_keys, moved_keys, moved_values });
+            Cell { mixed, ..tiles }
+        };
+        let wide = if head_dim * (dtypes.kv.size() as u32) < 256 { 32 } else { 16 };
+        let tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(|(warp_keys, stages)| of(warp_keys, stages));
+        let (an_sm, most) = (arch.max_smem() + 1024, arch.least_smem());
+        let fits = |ctas: u32| {
+            move |cell: &Cell| {
+                let (decode, bytes) = (cell.decode_part(), cell.smem_bytes() + STATIC_BYTES);
+                let states = decode.tile_rows * value_dim.next_multiple_of(32) * 4;
+                states <= decode.stage_bytes() && bytes <= most && ctas * (bytes + 1024) <= an_sm
+            }
+        };
+        let two = tries.iter().find(|cell| fits(2)(cell)).map(|&cell| Cell { ctas_per_sm: 2, ..cell });
+        let one = || tries.iter().find(|cell| fits(1)(cell)).map(|&cell| Cell { ctas_per_sm: 1, ..cell });
+        two.or_else(one).ok_or(refused)
+    }
+
+    /// Mixed: for items with rows of several requests.
+    #[must_use]
+    pub fn with_shared_rows(self) -> Self {
+        Cell { shared_rows: self.kind == KernelKind::Mixed, ..self }
+    }
+
+    /// The decode part of a mixed cell, as a cell of one worker a multiprocessor; itself, of any other.
+    #[must_use]
+    pub fn decode_part(&self) -> Self {
+        let Some(part) = self.mixed else { return *self };
+        let DecodePart { tile_rows, stages, warp_keys, moved_keys, moved_values } = part;
+        let of_decode = Cell { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
+        let of_decode = Cell { key_pre_pass: false, value_pre_pass: false, moved_keys, moved_values, ..of_decode };
+        Cell { tile_rows, stages, warp_keys, ..of_decode }
+    }
+
+    /// The prefill part of a mixed cell; itself, of any other.
+    #[must_use]
+    pub fn prefill_part(&self) -> Self {
+        let kind = if self.kind == KernelKind::Mixed { KernelKind::Prefill } else { self.kind };
+        Cell { kind, mixed: None, shared_rows: false, ..*self }
+    }
+
     /// Rows of the decode tile for so many packed rows of a request; what it does not hold takes several tiles.
     #[must_use]
     pub fn decode_rows(rows: u32, head_dim: u32, value_dim: u32) -> u32 {
@@ -325,6 +414,7 @@ impl Cell {
                 let moved = moved(self.moved_keys, self.head_dim) + moved(self.moved_values, self.value_dim);
                 self.warps * (self.stages * self.stage_bytes() + moved) + queries + self.warps * self.tile_rows * 8
             }
+            KernelKind::Mixed => self.decode_part().smem_bytes().max(self.prefill_part().smem_bytes()),
         }
     }
 
@@ -346,6 +436,7 @@ impl Cell {
         match self.kind {
             KernelKind::Prefill => self.tile_keys,
             KernelKind::Decode => self.warp_keys * self.warps,
+            KernelKind::Mixed => self.decode_part().step_keys(),
         }
     }
 
@@ -356,12 +447,31 @@ impl Cell {
     #[must_use]
     pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> PlanRule {
         let (kv_align, min_span, schedule) = match self.kind {
-            KernelKind::Prefill => (self.tile_keys, 512, Schedule::LongestFirst),
+            KernelKind::Prefill | KernelKind::Mixed => (self.tile_keys, 512, Schedule::LongestFirst),
             KernelKind::Decode => (step_keys.max(64), 128, Schedule::Line),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
         let cost = Costs::of(self, hooks).rule(self.kind, kv_align);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
+    }
+
+    /// How a mixed batch is cut, on a device of so many multiprocessors that holds `resident_ctas` of the kernel at a time.
+    ///
+    /// Decode has one worker a multiprocessor, which all but reads as fast as the memory is: so whatever else a multiprocessor holds multiplies
+    /// meanwhile. Keys of a tile cost it that share of what they cost where as many CTAs share a multiprocessor as were measured.
+    #[must_use]
+    pub fn mixed_rule(&self, multiprocessors: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
+        let (decode, prefill) = (self.decode_part(), self.prefill_part());
+        let of_decode = decode.plan_rule(decode.step_keys(), multiprocessors, kv_heads, hooks);
+        let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
+        let cost = of_decode.cost;
+        let cost = Cost { block: (cost.block / measured).max(1), ..cost };
+        MixedRule {
+            decode: PlanRule { cost, ..of_decode },
+            prefill: prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks),
+            // a state is written by one CTA and read by another; keys that have just been read are in the second-level cache, twice as near
+            shared: SharedRule { sharing: Sharing::Paying, state: 2 * cost.spread.max(1), again: cost.block.div_ceil(2) },
+        }
     }
 
     /// What the cell is, in a line: `prefill head_dim 128 bf16 paged sm_90a`.
@@ -371,7 +481,11 @@ impl Cell {
         let layout = if paged { "paged" } else { "ragged" };
         let keys = if key_pre_pass { " key-pass" } else { "" };
         let values = if value_pre_pass { " value-pass" } else { "" };
-        let rows = if kind == KernelKind::Decode { format!(" rows {tile_rows}") } else { String::new() };
+        let rows = match self.mixed {
+            Some(decode) => format!(" rows {}{}", decode.tile_rows, if self.shared_rows { " shared" } else { "" }),
+            None if kind == KernelKind::Decode => format!(" rows {tile_rows}"),
+            None => String::new(),
+        };
         let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
         let of_keys = if self.values_of_keys { " of the keys" } else { "" };
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };

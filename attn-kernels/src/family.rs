@@ -17,7 +17,7 @@ use crate::{
 pub struct Family {
     /// The family.
     pub kind: KernelKind,
-    /// Packed rows of a tile of decode; 0 for prefill.
+    /// Packed rows of a tile of decode, and of the decode part of a mixed launch; 0 for prefill.
     pub rows: u32,
 }
 
@@ -32,11 +32,17 @@ impl Family {
         Family { kind: KernelKind::Decode, rows }
     }
 
+    /// Mixed, whose decode part has the tile for so many rows of a request.
+    #[must_use]
+    pub fn mixed(rows: u64, head_dim: u32, value_dim: u32) -> Self {
+        Family { kind: KernelKind::Mixed, ..Self::decode(rows, head_dim, value_dim) }
+    }
+
     /// That of a kernel.
     #[must_use]
     pub fn of(cell: &Cell) -> Self {
-        let decode = cell.kind == KernelKind::Decode;
-        Family { kind: cell.kind, rows: if decode { cell.tile_rows } else { 0 } }
+        let prefill = cell.kind == KernelKind::Prefill;
+        Family { kind: cell.kind, rows: if prefill { 0 } else { cell.decode_part().tile_rows } }
     }
 }
 
@@ -44,7 +50,7 @@ impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             KernelKind::Prefill => self.kind.fmt(f),
-            KernelKind::Decode => write!(f, "{} of {} rows", self.kind, self.rows),
+            KernelKind::Decode | KernelKind::Mixed => write!(f, "{} of {} rows", self.kind, self.rows),
         }
     }
 }
@@ -53,14 +59,20 @@ impl fmt::Display for Family {
 ///
 /// A batch runs the one that is predicted to be done soonest (of those within a sixteenth of it, the one that keeps the device least busy): all work over the workers of a KV head (decode's line is cut anywhere, prefill's tiles are
 /// not where there are enough), and what a launch and a merge take. What a mask leaves out is not known here; it is left out of all families
-/// alike.
+/// alike. Where a batch has requests of few rows and of many, a mixed launch may be it: the longer of both parts and a share of the shorter.
 #[derive(Clone, Debug)]
 pub struct Families {
     /// Query heads per KV head.
     group: u64,
     /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
     candidates: Vec<Candidate>,
+    /// Packed rows of each decode tile that a mixed kernel may have; empty where there is none, or it is not to be.
+    mixed_rows: Vec<u64>,
 }
+
+/// Of the shorter part of a mixed launch, the share that does not go on beside the longer one: multiprocessors issue for both, and
+/// their ends do not meet. One part in so many; to be replaced by a measurement.
+const APART: u64 = 4;
 
 /// Times that differ by less than one part in so many are taken to be the same.
 const MARGIN: u64 = 16;
@@ -119,7 +131,28 @@ impl Families {
         // what there is no kernel for is named with the kind that was asked for
         Cell::choose(request)?;
         let candidates = kinds.map(candidate).collect::<Result<_, CellError>>()?;
-        Ok(Families { group: heads.group().into(), candidates })
+        // where a multiprocessor has room for one part at a time, two launches are as good
+        let overlaps = |rows: &u32| {
+            let cell = Cell::choose(&CellRequest { kind: KernelKind::Mixed, group: *rows, ..*request });
+            cell.is_ok_and(|cell| cell.ctas_per_sm > 1)
+        };
+        let mixed_rows = [8, most].into_iter().take(if most > 8 { 2 } else { 1 }).filter(overlaps).map(u64::from).collect();
+        Ok(Families { group: heads.group().into(), candidates, mixed_rows })
+    }
+
+    /// Without mixed launches: for variants that they do not run.
+    #[must_use]
+    pub fn without_mixed(self) -> Self {
+        Families { mixed_rows: Vec::new(), ..self }
+    }
+
+    /// Packed rows of the smallest decode tile that holds every request which some tile holds.
+    #[must_use]
+    pub fn rows_of_few(&self, layout: &Layout) -> u64 {
+        let tiles = || self.candidates.iter().filter(|candidate| candidate.family.kind == KernelKind::Decode);
+        let most = tiles().map(|candidate| candidate.tile_rows).max().unwrap_or(0);
+        let rows = layout.qo_indptr().windows(2).map(|ends| (ends[1] - ends[0]) as u64 * self.group);
+        rows.filter(|&rows| rows <= most).max().unwrap_or(0)
     }
 
     /// The family that a batch runs. The smallest decode tile, where it holds every request.
@@ -136,8 +169,40 @@ impl Families {
             || self.candidates.iter().zip(&works).map(|(candidate, work)| (candidate.time(work), candidate, work));
         let soonest = all().map(|(time, ..)| time).min().unwrap_or(0);
         // the prediction is no better than this; then whatever keeps the device least busy
+        if let Some((time, rows)) = self.mixed(layout)
+            && time.saturating_add(time / MARGIN) < soonest
+        {
+            return Family { kind: KernelKind::Mixed, rows };
+        }
         let about_as_soon = all().filter(|(time, ..)| *time <= soonest.saturating_add(soonest / MARGIN));
         about_as_soon.min_by_key(|(_, candidate, work)| candidate.busy(work)).map_or(first, |(_, best, _)| best).family
+    }
+
+    /// Nanoseconds that a mixed launch is predicted to take, and the rows of its decode tile; for batches that have requests of both parts.
+    fn mixed(&self, layout: &Layout) -> Option<(u64, u32)> {
+        let few_rows = self.rows_of_few(layout);
+        let rows = self.mixed_rows.iter().copied().find(|&rows| few_rows <= rows)?;
+        let of = |kind, tile: u64| {
+            let is = |candidate: &&Candidate| candidate.family.kind == kind && (tile == 0 || candidate.tile_rows == tile);
+            self.candidates.iter().find(is)
+        };
+        let (decode, prefill) = (of(KernelKind::Decode, rows)?, of(KernelKind::Prefill, 0)?);
+        let (mut few, mut many) = (Work::default(), Work::default());
+        for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
+            let (packed, keys) = ((qo[1] - qo[0]) as u64 * self.group, (kv[1] - kv[0]) as u64);
+            match packed {
+                0 => {}
+                _ if packed <= rows => few.add(1, keys),
+                _ => many.add(packed.div_ceil(prefill.tile_rows), keys),
+            }
+        }
+        if few.tiles == 0 || many.tiles == 0 {
+            return None;
+        }
+        let alone = [(decode, &few), (prefill, &many)].map(|(part, work)| part.time(work) - u64::from(part.costs.launch));
+        let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
+        let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
+        Some((launch.saturating_add(longer).saturating_add(shorter / APART), u32::try_from(rows).unwrap_or(8)))
     }
 
     /// What a batch asks of each candidate, in one pass over its requests.
@@ -160,6 +225,16 @@ impl Families {
             }
         }
         works.map(|work| Work { keys: all, longest, ..work })
+    }
+}
+
+impl Work {
+    /// A request of so many tiles.
+    fn add(&mut self, tiles: u64, keys: u64) {
+        self.tiles += tiles;
+        self.tile_keys += u128::from(tiles) * u128::from(keys);
+        self.keys += keys;
+        self.longest = self.longest.max(keys);
     }
 }
 
@@ -198,7 +273,7 @@ impl Candidate {
                 let each = work.tiles.div_ceil(self.workers);
                 longest.max((u128::from(total) * u128::from(each) / u128::from(work.tiles)) as u64)
             }
-            KernelKind::Prefill => cut(uncut_prefill),
+            KernelKind::Prefill | KernelKind::Mixed => cut(uncut_prefill),
         };
         let time = launch.saturating_add(share.saturating_mul(self.rounds));
         match share < longest {

@@ -100,7 +100,7 @@ impl Costs {
     pub fn rule(&self, kind: KernelKind, kv_align: u32) -> Cost {
         let keys = match kind {
             KernelKind::Decode => u64::from(self.block) + u64::from(self.first),
-            KernelKind::Prefill => self.block.into(),
+            KernelKind::Prefill | KernelKind::Mixed => self.block.into(),
         };
         let block = (keys * u64::from(kv_align)).div_ceil(COST_KEYS.into());
         Cost { piece: self.piece, block: u32::try_from(block).unwrap_or(u32::MAX).max(1), spread: self.spread }
@@ -147,7 +147,7 @@ impl Measured {
         let multiplied = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
         let worked = match cell.kind {
             KernelKind::Decode => read,
-            KernelKind::Prefill => {
+            KernelKind::Prefill | KernelKind::Mixed => {
                 // warps that share rows multiply with all of the keys, each
                 let elements = cell.head_dim * cell.column_warps + cell.value_dim;
                 (multiplied(cell.tile_rows, elements), multiplied(self.rows, 2 * self.head_dim))

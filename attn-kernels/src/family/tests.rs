@@ -32,7 +32,7 @@ fn families() -> Families {
         candidate(KernelKind::Decode, 16, 16, costs(2100, 1500)),
         candidate(KernelKind::Prefill, 0, 128, costs(3000, 4000)),
     ];
-    Families { group: 4, candidates }
+    Families { group: 4, candidates, mixed_rows: Vec::new() }
 }
 
 const D8: Family = Family { kind: KernelKind::Decode, rows: 8 };
@@ -215,4 +215,38 @@ proptest! {
             prop_assert!(time(candidate, &qo, &kv) <= time(candidate, &qo, &longer) + 8000, "{candidate}");
         }
     }
+}
+
+/// With a mixed kernel, under the same costs.
+fn with_mixed(qo: &[u32], kv: &[u32]) -> Family {
+    let families = Families { mixed_rows: vec![8, 16], ..families() };
+    families.cheapest(&layout(qo, kv))
+}
+
+#[test]
+fn requests_of_few_rows_and_of_many_share_a_launch_where_each_part_is_long() {
+    let mixed = |rows| Family { kind: KernelKind::Mixed, rows };
+    let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
+    assert_eq!(with_mixed(&qo, &kv), mixed(8));
+    let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);
+    assert_eq!(with_mixed(&drafts, &kv), mixed(16), "16 rows of a request that decodes");
+    // all of a kind: nothing to share a launch
+    assert_eq!(with_mixed(&[512; 8], &[4096; 8]), Family::PREFILL);
+    assert_eq!(with_mixed(&[1; 64], &[4096; 64]), D8);
+    // next to nothing beside a long prefill is no reason
+    assert_ne!(with_mixed(&[2048, 1], &[2048, 8]).kind, KernelKind::Mixed);
+}
+
+#[test]
+fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
+    let families = Families { mixed_rows: vec![8, 16], ..families() };
+    let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
+    let (time, rows) = families.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    let alone = |candidate: usize, qo: &[u32], kv: &[u32]| time_of(&families, candidate, qo, kv) - 8000;
+    let (decode, prefill) = (alone(0, &[1; 64], &[4096; 64]), alone(2, &[512; 8], &[4096; 8]));
+    assert_eq!((time, rows), (8000 + decode.max(prefill) + decode.min(prefill) / APART, 8));
+}
+
+fn time_of(families: &Families, candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
+    families.candidates[candidate].time(&families.work(&layout(qo, kv))[candidate])
 }

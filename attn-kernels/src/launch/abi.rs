@@ -54,12 +54,32 @@ pub struct KernelParams {
     pub unfinished: i32,
 }
 
+/// The first argument of the kernels of a mixed launch: lists of [`attn_core::plan::MixedList`], as [`attn_core::plan::MixedBlob`] packs them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[allow(missing_docs)] // as in abi.cuh
+pub struct MixedParams {
+    pub base: KernelParams,
+    pub workers: u64,
+    pub decode: u64,
+    pub prefill: u64,
+    pub merges: u64,
+    pub merge_parts: u64,
+    pub request_of_query: u64,
+    pub segment_ends: u64,
+    pub segments: u64,
+    pub decode_ctas: i32,
+    pub prefill_items: i32,
+    pub segment_count: i32,
+    pub pad: i32,
+}
+
 #[cfg(test)]
 #[allow(clippy::print_stderr)]
 mod tests {
     use std::mem::offset_of;
 
-    use attn_core::plan::{MergeItem, WorkItem, WorkerStart};
+    use attn_core::plan::{MergeItem, MixedItem, MixedMerge, MixedSegment, MixedStart, WorkItem, WorkerStart};
 
     use super::*;
 
@@ -103,6 +123,48 @@ mod tests {
             }
         );
         mirror!("WorkerStart", WorkerStart { first, end, item });
+        mirror!(
+            "MixedItem",
+            MixedItem {
+                request,
+                requests,
+                first_row,
+                rows,
+                kv_begin,
+                kv_end,
+                kv_first,
+                memory,
+                pass,
+                full,
+                partial,
+                merge,
+                merges,
+                qo_token,
+                qo_len,
+                kv_token,
+                kv_len
+            }
+        );
+        mirror!("MixedStart", MixedStart { first, end, item });
+        mirror!("MixedMerge", MixedMerge { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
+        mirror!("MixedSegment", MixedSegment { request, kv_begin, keys, memory, pass, kv_token, kv_len });
+        mirror!(
+            "MixedParams",
+            MixedParams {
+                workers,
+                decode,
+                prefill,
+                merges,
+                merge_parts,
+                request_of_query,
+                segment_ends,
+                segments,
+                decode_ctas,
+                prefill_items,
+                segment_count,
+                pad
+            }
+        );
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",

@@ -5,7 +5,7 @@ mod fast_div;
 mod op_abi;
 mod plan_abi;
 
-pub use abi::{KernelParams, Strided};
+pub use abi::{KernelParams, MixedParams, Strided};
 pub use fast_div::FastDiv;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowShare, RowsParams,

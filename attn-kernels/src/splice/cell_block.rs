@@ -10,8 +10,13 @@ pub(super) fn text(cell: &Cell) -> String {
 }
 
 /// Those that no family has to itself.
-fn common(cell: &Cell) -> String {
-    let &Cell { head_dim, value_dim, values_of_keys, dtypes, paged, .. } = cell;
+pub(super) fn common(cell: &Cell) -> String {
+    let &Cell { head_dim, value_dim, values_of_keys, dtypes, paged, shared_rows, .. } = cell;
+    let launch = if cell.mixed.is_some() {
+        format!("constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n")
+    } else {
+        FLAT.to_owned()
+    };
     format!(
         "using QoElem = {};\n\
         using KvElem = {};\n\
@@ -19,7 +24,7 @@ fn common(cell: &Cell) -> String {
         constexpr int VALUE_DIM = {value_dim};\n\
         constexpr bool VALUES_OF_KEYS = {values_of_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
-        {FLAT}",
+        {launch}",
         elem(dtypes.qo),
         elem(dtypes.kv),
     )
@@ -29,7 +34,7 @@ fn common(cell: &Cell) -> String {
 pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\n";
 
 /// Those of the kernel family.
-fn family(cell: &Cell) -> String {
+pub(super) fn family(cell: &Cell) -> String {
     let &Cell { key_pre_pass, value_pre_pass, .. } = cell;
     let &Cell { tile_rows, tile_keys, warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
     format!(
@@ -58,8 +63,9 @@ pub(super) fn checks(cell: &Cell) -> String {
         check("MERGE_THREADS", MERGE_THREADS);
     }
     if cell.has_kv_pass() {
-        check("KV_PASS_KEYS", cell.kv_pass_keys());
-        check("KV_PASS_THREADS", KV_PASS_THREADS);
+        let part = if cell.mixed.is_some() { "prefill::" } else { "" };
+        check(&format!("{part}KV_PASS_KEYS"), cell.kv_pass_keys());
+        check(&format!("{part}KV_PASS_THREADS"), KV_PASS_THREADS);
     }
     checks
 }

@@ -7,6 +7,7 @@
 mod cell_block;
 pub mod divisor;
 mod op;
+mod mixed;
 mod planner;
 mod support;
 mod templates;
@@ -54,13 +55,16 @@ impl KernelSource {
     ///
     /// Parts that have no meaning together.
     pub fn build(variant: &Variant, cell: &Cell) -> Result<Self, SpliceError> {
-        support::check(variant)?;
+        support::check(variant, cell)?;
         Self::assemble(&variant::outline(variant), &variant::variant_source(variant)?, cell)
     }
 
     /// Splices the text of a `struct Variant` into the template of a cell.
     pub(crate) fn assemble(parts: &str, variant_struct: &str, cell: &Cell) -> Result<Self, SpliceError> {
         let name = format!("{parts}: {}", cell.describe());
+        if cell.mixed.is_some() {
+            return Ok(KernelSource { text: mixed::text(&name, variant_struct, cell)?, name, cell: *cell });
+        }
         let mut unit = templates::Inliner::default();
         unit.push(&format!("// attn-rs, {name}\n"));
         for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
@@ -70,7 +74,7 @@ impl KernelSource {
         unit.push(variant_struct);
         let templates: &[&str] = match cell.kind {
             KernelKind::Prefill if cell.has_kv_pass() => &["prefill.cuh", "kv_pass.cuh", "merge.cuh"],
-            KernelKind::Prefill => &["prefill.cuh", "merge.cuh"],
+            KernelKind::Prefill | KernelKind::Mixed => &["prefill.cuh", "merge.cuh"],
             KernelKind::Decode => &["decode.cuh"],
         };
         templates.iter().try_for_each(|file| unit.include(file))?;

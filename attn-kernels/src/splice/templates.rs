@@ -55,6 +55,14 @@ impl Inliner {
         Ok(())
     }
 
+    /// What is included meanwhile counts as not being there afterwards.
+    pub(super) fn apart<T>(&mut self, include: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.seen.clone();
+        let done = include(self);
+        self.seen = before;
+        done
+    }
+
     pub(super) fn finish(self) -> String {
         self.text
     }
