@@ -20,7 +20,7 @@ pub(crate) struct Compile {
     /// Variant expressions; `all` is every registered variant.
     #[arg(value_name = "EXPR")]
     exprs: Vec<String>,
-    /// Only this kernel: prefill or decode.
+    /// Only this kernel: prefill, decode or mixed; the first two unless given.
     #[arg(long)]
     kernel: Option<KernelKind>,
     #[command(flatten)]

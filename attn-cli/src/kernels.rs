@@ -44,6 +44,9 @@ pub(crate) struct Wanted {
     /// What keys and values in memory are, for a variant that rewrites them.
     #[arg(long, value_enum, default_value = "raw")]
     pub(crate) stored: Stored,
+    /// Of mixed kernels, that for requests that share keys.
+    #[arg(long)]
+    pub(crate) shared_rows: bool,
 }
 
 /// [`KvStored`], by name.
@@ -105,7 +108,9 @@ impl Wanted {
                                 value_hooks,
                                 arch,
                             };
-                            sources.push(KernelSource::build(variant, &Cell::choose(&request)?)?);
+                            let cell = Cell::choose(&request)?;
+                            let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
+                            sources.push(KernelSource::build(variant, &cell)?);
                         }
                     }
                 }
@@ -166,16 +171,33 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         }
         ("auto", Some(_)) if rows <= Cell::most_decode_rows(heads.head_dim, case.values.dim(heads)) => vec![decode],
         ("auto", Some(_)) => vec![Family::PREFILL],
-        (named, _) => vec![if named.parse::<KernelKind>()? == KernelKind::Decode { decode } else { Family::PREFILL }],
+        (named, _) => vec![match named.parse::<KernelKind>()? {
+            KernelKind::Decode => decode,
+            KernelKind::Prefill => Family::PREFILL,
+            KernelKind::Mixed => mixed(case, heads),
+        }],
     };
+    // keys that requests share are run by a mixed kernel, where that pays
+    let shared = case.kv_layout.levels() && arms.len() == 1 && of_list.is_none();
+    let families = if shared { [families, vec![mixed(case, heads)]].concat() } else { families };
     let mut sources = Vec::new();
     for family in families {
         for arm in &arms {
             let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?;
+            let cell = if shared { cell.with_shared_rows() } else { cell };
             sources.push(KernelSource::build(arm, &cell)?);
         }
     }
     Ok(sources)
+}
+
+/// The mixed kernel of a case: its decode part has the tile for requests of few rows.
+fn mixed(case: &Case, heads: Heads) -> Family {
+    let value_dim = case.values.dim(heads);
+    let most = Cell::most_decode_rows(heads.head_dim, value_dim);
+    let rows = case.qo_lens.to_vec().into_iter().map(|queries| queries.saturating_mul(heads.group()));
+    let few = rows.filter(|&rows| rows <= most).max().unwrap_or(0);
+    Family::mixed(few.into(), heads.head_dim, value_dim)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) struct Source {
     /// A variant expression: 'causal + soft_cap(cap=30)'.
     #[arg(value_name = "EXPR")]
     expr: String,
-    /// prefill or decode.
+    /// prefill, decode or mixed.
     #[arg(long, default_value = "prefill")]
     kernel: KernelKind,
     #[command(flatten)]

@@ -322,9 +322,10 @@ impl Cell {
     fn for_mixed(self, group: u32, key_hooks: bool, value_hooks: bool) -> Result<Self, CellError> {
         let Cell { head_dim, value_dim, dtypes, arch, .. } = self;
         let refused = CellError::Mixed { head_dim, kv: dtypes.kv, arch };
-        let tiles = match self.for_prefill() {
+        let prefill = Cell { kind: KernelKind::Prefill, ..self };
+        let tiles = match prefill.for_prefill() {
             tiles if tiles.warps == 4 && tiles.column_warps == 1 => tiles,
-            _ if head_dim.max(value_dim) <= 256 => Cell { tile_rows: 64, tile_keys: 32, ..self },
+            _ if head_dim.max(value_dim) <= 256 => Cell { tile_rows: 64, tile_keys: 32, ..prefill },
             _ => return Err(refused),
         };
         let fp8 = dtypes.kv.is_fp8();
@@ -332,7 +333,7 @@ impl Cell {
             let tile_rows = Cell::decode_rows(group, head_dim, value_dim);
             let (moved_keys, moved_values) = (fp8 && key_hooks, fp8 && value_hooks);
             let mixed = Some(DecodePart { tile_rows, stages, warp_keys, moved_keys, moved_values });
-            Cell { mixed, ..tiles }
+            Cell { kind: self.kind, mixed, ..tiles }
         };
         let wide = if head_dim * (dtypes.kv.size() as u32) < 256 { 32 } else { 16 };
         let tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(|(warp_keys, stages)| of(warp_keys, stages));
@@ -455,14 +456,14 @@ impl Cell {
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
     }
 
-    /// How a mixed batch is cut, on a device of so many multiprocessors that holds `resident_ctas` of the kernel at a time.
+    /// How a mixed batch is cut, on a device that holds `resident_ctas` of the kernel at a time, which both parts share by what they cost.
     ///
-    /// Decode has one worker a multiprocessor, which all but reads as fast as the memory is: so whatever else a multiprocessor holds multiplies
-    /// meanwhile. Keys of a tile cost it that share of what they cost where as many CTAs share a multiprocessor as were measured.
+    /// A worker of decode beside a tile of prefill has the memory to itself, and reads as fast as several workers on a multiprocessor do together: so
+    /// its keys cost it that part of what was measured with as many as fit.
     #[must_use]
-    pub fn mixed_rule(&self, multiprocessors: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
+    pub fn mixed_rule(&self, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
-        let of_decode = decode.plan_rule(decode.step_keys(), multiprocessors, kv_heads, hooks);
+        let of_decode = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
         let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
         let cost = of_decode.cost;
         let cost = Cost { block: (cost.block / measured).max(1), ..cost };
@@ -567,6 +568,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_mixed_cell_has_both_parts_and_leaves_room_for_two_of_it() {
+        let on = |head_dim, arch: Arch| Cell::choose(&CellRequest { arch, ..request(KernelKind::Mixed, head_dim) });
+        let hopper = Arch::new(9, 0);
+        for head_dim in [64, 128] {
+            let cell = on(head_dim, hopper).expect("supported");
+            let (decode, prefill) = (cell.decode_part(), cell.prefill_part());
+            assert_eq!((decode.kind, prefill.kind), (KernelKind::Decode, KernelKind::Prefill));
+            assert_eq!((decode.threads(), decode.tile_rows, decode.stages), (prefill.threads(), 8, 3));
+            assert_eq!(cell.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
+            assert!(2 * (cell.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && cell.ctas_per_sm == 2);
+            assert!(cell.key_pre_pass && !decode.key_pre_pass, "decode rewrites keys where they arrive");
+            assert!(cell.with_shared_rows().describe().contains("rows 8 shared"), "{}", cell.describe());
+        }
+        let wide = on(256, hopper).expect("one CTA");
+        assert_eq!(wide.ctas_per_sm, 1);
+        let refused = on(256, Arch::new(8, 6)).expect_err("a ring of 128 KB");
+        assert!(matches!(refused, CellError::Mixed { head_dim: 256, .. }), "{refused}");
+        assert!(!on(128, Arch::new(8, 6)).expect("fits").with_shared_rows().prefill_part().shared_rows);
     }
 
     #[test]

@@ -108,7 +108,8 @@ pub fn obtain_for_device<S: Unit, E: From<JitError>>(
     build: impl Fn(Arch) -> Result<S, E>,
 ) -> Result<Ready<S>, E> {
     for arch in aot::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
-        let source = build(arch)?;
+        // what there is no kernel for on one of them may have one on the device's own
+        let Ok(source) = build(arch) else { continue };
         if let Some(prebuilt) = aot::find(&source.key()) {
             return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
         }

@@ -10,7 +10,7 @@ use attn_core::{
     dtype::{Dtype, Dtypes},
     lang::{FieldDesc, FieldType, VariantDesc},
     spec::{
-        KernelKind::{self, Decode, Prefill},
+        KernelKind::{self, Decode, Mixed, Prefill},
         ValueRows,
     },
 };
@@ -59,11 +59,13 @@ struct Point {
     dtypes: Dtypes,
     paged: bool,
     group: u32,
+    shared_rows: bool,
 }
 
 impl Point {
     fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
-        Point { expr: expr.to_owned(), kind, arch, head_dim: 128, dtypes: Dtypes::bf16(), paged: true, group: 4 }
+        let (dtypes, shared_rows) = (Dtypes::bf16(), false);
+        Point { expr: expr.to_owned(), kind, arch, head_dim: 128, dtypes, paged: true, group: 4, shared_rows }
     }
 
     fn source(&self, registry: &Registry) -> KernelSource {
@@ -82,7 +84,9 @@ impl Point {
             value_hooks,
             arch,
         });
-        KernelSource::build(&variant, &cell.expect("a cell")).expect("supported")
+        let cell = cell.expect("a cell");
+        let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
+        KernelSource::build(&variant, &cell).expect("supported")
     }
 }
 
@@ -133,6 +137,27 @@ fn points(registry: &Registry) -> Vec<Point> {
     points
 }
 
+/// Both families in one kernel: that the templates of each stand in a namespace, with and without rows of several requests. What hooks do in them is
+/// checked of each family.
+fn mixed() -> Vec<Point> {
+    let on = |expr: &str, arch| Point::new(expr, Mixed, arch);
+    let mut points = Vec::new();
+    for expr in SPREAD.iter().filter(|expr| !expr.contains("token_list")).chain(&COMPOSITIONS) {
+        for shared_rows in [false, true] {
+            points.push(Point { shared_rows, ..on(expr, "sm_90a") });
+        }
+    }
+    for shared_rows in [false, true] {
+        points.push(Point { shared_rows, paged: false, group: 16, ..on("causal", "sm_90a") });
+        points.push(Point { shared_rows, paged: false, ..on("causal + rope", "sm_80") });
+        points.push(Point { shared_rows, head_dim: 256, ..on("causal", "sm_90a") });
+        points.push(Point { shared_rows, head_dim: 64, ..on("documents", "sm_80") });
+        points.push(Point { shared_rows, dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on("causal + rope", "sm_90a") });
+    }
+    points.push(on("causal", "sm_120"));
+    points
+}
+
 /// Keys and values of 8 bits: architectures with and without an instruction that makes them f16.
 fn fp8(kind: KernelKind) -> Vec<Point> {
     let over = |qo: Dtypes, kv, expr, arch| Point { dtypes: qo.with_kv(kv), ..Point::new(expr, kind, arch) };
@@ -174,6 +199,17 @@ fn budget() -> Vec<Allowance> {
 fn allowed(budget: &[Allowance], kernel: &str, name: &str) -> u32 {
     let fits = |a: &&Allowance| a.kernel == kernel && name.contains(a.words);
     budget.iter().filter(fits).map(|a| a.bytes).max().unwrap_or(0)
+}
+
+#[test]
+fn mixed_kernels_compile_within_their_budget() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
+    compile_each_once(mixed().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]

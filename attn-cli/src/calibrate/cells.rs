@@ -83,7 +83,9 @@ impl fmt::Display for Wanted {
         let hooks = hooks.name();
         match kind {
             KernelKind::Decode => write!(f, "decode of {rows} rows, {} keys, head_dim {head_dim}, {hooks}", self.kv()),
-            KernelKind::Prefill => write!(f, "prefill, {} keys, head_dim {head_dim}, {hooks}", self.kv()),
+            KernelKind::Prefill | KernelKind::Mixed => {
+                write!(f, "{kind}, {} keys, head_dim {head_dim}, {hooks}", self.kv())
+            }
         }
     }
 }

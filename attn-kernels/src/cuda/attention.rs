@@ -9,7 +9,7 @@ use attn_core::{
     batch::{Batch, BatchCapacity, Layout},
     dtype::Dtypes,
     expr::Variant,
-    plan::{self, PlanRoom, PlanRule, Scratch, Sight, Sights, WorkList},
+    plan::{self, MixedList, PlanError, PlanRule, Sight, Sights},
     spec::{Heads, KernelKind, KvStored, ValueRows},
 };
 
@@ -18,6 +18,7 @@ use super::{
     args::Args,
     device_plan::Planner,
     plan::{Schedule, Sections},
+    work::{Counts, Rule, Work},
 };
 use crate::{
     cell::{Cell, CellRequest},
@@ -72,7 +73,7 @@ pub(super) struct Inner {
     /// One for each arm.
     pub(super) args: Vec<Arc<Args>>,
     /// Those of all attentions that differ in parameters alone.
-    kernels: Arc<Mutex<HashMap<(Family, bool), ArmKernels>>>,
+    kernels: Arc<Mutex<HashMap<KernelOf, ArmKernels>>>,
     planner: Arc<Mutex<Option<Arc<Planner>>>>,
     /// What those see, and this one.
     pub(super) sights: Arc<Sights>,
@@ -81,6 +82,25 @@ pub(super) struct Inner {
 
 /// One for each arm.
 type ArmKernels = Vec<Arc<Kernel>>;
+
+/// Which kernel of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct KernelOf {
+    family: Family,
+    paged: bool,
+    /// Of a mixed one: whether items may have rows of several requests.
+    shared_rows: bool,
+}
+
+impl KernelOf {
+    fn new(family: Family, layout: &Layout) -> Self {
+        KernelOf { family, paged: layout.pages().is_some(), shared_rows: layout.has_levels() }
+    }
+
+    fn without_levels(family: Family, paged: bool) -> Self {
+        KernelOf { family, paged, shared_rows: false }
+    }
+}
 
 impl Attention {
     /// Binds a variant: checks its parameters, uploads its tensors. Compiles nothing yet.
@@ -121,7 +141,7 @@ impl Attention {
             arms,
             device: device.clone(),
             depends_on_lengths: names_lengths(&variant),
-            families: Families::new(&request, hooks, heads, device.multiprocessors())?,
+            families: families_of(&variant, Families::new(&request, hooks, heads, device.multiprocessors())?),
             hooks,
             variant,
             heads,
@@ -135,11 +155,15 @@ impl Attention {
         };
         let attention = Attention { inner: Arc::new(inner) };
         // refuse now what no kernel can do
-        for kind in [KernelKind::Prefill, KernelKind::Decode] {
-            if options.kernel.is_none_or(|asked| asked == kind) {
-                for arm in &attention.inner.arms {
-                    attention.source(arm, attention.of_kind(kind, attention.rows(1)), false, Arch::new(8, 0))?;
-                }
+        let mixed = options.kernel == Some(KernelKind::Mixed);
+        if mixed && options.batch_invariant.is_some() {
+            return Err(PlanError::NotMixed { what: "a batch-invariant attention" }.into());
+        }
+        for kind in [KernelKind::Prefill, KernelKind::Decode, KernelKind::Mixed] {
+            if options.kernel.map_or(kind != KernelKind::Mixed, |asked| asked == kind) {
+                let arch = if mixed { Arch::for_device(major, minor) } else { Arch::new(8, 0) };
+                let kernel = KernelOf::without_levels(attention.of_kind(kind, attention.rows(1)), false);
+                attention.inner.arms.iter().try_for_each(|arm| attention.source(arm, kernel, arch).map(|_| ()))?;
             }
         }
         Ok(attention)
@@ -176,8 +200,9 @@ impl Attention {
     }
 
     /// The source of an arm's kernel for an architecture.
-    fn source(&self, arm: &Variant, family: Family, paged: bool, arch: Arch) -> Result<KernelSource, CudaError> {
+    fn source(&self, arm: &Variant, kernel: KernelOf, arch: Arch) -> Result<KernelSource, CudaError> {
         let Inner { heads, values, dtypes, .. } = &*self.inner;
+        let KernelOf { family, paged, shared_rows } = kernel;
         let request = CellRequest {
             kind: family.kind,
             head_dim: heads.head_dim,
@@ -189,7 +214,8 @@ impl Attention {
             value_hooks: has_value_hooks(arm),
             arch,
         };
-        Ok(KernelSource::build(arm, &Cell::choose(&request)?)?)
+        let cell = Cell::choose(&request)?;
+        Ok(KernelSource::build(arm, &if shared_rows { cell.with_shared_rows() } else { cell })?)
     }
 
     /// Packed query rows that share a list of keys; `None` for a variant without lists.
@@ -206,21 +232,21 @@ impl Attention {
     /// No cubin, or one that does not load.
     pub fn kernel(&self, kind: KernelKind, paged: bool) -> Result<Arc<Kernel>, CudaError> {
         let family = self.of_kind(kind, self.rows(1));
-        Ok(self.kernels(family, paged)?.swap_remove(0)) // there is one arm at least
+        Ok(self.kernels(KernelOf::without_levels(family, paged))?.swap_remove(0)) // there is one arm at least
     }
 
-    fn kernels(&self, family: Family, paged: bool) -> Result<ArmKernels, CudaError> {
+    fn kernels(&self, of: KernelOf) -> Result<ArmKernels, CudaError> {
         let mut kernels = self.inner.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernels) = kernels.get(&(family, paged)) {
+        if let Some(kernels) = kernels.get(&of) {
             return Ok(kernels.clone());
         }
         let device = &self.inner.device;
         let load = |arm| {
-            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, family, paged, arch))?;
+            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(arm, of, arch))?;
             Ok(Arc::new(Kernel::load(device, ready)?))
         };
         let loaded = self.inner.arms.iter().map(load).collect::<Result<ArmKernels, CudaError>>()?;
-        kernels.insert((family, paged), loaded.clone());
+        kernels.insert(of, loaded.clone());
         Ok(loaded)
     }
 
@@ -246,11 +272,25 @@ impl Attention {
     }
 
     pub(super) fn family_of(&self, layout: &Layout) -> Family {
-        let Inner { kernel, batch_invariant, families, .. } = &*self.inner;
+        let Inner { kernel, batch_invariant, families, heads, .. } = &*self.inner;
+        if layout.has_levels() || *kernel == Some(KernelKind::Mixed) {
+            return Family::mixed(families.rows_of_few(layout), heads.head_dim, self.value_dim());
+        }
         if kernel.is_some() || batch_invariant.is_some() || self.rows_of_a_list().is_some() {
             return self.family(layout.max_qo_len());
         }
         families.cheapest(layout)
+    }
+
+    /// The same, of a plan for several layers that see other keys: their lists are flat.
+    fn family_for(&self, layout: &Layout, layers: &[Attention]) -> Family {
+        let Inner { kernel, families, .. } = &*self.inner;
+        match self.family_of(layout) {
+            Family { kind: KernelKind::Mixed, .. } if !layers.is_empty() && kernel.is_none() => {
+                families.clone().without_mixed().cheapest(layout)
+            }
+            family => family,
+        }
     }
 
     /// The kernel family where all that is known is that requests have up to so many queries: decode where they are one tile of it.
@@ -266,6 +306,8 @@ impl Attention {
         match kind {
             KernelKind::Prefill => Family::PREFILL,
             KernelKind::Decode => Family::decode(rows, self.inner.heads.head_dim, self.value_dim()),
+            // requests of one query decode, whatever else is in the batch
+            KernelKind::Mixed => Family::mixed(self.rows(1), self.inner.heads.head_dim, self.value_dim()),
         }
     }
 
@@ -303,8 +345,9 @@ impl Attention {
     ///
     /// As [`Attention::plan_with_capacity`].
     pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, CudaError> {
-        let (kernels, rule) = self.kernels_and_rule(self.family(capacity.qo_len as usize), capacity.pages.is_some())?;
-        let room = PlanRoom::of(capacity, self.variant(), self.heads(), &rule)?;
+        let of = KernelOf::without_levels(self.family(capacity.qo_len as usize), capacity.pages.is_some());
+        let (kernels, rule) = self.kernels_and_rule(of)?;
+        let room = Counts::of(capacity, self.variant(), self.heads(), &rule)?;
         Ok(Sections::within(self.heads(), self.value_dim(), &kernels, &room, capacity)?.bytes)
     }
 
@@ -344,7 +387,7 @@ impl Attention {
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
         let layers = self.layers(&layout, layers)?;
-        let schedule = self.schedule(&bound, &layers, &layout, self.family_of(&layout))?;
+        let (layout, schedule) = self.schedule_of(&bound, &layers, layout)?;
         let mut plan = Plan::put(self, stream, layout, schedule, args, workspace)?;
         plan.layers = layers;
         Ok(plan)
@@ -380,6 +423,9 @@ impl Attention {
     ) -> Result<Plan, CudaError> {
         self.inner.device.check_same("workspace", workspace.device())?;
         let layout = batch.validate()?;
+        // keys that requests share move from batch to batch: each request's are run
+        let levels = PlanError::Levels { what: "a plan with a capacity" };
+        let layout = if layout.has_levels() { layout.flattened().ok_or(levels)? } else { layout };
         capacity.check(&layout)?;
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
@@ -410,6 +456,45 @@ impl Attention {
         self.inner.depends_on_lengths
     }
 
+    /// What runs a batch, and the batch as it is run: one with levels is run without them where they do not pay, or cannot be run.
+    pub(super) fn schedule_of(
+        &self,
+        bound: &Variant,
+        layers: &[Attention],
+        layout: Layout,
+    ) -> Result<(Layout, Schedule), CudaError> {
+        let flat = |layout: Layout| {
+            let schedule = self.schedule(bound, layers, &layout, self.family_for(&layout, layers))?;
+            Ok((layout, schedule))
+        };
+        if !layout.has_levels() {
+            return flat(layout);
+        }
+        let Inner { heads, kernel, batch_invariant, .. } = &*self.inner;
+        let only_flat = match batch_invariant {
+            Some(_) => Some("a batch-invariant attention"),
+            None => (!layers.is_empty()).then_some("a plan for layers that see other keys"),
+        };
+        if let Some(what) = only_flat {
+            return flat(layout.flattened().ok_or(PlanError::Levels { what })?);
+        }
+        // the kernel is asked for its rule; where there is none, keys of each request are run if that can be
+        let mixed = MixedList::supports(bound, &layout).map_err(CudaError::from);
+        let of = KernelOf::new(self.family_of(&layout), &layout);
+        let (kernels, rule) = match (mixed.and_then(|()| self.kernels_and_rule(of)), layout.flattened()) {
+            (Ok(of_mixed), _) => of_mixed,
+            (Err(_), Some(without)) => return flat(without),
+            (Err(error), None) => return Err(error),
+        };
+        if let (Rule::Mixed(rule), None) = (&rule, kernel)
+            && let Some(without) = MixedList::flat_instead(bound, &layout, *heads, rule)?
+        {
+            return flat(without);
+        }
+        let work = Work::build(&rule, bound, [], &layout, *heads)?;
+        Ok((layout, Schedule { kernels, rule, work }))
+    }
+
     pub(super) fn schedule(
         &self,
         bound: &Variant,
@@ -418,27 +503,35 @@ impl Attention {
         family: Family,
     ) -> Result<Schedule, CudaError> {
         self.check_family(layout, family)?;
-        let (kernels, rule) = self.kernels_and_rule(family, layout.pages().is_some())?;
-        let mut work = WorkList::default();
-        let others = layers.iter().map(Attention::variant);
-        work.rebuild_for_all(&mut Scratch::default(), bound, others, layout, self.inner.heads, &rule)?;
+        let (kernels, rule) = self.kernels_and_rule(KernelOf::new(family, layout))?;
+        let work = Work::build(&rule, bound, layers.iter().map(Attention::variant), layout, self.inner.heads)?;
         Ok(Schedule { kernels, rule, work })
     }
 
     /// The kernels of a family, and how batches are cut for them.
-    fn kernels_and_rule(&self, family: Family, paged: bool) -> Result<(ArmKernels, PlanRule), CudaError> {
-        let kernels = self.kernels(family, paged)?;
+    fn kernels_and_rule(&self, of: KernelOf) -> Result<(ArmKernels, Rule), CudaError> {
+        let kernels = self.kernels(of)?;
         let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
+        let Inner { heads, hooks, .. } = &*self.inner;
+        if of.family.kind == KernelKind::Mixed {
+            let rule = cell.mixed_rule(resident, heads.kv, *hooks);
+            return Ok((kernels, Rule::Mixed(rule)));
+        }
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);
-        let rule = cell.plan_rule(step, resident, self.inner.heads.kv, self.inner.hooks);
+        let rule = cell.plan_rule(step, resident, heads.kv, *hooks);
         let fixed = self.inner.batch_invariant.map(|keys| plan::Schedule::Fixed { keys });
-        Ok((kernels, PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule }))
+        Ok((kernels, Rule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule })))
     }
 }
 
 /// The arguments of each arm, with their tensors on the device.
 pub(super) fn upload_args(device: &Device, arms: &[Variant]) -> Result<Vec<Arc<Args>>, CudaError> {
     arms.iter().map(|arm| Ok(Arc::new(Args::upload(device, arm)?))).collect()
+}
+
+/// What a variant may run: no mixed launch of a union.
+fn families_of(variant: &Variant, families: Families) -> Families {
+    if variant.has_union() { families.without_mixed() } else { families }
 }
 
 /// Whether a shape or a condition of a parameter names a length of the batch.

@@ -17,7 +17,11 @@ use cudarc::driver::{
     sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
 };
 
-use super::{CudaError, Device, Plan, Stream, run::launch};
+use super::{
+    CudaError, Device, Plan, Stream,
+    run::launch,
+    work::{Counts, Rule},
+};
 use crate::{
     jit,
     launch::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus},
@@ -125,7 +129,7 @@ impl Plan {
         let Some(room) = self.room.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
         let Some(OnDevice { planner, params, parts }) = &room.on_device else { return Err(CudaError::StalePlan) };
         let requests = batch.requests()?;
-        if requests > room.counts.requests {
+        if requests > room.capacity.requests as usize {
             let capacity = room.capacity.requests;
             return Err(BatchError::Capacity { what: "requests", count: requests, capacity }.into());
         }
@@ -191,16 +195,17 @@ impl Plan {
         if attention.depends_on_lengths() {
             return not("a variant with tensors over the lengths of a batch");
         }
-        if room.rule.schedule != plan::Schedule::Line {
+        let (Rule::Flat(rule), Counts::Flat(counts)) = (&room.rule, &room.counts) else { return not("the mixed kernel") };
+        if rule.schedule != plan::Schedule::Line {
             let prefill = self.arms[0].kernel.cell().kind == KernelKind::Prefill; // there is one arm at least
             return not(if prefill { "the prefill kernel" } else { "a batch-invariant attention" });
         }
         let heads = attention.heads();
-        let params = PlanParams::new(&room.capacity, &room.counts, &room.rule, heads)?;
+        let params = PlanParams::new(&room.capacity, counts, rule, heads)?;
         let planner = attention.planner()?;
         let (sections, base) = (&self.sections, self.memory.buffer.ptr());
-        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
-            &sections.lists;
+        let Some(lists) = sections.lists.flat() else { return not("the mixed kernel") };
+        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } = lists;
         let at = |section: &std::ops::Range<usize>| base + section.start as u64;
         let status = at(&sections.planning);
         let params = PlanParams {
@@ -216,7 +221,7 @@ impl Plan {
             ..params
         };
         let others = attention.device().multiprocessors().saturating_sub(1).clamp(1, MOST_PARTS);
-        let parts = room.counts.pages.map_or(0, |pages| (pages.div_ceil(ENTRIES) as u32).clamp(1, others));
+        let parts = counts.pages.map_or(0, |pages| (pages.div_ceil(ENTRIES) as u32).clamp(1, others));
         room.on_device = Some(OnDevice { planner, params, parts });
         Ok(())
     }
@@ -244,12 +249,13 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A plan that is stale; a failure of the driver.
+    /// A plan that is stale, or of a mixed launch; a failure of the driver.
     pub fn read_lists(&self) -> Result<(PlanOffsets, Vec<u8>), CudaError> {
         if !self.is_current() {
             return Err(CudaError::StalePlan);
         }
-        let offsets = self.sections.lists.clone();
+        let mixed = CudaError::NotOnDevice { what: "the mixed kernel" };
+        let offsets = self.sections.lists.flat().ok_or(mixed)?.clone();
         let mut bytes = vec![0; offsets.total];
         self.memory.buffer.download(0, &mut bytes)?;
         Ok((offsets, bytes))

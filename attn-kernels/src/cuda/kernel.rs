@@ -24,7 +24,7 @@ pub struct Kernel {
     device: Device,
     module: CUmodule,
     pub(super) main: CUfunction,
-    /// Of prefill: decode merges by itself.
+    /// Of prefill: the others merge by themselves.
     pub(super) merge: Option<CUfunction>,
     pub(super) kv_pass: Option<CUfunction>,
     ready: Ready,
@@ -66,6 +66,7 @@ impl Kernel {
         kernel.main = kernel.function(match cell.kind {
             KernelKind::Prefill => "attn_prefill",
             KernelKind::Decode => "attn_decode",
+            KernelKind::Mixed => "attn_mixed",
         })?;
         let merges = cell.kind == KernelKind::Prefill;
         kernel.merge = merges.then(|| kernel.function("attn_merge")).transpose()?;

@@ -70,7 +70,7 @@ impl Attention {
     pub fn workspace_size_for(&self, batch: &Batch<'_>, layers: &[&Attention]) -> Result<usize, CudaError> {
         let layout = batch.validate()?;
         let (bound, layers) = (self.bound(&layout)?, self.layers(&layout, layers)?);
-        let Schedule { kernels, work, .. } = self.schedule(&bound, &layers, &layout, self.family_of(&layout))?;
+        let (layout, Schedule { kernels, work, .. }) = self.schedule_of(&bound, &layers, layout)?;
         Ok(Sections::of(self.heads(), self.value_dim(), &kernels, &work, &layout)?.bytes)
     }
 

@@ -22,6 +22,7 @@ mod room;
 mod run;
 mod staging;
 mod stream;
+mod work;
 mod workspace;
 
 pub use attention::{Attention, Options};

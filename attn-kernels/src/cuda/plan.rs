@@ -4,11 +4,17 @@ use std::{ops::Range, sync::Arc};
 
 use attn_core::{
     batch::{BatchCapacity, Layout},
-    plan::{ArmWork, PartialBytes, PlanBlob, PlanError, PlanOffsets, PlanRoom, PlanRule, WorkList},
+    plan::{ArmWork, PartialBytes, PlanError, PlanRoom},
     spec::{Heads, KernelKind},
 };
 
-use super::{Attention, CudaError, Kernel, Stream, Workspace, args::Args, room::Room, workspace::Memory};
+use super::{
+    Attention, CudaError, Kernel, Stream, Workspace,
+    args::Args,
+    room::Room,
+    work::{Counts, Lists, MixedCounts, Rule, Work, pass_tokens},
+    workspace::Memory,
+};
 use crate::{
     cell::Cell,
     launch::{PLAN_STATUS_BYTES, PlanParams},
@@ -34,6 +40,8 @@ pub struct Plan {
     pub(super) counts: (u32, u32),
     /// Merges that are launched: those of the batch, or all that there is room for.
     pub(super) merges: u32,
+    /// Of a mixed launch.
+    pub(super) mixed: Option<MixedCounts>,
     generation: u64,
     /// The stream whose order the upload is in; `None`: it has arrived.
     pub(super) stream: Option<usize>,
@@ -64,21 +72,25 @@ impl Arm {
         let all = |each: usize| arm * each..(arm + 1) * each;
         Arm { kernel, args, items: all(room.items), workers: all(room.workers) }
     }
+
+    /// Of a mixed launch, which has lists of its own.
+    fn mixed(kernel: Arc<Kernel>, args: Arc<Args>) -> Self {
+        Arm { kernel, args, items: 0..0, workers: 0..0 }
+    }
 }
 
 /// What a batch's work is, and what runs it.
 pub(super) struct Schedule {
     /// One for each arm.
     pub(super) kernels: Vec<Arc<Kernel>>,
-    pub(super) rule: PlanRule,
-    pub(super) work: WorkList,
+    pub(super) rule: Rule,
+    pub(super) work: Work,
 }
 
 /// Byte ranges within the workspace, each aligned to 256.
 #[derive(Clone, Debug)]
 pub(super) struct Sections {
-    /// The lists; see [`PlanOffsets`] for what is where in them.
-    pub(super) lists: PlanOffsets,
+    pub(super) lists: Lists,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
     /// Counters of the merges, `[merges][kv_heads]`; empty where merging is a launch of its own.
@@ -94,7 +106,7 @@ pub(super) struct Sections {
 
 /// How much there is of what sections hold.
 struct Sizes {
-    lists: PlanOffsets,
+    lists: Lists,
     partial: PartialBytes,
     merges: usize,
     kv_tokens: usize,
@@ -107,14 +119,14 @@ impl Sections {
         heads: Heads,
         value_dim: u32,
         kernels: &[Arc<Kernel>],
-        work: &WorkList,
+        work: &Work,
         layout: &Layout,
     ) -> Result<Self, CudaError> {
         let sizes = Sizes {
-            lists: PlanOffsets::of(layout, work),
+            lists: work.lists(layout),
             partial: work.partial_bytes(heads.kv, value_dim)?,
-            merges: work.merges.len(),
-            kv_tokens: layout.kv_tokens(),
+            merges: work.counts().1 as usize,
+            kv_tokens: pass_tokens(layout) as usize,
             planning: 0,
         };
         Self::sized(heads, value_dim, kernels, sizes)
@@ -125,17 +137,22 @@ impl Sections {
         heads: Heads,
         value_dim: u32,
         kernels: &[Arc<Kernel>],
-        room: &PlanRoom,
+        room: &Counts,
         capacity: &BatchCapacity,
     ) -> Result<Self, CudaError> {
-        let &Cell { tile_rows, kind, .. } = kernels[0].cell(); // there is one arm at least
-        let by_device = kernels.len() == 1 && kind == KernelKind::Decode;
+        let cell = kernels[0].cell(); // there is one arm at least
+        let planning = match room {
+            Counts::Flat(room) if kernels.len() == 1 && cell.kind == KernelKind::Decode => {
+                PlanParams::workspace_bytes(room.items, room.workers)
+            }
+            _ => 0,
+        };
         let sizes = Sizes {
-            lists: PlanOffsets::within(room),
-            partial: room.partial_bytes(tile_rows, heads.kv, value_dim)?,
-            merges: room.merges,
+            lists: room.lists(),
+            partial: room.partial_bytes(cell, heads.kv, value_dim)?,
+            merges: room.merges(),
             kv_tokens: capacity.kv_tokens as usize,
-            planning: if by_device { PlanParams::workspace_bytes(room.items, room.workers) } else { 0 },
+            planning,
         };
         Self::sized(heads, value_dim, kernels, sizes)
     }
@@ -149,7 +166,7 @@ impl Sections {
         };
         let (k_pre, v_pre) =
             (rewritten(head_dim, |cell| cell.key_pre_pass), rewritten(value_dim, |cell| cell.value_pre_pass));
-        let mut end = lists.total as u64;
+        let mut end = lists.total() as u64;
         let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
             let start = end.next_multiple_of(256);
             let too_many = PlanError::TooMany { what: "bytes of workspace", value: bytes };
@@ -157,7 +174,7 @@ impl Sections {
             Ok(start as usize..end as usize)
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
-        let within = kernels.iter().any(|kernel| kernel.cell().kind == KernelKind::Decode);
+        let within = kernels.iter().any(|kernel| kernel.cell().kind != KernelKind::Prefill);
         let arrivals = section(if within { merges as u64 * u64::from(kv) * 4 } else { 0 })?;
         let planning = section(planning as u64)?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
@@ -171,10 +188,6 @@ impl Sections {
     }
 }
 
-fn keys_read(work: &WorkList) -> u64 {
-    work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
-}
-
 impl Plan {
     pub(super) fn put(
         attention: &Attention,
@@ -185,18 +198,23 @@ impl Plan {
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
         let Schedule { kernels, work, .. } = schedule;
-        let keys_read = keys_read(&work);
         let sections = Sections::of(attention.heads(), attention.value_dim(), &kernels, &work, &layout)?;
-        let blob = PlanBlob::pack(&layout, &work);
-        let (memory, generation) = workspace.put(stream, &blob.bytes, &sections.zeros(), sections.bytes)?;
-        let arms = kernels.into_iter().zip(args).zip(work.arms());
-        // counted in i32 by the planner
-        let counts = (work.items.len() as u32, work.merges.len() as u32);
+        let blob = work.pack(&layout);
+        let (memory, generation) = workspace.put(stream, blob.bytes(), &sections.zeros(), sections.bytes)?;
+        let arms = kernels.into_iter().zip(args);
+        let arms = match &work {
+            Work::Flat(work) => {
+                arms.zip(work.arms()).map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect()
+            }
+            Work::Mixed(_) => arms.map(|(kernel, args)| Arm::mixed(kernel, args)).collect(),
+        };
+        let counts = work.counts();
         Ok(Plan {
             attention: attention.clone(),
             layers: Vec::new(),
-            keys_read,
-            arms: arms.map(|((kernel, args), work)| Arm::new(kernel, args, work)).collect(),
+            keys_read: work.keys_read(),
+            arms,
+            mixed: work.mixed(&layout),
             layout,
             sections,
             memory,
@@ -218,24 +236,29 @@ impl Plan {
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
         let Schedule { kernels, rule, work } = schedule;
-        let counts = PlanRoom::of(capacity, attention.variant(), attention.heads(), &rule)?;
+        let counts = Counts::of(capacity, attention.variant(), attention.heads(), &rule)?;
         let sections = Sections::within(attention.heads(), attention.value_dim(), &kernels, &counts, capacity)?;
-        let keys_read = keys_read(&work);
-        let of_batch = (work.items.len() as u32, work.merges.len() as u32);
+        let (keys_read, of_batch) = (work.keys_read(), work.counts());
         let mut room = Room::new(capacity, counts, rule, work)?;
         let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.zeros(), sections.bytes)?;
-        memory.reserve_updates(sections.lists.total)?; // an update allocates nothing
+        memory.reserve_updates(sections.lists.total())?; // an update allocates nothing
         let arms = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {
             attention: attention.clone(),
             layers: Vec::new(),
             keys_read,
-            arms: arms.map(|(arm, (kernel, args))| Arm::within(&counts, arm, kernel, args)).collect(),
+            arms: arms
+                .map(|(arm, (kernel, args))| match &counts {
+                    Counts::Flat(room) => Arm::within(room, arm, kernel, args),
+                    Counts::Mixed(_) => Arm::mixed(kernel, args),
+                })
+                .collect(),
+            mixed: counts.mixed(capacity),
             layout,
             sections,
             memory,
             counts: of_batch,
-            merges: counts.merges as u32, // counted in i32 by the room
+            merges: counts.merges() as u32, // counted in i32 by the room
             generation,
             stream: None,
             room: Some(Box::new(room)),

@@ -2,36 +2,40 @@
 
 use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, Layout},
-    plan::{PlanBlob, PlanRoom, PlanRule, Scratch, WorkList},
+    plan::PlanError,
 };
 
-use super::{Attention, CudaError, Family, Plan, Stream, device_plan::OnDevice};
+use super::{
+    Attention, CudaError, Family, Plan, Stream,
+    device_plan::OnDevice,
+    work::{Blob, Counts, Rule, Scratch, Work},
+};
 
 /// Room for batches up to some size, and the memory that planning into it takes.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) capacity: BatchCapacity,
-    pub(super) counts: PlanRoom,
+    pub(super) counts: Counts,
     /// Fits the tensors of every batch within the capacity.
     pub(super) largest: Layout,
-    pub(super) rule: PlanRule,
+    pub(super) rule: Rule,
     /// What planning on the device takes, once it has been asked for.
     pub(super) on_device: Option<OnDevice>,
     /// Whether the batch is one that the device has planned, or will when a stream gets there: nobody on the host knows its lengths.
     pub(super) batch_is_on_device: bool,
     /// The next batch, until it is known that there is nothing wrong with it.
     next: Layout,
-    work: WorkList,
+    work: Work,
     scratch: Scratch,
-    blob: PlanBlob,
+    blob: Blob,
 }
 
 impl Room {
     pub(super) fn new(
         capacity: &BatchCapacity,
-        counts: PlanRoom,
-        rule: PlanRule,
-        work: WorkList,
+        counts: Counts,
+        rule: Rule,
+        work: Work,
     ) -> Result<Self, CudaError> {
         Ok(Room {
             capacity: *capacity,
@@ -41,16 +45,16 @@ impl Room {
             on_device: None,
             batch_is_on_device: false,
             next: Layout::default(),
+            blob: Blob::of(&work),
             work,
             scratch: Scratch::default(),
-            blob: PlanBlob::default(),
         })
     }
 
     /// The list that was made last, as it is uploaded.
     pub(super) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
         self.blob.repack_within(&self.counts, layout, &self.work)?;
-        Ok(&self.blob.bytes)
+        Ok(self.blob.bytes())
     }
 }
 
@@ -76,6 +80,10 @@ impl Plan {
         let Some(room) = self.room.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
         stream.refuse_capture("update a plan")?;
         batch.validate_into(&mut room.next)?;
+        if room.next.has_levels() {
+            let levels = PlanError::Levels { what: "a plan with a capacity" };
+            room.next = room.next.flattened().ok_or(levels)?;
+        }
         room.capacity.check(&room.next)?;
         self.attention.check_family(&room.next, Family::of(self.arms[0].kernel.cell()))?; // there is one arm at least
         let Room { next, work, scratch, rule, .. } = &mut *room;
@@ -87,15 +95,15 @@ impl Plan {
                 return Err(CudaError::CapturedTensors);
             }
             self.layers.iter().try_for_each(|layer| layer.check_own_args(next))?;
-            work.rebuild_for_all(scratch, &bound, layers, next, attention.heads, rule)?;
+            work.rebuild(scratch, rule, &bound, layers, next, attention.heads)?;
         } else {
-            work.rebuild_for_all(scratch, &attention.variant, layers, next, attention.heads, rule)?;
+            work.rebuild(scratch, rule, &attention.variant, layers, next, attention.heads)?;
         }
         room.blob.repack_within(&room.counts, &room.next, &room.work)?;
-        self.memory.overwrite(stream, &room.blob.bytes)?;
+        self.memory.overwrite(stream, room.blob.bytes())?;
         std::mem::swap(&mut self.layout, &mut room.next);
         room.batch_is_on_device = false;
-        self.counts = (room.work.items.len() as u32, room.work.merges.len() as u32);
+        self.counts = room.work.counts();
         self.stream = Some(stream.as_raw() as usize);
         Ok(())
     }

@@ -4,16 +4,20 @@
 use std::{ffi::c_void, ops::Range};
 
 use attn_core::{
-    plan::{WorkItem, WorkerStart},
+    plan::{MixedOffsets, PlanOffsets, WorkItem, WorkerStart},
     spec::KernelKind,
     tensor::{Kv, Out, Scale, TensorError, TensorRef, check_run},
 };
 use cudarc::driver::{result, sys::CUfunction};
 
-use super::{Attention, CudaError, Plan, Stream, plan::Arm};
+use super::{
+    Attention, CudaError, Plan, Stream,
+    plan::Arm,
+    work::{Lists, MixedCounts},
+};
 use crate::{
     cell::{KV_PASS_THREADS, MERGE_THREADS},
-    launch::{FastDiv, KernelParams, Strided},
+    launch::{FastDiv, KernelParams, MixedParams, Strided},
 };
 
 /// What a run makes of rows.
@@ -92,6 +96,10 @@ impl Plan {
         self.memory.used_on(stream);
 
         let kv_heads = attention.heads.kv;
+        if let (Some(counts), Lists::Mixed(lists)) = (self.mixed, &self.sections.lists) {
+            let args = self.args_of(0, layer).bytes();
+            return self.run_mixed(stream, &self.mixed_params(params, counts, lists), counts, args);
+        }
         let launch = |number: usize, function, grid, threads, smem| {
             let params = self.params_of(&self.arms[number], params);
             let args = self.args_of(number, layer).bytes();
@@ -103,11 +111,12 @@ impl Plan {
         for (number, arm) in self.arms.iter().enumerate() {
             let cell = arm.kernel.cell();
             if let Some(kv_pass) = arm.kernel.kv_pass {
-                let ctas = self.kv_tokens().div_ceil(cell.kv_pass_keys());
+                let tokens = self.capacity().map_or(self.layout.kv_tokens() as u32, |capacity| capacity.kv_tokens);
+                let ctas = tokens.div_ceil(cell.kv_pass_keys());
                 launch(number, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
             let grid = match cell.kind {
-                KernelKind::Prefill => (arm.items.len() as u32, kv_heads),
+                KernelKind::Prefill | KernelKind::Mixed => (arm.items.len() as u32, kv_heads),
                 // heads of a worker side by side
                 KernelKind::Decode => (arm.workers.len() as u32 * kv_heads, 1),
             };
@@ -115,6 +124,51 @@ impl Plan {
         }
         // what happens after the merge is the same for all arms
         self.arms[0].kernel.merge.map_or(Ok(()), |merge| launch(0, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
+    }
+
+    /// A mixed launch, after a pass over keys and values if there is one. There are no unions in it.
+    fn run_mixed(
+        &self,
+        stream: &Stream,
+        params: &MixedParams,
+        counts: MixedCounts,
+        args: &[u8],
+    ) -> Result<(), CudaError> {
+        let (kernel, kv_heads) = (&self.arms[0].kernel, self.attention.inner.heads.kv);
+        let cell = kernel.cell();
+        let launch = |function, grid, threads, smem| {
+            // SAFETY: as of any other launch of `run`.
+            unsafe { launch(function, grid, threads, smem, stream, params, args) }
+        };
+        if let Some(kv_pass) = kernel.kv_pass
+            && counts.prefill > 0
+        {
+            let ctas = counts.pass_tokens.div_ceil(cell.kv_pass_keys());
+            launch(kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
+        }
+        let grid = ((counts.workers + counts.prefill) * kv_heads, 1);
+        launch(kernel.main, grid, cell.threads(), cell.smem_bytes())
+    }
+
+    fn mixed_params(&self, base: KernelParams, counts: MixedCounts, lists: &MixedOffsets) -> MixedParams {
+        let at = |section: &Range<usize>| {
+            if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
+        };
+        MixedParams {
+            base,
+            workers: at(&lists.workers),
+            decode: at(&lists.decode),
+            prefill: at(&lists.prefill),
+            merges: at(&lists.merges),
+            merge_parts: at(&lists.merge_parts),
+            request_of_query: at(&lists.request_of_query),
+            segment_ends: at(&lists.segment_ends),
+            segments: at(&lists.segments),
+            decode_ctas: counts.workers as i32 * base.kv_heads,
+            prefill_items: counts.prefill as i32,
+            segment_count: counts.segments as i32,
+            pad: 0,
+        }
     }
 
     /// Whether keys are read by one CTA alone (each request's rows are one tile), and are so few that it matters what they drive out of
@@ -126,18 +180,15 @@ impl Plan {
         let of_values = if attention.values.are_of_keys() { 0 } else { self.attention.value_dim() };
         let key_bytes = u64::from(attention.heads.head_dim + of_values) * attention.dtypes.kv.size() as u64;
         let bytes = self.keys_read * u64::from(attention.heads.kv) * key_bytes;
-        rows <= u64::from(self.kernel().cell().tile_rows) && bytes <= 4 * u64::from(attention.device.l2_bytes())
-    }
-
-    /// Keys that passes over them are launched for.
-    fn kv_tokens(&self) -> u32 {
-        self.capacity().map_or(self.layout.kv_tokens() as u32, |capacity| capacity.kv_tokens)
+        // what a decode part reads is of one tile too, but where requests share it
+        let alone = if self.mixed.is_some() { !self.layout.has_levels() } else { rows <= self.kernel().cell().tile_rows.into() };
+        alone && bytes <= 4 * u64::from(attention.device.l2_bytes())
     }
 
     /// The parameters of an arm: its part of the list. Workers count the items of all arms.
     fn params_of(&self, arm: &Arm, of_all: KernelParams) -> KernelParams {
         match arm.kernel.cell().kind {
-            KernelKind::Prefill => {
+            KernelKind::Prefill | KernelKind::Mixed => {
                 KernelParams { items: of_all.items + (arm.items.start * size_of::<WorkItem>()) as u64, ..of_all }
             }
             KernelKind::Decode => KernelParams {
@@ -162,6 +213,16 @@ impl Plan {
                 (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
             }
         };
+        let lists = match &sections.lists {
+            Lists::Flat(lists) => lists.clone(),
+            // the others are of a mixed launch's own
+            Lists::Mixed(lists) => PlanOffsets {
+                qo_indptr: lists.qo_indptr.clone(),
+                kv_indptr: lists.kv_indptr.clone(),
+                page_indices: lists.page_indices.clone(),
+                ..PlanOffsets::default()
+            },
+        };
         let rewritten = |section, dim: u32| {
             let (token, head) = (i64::from(heads.kv) * i64::from(dim), i64::from(dim));
             Strided { data: at(section), token, head, page: 0 }
@@ -178,13 +239,13 @@ impl Plan {
             lse_head,
             k_scales: scales_of_heads("k_scales", &kv.scales.k)?,
             v_scales: scales_of_heads("v_scales", &kv.scales.v)?,
-            qo_indptr: at(&sections.lists.qo_indptr),
-            kv_indptr: at(&sections.lists.kv_indptr),
-            page_indptr: at(&sections.lists.page_indptr),
-            page_indices: at(&sections.lists.page_indices),
-            items: at(&sections.lists.items),
-            merges: at(&sections.lists.merges),
-            workers: at(&sections.lists.workers),
+            qo_indptr: at(&lists.qo_indptr),
+            kv_indptr: at(&lists.kv_indptr),
+            page_indptr: at(&lists.page_indptr),
+            page_indices: at(&lists.page_indices),
+            items: at(&lists.items),
+            merges: at(&lists.merges),
+            workers: at(&lists.workers),
             arrivals: at(&sections.arrivals),
             partial_o: at(&sections.partial_o),
             partial_md: at(&sections.partial_md),
