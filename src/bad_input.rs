@@ -1,6 +1,8 @@
 //! Bad input through the public interface, on the CPU: each gives its typed error, which names the value, what is allowed
 //! or the way out, and nothing is written.
 
+mod metadata;
+
 use crate::{
     batch::BatchError,
     lang::{BindError, ParamValue},
@@ -253,6 +255,23 @@ fn tensors() {
     let lse = TensorMut::host(&mut lse, &[1, 3]).expect("fits");
     let out = Out::with_lse(TensorMut::host(&mut o, shape).expect("fits"), lse);
     says(plan.run(&stream, q, kv, out), &["lse has 3 heads", "2"]);
+    for (shape, strides, words) in [
+        (&[2][..], &[1][..], &["lse has rank 1", "(tokens, qo_heads)"]),
+        (&[0, 2], &[2, 1], &["lse has 0 tokens", "at least 1"]),
+        (&[1, 2], &[1, 0], &["lse has shape [1, 2]", "overlap"]),
+    ] {
+        let (mut o, mut lse) = (vec![7f32; 16], vec![7f32; 4]);
+        let lse_tensor = TensorMut::host(&mut lse, shape).and_then(|lse| lse.with_strides(strides)).expect("fits");
+        let out = Out::with_lse(TensorMut::host(&mut o, &[1, 2, 8]).expect("fits"), lse_tensor);
+        says(plan.run(&stream, q, kv, out), words);
+        assert!(o.iter().chain(&lse).all(|&x| x == 7.0), "nothing is written");
+    }
+    let mut half_o = vec![f16::ZERO; 16];
+    let out = Out::new(TensorMut::host(&mut half_o, &[1, 2, 8]).expect("fits"));
+    says(plan.run(&stream, q, kv, out), &["o is f16", "f32"]);
+    // SAFETY: the pointers are never dereferenced: the CPU backend refuses device memory.
+    let foreign = unsafe { TensorMut::device(0x1000, Dtype::F32, &[1, 2, 8], &[16, 8, 1]) }.expect("a shape");
+    says(plan.run(&stream, q, kv, Out::new(foreign)), &["o is in device memory", "host"]);
 
     says(TensorRef::host(&data, &[129]), &["129", "128"]);
     says(TensorRef::host(&data, &[]), &["rank 0"]);

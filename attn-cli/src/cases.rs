@@ -37,6 +37,8 @@ enum Grid {
     Dims,
     /// Every variant in both kernels, short; committed as benches/cases/small.jsonl.
     Small,
+    /// Over 2000 cases: every stock variant in every kernel and layout; committed as benches/cases/serving.jsonl.
+    Serving,
 }
 
 impl Cases {
@@ -52,8 +54,9 @@ impl Cases {
             Some(Grid::Full) => cases.extend(grid::check()),
             Some(Grid::Dims) => cases.extend(grid::dims()),
             Some(Grid::Small) => cases.extend(grid::small()),
+            Some(Grid::Serving) => cases.extend(grid::serving()),
             None if !self.named() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, --grid small, --grid dims), or an expression (--expr EXPR, --exprs FILE)"
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims), or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }

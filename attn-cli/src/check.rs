@@ -1,5 +1,7 @@
 //! `attn check`.
 
+mod same;
+
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
 use anyhow::Result;
@@ -25,6 +27,13 @@ pub(crate) struct Check {
     /// Prints the cases and runs nothing: for making case files.
     #[arg(long)]
     list: bool,
+    /// Compares bits instead of distances: a case in every layout, with NaN or zeros beside its keys, over dirty workspaces, in graphs with room for more,
+    /// and each request alone. Of some cases of its own unless others are named.
+    #[arg(long, conflicts_with = "far")]
+    same: bool,
+    /// Runs kernels over a tensor of more than 2^32 elements instead, and compares bits with a small one; takes 10 GB of memory, and of the GPU's.
+    #[arg(long)]
+    far: bool,
 }
 
 /// Of more cases than this, a table shows those alone that do not pass.
@@ -62,6 +71,17 @@ impl Worst {
 
 /// Checks every case; the exit code is 1 when one is outside tolerance or could not be run.
 pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
+    if args.far {
+        return same::far(&args.device.engine()?, Output::new(global, &["run", "on", "elements", "verdict"])?);
+    }
+    if args.same {
+        let cases = if args.cases.named() { args.cases.load()? } else { testing::grid::same() };
+        return same::same(
+            &cases,
+            &args.device.engine()?,
+            Output::new(global, &["case", "kernel", "pairs", "verdict"])?,
+        );
+    }
     let cases = args.cases.load()?;
     let columns = ["case", "kernel", "rel_err", "row_err", "lse_err", "NaN", "rerun", "verdict"];
     let mut output = Output::new(global, &columns)?;

@@ -73,11 +73,11 @@ pub fn bench(case: &Case, engine: &Engine, reps: usize) -> Result<BenchResult, T
     let ms = prepared.time(reps, 3)?;
     let variant = case_variant(case)?;
     let qo = crate::batch::indptr(&case.qo_lens.to_vec())?;
-    let kv = crate::batch::indptr(&case.kv_lens.to_vec())?;
+    let kv = crate::batch::indptr(&case.all_kv_lens())?;
     let layout = crate::Batch::ragged(&qo, &kv).validate()?;
     let flops = 4.0 * attended(&variant, &layout, case.heads()) as f64 * f64::from(case.head_dim);
     let kv_row = case.kv_heads as usize * case.head_dim as usize * case.dtypes()?.kv.size();
-    let bytes = 2.0 * layout.kv_tokens() as f64 * kv_row as f64;
+    let bytes = 2.0 * case.kv_memory_tokens() as f64 * kv_row as f64;
     Ok(BenchResult { ms, gbps: bytes / ms / 1e6, tflops: flops / ms / 1e9, info: prepared.info })
 }
 

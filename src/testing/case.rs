@@ -287,6 +287,13 @@ impl Case {
         lens
     }
 
+    /// Keys in memory: those that requests share are there once.
+    #[must_use]
+    pub fn kv_memory_tokens(&self) -> u64 {
+        let lens = self.levels.iter().map(|level| &level.kv_lens).chain([&self.kv_lens]);
+        lens.flat_map(Lens::to_vec).map(u64::from).sum()
+    }
+
     /// Multiplications and additions of the oracle: what a check costs.
     #[must_use]
     pub fn check_cost(&self) -> u64 {

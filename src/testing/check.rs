@@ -13,6 +13,9 @@ use super::outputs::Storing;
 use super::setup::Setup;
 use super::{Case, Distance, Stored, TestError, Tolerance, fill};
 
+/// Units in the last place of f32 that a log-sum-exp, which is an f32, may be off by, whatever its size.
+const LSE_UNITS: f64 = 4.0;
+
 /// How to check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CheckOptions {
@@ -40,7 +43,7 @@ pub struct CheckResult {
     pub rerun_identical: bool,
     /// Where the case asks for a graph: whether a run that was captured of another batch, and replayed with the case's batch in its place
     /// ([`Plan::update`](crate::Plan::update)), gave the same bits; on the CPU a run of such a plan. The other batch has half of the requests, queries and
-    /// keys, or the requests in reverse. Not known of a variant whose tensors have elements that the lengths of a batch say.
+    /// keys, or the requests in reverse. Not known of a variant whose tensors have elements that the lengths of a batch say, and of a cascade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_identical: Option<bool>,
     /// Whether something behind the end of an output was written.
@@ -109,7 +112,8 @@ impl CheckResult {
 /// around 2, the log-sum-exp moves by up to 4e-3). What is left are ties: rewritten rows differ between kernel and reference
 /// in the last bits of f32, and a value that these put on the other side of a tie rounds to the neighbour, which may move a
 /// logit as much as all roundings of a row together. So where keys are rewritten, the log-sum-exp may be off by what rounding
-/// moves it in the reference, if that is more than the tolerance of the dtype.
+/// moves it in the reference, if that is more than the tolerance of the dtype; so it may by 4 units in the last place of the largest there is, which is
+/// more where logits are thousands.
 ///
 /// Tensors that a variant stores to are its own in every run, with the values that they start with, and so are the reference's:
 /// those of the case are left as they are. They are compared after the first run, after the second, and after a run of another
@@ -161,6 +165,8 @@ pub(super) fn check_as(
     } else {
         None
     };
+    let largest = exact.lse.iter().filter(|lse| lse.is_finite()).fold(0.0f64, |most, lse| most.max(lse.abs()));
+    tolerance.lse = tolerance.lse.max(LSE_UNITS * f64::from(f32::EPSILON) * largest);
     let tolerance = options.tolerance.unwrap_or(tolerance);
 
     let first = setup.run_once()?;
@@ -240,7 +246,8 @@ fn reference(
     rounding: RowRounding,
 ) -> Result<cpu::OracleOut, TestError> {
     let heads = case.heads();
-    let layout = inputs.batch().validate()?;
+    let levels = inputs.levels();
+    let layout = inputs.batch(&levels).validate()?;
     let bound = variant.bind(&case.dims()).map_err(Error::from)?;
     let problem = cpu::Problem {
         variant: &bound,

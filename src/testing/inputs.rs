@@ -2,16 +2,15 @@
 
 use half::{bf16, f16};
 
-use crate::batch::{PageTableBuf, indptr};
+use crate::batch::{Layout, Level, indptr};
 use crate::lang::{F8E4M3, F8E5M2};
 use crate::tensor::{Element as _, Kv, KvScales, Scale, TensorError, TensorRef};
 use crate::{Batch, Dtype, ValueRows};
 
+use super::keys::Keys;
 use super::random::{Normal, Random, Value};
-use super::{Case, LayoutKind, Order, TestError};
+use super::{Case, Order, TestError};
 
-/// Pages of a pool that no request uses, all NaN.
-const SPARE_PAGES: u32 = 5;
 /// NaNs behind the last element of k and v.
 pub(super) const TAIL: usize = 4096;
 /// The scale of values over that of keys: another, so that a kernel that mixes them up shows.
@@ -46,15 +45,6 @@ pub struct Inputs {
     pub v_scale: HostScale,
     heads: crate::Heads,
     pub(super) values: ValueRows,
-}
-
-/// Where the keys of a case are.
-#[derive(Debug)]
-pub enum Keys {
-    /// `[requests + 1]` prefix sums of key counts.
-    Ragged(Vec<i32>),
-    /// The page table.
-    Paged(PageTableBuf),
 }
 
 /// A tensor's elements in host memory.
@@ -199,38 +189,17 @@ impl Inputs {
     /// A dtype that is not known, lengths past 31 bits.
     pub fn new(case: &Case, tiled: bool) -> Result<Self, TestError> {
         let dtypes = case.dtypes()?;
-        let (qo_lens, kv_lens) = (case.qo_lens.to_vec(), case.kv_lens.to_vec());
         let (heads, dim) = (case.kv_heads as usize, case.head_dim as usize);
-        let qo_indptr = indptr(&qo_lens)?;
-        let kv_indptr = indptr(&kv_lens)?;
+        let qo_indptr = indptr(&case.qo_lens.to_vec())?;
         let qo_tokens = qo_indptr.last().copied().unwrap_or(0) as usize;
-        let kv_tokens = kv_indptr.last().copied().unwrap_or(0) as usize;
-        let slots = case.page_size.max(1) as usize;
-
-        let (keys, kv_shape, kv_strides) = match case.kv_layout {
-            LayoutKind::Ragged | LayoutKind::RaggedCascade => {
-                let shape = vec![kv_tokens, heads, dim];
-                let strides = strides(&[kv_tokens, heads, dim], case.page_order, 0);
-                (Keys::Ragged(kv_indptr), shape, strides)
-            }
-            LayoutKind::Paged | LayoutKind::BlockTable | LayoutKind::Cascade => {
-                let used: u32 = kv_lens.iter().map(|len| len.div_ceil(slots as u32)).sum();
-                let pool = used + SPARE_PAGES;
-                let mut order = Random::new(case.seed, 0).permutation(pool).into_iter();
-                let table = PageTableBuf::from_lens(&kv_lens, slots as u32, pool, || order.next().unwrap_or(0));
-                let shape = vec![pool as usize, slots, heads, dim];
-                let strides = strides(&shape, case.page_order, 1);
-                (Keys::Paged(table), shape, strides)
-            }
-        };
-        let holes = match &keys {
-            Keys::Ragged(_) => Vec::new(),
-            Keys::Paged(table) => holes(table, &kv_lens),
-        };
+        let keys = Keys::new(case, &qo_indptr)?;
+        let (outer, holes) = keys.memory(case);
+        let kv_shape = [&outer[..], &[heads, dim]].concat();
+        let kv_strides = strides(&kv_shape, case.page_order, outer.len() - 1);
         let kv = |stream, shape: &[usize], strides: &[i64]| {
             let (len, dim) = (shape.iter().product::<usize>(), shape[shape.len() - 1]);
             let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
-            on_host!(&mut host, data => poison(data, &holes, strides, heads, dim));
+            on_host!(&mut host, data => poison(data, &holes, outer.get(1).copied(), strides, heads, dim));
             host.pad(TAIL);
             host
         };
@@ -270,6 +239,38 @@ impl Inputs {
         })
     }
 
+    /// Makes queries, keys and values of the requests those of some requests of other inputs, which have as many: wherever each lies. Not of levels.
+    pub(super) fn take(&mut self, from: &Inputs, requests: &[usize]) -> Result<(), TestError> {
+        let (to_layout, layout) = (self.batch(&[]).validate()?, from.batch(&[]).validate()?);
+        let row = (self.heads.qo * self.heads.head_dim) as usize;
+        for (to, &request) in requests.iter().enumerate() {
+            let [to_row, at] = [(&to_layout, to), (&layout, request)].map(|(l, r)| l.qo_indptr()[r] as usize * row);
+            self.q.copy_row(to_row, &from.q, at, layout.qo_len(request) * row);
+            for key in 0..layout.kv_len(request) {
+                for head in 0..self.heads.kv as usize {
+                    let place = |layout: &Layout, request, strides: &[i64]| {
+                        let at = match layout.pages() {
+                            None => vec![layout.kv_indptr()[request] as usize + key, head],
+                            Some(pages) => {
+                                let (page, slot) = pages.locate(request, key);
+                                vec![page, slot, head]
+                            }
+                        };
+                        at.iter().zip(strides).map(|(&at, &stride)| at * stride as usize).sum::<usize>()
+                    };
+                    let [to_k, k] =
+                        [place(&to_layout, to, &self.kv_strides), place(&layout, request, &from.kv_strides)];
+                    self.k.copy_row(to_k, &from.k, k, self.kv_shape[self.kv_shape.len() - 1]);
+                    let [to_v, v] = [place(&to_layout, to, &self.v_strides), place(&layout, request, &from.v_strides)];
+                    self.v.copy_row(to_v, &from.v, v, self.v_shape[self.v_shape.len() - 1]);
+                }
+            }
+        }
+        self.k_scale.clone_from(&from.k_scale);
+        self.v_scale.clone_from(&from.v_scale);
+        Ok(())
+    }
+
     /// Zeros in place of what is poisoned.
     pub(super) fn replace_nan(&mut self) {
         for host in [&mut self.k, &mut self.v] {
@@ -277,10 +278,16 @@ impl Inputs {
         }
     }
 
-    /// The batch.
+    /// The levels of a cascade, for [`batch`](Self::batch); none for other keys.
     #[must_use]
-    pub fn batch(&self) -> Batch<'_> {
-        self.keys.batch(&self.qo_indptr)
+    pub fn levels(&self) -> Vec<Level<'_>> {
+        self.keys.levels()
+    }
+
+    /// The batch; `levels` are those of [`levels`](Self::levels).
+    #[must_use]
+    pub fn batch<'a>(&'a self, levels: &'a [Level<'a>]) -> Batch<'a> {
+        self.keys.batch(&self.qo_indptr, levels)
     }
 
     /// Shape of o: (query tokens, query heads, value_dim).
@@ -323,66 +330,6 @@ impl Inputs {
     }
 }
 
-/// Another batch over the same tensors, no larger than that of the case.
-pub(super) struct Other {
-    qo_indptr: Vec<i32>,
-    keys: Keys,
-}
-
-impl Other {
-    /// Half of the requests, with half of their queries and keys.
-    pub(super) fn half(inputs: &Inputs) -> Result<Self, TestError> {
-        let requests = (inputs.qo_indptr.len() - 1).div_ceil(2);
-        Self::of(inputs, &(0..requests).collect::<Vec<_>>(), |len| len.div_ceil(2))
-    }
-
-    /// The requests in reverse: tensors over the lengths of a batch fit it as they fit the case's.
-    pub(super) fn reversed(inputs: &Inputs) -> Result<Self, TestError> {
-        Self::of(inputs, &(0..inputs.qo_indptr.len() - 1).rev().collect::<Vec<_>>(), |len| len)
-    }
-
-    /// These requests, with so many of their queries and keys.
-    fn of(inputs: &Inputs, requests: &[usize], keep: fn(u32) -> u32) -> Result<Self, TestError> {
-        let len = |indptr: &[i32], request: usize| (indptr[request + 1] - indptr[request]) as u32;
-        let kept = |sums: &[i32]| requests.iter().map(|&request| keep(len(sums, request))).collect::<Vec<_>>();
-        let keys = match &inputs.keys {
-            Keys::Ragged(kv_indptr) => Keys::Ragged(indptr(&kept(kv_indptr))?),
-            Keys::Paged(table) => {
-                let size = table.page_size;
-                let lens = requests.iter().map(|&request| match len(&table.indptr, request) {
-                    0 => 0,
-                    pages => keep((pages - 1) * size + table.last_page_len[request] as u32),
-                });
-                let lens: Vec<u32> = lens.collect();
-                let mut pages = requests.iter().zip(&lens).flat_map(|(&request, len)| {
-                    &table.indices[table.indptr[request] as usize..][..len.div_ceil(size) as usize]
-                });
-                let next = || pages.next().copied().unwrap_or(0);
-                Keys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, next))
-            }
-        };
-        Ok(Other { qo_indptr: indptr(&kept(&inputs.qo_indptr))?, keys })
-    }
-
-    pub(super) fn batch(&self) -> Batch<'_> {
-        self.keys.batch(&self.qo_indptr)
-    }
-}
-
-impl Keys {
-    /// Whether they are in pages.
-    pub(super) fn paged(&self) -> bool {
-        !matches!(self, Keys::Ragged(_))
-    }
-
-    fn batch<'a>(&'a self, qo_indptr: &'a [i32]) -> Batch<'a> {
-        match self {
-            Keys::Ragged(kv_indptr) => Batch::ragged(qo_indptr, kv_indptr),
-            Keys::Paged(table) => Batch::paged(qo_indptr, &table.table()),
-        }
-    }
-}
-
 /// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) lie in the given order.
 fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
     let mut place: Vec<usize> = (0..shape.len()).collect();
@@ -421,45 +368,31 @@ fn values<T: Value>(len: usize, std: f32, random: &mut Random, tiled: bool) -> V
     data
 }
 
-/// (page, first slot that holds no key) of every page that is not full; unused pages from slot 0.
-fn holes(table: &PageTableBuf, kv_lens: &[u32]) -> Vec<(usize, std::ops::Range<usize>)> {
-    let slots = table.page_size as usize;
-    let mut first_free = vec![0; table.num_pages as usize];
-    for (request, &len) in kv_lens.iter().enumerate() {
-        let pages = table.indptr[request] as usize..table.indptr[request + 1] as usize;
-        for (at, &page) in table.indices[pages].iter().enumerate() {
-            first_free[page as usize] = slots.min(len as usize - at * slots);
-        }
-    }
-    first_free
-        .into_iter()
-        .enumerate()
-        .filter(|(_, free)| *free < slots)
-        .map(|(page, free)| (page, free..slots))
-        .collect()
-}
-
-/// Writes NaN into slots of pages.
+/// Writes NaN over slots of pages of so many keys; over tokens, where there are none.
 fn poison<T: Value>(
     data: &mut [T],
-    holes: &[(usize, std::ops::Range<usize>)],
+    holes: &[usize],
+    page_size: Option<usize>,
     strides: &[i64],
     heads: usize,
     dim: usize,
 ) {
-    for (page, slots) in holes {
-        for slot in slots.clone() {
-            for head in 0..heads {
-                let at = page * strides[0] as usize + slot * strides[1] as usize + head * strides[2] as usize;
-                data[at..at + dim].fill(T::NAN);
-            }
+    let per_head = strides[strides.len() - 2] as usize;
+    for &hole in holes {
+        let at = match page_size {
+            Some(size) => hole / size * strides[0] as usize + hole % size * strides[1] as usize,
+            None => hole * strides[0] as usize,
+        };
+        for head in 0..heads {
+            data[at + head * per_head..][..dim].fill(T::NAN);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HostScale, Inputs, Keys};
+    use super::{HostScale, Inputs};
+    use crate::testing::Keys;
     use crate::testing::{Case, LayoutKind, Lens, Order};
 
     fn paged(order: Order, page_size: u32) -> Case {
@@ -475,7 +408,7 @@ mod tests {
         for (order, page_size) in [(Order::Nhd, 5), (Order::Hnd, 5), (Order::Hnd, 1), (Order::Nhd, 16)] {
             let case = paged(order, page_size);
             let inputs = Inputs::new(&case, false).expect("sound");
-            let layout = inputs.batch().validate().expect("sound");
+            let layout = inputs.batch(&[]).validate().expect("sound");
             let pages = layout.pages().expect("paged");
             let k = inputs.k.to_f32();
             let keys = 12 * 2 * 64; // tokens x heads x dim

@@ -8,7 +8,7 @@ use attn_kernels::cuda::{Device, DeviceBuffer, Event, Graph};
 #[cfg(feature = "cuda")]
 use crate::Dtype;
 use crate::tensor::{TensorError, TensorMut, TensorRef};
-use crate::{Engine, Error, Stream};
+use crate::{Engine, Error, Stream, Workspace};
 
 use super::TestError;
 use super::inputs::{Host, on_host};
@@ -35,6 +35,14 @@ pub(super) enum Held {
         elements: usize,
         stream: attn_kernels::cuda::Stream,
     },
+}
+
+/// A workspace in memory that held something before.
+pub(super) struct DirtyWorkspace {
+    // dropped first
+    pub(super) workspace: Workspace,
+    #[cfg(feature = "cuda")]
+    _memory: Option<DeviceBuffer>,
 }
 
 /// A captured run.
@@ -81,6 +89,42 @@ impl Place {
         }
         let _ = bytes;
         Ok(())
+    }
+
+    /// A workspace of just so many bytes, each of which is `byte` before.
+    pub(super) fn workspace(&self, engine: &Engine, bytes: usize, byte: u8) -> Result<DirtyWorkspace, TestError> {
+        match self {
+            Place::Host => {
+                let _ = (bytes, byte);
+                Ok(DirtyWorkspace {
+                    workspace: engine.workspace(),
+                    #[cfg(feature = "cuda")]
+                    _memory: None,
+                })
+            }
+            #[cfg(feature = "cuda")]
+            Place::Cuda(device) => {
+                let stream = attn_kernels::cuda::Stream::new(device).map_err(Error::from)?;
+                let memory = DeviceBuffer::new(device, bytes).map_err(Error::from)?;
+                memory.fill(&stream, byte).map_err(Error::from)?;
+                stream.synchronize().map_err(Error::from)?;
+                // SAFETY: the memory is there as long as the workspace, which is dropped first, and nobody else has it.
+                let workspace = unsafe { Workspace::from_raw(engine, memory.ptr(), bytes) }?;
+                Ok(DirtyWorkspace { workspace, _memory: Some(memory) })
+            }
+        }
+    }
+
+    /// Whether there is memory for so many bytes.
+    pub(super) fn holds(&self, bytes: usize) -> bool {
+        match self {
+            Place::Host => {
+                let _ = bytes;
+                true
+            }
+            #[cfg(feature = "cuda")]
+            Place::Cuda(device) => DeviceBuffer::new(device, bytes).is_ok(),
+        }
     }
 
     /// Records a run as a graph; `None` where there are no graphs.
@@ -160,7 +204,7 @@ impl Replay {
         #[cfg(feature = "cuda")]
         if let Some(stream) = stream.as_cuda() {
             // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again
-            // after the capture; or a function of it holds all of them, and updates the plan on this stream. A `SharedRun`
+            // after the capture; or a function holds all of them, drops the graph first, and updates the plan on this stream. A `SharedRun`
             // owns graph, plan and workspace, and borrows the tensors.
             unsafe { self.graph.launch(stream) }.map_err(Error::from)?;
         }

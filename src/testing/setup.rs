@@ -6,7 +6,8 @@ use crate::batch::BatchCapacity;
 use crate::spec::KernelKind;
 use crate::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, Stream, Variant, Workspace};
 
-use super::inputs::{Inputs, Other};
+use super::inputs::Inputs;
+use super::keys::{Keys, Other};
 use super::place::Place;
 use super::tensors::{Tensors, Written};
 use super::{Case, Info, TestError};
@@ -47,7 +48,8 @@ impl Setup {
             AttentionOptions { sm_scale: case.sm_scale, kernel, values: case.values, ..AttentionOptions::default() };
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
-        let batch = inputs.batch();
+        let levels = inputs.levels();
+        let batch = inputs.batch(&levels);
         // memory that was just freed is what the workspace most likely gets: a kernel that counts on zeros fails
         place.dirty(attention.workspace_size(&batch)?)?;
         let mut workspace = engine.workspace();
@@ -110,11 +112,7 @@ impl Setup {
 
     /// What runs: kernel family and engine.
     pub(super) fn ran(&self) -> String {
-        #[cfg(feature = "cuda")]
-        if let Some(plan) = self.plan.as_cuda() {
-            return format!("{} on {}", plan.kind(), self.engine);
-        }
-        self.engine.to_string()
+        ran(&self.plan, &self.engine)
     }
 
     /// Whether what ran multiplies on tensor cores, and so rounds rewritten rows to the element types.
@@ -146,14 +144,13 @@ impl Setup {
 
     /// What the case's run writes when it was captured (where there are graphs) of a plan of another batch, replayed with that one, and then with
     /// the case's batch in its place. The other batch is a smaller one; for a variant that it does not fit, since its tensors are over
-    /// lengths, the same requests in reverse. `None` where tensors have other elements for it, and where
-    /// the batch runs in a smaller tile than its capacity asks for, which gives other bits.
+    /// lengths, the same requests in reverse. `None` where tensors have other elements for it, where
+    /// the batch runs in a smaller tile than its capacity asks for, which gives other bits, and for a cascade, of which there is no plan with a capacity.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
-        let batch = inputs.batch();
-        // with a capacity every request's own keys are run, which gives other bits
-        if self.plan.layout().has_levels() {
+        if matches!(inputs.keys, Keys::Levels(_)) {
             return Ok(None);
         }
+        let batch = inputs.batch(&[]);
         let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
         // a capacity is planned for by its longest request: the kernel family has to be that of the case
         let (dtypes, options) = self.made_with;
@@ -204,6 +201,14 @@ impl Setup {
         self.launch()?;
         self.stream.synchronize()?;
         self.tensors.written()
+    }
+}
+
+/// What a plan runs: kernel family and engine.
+pub(super) fn ran(plan: &Plan, engine: &Engine) -> String {
+    match kind(plan) {
+        Some(kind) => format!("{kind} on {engine}"),
+        None => engine.to_string(),
     }
 }
 

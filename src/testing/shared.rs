@@ -4,7 +4,8 @@ use attn_core::batch::{PageTableBuf, indptr};
 
 use crate::{Attention, Batch, Engine, Plan, Stream, Workspace};
 
-use super::inputs::{Inputs, Keys};
+use super::inputs::Inputs;
+use super::keys::Keys;
 use super::place::{Clock, Place, Replay};
 use super::tensors::Tensors;
 use super::{Case, TestError};

@@ -2,9 +2,12 @@
 //! of variants is made from the registry ([`variants`]).
 //!
 //! Between `<!-- bench:begin -->` and `<!-- bench:end -->` stands a table of every result file whose `about` has a `title`.
+//! Between `<!-- checks:begin -->` and `<!-- checks:end -->` stands a row for every file that `attn check` wrote.
 //! Elsewhere a single table is marked with `<!-- bench: FILE.jsonl [prefix of case names] -->` and `<!-- /bench -->`.
 //! A line of a result file is what `attn bench`, `attn check` or `race.py --out` writes; a first line
 //! `{"about": {..}}` names device, commit and date.
+
+mod checks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,6 +46,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     })?;
     let new = rewrite_all(&new, &titled(&results)?)?;
+    let new = checks::rewrite(&new, &results)?;
     let new = variants::rewrite(&new)?;
     if new == text {
         println!("{}: every table equals its source", args.readme);

@@ -20,7 +20,7 @@ pub fn splits(variant: &Variant) -> Result<(), TestError> {
         "f32".clone_into(&mut case.dtype);
         let variant = fill::complete(variant, &case.dims(), case.seed)?.bind(&case.dims()).map_err(Error::from)?;
         let inputs = Inputs::new(&case, false)?;
-        let layout = inputs.batch().validate()?;
+        let layout = inputs.batch(&[]).validate()?;
         let plan = |tile_rows, workers, schedule| {
             let cost = Cost { piece: 1, block: 2, spread: 0 };
             let rule = PlanRule { tile_rows, kv_align: 16, min_span: 16, workers, cost, schedule };
@@ -73,7 +73,7 @@ fn compute(
     inputs: &Inputs,
     work: &WorkList,
 ) -> Result<(Vec<f32>, Vec<f32>), TestError> {
-    let layout = inputs.batch().validate()?;
+    let layout = inputs.batch(&[]).validate()?;
     let heads = case.heads();
     let shape = inputs.o_shape();
     let (mut o, mut lse) = (vec![f32::NAN; shape.iter().product()], vec![f32::NAN; shape[0] * shape[1]]);

@@ -1,6 +1,6 @@
 //! Runs an entry on the CPU backend, through the public interface, and compares it with its formula.
 
-use facade::testing::{Case, Inputs, Keys};
+use facade::testing::{Case, Inputs};
 use facade::{Engine, Out, TensorMut, Variant};
 
 use super::attend::{Attended, Tensors, attend};
@@ -40,7 +40,7 @@ pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, 
     let engine = Engine::cpu();
     let attention = engine.attention(variant, case.heads(), case.dtypes()?)?;
     let mut workspace = engine.workspace();
-    let plan = attention.plan(&inputs.batch(), &mut workspace)?;
+    let plan = attention.plan(&inputs.batch(&[]), &mut workspace)?;
     let shape = inputs.qo_shape();
     let mut o = vec![f32::NAN; shape.iter().product()];
     let mut lse = vec![f32::NAN; shape[0] * shape[1]];
@@ -56,16 +56,16 @@ pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, 
 /// The batch does not validate.
 #[must_use]
 pub fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
-    let layout = inputs.batch().validate().expect("a batch of ours");
+    let layout = inputs.batch(&[]).validate().expect("a batch of ours");
     let (k, v) = (inputs.k.to_f32(), inputs.v.to_f32());
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     let mut token = 0;
     for (b, &(_, kv_len)) in shape.lens.iter().enumerate() {
         for j in 0..kv_len as usize {
-            let (at, strides) = match &inputs.keys {
-                Keys::Ragged(_) => (token * inputs.kv_strides[0] as usize, &inputs.kv_strides[1..]),
-                Keys::Paged(_) => {
-                    let (page, slot) = layout.pages().expect("paged").locate(b, j);
+            let (at, strides) = match layout.pages() {
+                None => (token * inputs.kv_strides[0] as usize, &inputs.kv_strides[1..]),
+                Some(pages) => {
+                    let (page, slot) = pages.locate(b, j);
                     let at = page * inputs.kv_strides[0] as usize + slot * inputs.kv_strides[1] as usize;
                     (at, &inputs.kv_strides[2..])
                 }
