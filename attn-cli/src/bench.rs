@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use attn::{Engine, testing};
+use attn::{
+    Engine,
+    testing::{self, Case, Form},
+};
 use serde_json::json;
 
 use crate::{
@@ -77,37 +80,50 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     let mut ran = 0usize;
     for case in &cases {
         bar.set_message(case.title().to_owned());
-        let echo = serde_json::to_value(case)?;
-        match testing::bench(case, &engine, args.reps) {
-            Ok(result) => {
-                ran += 1;
-                output.record(&with(echo, serde_json::to_value(&result)?), || {
-                    let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
-                    vec![
-                        case.title().to_owned(),
-                        result.ran.clone(),
-                        figure(Some(result.ms * 1e3)),
-                        figure(Some(result.gbps)),
-                        figure(Some(result.tflops)),
-                        figure(Some(result.plan_us)),
-                        figure(result.compile_ms),
-                        count(result.regs),
-                        count(result.spill_bytes),
-                        count(result.smem),
-                    ]
-                })?;
-            }
-            Err(error) => {
-                let why = crate::causes(&error.into());
-                output.record(&with(echo, json!({ "cannot": why })), || {
-                    vec![case.title().to_owned(), format!("cannot: {why}")]
-                })?;
-            }
+        let mut some = false;
+        for form in std::iter::once(Form::AsIs).chain(case.ours_also.iter().copied()) {
+            some |= record(case, form, &engine, args.reps, &mut output)?;
         }
+        ran += usize::from(some);
         bar.inc(1);
     }
     bar.finish_and_clear();
     output.finish()?;
     eprintln!("{} of {} cases timed on {}", ran, cases.len(), engine);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Times a form of a case, and writes what comes of it. Says whether it ran.
+fn record(case: &Case, form: Form, engine: &Engine, reps: usize, output: &mut Output) -> Result<bool> {
+    let mut echo = serde_json::to_value(case)?;
+    let mut title = case.title().to_owned();
+    if form != Form::AsIs {
+        echo = with(echo, json!({ "form": form }));
+        title = format!("{title}: {form}");
+    }
+    match testing::bench_form(case, form, engine, reps) {
+        Ok(result) => {
+            output.record(&with(echo, serde_json::to_value(&result)?), || {
+                let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
+                vec![
+                    title,
+                    result.ran.clone(),
+                    figure(Some(result.ms * 1e3)),
+                    figure(Some(result.gbps)),
+                    figure(Some(result.tflops)),
+                    figure(Some(result.plan_us)),
+                    figure(result.compile_ms),
+                    count(result.regs),
+                    count(result.spill_bytes),
+                    count(result.smem),
+                ]
+            })?;
+            Ok(true)
+        }
+        Err(error) => {
+            let why = crate::causes(&error.into());
+            output.record(&with(echo, json!({ "cannot": why })), || vec![title, format!("cannot: {why}")])?;
+            Ok(false)
+        }
+    }
 }

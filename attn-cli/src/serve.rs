@@ -1,14 +1,17 @@
 //! `attn bench --serve`: the line protocol of race.py, one JSON object a line, answered by one a line.
 //!
 //! ```text
-//! {"prepare": CASE}            -> {"ready": {"attn": {..}}, "cannot": {}}   or   {"ready": {}, "cannot": {"attn": why}}
+//! {"prepare": CASE}            -> {"ready": {"attn": {..}}, "cannot": {"flat": why}}
 //! {"time": "attn", "reps": N}  -> {"ms": median}
 //! {"drop": true}               -> {"dropped": true}
 //! ```
 //!
+//! The runners are `attn`, the case as it is, and its forms that the case asks for by name (`"ours_also": ["flat"]`).
+//!
 //! With `--variant EXPR` every case is prepared with that variant in place of its own. A line that is none of these is answered by `{"error": why}`.
 
 use std::{
+    collections::HashMap,
     io::{BufRead as _, Write as _},
     process::ExitCode,
 };
@@ -16,16 +19,16 @@ use std::{
 use anyhow::Result;
 use attn::{
     Engine,
-    testing::{Case, Prepared},
+    testing::{Case, Form, Prepared},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// The name of our only runner.
-const RUNNER: &str = "attn";
+/// What is prepared, by the name of its form.
+type Held = HashMap<String, Prepared>;
 
 /// Serves until stdin ends.
 pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
-    let mut held = None;
+    let mut held = Held::new();
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
@@ -39,34 +42,41 @@ pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(line: &str, engine: &Engine, variant: Option<&str>, held: &mut Option<Prepared>) -> Result<Value, String> {
+fn answer(line: &str, engine: &Engine, variant: Option<&str>, held: &mut Held) -> Result<Value, String> {
     let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
     if let Some(case) = message.get_mut("prepare").map(Value::take) {
-        *held = None; // its memory first
-        let prepared = serde_json::from_value::<Case>(case)
-            .map_err(|e| format!("not a case: {e}"))
-            .map(|case| Case { variant: variant.map_or(case.variant, str::to_owned), ..case })
-            .and_then(|case| Prepared::new(&case, engine).map_err(|e| crate::causes(&e.into())));
-        return Ok(match prepared {
-            Ok(prepared) => {
-                let extra = serde_json::to_value(prepared.info()).unwrap_or(Value::Null);
-                *held = Some(prepared);
-                json!({ "ready": { RUNNER: extra }, "cannot": {} })
+        held.clear(); // their memory first
+        let (mut ready, mut cannot) = (Map::new(), Map::new());
+        match serde_json::from_value::<Case>(case) {
+            Err(e) => _ = cannot.insert(Form::AsIs.to_string(), format!("not a case: {e}").into()),
+            Ok(case) => {
+                let case = Case { variant: variant.map_or(case.variant, str::to_owned), ..case };
+                for form in std::iter::once(Form::AsIs).chain(case.ours_also.iter().copied()) {
+                    match Prepared::form(&case, form, engine) {
+                        Ok(prepared) => {
+                            let extra = serde_json::to_value(prepared.info()).unwrap_or(Value::Null);
+                            ready.insert(form.to_string(), extra);
+                            held.insert(form.to_string(), prepared);
+                        }
+                        Err(e) => _ = cannot.insert(form.to_string(), crate::causes(&e.into()).into()),
+                    }
+                }
             }
-            Err(why) => json!({ "ready": {}, "cannot": { RUNNER: why } }),
-        });
+        }
+        return Ok(json!({ "ready": ready, "cannot": cannot }));
     }
     if let Some(runner) = message.get("time") {
-        if runner != RUNNER {
-            return Err(format!("no runner {runner}; there is \"{RUNNER}\""));
-        }
         let reps = message.get("reps").and_then(Value::as_u64).unwrap_or(3).max(1);
-        let prepared = held.as_mut().ok_or("nothing is prepared")?;
+        if held.is_empty() {
+            return Err("nothing is prepared".to_owned());
+        }
+        let prepared = runner.as_str().and_then(|name| held.get_mut(name));
+        let prepared = prepared.ok_or_else(|| format!("no runner {runner} is prepared"))?;
         let ms = prepared.time(reps as usize, 1).map_err(|e| crate::causes(&e.into()))?;
         return Ok(json!({ "ms": ms }));
     }
     if message.get("drop").is_some() {
-        *held = None;
+        held.clear();
         return Ok(json!({ "dropped": true }));
     }
     Err("expected one of prepare, time, drop".to_owned())

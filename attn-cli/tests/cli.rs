@@ -239,19 +239,28 @@ fn serve_speaks_the_protocol_of_race() {
     let case =
         r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[8],"kv_lens":[8]}"#;
     let bad = case.replace("bf16", "e4m3");
+    let forms = case.replace(
+        r#""qo_lens":[8],"kv_lens":[8]"#,
+        r#""qo_lens":[20,1],"kv_lens":[20,9],"ours_also":["sequential","flat"]"#,
+    );
     let script = format!(
-        "{{\"time\": \"attn\"}}\n{{\"prepare\": {case}}}\n{{\"time\": \"attn\", \"reps\": 3}}\n{{\"drop\": true}}\n{{\"prepare\": {bad}}}\nnonsense\n"
+        "{{\"time\": \"attn\"}}\n{{\"prepare\": {case}}}\n{{\"time\": \"attn\", \"reps\": 3}}\n{{\"drop\": true}}\n{{\"prepare\": {bad}}}\nnonsense\n\
+         {{\"prepare\": {forms}}}\n{{\"time\": \"sequential\", \"reps\": 1}}\n{{\"time\": \"flat\"}}\n"
     );
     child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("ends");
     let answers = lines(&output);
-    assert_eq!(answers.len(), 6, "{answers:?}");
+    assert_eq!(answers.len(), 9, "{answers:?}");
     assert!(answers[0]["error"].is_string());
     assert!(answers[1]["ready"]["attn"].is_object() && answers[1]["cannot"].as_object().is_some_and(|c| c.is_empty()));
     assert!(answers[2]["ms"].as_f64().is_some_and(|ms| ms > 0.0));
     assert_eq!(answers[3]["dropped"], true);
     assert!(answers[4]["cannot"]["attn"].as_str().is_some_and(|why| why.contains("e4m3")));
     assert!(answers[5]["error"].is_string());
+    let ready = answers[6]["ready"].as_object().expect("runners");
+    assert!(ready.keys().eq(["attn", "sequential"]) && answers[6]["cannot"]["flat"].is_string(), "{answers:?}");
+    assert!(ready["sequential"]["ran"].as_str().is_some_and(|ran| ran.contains(", then ")), "{answers:?}");
+    assert!(answers[7]["ms"].as_f64().is_some_and(|ms| ms > 0.0) && answers[8]["error"].is_string(), "{answers:?}");
 }
 
 #[test]

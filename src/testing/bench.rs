@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
-use crate::Engine;
+use crate::batch::Layout;
+use crate::{Engine, Stream, ValueRows, Variant};
 
-use super::inputs::Inputs;
+use super::forms::Form;
+use super::place::{Place, Replay};
 use super::setup::Setup;
-use super::{Case, TestError, attended, case_variant};
+use super::{Case, TestError, attended, pairs};
 
 /// What is known of a case that is ready to be timed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -14,13 +16,13 @@ use super::{Case, TestError, attended, case_variant};
 pub struct Info {
     /// What runs: kernel family and device.
     pub ran: String,
-    /// Median microseconds of planning, on the host.
+    /// Median microseconds of planning, on the host; the sum of those of all launches.
     pub plan_us: f64,
     /// How long the kernels took to compile, when they were made, in milliseconds.
     pub compile_ms: Option<f64>,
     /// Where the cubin came from.
     pub cubin: Option<String>,
-    /// Registers of a thread of the main kernel.
+    /// Registers of a thread of the main kernel; none where several are launched.
     pub regs: Option<u32>,
     /// Bytes that the main kernel spills.
     pub spill_bytes: Option<u32>,
@@ -35,9 +37,10 @@ pub struct BenchResult {
     /// Median milliseconds of a run. On a GPU with a cold L2 (256 MB are overwritten before each run), between two
     /// events, of a graph replay where the case asks for one; on the CPU wall time, with warm caches.
     pub ms: f64,
-    /// Bytes of K and V, each counted once whatever a mask leaves out, in GB/s.
+    /// Bytes of K and V in GB/s, each counted once whatever a mask leaves out: keys that requests share in a cascade once, keys that no list names not
+    /// at all.
     pub gbps: f64,
-    /// `4 * pairs * head_dim` floating-point operations over attended (query, key, head) pairs alone, in TFLOP/s.
+    /// `2 * pairs * (head_dim + value_dim)` floating-point operations over attended (query, key, head) pairs alone, in TFLOP/s.
     pub tflops: f64,
     /// The rest.
     #[serde(flatten)]
@@ -53,7 +56,13 @@ impl std::ops::Deref for BenchResult {
 
 /// A case that is ready to be timed, any number of times.
 pub struct Prepared {
-    setup: Setup,
+    // dropped first: the graph launches what the rest keeps alive
+    graph: Option<Replay>,
+    setups: Vec<Setup>,
+    stream: Stream,
+    place: Place,
+    /// What each launch computes.
+    work: Vec<(Variant, Layout)>,
     info: Info,
 }
 
@@ -69,15 +78,28 @@ impl std::fmt::Debug for Prepared {
 ///
 /// The case cannot be run.
 pub fn bench(case: &Case, engine: &Engine, reps: usize) -> Result<BenchResult, TestError> {
-    let mut prepared = Prepared::new(case, engine)?;
+    bench_form(case, Form::AsIs, engine, reps)
+}
+
+/// As [`bench()`], of a form of the case.
+///
+/// # Errors
+///
+/// The case has no such form, or it cannot be run.
+pub fn bench_form(case: &Case, form: Form, engine: &Engine, reps: usize) -> Result<BenchResult, TestError> {
+    let mut prepared = Prepared::form(case, form, engine)?;
     let ms = prepared.time(reps, 3)?;
-    let variant = case_variant(case)?;
-    let qo = crate::batch::indptr(&case.qo_lens.to_vec())?;
-    let kv = crate::batch::indptr(&case.all_kv_lens())?;
-    let layout = crate::Batch::ragged(&qo, &kv).validate()?;
-    let flops = 4.0 * attended(&variant, &layout, case.heads()) as f64 * f64::from(case.head_dim);
-    let kv_row = case.kv_heads as usize * case.head_dim as usize * case.dtypes()?.kv.size();
-    let bytes = 2.0 * case.kv_memory_tokens() as f64 * kv_row as f64;
+    let (mut pairs, mut rows) = (0, 0);
+    for (variant, layout) in &prepared.work {
+        let variant = variant.bind(&layout.dims(case.heads())).map_err(crate::Error::from)?;
+        pairs += attended(&variant, layout, case.heads());
+        rows += pairs::rows_read(&variant, layout, case.heads());
+    }
+    let (dim, values) = (f64::from(case.head_dim), f64::from(case.values.dim(case.heads())));
+    let flops = 2.0 * pairs as f64 * (dim + values);
+    // values that are a part of the keys are no bytes of their own
+    let row = if matches!(case.values, ValueRows::OfKeys(_)) { dim } else { dim + values };
+    let bytes = rows as f64 * row * case.dtypes()?.kv.size() as f64;
     Ok(BenchResult { ms, gbps: bytes / ms / 1e6, tflops: flops / ms / 1e9, info: prepared.info })
 }
 
@@ -88,18 +110,30 @@ impl Prepared {
     ///
     /// The case cannot be run.
     pub fn new(case: &Case, engine: &Engine) -> Result<Self, TestError> {
-        let variant = case_variant(case)?;
-        // refused before anything large is made
-        case.dtypes()?;
-        let inputs = Inputs::new(case, true)?;
-        let mut setup = Setup::new(case, &variant, &inputs, engine, 11)?;
-        setup.launch()?;
-        setup.stream.synchronize()?;
-        if case.graph {
-            setup.capture()?;
+        Self::form(case, Form::AsIs, engine)
+    }
+
+    /// As [`Prepared::new`], for a form of the case.
+    ///
+    /// # Errors
+    ///
+    /// The case has no such form, or it cannot be run.
+    pub fn form(case: &Case, form: Form, engine: &Engine) -> Result<Self, TestError> {
+        let (mut setups, mut work) = (Vec::new(), Vec::new());
+        for part in form.parts(case)? {
+            setups.push(Setup::new(&part.case, &part.variant, &part.inputs, engine, 11)?);
+            work.push((part.variant, part.inputs.batch().validate()?));
         }
-        let info = Info { ran: setup.ran(), plan_us: setup.plan_us, ..setup.kernel_info() };
-        Ok(Prepared { setup, info })
+        let info = info(&setups);
+        let (stream, place) = (engine.stream()?, Place::of(engine));
+        let mut prepared = Prepared { graph: None, setups, stream, place, work, info };
+        prepared.launch()?;
+        prepared.stream.synchronize()?;
+        if case.graph {
+            let Prepared { setups, stream, place, .. } = &mut prepared;
+            prepared.graph = place.capture(stream, || setups.iter_mut().try_for_each(|setup| setup.run_on(stream)))?;
+        }
+        Ok(prepared)
     }
 
     /// What is known of it.
@@ -114,6 +148,105 @@ impl Prepared {
     ///
     /// A run failed.
     pub fn time(&mut self, reps: usize, warm: usize) -> Result<f64, TestError> {
-        self.setup.time(warm, reps)
+        for _ in 0..warm {
+            self.launch()?;
+        }
+        self.stream.synchronize()?;
+        let mut clock = self.place.clock()?;
+        let mut ms = Vec::with_capacity(reps);
+        for _ in 0..reps.max(1) {
+            clock.start(&self.stream)?;
+            self.launch()?;
+            ms.push(clock.stop(&self.stream)?);
+        }
+        ms.sort_by(f64::total_cmp);
+        Ok(ms[ms.len() / 2])
+    }
+
+    /// Gives one run to the stream: all launches, or the graph of them.
+    fn launch(&mut self) -> Result<(), TestError> {
+        match &mut self.graph {
+            Some(graph) => graph.launch(&self.stream),
+            None => Ok(self.setups.iter_mut().try_for_each(|setup| setup.run_on(&self.stream))?),
+        }
+    }
+}
+
+/// Of the only launch, or what is known of several together.
+fn info(setups: &[Setup]) -> Info {
+    let mut each = setups.iter().map(|s| Info { ran: s.ran(), plan_us: s.plan_us, ..s.kernel_info() });
+    let first = each.next().unwrap_or_default();
+    each.fold(first, |all, one| Info {
+        ran: format!("{}, then {}", all.ran, one.ran),
+        plan_us: all.plan_us + one.plan_us,
+        compile_ms: all.compile_ms.zip(one.compile_ms).map(|(a, b)| a + b),
+        cubin: all.cubin,
+        ..Info::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{KeptPages, LayoutKind, Lens, ListsOf};
+
+    fn timed(case: &Case, form: Form) -> BenchResult {
+        bench_form(case, form, &Engine::cpu(), 1).expect("it runs")
+    }
+
+    #[test]
+    fn bytes_and_operations_are_those_of_the_pages_that_are_kept() {
+        let case = Case {
+            kv_layout: LayoutKind::Paged,
+            page_size: 4,
+            qo_lens: Lens::List(vec![1, 1]),
+            kv_lens: Lens::List(vec![40, 62]),
+            sparse: Some(KeptPages { page: 4, keep: 0.25, heads: ListsOf::Shared }),
+            ..Case::new("page_list(page_size=4, max_pages=5)")
+        };
+        // 3 of 10 pages; 4 of 16, the last of which has 2 keys
+        let variant = crate::testing::case_variant(&case).expect("lists fit");
+        let lists = case.sparse.as_ref().expect("sparse").lists(&case);
+        let keys: u32 =
+            lists.iter().zip([40u32, 62]).flat_map(|(heads, n)| heads[0].iter().map(move |p| 4.min(n - p * 4))).sum();
+        assert_eq!(lists.iter().map(|heads| heads[0].len()).collect::<Vec<_>>(), [3, 4]);
+        assert!(variant.has_kv_list() && (26..=28).contains(&keys), "{keys}");
+        let (listed, pages) = (timed(&case, Form::AsIs), timed(&case, Form::Pages));
+        for result in [listed, pages] {
+            let flops = result.tflops * result.ms * 1e9;
+            assert!((flops - f64::from(4 * keys * 4 * 64)).abs() < 1e-3, "{flops}");
+            let bytes = result.gbps * result.ms * 1e6;
+            assert!((bytes - f64::from(2 * keys * 2 * 64 * 2)).abs() < 1e-3, "{bytes}");
+        }
+        let own = Case { sparse: Some(KeptPages { page: 4, keep: 0.25, heads: ListsOf::Own }), ..case.clone() };
+        let lists = own.sparse.as_ref().expect("sparse").lists(&own);
+        assert!(lists.iter().any(|heads| heads[0] != heads[1]), "each head has its own");
+        bench_form(&own, Form::Pages, &Engine::cpu(), 1).expect_err("heads differ");
+        let small = Case { variant: "page_list(page_size=4, max_pages=3)".to_owned(), ..case };
+        let error = bench(&small, &Engine::cpu(), 1).expect_err("4 pages, room for 3").to_string();
+        assert!(error.contains("room"), "{error}");
+    }
+
+    #[test]
+    fn forms_compute_as_much_as_the_case() {
+        let mixed = Case {
+            kv_layout: LayoutKind::Paged,
+            qo_lens: Lens::List(vec![20, 1, 33, 2]),
+            kv_lens: Lens::List(vec![64, 100, 33, 17]),
+            ..Case::new("causal")
+        };
+        let work = |r: &BenchResult| [r.tflops, r.gbps * 1e-3].map(|per_s| (per_s * r.ms * 1e9).round());
+        let as_is = timed(&mixed, Form::AsIs);
+        for form in [Form::Auto, Form::Sequential, Form::Ragged] {
+            let other = timed(&mixed, form);
+            assert_eq!(work(&other), work(&as_is), "{form}");
+            assert_eq!(other.ran.contains(", then "), form == Form::Sequential, "{}", other.ran);
+        }
+        for form in [Form::Pages, Form::Flat] {
+            let case = Case { kv_layout: LayoutKind::Ragged, ..mixed.clone() };
+            bench_form(&case, form, &Engine::cpu(), 1).expect_err("there is no such form of it");
+        }
+        let decode = Case { qo_lens: Lens::List(vec![1; 4]), ..mixed };
+        bench_form(&decode, Form::Sequential, &Engine::cpu(), 1).expect_err("all decode");
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::lang::Dims;
 use crate::{Dtype, Dtypes, Heads, ValueRows};
 
-use super::TestError;
+use super::{Form, KeptPages, TestError};
 
 /// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
 ///
@@ -76,6 +76,12 @@ pub struct Case {
     /// Whether elements are multiplied, too, by a scale of their KV head, from 0.5 to 1.5 by the seed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kv_scale_per_head: bool,
+    /// Pages that are read, of a variant with a `page_list`; the others are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<KeptPages>,
+    /// Forms that are timed beside the case as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ours_also: Vec<Form>,
     /// Fields that are not known here.
     #[serde(flatten)]
     pub rest: serde_json::Map<String, serde_json::Value>,
@@ -232,6 +238,8 @@ impl Case {
             q_std: None,
             kv_scale: None,
             kv_scale_per_head: false,
+            sparse: None,
+            ours_also: Vec::new(),
             rest: serde_json::Map::new(),
         }
     }

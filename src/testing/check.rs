@@ -266,10 +266,14 @@ fn reference(
 ///
 /// # Errors
 ///
-/// An expression that is not one, a tensor whose shape cannot be evaluated.
+/// An expression that is not one, a tensor whose shape cannot be evaluated, pages that its list has no room for.
 pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
     let registry = Registry::global().map_err(Error::from)?;
-    fill::variant(&case.variant, &registry, &case.dims(), case.seed)
+    let mut variant = Variant::parse_with(&case.variant, &registry).map_err(Error::from)?;
+    if let Some(sparse) = &case.sparse {
+        sparse.give(&mut variant, case)?;
+    }
+    fill::complete(&variant, &case.dims(), case.seed)
 }
 
 /// The variant of an expression, with tensors that must be given made up: for tools that look at its kernels, whose

@@ -1,5 +1,7 @@
 //! Attended (query, key) pairs: what FLOPs are counted by.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::batch::Layout;
 use crate::lang::{Hook, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
 use crate::{Heads, Variant};
@@ -10,9 +12,13 @@ const BLOCK: usize = 256;
 const EVERY_HEAD: u64 = 1 << 27;
 
 /// Attended (query, key, query head) triples of a batch under a variant: in closed form for `causal` and
-/// `sliding_window`, by evaluating the mask otherwise.
+/// `sliding_window`, by evaluating the mask otherwise. Of key lists, all keys that they name, whatever a mask beside them leaves.
 #[must_use]
 pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
+    if let Some((_, queries)) = variant.kv_list_sizes() {
+        let rows = |at: RowIndex| u64::from((at.qo_len - at.qo_row).min(queries) as u32) * u64::from(heads.group());
+        return lists(variant, layout, heads).map(|(at, blocks)| rows(at) * keys(variant, at, blocks)).sum();
+    }
     let all: u64 = (0..layout.batch()).map(|r| layout.qo_len(r) as u64 * layout.kv_len(r) as u64).sum();
     if !variant.has(Hook::LogitsMask) {
         return all * u64::from(heads.qo);
@@ -24,6 +30,50 @@ pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
     let counted = if all * u64::from(heads.qo) <= EVERY_HEAD { heads.qo } else { 1 };
     let count: u64 = (0..counted).map(|head| evaluated(variant, layout, heads, head)).sum();
     count * u64::from(heads.qo) / u64::from(counted.max(1))
+}
+
+/// (key, KV head) pairs whose keys are read at all: those that a list names, or all; keys that requests share in a cascade count once.
+pub(super) fn rows_read(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
+    if !variant.has_kv_list() {
+        let stored: u64 = if layout.has_levels() {
+            layout.segments().iter().map(|segment| segment.kv_len as u64).sum()
+        } else {
+            layout.kv_tokens() as u64
+        };
+        return stored * u64::from(heads.kv);
+    }
+    let mut of_head: HashMap<(i32, i32), (RowIndex, HashSet<i32>)> = HashMap::new();
+    for (at, blocks) in lists(variant, layout, heads) {
+        of_head.entry((at.batch, at.kv_head)).or_insert_with(|| (at, HashSet::new())).1.extend(blocks);
+    }
+    of_head.into_values().map(|(at, blocks)| keys(variant, at, blocks)).sum()
+}
+
+/// The lists of a batch, with the first row that each is of.
+fn lists(variant: &Variant, layout: &Layout, heads: Heads) -> impl Iterator<Item = (RowIndex, Vec<i32>)> {
+    let step = variant.kv_list_sizes().map_or(1, |(_, queries)| queries.max(1) as usize);
+    let rows = move |request| (0..layout.qo_len(request)).step_by(step).map(move |row| (request, row));
+    let each = (0..layout.batch()).flat_map(rows).flat_map(move |at| (0..heads.kv).map(move |kv_head| (at, kv_head)));
+    each.map(move |((request, qo_row), kv_head)| {
+        let (qo_len, kv_len) = (layout.qo_len(request), layout.kv_len(request));
+        let at = RowIndex {
+            batch: request as i32,
+            qo_row: qo_row as i32,
+            qo_pos: qo_row as i32 + kv_len as i32 - qo_len as i32,
+            qo_token: layout.qo_indptr()[request] + qo_row as i32,
+            qo_head: (kv_head * heads.group()) as i32,
+            kv_head: kv_head as i32,
+            qo_len: qo_len as i32,
+            kv_len: kv_len as i32,
+        };
+        (at, (0..variant.kv_list_len(at)).map(|n| variant.kv_list_block(at, n)).collect())
+    })
+}
+
+/// Keys of blocks of a list.
+fn keys(variant: &Variant, at: RowIndex, blocks: impl IntoIterator<Item = i32>) -> u64 {
+    let size = variant.kv_list_sizes().map_or(1, |(size, _)| i64::from(size));
+    blocks.into_iter().map(|block| (i64::from(at.kv_len) - i64::from(block) * size).clamp(0, size) as u64).sum()
 }
 
 /// A mask that leaves each query an interval of keys around its position.

@@ -204,7 +204,7 @@ impl Replay {
         #[cfg(feature = "cuda")]
         if let Some(stream) = stream.as_cuda() {
             // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again
-            // after the capture; or a function holds all of them, drops the graph first, and updates the plan on this stream. A `SharedRun`
+            // after the capture; so does a `Prepared` with its setups; or a function of it holds all of them, and updates the plan on this stream. A `SharedRun`
             // owns graph, plan and workspace, and borrows the tensors.
             unsafe { self.graph.launch(stream) }.map_err(Error::from)?;
         }

@@ -93,21 +93,9 @@ impl Setup {
         }
     }
 
-    /// Median milliseconds of `reps` runs after `warm` that do not count; see [`Place::time`].
-    pub(super) fn time(&mut self, warm: usize, reps: usize) -> Result<f64, TestError> {
-        for _ in 0..warm {
-            self.launch()?;
-        }
-        self.stream.synchronize()?;
-        let mut clock = self.place.clock()?;
-        let mut ms = Vec::with_capacity(reps);
-        for _ in 0..reps.max(1) {
-            clock.start(&self.stream)?;
-            self.launch()?;
-            ms.push(clock.stop(&self.stream)?);
-        }
-        ms.sort_by(f64::total_cmp);
-        Ok(ms[ms.len() / 2])
+    /// Gives one run to a stream of the engine, launch by launch.
+    pub(super) fn run_on(&mut self, stream: &Stream) -> Result<(), Error> {
+        self.tensors.run(&self.plan, stream)
     }
 
     /// What runs: kernel family and engine.

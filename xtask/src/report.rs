@@ -118,11 +118,16 @@ fn table(lines: &str, prefix: &str) -> Result<String> {
         bail!("no case starts with `{prefix}`");
     }
     let peer = about.as_ref().and_then(|about| about["ratio"].as_str()).unwrap_or("best peer");
-    let mut text = if rows.iter().all(|r| r["ms"].is_object()) { race(&rows, peer) } else { single(&rows) };
+    let raced = rows.iter().all(|r| r["ms"].is_object());
+    let mut text = match about.as_ref().and_then(|about| about["runners"].as_str()) {
+        Some("listed") if raced => race_listed(&rows),
+        _ if raced => race(&rows, peer),
+        _ => single(&rows),
+    };
     if let Some(Value::Object(about)) = about {
         let words: Vec<_> = about
             .iter()
-            .filter(|(k, _)| *k != "title" && *k != "ratio")
+            .filter(|(k, _)| !["title", "ratio", "runners"].contains(&k.as_str()))
             .map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned)))
             .collect();
         let _ = write!(text, "\n{}.\n", words.join(", "));
@@ -151,6 +156,39 @@ fn race(rows: &[Value], peer: &str) -> String {
         let ratios: BTreeMap<_, _> = row["vs_best_peer"].as_object().into_iter().flatten().collect();
         let words: Vec<_> = ratios.values().filter_map(|v| v.as_f64()).map(|v| format!("{v:.3}")).collect();
         let _ = write!(out, " {} |", words.join(", "));
+    }
+    out.push('\n');
+    out
+}
+
+/// Results of `race.py` whose cases have different runners (`"runners": "listed"` in `about`): the fastest first, by name.
+fn race_listed(rows: &[Value]) -> String {
+    let mut out = String::from(
+        "| case | ours, us | plan, us | other forms of ours, us | peers, us | ours / best peer | ours / best other form |\n|---|---:|---:|---|---|---:|---:|",
+    );
+    for row in rows {
+        let mut runners: Vec<(&str, f64)> =
+            row["ms"].as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_f64()?))).collect();
+        runners.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let listed = |wanted: &dyn Fn(&str) -> Option<String>| {
+            let each = runners.iter().filter_map(|(name, ms)| Some((wanted(name)?, ms * 1e3)));
+            each.map(|(name, us)| format!("{name} {us:.1}")).collect::<Vec<_>>().join(", ")
+        };
+        let forms = listed(&|name| name.strip_prefix("ours:").map(str::to_owned));
+        let peers =
+            listed(&|name| (!name.starts_with("ours")).then(|| name.trim_start_matches("flashinfer-").to_owned()));
+        let ours = row["ms"]["ours"].as_f64();
+        let best_form = runners.iter().find(|(name, _)| name.starts_with("ours:")).map(|(_, ms)| *ms);
+        let cell = |x: Option<f64>, digits: usize| x.map_or(String::new(), |x| format!("{x:.digits$}"));
+        let _ = write!(
+            out,
+            "\n| {} | {} | {} | {forms} | {peers} | {} | {} |",
+            case_name(row),
+            cell(ours.map(|ms| ms * 1e3), 1),
+            cell(row["extra"]["ours"]["plan_us"].as_f64(), 0),
+            cell(row["vs_best_peer"]["ours"].as_f64(), 3),
+            cell(ours.zip(best_form).map(|(ours, form)| ours / form), 3),
+        );
     }
     out.push('\n');
     out
@@ -225,6 +263,25 @@ mod tests {
         assert!(text.contains("### Decode") && !text.contains("old") && text.ends_with("<!-- bench:end -->\ny\n"));
         assert_eq!(rewrite_all(&text, &tables).expect("marks"), text);
         assert!(rewrite_all("<!-- bench:begin -->", "").is_err());
+    }
+
+    #[test]
+    fn cases_with_different_runners_name_them_in_their_cells() {
+        let lines = concat!(
+            r#"{"about":{"title":"Serving","runners":"listed","device":"H200"}}"#,
+            "\n",
+            r#"{"case":{"name":"mixed a"},"ms":{"ours":0.3,"ours:auto":0.31,"ours:sequential":0.4,"flashinfer-batch-pod":0.5,"flashinfer-sequential-fa2":0.45},"#,
+            r#""vs_best_peer":{"ours":0.667,"ours:auto":0.7},"extra":{"ours":{"plan_us":21.4}}}"#,
+            "\n",
+            r#"{"case":{"name":"cascade b"},"ms":{"ours:flat":0.2,"flashinfer-cascade":0.1},"vs_best_peer":{},"extra":{}}"#,
+        );
+        let table = super::table(lines, "").expect("a table");
+        let row = "| mixed a | 300.0 | 21 | auto 310.0, sequential 400.0 | sequential-fa2 450.0, batch-pod 500.0 | 0.667 | 0.968 |";
+        assert!(
+            table.contains(row) && table.contains("| cascade b |  |  | flat 200.0 | cascade 100.0 |  |  |"),
+            "{table}"
+        );
+        assert!(!table.contains("listed"), "{table}");
     }
 
     #[test]
