@@ -139,3 +139,8 @@ fn error(got: &[f32], want: &[f32]) -> f64 {
     let (diff, norm) = got.iter().zip(want).fold((0.0, 0.0), |(d, n), (&g, &w)| (d + square(g - w), n + square(w)));
     (diff / norm).sqrt()
 }
+
+#[test]
+fn it_checks_itself() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -6,7 +6,8 @@ use crate::{
     Dtype, Engine, Error, TensorMut, TensorRef,
     engine::Backend,
     lang::{F8E4M3, F8E5M2},
-    tensor::TensorError,
+    stream::Stream,
+    tensor::{Element, TensorError},
 };
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
@@ -136,6 +137,34 @@ impl DeviceBuffer {
         }
     }
 
+    /// Copies elements in, from element `first` on, in the order of the stream: runs and replays that are given to it afterwards see them. `data`
+    /// may be reused on return.
+    ///
+    /// # Errors
+    ///
+    /// Elements of another type, or more of them than there is room for; a stream of another engine; a failure of the driver. Nothing is
+    /// written then.
+    pub fn write<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
+        if self.dtype != T::DTYPE {
+            let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
+            return Err(Error::Elements { have, want });
+        }
+        let extent = (first as u64).saturating_add(data.len() as u64);
+        if extent > self.elements as u64 {
+            return Err(TensorError::Extent { extent, len: self.elements as u64 }.into());
+        }
+        let (at, bytes) = (first * self.dtype.size(), bytemuck::cast_slice::<T, u8>(data));
+        match &mut self.memory {
+            Memory::Host(words) => {
+                stream.check_cpu()?;
+                bytemuck::cast_slice_mut::<u64, u8>(words)[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(buffer) => buffer.write(stream.cuda()?, at, bytes)?,
+        }
+        Ok(())
+    }
+
     /// Contiguous strides of a shape that the elements suffice for.
     #[cfg(feature = "cuda")]
     fn strides(&self, shape: &[usize]) -> Result<Vec<i64>, Error> {
@@ -172,4 +201,25 @@ pub(crate) fn check_same(engine: &Engine, buffer: &DeviceBuffer) -> Result<(), E
     };
     let want = engine.backend.name();
     if got == want { Ok(()) } else { Err(Error::Backend { what: "buffer", got, want }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_written_where_they_belong_or_not_at_all() {
+        let engine = Engine::cpu();
+        let stream = engine.stream().expect("a token");
+        let mut buffer = engine.upload(&[f16::ONE; 5]).expect("memory");
+        buffer.write(&stream, 3, &[f16::from_f32(2.0), f16::from_f32(3.0)]).expect("it fits");
+        buffer.write::<f16>(&stream, 5, &[]).expect("nothing fits anywhere");
+        assert_eq!(engine.download_f32(&buffer).expect("f16"), [1.0, 1.0, 1.0, 2.0, 3.0]);
+        let error = buffer.write(&stream, 4, &[f16::ZERO; 2]).expect_err("one too many");
+        assert!(matches!(error, Error::Tensor(TensorError::Extent { extent: 6, len: 5 })), "{error}");
+        buffer.write(&stream, usize::MAX, &[f16::ZERO]).expect_err("far off");
+        let error = buffer.write(&stream, 0, &[1f32]).expect_err("another type");
+        assert!(matches!(error, Error::Elements { .. }), "{error}");
+        assert_eq!(engine.download_f32(&buffer).expect("f16"), [1.0, 1.0, 1.0, 2.0, 3.0]);
+    }
 }

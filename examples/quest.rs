@@ -1,0 +1,150 @@
+//! Quest: in each step of decoding, every KV head reads the pages of keys that may matter most to its query, and no others (arXiv 2406.10774).
+//!
+//! A page keeps the least and greatest key of every dimension. With them the largest logit that any of its keys could have with a query is bounded
+//! without reading a key; the pages with the highest bounds are given to the variant `page_list`, for each request and KV head its own. Here some keys are like the query
+//! that will come, as in real texts; reading a quarter of the pages then gives nearly what reading all gives. Runs on the first CUDA device, else on the CPU.
+//!
+//! ```text
+//! cargo run --release --example quest
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+mod support;
+
+use attn::{
+    batch::indptr,
+    prelude::*,
+    stock::{
+        PageList,
+        quest::{PageBounds, top_pages},
+    },
+};
+use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
+
+/// Keys of each request.
+const LENS: [usize; 3] = [300, 517, 96];
+/// The part of a request's pages that is read.
+const KEEP: f64 = 0.25;
+const STEPS: usize = 4;
+const DIM: usize = HEADS.head_dim as usize;
+
+/// A request: its text, its pages, what is known of them, and its keys on the host for the reference.
+struct Request {
+    text: u64,
+    pages: Vec<i32>,
+    bounds: PageBounds,
+    keys: Vec<Vec<f16>>,
+}
+
+impl Request {
+    fn fill(cache: &mut Cache, stream: &Stream, text: u64, len: usize) -> Fallible<Self> {
+        let pages = cache.take_many(len.div_ceil(PAGE))?;
+        let mut keys = Vec::with_capacity(len);
+        let mut bounds = PageBounds::new(PAGE, HEADS.kv as usize, DIM);
+        for place in 0..len {
+            let key = key(text, place);
+            bounds.push(&widened(&key))?;
+            cache.append(stream, &pages, place, &key, &v_row(text, place))?;
+            keys.push(key);
+        }
+        Ok(Request { text, pages, bounds, keys })
+    }
+
+    /// The pages that each KV head reads: those with the highest bounds of a logit, of any of its query heads, and the newest page.
+    fn choose(&self, q: &[f16]) -> Fallible<Vec<Vec<i32>>> {
+        let kept = (self.pages.len() as f64 * KEEP).ceil() as usize;
+        let scores = self.bounds.scores(&widened(q))?;
+        Ok(scores.chunks(self.pages.len()).map(|of_head| top_pages(of_head, kept)).collect())
+    }
+
+    /// The keys and values of some places, of a KV head.
+    fn rows(&self, kv_head: usize, places: impl Iterator<Item = usize>) -> Vec<(Vec<f64>, Vec<f64>)> {
+        let row = |place: usize| (of_head(&self.keys[place], kv_head), of_head(&v_row(self.text, place), kv_head));
+        places.map(row).collect()
+    }
+}
+
+fn widened(row: &[f16]) -> Vec<f32> {
+    row.iter().map(|x| x.to_f32()).collect()
+}
+
+/// Keys that are made up, but for some that are near what will be asked for: a few in a row, as the words of a sentence are.
+fn key(text: u64, place: usize) -> Vec<f16> {
+    let mut key = k_row(text, place);
+    if place % 97 < 4 {
+        let query = q_row(text, place % STEPS);
+        let group = (HEADS.qo / HEADS.kv) as usize;
+        for (kv_head, key) in key.chunks_mut(DIM).enumerate() {
+            // the mean of the queries that share the head
+            for (d, x) in key.iter_mut().enumerate() {
+                let heads = (0..group).map(|g| query[(kv_head * group + g) * DIM + d].to_f32());
+                *x = f16::from_f32(0.3 * x.to_f32() + 2.0 * heads.sum::<f32>());
+            }
+        }
+    }
+    key
+}
+
+fn main() -> Fallible {
+    let engine = Engine::auto()?;
+    let stream = engine.stream()?;
+    let pages: usize = LENS.iter().map(|len| len.div_ceil(PAGE)).sum();
+    let mut cache = Cache::new(&engine, pages + 1)?;
+    let requests: Vec<Request> = LENS
+        .iter()
+        .enumerate()
+        .map(|(i, &len)| Request::fill(&mut cache, &stream, 1 + i as u64, len))
+        .collect::<Fallible<_>>()?;
+    let table = cache.table(requests.iter().map(|r| (&r.pages[..], r.keys.len())));
+    let qo_indptr = indptr(&[1; LENS.len()])?;
+    let shape = [LENS.len(), HEADS.qo as usize, DIM];
+    let mut o = engine.alloc(Dtype::F16, LENS.len() * q_width())?;
+    let mut workspace = engine.workspace();
+
+    println!("running on {engine}: {pages} pages of {PAGE} keys\n");
+    println!("{:>5}{:>14}{:>16}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "far from all keys");
+    for step in 0..STEPS {
+        let queries: Vec<Vec<f16>> = requests.iter().map(|r| q_row(r.text, step)).collect();
+        let chosen: Vec<Vec<Vec<i32>>> =
+            requests.iter().zip(&queries).map(|(request, q)| request.choose(q)).collect::<Fallible<_>>()?;
+
+        // other lists, the same kernel
+        let room = chosen.iter().flatten().map(Vec::len).max().unwrap_or(1);
+        let page_list = PageList::from_lists(PAGE as i32, room as i32, &chosen)?;
+        let attention = engine.attention(&compose!(page_list), HEADS, Dtypes::f16())?;
+        let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;
+        let q = engine.upload(&queries.concat())?;
+        plan.run(&stream, q.tensor(&shape)?, cache.kv()?, Out::new(o.tensor_mut(&shape)?))?;
+        stream.synchronize()?;
+        let got: Vec<f16> = engine.download(&o)?;
+
+        // by the definition: over the chosen pages, and over all
+        let (mut want, mut all) = (Vec::new(), Vec::new());
+        for ((request, q), lists) in requests.iter().zip(&queries).zip(&chosen) {
+            let len = request.keys.len();
+            want.extend(reference(q, |head| {
+                let places = lists[head].iter().flat_map(|&page| {
+                    let first = page as usize * PAGE;
+                    first..len.min(first + PAGE)
+                });
+                request.rows(head, places)
+            }));
+            all.extend(reference(q, |head| request.rows(head, 0..len)));
+        }
+        let read: usize = chosen.iter().flatten().map(Vec::len).sum();
+        let (off, far) = (error(&got, &want), error(&got, &all));
+        let part = 100.0 * read as f64 / (pages * HEADS.kv as usize) as f64;
+        println!("{step:>5}{read:>14}{part:>15.0}%{off:>14.1e}{far:>20.1e}");
+        check(&format!("step {step}"), off)?;
+        if far > 0.1 {
+            return Err(format!("step {step}: the pages that were chosen are not those that matter").into());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn it_checks_itself() -> Fallible {
+    main()
+}

@@ -1,0 +1,142 @@
+//! StreamingLLM: an endless text over a cache of constant size, the first keys and a window of the last ones.
+//!
+//! Keys are stored as they are, without their rotary embedding, and rotated where they are in the *cache* when they are read (arXiv 2309.17453): positions
+//! never grow past what a model was trained on. Pages that fell out of the window are used again; a page that did in part keeps its place in the page
+//! table, and a variant of this file takes what fell out of it out of the positions. No length is anywhere but in the batch, so that one plan
+//! with a capacity, and one captured graph, serve all steps. Runs on the first CUDA device, else on the CPU.
+//!
+//! ```text
+//! cargo run --release --example streaming_llm
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+mod support;
+
+use attn::{lang::KvIndex, lang::RowIndex, prelude::*};
+use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
+
+/// Keys at the start that stay for ever: a page.
+const SINK: usize = PAGE;
+/// The last keys, the query's own among them.
+const WINDOW: usize = 40;
+const STEPS: usize = 150;
+const THETA: f64 = 10000.0;
+
+/// Where keys are in the cache. Under `remap`: between the first keys and the window, the page table may hold keys that fell out of the window with
+/// the rest of their page still in it; positions are counted as if they were gone.
+#[derive(Clone, Copy, Debug, VariantParams)]
+struct CachePositions {
+    /// Keys at the start that stay.
+    #[require(sink >= 0)]
+    sink: i32,
+    /// Keys of the window.
+    #[require(window >= 1)]
+    window: i32,
+}
+
+#[attention_variant(name = "cache_positions")]
+impl AttentionVariant for CachePositions {
+    fn remap_qo_pos(&self, at: RowIndex) -> i32 {
+        at.qo_pos - (at.kv_len - self.sink - self.window).max(0)
+    }
+
+    fn remap_kv_pos(&self, at: KvIndex) -> i32 {
+        let gone = (at.kv_len - self.sink - self.window).max(0);
+        if at.kv_pos < self.sink { at.kv_pos } else { at.kv_pos - gone }
+    }
+}
+
+fn main() -> Fallible {
+    let engine = Engine::auto()?;
+    let stream = engine.stream()?;
+    // the sink, and the window with as much as may be left of the page before it
+    let pages = SINK / PAGE + WINDOW.div_ceil(PAGE) + 1;
+    let texts = [1u64, 2];
+    // two texts, and a page more, so that the pool is not full
+    let mut cache = Cache::new(&engine, texts.len() * pages + 1)?;
+    let variant = Variant::parse(&format!(
+        "streaming(sink={SINK}, window={WINDOW}) + remap(cache_positions(sink={SINK}, window={WINDOW}), rope(theta={THETA}))"
+    ))?;
+    let attention = engine.attention(&variant, HEADS, Dtypes::f16())?;
+
+    let shape = [texts.len(), HEADS.qo as usize, HEADS.head_dim as usize];
+    let mut q = engine.alloc(Dtype::F16, texts.len() * q_width())?;
+    let mut o = engine.alloc(Dtype::F16, texts.len() * q_width())?;
+    let mut workspace = engine.workspace();
+    let qo_indptr = [0, 1, 2];
+    let capacity =
+        BatchCapacity::decode(texts.len() as u32, (pages * PAGE) as u32).in_pages(PAGE as u32, cache.pages());
+    let mut plan = attention.plan_with_capacity(
+        &Batch::paged(&qo_indptr, &cache.table([(&[][..], 0), (&[][..], 0)]).table()),
+        &capacity,
+        &mut workspace,
+    )?;
+
+    println!("running on {engine}: {variant}\n");
+    println!("{:>6}{:>14}{:>14}{:>14}{:>12}", "token", "keys cached", "attended", "pages", "error");
+    // of each text: the pages of its row, and the token whose key is first behind the sink
+    let mut rows: Vec<(Vec<i32>, usize)> = texts.iter().map(|_| (Vec::new(), SINK)).collect();
+    for token in 0..STEPS {
+        for (&text, (pages, first)) in texts.iter().zip(&mut rows) {
+            // what fell out of the window with all of its page
+            if token >= *first + WINDOW + PAGE - 1 {
+                cache.give_back([pages.remove(SINK / PAGE)]);
+                *first += PAGE;
+            }
+            let place = if token < SINK { token } else { SINK + token - *first };
+            if place == pages.len() * PAGE {
+                pages.push(cache.take()?);
+            }
+            cache.append(&stream, pages, place, &k_row(text, token), &v_row(text, token))?;
+        }
+        let cached = |first: usize| if token < SINK { token + 1 } else { SINK + token - first + 1 };
+        let table = cache.table(rows.iter().map(|(pages, first)| (&pages[..], cached(*first))));
+        plan.update(&stream, &Batch::paged(&qo_indptr, &table.table()))?;
+        let queries: Vec<f16> = texts.iter().flat_map(|&text| q_row(text, token)).collect();
+        q.write(&stream, 0, &queries)?;
+        plan.run(&stream, q.tensor(&shape)?, cache.kv()?, Out::new(o.tensor_mut(&shape)?))?;
+        stream.synchronize()?;
+
+        // by the definition: the tokens that count, side by side, each rotated by its place among them
+        let tokens: Vec<usize> = (0..=token).filter(|&t| t < SINK || token - t < WINDOW).collect();
+        let mut want = Vec::new();
+        for &text in &texts {
+            let query = rotated(&q_row(text, token), tokens.len() - 1);
+            let rows = |kv_head| {
+                let key = |(place, &t): (usize, &usize)| {
+                    (of_head(&rotated(&k_row(text, t), place), kv_head), of_head(&v_row(text, t), kv_head))
+                };
+                tokens.iter().enumerate().map(key).collect()
+            };
+            want.extend(reference(&query, rows));
+        }
+        let error = error(&engine.download(&o)?, &want);
+        check(&format!("token {token}"), error)?;
+        if token % 25 == 24 {
+            let (keys, attended, held) = (cached(rows[0].1), tokens.len(), rows[0].0.len());
+            println!("{:>6}{keys:>14}{attended:>14}{held:>14}{error:>12.1e}", token + 1);
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a token, rotated as at a position: pairs are half a head apart, as in Llama.
+fn rotated(row: &[f16], position: usize) -> Vec<f16> {
+    let dim = HEADS.head_dim as usize;
+    let mut out = row.to_vec();
+    for head in out.chunks_mut(dim) {
+        for i in 0..dim / 2 {
+            let angle = position as f64 * THETA.powf(-2.0 * i as f64 / dim as f64);
+            let (a, b) = (f64::from(head[i]), f64::from(head[i + dim / 2]));
+            head[i] = f16::from_f64(a * angle.cos() - b * angle.sin());
+            head[i + dim / 2] = f16::from_f64(b * angle.cos() + a * angle.sin());
+        }
+    }
+    out
+}
+
+#[test]
+fn it_checks_itself() -> Fallible {
+    main()
+}
