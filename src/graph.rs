@@ -466,7 +466,8 @@ mod tests {
         let (stream, mut memory) = (engine.stream().expect("a token"), Memory::new(&engine, 4));
         let lens = [40, 0, 700];
         let (table, kv_lens) = (pages(&lens), lens.map(|len| len as i32));
-        let indices = DevicePages { indptr: Ints::host(&table.indptr), indices: Ints::host(&table.indices) };
+        let indices =
+            DevicePages::Compressed { indptr: Ints::host(&table.indptr), indices: Ints::host(&table.indices) };
         let batch = DeviceBatch::paged(Ints::host(&[0, 1, 1, 2]), Ints::host(&kv_lens), indices);
         // SAFETY: on the CPU nothing is captured.
         let ran = unsafe {

@@ -8,6 +8,7 @@ extern crate self as attn;
 mod attention;
 #[cfg(test)]
 mod bad_input;
+mod check;
 mod engine;
 mod error;
 pub mod graph;
@@ -42,6 +43,7 @@ pub mod models;
 pub mod testing;
 
 pub use attention::{Attention, AttentionOptions};
+pub use check::BatchChecker;
 pub use engine::Engine;
 pub use error::Error;
 pub use graph::{Graph, GraphBuckets};
@@ -94,6 +96,7 @@ pub use attn_variants as stock;
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets)>();
+    shared::<BatchChecker>();
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 

@@ -128,9 +128,10 @@ fn an_update_by_the_device_is_one_by_the_host() {
             (table.indptr.iter().enumerate().map(|(i, &end)| end + i32::from(i == 4)).collect::<Vec<_>>(), indices)
         });
         let batch = |lens| {
-            let pages = spare
-                .as_ref()
-                .map(|(indptr, indices)| DevicePages { indptr: Ints::host(indptr), indices: Ints::host(indices) });
+            let pages = spare.as_ref().map(|(indptr, indices)| DevicePages::Compressed {
+                indptr: Ints::host(indptr),
+                indices: Ints::host(indices),
+            });
             DeviceBatch { qo_indptr: Ints::host(&made.qo), kv_lens: Ints::host(lens), pages }
         };
         let error = plan.update_on_device(&stream, &batch(&[1, 0, -3, 9])).expect_err("-3 keys");

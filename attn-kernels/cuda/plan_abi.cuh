@@ -32,8 +32,8 @@ struct PlanParams {
   // The batch, in memory of the caller.
   const int* qo_indptr;     // [requests + 1]
   const int* kv_lens;       // [requests]
-  const int* page_indptr;   // [requests + 1]; null: ragged keys
-  const int* page_indices;  // [page_indptr[requests]]
+  const int* page_indptr;   // [requests + 1]; null: padded rows, or ragged keys
+  const int* page_indices;  // [page_indptr[requests]], or [requests][page_stride]
   // Sections of the workspace, as attn-core/src/plan/blob.rs lays them out.
   int* to_qo_indptr;  // [room_requests + 1]
   int* to_kv_indptr;
@@ -66,4 +66,5 @@ struct PlanParams {
   unsigned spread;
   int qo_heads;
   int kv_heads;
+  long long page_stride;  // of a table of padded rows: entries from one row to the next; -1: compressed rows, or ragged keys
 };

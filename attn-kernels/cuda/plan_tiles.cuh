@@ -13,6 +13,8 @@ struct Finding {
   }
 };
 
+inline bool has_pages(const PlanParams& p) { return p.page_indptr || p.page_stride >= 0; }
+
 inline int ceil_divide(int n, FastDiv d) { return n > 0 ? divide(n - 1, d) + 1 : 0; }
 
 // A request as it is planned: one with something wrong has no queries and no keys.
@@ -32,7 +34,7 @@ inline Finding find_fault(const PlanParams& p, int request, int token, int token
   finding.note(keys > p.most_kv_tokens, Fault::KvTokens, request, keys);
   finding.note(request == 0 && page != 0, Fault::PageStart, 0, page);
   finding.note(page < 0 || page_end < page, Fault::PageOrder, request + 1, page_end, page);
-  finding.note(page_end > p.most_pages, Fault::PageRoom, request, page_end);
+  finding.note(p.page_indptr && page_end > p.most_pages, Fault::PageRoom, request, page_end);
   finding.note(true, Fault::FewPages, request, page_end - page, keys);
   return finding;
 }
@@ -41,13 +43,12 @@ inline Lens read_request(const PlanParams& p, int request, Finding& finding) {
   int token = p.qo_indptr[request], token_end = p.qo_indptr[request + 1], keys = p.kv_lens[request];
   int page = 0, page_end = 0;
   if (p.page_indptr) page = p.page_indptr[request], page_end = p.page_indptr[request + 1];
+  if (p.page_stride >= 0) page_end = static_cast<int>(min(p.page_stride, 0x7fffffffll));
   auto within = [](int value, int most) { return static_cast<unsigned>(value) <= static_cast<unsigned>(most); };
   bool sound = within(token, token_end) && within(token_end, p.most_qo_tokens) && token_end - token <= p.most_queries &&
                within(keys, p.most_kv_tokens) && (request > 0 || (token == 0 && page == 0));
-  if (p.page_indptr) {
-    sound = sound && within(page, page_end) && within(page_end, p.most_pages);
-    sound = sound && ceil_divide(keys, p.page_size) <= page_end - page;
-  }
+  if (p.page_indptr) sound = sound && within(page, page_end) && within(page_end, p.most_pages);
+  if (has_pages(p)) sound = sound && ceil_divide(keys, p.page_size) <= page_end - page;
   if (sound) return {token, token_end - token, keys, page};
   finding = find_fault(p, request, token, token_end, keys, page, page_end);
   return {};
@@ -81,7 +82,7 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
   constexpr int TOKEN_BITS = 42;  // of a sum of keys, above which tiles are counted
   auto cost = [&](int blocks) { return p.piece + static_cast<Cost>(blocks) * p.block; };
   Tiles tiles;
-  Cost keys_before = 0, line = 0;
+  Cost keys_before = 0, pages_before = 0, line = 0;
   int last_token = p.qo_indptr[p.requests], last_page = p.page_indptr ? p.page_indptr[p.requests] : 0;
   finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
   finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
@@ -100,11 +101,17 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
     finding.note(token_end > static_cast<Cost>(p.most_kv_tokens), Fault::KvTokens, request, static_cast<int>(min(token_end, Cost(0x7fffffff))));
     if (finding.fault != Fault::None || tile + own > p.room_items) own = 0;
 
+    if (p.page_stride >= 0) {  // rows become compressed ones
+      before = cta.sum_before(ceil_divide(lens.keys, p.page_size), count, all);
+      lens.page = static_cast<int>(min(pages_before + before, Cost(0x7fffffff)));
+      pages_before += all;
+      last_page = static_cast<int>(min(pages_before, Cost(0x7fffffff)));
+    }
     int kv_token = static_cast<int>(token);
     if (request < p.requests) {
       p.to_qo_indptr[request] = lens.qo_token;
       p.to_kv_indptr[request] = kv_token;
-      if (p.page_indptr) p.to_page_indptr[request] = lens.page;
+      if (has_pages(p)) p.to_page_indptr[request] = lens.page;
     }
     Cost costs = 0;
 #pragma unroll 1
@@ -130,7 +137,7 @@ Tiles make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, const Pl
   for (int entry = p.requests + cta.thread(); entry <= p.room_requests; entry += Cta::THREADS) {
     p.to_qo_indptr[entry] = last_token;
     p.to_kv_indptr[entry] = static_cast<int>(keys_before);
-    if (p.page_indptr) p.to_page_indptr[entry] = last_page;
+    if (has_pages(p)) p.to_page_indptr[entry] = last_page;
   }
   return tiles;
 }

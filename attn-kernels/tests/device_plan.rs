@@ -161,7 +161,7 @@ impl Gpu {
         DeviceBatch::paged(
             ints(&self.qo_indptr, requests + 1),
             ints(&self.kv_lens, requests),
-            DevicePages {
+            DevicePages::Compressed {
                 indptr: ints(&self.page_indptr, requests + 1),
                 indices: ints(&self.page_indices, self.page_indices.len() / 4),
             },
@@ -238,6 +238,7 @@ fn kernels_for_an_h200_compile() {
         return;
     }
     let arch = Arch::for_device(9, 0);
+    jit::obtain(PlannerSource::checker(arch).expect("supported")).expect("compiles");
     for expr in VARIANTS {
         let variant = variant(expr);
         for (arm, group) in variant.arms().iter().flat_map(|arm| [8, 16].map(|group| (arm.clone(), group))) {

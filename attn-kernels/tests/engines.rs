@@ -7,14 +7,14 @@ use std::{ffi::c_void, ptr};
 
 use attn_core::{
     Variant,
-    batch::{Batch, BatchCapacity, Layout, PageTableBuf, indptr},
+    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints, Layout, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
     plan::LayerError,
     spec::{Heads, KernelKind},
     state::{finish_state, merge_state},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
+use attn_kernels::cuda::{Attention, BatchChecker, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGE: u32 = 16;
@@ -444,6 +444,48 @@ fn runs_over_parts_of_the_keys_merge() {
                     }
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn padded_tables_on_the_device_are_planned_and_checked_there() {
+    let Some(gpu) = Gpu::find() else { return };
+    let attention = gpu.attention("causal", Some(KernelKind::Decode));
+    let capacity = BatchCapacity::decode(300, 300 * 1200).in_pages(PAGE, PAGES);
+    let nobody = Made::new((&[], &[]));
+    let mut workspace = gpu.workspace();
+    let mut plan = attention.plan_with_capacity(&nobody.batch(), &capacity, &mut workspace).expect("within");
+    let checker = BatchChecker::new(&gpu.device).expect("compiles");
+    checker.status(&gpu.stream).expect("nothing was checked");
+    let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
+    for lens in [&[40u32, 0, 1024, 16, 17][..], &[1], &(0..300).map(|i| i * 4 % 1201).collect::<Vec<_>>()] {
+        let made = Made::new((&vec![1; lens.len()], lens));
+        let max_pages = lens.iter().map(|len| len.div_ceil(PAGE) as usize).max().unwrap_or(0) + 1;
+        let row = |r: usize| &made.table.indices[made.table.indptr[r] as usize..made.table.indptr[r + 1] as usize];
+        let padded = (0..lens.len()).flat_map(|r| row(r).iter().copied().chain(std::iter::repeat(-7)).take(max_pages));
+        let mut table: Vec<i32> = padded.collect();
+        let (qo, kv) = (upload(&made.qo), upload(&lens.iter().map(|&len| len as i32).collect::<Vec<_>>()));
+        let mut compare = |table: &[i32]| {
+            let pages = upload(table);
+            // SAFETY: the buffers hold as many, and live until the device was waited for.
+            let ints = |buffer: &DeviceBuffer| unsafe { Ints::device(buffer.ptr(), buffer.len() / 4) };
+            let pages = DevicePages::Padded { indices: ints(&pages), max_pages };
+            let batch = DeviceBatch::paged(ints(&qo), ints(&kv), pages);
+            plan.update_on_device(&gpu.stream, &batch).expect("fits");
+            checker.check(&gpu.stream, &batch, &capacity).expect("fits");
+            let written = gpu.written(|| gpu.run(&plan));
+            (written, plan.device_status(&gpu.stream), checker.status(&gpu.stream))
+        };
+        let (written, planned, checked) = compare(&table);
+        planned.and(checked).expect("sound");
+        assert!(written == gpu.alone(&attention, &made), "{} requests", lens.len());
+        table[0] = PAGES as i32;
+        let (written, planned, checked) = compare(&table);
+        assert!(written.iter().all(|&byte| byte == 0xff), "nothing is to be done");
+        let want = BatchError::PageOutOfPool { index: 0, page: PAGES as i32, num_pages: PAGES };
+        for found in [planned, checked] {
+            assert!(matches!(&found, Err(CudaError::Batch(e)) if *e == want), "{found:?}");
         }
     }
 }

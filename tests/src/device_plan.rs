@@ -4,7 +4,7 @@ use std::{ffi::c_void, path::Path};
 
 use attn::{
     Variant,
-    batch::{BatchCapacity, Layout},
+    batch::{BatchCapacity, BatchError, Layout},
     plan::{PlanError, PlanOffsets, PlanRoom, PlanRule},
     spec::Heads,
 };
@@ -32,6 +32,8 @@ pub struct Arrays {
     pub qo_indptr: Vec<i32>,
     pub kv_lens: Vec<i32>,
     pub page_indptr: Option<Vec<i32>>,
+    /// Of padded rows, which have no `page_indptr`.
+    pub page_stride: Option<usize>,
     pub page_indices: Vec<i32>,
 }
 
@@ -44,6 +46,33 @@ impl Arrays {
             kv_lens: (0..layout.batch()).map(|request| layout.kv_len(request) as i32).collect(),
             page_indptr: layout.pages().map(|pages| pages.indptr().to_vec()),
             page_indices: layout.pages().map_or(Vec::new(), |pages| pages.indices().to_vec()),
+            page_stride: None,
+        }
+    }
+
+    /// The same with pages in padded rows, so many entries longer than the longest has to be: none of which is a page.
+    #[must_use]
+    pub fn padded(&self, spare: usize) -> Arrays {
+        let ends = self.page_indptr.as_deref().unwrap_or(&[0]);
+        let row = |ends: &[i32]| &self.page_indices[ends[0] as usize..ends[1] as usize];
+        let stride = ends.windows(2).map(|ends| row(ends).len()).max().unwrap_or(0) + spare;
+        let padded = |ends| row(ends).iter().copied().chain(std::iter::repeat(-7)).take(stride);
+        let page_indices = ends.windows(2).flat_map(padded).collect();
+        Arrays { page_indptr: None, page_stride: Some(stride), page_indices, ..self.clone() }
+    }
+
+    /// What a kernel is told of them.
+    fn params(&self, of: &PlanParams) -> PlanParams {
+        let entries = self.page_indices.len() as i32;
+        PlanParams {
+            qo_indptr: self.qo_indptr.as_ptr() as u64,
+            kv_lens: self.kv_lens.as_ptr() as u64,
+            page_indptr: self.page_indptr.as_ref().map_or(0, |indptr| indptr.as_ptr() as u64),
+            page_indices: self.page_indices.as_ptr() as u64,
+            requests: self.qo_indptr.len() as i32 - 1,
+            most_pages: if self.page_stride.is_some() { of.most_pages } else { of.most_pages.min(entries) },
+            page_stride: self.page_stride.map_or(-1, |stride| stride as i64),
+            ..*of
         }
     }
 }
@@ -71,7 +100,7 @@ impl HostPlanner {
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
             include_str!("plan_harness.cpp"),
-            &templates(&["lang.cuh", "plan_batch.cuh", "plan_threads.cuh"]),
+            &templates(&["lang.cuh", "check_batch.cuh", "plan_threads.cuh"]),
             &variant_source(variant).expect("the parts go together"),
             include_str!("plan_harness_main.cpp"),
         ];
@@ -93,10 +122,6 @@ impl HostPlanner {
         let at = plan.lists.as_mut_ptr() as u64;
         let offsets = &plan.offsets;
         let params = PlanParams {
-            qo_indptr: batch.qo_indptr.as_ptr() as u64,
-            kv_lens: batch.kv_lens.as_ptr() as u64,
-            page_indptr: batch.page_indptr.as_ref().map_or(0, |indptr| indptr.as_ptr() as u64),
-            page_indices: batch.page_indices.as_ptr() as u64,
             to_qo_indptr: at + offsets.qo_indptr.start as u64,
             to_kv_indptr: at + offsets.kv_indptr.start as u64,
             to_page_indptr: at + offsets.page_indptr.start as u64,
@@ -106,9 +131,7 @@ impl HostPlanner {
             merges: at + offsets.merges.start as u64,
             status: &raw mut plan.status as u64,
             scratch: scratch.as_mut_ptr() as u64,
-            requests: batch.qo_indptr.len() as i32 - 1,
-            most_pages: plan.params.most_pages.min(batch.page_indices.len() as i32),
-            ..plan.params
+            ..batch.params(&plan.params)
         };
         type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
         // the harness defines both so; see plan_harness_main.cpp
@@ -117,6 +140,24 @@ impl HostPlanner {
         let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
         unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
+    }
+
+    /// What the kernel that only checks says of a batch.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check(&self, capacity: &BatchCapacity, batch: &Arrays, seed: u32) -> Result<(), BatchError> {
+        let mut status = PlanStatus { code: -1, ..PlanStatus::default() };
+        let at = &raw mut status as u64;
+        let params = PlanParams { status: at, ..batch.params(&PlanParams::for_checking(capacity)) };
+        type Check = unsafe extern "C" fn(*const PlanParams, u32);
+        let name = if seed.is_multiple_of(8) { &b"check_by_1024"[..] } else { b"check" };
+        // SAFETY: both are functions of this type.
+        let function = unsafe { self.library.get::<Check>(name) }.expect("the harness has it");
+        // SAFETY: every array is as long as the parameters say, and lives until the call returns.
+        unsafe { function(&raw const params, seed) };
+        status.check(&params)
     }
 }
 
@@ -161,7 +202,7 @@ impl HostPlan {
     /// # Errors
     ///
     /// That.
-    pub fn check(&self) -> Result<(), attn::batch::BatchError> {
+    pub fn check(&self) -> Result<(), BatchError> {
         self.status.check(&self.params)
     }
 }

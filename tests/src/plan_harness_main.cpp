@@ -29,3 +29,20 @@ extern "C" void plan(const PlanParams* p, const Variant* variant, int parts, uns
 extern "C" void plan_by_1024(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
   launch<1024>(p, variant, parts, seed);
 }
+
+// What attn_check does, with so many threads.
+template <int COUNT>
+void check_with(const PlanParams* p, unsigned seed) {
+  using Threads = PlanThreads<COUNT>;
+  typename Threads::Shared shared;
+  Launch all = {p, nullptr, 0, 0, &shared};
+  auto thread = [](void* of) {
+    const Launch& launch = *static_cast<Launch*>(of);
+    Threads cta(*static_cast<typename Threads::Shared*>(launch.shared));
+    check_batch(cta, *launch.p);
+  };
+  std::make_unique<Fibers>(COUNT, seed, thread, &all);
+}
+
+extern "C" void check(const PlanParams* p, unsigned seed) { check_with<64>(p, seed); }
+extern "C" void check_by_1024(const PlanParams* p, unsigned seed) { check_with<1024>(p, seed); }

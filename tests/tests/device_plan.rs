@@ -94,16 +94,22 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
         blob.repack_within(&plan.room, layout, &work).expect("room");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
-        planner.plan(&mut plan, &Arrays::of(layout), parts, seed);
-        plan.check().unwrap_or_else(|error| panic!("{title}: {error}"));
-        assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
-        let differs = blob.bytes.iter().zip(plan.bytes()).position(|(host, device)| host != device);
-        assert!(
-            differs.is_none(),
-            "{title}: batch {number}, byte {differs:?} of {:?}\n{rule:?}\n{:?}",
-            blob.offsets,
-            work.workers
-        );
+        let arrays = Arrays::of(layout);
+        // as padded rows first, so that there is something else where compressed ones go
+        let padded = page_size.map(|_| arrays.padded(seed as usize % 3));
+        for (how, arrays) in padded.iter().map(|arrays| ("padded", arrays)).chain([("compressed", &arrays)]) {
+            planner.plan(&mut plan, arrays, parts, seed);
+            plan.check().unwrap_or_else(|error| panic!("{title}, {how}: {error}"));
+            assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
+            let differs = blob.bytes.iter().zip(plan.bytes()).position(|(host, device)| host != device);
+            assert!(
+                differs.is_none(),
+                "{title}, {how}: batch {number}, byte {differs:?} of {:?}\n{rule:?}\n{:?}",
+                blob.offsets,
+                work.workers
+            );
+            planner.check(&capacity, arrays, seed).unwrap_or_else(|error| panic!("{title}, {how}: {error}"));
+        }
     }
 }
 
@@ -223,13 +229,54 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
         let mut bad = sound.clone();
         spoil(&mut bad);
         planner.plan(&mut plan, &bad, 3, number as u32);
-        assert_eq!(plan.check(), Err(want), "case {number}");
+        assert_eq!(plan.check().as_ref(), Err(&want), "case {number}");
+        match (planner.check(&capacity, &bad, number as u32), want) {
+            // where nobody plans there is no room for a page table
+            (Err(got), BatchError::Capacity { what, .. }) if what.starts_with("entries") => {
+                assert!(matches!(got, BatchError::Capacity { what: w, .. } if w == what), "{got}");
+            }
+            (got, want) => assert_eq!(got, Err(want), "case {number}"),
+        }
         let workers = &plan.bytes()[plan.offsets.workers.clone()];
         assert!(workers.iter().all(|&byte| byte == 0), "case {number}");
         assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
         planner.plan(&mut plan, &sound, 3, 8);
         plan.check().unwrap_or_else(|error| panic!("case {number}, sound again: {error}"));
         assert!(plan.bytes()[plan.offsets.workers.clone()].iter().any(|&byte| byte != 0));
+    }
+}
+
+/// The same of tables in padded rows.
+#[test]
+fn what_is_wrong_with_padded_rows_is_said() {
+    let (variant, heads) = (Variant::full(), Heads { qo: 4, kv: 1, head_dim: 64 });
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let planner = HostPlanner::compile(&variant, folder.path());
+    let mut rng = SmallRng::seed_from_u64(6);
+    let lens: Vec<u32> = (0..90).map(|i| i * 5).collect();
+    let batch = layout(&(vec![1; 90], lens), Some(16), &mut rng);
+    let capacity = capacity(std::slice::from_ref(&batch), Some(16));
+    let sound = Arrays::of(&batch).padded(1);
+    let stride = sound.page_stride.expect("padded");
+    assert_eq!(stride, 29, "445 keys, and one entry more");
+    let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
+    let at = 40 * stride + 3; // of 200 keys
+    let (mut few, mut page, mut long) = (sound.clone(), sound.clone(), sound.clone());
+    few.kv_lens[7] = 29 * 16 + 1;
+    (page.page_indices[at], page.page_indices[50 * stride]) = (1000, -1);
+    long.kv_lens[89] = 29 * 16;
+    let cases = [
+        (few, BatchError::FewPages { request: 7, pages: 29, kv_len: 465, page_size: 16 }),
+        (page, BatchError::PageOutOfPool { index: at, page: 1000, num_pages: 1000 }),
+        (long, BatchError::Capacity { what: "keys", count: 20_044, capacity: 20_025 }),
+    ];
+    for (number, (bad, want)) in cases.into_iter().enumerate() {
+        planner.plan(&mut plan, &bad, 3, number as u32);
+        assert_eq!(plan.check().as_ref(), Err(&want), "case {number}");
+        assert!(plan.bytes()[plan.offsets.workers.clone()].iter().all(|&byte| byte == 0), "case {number}");
+        assert_eq!(planner.check(&capacity, &bad, number as u32), Err(want), "case {number}");
+        planner.plan(&mut plan, &sound, 3, 8);
+        plan.check().unwrap_or_else(|error| panic!("case {number}, sound again: {error}"));
     }
 }
 

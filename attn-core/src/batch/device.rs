@@ -1,6 +1,6 @@
 //! A batch whose lengths nobody on the host has read.
 
-use super::{Batch, BatchError, Layout, PagePool, PageTableBuf, check_indptr, check_len, indptr};
+use super::{Batch, BatchError, BlockTable, Layout, PagePool, PageTableBuf, check_indptr, check_len, indptr};
 
 /// Numbers in memory of a device, or of the host where that is the device.
 #[derive(Clone, Copy, Debug)]
@@ -78,13 +78,23 @@ pub struct DeviceBatch<'a> {
     pub pages: Option<DevicePages<'a>>,
 }
 
-/// A page table in compressed rows, of the page size and the pool that the plan's capacity says.
+/// A page table, of the page size and the pool that the plan's capacity says.
 #[derive(Clone, Copy, Debug)]
-pub struct DevicePages<'a> {
-    /// `[requests + 1]` prefix sums of page counts, from 0: at least as many as a request's keys need.
-    pub indptr: Ints<'a>,
-    /// Pages in the pool, request by request: at least as many as `indptr` ever counts.
-    pub indices: Ints<'a>,
+pub enum DevicePages<'a> {
+    /// In compressed rows.
+    Compressed {
+        /// `[requests + 1]` prefix sums of page counts, from 0: at least as many as a request's keys need.
+        indptr: Ints<'a>,
+        /// Pages in the pool, request by request: at least as many as `indptr` ever counts.
+        indices: Ints<'a>,
+    },
+    /// In padded rows, as block tables are. Entries past the pages that a request's keys need are never read.
+    Padded {
+        /// `[requests][max_pages]` pages in the pool; more may follow.
+        indices: Ints<'a>,
+        /// Entries from one row to the next.
+        max_pages: usize,
+    },
 }
 
 impl<'a> DeviceBatch<'a> {
@@ -102,7 +112,13 @@ impl<'a> DeviceBatch<'a> {
 
     /// Every array, with its name.
     pub fn arrays(&self) -> impl Iterator<Item = (&'static str, Ints<'a>)> + use<'a> {
-        let pages = self.pages.map(|pages| [("page_indptr", pages.indptr), ("page_indices", pages.indices)]);
+        let pages = match self.pages {
+            None => [None, None],
+            Some(DevicePages::Padded { indices, .. }) => [None, Some(("page_indices", indices))],
+            Some(DevicePages::Compressed { indptr, indices }) => {
+                [Some(("page_indptr", indptr)), Some(("page_indices", indices))]
+            }
+        };
         [("qo_indptr", self.qo_indptr), ("kv_lens", self.kv_lens)].into_iter().chain(pages.into_iter().flatten())
     }
 
@@ -115,8 +131,17 @@ impl<'a> DeviceBatch<'a> {
         let entries = self.qo_indptr.len();
         let requests = entries.checked_sub(1).ok_or(BatchError::EmptyIndptr { array: "qo_indptr" })?;
         check_len("kv_lens", self.kv_lens.len(), "qo_indptr", requests)?;
-        if let Some(pages) = &self.pages {
-            check_len("page_indptr", pages.indptr.len(), "qo_indptr", entries)?;
+        match &self.pages {
+            None => {}
+            Some(DevicePages::Compressed { indptr, .. }) => {
+                check_len("page_indptr", indptr.len(), "qo_indptr", entries)?;
+            }
+            Some(DevicePages::Padded { indices, max_pages }) => {
+                let entries = requests.saturating_mul(*max_pages);
+                if indices.len() < entries {
+                    check_len("page_indices", indices.len(), "requests * max_pages", entries)?;
+                }
+            }
         }
         Ok(requests)
     }
@@ -139,7 +164,16 @@ impl<'a> DeviceBatch<'a> {
             (Some(pages), Some(pool)) => (pages, pool),
             (got, want) => return Err(BatchError::OtherKeys { got: of(got.is_some()), want: of(want.is_some()) }),
         };
-        let (Some(ends), Some(indices)) = (pages.indptr.as_host(), pages.indices.as_host()) else { return Ok(None) };
+        let (indptr, indices) = match pages {
+            DevicePages::Compressed { indptr, indices } => (indptr, indices),
+            DevicePages::Padded { indices, max_pages } => {
+                let Some(pages) = indices.as_host() else { return Ok(None) };
+                let (max_pages, PagePool { page_size, num_pages }) = (*max_pages, pool);
+                let table = BlockTable { pages, max_pages, kv_lens, page_size, num_pages };
+                return Batch::block_table(qo_indptr, &table).validate().map(Some);
+            }
+        };
+        let (Some(ends), Some(indices)) = (indptr.as_host(), indices.as_host()) else { return Ok(None) };
         check_indptr("page_indptr", ends)?;
         if indices.len() < ends[requests] as usize {
             return Err(BatchError::TooFewPages { indices: indices.len(), indptr_end: ends[requests] });

@@ -122,13 +122,21 @@ fn memory_of_another_batch_changes_nothing() {
 fn a_batch_of_a_device_is_read_where_it_can_be() {
     let ints = Ints::host;
     let pool = PagePool { page_size: 4, num_pages: 9 };
-    let pages = |indptr, indices| DevicePages { indptr: ints(indptr), indices: ints(indices) };
+    let pages = |indptr, indices| DevicePages::Compressed { indptr: ints(indptr), indices: ints(indices) };
     let paged = |kv_lens, pages| DeviceBatch::paged(ints(&[0, 1, 1, 2]), ints(kv_lens), pages);
     // the first request has a page to spare
     let batch = paged(&[5, 0, 4], pages(&[0, 3, 3, 4], &[7, 8, 0, 2, 99]));
     let layout = batch.layout(Some(pool)).expect("sound").expect("on the host");
     assert_eq!((layout.qo_indptr(), layout.kv_indptr()), (&[0, 1, 1, 2][..], &[0, 5, 5, 9][..]));
     assert_eq!(layout.pages().map(Pages::indices), Some(&[7, 8, 2][..]));
+    // the same in padded rows
+    let padded = |indices, max_pages| DevicePages::Padded { indices: ints(indices), max_pages };
+    let rows = paged(&[5, 0, 4], padded(&[7, 8, -1, -1, 2, 99, 5], 2));
+    assert_eq!(rows.layout(Some(pool)).expect("sound"), Some(layout));
+    let few = paged(&[5, 0, 9], padded(&[7, 8, -1, -1, 2, 99], 2)).layout(Some(pool));
+    assert_eq!(few, Err(BatchError::FewPages { request: 2, pages: 2, kv_len: 9, page_size: 4 }));
+    let short = paged(&[5, 0, 4], padded(&[7, 8, -1, -1, 2], 2)).requests();
+    assert!(matches!(short, Err(BatchError::LengthMismatch { array: "page_indices", len: 5, want: 6, .. })));
     let few = paged(&[5, 0, 9], pages(&[0, 3, 3, 4], &[7, 8, 0, 2])).layout(Some(pool));
     assert_eq!(few, Err(BatchError::FewPages { request: 2, pages: 1, kv_len: 9, page_size: 4 }));
     let short = paged(&[5, 0, 4], pages(&[0, 3, 3, 4], &[7, 8])).layout(Some(pool));

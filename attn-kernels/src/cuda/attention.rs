@@ -258,7 +258,8 @@ impl Attention {
             return Ok(planner.clone());
         }
         let source = |arch| Ok::<_, CudaError>(PlannerSource::build(variant, arch)?);
-        let planner = Arc::new(Planner::load(device, &jit::obtain_for_device(device.capability(), source)?)?);
+        let planner =
+            Arc::new(Planner::load(device, &jit::obtain_for_device(device.capability(), source)?, c"attn_plan")?);
         *known = Some(planner.clone());
         Ok(planner)
     }

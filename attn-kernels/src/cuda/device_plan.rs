@@ -1,7 +1,7 @@
 //! Plans that are given other batches by the device itself: lengths are read, and work is cut, where the run is, in its order.
 
 use std::{
-    ffi::{CString, c_void},
+    ffi::{CStr, CString, c_void},
     sync::Arc,
 };
 
@@ -40,7 +40,7 @@ const MOST_PARTS: u32 = 64;
 pub(super) struct Planner {
     device: Device,
     module: CUmodule,
-    function: CUfunction,
+    pub(super) function: CUfunction,
 }
 
 // SAFETY: the driver allows modules and functions in any thread in which their context is current, which every call sees to.
@@ -49,7 +49,8 @@ unsafe impl Send for Planner {}
 unsafe impl Sync for Planner {}
 
 impl Planner {
-    pub(super) fn load(device: &Device, ready: &jit::Ready<PlannerSource>) -> Result<Self, CudaError> {
+    /// The kernel of that name.
+    pub(super) fn load(device: &Device, ready: &jit::Ready<PlannerSource>, kernel: &CStr) -> Result<Self, CudaError> {
         let _current = device.make_current()?;
         let name = &ready.source.name;
         if PLAN_SHARED_BYTES as u32 > device.max_smem() {
@@ -65,7 +66,7 @@ impl Planner {
         let module = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
         let mut planner = Planner { device: device.clone(), module, function: std::ptr::null_mut() };
         // SAFETY: the module is loaded.
-        planner.function = unsafe { module::get_function(module, CString::from(c"attn_plan")) }.map_err(fail)?;
+        planner.function = unsafe { module::get_function(module, CString::from(kernel)) }.map_err(fail)?;
         // as decode does, so that an SM need not change what it has between the two
         let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
         let attributes = [
@@ -128,30 +129,8 @@ impl Plan {
         self.prepare_device_updates()?;
         let Some(room) = self.room.as_deref_mut() else { return Err(BatchError::NoCapacity.into()) };
         let Some(OnDevice { planner, params, parts }) = &room.on_device else { return Err(CudaError::StalePlan) };
-        let requests = batch.requests()?;
-        if requests > room.capacity.requests as usize {
-            let capacity = room.capacity.requests;
-            return Err(BatchError::Capacity { what: "requests", count: requests, capacity }.into());
-        }
-        let how = |paged: bool| if paged { "in pages" } else { "ragged" }.to_owned();
-        let (got, want) = (batch.pages.is_some(), room.capacity.pages.is_some());
-        if got != want {
-            return Err(BatchError::OtherKeys { got: how(got), want: how(want) }.into());
-        }
-        let pages = |of: fn(&attn_core::batch::DevicePages<'_>) -> u64| batch.pages.as_ref().map_or(0, of);
-        let entries = batch.pages.as_ref().map_or(0, |pages| i32::try_from(pages.indices.len()).unwrap_or(i32::MAX));
-        for (name, array) in batch.arrays() {
-            address(name, &array)?;
-        }
-        let params = PlanParams {
-            qo_indptr: batch.qo_indptr.device_ptr().unwrap_or(0),
-            kv_lens: batch.kv_lens.device_ptr().unwrap_or(0),
-            page_indptr: pages(|pages| pages.indptr.device_ptr().unwrap_or(0)),
-            page_indices: pages(|pages| pages.indices.device_ptr().unwrap_or(0)),
-            requests: requests as i32, // within a capacity
-            most_pages: params.most_pages.min(entries),
-            ..*params
-        };
+        let params = params.of_batch(batch, &room.capacity)?;
+        addresses(batch)?;
         if !capturing {
             self.memory.wait_unless_on(Some(stream))?;
         }
@@ -260,6 +239,11 @@ impl Plan {
         self.memory.buffer.download(0, &mut bytes)?;
         Ok((offsets, bytes))
     }
+}
+
+/// Refuses arrays that no kernel can read.
+pub(super) fn addresses(batch: &DeviceBatch<'_>) -> Result<(), CudaError> {
+    batch.arrays().try_for_each(|(name, array)| address(name, &array))
 }
 
 /// Refuses numbers that no kernel can read.

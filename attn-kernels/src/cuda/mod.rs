@@ -7,6 +7,7 @@
 mod args;
 mod attention;
 mod buffer;
+mod check;
 mod device;
 mod device_plan;
 pub mod driver;
@@ -27,6 +28,7 @@ mod workspace;
 
 pub use attention::{Attention, Options};
 pub use buffer::DeviceBuffer;
+pub use check::BatchChecker;
 pub use device::Device;
 pub use error::CudaError;
 pub use event::Event;
@@ -43,5 +45,5 @@ pub use crate::family::Family;
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Device, Stream, Event, Graph, DeviceBuffer, Kernel, Workspace)>();
-    shared::<(Attention, Plan, CudaError)>();
+    shared::<(Attention, BatchChecker, Plan, CudaError)>();
 };

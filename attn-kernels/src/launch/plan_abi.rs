@@ -1,7 +1,7 @@
 //! The mirror of `cuda/plan_abi.cuh`, field by field, and what of it follows from a rule.
 
 use attn_core::{
-    batch::{BatchCapacity, BatchError},
+    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints},
     plan::{PlanError, PlanRoom, PlanRule, WorkItem},
     spec::Heads,
 };
@@ -54,6 +54,7 @@ pub struct PlanParams {
     pub spread: u32,
     pub qo_heads: i32,
     pub kv_heads: i32,
+    pub page_stride: i64,
 }
 
 /// What the kernel that plans says of the batch, and what its CTAs tell each other: zeros before the first launch.
@@ -115,7 +116,62 @@ impl PlanParams {
             spread: rule.cost.spread,
             qo_heads: heads.qo as i32,
             kv_heads: heads.kv as i32,
+            page_stride: -1,
             ..PlanParams::default()
+        })
+    }
+
+    /// What the kernel that only checks is told of a capacity: all but addresses and requests.
+    #[must_use]
+    pub fn for_checking(capacity: &BatchCapacity) -> PlanParams {
+        let i32_of = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        PlanParams {
+            most_queries: i32_of(capacity.qo_len),
+            most_qo_tokens: i32_of(capacity.qo_tokens),
+            most_kv_tokens: i32_of(capacity.kv_tokens),
+            most_pages: i32::MAX,
+            num_pages: capacity.pages.map_or(0, |pool| i32_of(pool.num_pages)),
+            page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size.max(1))),
+            page_stride: -1,
+            ..PlanParams::default()
+        }
+    }
+
+    /// The same for a batch whose arrays are at these addresses. Of a table in compressed rows no more entries are read than it has.
+    ///
+    /// # Errors
+    ///
+    /// Arrays that do not go together, or that are in memory of the host; more requests than the capacity, and pages in place of ragged keys or the other way round.
+    pub fn of_batch(self, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<PlanParams, BatchError> {
+        let requests = batch.requests()?;
+        if requests > capacity.requests as usize {
+            let capacity = capacity.requests;
+            return Err(BatchError::Capacity { what: "requests", count: requests, capacity });
+        }
+        let how = |paged: bool| if paged { "in pages" } else { "ragged" }.to_owned();
+        let (got, want) = (batch.pages.is_some(), capacity.pages.is_some());
+        if got != want {
+            return Err(BatchError::OtherKeys { got: how(got), want: how(want) });
+        }
+        let at = |array: &Ints<'_>| array.device_ptr().unwrap_or(0);
+        let i32_of = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let of_batch = PlanParams {
+            qo_indptr: at(&batch.qo_indptr),
+            kv_lens: at(&batch.kv_lens),
+            requests: i32_of(requests),
+            ..self
+        };
+        Ok(match &batch.pages {
+            None => of_batch,
+            Some(DevicePages::Compressed { indptr, indices }) => PlanParams {
+                page_indptr: at(indptr),
+                page_indices: at(indices),
+                most_pages: self.most_pages.min(i32_of(indices.len())),
+                ..of_batch
+            },
+            Some(DevicePages::Padded { indices, max_pages }) => {
+                PlanParams { page_indices: at(indices), page_stride: *max_pages as i64, ..of_batch }
+            }
         })
     }
 
@@ -245,7 +301,8 @@ mod tests {
                 block,
                 spread,
                 qo_heads,
-                kv_heads
+                kv_heads,
+                page_stride
             }
         );
         let compiler = crate::compile::Compiler::Nvrtc(nvrtc);

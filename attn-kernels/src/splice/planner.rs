@@ -1,4 +1,4 @@
-//! The kernel that plans on a device: a unit of its own, the same for all variants of whose tiles nothing is known.
+//! The kernel that plans on a device: a unit of its own, the same for all variants of whose tiles nothing is known. And that which only checks.
 
 use attn_core::expr::Variant;
 
@@ -36,6 +36,22 @@ impl PlannerSource {
         unit.push(cell_block::FLAT);
         unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
         unit.include("plan.cuh")?;
+        Ok(PlannerSource { text: unit.finish(), name, arch })
+    }
+
+    /// The kernel that only checks batches.
+    ///
+    /// # Errors
+    ///
+    /// None that is known.
+    pub fn checker(arch: Arch) -> Result<Self, SpliceError> {
+        let mut unit = Inliner::default();
+        let name = format!("checks {arch}");
+        unit.push(&format!("// attn-rs, {name}\n"));
+        unit.include("plan_abi.cuh")?;
+        unit.push(cell_block::FLAT);
+        unit.push(EVERY_KEY);
+        unit.include("check.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 }
