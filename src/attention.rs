@@ -1,6 +1,6 @@
 //! A variant bound to heads, element types and an engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use attn_core::{
     batch::{BatchCapacity, Layout},
@@ -10,6 +10,7 @@ use attn_core::{
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
+use crate::expr::TensorContent;
 use crate::{
     Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, ValueRows, Variant, Workspace,
     engine::Backend,
@@ -63,6 +64,8 @@ pub(crate) struct Bound {
     /// What this sees, and all that differ from it in parameters alone.
     sight: Sight,
     sights: Arc<Sights>,
+    /// With tensors that were replaced since; `None`: none was. Of all clones, and their plans.
+    replaced: Arc<Mutex<Option<Variant>>>,
 }
 
 impl Attention {
@@ -84,7 +87,10 @@ impl Attention {
                 let sights = Arc::new(Sights::default());
                 let sight = sights.of(&variant);
                 let AttentionOptions { values, batch_invariant, .. } = options;
-                Inner::Cpu(Bound { variant, heads, dtypes, values, sm_scale, batch_invariant, sight, sights })
+                let replaced = Arc::default();
+                let bound =
+                    Bound { variant, heads, dtypes, values, sm_scale, batch_invariant, sight, sights, replaced };
+                Inner::Cpu(bound)
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
@@ -139,7 +145,8 @@ impl Attention {
                 let variant =
                     variant.bind(&bound.values.dims(bound.heads, bound.heads.dims()))?.over(bound.variant.stored());
                 bound.variant.check_structure(&variant)?;
-                Inner::Cpu(Bound { sight: bound.sights.of(&variant), variant, ..bound.clone() })
+                let sight = bound.sights.of(&variant);
+                Inner::Cpu(Bound { sight, variant, replaced: Arc::default(), ..bound.clone() })
             }
             #[cfg(feature = "cuda")]
             Inner::Cuda(attention) => Inner::Cuda(attention.with_parameters(variant)?),
@@ -369,6 +376,67 @@ impl Attention {
         self.as_cuda().ok_or(Error::Backend { what: "attention", got: "the CPU", want: "a CUDA device" })
     }
 
+    /// Replaces the content of a captured tensor that was given when the attention was made: `pages` of a `page_list`, `page_list.pages` where several parts
+    /// have such a name. Its shape stays. Nothing is planned or compiled: what is given to the stream later reads the new values, in every plan of this
+    /// attention, and in replays of what was captured of them. So a decode loop under one CUDA graph chooses other pages at each step and layer.
+    ///
+    /// Plans of a variant with lists of keys are made for lists as long as the attention was made with, and kernels look at the length again when they run: make it with
+    /// the longest ([`PageList::room`](crate::stock::PageList::room)); what a longer list has beyond is not read.
+    ///
+    /// ```
+    /// use attn::{expr::TensorContent, prelude::*, stock::PageList};
+    ///
+    /// // two requests of one query, one KV head, up to 4 pages of 2 keys each
+    /// let engine = Engine::cpu();
+    /// let heads = Heads { qo: 1, kv: 1, head_dim: 8 };
+    /// let attention = engine.attention(&PageList::room(2, 4, 2, 1)?.into(), heads, Dtypes::f32())?;
+    /// let (stream, mut workspace) = (engine.stream()?, engine.workspace());
+    /// let plan = attention.plan(&Batch::ragged(&[0, 1, 2], &[0, 8, 16]), &mut workspace)?;
+    ///
+    /// // on a CUDA device: capture both copies, from memory that kernels of the engine write (`TensorContent::device`), and the run
+    /// attention.set_tensor(&stream, "pages", &TensorContent::host(&[3i32, 0, 0, 0, 1, 2, 0, 0]))?;
+    /// attention.set_tensor(&stream, "count", &TensorContent::host(&[1i32, 2]))?;
+    ///
+    /// let (q, k) = (vec![0f32; 2 * 8], vec![0f32; 16 * 8]);
+    /// let v: Vec<f32> = (0..16).flat_map(|key| [key as f32; 8]).collect();
+    /// let mut o = vec![0f32; q.len()];
+    /// let tensor = |data| TensorRef::host(data, &[16, 1, 8]);
+    /// let out = Out::new(TensorMut::host(&mut o, &[2, 1, 8])?);
+    /// plan.run(&stream, TensorRef::host(&q, &[2, 1, 8])?, Kv::ragged(tensor(&k)?, tensor(&v)?), out)?;
+    /// assert_eq!((o[0], o[8]), (6.5, 11.5)); // keys 6 and 7; keys 2 to 5 of the second
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ContentError`](crate::expr::ContentError) for a tensor that more than kernels read (masks over tiles, `kv_range`), that was not given, values of another type,
+    /// number or memory, or that a condition of the parameter refuses (on the CPU alone: on CUDA nobody looks at them). On CUDA also values of the host
+    /// while the stream is being captured.
+    pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
+        match &self.inner {
+            Inner::Cpu(bound) => {
+                stream.check_cpu()?;
+                bound.replace(name, content)
+            }
+            #[cfg(feature = "cuda")]
+            Inner::Cuda(attention) => Ok(attention.set_tensor(stream.cuda()?, name, content)?),
+        }
+    }
+
+    /// Where kernels read a captured tensor on the device, row-major: kernels of the engine may write it there themselves, in the order of a stream, where
+    /// [`Attention::set_tensor`] would copy. The address stays while this attention lives, or a plan of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::set_tensor`]; [`Error::Backend`] on the CPU.
+    #[cfg(feature = "cuda")]
+    pub fn tensor_ptr(&self, name: &str) -> Result<u64, Error> {
+        match &self.inner {
+            Inner::Cpu(_) => Err(Error::Backend { what: "tensor", got: "a CUDA device", want: "the CPU" }),
+            Inner::Cuda(attention) => Ok(attention.tensor_ptr(name)?),
+        }
+    }
+
     /// The attention on the CUDA device; `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
@@ -397,6 +465,21 @@ fn plan_cpu(bound: &Bound, layout: Layout, layers: &[&Bound], workspace: &Worksp
 }
 
 impl Bound {
+    /// Puts other values into a tensor of the variant that runs.
+    fn replace(&self, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
+        variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        *replaced = Some(variant);
+        Ok(())
+    }
+
+    /// The variant with the tensors that were replaced, for a batch; `None` where none was.
+    pub(crate) fn replaced(&self, layout: &Layout) -> Result<Option<Variant>, Error> {
+        let replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        replaced.map(|variant| Ok(variant.bind(&self.values.dims(self.heads, layout.dims(self.heads)))?)).transpose()
+    }
+
     /// Those of `layers` for which work has to be made: each sees other keys than this one and those before it.
     fn layers(&self, layers: &[&Bound]) -> Result<Vec<Bound>, LayerError> {
         let mut others: Vec<Bound> = Vec::new();

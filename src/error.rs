@@ -5,6 +5,7 @@ use attn_core::{
     batch::BatchError,
     cpu::CpuError,
     dtype::DtypesError,
+    expr::ContentError,
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
     plan::{LayerError, PlanError},
@@ -40,6 +41,9 @@ pub enum Error {
     /// A batch that is not sound.
     #[error(transparent)]
     Batch(#[from] BatchError),
+    /// A captured tensor whose content is not replaced.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// A batch too large to plan.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -25,6 +25,8 @@ mod plan;
 mod prebuilt;
 pub mod prelude;
 #[cfg(test)]
+mod replaced_tensors;
+#[cfg(test)]
 mod scaled_cache;
 mod stream;
 #[cfg(test)]

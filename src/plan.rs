@@ -65,9 +65,10 @@ impl CpuPlan {
             Some(layer) => {
                 attention.check_layer(layers, layer)?;
                 let dims = layer.values.dims(layer.heads, layout.dims(layer.heads));
-                Some((layer.variant.bind(&dims)?, layer.sm_scale))
+                let variant = layer.replaced(layout)?.map_or_else(|| layer.variant.bind(&dims), Ok)?;
+                Some((variant, layer.sm_scale))
             }
-            None => None,
+            None => attention.replaced(layout)?.map(|variant| (variant, attention.sm_scale)),
         };
         let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
         let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));

@@ -35,6 +35,7 @@
 mod arms;
 mod class;
 mod closely;
+mod content;
 mod error;
 mod hooks;
 mod node;
@@ -47,6 +48,7 @@ mod token;
 mod values;
 mod variant;
 
+pub use content::{ContentError, TensorContent, TensorSlot};
 pub use error::ExprError;
 pub use node::Node;
 pub use per_head::PerHead;

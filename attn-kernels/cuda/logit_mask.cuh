@@ -9,6 +9,24 @@ constexpr bool INTERVALS = Variant::HAS_BOUNDS || !Variant::HAS_LOGITS_MASK;
 // No store for a row that is not there.
 inline bool row_counts(const LogitTile& tile, int r) { return !Variant::STORES || tile.block.has(fragment_row(r)); }
 
+// Under a list: whether every logit of a tile counts. Its keys come from here and there; what is proven of all keys between the first and the
+// last of them is proven of them.
+inline bool all_listed_count(const LogitTile& tile) {
+  int first = 0x7fffffff, last = -1;
+#pragma unroll
+  for (int i = 0; i < TILE_KEYS; i += 32) {
+    int position = tile.positions[i + threadIdx.x % 32];
+    first = min(first, position);
+    last = max(last, position);
+  }
+  if (__any_sync(ALL_LANES, first < 0)) return false;
+  if constexpr (!Variant::HAS_TILE_CLASS) return !Variant::HAS_LOGITS_MASK;
+  first = __reduce_min_sync(ALL_LANES, first);
+  last = __reduce_max_sync(ALL_LANES, last);
+  return tile.variant.tile_class(tile_against(tile.block.bounds(tile.p), tile.block.request, first, last)) == TileClass::Full;
+}
+static_assert(TILE_KEYS % 32 == 0, "a lane has as many keys of a tile as any");
+
 // Which of this thread's logits of a tile count: asked one by one, before the logits are there.
 template <bool ONE_BY_ONE>
 class MaskOf {

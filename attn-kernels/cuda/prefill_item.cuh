@@ -121,8 +121,12 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
       copy_async_commit();
     }
     if (some) {
-      if constexpr (Variant::HAS_KV_LIST) mask.ask(tile);
-      if (Variant::HAS_KV_LIST || !full) mask.apply(s, tile);
+      bool masked = !full;
+      if constexpr (Variant::HAS_KV_LIST) {
+        masked = !all_listed_count(tile);
+        if (masked) mask.ask(tile);
+      }
+      if (masked) mask.apply(s, tile);
       if constexpr (!Variant::PLAIN) follow_maximum(s, o, rows, scale);
       RowShifts shift(rows, scale);
       // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.

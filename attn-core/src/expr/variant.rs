@@ -184,6 +184,12 @@ impl Variant {
     /// # Errors
     /// No part or several parts have it, or the part refuses the value; the variant is then unchanged.
     pub fn set(&mut self, path: &str, value: ParamValue) -> Result<(), ExprError> {
+        let (part, field) = self.place_of(path)?;
+        self.set_in(part, field, value)
+    }
+
+    /// The number of the part, and the field, that a path names.
+    pub(super) fn place_of(&self, path: &str) -> Result<(usize, &'static str), ExprError> {
         let known: Vec<(usize, String, &'static str)> = (self.parts().enumerate())
             .flat_map(|(i, part)| {
                 let desc = part.desc();
@@ -203,7 +209,7 @@ impl Variant {
                 ExprError::Ambiguous { expr: self.to_string(), path: path.to_owned(), candidates: names(&found) }
             });
         };
-        self.set_in(*i, field, value)
+        Ok((*i, *field))
     }
 
     /// Sets a parameter of part number `part`, where a name alone does not tell two parts apart.

@@ -79,6 +79,12 @@ impl Args {
         Ok(())
     }
 
+    /// What was uploaded as number `place`, if it is a table.
+    pub(super) fn buffer(&self, place: usize) -> Option<&DeviceBuffer> {
+        let tensor = self.tensors.get(place)?;
+        matches!(tensor.host, Host::Table(_)).then_some(&*tensor.buffer)
+    }
+
     /// At least `sizeof(Variant)` bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes

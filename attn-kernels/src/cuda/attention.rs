@@ -437,6 +437,11 @@ impl Attention {
         Ok(plan)
     }
 
+    /// The arguments of the first arm, and the variant that they are of.
+    pub(super) fn first_arm(&self) -> (&Args, &Variant) {
+        (&self.inner.args[0], &self.inner.arms[0]) // there is one arm at least
+    }
+
     /// The variant, with tensors over the batch's lengths if it has such.
     pub(super) fn bound(&self, layout: &Layout) -> Result<Variant, CudaError> {
         let &Inner { ref variant, heads, values, .. } = &*self.inner;

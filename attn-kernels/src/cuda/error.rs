@@ -2,6 +2,7 @@
 
 use attn_core::{
     batch::BatchError,
+    expr::ContentError,
     lang::BindError,
     ops::OpError,
     plan::{LayerError, PlanError},
@@ -129,6 +130,9 @@ pub enum CudaError {
         "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches that were captured would still read those before. Plan again, and capture again"
     )]
     CapturedTensors,
+    /// A captured tensor whose content is not replaced.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// A plan whose batch only the host can change.
     #[error("a plan of {what} is not made on the device; use `Plan::update`, which reads the lengths on the host")]
     NotOnDevice {

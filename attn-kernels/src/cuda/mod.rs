@@ -8,6 +8,7 @@ mod args;
 mod attention;
 mod buffer;
 mod check;
+mod content;
 mod device;
 mod device_plan;
 pub mod driver;

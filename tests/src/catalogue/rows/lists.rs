@@ -1,6 +1,9 @@
 //! Rows 18 and 55: keys that a list names, or a table of blocks.
 
+use attn::Variant;
 use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
+use attn::stock::block_sparse::{Bsr, BsrMask, VariableBlocks};
+use attn::stock::{BlockSparse, BlockSparseMasked};
 use attn::{VariantParams, attention_variant};
 
 use super::{Entry, Table, causal, short};
@@ -11,6 +14,11 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(18, "VSA: blocks by block of queries", block_lists),
         Entry::new(55, "Quest: pages", pages),
         Entry { cases: short, ..Entry::new(55, "DSA: tokens", tokens) },
+        Entry::new(55, "blocks of a sparse matrix", matrix),
+        Entry::new(55, "blocks of a sparse matrix of each head", matrices),
+        Entry { cases: short, ..Entry::new(55, "blocks of a sparse matrix, and masks in them", masked_matrix) },
+        Entry { cases: short, ..Entry::new(55, "blocks of any sizes, of each head", variable) },
+        Entry { cases: short, ..Entry::new(55, "blocks of any sizes, with masks in blocks of one", variable_masked) },
         Entry::new(55, "MoBA: blocks by a table", moba),
         Entry::new(55, "NSA: blocks by a table, and a window", nsa),
     ]
@@ -49,6 +57,153 @@ fn pages(shape: &Shape) -> Made {
     let (pages, count, room) = lists(&[shape.batch(), shape.kv_heads], list);
     let expr = format!("causal + page_list(page_size=3, max_pages={room}, pages={pages}, count={count})");
     Made::new(expr, Formula::masked(|at| causal(at) && page(at.b, at.g, at.j / 3)))
+}
+
+/// Whether a block of queries attends to a block of keys.
+fn entry(b: i64, g: i64, row: i64, column: i64) -> bool {
+    (column * 5 + b * 3 + g * 7 + row * 2) % 4 < 2
+}
+
+/// The matrices of a shape, rows first: where each row's blocks begin, and which they are, the last first.
+fn rows_of(shape: &Shape, [queries, keys]: [i64; 2], heads: i64) -> Vec<Vec<(Vec<i32>, Vec<i32>)>> {
+    let lens = shape.lens.iter().enumerate();
+    let of = |(b, (qo, kv)): (usize, &(i64, i64))| {
+        let matrix = |g: i64| {
+            let (mut indptr, mut indices) = (vec![0], Vec::new());
+            for row in 0..(qo + queries - 1) / queries {
+                let columns = (0..(kv + keys - 1) / keys).rev();
+                indices.extend(columns.filter(|column| entry(b as i64, g, row, *column)).map(|column| column as i32));
+                indptr.push(indices.len() as i32);
+            }
+            (indptr, indices)
+        };
+        (0..heads).map(matrix).collect()
+    };
+    lens.map(of).collect()
+}
+
+fn of_matrices(shape: &Shape, block: [i64; 2], heads: i64) -> BlockSparse {
+    let rows = rows_of(shape, block, heads);
+    let size = block.map(|n| n as usize);
+    let columns = |b: usize| shape.lens[b].1.div_ceil(block[1]) as usize;
+    let matrices: Vec<Vec<Bsr<'_>>> = (rows.iter().enumerate())
+        .map(|(b, heads)| {
+            heads.iter().map(|(indptr, indices)| Bsr { block: size, columns: columns(b), indptr, indices }).collect()
+        })
+        .collect();
+    BlockSparse::from_bsr(&matrices.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("sound")
+}
+
+/// Blocks of 5 queries and 16 keys, the same of all heads.
+fn matrix(shape: &Shape) -> Made {
+    let expr = format!("causal + {}", Variant::from(of_matrices(shape, [5, 16], 1)));
+    Made::new(expr, Formula::masked(|at| causal(at) && entry(at.b, 0, at.row / 5, at.j / 16)))
+}
+
+/// Blocks of 3 queries and 7 keys, of each KV head others.
+fn matrices(shape: &Shape) -> Made {
+    let expr = Variant::from(of_matrices(shape, [3, 7], shape.kv_heads)).to_string();
+    Made::new(expr, Formula::masked(|at| entry(at.b, at.g, at.row / 3, at.j / 7)))
+}
+
+/// Which logits of a block count.
+fn inside(b: i64, query: i64, key: i64) -> bool {
+    (query * 3 + key * 5 + b) % 7 < 4
+}
+
+fn masked_matrix(shape: &Shape) -> Made {
+    let (block, size) = ([6, 4], [6, 4]);
+    let rows = rows_of(shape, block, 1);
+    let mask = |b: usize, (indptr, indices): &(Vec<i32>, Vec<i32>)| -> Vec<bool> {
+        let of_row = |row: usize| {
+            indices[indptr[row] as usize..indptr[row + 1] as usize].iter().map(move |column| (row, *column))
+        };
+        let entries = (0..indptr.len() - 1).flat_map(of_row);
+        let logits = entries
+            .flat_map(|(row, column)| (0..24).map(move |i| (row as i64 * 6 + i / 4, i64::from(column) * 4 + i % 4)));
+        logits.map(|(query, key)| inside(b as i64, query, key)).collect()
+    };
+    let masks: Vec<Vec<bool>> = rows.iter().enumerate().map(|(b, heads)| mask(b, &heads[0])).collect();
+    let requests: Vec<[(Bsr<'_>, BsrMask<'_>); 1]> = (rows.iter().zip(&masks).zip(&shape.lens))
+        .map(|((heads, mask), (_, kv))| {
+            let (indptr, indices) = &heads[0];
+            [(Bsr { block: size, columns: kv.div_ceil(4) as usize, indptr, indices }, BsrMask::Bools(mask))]
+        })
+        .collect();
+    let masked = BlockSparseMasked::from_bsr(&requests.iter().map(|one| &one[..]).collect::<Vec<_>>()).expect("sound");
+    let formula = Formula::masked(|at| entry(at.b, 0, at.row / 6, at.j / 4) && inside(at.b, at.row, at.j));
+    Made::new(Variant::from(masked).to_string(), formula)
+}
+
+/// Sizes that add up to `all`: `step`, twice that, and three times that in turn, from another one in each head.
+fn sizes(all: i64, step: i64, heads: i64) -> Vec<Vec<i32>> {
+    let of = |head: i64| {
+        let (mut left, mut sizes, mut turn) = (all, Vec::new(), head);
+        while left > 0 {
+            let size = left.min(step * (turn % 3 + 1));
+            sizes.push(size as i32);
+            (left, turn) = (left - size, turn + 1);
+        }
+        sizes
+    };
+    let mut sizes: Vec<Vec<i32>> = (0..heads).map(of).collect();
+    let most = sizes.iter().map(Vec::len).max().unwrap_or(0);
+    sizes.iter_mut().for_each(|sizes| sizes.resize(most, 0));
+    sizes
+}
+
+/// The blocks of the only request of a shape, and the formula. Of the other requests there are none: a matrix is of one.
+fn of_sizes(shape: &Shape, steps: [i64; 2], made: impl Fn(&VariableBlocks<'_>) -> String) -> Made {
+    let heads = shape.kv_heads;
+    let (rows, columns) = (sizes(shape.lens[0].0, steps[0], heads), sizes(shape.lens[0].1, steps[1], heads));
+    let (m, n) = (rows[0].len(), columns[0].len());
+    let attends: Vec<bool> = (0..heads)
+        .flat_map(|g| (0..m).flat_map(move |row| (0..n).map(move |column| entry(0, g, row as i64, column as i64))))
+        .collect();
+    let (row_sizes, column_sizes) = (rows.concat(), columns.concat());
+    let blocks = VariableBlocks {
+        heads: heads as usize,
+        rows: m,
+        columns: n,
+        attends: &attends,
+        row_sizes: &row_sizes,
+        column_sizes: &column_sizes,
+    };
+    let expr = made(&blocks);
+    let block_of = |sizes: &[i32], at: i64| {
+        let ends = sizes.iter().scan(0, |end, size| {
+            *end += i64::from(*size);
+            Some(*end)
+        });
+        ends.take_while(|end| *end <= at).count() as i64
+    };
+    let mask = move |at: &At| {
+        let g = at.g as usize;
+        at.b == 0 && entry(0, at.g, block_of(&rows[g], at.row), block_of(&columns[g], at.j))
+    };
+    Made::new(expr, Formula::masked(mask))
+}
+
+/// The lists of one request, and none for the others.
+fn for_all(first: &[i32], requests: i64) -> Vec<i32> {
+    let last = first.last().copied().unwrap_or(0);
+    first.iter().copied().chain(std::iter::repeat_n(last, requests as usize - 1)).collect()
+}
+
+fn variable(shape: &Shape) -> Made {
+    of_sizes(shape, [2, 6], |blocks| {
+        let lists = BlockSparse::variable(blocks).expect("sound");
+        let first = for_all(lists.first.as_slice(), shape.batch()).into();
+        Variant::from(BlockSparse { first, ..lists }).to_string()
+    })
+}
+
+fn variable_masked(shape: &Shape) -> Made {
+    of_sizes(shape, [1, 3], |blocks| {
+        let lists = BlockSparseMasked::variable(blocks, [8, 16]).expect("sound");
+        let first = for_all(lists.first.as_slice(), shape.batch()).into();
+        Variant::from(BlockSparseMasked { first, ..lists }).to_string()
+    })
 }
 
 /// Which keys a query attends to.
