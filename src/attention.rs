@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attn_core::{
     batch::{BatchCapacity, Layout},
     cpu,
-    plan::{LayerError, MixedList, PlanRule, Schedule, Sight, Sights},
+    plan::{LayerError, MixedList, MixedScratch, PlanRule, Schedule, Sight, Sights},
 };
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
@@ -509,10 +509,8 @@ impl Bound {
     }
 
     /// The variant with tensors over the batch's lengths, the batch as it is run, and its work, for other layers too. A cascade runs along its levels
-    /// where that pays, and the variant lets keys be shared; else without them, or request by request over them. So it does for layers that see other
-    /// keys.
+    /// where that pays, and the variant lets keys be shared; else without them, or request by request over them.
     pub(crate) fn cut(&self, layout: Layout, layers: &[Bound]) -> Result<(Variant, Layout, CpuWork), Error> {
-        let layout = if layers.is_empty() { layout } else { without_levels(layout) };
         let dims = self.values.dims(self.heads, layout.dims(self.heads));
         let variant = self.variant.bind(&dims)?;
         let others = layers.iter().map(|layer| layer.variant.bind(&dims)).collect::<Result<Vec<_>, _>>()?;
@@ -524,9 +522,9 @@ impl Bound {
             true => {
                 let mixed = cpu::mixed_rule(self.heads);
                 let flat = MixedList::flat_instead(&variant, &layout, self.heads, &mixed)?;
-                let shares = flat.is_none() && fixed.is_none() && others.is_empty();
-                if shares && MixedList::supports(&variant, &layout).is_ok() {
-                    let list = MixedList::build_for(&variant, &layout, self.heads, &mixed)?;
+                if flat.is_none() && fixed.is_none() && MixedList::supports(&variant, &layout).is_ok() {
+                    let (mut list, mut scratch) = (MixedList::default(), MixedScratch::default());
+                    list.rebuild_for_all(&mut scratch, &variant, &others, &layout, self.heads, &mixed)?;
                     return Ok((variant, layout, CpuWork::Mixed(list)));
                 }
                 flat.unwrap_or(layout)

@@ -9,6 +9,8 @@ mod attention;
 #[cfg(test)]
 mod bad_input;
 mod check;
+#[cfg(test)]
+mod cascades;
 mod engine;
 mod error;
 pub mod graph;

@@ -77,10 +77,9 @@ pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[Level<'_>])
                     pass: i32::try_from(pass).unwrap_or(i32::MAX), // refused below
                 };
                 pass += i64::from(len);
-                for request in first..first + count {
-                    lens[request] = end;
-                    made.of_request[request * levels.len() + i] = made.segments.len() as i32;
-                }
+                lens[first..first + count].fill(end);
+                let of_requests = made.of_request.chunks_exact_mut(levels.len()).skip(first).take(count);
+                of_requests.for_each(|of_request| of_request[i] = made.segments.len() as i32);
                 made.segments.push(segment);
             }
             first += count;

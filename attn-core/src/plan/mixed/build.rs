@@ -71,9 +71,28 @@ impl MixedList {
         heads: Heads,
         rule: &MixedRule,
     ) -> Result<(), PlanError> {
+        self.rebuild_for_all(scratch, variant, [], layout, heads, rule)
+    }
+
+    /// As [`MixedList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]): a tile has the keys that it sees under any of
+    /// them, and those between, and is full where all say so, so that the list is right for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`MixedList::rebuild_for`].
+    pub fn rebuild_for_all<'v>(
+        &mut self,
+        scratch: &mut MixedScratch,
+        variant: &'v Variant,
+        others: impl IntoIterator<Item = &'v Variant>,
+        layout: &Layout,
+        heads: Heads,
+        rule: &MixedRule,
+    ) -> Result<(), PlanError> {
         let group = heads.group();
         rule.check(group)?;
-        Self::supports(variant, layout)?;
+        let variants: Vec<&Variant> = [variant].into_iter().chain(others).collect();
+        variants.iter().try_for_each(|variant| Self::supports(variant, layout))?;
         if [&rule.decode, &rule.prefill].iter().any(|rule| matches!(rule.schedule, Schedule::Fixed { .. })) {
             return Err(PlanError::NotMixed { what: "a batch-invariant plan" });
         }
@@ -86,11 +105,15 @@ impl MixedList {
         let MixedScratch { units, unit_of, tiles, .. } = scratch;
         let mut cutting = Tiles { layout, rule, group, units, unit_of, tiles };
         cutting.cut_rows()?;
-        let asker = Asker { layout, mask: Mask::of(variant, heads), heads };
+        let masks = variants.iter().map(|variant| Mask::of(variant, heads)).collect();
+        let asker = Asker { layout, masks, heads };
         if layout.has_levels() {
             cutting.by_segments(&asker);
         } else {
-            cutting.flat([&rule.decode, &rule.prefill].map(|rule| Finder::of_variant(layout, variant, heads, rule)));
+            let of_variant = |variant: &&'v Variant| {
+                [&rule.decode, &rule.prefill].map(|rule| Finder::of_variant(layout, variant, heads, rule))
+            };
+            cutting.flat(variants.iter().map(of_variant).collect());
         }
         scratch.cut(rule)?;
         let MixedScratch { units, tiles, counts, merge_of, .. } = scratch;

@@ -160,14 +160,14 @@ impl Tiles<'_> {
         }
     }
 
-    /// Every request by itself, against all of its keys.
-    pub(super) fn flat(&mut self, mut finders: [Finder<'_>; 2]) {
+    /// Every request by itself, against all of its keys; there is a finder of each part for each variant that runs the list.
+    pub(super) fn flat(&mut self, mut finders: Vec<[Finder<'_>; 2]>) {
         for request in 0..self.layout.batch() {
             let part = self.part_of_request(request);
-            let finder = &mut finders[part as usize];
             self.add(&(request..request + 1), part, None, |rows| {
                 let &Rows { request, first_row, rows, .. } = rows;
-                Some(finder.find(RowTile { request, first_row, rows }))
+                let found = finders.iter_mut().map(|of| of[part as usize].find(RowTile { request, first_row, rows }));
+                found.reduce(Visible::hull)
             });
         }
     }
