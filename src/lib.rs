@@ -8,9 +8,9 @@ extern crate self as attn;
 mod attention;
 #[cfg(test)]
 mod bad_input;
-mod check;
 #[cfg(test)]
 mod cascades;
+mod check;
 mod engine;
 mod error;
 pub mod graph;

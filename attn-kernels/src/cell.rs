@@ -471,7 +471,11 @@ impl Cell {
             decode: PlanRule { cost, ..of_decode },
             prefill: prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks),
             // a state is written by one CTA and read by another; keys that have just been read are in the second-level cache, twice as near
-            shared: SharedRule { sharing: Sharing::Paying, state: 2 * cost.spread.max(1), again: cost.block.div_ceil(2) },
+            shared: SharedRule {
+                sharing: Sharing::Paying,
+                state: 2 * cost.spread.max(1),
+                again: cost.block.div_ceil(2),
+            },
         }
     }
 

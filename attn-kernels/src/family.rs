@@ -136,7 +136,8 @@ impl Families {
             let cell = Cell::choose(&CellRequest { kind: KernelKind::Mixed, group: *rows, ..*request });
             cell.is_ok_and(|cell| cell.ctas_per_sm > 1)
         };
-        let mixed_rows = [8, most].into_iter().take(if most > 8 { 2 } else { 1 }).filter(overlaps).map(u64::from).collect();
+        let mixed_rows =
+            [8, most].into_iter().take(if most > 8 { 2 } else { 1 }).filter(overlaps).map(u64::from).collect();
         Ok(Families { group: heads.group().into(), candidates, mixed_rows })
     }
 
@@ -183,7 +184,8 @@ impl Families {
         let few_rows = self.rows_of_few(layout);
         let rows = self.mixed_rows.iter().copied().find(|&rows| few_rows <= rows)?;
         let of = |kind, tile: u64| {
-            let is = |candidate: &&Candidate| candidate.family.kind == kind && (tile == 0 || candidate.tile_rows == tile);
+            let is =
+                |candidate: &&Candidate| candidate.family.kind == kind && (tile == 0 || candidate.tile_rows == tile);
             self.candidates.iter().find(is)
         };
         let (decode, prefill) = (of(KernelKind::Decode, rows)?, of(KernelKind::Prefill, 0)?);
@@ -199,7 +201,8 @@ impl Families {
         if few.tiles == 0 || many.tiles == 0 {
             return None;
         }
-        let alone = [(decode, &few), (prefill, &many)].map(|(part, work)| part.time(work) - u64::from(part.costs.launch));
+        let alone =
+            [(decode, &few), (prefill, &many)].map(|(part, work)| part.time(work) - u64::from(part.costs.launch));
         let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
         let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
         Some((launch.saturating_add(longer).saturating_add(shorter / APART), u32::try_from(rows).unwrap_or(8)))

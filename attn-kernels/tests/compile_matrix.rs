@@ -152,7 +152,11 @@ fn mixed() -> Vec<Point> {
         points.push(Point { shared_rows, paged: false, ..on("causal + rope", "sm_80") });
         points.push(Point { shared_rows, head_dim: 256, ..on("causal", "sm_90a") });
         points.push(Point { shared_rows, head_dim: 64, ..on("documents", "sm_80") });
-        points.push(Point { shared_rows, dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on("causal + rope", "sm_90a") });
+        points.push(Point {
+            shared_rows,
+            dtypes: Dtypes::bf16().with_kv(Dtype::E4m3),
+            ..on("causal + rope", "sm_90a")
+        });
     }
     points.push(on("causal", "sm_120"));
     points

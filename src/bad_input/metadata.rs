@@ -338,7 +338,7 @@ fn batches_of_a_device() {
         (&[0, 1, 1, 2], &[4, 0], &["request 0 has 7 keys", "1 pages of 4"]),
     ];
     for (indptr, indices, said) in wrong {
-        let pages = DevicePages { indptr: Ints::host(indptr), indices: Ints::host(indices) };
+        let pages = DevicePages::Compressed { indptr: Ints::host(indptr), indices: Ints::host(indices) };
         let batch = DeviceBatch::paged(Ints::host(&qo), Ints::host(&[7, 0, 4]), pages);
         says(paged.plan.update_on_device(&stream, &batch), said);
         assert_eq!(run(&paged.plan, true), paged.before, "what was planned before still runs");

@@ -4,7 +4,7 @@
 use attn_kernels::cuda;
 
 use super::{Array, ArrayMut, Number};
-use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::Element, tensor::TensorError};
+use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::Element};
 
 /// Numbers in memory of an engine: of the device, or of the host where the engine is the CPU. Freed on drop.
 ///
@@ -12,14 +12,14 @@ use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor:
 #[derive(Debug)]
 pub struct Numbers<T> {
     memory: Memory<T>,
-    len: usize,
 }
 
 #[derive(Debug)]
 enum Memory<T> {
     Host(Vec<T>),
+    /// And how many.
     #[cfg(feature = "cuda")]
-    Cuda(cuda::DeviceBuffer),
+    Cuda(cuda::DeviceBuffer, usize),
 }
 
 impl<T: Number> Numbers<T> {
@@ -32,9 +32,11 @@ impl<T: Number> Numbers<T> {
         let memory = match &engine.backend {
             Backend::Cpu => Memory::Host(values.to_vec()),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Memory::Cuda(cuda::DeviceBuffer::upload(device, bytemuck::cast_slice(values))?),
+            Backend::Cuda(device) => {
+                Memory::Cuda(cuda::DeviceBuffer::upload(device, bytemuck::cast_slice(values))?, values.len())
+            }
         };
-        Ok(Numbers { memory, len: values.len() })
+        Ok(Numbers { memory })
     }
 
     /// So many zeros.
@@ -53,7 +55,7 @@ impl<T: Number> Numbers<T> {
             Memory::Host(values) => Array::host(values),
             // SAFETY: it holds as many; it outlives the borrow, and freeing it waits for the device.
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => unsafe { Array::device(buffer.ptr(), self.len) },
+            Memory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) },
         }
     }
 
@@ -64,7 +66,7 @@ impl<T: Number> Numbers<T> {
             Memory::Host(values) => ArrayMut::host(values),
             // SAFETY: as in `array`, and the borrow is exclusive.
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => unsafe { ArrayMut::device(buffer.ptr(), self.len) },
+            Memory::Cuda(buffer, len) => unsafe { ArrayMut::device(buffer.ptr(), *len) },
         }
     }
 
@@ -77,8 +79,8 @@ impl<T: Number> Numbers<T> {
         match &self.memory {
             Memory::Host(values) => Ok(values.clone()),
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => {
-                let mut values = vec![T::zeroed(); self.len];
+            Memory::Cuda(buffer, len) => {
+                let mut values = vec![T::zeroed(); *len];
                 buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
                 Ok(values)
             }
@@ -114,7 +116,7 @@ impl HostBuffer {
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
                 let bytes = elements.checked_mul(dtype.size());
-                let bytes = bytes.ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
+                let bytes = bytes.ok_or_else(|| crate::tensor::TensorError::TooLarge { shape: vec![elements] })?;
                 Inner::Cuda(cuda::HostBuffer::new(device, bytes)?)
             }
         };
@@ -192,10 +194,10 @@ impl HostBuffer {
 /// Contiguous strides of a shape that the elements suffice for.
 #[cfg(feature = "cuda")]
 fn strides(shape: &[usize], elements: usize) -> Result<Vec<i64>, Error> {
-    let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
+    let too_large = || crate::tensor::TensorError::TooLarge { shape: shape.to_vec() };
     let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
     if extent > elements {
-        return Err(TensorError::Extent { extent: extent as u64, len: elements as u64 }.into());
+        return Err(crate::tensor::TensorError::Extent { extent: extent as u64, len: elements as u64 }.into());
     }
     let mut strides = vec![1i64; shape.len()];
     for i in (1..shape.len()).rev() {

@@ -122,7 +122,9 @@ impl Prepared {
         let (mut setups, mut work) = (Vec::new(), Vec::new());
         for part in form.parts(case)? {
             setups.push(Setup::new(&part.case, &part.variant, &part.inputs, engine, 11)?);
-            work.push((part.variant, part.inputs.batch().validate()?));
+            let levels = part.inputs.levels();
+            let layout = part.inputs.batch(&levels).validate()?;
+            work.push((part.variant, layout));
         }
         let info = info(&setups);
         let (stream, place) = (engine.stream()?, Place::of(engine));

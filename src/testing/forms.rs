@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::Variant;
 use crate::batch::PageTableBuf;
 
-use super::inputs::{Inputs, Keys};
+use super::inputs::Inputs;
 use super::kept_pages::ListsOf;
+use super::keys::Keys;
 use super::{Case, LayoutKind, Lens, TestError, case_variant};
 
 /// Rows (tokens by query heads of a KV head) up to which a request counts as decoding.
@@ -111,7 +112,10 @@ fn subset(case: &Case, requests: &[usize], kernel: &str) -> Result<Part, TestErr
 fn flat(case: &Case) -> Result<Part, TestError> {
     let kernel = if case.kernel == "mixed" { "auto".to_owned() } else { case.kernel.clone() };
     let mut part = Part::of(Case { kernel, ..case.clone() })?;
-    let layout = part.inputs.batch().validate()?;
+    let layout = {
+        let levels = part.inputs.levels();
+        part.inputs.batch(&levels).validate()?
+    };
     let flat = layout.flattened().ok_or_else(|| bad("flat: a level ends inside of a page, or keys are ragged"))?;
     let table = flat.pages().ok_or_else(|| bad("flat: keys are not in pages"))?;
     let size = table.page_size();

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::{ExprError, Variant};
 use crate::lang::{
-    ErasedVariant, FieldType, Hook, OutBuffer, ParamField, ParamValue, Tensor1,
+    ErasedVariant, FieldType, Hook, ParamValue, Tensor1,
     desc::Elem,
-    params::{ArgVisitor, TensorArg},
-    table::TableElem,
+    params::{ArgVisitor, ParamField, TensorArg},
+    table::{OutBuffer, TableElem},
 };
 
 /// Elements for a captured tensor, in the order of memory: of the host, or of a device.

@@ -28,7 +28,7 @@ impl Attention {
                 buffer.write(stream, 0, bytes)
             }
             (None, Some(ptr)) => {
-                device.bind()?;
+                let _current = device.make_current()?;
                 // SAFETY: the buffer is as long as the content, which its maker promised to be there.
                 unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }
                     .map_err(|e| CudaError::driver("copy a tensor", e))

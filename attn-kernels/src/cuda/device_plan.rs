@@ -174,7 +174,9 @@ impl Plan {
         if attention.depends_on_lengths() {
             return not("a variant with tensors over the lengths of a batch");
         }
-        let (Rule::Flat(rule), Counts::Flat(counts)) = (&room.rule, &room.counts) else { return not("the mixed kernel") };
+        let (Rule::Flat(rule), Counts::Flat(counts)) = (&room.rule, &room.counts) else {
+            return not("the mixed kernel");
+        };
         if rule.schedule != plan::Schedule::Line {
             let prefill = self.arms[0].kernel.cell().kind == KernelKind::Prefill; // there is one arm at least
             return not(if prefill { "the prefill kernel" } else { "a batch-invariant attention" });

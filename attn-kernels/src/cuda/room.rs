@@ -31,12 +31,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(
-        capacity: &BatchCapacity,
-        counts: Counts,
-        rule: Rule,
-        work: Work,
-    ) -> Result<Self, CudaError> {
+    pub(super) fn new(capacity: &BatchCapacity, counts: Counts, rule: Rule, work: Work) -> Result<Self, CudaError> {
         Ok(Room {
             capacity: *capacity,
             counts,

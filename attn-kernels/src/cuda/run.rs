@@ -181,7 +181,11 @@ impl Plan {
         let key_bytes = u64::from(attention.heads.head_dim + of_values) * attention.dtypes.kv.size() as u64;
         let bytes = self.keys_read * u64::from(attention.heads.kv) * key_bytes;
         // what a decode part reads is of one tile too, but where requests share it
-        let alone = if self.mixed.is_some() { !self.layout.has_levels() } else { rows <= self.kernel().cell().tile_rows.into() };
+        let alone = if self.mixed.is_some() {
+            !self.layout.has_levels()
+        } else {
+            rows <= self.kernel().cell().tile_rows.into()
+        };
         alone && bytes <= 4 * u64::from(attention.device.l2_bytes())
     }
 

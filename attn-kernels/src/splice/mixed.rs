@@ -47,7 +47,11 @@ fn part(unit: &mut Inliner, namespace: &str, cell: &Cell, files: &[&str]) -> Res
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{dtype::Dtypes, expr::Variant, spec::{KernelKind, ValueRows}};
+    use attn_core::{
+        dtype::Dtypes,
+        expr::Variant,
+        spec::{KernelKind, ValueRows},
+    };
 
     use crate::{
         cell::{Cell, CellRequest},

@@ -6,8 +6,8 @@
 
 mod cell_block;
 pub mod divisor;
-mod op;
 mod mixed;
+mod op;
 mod planner;
 mod support;
 mod templates;

@@ -20,7 +20,9 @@ pub enum SpliceError {
         variant: String,
     },
     /// Keys from lists in a kernel that runs other keys.
-    #[error("`{variant}` takes its keys from lists, which the mixed kernel does not; run it with the kernel `prefill` or `decode`")]
+    #[error(
+        "`{variant}` takes its keys from lists, which the mixed kernel does not; run it with the kernel `prefill` or `decode`"
+    )]
     MixedLists {
         /// The composition.
         variant: String,

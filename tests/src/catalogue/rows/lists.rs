@@ -2,9 +2,9 @@
 
 use attn::Variant;
 use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
-use attn::stock::block_sparse::{Bsr, BsrMask, VariableBlocks};
-use attn::stock::{BlockSparse, BlockSparseMasked};
 use attn::{VariantParams, attention_variant};
+use attn_variants::block_sparse::{Bsr, BsrMask, VariableBlocks};
+use attn_variants::{BlockSparse, BlockSparseMasked};
 
 use super::{Entry, Table, causal, short};
 use crate::catalogue::{At, Formula, Made, Shape};
@@ -85,7 +85,7 @@ fn rows_of(shape: &Shape, [queries, keys]: [i64; 2], heads: i64) -> Vec<Vec<(Vec
 fn of_matrices(shape: &Shape, block: [i64; 2], heads: i64) -> BlockSparse {
     let rows = rows_of(shape, block, heads);
     let size = block.map(|n| n as usize);
-    let columns = |b: usize| shape.lens[b].1.div_ceil(block[1]) as usize;
+    let columns = |b: usize| (shape.lens[b].1 as usize).div_ceil(size[1]);
     let matrices: Vec<Vec<Bsr<'_>>> = (rows.iter().enumerate())
         .map(|(b, heads)| {
             heads.iter().map(|(indptr, indices)| Bsr { block: size, columns: columns(b), indptr, indices }).collect()
@@ -127,7 +127,7 @@ fn masked_matrix(shape: &Shape) -> Made {
     let requests: Vec<[(Bsr<'_>, BsrMask<'_>); 1]> = (rows.iter().zip(&masks).zip(&shape.lens))
         .map(|((heads, mask), (_, kv))| {
             let (indptr, indices) = &heads[0];
-            [(Bsr { block: size, columns: kv.div_ceil(4) as usize, indptr, indices }, BsrMask::Bools(mask))]
+            [(Bsr { block: size, columns: (*kv as usize).div_ceil(4), indptr, indices }, BsrMask::Bools(mask))]
         })
         .collect();
     let masked = BlockSparseMasked::from_bsr(&requests.iter().map(|one| &one[..]).collect::<Vec<_>>()).expect("sound");
