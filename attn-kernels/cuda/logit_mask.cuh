@@ -15,7 +15,7 @@ inline bool all_listed_count(const LogitTile& tile) {
   int first = 0x7fffffff, last = -1;
 #pragma unroll
   for (int i = 0; i < TILE_KEYS; i += 32) {
-    int position = tile.positions[i + threadIdx.x % 32];
+    int position = tile.positions[min(i + static_cast<int>(threadIdx.x % 32), TILE_KEYS - 1)];
     first = min(first, position);
     last = max(last, position);
   }
@@ -25,7 +25,6 @@ inline bool all_listed_count(const LogitTile& tile) {
   last = __reduce_max_sync(ALL_LANES, last);
   return tile.variant.tile_class(tile_against(tile.block.bounds(tile.p), tile.block.request, first, last)) == TileClass::Full;
 }
-static_assert(TILE_KEYS % 32 == 0, "a lane has as many keys of a tile as any");
 
 // Which of this thread's logits of a tile count: asked one by one, before the logits are there.
 template <bool ONE_BY_ONE>
