@@ -283,17 +283,6 @@ impl Attention {
         families.cheapest(layout)
     }
 
-    /// The same, of a plan for several layers that see other keys: their lists are flat.
-    fn family_for(&self, layout: &Layout, layers: &[Attention]) -> Family {
-        let Inner { kernel, families, .. } = &*self.inner;
-        match self.family_of(layout) {
-            Family { kind: KernelKind::Mixed, .. } if !layers.is_empty() && kernel.is_none() => {
-                families.clone().without_mixed().cheapest(layout)
-            }
-            family => family,
-        }
-    }
-
     /// The kernel family where all that is known is that requests have up to so many queries: decode where they are one tile of it.
     fn family(&self, qo_len: usize) -> Family {
         let rows = self.rows(qo_len);
@@ -470,19 +459,15 @@ impl Attention {
         layout: Layout,
     ) -> Result<(Layout, Schedule), CudaError> {
         let flat = |layout: Layout| {
-            let schedule = self.schedule(bound, layers, &layout, self.family_for(&layout, layers))?;
+            let schedule = self.schedule(bound, layers, &layout, self.family_of(&layout))?;
             Ok((layout, schedule))
         };
         if !layout.has_levels() {
             return flat(layout);
         }
         let Inner { heads, kernel, batch_invariant, .. } = &*self.inner;
-        let only_flat = match batch_invariant {
-            Some(_) => Some("a batch-invariant attention"),
-            None => (!layers.is_empty()).then_some("a plan for layers that see other keys"),
-        };
-        if let Some(what) = only_flat {
-            return flat(layout.flattened().ok_or(PlanError::Levels { what })?);
+        if batch_invariant.is_some() {
+            return flat(layout.flattened().ok_or(PlanError::Levels { what: "a batch-invariant attention" })?);
         }
         // the kernel is asked for its rule; where there is none, keys of each request are run if that can be
         let mixed = MixedList::supports(bound, &layout).map_err(CudaError::from);
@@ -497,7 +482,7 @@ impl Attention {
         {
             return flat(without);
         }
-        let work = Work::build(&rule, bound, [], &layout, *heads)?;
+        let work = Work::build(&rule, bound, layers.iter().map(Attention::variant), &layout, *heads)?;
         Ok((layout, Schedule { kernels, rule, work }))
     }
 

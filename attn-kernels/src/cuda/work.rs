@@ -71,7 +71,7 @@ impl Work {
     /// Cuts a batch, for what a variant sees, and others of the same structure.
     pub(super) fn build<'a>(
         rule: &Rule,
-        variant: &Variant,
+        variant: &'a Variant,
         others: impl IntoIterator<Item = &'a Variant>,
         layout: &Layout,
         heads: Heads,
@@ -89,20 +89,19 @@ impl Work {
         &mut self,
         scratch: &mut Scratch,
         rule: &Rule,
-        variant: &Variant,
+        variant: &'a Variant,
         others: impl IntoIterator<Item = &'a Variant>,
         layout: &Layout,
         heads: Heads,
     ) -> Result<(), PlanError> {
-        let mut others = others.into_iter();
         match (self, rule) {
             (Work::Flat(work), Rule::Flat(rule)) => {
                 work.rebuild_for_all(&mut scratch.flat, variant, others, layout, heads, rule)
             }
-            (Work::Mixed(work), Rule::Mixed(rule)) if others.next().is_none() => {
-                work.rebuild_for(&mut scratch.mixed, variant, layout, heads, rule)
+            (Work::Mixed(work), Rule::Mixed(rule)) => {
+                work.rebuild_for_all(&mut scratch.mixed, variant, others, layout, heads, rule)
             }
-            _ => Err(PlanError::NotMixed { what: "a plan for layers that see other keys" }),
+            _ => Err(PlanError::NotMixed { what: "work of a flat launch" }),
         }
     }
 
