@@ -85,7 +85,7 @@ inline void pass_row(const Strided& from, KeyPlace place, const Strided& to, int
 }
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
-extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, 10)
+extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, HEAD_DIM > 256 || VALUE_DIM > 256 ? 4 : 10)
     attn_kv_pass(const __grid_constant__ PassParams p, const __grid_constant__ Variant variant) {
   int kv_head = blockIdx.y;
   int tokens = pass_tokens(p);

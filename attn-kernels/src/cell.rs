@@ -11,12 +11,12 @@ use crate::{
     cost::{Costs, HookClass},
 };
 
-/// Whether there are kernels for queries and keys of so many elements, and values of so many: multiples of 16 up to 256, and 512; of latent
-/// attention keys have 576.
+/// Whether there are kernels for queries and keys of so many elements, and values of so many: multiples of 16 up to 256, and 512, for values where
+/// keys are as long; of latent attention keys have 576.
 #[must_use]
 pub fn widths_are_known(head_dim: u32, value_dim: u32) -> bool {
     let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
-    known(value_dim) && (known(head_dim) || head_dim == 576)
+    known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
 }
 /// Element types of the templates.
 pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
@@ -118,7 +118,7 @@ pub struct DecodePart {
 pub enum CellError {
     /// The head dimension.
     #[error(
-        "no {kind} kernel for head_dim = {head_dim} and values of {value_dim}; there are: multiples of 16 up to 256, and 512 (576 for keys alone). \
+        "no {kind} kernel for head_dim = {head_dim} and values of {value_dim}; there are: multiples of 16 up to 256, and 512 (of keys also 576; values of 512 where keys are as long). \
          Pad the heads with zeros, or use `Engine::cpu()`"
     )]
     HeadDim {
@@ -293,7 +293,9 @@ impl Cell {
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.least_smem());
         // three with a shorter ring where that is as many bytes on their way: they hide each other's arithmetic, and starts and ends of items
-        let three = cell.tile_rows == 8 && (!fp8 || rewrites);
+        // rows that hooks work on and that leave lanes over take registers
+        let padded = rewrites && !(cell.head_dim.is_power_of_two() && cell.value_dim.is_power_of_two());
+        let three = cell.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
         let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
         let of = |warp_keys| move |(warps, stages, ctas_per_sm)| Cell { warp_keys, warps, stages, ctas_per_sm, ..cell };
@@ -382,8 +384,8 @@ impl Cell {
     /// Rows of the largest decode tile.
     #[must_use]
     pub fn most_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
-        // registers hold queries and outputs, and a stage of keys and values the states
-        if value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
+        // registers hold queries and outputs, and a stage of keys and values the states of all rows
+        if value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
     }
 
     /// Threads of a CTA.
@@ -550,7 +552,9 @@ mod tests {
     /// Every width with values of the same, every pair of some, and latent attention's.
     fn widths() -> Vec<(u32, ValueRows)> {
         let some = [16, 48, 64, 96, 128, 144, 192, 240, 256, 512];
-        let pairs = some.into_iter().flat_map(|keys| some.map(|values| (keys, ValueRows::Dim(values))));
+        let pairs = some.into_iter().flat_map(|keys| some.map(|values| (keys, values)));
+        let pairs = pairs.filter(|&(keys, values)| widths_are_known(keys, values));
+        let pairs = pairs.map(|(keys, values)| (keys, ValueRows::Dim(values)));
         let same = (16..=256).step_by(16).map(|dim| (dim, ValueRows::Same));
         same.chain(pairs).chain([(576, ValueRows::OfKeys(512)), (256, ValueRows::OfKeys(192))]).collect()
     }

@@ -56,6 +56,7 @@ struct Point {
     kind: KernelKind,
     arch: &'static str,
     head_dim: u32,
+    values: ValueRows,
     dtypes: Dtypes,
     paged: bool,
     group: u32,
@@ -64,26 +65,18 @@ struct Point {
 
 impl Point {
     fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
-        let (dtypes, shared_rows) = (Dtypes::bf16(), false);
-        Point { expr: expr.to_owned(), kind, arch, head_dim: 128, dtypes, paged: true, group: 4, shared_rows }
+        let (head_dim, values, dtypes) = (128, ValueRows::Same, Dtypes::bf16());
+        let shared_rows = false;
+        Point { expr: expr.to_owned(), kind, arch, head_dim, values, dtypes, paged: true, group: 4, shared_rows }
     }
 
     fn source(&self, registry: &Registry) -> KernelSource {
-        let &Point { kind, head_dim, dtypes, paged, group, .. } = self;
+        let &Point { kind, head_dim, values, dtypes, paged, group, .. } = self;
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
         let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-        let cell = Cell::choose(&CellRequest {
-            kind,
-            head_dim,
-            values: ValueRows::Same,
-            dtypes,
-            paged,
-            group,
-            key_hooks,
-            value_hooks,
-            arch,
-        });
+        let cell =
+            Cell::choose(&CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch });
         let cell = cell.expect("a cell");
         let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
         KernelSource::build(&variant, &cell).expect("supported")
@@ -162,6 +155,29 @@ fn mixed() -> Vec<Point> {
     points
 }
 
+/// A sample of widths: short, odd and long rows, values of another width and of the keys.
+fn widths() -> Vec<Point> {
+    let widths = [
+        (16, ValueRows::Same),
+        (80, ValueRows::Same),
+        (240, ValueRows::Same),
+        (192, ValueRows::Dim(128)),
+        (512, ValueRows::Same),
+        (576, ValueRows::OfKeys(512)),
+    ];
+    let e4m3 = Dtypes::bf16().with_kv(Dtype::E4m3);
+    let of = |(kind, (head_dim, values))| {
+        let point = |expr, arch| Point { head_dim, values, ..Point::new(expr, kind, arch) };
+        [
+            point("causal", "sm_90a"),
+            Point { dtypes: e4m3, ..point("causal + rope + value_norm", "sm_80") },
+            point("causal + rope + value_norm", "sm_90a"),
+            point("causal + output_norm", "sm_120"),
+        ]
+    };
+    [Prefill, Decode].into_iter().flat_map(|kind| widths.map(|width| (kind, width))).flat_map(of).collect()
+}
+
 /// Keys and values of 8 bits: architectures with and without an instruction that makes them f16.
 fn fp8(kind: KernelKind) -> Vec<Point> {
     let over = |qo: Dtypes, kv, expr, arch| Point { dtypes: qo.with_kv(kv), ..Point::new(expr, kind, arch) };
@@ -226,6 +242,17 @@ fn every_stock_variant_compiles_everywhere_within_its_budget() {
     registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
     let sources: Vec<_> = points(&registry).iter().map(|point| point.source(&registry)).collect();
     compile_each_once(sources);
+}
+
+#[test]
+fn a_sample_of_widths_compiles_within_its_budget() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
+    compile_each_once(widths().iter().map(|point| point.source(&registry)).collect());
 }
 
 /// The kernel that plans on a device: one for all variants of whose tiles nothing is known, else one for each.
