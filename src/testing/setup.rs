@@ -135,6 +135,7 @@ impl Setup {
     /// lengths, the same requests in reverse. `None` where tensors have other elements for it, where
     /// the batch runs in a smaller tile than its capacity asks for, which gives other bits, and for a cascade, of which there is no plan with a capacity.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
+        // with a capacity every request's own keys are run, which gives other bits
         if matches!(inputs.keys, Keys::Levels(_)) {
             return Ok(None);
         }

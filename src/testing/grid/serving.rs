@@ -320,6 +320,10 @@ impl Pick {
         if flat && self.lens >= WHOLE {
             return None;
         }
+        if flat {
+            // each request's own keys are run, by whatever kernel is best
+            "auto".clone_into(&mut case.kernel);
+        }
         set_lens(case, cascade.own);
         let coarser = if flat || !case.kv_layout.paged() { 0 } else { self.coarser };
         let levels = cascade.shared.iter().map(|(groups, kv_lens)| LevelCase {

@@ -13,9 +13,12 @@ const MOST: usize = 8;
 /// The expression with lists of keys, and with a branch for each query head.
 pub(super) fn written(expr: &str, case: &Case, random: &mut Random) -> String {
     let mut text = expr.to_owned();
-    if expr.contains("HEADS") {
-        let heads: Vec<String> = (0..case.qo_heads).map(|head| ((head + head / 3) % 2).to_string()).collect();
-        text = text.replace("HEADS", &heads.join(", "));
+    for (word, group) in [("HEADS", 1), ("GROUPS", case.qo_heads / case.kv_heads)] {
+        if expr.contains(word) {
+            let branch = |head: u32| (head / group + head / group / 3) % 2;
+            let heads: Vec<String> = (0..case.qo_heads).map(|head| branch(head).to_string()).collect();
+            text = text.replace(word, &heads.join(", "));
+        }
     }
     if expr.contains("page_list") {
         text = text.replace("page_list", &page_list(case, random));

@@ -3,7 +3,7 @@
 /// An expression, and what cases of it must be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The expression; `HEADS` stands for numbers 0 and 1, one a query head.
+    /// The expression; `HEADS` stands for numbers 0 and 1, one a query head; `GROUPS` for such that heads of a KV head share.
     pub(super) expr: &'static str,
     /// What it needs.
     pub(super) needs: Needs,
@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
     any("not(bidirectional_window(left=0, right=0))"),
     any("causal + or(sliding_window(window=64), not(chunked(chunk=100)))"),
     any("causal + per_head(heads=[HEADS], full, streaming(sink=3, window=120))"),
-    any("causal + per_head(heads=[HEADS], rope, alibi)"),
+    any("causal + per_head(heads=[GROUPS], rope, alibi)"),
     flat("causal + k_smoothing + head_scales"),
     arms("rope + union(causal + sliding_window(window=64), not(causal) + soft_cap(cap=3))"),
     arms(
