@@ -164,8 +164,8 @@ pub fn append(
     let heads = shape[2];
     let all_scales = [by_head(&append.scales.k, "k_scales", heads)?, by_head(&append.scales.v, "v_scales", heads)?];
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
-    for part in 0..kv.parts().count() {
-        pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;
+    for (part, name) in pool_names.into_iter().enumerate().take(kv.parts().count()) {
+        pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
     }
     for (part, source) in kv.parts().enumerate() {
         let bytes = source.host_bytes().ok_or_else(|| elements::on_device(sources[part]))?;
@@ -179,7 +179,7 @@ pub fn append(
         for (token, target) in targets.iter().enumerate() {
             let Some(target) = target else { continue };
             let (page, slot) = target.place;
-            for head in 0..heads {
+            for (head, scale) in all_scales[part].iter().enumerate() {
                 let from = elements::offset(&source.strides()[..2], &[token, head], source.dtype().size());
                 let at = elements::offset(&strides[..3], &[page, slot, head], dtype.size());
                 if raw {
@@ -196,7 +196,7 @@ pub fn append(
                         _ => transform.variant.value_row(&mut row, index),
                     }
                 }
-                let inverse = 1.0 / all_scales[part][head];
+                let inverse = 1.0 / scale;
                 row.iter_mut().for_each(|x| *x *= inverse);
                 elements::write(dtype, &mut to[at..], &row);
             }

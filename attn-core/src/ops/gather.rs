@@ -85,7 +85,7 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
         let raw = source.dtype() == dtype && scale.is_one();
         let mut row = vec![0.0; dim];
         for (token, &(page, slot)) in from.iter().enumerate() {
-            for head in 0..heads {
+            for (head, scale) in scales[part].iter().enumerate() {
                 let start = elements::offset(&source.strides()[..3], &[page, slot, head], source.dtype().size());
                 let at = elements::offset(&strides[..2], &[token, head], dtype.size());
                 if raw {
@@ -93,7 +93,7 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
                     to[at..at + length].copy_from_slice(&bytes[start..start + length]);
                 } else {
                     elements::read(source.dtype(), &bytes[start..], &mut row);
-                    row.iter_mut().for_each(|x| *x *= scales[part][head]);
+                    row.iter_mut().for_each(|x| *x *= scale);
                     elements::write(dtype, &mut to[at..], &row);
                 }
             }
