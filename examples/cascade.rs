@@ -36,9 +36,8 @@ struct Run {
 impl Run {
     fn fill(cache: &mut Cache, stream: &Stream, text: u64, keys: usize) -> Fallible<Self> {
         let pages = cache.take_many(keys.div_ceil(PAGE))?;
-        for place in 0..keys {
-            cache.append(stream, &pages, place, &k_row(text, place), &v_row(text, place))?;
-        }
+        let rows = |row: fn(u64, usize) -> Vec<f16>| (0..keys).flat_map(|place| row(text, place)).collect::<Vec<_>>();
+        cache.append(stream, &pages, 0, &rows(k_row), &rows(v_row))?;
         Ok(Run { text, pages, keys })
     }
 }

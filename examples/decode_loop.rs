@@ -150,15 +150,9 @@ fn main() -> Fallible {
             waiting.pop_front();
             let pages = cache.take_many(prompt.div_ceil(PAGE))?;
             let request = Request { text: 1 + number as u64, prompt, end: prompt + more, keys: prompt, pages };
-            for token in 0..prompt {
-                cache.append(
-                    &stream,
-                    &request.pages,
-                    token,
-                    &k_row(request.text, token),
-                    &v_row(request.text, token),
-                )?;
-            }
+            let rows =
+                |row: fn(u64, usize) -> Vec<f16>| (0..prompt).flat_map(|t| row(request.text, t)).collect::<Vec<_>>();
+            cache.append(&stream, &request.pages, 0, &rows(k_row), &rows(v_row))?;
             let o = prefill(&engine, &stream, &attention, &cache, &request)?;
             let error = error(&o, &wanted(&request));
             check(&format!("prompt of request {number}"), error)?;

@@ -45,9 +45,10 @@ impl Request {
         for place in 0..len {
             let key = key(text, place);
             bounds.push(&widened(&key))?;
-            cache.append(stream, &pages, place, &key, &v_row(text, place))?;
             keys.push(key);
         }
+        let values: Vec<f16> = (0..len).flat_map(|place| v_row(text, place)).collect();
+        cache.append(stream, &pages, 0, &keys.concat(), &values)?;
         Ok(Request { text, pages, bounds, keys })
     }
 
@@ -103,7 +104,7 @@ fn main() -> Fallible {
     let mut workspace = engine.workspace();
 
     println!("running on {engine}: {pages} pages of {PAGE} keys\n");
-    println!("{:>5}{:>14}{:>16}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "far from all keys");
+    println!("{:>5}{:>14}{:>20}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "far from all keys");
     for step in 0..STEPS {
         let queries: Vec<Vec<f16>> = requests.iter().map(|r| q_row(r.text, step)).collect();
         let chosen: Vec<Vec<Vec<i32>>> =
@@ -135,7 +136,7 @@ fn main() -> Fallible {
         let read: usize = chosen.iter().flatten().map(Vec::len).sum();
         let (off, far) = (error(&got, &want), error(&got, &all));
         let part = 100.0 * read as f64 / (pages * HEADS.kv as usize) as f64;
-        println!("{step:>5}{read:>14}{part:>15.0}%{off:>14.1e}{far:>20.1e}");
+        println!("{step:>5}{read:>14}{part:>19.0}%{off:>14.1e}{far:>20.1e}");
         check(&format!("step {step}"), off)?;
         if far > 0.1 {
             return Err(format!("step {step}: the pages that were chosen are not those that matter").into());

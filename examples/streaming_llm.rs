@@ -65,8 +65,8 @@ fn main() -> Fallible {
     let mut o = engine.alloc(Dtype::F16, texts.len() * q_width())?;
     let mut workspace = engine.workspace();
     let qo_indptr = [0, 1, 2];
-    let capacity =
-        BatchCapacity::decode(texts.len() as u32, (pages * PAGE) as u32).in_pages(PAGE as u32, cache.pages());
+    let keys = texts.len() * pages * PAGE;
+    let capacity = BatchCapacity::decode(texts.len() as u32, keys as u32).in_pages(PAGE as u32, cache.pages());
     let mut plan = attention.plan_with_capacity(
         &Batch::paged(&qo_indptr, &cache.table([(&[][..], 0), (&[][..], 0)]).table()),
         &capacity,

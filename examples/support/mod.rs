@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each example uses some of it
 
-use attn::{batch::PageTableBuf, prelude::*};
+use attn::{batch::PageTableBuf, ops, prelude::*};
 
 /// What an example ends with.
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -52,6 +52,7 @@ pub(crate) fn v_row(text: u64, token: usize) -> Vec<f16> {
 
 /// Pools of (pages, slots, kv_heads, head_dim), and which of their pages nobody has. What no key fills is NaN, and must not matter.
 pub(crate) struct Cache {
+    engine: Engine,
     k: DeviceBuffer,
     v: DeviceBuffer,
     free: Vec<i32>,
@@ -63,7 +64,7 @@ impl Cache {
         let nothing = vec![f16::NAN; pages * PAGE * kv_width()];
         // in an order that is not that of memory: 7 shares no factor with the counts that the examples use
         let free = (0..pages).map(|i| (i * 7 % pages) as i32).collect();
-        Ok(Cache { k: engine.upload(&nothing)?, v: engine.upload(&nothing)?, free, pages })
+        Ok(Cache { engine: engine.clone(), k: engine.upload(&nothing)?, v: engine.upload(&nothing)?, free, pages })
     }
 
     /// How many pages are free.
@@ -91,17 +92,28 @@ impl Cache {
         self.free.extend(pages);
     }
 
-    /// Writes a token's keys and values where `pages`, those of a request, have its place.
-    pub(crate) fn append(&mut self, stream: &Stream, pages: &[i32], place: usize, k: &[f16], v: &[f16]) -> Fallible {
-        let slot = pages[place / PAGE] as usize * PAGE + place % PAGE;
-        self.k.write(stream, slot * kv_width(), k)?;
-        self.v.write(stream, slot * kv_width(), v)?;
+    /// Writes the keys and values of a token, or of several in a row, where `pages`, those of a request, have their places.
+    pub(crate) fn append(&mut self, stream: &Stream, pages: &[i32], first: usize, k: &[f16], v: &[f16]) -> Fallible {
+        let shape = [k.len() / kv_width(), HEADS.kv as usize, HEADS.head_dim as usize];
+        let slot = |place: usize| i64::from(pages[place / PAGE]) * PAGE as i64 + (place % PAGE) as i64;
+        let slots = ops::Numbers::upload(&self.engine, &(first..first + shape[0]).map(slot).collect::<Vec<_>>())?;
+        let (k, v) = (self.engine.upload(k)?, self.engine.upload(v)?);
+        let rows = ops::KvRef::new(k.tensor(&shape)?, v.tensor(&shape)?);
+        let pool = self.shape();
+        let mut pools = ops::KvMut::new(self.k.tensor_mut(&pool)?, self.v.tensor_mut(&pool)?);
+        let places = ops::Places::Slots { slots: slots.array(), positions: None };
+        ops::append_paged(stream, &rows, &mut pools, &ops::Append::at(places), None)?;
         Ok(())
+    }
+
+    /// (pages, slots, kv_heads, head_dim).
+    fn shape(&self) -> [usize; 4] {
+        [self.pages, PAGE, HEADS.kv as usize, HEADS.head_dim as usize]
     }
 
     /// The pools, for a run.
     pub(crate) fn kv(&self) -> Result<Kv<'_>, Error> {
-        let shape = [self.pages, PAGE, HEADS.kv as usize, HEADS.head_dim as usize];
+        let shape = self.shape();
         Ok(Kv::paged(self.k.tensor(&shape)?, self.v.tensor(&shape)?))
     }
 
