@@ -72,6 +72,7 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
   bool full;
   int key = cursor.next(variant, full);
   if (key >= 0 && key != likely) {
+    copy_async_commit();  // or the wait is not for these
     copy_async_wait<0>();
     __syncthreads();
     copy_first(key);
