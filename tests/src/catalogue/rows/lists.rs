@@ -191,7 +191,9 @@ fn for_all(first: &[i32], requests: i64) -> Vec<i32> {
 }
 
 fn variable(shape: &Shape) -> Made {
-    of_sizes(shape, [2, 6], |blocks| {
+    // so that the lists of long requests are no longer
+    let step = (shape.lens[0].1 / 40).max(6);
+    of_sizes(shape, [2, step], |blocks| {
         let lists = BlockSparse::variable(blocks).expect("sound");
         let first = for_all(lists.first.as_slice(), shape.batch()).into();
         Variant::from(BlockSparse { first, ..lists }).to_string()
