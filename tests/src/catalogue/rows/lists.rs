@@ -3,7 +3,7 @@
 use attn::Variant;
 use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
 use attn::{VariantParams, attention_variant};
-use attn_variants::block_sparse::{Bsr, BsrMask, VariableBlocks};
+use attn_variants::block_sparse::{Bsr, BsrMask};
 use attn_variants::{BlockSparse, BlockSparseMasked};
 
 use super::{Entry, Table, causal, short};
@@ -17,8 +17,6 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(55, "blocks of a sparse matrix", matrix),
         Entry::new(55, "blocks of a sparse matrix of each head", matrices),
         Entry { cases: short, ..Entry::new(55, "blocks of a sparse matrix, and masks in them", masked_matrix) },
-        Entry { cases: short, ..Entry::new(55, "blocks of any sizes, of each head", variable) },
-        Entry { cases: short, ..Entry::new(55, "blocks of any sizes, with masks in blocks of one", variable_masked) },
         Entry::new(55, "MoBA: blocks by a table", moba),
         Entry::new(55, "NSA: blocks by a table, and a window", nsa),
     ]
@@ -133,79 +131,6 @@ fn masked_matrix(shape: &Shape) -> Made {
     let masked = BlockSparseMasked::from_bsr(&requests.iter().map(|one| &one[..]).collect::<Vec<_>>()).expect("sound");
     let formula = Formula::masked(|at| entry(at.b, 0, at.row / 6, at.j / 4) && inside(at.b, at.row, at.j));
     Made::new(Variant::from(masked).to_string(), formula)
-}
-
-/// Sizes that add up to `all`: `step`, twice that, and three times that in turn, from another one in each head.
-fn sizes(all: i64, step: i64, heads: i64) -> Vec<Vec<i32>> {
-    let of = |head: i64| {
-        let (mut left, mut sizes, mut turn) = (all, Vec::new(), head);
-        while left > 0 {
-            let size = left.min(step * (turn % 3 + 1));
-            sizes.push(size as i32);
-            (left, turn) = (left - size, turn + 1);
-        }
-        sizes
-    };
-    let mut sizes: Vec<Vec<i32>> = (0..heads).map(of).collect();
-    let most = sizes.iter().map(Vec::len).max().unwrap_or(0);
-    sizes.iter_mut().for_each(|sizes| sizes.resize(most, 0));
-    sizes
-}
-
-/// The blocks of the only request of a shape, and the formula. Of the other requests there are none: a matrix is of one.
-fn of_sizes(shape: &Shape, steps: [i64; 2], made: impl Fn(&VariableBlocks<'_>) -> String) -> Made {
-    let heads = shape.kv_heads;
-    let (rows, columns) = (sizes(shape.lens[0].0, steps[0], heads), sizes(shape.lens[0].1, steps[1], heads));
-    let (m, n) = (rows[0].len(), columns[0].len());
-    let attends: Vec<bool> = (0..heads)
-        .flat_map(|g| (0..m).flat_map(move |row| (0..n).map(move |column| entry(0, g, row as i64, column as i64))))
-        .collect();
-    let (row_sizes, column_sizes) = (rows.concat(), columns.concat());
-    let blocks = VariableBlocks {
-        heads: heads as usize,
-        rows: m,
-        columns: n,
-        attends: &attends,
-        row_sizes: &row_sizes,
-        column_sizes: &column_sizes,
-    };
-    let expr = made(&blocks);
-    let block_of = |sizes: &[i32], at: i64| {
-        let ends = sizes.iter().scan(0, |end, size| {
-            *end += i64::from(*size);
-            Some(*end)
-        });
-        ends.take_while(|end| *end <= at).count() as i64
-    };
-    let mask = move |at: &At| {
-        let g = at.g as usize;
-        at.b == 0 && entry(0, at.g, block_of(&rows[g], at.row), block_of(&columns[g], at.j))
-    };
-    Made::new(expr, Formula::masked(mask))
-}
-
-/// The lists of one request, and none for the others.
-fn for_all(first: &[i32], requests: i64) -> Vec<i32> {
-    let last = first.last().copied().unwrap_or(0);
-    first.iter().copied().chain(std::iter::repeat_n(last, requests as usize - 1)).collect()
-}
-
-fn variable(shape: &Shape) -> Made {
-    // so that the lists of long requests are no longer
-    let step = (shape.lens[0].1 / 40).max(6);
-    of_sizes(shape, [2, step], |blocks| {
-        let lists = BlockSparse::variable(blocks).expect("sound");
-        let first = for_all(lists.first.as_slice(), shape.batch()).into();
-        Variant::from(BlockSparse { first, ..lists }).to_string()
-    })
-}
-
-fn variable_masked(shape: &Shape) -> Made {
-    of_sizes(shape, [1, 3], |blocks| {
-        let lists = BlockSparseMasked::variable(blocks, [8, 16]).expect("sound");
-        let first = for_all(lists.first.as_slice(), shape.batch()).into();
-        Variant::from(BlockSparseMasked { first, ..lists }).to_string()
-    })
 }
 
 /// Which keys a query attends to.
