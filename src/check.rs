@@ -38,7 +38,7 @@ enum Inner {
     /// What the last check found.
     Cpu(Mutex<Result<(), BatchError>>),
     #[cfg(feature = "cuda")]
-    Cuda(cuda::BatchChecker),
+    Cuda(Box<cuda::BatchChecker>),
 }
 
 impl BatchChecker {
@@ -51,7 +51,7 @@ impl BatchChecker {
         let inner = match &engine.backend {
             Backend::Cpu => Inner::Cpu(Mutex::new(Ok(()))),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Inner::Cuda(cuda::BatchChecker::new(device)?),
+            Backend::Cuda(device) => Inner::Cuda(Box::new(cuda::BatchChecker::new(device)?)),
         };
         Ok(BatchChecker { inner })
     }

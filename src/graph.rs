@@ -501,7 +501,13 @@ mod tests {
         let mut times = 0;
         for _ in 0..3 {
             // SAFETY: there is nothing that could be gone.
-            unsafe { graph.replay(&stream, || Ok(times += 1)) }.expect("worked");
+            unsafe {
+                graph.replay(&stream, || {
+                    times += 1;
+                    Ok(())
+                })
+            }
+            .expect("worked");
         }
         assert_eq!(times, 3);
     }

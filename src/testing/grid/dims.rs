@@ -83,8 +83,8 @@ fn case(
     ["bf16", "f16", ["bf16", "f16"][width % 2]][of_types].clone_into(&mut case.dtype);
     if of_types == 2 {
         case.kv_dtype = Some(["e4m3", "e4m3", "e5m2"][width % 3].to_owned());
-        case.kv_scale = (width % 2 == 0).then_some(0.375);
-        case.kv_scale_per_head = width % 3 == 0;
+        case.kv_scale = width.is_multiple_of(2).then_some(0.375);
+        case.kv_scale_per_head = width.is_multiple_of(3);
     }
     let (page_size, order) = PLACES[(width + 2 * of_types + of_kernel) % PLACES.len()];
     case.page_order = order;

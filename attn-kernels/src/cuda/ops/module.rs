@@ -1,6 +1,7 @@
 //! Loaded ops.
 
 use std::{
+    collections::hash_map::Entry,
     ffi::{CString, c_void},
     ptr,
 };
@@ -87,11 +88,11 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
     let ready = jit::obtain_for_device(device.capability(), source)?;
     let loaded = OpModule::load(device, &ready, op.kernels())?;
     let _current = device.make_current()?;
-    let mut ops = device.ops();
-    if ops.contains_key(&op) {
-        loaded.unload();
-    } else {
-        ops.insert(op, loaded);
+    match device.ops().entry(op) {
+        Entry::Occupied(_) => loaded.unload(),
+        Entry::Vacant(place) => {
+            place.insert(loaded);
+        }
     }
     Ok(())
 }

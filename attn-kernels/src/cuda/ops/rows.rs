@@ -1,7 +1,7 @@
 //! Rows of keys and values between packed tensors and pools: appends, gathers.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     fmt,
     sync::{Mutex, PoisonError},
 };
@@ -71,10 +71,11 @@ impl KvTransform {
         let loaded = OpModule::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
         let _current = self.device.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if modules.contains_key(&(from, to)) {
-            loaded.unload();
-        } else {
-            modules.insert((from, to), loaded);
+        match modules.entry((from, to)) {
+            Entry::Occupied(_) => loaded.unload(),
+            Entry::Vacant(place) => {
+                place.insert(loaded);
+            }
         }
         Ok(())
     }
