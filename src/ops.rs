@@ -1,6 +1,6 @@
 //! What an engine needs around attention: states merged, keys and values appended, copied, gathered, swapped and converted, masks packed.
 //!
-//! Each op is a function of a [`Stream`] and descriptors of memory, on the CPU and on CUDA alike. On CUDA it is one launch, that allocates nothing and waits for
+//! Each op is a function of a [`Stream`](crate::Stream) and descriptors of memory, on the CPU and on CUDA alike. On CUDA it is one launch, that allocates nothing and waits for
 //! nothing: it may be captured in a graph, and what it reads from memory of the device (slots, pages, positions) is read by each replay anew. Its kernel is compiled
 //! and loaded by the first call, which a capture refuses, or before by [`prepare`]. Tensors may have any strides; where rows are aligned to 16 bytes, memory is
 //! moved in such.
