@@ -129,6 +129,7 @@ pub struct MaskTables {
     pub of_key: Tensor1<i32>,
     #[shape(qo_heads, 5)]
     pub group: Tensor2<u8>,
+    #[require(block >= 1)]
     pub block: i32,
     #[shape(20, 20)]
     pub keep: Tensor2<Bits>,
@@ -137,12 +138,11 @@ pub struct MaskTables {
     #[shape(2, 1, 3, 40)]
     #[monotone]
     pub steps: Tensor4<u32>,
+    #[require(stride >= 1)]
     pub stride: u32,
     pub limit: Tensor0<i32>,
 }
 
-// divisors of 0 are part of the test
-#[allow(deprecated)]
 #[attention_variant(name = "mask_tables")]
 impl AttentionVariant for MaskTables {
     fn logits_mask(&self, at: LogitIndex) -> bool {
