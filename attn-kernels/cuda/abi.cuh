@@ -65,13 +65,11 @@ struct MixedItem {
   int pass;       // token at which the pass writes it
   int full;       // whether every logit is proven to count
   int partial;    // row of the partial states that takes the first row's; -1: alone, writes the final output
-  int merge;      // first of the merges that rows are of
-  int merges;     // how many
   int qo_token;   // of `request`: first packed query token,
   int qo_len;     //   queries,
   int kv_token;   //   first packed key token,
   int kv_len;     //   keys
-  int pad[3];
+  int pad;
 };
 
 // A few query rows whose partial states become the final output.
@@ -122,7 +120,7 @@ struct KernelParams {
   const WorkItem* items;      // [gridDim.x of the main kernel]
   const MergeItem* merges;    // [gridDim.x of the merge kernel]
   const WorkerStart* workers; // [gridDim.x / kv_heads]: decode
-  unsigned* arrivals;         // [merges][kv_heads], 0 between runs: partial states that are there (decode)
+  unsigned* arrivals;         // [merges][kv_heads], 0 between runs: partial states that are there (decode, but for mixed launches)
   float* partial_o;           // [slots][kv_heads][TILE_ROWS][VALUE_DIM]: unnormalised sums, relative to the row's maximum
   float2* partial_md;         // [slots][kv_heads][TILE_ROWS]: (row maximum, denominator)
   FastDiv group;              // query heads per KV head
@@ -142,7 +140,7 @@ struct MixedParams : KernelParams {
   const MixedStart* workers;      // [workers]: decode
   const MixedItem* decode;        // items of all workers
   const MixedItem* prefill;       // [prefill_items]
-  const MixedMerge* merges;       // each with a counter of `arrivals` for every KV head
+  const MixedMerge* merges;       // [gridDim.x of the merge kernel]
   const int* merge_parts;
   const int* request_of_query;    // [qo tokens]; where requests share keys
   const int* segment_ends;        // [segments + 1]: prefix sums of their keys, in the order of `pass`
@@ -150,6 +148,8 @@ struct MixedParams : KernelParams {
   int decode_ctas;                // workers * kv_heads
   int prefill_items;
   int segment_count;
+  int wave;                       // CTAs that the device holds at a time
+  int wave_decodes;               // of so many that start together, workers of decode
   int pad;
 };
 

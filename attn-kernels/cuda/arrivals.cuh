@@ -27,32 +27,6 @@ inline void merge_arrived(const KernelParams& p, const Variant& variant, const W
   if (arrived_last(p, work.merge, slots.count, block.kv_head)) Merger::run(p, variant, slots, block, shared);
 }
 
-// Of a mixed launch: those of the merges that its rows are of for which it is the last.
+// After a mixed launch merging is a launch of its own: a CTA may end with rows of many requests, each of a merge of its own.
 template <class Merger>
-inline void merge_arrived(const KernelParams& p, const Variant& variant, const MixedItem& work, Slots, const QueryBlock& block,
-                          typename Merger::Shared& shared) {
-  __shared__ unsigned last[WARPS];  // a bit a merge, of as many merges as there are threads
-  const MixedMerge* merges = mixed(p).merges;
-  int warp = threadIdx.x / 32, end = work.merge + work.merges;
-#pragma unroll 1
-  for (int first = work.merge; first < end; first += 32 * WARPS) {
-    __syncthreads();  // states are written, and those of `last` before have been asked
-    int mine = first + threadIdx.x;
-    bool is_last = false;
-    if (mine < end) {
-      unsigned* arrivals = p.arrivals + static_cast<long long>(mine) * p.kv_heads + block.kv_head;
-      is_last = count_arrival(arrivals) + 1 == static_cast<unsigned>(merges[mine].count);
-      if (is_last) *arrivals = 0;
-    }
-    unsigned mask = __ballot_sync(ALL_LANES, is_last);
-    if (threadIdx.x % 32 == 0) last[warp] = mask;
-    __syncthreads();
-#pragma unroll 1
-    for (int w = 0; w < WARPS; ++w)
-#pragma unroll 1
-      for (unsigned waiting = last[w]; waiting; waiting &= waiting - 1) {
-        MixedMerge merge = merges[first + 32 * w + __ffs(waiting) - 1];
-        Merger::run(p, variant, {merge.first, merge.count}, QueryBlock(merge, block.kv_head), shared);
-      }
-  }
-}
+inline void merge_arrived(const KernelParams&, const Variant&, const MixedItem&, Slots, const QueryBlock&, typename Merger::Shared&) {}

@@ -22,6 +22,16 @@ constexpr bool IS_FP8<e4m3> = true;
 template <>
 constexpr bool IS_FP8<e5m2> = true;
 
+// One of two types.
+template <bool FIRST, class A, class B>
+struct Choose {
+  using type = A;
+};
+template <class A, class B>
+struct Choose<false, A, B> {
+  using type = B;
+};
+
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {
   float y;

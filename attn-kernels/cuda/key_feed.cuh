@@ -13,6 +13,8 @@ class KeyFeed {
   SpanKeys span_;
   KeyWalk walk_;
   bool lines_;  // whether 16 keys from a multiple of 16 of the span on lie in a line of memory
+  int asked_ = -1;  // under a list: the step, of which the list was asked ahead; -1: of none
+  int block_ = 0;   // what it said of this lane's key
 
   KeyFeed(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work,
           const QueryBlock& block)
@@ -46,20 +48,32 @@ class KeyFeed {
       span_ = SpanKeys(p_, variant_, block, work);
       walk_ = KeyWalk(p_, variant_, block, work.kv_begin, span_.end());
       if constexpr (SHARED_ROWS) lines_ = in_lines(p_, request_, work.kv_begin);
+      asked_ = -1;
     }
     return {end_, 0, false, 0, false, false};
   }
 
   // Of the step that `next` gave last: which page this lane's key is in, of the warp's WARP_KEYS from `first`; for `look_up`.
-  KeyPlace find(KeyStep& step, int first) const {
+  KeyPlace find(KeyStep& step, int first) {
     if (step.item == end_) return {-1, 0};
-    if constexpr (!Variant::HAS_KV_LIST) step.in_line = lines_ && step.key + first + WARP_KEYS <= span_.end();
-    int position = span_.position(step.key + first + threadIdx.x % WARP_KEYS);
+    int key = step.key + first + threadIdx.x % WARP_KEYS, position = key;
     if constexpr (Variant::HAS_KV_LIST) {
+      position = look_in_list(step.key, key);
       step.position = position;
       step.there = __all_sync(ALL_LANES, position >= 0);
       step.in_line = lines_ && step.there;
+    } else {
+      step.in_line = lines_ && step.key + first + WARP_KEYS <= span_.end();
     }
     return page_of_key<KV_PAGED>(p_, request_, span_.existing(position));
+  }
+
+ private:
+  // Where the list says that a key of a step is. It takes about as long to answer as a step does, so that it is asked of the next one now.
+  int look_in_list(int step, int key) {
+    int block = step == asked_ ? block_ : span_.listed(key);
+    asked_ = step + STEP_KEYS;
+    if (asked_ < span_.end()) block_ = span_.listed(key + STEP_KEYS);
+    return span_.position(key, block);
   }
 };

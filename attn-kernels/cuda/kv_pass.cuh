@@ -12,8 +12,6 @@ constexpr int KV_PASS_LANES = row_lanes(HEAD_DIM > VALUE_DIM ? HEAD_DIM : VALUE_
 constexpr int KV_PASS_AT_ONCE = KV_PASS_THREADS / KV_PASS_LANES;
 constexpr int KV_PASS_KEYS = 4 * KV_PASS_AT_ONCE;
 
-using PassParams = typename Choose<MIXED, MixedParams, KernelParams>::type;
-
 // Which of `count` runs of tokens a token is in; `ends`: one past the last of each.
 inline int run_of_token(const int* ends, int count, int token) {
   int first = 0, last = count - 1;
@@ -86,7 +84,7 @@ inline void pass_row(const Strided& from, KeyPlace place, const Strided& to, int
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.
 extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, HEAD_DIM > 256 || VALUE_DIM > 256 ? 4 : 10)
-    attn_kv_pass(const __grid_constant__ PassParams p, const __grid_constant__ Variant variant) {
+    attn_kv_pass(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   int kv_head = blockIdx.y;
   int tokens = pass_tokens(p);
   if (blockIdx.x * KV_PASS_KEYS >= static_cast<unsigned>(tokens)) return;  // there may be room for more keys than there are

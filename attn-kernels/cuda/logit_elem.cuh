@@ -8,14 +8,6 @@
 #include "elem.cuh"
 #include "rows.cuh"
 
-template <bool FIRST, class A, class B>
-struct Choose {
-  using type = A;
-};
-template <class A, class B>
-struct Choose<false, A, B> {
-  using type = B;
-};
 using LogitElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
 // That of weights and values; of stored keys too, where fp8 has become 16 bits.
 using WeightElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;

@@ -1,7 +1,6 @@
 // What a prefill CTA does: tensor cores, a tile of packed query rows against a span of keys, FlashAttention-2 style. In 32 * WARPS threads,
 // with SMEM_BYTES of dynamic shared memory. An item without rows is room that is not needed.
 #pragma once
-#include "arrivals.cuh"
 #include "cursor.cuh"
 #include "epilogue.cuh"
 #include "queries.cuh"
@@ -29,15 +28,6 @@ inline int key_base(const Request& request) { return REWRITTEN ? rewritten_base(
 inline int* shared_positions() {
   __shared__ int positions[STAGES * TILE_KEYS];
   return positions;
-}
-
-// After prefill merging is a launch of its own; in a mixed launch, the last one's who wrote a state.
-inline void merge_after(const KernelParams&, const Variant&, const WorkItem&, const QueryBlock&, unsigned char*) {}
-inline void merge_after(const KernelParams& p, const Variant& variant, const MixedItem& item, const QueryBlock& block,
-                        unsigned char* shared_memory) {
-  using Merger = RowMerger<THREADS, 4>;
-  static_assert(sizeof(Merger::Shared) <= SMEM_BYTES, "a merge takes the place of tiles, which have been read");
-  if (item.partial >= 0) merge_arrived<Merger>(p, variant, item, {}, block, *reinterpret_cast<Merger::Shared*>(shared_memory));
 }
 
 // `item`: a WorkItem or a MixedItem. `shared_memory`: from a multiple of 128 bytes on.
@@ -147,5 +137,4 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
   copy_async_wait<0>();
   __syncthreads();
   write_rows(p, variant, o, rows, block, item.partial, queries);
-  merge_after(p, variant, item, block, shared_memory);
 }

@@ -27,15 +27,14 @@ class SpanKeys {
 
   // Position in the request of a key of the span, of which `exists` then asks.
   int position(int key) const {
-    if constexpr (Variant::HAS_KV_LIST) {
-      if (key >= end_) return -1;
-      int n = slot(key);
-      unsigned block = variant_->kv_list_block(row_, n), size = p_->list_block.divisor;
-      unsigned position = (block - n) * size + key;  // of a block that is there, below 2^31
-      return block < blocks_ && position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
-    } else {
-      return key;
-    }
+    if constexpr (Variant::HAS_KV_LIST) return position(key, listed(key));
+    return key;
+  }
+  // The block that the list says a key is in, and its position there.
+  int listed(int key) const { return key < end_ ? variant_->kv_list_block(row_, slot(key)) : -1; }
+  int position(int key, unsigned block) const {
+    unsigned position = (block - slot(key)) * p_->list_block.divisor + key;  // of a block that is there, below 2^31
+    return block < blocks_ && position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
   }
   // Which block of the list a key of the span is of.
   int slot(int key) const { return Variant::HAS_KV_LIST ? divide(key, p_->list_block) : 0; }

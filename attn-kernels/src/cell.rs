@@ -21,6 +21,11 @@ pub fn widths_are_known(head_dim: u32, value_dim: u32) -> bool {
 /// Element types of the templates.
 pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 
+/// Keys that mixed lists leave in one piece of a tile of prefill: pieces merge in a launch that there is anyway, by few rows a CTA.
+const MIXED_MIN_SPAN: u32 = 256;
+/// Nanoseconds that a launch after another takes on an H200 when it merges a few states, about.
+const MERGE_LAUNCH_NS: u32 = 3000;
+
 /// Shared memory that the templates have beside the dynamic: flags, and under a list the positions of keys.
 const STATIC_BYTES: u32 = 128;
 
@@ -421,6 +426,12 @@ impl Cell {
         }
     }
 
+    /// Whether the main kernel merges partial states, in the CTA that writes the last of a merge; if not, a kernel of its own does.
+    #[must_use]
+    pub fn merges_within(&self) -> bool {
+        self.kind == KernelKind::Decode
+    }
+
     /// Whether a kernel of its own rewrites keys or values before the main one.
     #[must_use]
     pub fn has_kv_pass(&self) -> bool {
@@ -466,17 +477,21 @@ impl Cell {
     pub fn mixed_rule(&self, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
         let of_decode = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
+        let of_prefill = prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks);
         let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
         let cost = of_decode.cost;
-        let cost = Cost { block: (cost.block / measured).max(1), ..cost };
+        let block = (cost.block / measured).max(1);
+        // keys that have just been read are in the second-level cache, twice as near; they are read by a launch of decode, which fills the device
+        let again = (cost.block.saturating_mul(self.ctas_per_sm) / measured).div_ceil(2).min(block);
         MixedRule {
-            decode: PlanRule { cost, ..of_decode },
-            prefill: prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks),
-            // a state is written by one CTA and read by another; keys that have just been read are in the second-level cache, twice as near
+            decode: PlanRule { cost: Cost { block, ..cost }, ..of_decode },
+            prefill: PlanRule { min_span: MIXED_MIN_SPAN, ..of_prefill },
+            // a state is written by one CTA and read by another
             shared: SharedRule {
                 sharing: Sharing::Paying,
                 state: 2 * cost.spread.max(1),
-                again: cost.block.div_ceil(2),
+                again,
+                launch: MERGE_LAUNCH_NS,
             },
         }
     }

@@ -11,7 +11,8 @@
 //! 1. Tiles (`tiles`): rows of requests, segment by segment; of each, the blocks of keys that its rows may attend to (`seen`).
 //! 2. Cuts: the tiles of each part by its schedule (`line` and `spans`, as in flat lists), blocks being counted from the first key of the segment.
 //! 3. States (`states`): rows are merged in *units* of up to 16, which no item cuts. A unit with one item writes through, unless another
-//!    unit of that item has more. Every other has a merge, with a part for each of its items, in the order of keys.
+//!    unit of that item has more. Every other has a merge, with a part for each of its items, in the order of keys. Merges are a launch of their own: an
+//!    item of many requests would otherwise have to run those of all of its rows, one after the other.
 //! 4. Items (`build`).
 
 mod blob;
@@ -63,10 +64,6 @@ pub struct MixedItem {
     pub full: i32,
     /// The first *row* of partial states, row `r` of the item having `partial + r`; -1: the item writes the output.
     pub partial: i32,
-    /// The first merge that rows of the item are of, an index into [`MixedList::merges`]; -1 where there is none.
-    pub merge: i32,
-    /// How many merges, which follow each other.
-    pub merges: i32,
     /// First packed query token of `request`. From here on what the batch says of it, so that a kernel needs no second look-up.
     pub qo_token: i32,
     /// Queries of `request`.
@@ -76,7 +73,7 @@ pub struct MixedItem {
     /// Keys of `request`, over all of its segments.
     pub kv_len: i32,
     #[doc(hidden)]
-    pub _pad: [i32; 3],
+    pub _pad: i32,
 }
 
 /// Up to [`MERGE_ROWS`] rows of one request whose partial states are to be merged.
@@ -142,6 +139,8 @@ pub struct SharedRule {
     pub state: u32,
     /// One block of a decode tile whose keys another tile has read just before, so that they are near: at most `decode.cost.block`.
     pub again: u32,
+    /// The launch that merges states, as every worker of the device waits for it.
+    pub launch: u32,
 }
 
 /// Whether keys are shared.

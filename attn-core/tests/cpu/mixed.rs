@@ -30,11 +30,13 @@ fn rules() -> impl Strategy<Value = MixedRule> {
         )
     };
     let sharing = prop_oneof![Just(Sharing::Paying), Just(Sharing::Always), Just(Sharing::Never)];
-    (part(20), part(70), sharing, 0u32..9, 0u32..9).prop_map(|(decode, prefill, sharing, state, again)| MixedRule {
-        decode,
-        prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
-        shared: SharedRule { sharing, state, again },
-    })
+    (part(20), part(70), sharing, (0u32..9, 0u32..9, 0u32..9)).prop_map(
+        |(decode, prefill, sharing, (state, again, launch))| MixedRule {
+            decode,
+            prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
+            shared: SharedRule { sharing, state, again, launch },
+        },
+    )
 }
 
 fn heads(group: u32) -> Heads {
@@ -339,7 +341,7 @@ const H200: MixedRule = MixedRule {
         cost: Cost { piece: 3000, block: 1600, spread: 800 },
         schedule: Schedule::LongestFirst,
     },
-    shared: SharedRule { sharing: Sharing::Paying, state: 300, again: 1000 },
+    shared: SharedRule { sharing: Sharing::Paying, state: 300, again: 1000, launch: 3000 },
 };
 const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 16 };
 
@@ -390,8 +392,8 @@ fn parts_share_the_workers_by_what_they_cost() {
     let items = |request: i32| list.items().filter(move |item| item.request == request).count();
     assert_eq!((items(0), list.prefill.len(), list.decode.len() >= 32), (64, 64, true));
     let few = list.workers.len() - 1;
-    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33
-    assert!((5..=8).contains(&few), "{few}");
+    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33; but tiles follow each other, and take as long as a 14th of the blocks
+    assert_eq!(few, 15);
     assert!(list.prefill.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
 }
 
@@ -408,7 +410,7 @@ fn work_of_another_batch_is_found() {
         list.check(&one).expect_err("foreign")
     };
     type Change = (&'static str, fn(&mut MixedList));
-    let changes: [Change; 12] = [
+    let changes: [Change; 10] = [
         ("request", |list| list.decode[0].request = 6),
         ("requests", |list| list.prefill[0].requests = 7),
         ("rows", |list| list.prefill[0].rows = 1000),
@@ -417,8 +419,6 @@ fn work_of_another_batch_is_found() {
         ("kv_begin", |list| list.decode[0].kv_begin = 0),
         ("kv_end", |list| list.decode[0].kv_end += 1),
         ("partial", |list| list.decode[0].partial = list.partial_rows as i32),
-        ("merge", |list| list.decode[0].merge = -1),
-        ("merges", |list| list.decode[0].merges = 2),
         ("part", |list| list.merge_parts[0] += 1),
         ("count", |list| list.merges[0].count = 100),
     ];

@@ -68,8 +68,7 @@ impl Kernel {
             KernelKind::Decode => "attn_decode",
             KernelKind::Mixed => "attn_mixed",
         })?;
-        let merges = cell.kind == KernelKind::Prefill;
-        kernel.merge = merges.then(|| kernel.function("attn_merge")).transpose()?;
+        kernel.merge = (!cell.merges_within()).then(|| kernel.function("attn_merge")).transpose()?;
         kernel.kv_pass = cell.has_kv_pass().then(|| kernel.function("attn_kv_pass")).transpose()?;
         kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
         Ok(kernel)

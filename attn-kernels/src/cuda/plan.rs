@@ -174,7 +174,7 @@ impl Sections {
             Ok(start as usize..end as usize)
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
-        let within = kernels.iter().any(|kernel| kernel.cell().kind != KernelKind::Prefill);
+        let within = kernels.iter().any(|kernel| kernel.cell().merges_within());
         let arrivals = section(if within { merges as u64 * u64::from(kv) * 4 } else { 0 })?;
         let planning = section(planning as u64)?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cell::{KV_PASS_THREADS, MERGE_THREADS},
-    launch::{FastDiv, KernelParams, MixedParams, Strided},
+    launch::{FastDiv, KernelParams, MixedParams, Strided, wave_decodes},
 };
 
 /// What a run makes of rows.
@@ -146,14 +146,16 @@ impl Plan {
             let ctas = counts.pass_tokens.div_ceil(cell.kv_pass_keys());
             launch(kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
         }
-        let grid = ((counts.workers + counts.prefill) * kv_heads, 1);
-        launch(kernel.main, grid, cell.threads(), cell.smem_bytes())
+        launch(kernel.main, (counts.ctas(kv_heads), 1), cell.threads(), cell.smem_bytes())?;
+        kernel.merge.map_or(Ok(()), |merge| launch(merge, (self.merges, kv_heads), MERGE_THREADS, 0))
     }
 
     fn mixed_params(&self, base: KernelParams, counts: MixedCounts, lists: &MixedOffsets) -> MixedParams {
         let at = |section: &Range<usize>| {
             if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
         };
+        let wave = self.arms[0].kernel.resident_ctas();
+        let decode_ctas = counts.workers * base.kv_heads as u32;
         MixedParams {
             base,
             workers: at(&lists.workers),
@@ -164,9 +166,11 @@ impl Plan {
             request_of_query: at(&lists.request_of_query),
             segment_ends: at(&lists.segment_ends),
             segments: at(&lists.segments),
-            decode_ctas: counts.workers as i32 * base.kv_heads,
+            decode_ctas: decode_ctas as i32,
             prefill_items: counts.prefill as i32,
             segment_count: counts.segments as i32,
+            wave: wave as i32,
+            wave_decodes: wave_decodes(decode_ctas, counts.ctas(base.kv_heads as u32), wave) as i32,
             pad: 0,
         }
     }

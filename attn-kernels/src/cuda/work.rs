@@ -67,6 +67,13 @@ pub(super) struct MixedCounts {
     pub(super) pass_tokens: u32,
 }
 
+impl MixedCounts {
+    /// CTAs of the launch.
+    pub(super) fn ctas(&self, kv_heads: u32) -> u32 {
+        (self.workers + self.prefill) * kv_heads
+    }
+}
+
 impl Work {
     /// Cuts a batch, for what a variant sees, and others of the same structure.
     pub(super) fn build<'a>(

@@ -71,6 +71,8 @@ pub struct MixedParams {
     pub decode_ctas: i32,
     pub prefill_items: i32,
     pub segment_count: i32,
+    pub wave: i32,
+    pub wave_decodes: i32,
     pub pad: i32,
 }
 
@@ -137,8 +139,6 @@ mod tests {
                 pass,
                 full,
                 partial,
-                merge,
-                merges,
                 qo_token,
                 qo_len,
                 kv_token,
@@ -162,6 +162,8 @@ mod tests {
                 decode_ctas,
                 prefill_items,
                 segment_count,
+                wave,
+                wave_decodes,
                 pad
             }
         );

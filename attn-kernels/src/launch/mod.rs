@@ -4,6 +4,7 @@ mod abi;
 mod fast_div;
 mod op_abi;
 mod plan_abi;
+mod waves;
 
 pub use abi::{KernelParams, MixedParams, Strided};
 pub use fast_div::FastDiv;
@@ -12,3 +13,4 @@ pub use op_abi::{
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+pub use waves::wave_decodes;

@@ -1,6 +1,6 @@
 //! The constants of a cell, as CUDA.
 
-use attn_core::{dtype::Dtype, spec::KernelKind};
+use attn_core::dtype::Dtype;
 
 use crate::cell::{Cell, KV_PASS_THREADS, MERGE_THREADS};
 
@@ -59,11 +59,11 @@ pub(super) fn checks(cell: &Cell) -> String {
         checks += &format!("static_assert({what} == {value}, \"cell.rs and the template agree\");\n");
     };
     check("SMEM_BYTES", cell.smem_bytes());
-    if cell.kind == KernelKind::Prefill {
-        check("MERGE_THREADS", MERGE_THREADS);
+    let part = if cell.mixed.is_some() { "prefill::" } else { "" };
+    if !cell.merges_within() {
+        check(&format!("{part}MERGE_THREADS"), MERGE_THREADS);
     }
     if cell.has_kv_pass() {
-        let part = if cell.mixed.is_some() { "prefill::" } else { "" };
         check(&format!("{part}KV_PASS_KEYS"), cell.kv_pass_keys());
         check(&format!("{part}KV_PASS_THREADS"), KV_PASS_THREADS);
     }

@@ -28,8 +28,11 @@ pub(super) fn text(name: &str, variant_struct: &str, cell: &Cell) -> Result<Stri
     unit.push(&format!("\n#line 1 \"cell\"\n{}\n", cell_block::common(cell)));
     unit.push(variant_struct);
     COMMON.iter().try_for_each(|file| unit.include(file))?;
-    let prefill: &[&str] =
-        if cell.has_kv_pass() { &["prefill_item.cuh", "kv_pass.cuh"] } else { &["prefill_item.cuh"] };
+    let prefill: &[&str] = if cell.has_kv_pass() {
+        &["prefill_item.cuh", "kv_pass.cuh", "merge.cuh"]
+    } else {
+        &["prefill_item.cuh", "merge.cuh"]
+    };
     part(&mut unit, "decode", &cell.decode_part(), &["decode_worker.cuh"])?;
     part(&mut unit, "prefill", &cell.prefill_part(), prefill)?;
     unit.include("mixed.cuh")?;
@@ -82,6 +85,11 @@ mod tests {
         let at = |what: &str| text.find(what).expect(what);
         assert!(at("namespace decode {") < at("class KeyFeed {") && at("class KeyFeed {") < at("namespace prefill {"));
         assert!(at("namespace prefill {") < at("class TileCursor {") && at("class TileCursor {") < at("attn_mixed("));
-        assert!(text.contains("SHARED_ROWS = true") && !text.contains("attn_merge"));
+        assert!(text.contains("SHARED_ROWS = true"));
+        assert_eq!(
+            (count("    attn_mixed("), count("    attn_merge(")),
+            (1, 1),
+            "states meet in a launch of their own"
+        );
     }
 }

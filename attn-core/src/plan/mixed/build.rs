@@ -40,7 +40,7 @@ pub struct MixedScratch {
     /// How those of the prefill part are cut.
     steps: Option<Steps>,
     counts: Vec<i32>,
-    merge_of: Vec<i32>,
+    merged: Vec<bool>,
 }
 
 impl MixedList {
@@ -116,8 +116,8 @@ impl MixedList {
             cutting.flat(variants.iter().map(of_variant).collect());
         }
         scratch.cut(rule)?;
-        let MixedScratch { units, tiles, counts, merge_of, .. } = scratch;
-        place(self, layout, tiles, units, [counts, merge_of])?;
+        let MixedScratch { units, tiles, counts, merged, .. } = scratch;
+        place(self, layout, tiles, units, counts, merged)?;
         self.write(scratch, &asker, rule);
         Ok(())
     }
@@ -179,7 +179,7 @@ impl MixedScratch {
         decode.clear();
         seen.clear();
         cuts.clear();
-        let (mut longest, mut many) = (0, 0u64);
+        let (mut longest, mut many, mut most) = (0, 0u64, 0u64);
         for (index, tile) in tiles.iter_mut().enumerate() {
             tile.pieces = 1;
             match tile.part {
@@ -191,28 +191,32 @@ impl MixedScratch {
                     seen.push(tile.seen);
                     let cost = rule.prefill.cost;
                     let blocks = u64::from(tile.seen.blocks()).saturating_mul(cost.block.into());
-                    many = many.checked_add(blocks.saturating_add(cost.piece.into())).ok_or(TOO_COSTLY)?;
+                    let tile = blocks.saturating_add(cost.piece.into());
+                    most = most.max(tile);
+                    many = many.checked_add(tile).ok_or(TOO_COSTLY)?;
                 }
             }
         }
         let blocks = decode.iter().map(|&tile| Some(u64::from(tiles[tile as usize].seen.blocks())));
         measure(ends, rule.decode.cost, blocks)?;
         let few = ends.last().copied().unwrap_or(0);
+        let workers = share_of(rule.prefill.workers, many, few);
+        let steps = Steps::equal(&PlanRule { workers, ..rule.prefill }, seen.len(), seen);
+        let mut items = 0;
+        for tile in tiles.iter_mut().filter(|tile| tile.part == Part::Prefill) {
+            // fewer than 2^31 blocks
+            tile.pieces = steps.of(&tile.seen).count() as u32;
+            items += u64::from(tile.pieces);
+        }
+        self.steps = Some(steps);
         if !decode.is_empty() {
-            let workers = share_of(rule.decode.workers, few, many);
+            let workers = beside(rule.decode.workers, items, few, [many, most]);
             let line = Line::new(ends, &PlanRule { workers, ..rule.decode }, decode.len() as u64, longest);
             cuts.extend((0..=line.workers()).map(|worker| line.cut(worker)));
             for ends in cuts.windows(2).filter(|ends| ends[1].block > 0 && ends[0] != ends[1]) {
                 tiles[decode[ends[1].tile as usize] as usize].pieces += 1;
             }
         }
-        let workers = share_of(rule.prefill.workers, many, few);
-        let steps = Steps::equal(&PlanRule { workers, ..rule.prefill }, seen.len(), seen);
-        for tile in tiles.iter_mut().filter(|tile| tile.part == Part::Prefill) {
-            // fewer than 2^31 blocks
-            tile.pieces = steps.of(&tile.seen).count() as u32;
-        }
-        self.steps = Some(steps);
         Ok(())
     }
 }
@@ -225,6 +229,20 @@ fn share_of(workers: u32, own: u64, other: u64) -> u32 {
     }
     let share = (u128::from(workers) * own).div_ceil(own + other);
     (share as u32).clamp(1, workers) // no more than `workers`
+}
+
+/// The workers of the decode part, which costs `few`, beside so many items of the prefill part, which cost `many` in all and `most` at most.
+///
+/// Where the device holds both parts at a time, whatever the items leave. Elsewhere items follow each other, and workers start among them: then as many
+/// as take no longer than an item, so that whoever ends late keeps the device waiting no longer than an item would; but no fewer than their share.
+fn beside(workers: u32, items: u64, few: u64, [many, most]: [u64; 2]) -> u32 {
+    let share = share_of(workers, few, many);
+    let left = u64::from(workers).saturating_sub(items);
+    if left >= share.into() {
+        return left as u32; // no more than `workers`
+    }
+    let short = few.div_ceil(most.max(1)).min(workers.into());
+    share.max(short as u32)
 }
 
 /// A piece of a tile: blocks counted from the first that it sees.
@@ -253,12 +271,10 @@ fn item(asker: &Asker<'_>, align: u64, tile: &mut Tile, blocks: Range<u32>) -> M
         pass: keys.pass,
         full: (tile.segment.is_some() && !span.is_empty() && asker.full(&rows, span.clone())).into(),
         partial,
-        merge: tile.merge,
-        merges: if partial >= 0 { tile.units as i32 } else { 0 },
         qo_token: layout.qo_indptr()[request],
         qo_len: layout.qo_len(request) as i32,
         kv_token: layout.kv_indptr()[request],
         kv_len: layout.kv_len(request) as i32,
-        _pad: [0; 3],
+        _pad: 0,
     }
 }

@@ -96,19 +96,6 @@ impl MixedList {
         if item.partial < -1 || item.partial >= 0 && partial_end > i64::from(self.partial_rows) {
             return Err(("partial", item.partial));
         }
-        let merges = (item.merge as i64, item.merge as i64 + item.merges as i64);
-        let merged = item.merge >= 0 && item.merges >= 1 && merges.1 <= self.merges.len() as i64;
-        if !(merged && item.partial >= 0 || item.merge == -1 && item.merges == 0 && item.partial == -1) {
-            return Err(("merge", item.merge));
-        }
-        if merged {
-            let of_item = &self.merges[merges.0 as usize..merges.1 as usize];
-            let rows: i64 = of_item.iter().map(|merge| i64::from(merge.rows)).sum();
-            let begins = (of_item[0].request, of_item[0].first_row) == (item.request, item.first_row);
-            if rows != i64::from(item.rows) || !begins {
-                return Err(("merges", item.merges));
-            }
-        }
         let words = (layout.qo_indptr()[item.request as usize], layout.qo_len(item.request as usize) as i32);
         if (item.qo_token, item.qo_len, item.kv_token, item.kv_len)
             != (

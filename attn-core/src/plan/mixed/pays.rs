@@ -35,7 +35,8 @@ impl MixedList {
 impl Tiles<'_> {
     /// Whether sharing saves more than it costs that keys come in segments.
     fn levels_pay(&self) -> bool {
-        let (mut saved, mut added) = (0u64, 0u64);
+        let workers = u64::from(self.rule.decode.workers);
+        let (mut saved, mut added) = (0u64, workers.saturating_mul(self.rule.shared.launch.into()));
         // segments that each request reads by itself
         let mut apart = vec![0u64; self.layout.batch()];
         for segment in self.layout.segments() {

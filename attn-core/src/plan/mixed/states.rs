@@ -12,12 +12,13 @@ pub(super) fn place(
     layout: &Layout,
     tiles: &mut [Tile],
     units: &[Unit],
-    [counts, merge_of]: [&mut Vec<i32>; 2],
+    counts: &mut Vec<i32>,
+    merged: &mut Vec<bool>,
 ) -> Result<(), PlanError> {
     counts.clear();
     counts.resize(units.len(), 0);
-    merge_of.clear();
-    merge_of.resize(units.len(), -1);
+    merged.clear();
+    merged.resize(units.len(), false);
     let of_tile = |tile: &Tile| tile.unit as usize..(tile.unit + tile.units) as usize;
     let mut total = 0u64;
     for tile in &*tiles {
@@ -30,16 +31,12 @@ pub(super) fn place(
         if counts[of_tile(tile)].iter().any(|&count| count > 1) {
             tile.partial = count_i32("rows of partial states", rows)?;
             rows += u64::from(tile.pieces) * u64::from(tile.rows.rows);
-            merge_of[of_tile(tile)].fill(0);
+            merged[of_tile(tile)].fill(true);
         }
     }
     list.partial_rows = count_i32("rows of partial states", rows)? as u32;
     let mut first = 0;
-    for (unit, (count, merge)) in units.iter().zip(counts.iter_mut().zip(&mut *merge_of)) {
-        if *merge < 0 {
-            continue;
-        }
-        *merge = list.merges.len() as i32;
+    for (unit, (count, _)) in units.iter().zip(counts.iter_mut().zip(&*merged)).filter(|(_, (_, merged))| **merged) {
         let request = unit.request as usize;
         list.merges.push(MixedMerge {
             request: unit.request as i32,
@@ -56,7 +53,6 @@ pub(super) fn place(
     }
     list.merge_parts.resize(first as usize, 0);
     for tile in tiles.iter_mut().filter(|tile| tile.partial >= 0) {
-        tile.merge = merge_of[tile.unit as usize];
         let mut row = tile.partial;
         for _ in 0..tile.pieces {
             for unit in of_tile(tile) {

@@ -46,8 +46,6 @@ pub(super) struct Tile {
     pub(super) pieces: u32,
     /// Partial row of the first row of the next piece; -1: it writes the output.
     pub(super) partial: i32,
-    /// The merge of its first unit; -1.
-    pub(super) merge: i32,
 }
 
 /// Up to [`MERGE_ROWS`] rows of a request.
@@ -154,7 +152,7 @@ impl Tiles<'_> {
             let rows = Rows { request, requests, first_row, rows };
             if let Some(seen) = seen(&rows) {
                 let (unit, units) = (first as u32, (next - first) as u32);
-                self.tiles.push(Tile { rows, part, segment, unit, units, seen, pieces: 0, partial: -1, merge: -1 });
+                self.tiles.push(Tile { rows, part, segment, unit, units, seen, pieces: 0, partial: -1 });
             }
             first = next;
         }
