@@ -1,9 +1,21 @@
 """Runners: planned once, checked once, timed by graph replay where they can be captured."""
+import os
+import sys
 import time
 import torch
 
 DEV = torch.device("cuda")
 _flush = None
+PATIENCE_S = 20
+
+
+def wait(event, f):
+    """Until what came before `event` is done; a runner that never ends takes the process with it, since nothing else runs on its device any more."""
+    end = time.time() + PATIENCE_S
+    while not event.query():
+        if time.time() > end:
+            print(f"{getattr(f, 'name', f)} did not end in {PATIENCE_S} s", file=sys.stderr, flush=True)
+            os._exit(3)
 
 
 def bench(f, reps, warm=3):
@@ -18,7 +30,7 @@ def bench(f, reps, warm=3):
         if getattr(f, "eager", False):
             torch.cuda._sleep(3_000_000)  # longer than the host takes to launch, so that only the device is timed
         a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        a.record(); f(); b.record(); torch.cuda.synchronize()
+        a.record(); f(); b.record(); wait(b, f)
         ts.append(a.elapsed_time(b))
     return sorted(ts)[len(ts) // 2]
 
@@ -26,8 +38,8 @@ def bench(f, reps, warm=3):
 class Runner:
     """One run; keeps alive what it reads."""
 
-    def __init__(self, f, eager=True, alive=None):
-        self.f, self.eager, self.alive = f, eager, alive
+    def __init__(self, f, eager=True, alive=None, name=None):
+        self.f, self.eager, self.alive, self.name = f, eager, alive, name
 
     def __call__(self):
         self.f()
@@ -57,7 +69,8 @@ def ready(name, plan, run, alive, check, eager=None, extra=None):
                 g = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(g):
                     o = run()
-                g.replay(); torch.cuda.synchronize()
+                g.replay()
+                done = torch.cuda.Event(); done.record(); wait(done, name)
                 f = g.replay
             except Exception as e:
                 eager = f"{type(e).__name__}: {str(e)[:120]}"
@@ -65,6 +78,6 @@ def ready(name, plan, run, alive, check, eager=None, extra=None):
         bad = None if eager else wrong(o)
         if bad:
             return name, None, f"replayed: {bad}"
-        return name, Runner(f, bool(eager), (alive, o)), info
+        return name, Runner(f, bool(eager), (alive, o), name), info
     except Exception as e:
         return name, None, f"{type(e).__name__}: {str(e)[:160]}"
