@@ -14,6 +14,7 @@ mod support;
 
 use attn::{
     batch::indptr,
+    expr::TensorContent,
     prelude::*,
     stock::{
         PageList,
@@ -52,9 +53,14 @@ impl Request {
         Ok(Request { text, pages, bounds, keys })
     }
 
+    /// How many pages a KV head reads.
+    fn kept(&self) -> usize {
+        (self.pages.len() as f64 * KEEP).ceil() as usize
+    }
+
     /// The pages that each KV head reads: those with the highest bounds of a logit, of any of its query heads, and the newest page.
     fn choose(&self, q: &[f16]) -> Fallible<Vec<Vec<i32>>> {
-        let kept = (self.pages.len() as f64 * KEEP).ceil() as usize;
+        let kept = self.kept();
         let scores = self.bounds.scores(&widened(q))?;
         Ok(scores.chunks(self.pages.len()).map(|of_head| top_pages(of_head, kept)).collect())
     }
@@ -101,7 +107,13 @@ fn main() -> Fallible {
     let qo_indptr = indptr(&[1; LENS.len()])?;
     let shape = [LENS.len(), HEADS.qo as usize, DIM];
     let mut o = engine.alloc(Dtype::F16, LENS.len() * q_width())?;
+
+    // compiled and planned once, for the longest lists; each step writes others
+    let room = requests.iter().map(Request::kept).max().unwrap_or(1) as i32;
+    let page_list = PageList::room(PAGE as i32, room, LENS.len(), HEADS.kv as usize)?;
+    let attention = engine.attention(&compose!(page_list), HEADS, Dtypes::f16())?;
     let mut workspace = engine.workspace();
+    let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;
 
     println!("running on {engine}: {pages} pages of {PAGE} keys\n");
     println!("{:>5}{:>14}{:>20}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "far from all keys");
@@ -110,11 +122,9 @@ fn main() -> Fallible {
         let chosen: Vec<Vec<Vec<i32>>> =
             requests.iter().zip(&queries).map(|(request, q)| request.choose(q)).collect::<Fallible<_>>()?;
 
-        // other lists, the same kernel
-        let room = chosen.iter().flatten().map(Vec::len).max().unwrap_or(1);
-        let page_list = PageList::from_lists(PAGE as i32, room as i32, &chosen)?;
-        let attention = engine.attention(&compose!(page_list), HEADS, Dtypes::f16())?;
-        let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;
+        let lists = PageList::from_lists(PAGE as i32, room, &chosen)?;
+        attention.set_tensor(&stream, "pages", &TensorContent::host(lists.pages.as_slice()))?;
+        attention.set_tensor(&stream, "count", &TensorContent::host(lists.count.as_slice()))?;
         let q = engine.upload(&queries.concat())?;
         plan.run(&stream, q.tensor(&shape)?, cache.kv()?, Out::new(o.tensor_mut(&shape)?))?;
         stream.synchronize()?;

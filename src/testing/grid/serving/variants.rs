@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
     lists("block_sparse_masked"),
     any("remap(batchify(block=900), causal + alibi)"),
     any("remap(chunk_positions(qo_start=1101, kv_start=90), causal + sliding_window(window=1030))"),
-    any("remap(positions, causal + rope)"),
+    flat("remap(positions, causal + rope)"),
     // as they meet
     any("causal + sliding_window(window=128)"),
     any("causal + sliding_window(window=1000)"),
