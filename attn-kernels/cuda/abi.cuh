@@ -149,7 +149,7 @@ struct MixedParams : KernelParams {
   int prefill_items;
   int segment_count;
   int wave;                       // CTAs that the device holds at a time
-  int wave_decodes;               // of so many that start together, workers of decode
+  int wave_decodes;               // of so many that start together, workers of decode, as long as there are any
   int pad;
 };
 

@@ -17,7 +17,7 @@ struct MixedPlace {
 };
 
 // CTAs start in the order of their numbers, a wave of them at once, the first of it on a multiprocessor each. The workers of a wave come first, so that
-// they have tiles of prefill beside them; and every wave has as many, so that they do all the time.
+// they have tiles of prefill beside them.
 inline MixedPlace mixed_place(const MixedParams& p, int cta) {
   int wave = cta / p.wave, within = cta - wave * p.wave;
   int begin = min(wave * p.wave_decodes, p.decode_ctas), count = min(p.decode_ctas - begin, p.wave_decodes);

@@ -179,7 +179,7 @@ impl MixedScratch {
         decode.clear();
         seen.clear();
         cuts.clear();
-        let (mut longest, mut many, mut most) = (0, 0u64, 0u64);
+        let (mut longest, mut many) = (0, 0u64);
         for (index, tile) in tiles.iter_mut().enumerate() {
             tile.pieces = 1;
             match tile.part {
@@ -191,9 +191,7 @@ impl MixedScratch {
                     seen.push(tile.seen);
                     let cost = rule.prefill.cost;
                     let blocks = u64::from(tile.seen.blocks()).saturating_mul(cost.block.into());
-                    let tile = blocks.saturating_add(cost.piece.into());
-                    most = most.max(tile);
-                    many = many.checked_add(tile).ok_or(TOO_COSTLY)?;
+                    many = many.checked_add(blocks.saturating_add(cost.piece.into())).ok_or(TOO_COSTLY)?;
                 }
             }
         }
@@ -210,7 +208,7 @@ impl MixedScratch {
         }
         self.steps = Some(steps);
         if !decode.is_empty() {
-            let workers = beside(rule.decode.workers, items, few, [many, most]);
+            let workers = beside(rule.decode.workers, items, few, many);
             let line = Line::new(ends, &PlanRule { workers, ..rule.decode }, decode.len() as u64, longest);
             cuts.extend((0..=line.workers()).map(|worker| line.cut(worker)));
             for ends in cuts.windows(2).filter(|ends| ends[1].block > 0 && ends[0] != ends[1]) {
@@ -231,17 +229,17 @@ fn share_of(workers: u32, own: u64, other: u64) -> u32 {
     (share as u32).clamp(1, workers) // no more than `workers`
 }
 
-/// The workers of the decode part, which costs `few`, beside so many items of the prefill part, which cost `many` in all and `most` at most.
+/// The workers of the decode part, which costs `few`, beside so many items of the prefill part, which cost `many`.
 ///
 /// Where the device holds both parts at a time, whatever the items leave. Elsewhere items follow each other, and workers start among them: then as many
-/// as take no longer than an item, so that whoever ends late keeps the device waiting no longer than an item would; but no fewer than their share.
-fn beside(workers: u32, items: u64, few: u64, [many, most]: [u64; 2]) -> u32 {
+/// as take no longer than an item does on average, so that whoever ends late keeps the device waiting no longer than items do; but no fewer than their share.
+fn beside(workers: u32, items: u64, few: u64, many: u64) -> u32 {
     let share = share_of(workers, few, many);
     let left = u64::from(workers).saturating_sub(items);
     if left >= share.into() {
         return left as u32; // no more than `workers`
     }
-    let short = few.div_ceil(most.max(1)).min(workers.into());
+    let short = few.div_ceil((many / items.max(1)).max(1)).min(workers.into());
     share.max(short as u32)
 }
 
