@@ -25,7 +25,7 @@ use crate::{
 /// let batch = DeviceBatch::paged(Ints::host(&[0, 1, 2]), Ints::host(&[20, 5]), table);
 /// checker.check(&stream, &batch, &capacity)?;
 /// let error = checker.status(&stream).unwrap_err();
-/// assert!(matches!(error, Error::Batch(BatchError::PageOutOfPool { index: 1, page: 9, num_pages: 8 })));
+/// assert!(matches!(error, Error::Batch(BatchError::BlockTablePage { request: 0, index: 1, page: 9, num_pages: 8 })));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]

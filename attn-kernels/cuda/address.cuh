@@ -7,9 +7,6 @@ inline int divide(int n, FastDiv d) {
   return d.magic ? static_cast<int>(__umulhi(static_cast<unsigned>(n), d.magic) >> d.shift) : n;
 }
 
-// What every kernel of the launch is given.
-using LaunchParams = typename Choose<MIXED, MixedParams, KernelParams>::type;
-
 // What a mixed launch knows besides of rows and keys at hand; in others there is nothing to know.
 template <bool MIXED>
 struct SegmentOf {

@@ -9,7 +9,7 @@ inline void check_entries(const PlanParams& p, long long first, int count, int m
   for (int i = mine; i < count; i += step) {
     int page = p.page_indices[first + i];
     bool outside = static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages);
-    finding.note(outside, Fault::Page, static_cast<int>(first + i), page);
+    finding.note(outside, Fault::Page, static_cast<int>(first + i), page, static_cast<int>(p.page_stride));
   }
 }
 

@@ -3,6 +3,7 @@
 // or paged; writes p.k_pre and p.v_pre, ragged: each where the cell says so.
 #pragma once
 #include "address.cuh"
+#include "launch_params.cuh"
 #include "logit_elem.cuh"
 #include "rows.cuh"
 #include "scales.cuh"

@@ -2,6 +2,7 @@
 // Grid (merges, kv_heads), MERGE_THREADS threads.
 #pragma once
 
+#include "launch_params.cuh"
 #include "merge_rows.cuh"
 
 constexpr int MERGE_THREADS = 128;

@@ -15,7 +15,7 @@ enum class Fault : int {
   PageOrder,    // index: entry of page_indptr; value: it is less than `other`, that before it
   PageRoom,     // index: request; value: more pages up to it than there are, or than there is room for
   FewPages,     // index: request; value: its pages, too few for `other` keys
-  Page,         // index: entry of page_indices; value: no page of the pool
+  Page,         // index: entry of page_indices; value: no page of the pool; other: entries of a padded row, or -1
 };
 
 struct PlanStatus {

@@ -90,7 +90,7 @@ inline void check_pages(const PlanParams& p, unsigned parts, Finding& finding) {
   while (static_cast<unsigned>(word) < parts);
   *said = 0;
   unsigned bad = word >> 32;
-  if (bad != 0) finding.note(true, Fault::Page, ~bad, p.page_indices[~bad]);
+  if (bad != 0) finding.note(true, Fault::Page, ~bad, p.page_indices[~bad], static_cast<int>(p.page_stride));
 }
 
 // Says what is wrong, of several things the first.

@@ -483,7 +483,7 @@ fn padded_tables_on_the_device_are_planned_and_checked_there() {
         table[0] = PAGES as i32;
         let (written, planned, checked) = compare(&table);
         assert!(written.iter().all(|&byte| byte == 0xff), "nothing is to be done");
-        let want = BatchError::PageOutOfPool { index: 0, page: PAGES as i32, num_pages: PAGES };
+        let want = BatchError::BlockTablePage { request: 0, index: 0, page: PAGES as i32, num_pages: PAGES };
         for found in [planned, checked] {
             assert!(matches!(&found, Err(CudaError::Batch(e)) if *e == want), "{found:?}");
         }

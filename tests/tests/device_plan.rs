@@ -267,7 +267,7 @@ fn what_is_wrong_with_padded_rows_is_said() {
     long.kv_lens[89] = 29 * 16;
     let cases = [
         (few, BatchError::FewPages { request: 7, pages: 29, kv_len: 465, page_size: 16 }),
-        (page, BatchError::PageOutOfPool { index: at, page: 1000, num_pages: 1000 }),
+        (page, BatchError::BlockTablePage { request: 40, index: 3, page: 1000, num_pages: 1000 }),
         (long, BatchError::Capacity { what: "keys", count: 20_044, capacity: 20_025 }),
     ];
     for (number, (bad, want)) in cases.into_iter().enumerate() {

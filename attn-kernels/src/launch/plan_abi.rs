@@ -232,7 +232,15 @@ impl PlanStatus {
                 kv_len: other.unsigned_abs(),
                 page_size,
             },
-            _ => BatchError::PageOutOfPool { index: at, page: value, num_pages: params.num_pages.unsigned_abs() },
+            _ => {
+                let (page, num_pages) = (value, params.num_pages.unsigned_abs());
+                match usize::try_from(other) {
+                    Ok(row) if row > 0 => {
+                        BatchError::BlockTablePage { request: at / row, index: at % row, page, num_pages }
+                    }
+                    _ => BatchError::PageOutOfPool { index: at, page, num_pages },
+                }
+            }
         })
     }
 }
