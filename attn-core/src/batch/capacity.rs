@@ -24,6 +24,11 @@ pub struct BatchCapacity {
     pub kv_tokens: u32,
     /// The pool that pages are of, or `None`: keys are ragged.
     pub pages: Option<PagePool>,
+    /// Levels of a cascade ([`Batch::cascade`](super::Batch::cascade)). With 1 there is room for batches without levels alone: a plan runs a cascade as such
+    /// ([`Layout::flattened`]).
+    pub levels: u32,
+    /// Tokens that ragged k and v have, where these are not `kv_tokens`: levels name them wherever they lie, and requests share some.
+    pub kv_memory_tokens: Option<u32>,
 }
 
 /// A pool of pages.
@@ -39,7 +44,15 @@ impl BatchCapacity {
     /// Room for `qo_tokens` queries, however they are spread over `requests` requests, and for `kv_tokens` ragged keys.
     #[must_use]
     pub fn new(requests: u32, qo_tokens: u32, kv_tokens: u32) -> Self {
-        BatchCapacity { requests, qo_len: qo_tokens, qo_tokens, kv_tokens, pages: None }
+        BatchCapacity {
+            requests,
+            qo_len: qo_tokens,
+            qo_tokens,
+            kv_tokens,
+            pages: None,
+            levels: 1,
+            kv_memory_tokens: None,
+        }
     }
 
     /// Room for `requests` requests of at most one query each, with `kv_tokens` ragged keys in all.
@@ -52,6 +65,27 @@ impl BatchCapacity {
     #[must_use]
     pub fn in_pages(self, page_size: u32, num_pages: u32) -> Self {
         BatchCapacity { pages: Some(PagePool { page_size, num_pages }), ..self }
+    }
+
+    /// The same with ragged keys in k and v of so many tokens.
+    #[must_use]
+    pub fn in_tokens(self, kv_memory_tokens: u32) -> Self {
+        BatchCapacity { kv_memory_tokens: Some(kv_memory_tokens), ..self }
+    }
+
+    /// The same with room for cascades of up to so many levels, and for batches without. A plan then runs cascades along their levels where that
+    /// pays, and what it runs is a mixed launch, whatever the batch.
+    ///
+    /// ```
+    /// use attn_core::batch::BatchCapacity;
+    ///
+    /// // a prompt that all share, examples of each group, and a text of each request; keys of the prompt count for each of them
+    /// let capacity = BatchCapacity::decode(64, 64 * 4096).in_pages(16, 4096).in_levels(3);
+    /// assert_eq!(capacity.levels, 3);
+    /// ```
+    #[must_use]
+    pub fn in_levels(self, levels: u32) -> Self {
+        BatchCapacity { levels, ..self }
     }
 
     /// The same for so many requests, each of as many queries as before, and for all keys.
@@ -71,6 +105,9 @@ impl BatchCapacity {
             qo_tokens: layout.qo_tokens() as u32,
             kv_tokens: layout.kv_tokens() as u32,
             pages: (layout.pages()).map(|p| PagePool { page_size: p.page_size(), num_pages: p.min_pool() }),
+            levels: layout.level_count() as u32,
+            kv_memory_tokens: (layout.has_levels() && layout.pages().is_none())
+                .then_some(layout.kv_memory_tokens() as u32),
         }
     }
 
@@ -78,7 +115,33 @@ impl BatchCapacity {
     #[must_use]
     pub fn page_entries(&self) -> u64 {
         let Some(PagePool { page_size, .. }) = self.pages else { return 0 };
-        sum_of_ceils(self.kv_tokens.into(), self.requests.into(), u64::from(page_size).max(1))
+        sum_of_ceils(self.kv_tokens.into(), self.runs(), u64::from(page_size).max(1))
+    }
+
+    /// The most runs of keys, each of which may end in a page begun: one of each request, or of each in each level.
+    fn runs(&self) -> u64 {
+        u64::from(self.requests) * u64::from(self.levels.max(1))
+    }
+
+    /// The most [segments](Layout::segments) of a cascade: they have a key at least, and those of a request none in common.
+    pub(crate) fn segments(&self) -> u64 {
+        self.runs().min(self.kv_tokens.into())
+    }
+
+    /// The most blocks of `block_keys` keys in the segments of all requests, each segment counted for every one of `requests` requests that has it.
+    pub(crate) fn blocks_of_segments(&self, requests: u64, block_keys: u32) -> u64 {
+        sum_of_ceils(self.kv_tokens.into(), requests * u64::from(self.levels.max(1)), u64::from(block_keys).max(1))
+    }
+
+    /// The most keys of a batch without levels: ragged ones lie there one after the other.
+    #[must_use]
+    pub fn flat_kv_tokens(&self) -> u32 {
+        self.kv_tokens.min(self.ragged_tokens().unwrap_or(self.kv_tokens))
+    }
+
+    /// Tokens of ragged k and v.
+    fn ragged_tokens(&self) -> Option<u32> {
+        self.pages.is_none().then(|| self.kv_memory_tokens.unwrap_or(self.kv_tokens))
     }
 
     /// The most query tiles: of `tile_rows` packed rows, `group` a query, with rows of one run of `run` queries alone where there are such runs.
@@ -102,9 +165,9 @@ impl BatchCapacity {
     /// # Errors
     ///
     /// [`BatchError::Capacity`] says what there is too much of; [`BatchError::OtherKeys`] is for pages in place of ragged keys or the other way
-    /// round, and for pages of another size; [`BatchError::LevelsInCapacity`] for a cascade.
+    /// round, and for pages of another size; [`BatchError::LevelsInCapacity`] for a cascade where there is no room for levels.
     pub fn check(&self, layout: &Layout) -> Result<(), BatchError> {
-        if layout.has_levels() {
+        if layout.has_levels() && self.levels <= 1 {
             return Err(BatchError::LevelsInCapacity);
         }
         let page_size = |pages: Option<u32>| pages.map_or_else(|| "ragged".to_owned(), |n| format!("in pages of {n}"));
@@ -112,13 +175,18 @@ impl BatchCapacity {
         if got != want {
             return Err(BatchError::OtherKeys { got: page_size(got), want: page_size(want) });
         }
-        let pool = layout.pages().map_or(0, |pages| pages.min_pool() as usize);
+        let (pool, tokens) = match layout.pages() {
+            Some(pages) => (pages.min_pool() as usize, 0),
+            None => (0, layout.kv_memory_tokens()),
+        };
         let counts = [
+            ("levels", layout.level_count(), self.levels.max(1)),
             ("requests", layout.batch(), self.requests),
             ("queries in one request", layout.max_qo_len(), self.qo_len),
             ("queries", layout.qo_tokens(), self.qo_tokens),
             ("keys", layout.kv_tokens(), self.kv_tokens),
             ("pages in its pool, at least", pool, self.pages.map_or(0, |pool| pool.num_pages)),
+            ("tokens of k and v", tokens, self.ragged_tokens().unwrap_or(0)),
         ];
         match counts.into_iter().find(|&(_, count, capacity)| count > capacity as usize) {
             Some((what, count, capacity)) => Err(BatchError::Capacity { what, count, capacity }),
@@ -126,7 +194,8 @@ impl BatchCapacity {
         }
     }
 
-    /// A layout with as many queries and keys, and of a pool with as many pages, as any batch within the capacity: tensors that fit it fit them all.
+    /// A layout with as many queries, and of a pool with as many pages or of as many ragged keys, as any batch within the capacity: tensors that fit it fit
+    /// them all.
     ///
     /// # Errors
     ///
@@ -135,7 +204,9 @@ impl BatchCapacity {
         let too_many = |array| BatchError::TooManyTokens { array, total: i32::MAX };
         let qo_tokens = i32::try_from(self.qo_tokens).map_err(|_| too_many("qo_indptr"))?;
         let kv_tokens = i32::try_from(self.kv_tokens).map_err(|_| too_many("kv_indptr"))?;
-        let (qo_indptr, kv_indptr) = ([0, qo_tokens], [0, kv_tokens]);
+        let memory = self.ragged_tokens().map_or(Ok(kv_tokens), i32::try_from).map_err(|_| too_many("k and v"))?;
+        super::Batch::ragged(&[0, 0], &[0, kv_tokens]).validate()?;
+        let (qo_indptr, kv_indptr) = ([0, qo_tokens], [0, memory]);
         let mut layout = super::Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
         if let Some(PagePool { page_size, num_pages }) = self.pages {
             if !i32::try_from(page_size).is_ok_and(|size| size > 0) {

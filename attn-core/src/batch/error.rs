@@ -224,7 +224,7 @@ pub enum BatchError {
     },
     /// A cascade where there is only room for batches without levels.
     #[error(
-        "a plan with a capacity takes batches without levels; give the pages of each request in one row, as `Layout::flattened` does"
+        "the batch has levels, for which the plan's capacity has no room: make it with `BatchCapacity::in_levels`, or give the keys of each request in one run, as `Layout::flattened` does"
     )]
     LevelsInCapacity,
 }

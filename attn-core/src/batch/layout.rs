@@ -108,7 +108,7 @@ impl Pages {
     pub fn indptr(&self) -> &[i32] {
         &self.indptr
     }
-    /// Pages in the pool, request by request; in a cascade level by level, and group by group.
+    /// Pages in the pool, request by request; in a cascade level by level, and group by group, of groups that have requests.
     #[must_use]
     pub fn indices(&self) -> &[i32] {
         &self.indices

@@ -56,7 +56,7 @@ pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[Level<'_>])
     let mut lens = vec![0i64; requests];
     let mut pass = 0i64;
     for (i, (level, groups)) in levels.iter().zip(&groups).enumerate() {
-        let keys = Keys::of(level, &mut pages).map_err(of_level(i))?;
+        let keys = Keys::of(level, groups, &mut pages).map_err(of_level(i))?;
         let mut first = 0;
         while first < requests {
             let group = groups[first];
@@ -140,8 +140,8 @@ enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Checks the keys of a level, and adds its pages to the table.
-    fn of(level: &Level<'a>, pages: &mut Pages) -> Result<Self, BatchError> {
+    /// Checks the keys of a level, and adds its pages to the table: those of groups that have requests. `groups` are those of the requests.
+    fn of(level: &Level<'a>, groups: &[i32], pages: &mut Pages) -> Result<Self, BatchError> {
         let entries = level.qo_indptr.len();
         match &level.kv {
             LevelKv::Ragged(indptr) => {
@@ -162,10 +162,13 @@ impl<'a> Keys<'a> {
                 }
                 pages.min_pool = pages.min_pool.max(pool as u32);
                 let mut first = Vec::with_capacity(entries);
-                for (rows, keys) in table.indptr.windows(2).zip(ends.windows(2)) {
+                let mut asked = vec![false; entries];
+                groups.iter().filter_map(|&group| usize::try_from(group).ok()).for_each(|group| asked[group] = true);
+                for ((rows, keys), asked) in table.indptr.windows(2).zip(ends.windows(2)).zip(asked) {
                     // fewer than 2^30 keys in each level's pages: `fill` refuses more in all
                     first.push(i32::try_from(pages.indices.len()).unwrap_or(i32::MAX));
-                    let needed = ((keys[1] - keys[0]) as u32).div_ceil(pages.page_size) as usize;
+                    let needed =
+                        if asked { ((keys[1] - keys[0]) as u32).div_ceil(pages.page_size) as usize } else { 0 };
                     let of_group = &used[rows[0] as usize..rows[1] as usize];
                     let split =
                         of_group.iter().flat_map(|&page| (0..parts as i32).map(move |i| page * parts as i32 + i));

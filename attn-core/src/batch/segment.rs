@@ -47,6 +47,12 @@ impl Layout {
         self.levels.is_some()
     }
 
+    /// Levels of a cascade, with those in which nobody has keys; 1 without levels.
+    #[must_use]
+    pub fn level_count(&self) -> usize {
+        self.levels.as_ref().map_or(1, |levels| levels.count)
+    }
+
     /// The segments that the keys of a request are in, one after the other. None without levels.
     pub fn segments_of(&self, request: usize) -> impl DoubleEndedIterator<Item = (usize, &Segment)> {
         let levels = self.levels.iter();

@@ -30,13 +30,24 @@ pub(crate) struct Cascade {
 
 pub(crate) fn cascades() -> impl Strategy<Value = Cascade> {
     let qo_len = prop_oneof![3 => Just(1u32), 1 => Just(0), 2 => 2u32..7, 1 => 7u32..50];
+    cascades_of(qo_len.boxed(), 8, 180)
+}
+
+/// Many requests of few keys.
+pub(crate) fn crowds() -> impl Strategy<Value = Cascade> {
+    let qo_len = prop_oneof![Just(Just(1u32).boxed()), Just((0u32..4).boxed()), Just((1u32..40).boxed())];
+    qo_len.prop_flat_map(|qo_len| cascades_of(qo_len, 40, 30))
+}
+
+/// Of fewer requests than `requests`, and groups of at most so many keys.
+fn cascades_of(qo_len: BoxedStrategy<u32>, requests: usize, keys: u32) -> impl Strategy<Value = Cascade> {
     // with each request the first level that has a group beginning with it
-    let requests = prop::collection::vec((qo_len, 0usize..5), 1..8);
+    let requests = prop::collection::vec((qo_len, 0usize..5), 1..requests);
     let memory = prop_oneof![
         Just(None),
         (prop::collection::vec(prop::sample::select(vec![2u32, 4, 8]), 4), any::<bool>()).prop_map(Some),
     ];
-    (requests, 1usize..4, 0u32..180, memory, any::<u64>()).prop_map(|(requests, count, most, memory, seed)| {
+    (requests, 1usize..4, 0..keys, memory, any::<u64>()).prop_map(|(requests, count, most, memory, seed)| {
         let (qo_lens, first): (Vec<u32>, Vec<usize>) = requests.into_iter().unzip();
         let ends = indptr(&qo_lens).expect("short");
         let mut next = numbers(seed);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use attn::batch::{BatchCapacity, Layout};
+use attn::batch::{BatchCapacity, Layout, PagePool};
 use attn::cpu::{self, CpuError, Problem};
 use attn::plan::{
     Cost, MixedBlob, MixedItem, MixedList, MixedMerge, MixedRoom, MixedRule, MixedScratch, MixedSegment, MixedStart,
@@ -13,7 +13,7 @@ use attn::tensor::{Out, TensorMut};
 use attn::{Variant, lang::LogitIndex, lang::RowIndex};
 use proptest::prelude::*;
 
-use super::cascade::{Cascade, Keys, Memory, cascades};
+use super::cascade::{Cascade, Keys, Memory, cascades, crowds};
 use super::{variants, worst};
 
 fn rules() -> impl Strategy<Value = MixedRule> {
@@ -268,6 +268,56 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Of one cascade, of its batch without levels, and of any other that is within the capacity.
+    #[test]
+    fn every_cascade_within_a_capacity_has_room(
+        cascades in prop::collection::vec(prop_oneof![cascades(), crowds()], 2), group in 1u32..20, rule in rules(),
+        over in any::<bool>(),
+    ) {
+        let heads = Heads { qo: group, kv: 1, head_dim: 1 };
+        let keys: Vec<Keys> = cascades.iter().map(|cascade| cascade.keys(heads)).collect();
+        let capacities = keys.iter().map(|keys| BatchCapacity::of(&keys.layout));
+        // room for the first, or for both
+        let capacity = capacities.take(if over { 2 } else { 1 }).reduce(larger).expect("one");
+        let capacity = capacity.in_levels(capacity.levels.max(2));
+        let room = MixedRoom::of(&capacity, heads, &rule).expect("small");
+        let layouts = keys.iter().flat_map(|keys| [Some(keys.layout.clone()), Some(keys.flat.clone()), keys.layout.flattened()]);
+        let within = layouts.flatten().filter(|layout| capacity.check(layout).is_ok());
+        let (mut blob, mut at, mut batches) = (MixedBlob::default(), None, 0);
+        for layout in within.chain([Layout::default()]) {
+            for sharing in [rule.shared.sharing, Sharing::Always] {
+                let rule = MixedRule { shared: SharedRule { sharing, ..rule.shared }, ..rule };
+                let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
+                prop_assert_eq!(room.check(&layout, &list), Ok(()), "{:?} {:?}", capacity, rule);
+                blob.repack_within(&room, &layout, &list).expect("room");
+                let offsets = at.get_or_insert_with(|| blob.offsets.clone());
+                prop_assert_eq!(&*offsets, &blob.offsets);
+                packed(&blob, &layout, &list)?;
+            }
+            batches += 1;
+        }
+        prop_assert!(batches >= 2, "the first, and nobody");
+        prop_assert_eq!(at.map(|at| at.request_of_query.len()), Some(4 * capacity.qo_tokens as usize));
+    }
+}
+
+/// Room for what either has room for, of pages of the first.
+fn larger(one: BatchCapacity, two: BatchCapacity) -> BatchCapacity {
+    let pool = |pool: Option<PagePool>| pool.map_or(0, |pool| pool.num_pages);
+    BatchCapacity {
+        requests: one.requests.max(two.requests),
+        qo_len: one.qo_len.max(two.qo_len),
+        qo_tokens: one.qo_tokens.max(two.qo_tokens),
+        kv_tokens: one.kv_tokens.max(two.kv_tokens),
+        pages: one.pages.map(|of| PagePool { num_pages: of.num_pages.max(pool(two.pages)), ..of }),
+        levels: one.levels.max(two.levels),
+        kv_memory_tokens: one.kv_memory_tokens.max(two.kv_memory_tokens),
+    }
+}
+
 fn read<T: bytemuck::AnyBitPattern>(blob: &MixedBlob, range: &Range<usize>) -> Vec<T> {
     let end = range.end.min(blob.bytes.len());
     blob.bytes[range.start..end].chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
@@ -303,8 +353,9 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
     if let Some(pages) = layout.pages() {
         prop_assert_eq!(&read::<i32>(blob, &at.page_indices)[..pages.indices().len()], pages.indices());
     }
-    if layout.has_levels() {
-        let of_query: Vec<i32> = read(blob, &at.request_of_query);
+    let of_query: Vec<i32> = read(blob, &at.request_of_query);
+    prop_assert!(!layout.has_levels() || of_query.len() >= layout.qo_tokens());
+    if !of_query.is_empty() {
         for request in 0..layout.batch() {
             let queries = layout.qo_indptr()[request] as usize..layout.qo_indptr()[request + 1] as usize;
             prop_assert!(of_query[queries].iter().all(|&of| of as usize == request));
@@ -437,6 +488,33 @@ fn work_of_another_batch_is_found() {
         WorkList::build_for(&Variant::full(), &one, HEADS, &H200.decode),
         Err(PlanError::Levels { what: "a list of flat work" })
     );
+}
+
+#[test]
+fn room_for_levels_is_what_a_batch_of_many_may_take() {
+    // 64 requests of one query over a prefix; all of it is in the list but cuts
+    let layout = prefix(64, 4096, 512);
+    let capacity = BatchCapacity::of(&layout);
+    let room = MixedRoom::of(&capacity, HEADS, &H200).expect("small");
+    let list = MixedList::build_for(&Variant::full(), &layout, HEADS, &H200).expect("small");
+    assert_eq!(room.check(&layout, &list), Ok(()));
+    let rows = 64 * HEADS.group() as usize;
+    assert_eq!((room.segments, layout.segments().len(), room.queries), (2 * 64, 65, 64));
+    assert_eq!((room.merges, list.merges.len()), (64, 64));
+    let cuts = [H200.decode, H200.prefill].map(|rule| (rule.workers as usize - 1) * rows.min(rule.tile_rows as usize));
+    assert_eq!(room.partial_rows, 2 * rows + cuts[0] + cuts[1]);
+    assert!(list.partial_rows as usize >= 2 * rows, "{}", list.partial_rows);
+
+    let past = |room: MixedRoom, what| match room.check(&layout, &list) {
+        Err(PlanError::Room { what: named, .. }) => assert_eq!(named, what),
+        other => panic!("{what}: {other:?}"),
+    };
+    past(MixedRoom { segments: 64, ..room }, "segments of keys");
+    past(MixedRoom { queries: 63, ..room }, "queries");
+    past(MixedRoom { merges: 63, ..room }, "merges");
+    let one = MixedRoom::of(&capacity.in_levels(1), HEADS, &H200).expect("small");
+    assert!(matches!(one.check(&layout, &list), Err(PlanError::Levels { .. })));
+    assert_eq!((one.segments, one.queries), (64, 0));
 }
 
 #[test]

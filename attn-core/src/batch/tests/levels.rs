@@ -142,17 +142,33 @@ fn bad_levels_are_named() {
 }
 
 #[test]
-fn a_capacity_takes_no_levels_and_memory_of_a_cascade_no_harm() {
+fn a_capacity_has_room_for_its_levels_and_memory_of_a_cascade_takes_no_harm() {
     let levels = [ragged(&[0, 2], &[0, 8]), ragged(&[0, 1, 2], &[8, 9, 11])];
     let mut layout = Batch::cascade(&[0, 1, 2], &levels).validate().expect("sound");
     let capacity = BatchCapacity::of(&layout);
-    assert_eq!(capacity.check(&layout), Err(BatchError::LevelsInCapacity));
+    assert_eq!((capacity.levels, capacity.kv_tokens, capacity.kv_memory_tokens), (2, 19, Some(11)));
+    assert_eq!(capacity.check(&layout), Ok(()));
+    let past = |what, count, capacity| Err(BatchError::Capacity { what, count, capacity });
+    assert_eq!(capacity.in_tokens(10).check(&layout), past("tokens of k and v", 11, 10));
+    assert_eq!(capacity.in_levels(1).check(&layout), Err(BatchError::LevelsInCapacity));
+    let three = [levels[0], levels[1], ragged(&[0, 1, 2], &[0, 0, 0])];
+    let three = Batch::cascade(&[0, 1, 2], &three).validate().expect("sound");
+    assert_eq!(capacity.check(&three), past("levels", 3, 2));
+    assert_eq!(capacity.in_levels(3).check(&three), Ok(()));
+    let largest = capacity.largest().expect("small");
+    assert_eq!((largest.qo_tokens(), largest.kv_memory_tokens()), (2, 11));
     let flat = Batch::ragged(&[0, 1, 2], &[0, 9, 19]);
     flat.validate_into(&mut layout).expect("sound");
     assert_eq!(Ok(&layout), flat.validate().as_ref());
-    assert_eq!(capacity.check(&layout), Ok(()));
+    assert_eq!(capacity.check(&layout), past("tokens of k and v", 19, 11));
+    assert_eq!((capacity.flat_kv_tokens(), capacity.in_tokens(30).flat_kv_tokens()), (11, 19));
+    assert_eq!(BatchCapacity { kv_memory_tokens: None, ..capacity }.check(&layout), Ok(()));
     let none = Batch::cascade(&[0], &[ragged(&[0], &[0])]).validate().expect("sound");
     assert!(none.batch() == 0 && none.segments().is_empty() && none.has_levels());
     let idle = Batch::cascade(&[0, 0, 0], &[ragged(&[0], &[0])]).validate().expect("sound");
     assert_eq!((idle.batch(), idle.kv_tokens()), (2, 0));
+    // groups without requests have no part in the table
+    let groups = in_pages(&[0, 0, 2], table(&[0, 2, 3], &[7, 3, 5], &[1, 4]));
+    let layout = Batch::cascade(&[0, 1, 2], &[groups]).validate().expect("sound");
+    assert_eq!((pages(&layout).indices(), layout.segments()[0].memory), (&[5][..], 0));
 }

@@ -30,7 +30,7 @@ pub struct MixedOffsets {
     pub qo_indptr: Range<usize>,
     /// `[batch + 1]` i32: sums of the keys of requests, over all of their segments.
     pub kv_indptr: Range<usize>,
-    /// `[qo_tokens]` i32: the request of each query. Empty without levels.
+    /// `[qo_tokens]` i32: the request of each query. Empty where there is no room for levels.
     pub request_of_query: Range<usize>,
     /// `[segments + 1]` i32: prefix sums of the keys of segments, for a pass over all keys.
     pub segment_ends: Range<usize>,
@@ -91,7 +91,7 @@ pub struct MixedSegment {
 /// How many of each there are.
 struct Counts {
     requests: usize,
-    /// Query tokens, with levels.
+    /// Query tokens, where requests may share keys.
     queries: usize,
     segments: usize,
     pages: usize,
@@ -122,8 +122,8 @@ impl MixedOffsets {
     /// The sections of every batch that there is room for: where they begin, and the most that they hold.
     #[must_use]
     pub fn within(room: &MixedRoom) -> Self {
-        let &MixedRoom { requests, pages, decode, workers, prefill, merges, merge_parts, .. } = room;
-        let (queries, segments, pages) = (0, requests, pages.unwrap_or(0));
+        let &MixedRoom { requests, queries, segments, decode, workers, prefill, merges, merge_parts, .. } = room;
+        let pages = room.pages.unwrap_or(0);
         Self::counted(&Counts { requests, queries, segments, pages, workers, decode, prefill, merges, merge_parts })
     }
 
@@ -174,7 +174,7 @@ impl MixedBlob {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Room`] where there is not enough of it, [`PlanError::Levels`] for a cascade; nothing is changed then.
+    /// [`PlanError::Room`] where there is not enough of it, [`PlanError::Levels`] for a cascade where there is none for levels; nothing is changed then.
     pub fn repack_within(&mut self, room: &MixedRoom, layout: &Layout, work: &MixedList) -> Result<(), PlanError> {
         room.check(layout, work)?;
         self.offsets = MixedOffsets::within(room);
@@ -189,7 +189,7 @@ impl MixedBlob {
         self.bytes.resize(offsets.page_indices.start, 0);
         self.sums(&offsets.qo_indptr, layout.qo_indptr());
         self.sums(&offsets.kv_indptr, layout.kv_indptr());
-        if layout.has_levels() {
+        if !offsets.request_of_query.is_empty() {
             let requests = layout.qo_indptr().windows(2).enumerate();
             let of_query = requests.flat_map(|(request, ends)| (ends[0]..ends[1]).map(move |_| request as i32));
             of_query.enumerate().for_each(|(i, request)| self.put_one(offsets.request_of_query.start, i, &request));
@@ -227,16 +227,21 @@ impl MixedBlob {
             self.put_one(ends.start, i + 1, &end);
             self.put_one(at, i, &MixedSegment::of(layout, segment));
         }
+        self.stay(ends.start + (layout.segments().len() + 1) * size_of::<i32>()..ends.end, end);
     }
 
     /// Prefix sums: those past the last stay where they are.
     fn sums(&mut self, at: &Range<usize>, sums: &[i32]) {
-        let (first, end) = (at.start, at.start + size_of_val(sums));
-        self.put(first, bytemuck::cast_slice(sums));
-        if let Some(last) = sums.last() {
-            for rest in self.bytes[end..at.end].chunks_exact_mut(size_of::<i32>()) {
-                rest.copy_from_slice(bytemuck::bytes_of(last));
-            }
+        self.put(at.start, bytemuck::cast_slice(sums));
+        if let Some(&last) = sums.last() {
+            self.stay(at.start + size_of_val(sums)..at.end, last);
+        }
+    }
+
+    /// Prefix sums past the last.
+    fn stay(&mut self, rest: Range<usize>, last: i32) {
+        for sum in self.bytes[rest].chunks_exact_mut(size_of::<i32>()) {
+            sum.copy_from_slice(bytemuck::bytes_of(&last));
         }
     }
 

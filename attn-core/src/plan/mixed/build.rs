@@ -128,6 +128,19 @@ impl MixedList {
     ///
     /// [`PlanError::NotMixed`] for unions and lists of keys; [`PlanError::RewrittenForOne`] for levels of keys that are rewritten by words of one request.
     pub fn supports(variant: &Variant, layout: &Layout) -> Result<(), PlanError> {
+        Self::supports_in(variant, layout.has_levels())
+    }
+
+    /// As [`MixedList::supports`], of all batches with levels.
+    ///
+    /// # Errors
+    ///
+    /// As [`MixedList::supports`].
+    pub fn supports_levels(variant: &Variant) -> Result<(), PlanError> {
+        Self::supports_in(variant, true)
+    }
+
+    fn supports_in(variant: &Variant, levels: bool) -> Result<(), PlanError> {
         if variant.has_union() {
             return Err(PlanError::NotMixed { what: "a union" });
         }
@@ -135,7 +148,7 @@ impl MixedList {
             return Err(PlanError::NotMixed { what: "a list of keys" });
         }
         match variant.rewrites_for_one() {
-            Some((part, word)) if layout.has_levels() => Err(PlanError::RewrittenForOne { part, word }),
+            Some((part, word)) if levels => Err(PlanError::RewrittenForOne { part, word }),
             _ => Ok(()),
         }
     }
