@@ -14,7 +14,7 @@ use crate::expr::TensorContent;
 use crate::{
     Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, ValueRows, Variant, Workspace,
     engine::Backend,
-    plan::{CpuPlan, CpuWork, without_levels},
+    plan::{CpuPlan, CpuWork, levels_within},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -274,6 +274,9 @@ impl Attention {
     /// ([`Plan::update`]). A run of it that was captured in a CUDA graph is then replayed with them: its launches and addresses are those of the
     /// capacity. Every batch gives the same bits as a plan of its own, if the capacity asks for the same kernel (on CUDA one for few queries a request, or many).
     ///
+    /// A cascade is run without its levels, unless the capacity has room for levels ([`BatchCapacity::in_levels`]): then along them where that pays, and on CUDA all
+    /// batches run a mixed launch.
+    ///
     /// # Errors
     ///
     /// As [`Attention::plan`], and a batch that is past the capacity.
@@ -333,8 +336,7 @@ impl Attention {
         match &self.inner {
             Inner::Cpu(bound) => {
                 capacity.largest()?;
-                let layout = without_levels(batch.validate()?);
-                capacity.check(&layout)?;
+                let layout = levels_within(batch.validate()?, capacity)?;
                 let plan = plan_cpu(bound, layout, &cpu_layers(layers)?, workspace)?;
                 Ok(Plan::cpu(CpuPlan { capacity: Some(*capacity), ..plan }))
             }

@@ -1,7 +1,7 @@
 //! Cascades, block tables and what is wrong with them, through the public interface on the CPU.
 
 use crate::{
-    batch::{BatchError, PageTableBuf, words},
+    batch::{BatchError, PageTableBuf, indptr, words},
     made_up::values,
     prelude::*,
 };
@@ -78,7 +78,7 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
         // unfinished rows of variants without a sink are the rows
         let room = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
         let mut plan = attention.plan_with_capacity(&cascade, &room, &mut engine.workspace()).expect(expr);
-        assert!(!plan.layout().has_levels(), "{expr}: a capacity is for batches without levels");
+        assert!(!plan.layout().has_levels(), "{expr}: a capacity without room for levels");
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
         plan.update(&engine.stream().expect("the CPU"), &cascade).expect(expr);
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
@@ -112,6 +112,86 @@ fn levels_run_where_there_is_no_table_without_them() {
         let room = BatchCapacity::decode(2, 100).in_pages(PAGE, PAGES);
         let error = attention.plan_with_capacity(&cascade, &room, &mut engine.workspace()).expect_err("levels");
         assert!(matches!(error, Error::Batch(BatchError::LevelsInCapacity)), "{error}");
+    }
+}
+
+/// Requests behind a prefix that all have, and behind what those of their group have.
+struct Shared {
+    qo: Vec<i32>,
+    all: [i32; 2],
+    groups: Vec<i32>,
+    tables: [PageTableBuf; 3],
+}
+
+impl Shared {
+    /// `groups` are prefix sums of queries; keys are of the prefix, of each group, and of each request.
+    fn new(qo: &[u32], groups: &[i32], [prefix, middle, own]: [&[u32]; 3]) -> Self {
+        let tables = [table(prefix, 100), table(middle, 0), table(own, 50)];
+        let (qo, all) = (indptr(qo).expect("short"), [0, qo.iter().sum::<u32>() as i32]);
+        Shared { qo, all, groups: groups.to_vec(), tables }
+    }
+
+    fn levels(&self) -> [Level<'_>; 3] {
+        let [prefix, middle, own] = self.tables.each_ref().map(|table| LevelKv::Paged(table.table()));
+        [(&self.all[..], prefix), (&self.groups, middle), (&self.qo, own)]
+            .map(|(qo_indptr, kv)| Level { qo_indptr, kv })
+    }
+}
+
+#[test]
+fn a_plan_with_room_for_levels_takes_any_cascade_of_as_many() {
+    let first = Shared::new(&[1; 6], &[0, 3, 6], [&[320], &[24, 0], &[9, 3, 0, 14, 1, 7]]);
+    // pages are not full, one request is without queries, and one has several
+    let second = Shared::new(&[1, 3, 0, 1, 2], &[0, 4, 7], [&[333], &[5, 9], &[4, 1, 3, 0, 2]]);
+    let short = Shared::new(&[1, 1], &[0, 2], [&[4], &[0], &[9, 30]]);
+    let (levels, others, few) = (first.levels(), second.levels(), short.levels());
+    let (outer_and_own, nobody) = ([levels[0], levels[2]], table(&[], 0));
+    let flat = Batch::paged(&second.qo, &second.tables[2].table());
+    let batches = [
+        (Batch::cascade(&first.qo, &levels), Some(true)),
+        (Batch::cascade(&second.qo, &others), Some(true)),
+        (flat, Some(false)),
+        // a prefix of one page is not worth two levels; and two levels are enough
+        (Batch::cascade(&short.qo, &few), Some(false)),
+        (Batch::cascade(&first.qo, &levels[..2]), Some(true)),
+        (Batch::cascade(&first.qo, &outer_and_own), None),
+        (Batch::paged(&[0], &nobody.table()), Some(false)),
+    ];
+    let capacity = BatchCapacity { qo_len: 3, ..BatchCapacity::new(6, 8, 3000) }.in_pages(PAGE, PAGES).in_levels(3);
+    for expr in ["full", "causal + alibi", "sliding_window(window=40)", "union(sliding_window(window=9), causal)"] {
+        let (engine, attention) = attention(expr);
+        let (stream, mut workspace) = (engine.stream().expect("the CPU"), engine.workspace());
+        let mut plan = attention.plan_with_capacity(&batches[2].0, &capacity, &mut workspace).expect(expr);
+        for (number, (batch, has_levels)) in batches.iter().enumerate() {
+            let own = attention.plan(batch, &mut engine.workspace()).expect(expr);
+            plan.update(&stream, batch).expect(expr);
+            assert_eq!(plan.layout(), own.layout(), "{expr}: batch {number}");
+            let shares = !expr.starts_with("union");
+            assert!(
+                has_levels.is_none_or(|has| has == plan.layout().has_levels() || !shares),
+                "{expr}: batch {number}"
+            );
+            let tokens = own.layout().qo_tokens();
+            let want = run_plan(&own, &engine, tokens).expect(expr);
+            assert_eq!(run_plan(&plan, &engine, tokens).expect(expr), want, "{expr}: batch {number}, to the bit");
+        }
+
+        plan.update(&stream, &batches[0].0).expect(expr);
+        let before = plan.layout().clone();
+        let mut refused = |batch: &Batch<'_>| match plan.update(&stream, batch) {
+            Err(Error::Batch(error)) => error,
+            other => panic!("{expr}: {other:?}"),
+        };
+        let four = [levels[0], levels[1], levels[2], levels[2]];
+        let past = |what, count, capacity| BatchError::Capacity { what, count, capacity };
+        assert_eq!(refused(&Batch::cascade(&first.qo, &four)), past("levels", 4, 3));
+        let long = Shared::new(&[1, 4], &[0, 5], [&[320], &[0], &[9, 30]]);
+        assert_eq!(refused(&Batch::cascade(&long.qo, &long.levels())), past("queries in one request", 4, 3));
+        assert_eq!(plan.layout(), &before, "nothing has changed");
+        let without = capacity.in_levels(1);
+        let error =
+            attention.plan_with_capacity(&batches[1].0, &without, &mut workspace).expect_err("pages are not full");
+        assert!(error.to_string().contains("in_levels"), "{error}");
     }
 }
 

@@ -87,20 +87,19 @@ impl CpuPlan {
 
     /// Another batch within the capacity.
     fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
-        let layout = without_levels(layout);
-        capacity.check(&layout)?;
+        let layout = levels_within(layout, capacity)?;
         let (variant, layout, work) = self.attention.cut(layout, &self.layers)?;
         (self.variant, self.layout, self.work) = (variant, layout, work);
         Ok(())
     }
 }
 
-/// A cascade as the same batch without levels, where there is one: what a plan with a capacity takes.
-pub(crate) fn without_levels(layout: Layout) -> Layout {
-    match layout.has_levels().then(|| layout.flattened()) {
-        Some(Some(flat)) => flat,
-        _ => layout,
-    }
+/// A batch that is within a capacity: a cascade without its levels, where there is no room for them.
+pub(crate) fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<Layout, BatchError> {
+    let flat = (layout.has_levels() && capacity.levels <= 1).then(|| layout.flattened()).flatten();
+    let layout = flat.unwrap_or(layout);
+    capacity.check(&layout)?;
+    Ok(layout)
 }
 
 impl Plan {
@@ -193,7 +192,8 @@ impl Plan {
 
     /// Gives a plan that was made with a capacity ([`Attention::plan_with_capacity`](crate::Attention::plan_with_capacity)) another batch, in the order of
     /// the stream: runs that are given to it afterwards are of that batch, and so are replays of what was captured of this plan before. A request
-    /// without queries writes nothing: a batch of fewer requests may be padded with such, or simply be shorter.
+    /// without queries writes nothing: a batch of fewer requests may be padded with such, or simply be shorter. A cascade may have other groups, and fewer levels
+    /// than there is room for ([`BatchCapacity::in_levels`]), or none.
     ///
     /// What is in the workspace is overwritten in place: replay on the same stream, or order streams with events, so that no replay runs at the
     /// same time.

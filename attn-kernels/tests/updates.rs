@@ -4,7 +4,7 @@
 
 use attn_core::{
     Variant,
-    batch::{Batch, BatchCapacity, BatchError, PageTableBuf, indptr},
+    batch::{Batch, BatchCapacity, BatchError, Level, LevelKv, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
     spec::{Heads, KernelKind},
     tensor::{Kv, Out, TensorError, TensorMut, TensorRef},
@@ -158,6 +158,106 @@ fn replays_follow_updates() {
             assert!(replayed == alone && run == alone, "{kind}: {lens:?}");
         }
     }
+}
+
+/// Requests of each group, and the keys that they share.
+type Groups<'a> = (&'a [u32], &'a [u32]);
+
+/// A cascade of pages.
+struct Shared {
+    qo: Vec<i32>,
+    levels: Vec<(Vec<i32>, PageTableBuf)>,
+}
+
+impl Shared {
+    /// Queries of each request, and the groups of each shared level; then the keys of each request's own.
+    fn new(qo: &[u32], shared: &[Groups<'_>], own: &[u32]) -> Self {
+        let qo = indptr(qo).expect("short");
+        let mut next = 0;
+        let mut table = |lens: &[u32]| {
+            PageTableBuf::from_lens(lens, PAGE, PAGES, || {
+                next += 11;
+                next % PAGES as i32
+            })
+        };
+        let level = |&(groups, lens): &Groups<'_>| {
+            let requests = indptr(groups).expect("short");
+            (requests.iter().map(|&end| qo[end as usize]).collect(), table(lens))
+        };
+        let mut levels: Vec<_> = shared.iter().map(level).collect();
+        levels.push((qo.clone(), table(own)));
+        Shared { qo, levels }
+    }
+
+    fn levels(&self) -> Vec<Level<'_>> {
+        self.levels.iter().map(|(qo_indptr, table)| Level { qo_indptr, kv: LevelKv::Paged(table.table()) }).collect()
+    }
+}
+
+#[test]
+fn replays_follow_updates_of_cascades() {
+    let Some(gpu) = Gpu::find() else { return };
+    let cascades = [
+        Shared::new(&[1; 12], &[(&[12], &[800])], &[40, 3, 0, 17, 64, 65, 1, 9, 9, 30, 100, 2]),
+        Shared::new(&[1; 3], &[(&[3], &[33])], &[5, 6, 7]),
+        Shared::new(&[1, 40, 0, 3, 1, 1], &[(&[6], &[333]), (&[2, 4], &[70, 512])], &[7, 40, 1, 9, 0, 200]),
+        Shared::new(&[1; 16], &[(&[8, 8], &[1000, 640]), (&[2, 6, 4, 4], &[0, 64, 9, 33])], &[13; 16]),
+        Shared::new(&[1; 16], &[], &[700; 16]),
+        Shared::new(&[], &[(&[0], &[0])], &[]),
+    ];
+    let lone: [Lens<'_>; 2] = [(&[1; 9], &[900, 1, 64, 65, 1000, 3, 0, 77, 512]), (&[40, 1, 1], &[40, 1000, 3])];
+    let capacity =
+        BatchCapacity { qo_len: 40, ..BatchCapacity::new(16, 64, 30_000) }.in_pages(PAGE, PAGES).in_levels(3);
+    // the kernel is named, so that levels are run whether they pay or not
+    let attention = gpu.attention(Options { kernel: Some(KernelKind::Mixed), ..Options::default() });
+    let mut workspace = gpu.workspace();
+    let first = cascades[1].levels();
+    let first = Batch::cascade(&cascades[1].qo, &first);
+    let mut plan = attention.plan_with_capacity(&first, &capacity, &mut workspace).expect("within");
+    assert_eq!(workspace.capacity(), attention.workspace_size_with_capacity(&capacity).expect("sound"));
+    let mut graph = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 64)).expect("captured");
+    let mut replay = || {
+        // SAFETY: the plan, its workspace and the tensors live as long, and updates are on the same stream.
+        gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"))
+    };
+    for round in 0..2 {
+        for (number, cascade) in cascades.iter().enumerate() {
+            let levels = cascade.levels();
+            let batch = Batch::cascade(&cascade.qo, &levels);
+            plan.update(&gpu.stream, &batch).expect("within");
+            assert!(plan.layout().has_levels());
+            let replayed = replay();
+            let mut own = gpu.workspace();
+            let alone = attention.plan(&batch, &mut own).expect("sound");
+            assert_eq!(alone.kernel().cell(), plan.kernel().cell(), "cascade {number}");
+            let alone = gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs"));
+            assert!(replayed == alone, "round {round}, cascade {number}");
+        }
+        // without levels in the kernel of those with; a plan of their own has another
+        for lens in lone {
+            plan.update(&gpu.stream, &Made::new(lens).batch()).expect("within");
+            let replayed = replay();
+            let mut other = gpu.workspace();
+            let other = attention
+                .plan_with_capacity(&Made::new(lens).batch(), &capacity, &mut other)
+                .map(|plan| gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs")));
+            assert!(replayed == other.expect("within"), "{lens:?}");
+            let apart = furthest(&replayed, &gpu.alone(&attention, lens));
+            assert!(apart <= 0.02, "{lens:?}: {apart}");
+        }
+    }
+    let four = Shared::new(&[1; 2], &[(&[2], &[64]), (&[2], &[64]), (&[2], &[64])], &[5, 6]);
+    let error = plan.update(&gpu.stream, &Batch::cascade(&four.qo, &four.levels())).expect_err("four levels");
+    let past = BatchError::Capacity { what: "levels", count: 4, capacity: 3 };
+    assert!(matches!(&error, CudaError::Batch(e) if *e == past), "{error}");
+}
+
+/// How far apart bf16 are at most; what nothing was written to is the same in both.
+fn furthest(one: &[u8], two: &[u8]) -> f32 {
+    let number = |bytes: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16);
+    let pairs = one.chunks_exact(2).zip(two.chunks_exact(2)).filter(|(one, two)| one != two);
+    let apart = pairs.map(|(one, two)| (number(one) - number(two)).abs());
+    apart.map(|apart| if apart.is_nan() { f32::INFINITY } else { apart }).fold(0.0, f32::max)
 }
 
 #[test]

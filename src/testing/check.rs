@@ -291,7 +291,7 @@ pub fn complete(expr: &str) -> Result<Variant, TestError> {
 mod tests {
     use super::{Distance, Inputs, RowRounding, case_variant, moved, reference};
     use crate::Engine;
-    use crate::testing::{Case, LayoutKind, Lens};
+    use crate::testing::{Case, LayoutKind, Lens, LevelCase};
 
     #[test]
     fn rounding_rows_changes_what_hooks_rewrote_and_nothing_else() {
@@ -362,6 +362,23 @@ mod tests {
                 let bad = super::CheckResult { replay_identical: Some(false), ..result };
                 assert!(bad.why().contains("in place of another"), "{}", bad.why());
             }
+        }
+    }
+
+    #[test]
+    fn cascades_are_replayed_in_place_of_others() {
+        for layout in [LayoutKind::Cascade, LayoutKind::RaggedCascade] {
+            let mut case = Case::new("causal + alibi");
+            (case.graph, case.kv_layout) = (true, layout);
+            (case.qo_lens, case.kv_lens) = (Lens::List(vec![1, 5, 0, 1]), Lens::List(vec![7, 30, 3, 40]));
+            let level = |groups: &[u32], lens: &[u32]| LevelCase {
+                groups: groups.to_vec(),
+                kv_lens: Lens::List(lens.to_vec()),
+                page_size: None,
+            };
+            case.levels = vec![level(&[4], &[700]), level(&[2, 2], &[31, 0])];
+            let result = super::check(&case, &Engine::cpu()).expect("it runs");
+            assert!(result.passed && result.replay_identical == Some(true), "{layout:?}: {}", result.why());
         }
     }
 

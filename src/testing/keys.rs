@@ -189,6 +189,44 @@ impl LevelBuf {
         };
         Level { qo_indptr: &self.qo_indptr, kv }
     }
+
+    /// The groups of the first requests of a batch, whose queries end at `all`, of which there are those that end at `kept`; with so many of their keys.
+    fn first(&self, all: &[i32], kept: &[i32], keep: fn(u32) -> u32) -> Result<Self, TestError> {
+        let requests = kept.len() - 1;
+        // one past the last request of each group
+        let ends: Vec<usize> = match self.qo_indptr == all {
+            true => (1..all.len()).collect(),
+            false => self.qo_indptr[1..].iter().map(|end| all.partition_point(|of| of < end)).collect(),
+        };
+        let groups = ends.iter().take_while(|end| **end < requests).count() + 1;
+        let ends = &ends[..groups.min(ends.len())];
+        let queries = ends.iter().map(|&end| kept[end.min(requests)]);
+        let qo_indptr = std::iter::once(0).chain(queries).collect();
+        let keys = match &self.keys {
+            LevelKeys::Ragged(tokens) => {
+                let lens = tokens.windows(2).take(ends.len()).map(|ends| keep((ends[1] - ends[0]) as u32));
+                let mut kept = indptr(&lens.collect::<Vec<_>>())?;
+                kept.iter_mut().for_each(|end| *end += tokens[0]);
+                LevelKeys::Ragged(kept)
+            }
+            LevelKeys::Paged(table) => {
+                let size = table.page_size;
+                let rows = table.indptr.windows(2).zip(&table.last_page_len).take(ends.len());
+                let lens = rows.map(|(ends, &last)| match (ends[1] - ends[0]) as u32 {
+                    0 => 0,
+                    pages => keep((pages - 1) * size + last as u32),
+                });
+                let lens: Vec<u32> = lens.collect();
+                let mut pages =
+                    table.indptr.iter().zip(&lens).flat_map(|(&first, len)| {
+                        table.indices[first as usize..][..len.div_ceil(size) as usize].iter()
+                    });
+                let next = || pages.next().copied().unwrap_or(0);
+                LevelKeys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, next))
+            }
+        };
+        Ok(LevelBuf { qo_indptr, keys })
+    }
 }
 
 impl BlockTableBuf {
@@ -254,10 +292,18 @@ pub(super) struct Other {
 }
 
 impl Other {
-    /// Half of the requests, with half of their queries and keys.
+    /// Half of the requests, with half of their queries and keys; of a cascade, in the groups that these are in, with half of the keys of each.
     pub(super) fn half(inputs: &Inputs) -> Result<Self, TestError> {
         let requests = (inputs.qo_indptr.len() - 1).div_ceil(2);
-        Self::of(inputs, &(0..requests).collect::<Vec<_>>(), |len| len.div_ceil(2))
+        let half = |len: u32| len.div_ceil(2);
+        let Keys::Levels(levels) = &inputs.keys else {
+            return Self::of(inputs, &(0..requests).collect::<Vec<_>>(), half);
+        };
+        let lens = inputs.qo_indptr.windows(2).take(requests).map(|ends| half((ends[1] - ends[0]) as u32));
+        let qo_indptr = indptr(&lens.collect::<Vec<_>>())?;
+        let first = |level| LevelBuf::first(level, &inputs.qo_indptr, &qo_indptr, half);
+        let keys = Keys::Levels(levels.iter().map(first).collect::<Result<_, _>>()?);
+        Ok(Other { qo_indptr, keys })
     }
 
     /// The requests in reverse: tensors over the lengths of a batch fit it as they fit the case's.
@@ -265,7 +311,7 @@ impl Other {
         Self::of(inputs, &(0..inputs.qo_indptr.len() - 1).rev().collect::<Vec<_>>(), |len| len)
     }
 
-    /// These requests, with so many of their queries and keys. A cascade has none.
+    /// These requests, with so many of their queries and keys. Not of a cascade.
     fn of(inputs: &Inputs, requests: &[usize], keep: fn(u32) -> u32) -> Result<Self, TestError> {
         let len = |indptr: &[i32], request: usize| (indptr[request + 1] - indptr[request]) as u32;
         let kept = |sums: &[i32]| requests.iter().map(|&request| keep(len(sums, request))).collect::<Vec<_>>();
@@ -298,8 +344,13 @@ impl Other {
         Ok(Other { qo_indptr: indptr(&kept(&inputs.qo_indptr))?, keys })
     }
 
-    pub(super) fn batch(&self) -> Batch<'_> {
-        self.keys.batch(&self.qo_indptr, &[])
+    /// The levels of a cascade, for [`batch`](Self::batch).
+    pub(super) fn levels(&self) -> Vec<Level<'_>> {
+        self.keys.levels()
+    }
+
+    pub(super) fn batch<'a>(&'a self, levels: &'a [Level<'a>]) -> Batch<'a> {
+        self.keys.batch(&self.qo_indptr, levels)
     }
 }
 
@@ -343,9 +394,9 @@ mod tests {
         assert_eq!(table.pages.iter().filter(|page| **page == u32::MAX).count(), 15 - 5);
         assert_eq!(finite(&inputs), 14);
         let half = Other::half(&inputs).expect("there is one");
-        assert_eq!(half.batch().validate().expect("sound").kv_indptr(), [0, 3, 3]);
+        assert_eq!(half.batch(&[]).validate().expect("sound").kv_indptr(), [0, 3, 3]);
         let reversed = Other::reversed(&inputs).expect("there is one");
-        assert_eq!(reversed.batch().validate().expect("sound").kv_indptr(), [0, 9, 9, 14]);
+        assert_eq!(reversed.batch(&[]).validate().expect("sound").kv_indptr(), [0, 9, 9, 14]);
     }
 
     #[test]
@@ -356,7 +407,14 @@ mod tests {
             assert_eq!(layout.kv_indptr(), [0, 18, 37, 65], "{kind:?}");
             assert_eq!(finite(&inputs) as u64, case.kv_memory_tokens(), "{kind:?}");
             assert_eq!(layout.pages().map(|pages| pages.page_size()), kind.paged().then_some(4));
-            assert!(Other::half(&inputs).is_err());
+            // requests 0 and 1: 7 of the first level, 0 and 3 of their groups, and 3 and 0 of their own
+            let half = Other::half(&inputs).expect("there is one");
+            let levels = half.levels();
+            let half = half.batch(&levels).validate().expect("sound");
+            assert_eq!((half.qo_indptr(), half.kv_indptr()), (&[0, 1, 2][..], &[0, 10, 20][..]), "{kind:?}");
+            assert_eq!(half.segments().iter().map(|segment| segment.requests).collect::<Vec<_>>(), [2, 1, 1]);
+            assert!(half.kv_memory_tokens() <= layout.kv_memory_tokens());
+            assert!(Other::reversed(&inputs).is_err());
         }
     }
 }

@@ -132,14 +132,15 @@ impl Setup {
 
     /// What the case's run writes when it was captured (where there are graphs) of a plan of another batch, replayed with that one, and then with
     /// the case's batch in its place. The other batch is a smaller one; for a variant that it does not fit, since its tensors are over
-    /// lengths, the same requests in reverse. `None` where tensors have other elements for it, where
-    /// the batch runs in a smaller tile than its capacity asks for, which gives other bits, and for a cascade, of which there is no plan with a capacity.
+    /// lengths, the same requests in reverse. `None` where tensors have other elements for it, where the batch runs in a smaller tile than its capacity asks
+    /// for, which gives other bits, and for a cascade that is run without its levels, since the kernel of a capacity for levels is another.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
-        // with a capacity every request's own keys are run, which gives other bits
-        if matches!(inputs.keys, Keys::Levels(_)) {
+        let cascade = matches!(inputs.keys, Keys::Levels(_));
+        if cascade && !self.plan.layout().has_levels() {
             return Ok(None);
         }
-        let batch = inputs.batch(&[]);
+        let levels = inputs.levels();
+        let batch = inputs.batch(&levels);
         let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
         // a capacity is planned for by its longest request: the kernel family has to be that of the case
         let (dtypes, options) = self.made_with;
@@ -152,8 +153,10 @@ impl Setup {
         };
         self.place.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
         let mut workspace = self.engine.workspace();
-        let mut plan = |other: &Other| attention.plan_with_capacity(&other.batch(), &capacity, &mut workspace);
+        let mut plan =
+            |other: &Other| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
         let mut plan = match plan(&Other::half(inputs)?) {
+            Err(Error::Bind(_)) if cascade => return Ok(None),
             Err(Error::Bind(_)) => match plan(&Other::reversed(inputs)?) {
                 Err(Error::Bind(_)) => return Ok(None),
                 plan => plan?,

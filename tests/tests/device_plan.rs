@@ -73,13 +73,8 @@ fn layout((qo, kv): &(Vec<u32>, Vec<u32>), page_size: Option<u32>, rng: &mut Sma
 /// The capacity for several batches.
 fn capacity(layouts: &[Layout], page_size: Option<u32>) -> BatchCapacity {
     let most = |of: fn(&BatchCapacity) -> u32| layouts.iter().map(|l| of(&BatchCapacity::of(l))).max().unwrap_or(0);
-    let capacity = BatchCapacity {
-        requests: most(|c| c.requests),
-        qo_len: most(|c| c.qo_len),
-        qo_tokens: most(|c| c.qo_tokens),
-        kv_tokens: most(|c| c.kv_tokens),
-        pages: None,
-    };
+    let capacity = BatchCapacity::new(most(|c| c.requests), most(|c| c.qo_tokens), most(|c| c.kv_tokens));
+    let capacity = BatchCapacity { qo_len: most(|c| c.qo_len), ..capacity };
     page_size.map_or(capacity, |page_size| capacity.in_pages(page_size, 1000))
 }
 

@@ -74,7 +74,7 @@ impl BatchCapacity {
     }
 
     /// The same with room for cascades of up to so many levels, and for batches without. A plan then runs cascades along their levels where that
-    /// pays, and what it runs is a mixed launch, whatever the batch.
+    /// pays, and what it runs is a mixed launch, whatever the batch. Its workspace has room for a partial state of every row in every level.
     ///
     /// ```
     /// use attn_core::batch::BatchCapacity;

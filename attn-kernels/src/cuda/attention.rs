@@ -6,7 +6,7 @@ use std::{
 };
 
 use attn_core::{
-    batch::{Batch, BatchCapacity, Layout},
+    batch::{Batch, BatchCapacity, BatchError, Layout},
     dtype::Dtypes,
     expr::Variant,
     plan::{self, MixedList, PlanError, PlanRule, Sight, Sights},
@@ -335,10 +335,9 @@ impl Attention {
     ///
     /// As [`Attention::plan_with_capacity`].
     pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, CudaError> {
-        let of = KernelOf::without_levels(self.family(capacity.qo_len as usize), capacity.pages.is_some());
-        let (kernels, rule) = self.kernels_and_rule(of)?;
-        let room = Counts::of(capacity, self.variant(), self.heads(), &rule)?;
-        Ok(Sections::within(self.heads(), self.value_dim(), &kernels, &room, capacity)?.bytes)
+        let (capacity, kernels, rule) = self.kernels_within(capacity)?;
+        let room = Counts::of(&capacity, self.variant(), self.heads(), &rule)?;
+        Ok(Sections::within(self.heads(), self.value_dim(), &kernels, &room, &capacity)?.bytes)
     }
 
     /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits for the
@@ -387,6 +386,9 @@ impl Attention {
     /// of it be replayed with them. The kernel family is that of the capacity, and all batches run it. But for that, work is cut as by
     /// [`Attention::plan`], and a batch gives the same bits.
     ///
+    /// With room for levels ([`BatchCapacity::in_levels`]) the family is mixed, and cascades run along their levels where that pays; elsewhere, and of a variant or
+    /// heads for which keys cannot be shared, without.
+    ///
     /// # Errors
     ///
     /// As [`Attention::plan`], and a batch that is past the capacity.
@@ -413,15 +415,16 @@ impl Attention {
     ) -> Result<Plan, CudaError> {
         self.inner.device.check_same("workspace", workspace.device())?;
         let layout = batch.validate()?;
-        // keys that requests share move from batch to batch: each request's are run
-        let levels = PlanError::Levels { what: "a plan with a capacity" };
-        let layout = if layout.has_levels() { layout.flattened().ok_or(levels)? } else { layout };
+        let (capacity, kernels, rule) = self.kernels_within(capacity)?;
+        let layout = self.levels_within(layout, &capacity, &rule)?;
         capacity.check(&layout)?;
+        self.check_family(&layout, Family::of(kernels[0].cell()))?; // there is one arm at least
         let bound = self.bound(&layout)?;
         let args = self.args_for(&bound)?;
         let layers = self.layers(&layout, layers)?;
-        let schedule = self.schedule(&bound, &layers, &layout, self.family(capacity.qo_len as usize))?;
-        let mut plan = Plan::put_within(self, capacity, layout, schedule, args, workspace)?;
+        let work = Work::build(&rule, &bound, layers.iter().map(Attention::variant), &layout, self.inner.heads)?;
+        let schedule = Schedule { kernels, rule, work };
+        let mut plan = Plan::put_within(self, &capacity, layout, schedule, args, workspace)?;
         plan.layers = layers;
         Ok(plan)
     }
@@ -497,6 +500,59 @@ impl Attention {
         let (kernels, rule) = self.kernels_and_rule(KernelOf::new(family, layout))?;
         let work = Work::build(&rule, bound, layers.iter().map(Attention::variant), layout, self.inner.heads)?;
         Ok(Schedule { kernels, rule, work })
+    }
+
+    /// What runs the batches of a plan with a capacity, how they are cut, and the capacity as it is kept to. With more levels than one these are the kernels whose
+    /// items have rows of several requests, whatever the batch; where there are none, there is room for one level alone.
+    fn kernels_within(&self, capacity: &BatchCapacity) -> Result<(BatchCapacity, ArmKernels, Rule), CudaError> {
+        let Inner { device, arms, heads, batch_invariant, variant, .. } = &*self.inner;
+        let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
+        if capacity.levels > 1 && batch_invariant.is_none() && MixedList::supports_levels(variant).is_ok() {
+            let most = Cell::most_decode_rows(heads.head_dim, self.value_dim());
+            // requests of one query decode, whatever else is in the batch
+            let rows = Some(self.rows(qo_len)).filter(|&rows| rows <= most.into()).unwrap_or_else(|| self.rows(1));
+            let family = Family::mixed(rows, heads.head_dim, self.value_dim());
+            let of = KernelOf { family, paged, shared_rows: true };
+            let (major, minor) = device.capability();
+            let arch = Arch::for_device(major, minor);
+            if arms.iter().all(|arm| self.source(arm, of, arch).is_ok()) {
+                let (kernels, rule) = self.kernels_and_rule(of)?;
+                return Ok((*capacity, kernels, rule));
+            }
+        }
+        let (kernels, rule) = self.kernels_and_rule(KernelOf::without_levels(self.family(qo_len), paged))?;
+        Ok((capacity.in_levels(1), kernels, rule))
+    }
+
+    /// A batch as a plan with a capacity runs it: a cascade along its levels, if there is room for them and they pay, or without.
+    pub(super) fn levels_within(
+        &self,
+        layout: Layout,
+        capacity: &BatchCapacity,
+        rule: &Rule,
+    ) -> Result<Layout, CudaError> {
+        let Inner { heads, kernel, variant, batch_invariant, .. } = &*self.inner;
+        if !layout.has_levels() {
+            return Ok(layout);
+        }
+        if let Rule::Mixed(rule) = rule
+            && capacity.levels > 1
+        {
+            capacity.check(&layout)?;
+            let flat = match kernel {
+                None => MixedList::flat_instead(variant, &layout, *heads, rule)?,
+                Some(_) => None,
+            };
+            return Ok(flat.unwrap_or(layout));
+        }
+        if let Some(flat) = layout.flattened() {
+            return Ok(flat);
+        }
+        if batch_invariant.is_some() {
+            return Err(PlanError::Levels { what: "a batch-invariant attention" }.into());
+        }
+        MixedList::supports(variant, &layout)?;
+        Err(BatchError::LevelsInCapacity.into())
     }
 
     /// The kernels of a family, and how batches are cut for them.

@@ -1,9 +1,6 @@
 //! Plans whose batch changes in place: what they keep so that nothing that was captured of them moves.
 
-use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, Layout},
-    plan::PlanError,
-};
+use attn_core::batch::{Batch, BatchCapacity, BatchError, Layout};
 
 use super::{
     Attention, CudaError, Family, Plan, Stream,
@@ -59,8 +56,8 @@ impl Plan {
     /// queries, and what the batch does not use, cost next to nothing and write nothing.
     ///
     /// The workspace's lists are overwritten where they are: replay on the same stream, or order the streams with events, so that no replay
-    /// runs at the same time. Nothing is allocated once batches have been as large as this one, but for a union, and for a variant with tensors
-    /// over the lengths of a batch.
+    /// runs at the same time. Nothing is allocated once batches have been as large as this one, but for a union, for a cascade, and for a variant with
+    /// tensors over the lengths of a batch.
     ///
     /// # Errors
     ///
@@ -76,8 +73,8 @@ impl Plan {
         stream.refuse_capture("update a plan")?;
         batch.validate_into(&mut room.next)?;
         if room.next.has_levels() {
-            let levels = PlanError::Levels { what: "a plan with a capacity" };
-            room.next = room.next.flattened().ok_or(levels)?;
+            let next = std::mem::take(&mut room.next);
+            room.next = self.attention.levels_within(next, &room.capacity, &room.rule)?;
         }
         room.capacity.check(&room.next)?;
         self.attention.check_family(&room.next, Family::of(self.arms[0].kernel.cell()))?; // there is one arm at least

@@ -186,7 +186,7 @@ impl Plan {
         let bytes = self.keys_read * u64::from(attention.heads.kv) * key_bytes;
         // what a decode part reads is of one tile too, but where requests share it
         let alone = if self.mixed.is_some() {
-            !self.layout.has_levels()
+            !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)
         } else {
             rows <= self.kernel().cell().tile_rows.into()
         };

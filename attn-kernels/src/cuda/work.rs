@@ -211,7 +211,7 @@ impl Counts {
         Some(MixedCounts {
             workers: room.workers as u32,
             prefill: room.prefill as u32,
-            segments: room.requests as u32,
+            segments: room.segments as u32,
             pass_tokens: capacity.kv_tokens,
         })
     }

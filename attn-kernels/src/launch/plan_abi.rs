@@ -102,7 +102,7 @@ impl PlanParams {
             room_merges: i32_of(room.merges),
             most_queries: capacity.qo_len as i32,
             most_qo_tokens: capacity.qo_tokens as i32,
-            most_kv_tokens: capacity.kv_tokens as i32,
+            most_kv_tokens: capacity.flat_kv_tokens() as i32,
             most_pages: i32_of(room.pages.unwrap_or(0)),
             num_pages: capacity.pages.map_or(0, |pool| pool.num_pages as i32),
             page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size)),
@@ -128,7 +128,7 @@ impl PlanParams {
         PlanParams {
             most_queries: i32_of(capacity.qo_len),
             most_qo_tokens: i32_of(capacity.qo_tokens),
-            most_kv_tokens: i32_of(capacity.kv_tokens),
+            most_kv_tokens: i32_of(capacity.flat_kv_tokens()),
             most_pages: i32::MAX,
             num_pages: capacity.pages.map_or(0, |pool| i32_of(pool.num_pages)),
             page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size.max(1))),
