@@ -246,6 +246,25 @@ fn replays_follow_updates_of_cascades() {
             assert!(apart <= 0.02, "{lens:?}: {apart}");
         }
     }
+    // where nobody names a kernel, costs decide whether levels are run: in the same kernel
+    let auto = gpu.attention(Options::default());
+    let mut workspace = gpu.workspace();
+    let short = Shared::new(&[1, 1], &[(&[2], &[16])], &[40, 5]);
+    let mut of_auto = auto.plan_with_capacity(&first, &capacity, &mut workspace).expect("within");
+    for (cascade, shares) in [(&short, Some(false)), (&cascades[0], None), (&cascades[2], Some(true))] {
+        let levels = cascade.levels();
+        let batch = Batch::cascade(&cascade.qo, &levels);
+        of_auto.update(&gpu.stream, &batch).expect("within");
+        assert!(
+            of_auto.kind() == KernelKind::Mixed && shares.is_none_or(|shares| shares == of_auto.layout().has_levels())
+        );
+        let run = gpu.written(|| gpu.run(&of_auto, &gpu.stream, QUERIES).expect("runs"));
+        let mut own = gpu.workspace();
+        let alone = auto.plan(&batch, &mut own).expect("sound");
+        let apart = furthest(&run, &gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs")));
+        assert!(apart <= 0.02, "{apart}");
+    }
+
     let four = Shared::new(&[1; 2], &[(&[2], &[64]), (&[2], &[64]), (&[2], &[64])], &[5, 6]);
     let error = plan.update(&gpu.stream, &Batch::cascade(&four.qo, &four.levels())).expect_err("four levels");
     let past = BatchError::Capacity { what: "levels", count: 4, capacity: 3 };
