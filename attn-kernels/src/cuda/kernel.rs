@@ -24,7 +24,7 @@ pub struct Kernel {
     device: Device,
     module: CUmodule,
     pub(super) main: CUfunction,
-    /// Of prefill: the others merge by themselves.
+    /// Of all but decode, which merges by itself.
     pub(super) merge: Option<CUfunction>,
     pub(super) kv_pass: Option<CUfunction>,
     ready: Ready,

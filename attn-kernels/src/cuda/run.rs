@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     cell::{KV_PASS_THREADS, MERGE_THREADS},
-    launch::{FastDiv, KernelParams, MixedParams, Strided, wave_decodes},
+    launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
 };
 
 /// What a run makes of rows.
@@ -155,7 +155,9 @@ impl Plan {
             if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
         };
         let wave = self.arms[0].kernel.resident_ctas();
-        let decode_ctas = counts.workers * base.kv_heads as u32;
+        let (decodes, ctas) = (counts.workers * base.kv_heads as u32, counts.ctas(base.kv_heads as u32));
+        let multiprocessors = self.attention.inner.device.multiprocessors();
+        let waves = Waves { decodes, ctas, wave, multiprocessors, of_a_batch: self.room.is_none() };
         MixedParams {
             base,
             workers: at(&lists.workers),
@@ -166,11 +168,11 @@ impl Plan {
             request_of_query: at(&lists.request_of_query),
             segment_ends: at(&lists.segment_ends),
             segments: at(&lists.segments),
-            decode_ctas: decode_ctas as i32,
+            decode_ctas: decodes as i32,
             prefill_items: counts.prefill as i32,
             segment_count: counts.segments as i32,
             wave: wave as i32,
-            wave_decodes: wave_decodes(decode_ctas, counts.ctas(base.kv_heads as u32), wave) as i32,
+            wave_decodes: waves.decodes_of_each() as i32,
             pad: 0,
         }
     }

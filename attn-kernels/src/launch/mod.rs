@@ -13,4 +13,4 @@ pub use op_abi::{
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
-pub use waves::wave_decodes;
+pub use waves::Waves;

@@ -1,13 +1,34 @@
 //! How the CTAs of a mixed launch follow each other.
 
-/// Of each `wave` CTAs, which a device holds at a time, those that are workers of the decode part, as long as there are any: twice as large a part as of all
-/// `ctas`, but no more than every second, unless there are. So workers run beside tiles of prefill, whatever either costs, and have begun by the middle of
-/// the launch: tiles come longest first, and at the end there are none that take as long as a worker. `mixed.cuh` places CTAs by it.
-#[must_use]
-pub fn wave_decodes(decode_ctas: u32, ctas: u32, wave: u32) -> u32 {
-    let share = (u64::from(decode_ctas) * u64::from(wave)).div_ceil(u64::from(ctas.max(1)));
-    let of_wave = share.max((2 * share).min(u64::from(wave / 2)));
-    u32::try_from(of_wave).unwrap_or(u32::MAX).min(decode_ctas)
+/// The CTAs of a launch, and the device's.
+#[derive(Clone, Copy, Debug)]
+pub struct Waves {
+    /// Workers of the decode part; of a plan with a capacity, all that there is room for.
+    pub decodes: u32,
+    /// CTAs of both parts.
+    pub ctas: u32,
+    /// CTAs that the device holds at a time.
+    pub wave: u32,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// Whether the counts are those of a batch, and not what there is room for.
+    pub of_a_batch: bool,
+}
+
+impl Waves {
+    /// Of the CTAs of a wave those that are workers of the decode part, as long as there are any; `mixed.cuh` places CTAs by it.
+    ///
+    /// As large a part as of all CTAs at least, or some would be left at the end. Twice as many, but no more than one a multiprocessor: so workers run
+    /// beside tiles of prefill, whatever either costs, and have begun by the middle of the launch. (Tiles come longest first; at the end there are none
+    /// that take as long as a worker.) Where a batch may have fewer tiles than there is room for, one a multiprocessor.
+    #[must_use]
+    pub fn decodes_of_each(&self) -> u32 {
+        let &Waves { decodes, ctas, wave, multiprocessors, of_a_batch } = self;
+        let share = (u64::from(decodes) * u64::from(wave)).div_ceil(u64::from(ctas.max(1)));
+        let twice = if of_a_batch { 2 * share } else { u64::MAX };
+        let of_wave = share.max(twice.min(multiprocessors.min(wave).into()));
+        u32::try_from(of_wave).unwrap_or(u32::MAX).min(decodes)
+    }
 }
 
 #[cfg(test)]
@@ -17,28 +38,45 @@ mod tests {
     use super::*;
 
     /// As in `mixed.cuh`: whether a CTA decodes, and its number among those of its kind.
-    fn place(cta: u32, wave: u32, of_wave: u32, decodes: u32) -> (bool, u32) {
-        let (number, within) = (cta / wave, cta % wave);
-        let begin = (number * of_wave).min(decodes);
-        let count = (decodes - begin).min(of_wave);
+    fn place(cta: u32, of_wave: u32, waves: &Waves) -> (bool, u32) {
+        let (number, within) = (cta / waves.wave, cta % waves.wave);
+        let begin = (number * of_wave).min(waves.decodes);
+        let count = (waves.decodes - begin).min(of_wave);
         if within < count { (true, begin + within) } else { (false, cta - begin - count) }
     }
 
     proptest! {
         #[test]
-        fn every_cta_of_both_parts_runs_once(decodes in 0u32..700, prefills in 0u32..3000, wave in 1u32..400) {
+        fn every_cta_of_both_parts_runs_once(
+            (decodes, prefills) in (0u32..700, 0u32..3000),
+            (multiprocessors, each) in (1u32..200, 1u32..4),
+            of_a_batch: bool,
+        ) {
             let ctas = decodes + prefills;
-            let of_wave = wave_decodes(decodes, ctas, wave);
-            let mut places: Vec<_> = (0..ctas).map(|cta| place(cta, wave, of_wave, decodes)).collect();
-            let of_first = places.iter().take(wave as usize).filter(|(decodes, _)| *decodes).count();
-            prop_assert_eq!(of_first as u32, of_wave.min(decodes));
-            // the last worker begins in the first half, where there are fewer workers than tiles
-            let last = places.iter().rposition(|(decodes, _)| *decodes).map_or(0, |last| last as u32 + 1);
-            prop_assert!(decodes > prefills / 4 || last <= ctas.div_ceil(2).next_multiple_of(wave));
+            let waves = Waves { decodes, ctas, wave: multiprocessors * each, multiprocessors, of_a_batch };
+            let of_wave = waves.decodes_of_each();
+            let mut places: Vec<_> = (0..ctas).map(|cta| place(cta, of_wave, &waves)).collect();
+            let of_first = places.iter().take(waves.wave as usize).filter(|(decodes, _)| *decodes).count();
+            prop_assert_eq!(of_first as u32, of_wave);
             // each kind in the order of its numbers
             places.sort_by_key(|(decodes, _)| !decodes);
             let want = (0..decodes).map(|i| (true, i)).chain((0..prefills).map(|i| (false, i)));
             prop_assert!(places.into_iter().eq(want));
         }
+    }
+
+    #[test]
+    fn workers_begin_in_the_first_half() {
+        let of = |decodes, ctas, of_a_batch| {
+            Waves { decodes, ctas, wave: 264, multiprocessors: 132, of_a_batch }.decodes_of_each()
+        };
+        assert_eq!(of(208, 1232, true), 90, "of five waves: in the first three");
+        assert_eq!((of(128, 256, true), of(400, 500, true)), (128, 212), "all at once; more than tiles");
+        assert_eq!(
+            (of(264, 2376, true), of(264, 2376, false)),
+            (60, 132),
+            "most of what there is room for may be empty"
+        );
+        assert_eq!((of(0, 10, true), of(10, 10, true), of(0, 0, false)), (0, 10, 0));
     }
 }
