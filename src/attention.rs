@@ -381,6 +381,7 @@ impl Attention {
     /// Replaces the content of a captured tensor that was given when the attention was made: `pages` of a `page_list`, `page_list.pages` where several parts
     /// have such a name. Its shape stays. Nothing is planned or compiled: what is given to the stream later reads the new values, in every plan of this
     /// attention, and in replays of what was captured of them. So a decode loop under one CUDA graph chooses other pages at each step and layer.
+    /// Values of the host may be changed on return; if they are in pinned memory, when the stream has got there.
     ///
     /// Plans of a variant with lists of keys are made for lists as long as the attention was made with, and kernels look at the length again when they run: make it with
     /// the longest ([`PageList::room`](crate::stock::PageList::room)); what a longer list has beyond is not read.

@@ -138,12 +138,12 @@ impl DeviceBuffer {
     }
 
     /// Copies elements in, from element `first` on, in the order of the stream: runs and replays that are given to it afterwards see them. `data`
-    /// may be reused on return.
+    /// may be reused on return; if it is in pinned memory, when the stream has got there.
     ///
     /// # Errors
     ///
-    /// Elements of another type, or more of them than there is room for; a stream of another engine; a failure of the driver. Nothing is
-    /// written then.
+    /// Elements of another type, or more of them than there is room for; a stream of another engine, or one that is being captured (replays would read `data`
+    /// anew); a failure of the driver. Nothing is written then.
     pub fn write<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
         if self.dtype != T::DTYPE {
             let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());

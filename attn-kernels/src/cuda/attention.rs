@@ -449,6 +449,11 @@ impl Attention {
         bound.arms().into_iter().zip(args).map(of_arm).collect()
     }
 
+    /// Whether plans have tensors of their own, of defaults that follow the lengths of a batch.
+    pub(super) fn has_defaults_over_lengths(&self) -> bool {
+        has_defaults_over_lengths(&self.inner.variant)
+    }
+
     /// Whether parameters of the variant depend on the lengths of a batch.
     pub(super) fn depends_on_lengths(&self) -> bool {
         self.inner.depends_on_lengths
@@ -581,14 +586,21 @@ fn families_of(variant: &Variant, families: Families) -> Families {
     if variant.has_union() { families.without_mixed() } else { families }
 }
 
+/// Whether a parameter that is not given has as many values as a batch has requests or tokens.
+fn has_defaults_over_lengths(variant: &Variant) -> bool {
+    let mut fields = variant.parts().flat_map(|part| part.desc().fields);
+    fields.any(|field| field.default.is_some() && says_lengths(field.shape))
+}
+
 /// Whether a shape or a condition of a parameter names a length of the batch.
 fn names_lengths(variant: &Variant) -> bool {
-    let words = |text: &'static str| text.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut fields = variant.parts().flat_map(|part| part.desc().fields);
-    fields.any(|field| {
-        let mut words = words(field.shape).chain(words(field.require.unwrap_or_default()));
-        words.any(|word| ["batch", "qo_tokens", "kv_tokens"].contains(&word))
-    })
+    fields.any(|field| says_lengths(field.shape) || says_lengths(field.require.unwrap_or_default()))
+}
+
+fn says_lengths(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| ["batch", "qo_tokens", "kv_tokens"].contains(&word))
 }
 
 #[cfg(test)]

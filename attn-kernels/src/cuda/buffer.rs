@@ -111,9 +111,10 @@ impl DeviceBuffer {
     ///
     /// # Errors
     ///
-    /// More than there is room, or a failure of the driver.
+    /// More than there is room, a stream that is being captured (replays would read `data`), or a failure of the driver.
     pub fn write(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
+        stream.refuse_capture("copy values of the host")?;
         self.check(offset, data.len())?;
         if data.is_empty() {
             return Ok(());

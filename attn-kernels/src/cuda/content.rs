@@ -23,10 +23,7 @@ impl Attention {
         slot.check(content)?;
         let buffer = self.buffer_of(&slot)?;
         match (content.as_host(), content.device_ptr()) {
-            (Some(bytes), _) => {
-                stream.refuse_capture("copy values of the host")?;
-                buffer.write(stream, 0, bytes)
-            }
+            (Some(bytes), _) => buffer.write(stream, 0, bytes),
             (None, Some(ptr)) => {
                 let _current = device.make_current()?;
                 // SAFETY: the buffer is as long as the content, which its maker promised to be there.
@@ -50,8 +47,12 @@ impl Attention {
     /// There is one arm: slots are refused of unions.
     fn buffer_of(&self, slot: &TensorSlot) -> Result<&DeviceBuffer, CudaError> {
         let (args, variant) = self.first_arm();
-        let not_there = || ContentError::NoTensor { name: slot.name.to_owned(), why: "has no memory of its own" };
-        Ok(args.tensor(variant, slot).ok_or_else(not_there)?)
+        let not_there = |why| ContentError::NoTensor { name: slot.name.to_owned(), why };
+        if self.has_defaults_over_lengths() {
+            let why = "is beside one whose default follows the lengths of a batch, so that plans have copies of both: give that one";
+            return Err(not_there(why).into());
+        }
+        Ok(args.tensor(variant, slot).ok_or_else(|| not_there("has no memory of its own"))?)
     }
 }
 

@@ -13,7 +13,7 @@ use cudarc::driver::{
     sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
 };
 
-use super::{CudaError, driver, ops::OpModule};
+use super::{CudaError, captures::Captures, driver, ops::OpModule};
 use crate::splice::Op;
 
 /// A CUDA device. Cheap to clone; its primary context is kept while a clone lives.
@@ -35,6 +35,7 @@ struct Inner {
     max_smem: u32,
     l2_bytes: u32,
     memory: usize,
+    captures: Captures,
     /// Of ops that were asked for; unloaded with the context.
     ops: Mutex<HashMap<Op, OpModule>>,
 }
@@ -76,8 +77,20 @@ impl Device {
         let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
         // SAFETY: as above; released when the last clone is dropped.
         let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
-        let ops = Mutex::default();
-        let inner = Inner { ordinal, raw, context, name, capability, multiprocessors, max_smem, l2_bytes, memory, ops };
+        let (captures, ops) = (Captures::default(), Mutex::default());
+        let inner = Inner {
+            ordinal,
+            raw,
+            context,
+            name,
+            capability,
+            multiprocessors,
+            max_smem,
+            l2_bytes,
+            memory,
+            captures,
+            ops,
+        };
         Ok(Device { inner: Arc::new(inner) })
     }
 
@@ -131,14 +144,20 @@ impl Device {
         Ok(Current { restores: Some(before.unwrap_or(ptr::null_mut())), of_this_thread: PhantomData })
     }
 
-    /// Waits for everything that was given to the device.
+    /// Waits for everything that was given to the device; before that for captures in other threads to end.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into, if one did.
+    /// What a kernel ran into, if one did; a capture in this thread.
     pub fn synchronize(&self) -> Result<(), CudaError> {
+        let _wait = self.captures().wait()?;
         let _current = self.make_current()?;
         result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
+    }
+
+    /// Of its streams.
+    pub(super) fn captures(&self) -> &Captures {
+        &self.inner.captures
     }
 
     /// The loaded ops.

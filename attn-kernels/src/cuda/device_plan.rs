@@ -131,8 +131,9 @@ impl Plan {
         let Some(OnDevice { planner, params, parts }) = &room.on_device else { return Err(CudaError::StalePlan) };
         let params = params.of_batch(batch, &room.capacity)?;
         addresses(batch)?;
+        let mut turn = self.memory.turn_of(self.generation)?;
         if !capturing {
-            self.memory.wait_unless_on(Some(stream))?;
+            turn.wait_unless_on(stream)?;
         }
         let _current = self.attention.inner.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
@@ -141,9 +142,11 @@ impl Plan {
         let variant = if args.is_empty() { &[0; 16][..] } else { args };
         // SAFETY: whoever made the arrays promised that they are there; sections of the workspace are as large as the room that the kernel keeps to.
         unsafe { launch(planner.function, (parts + 1, 1), THREADS, smem, stream, &params, variant) }?;
-        self.memory.used_on(stream);
+        turn.used_on(stream);
+        drop(turn);
         self.stream = Some(stream.as_raw() as usize);
         room.batch_is_on_device = true;
+        room.is_captured_on_device |= capturing;
         Ok(())
     }
 

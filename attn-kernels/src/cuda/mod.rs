@@ -7,6 +7,7 @@
 mod args;
 mod attention;
 mod buffer;
+mod captures;
 mod check;
 mod content;
 mod device;

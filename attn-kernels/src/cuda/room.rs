@@ -20,6 +20,8 @@ pub(super) struct Room {
     pub(super) on_device: Option<OnDevice>,
     /// Whether the batch is one that the device has planned, or will when a stream gets there: nobody on the host knows its lengths.
     pub(super) batch_is_on_device: bool,
+    /// Whether a capture has an update on the device: its replays bring such a batch back.
+    pub(super) is_captured_on_device: bool,
     /// The next batch, until it is known that there is nothing wrong with it.
     next: Layout,
     work: Work,
@@ -36,6 +38,7 @@ impl Room {
             rule,
             on_device: None,
             batch_is_on_device: false,
+            is_captured_on_device: false,
             next: Layout::default(),
             blob: Blob::of(&work),
             work,
@@ -92,9 +95,9 @@ impl Plan {
             work.rebuild(scratch, rule, &attention.variant, layers, next, attention.heads)?;
         }
         room.blob.repack_within(&room.counts, &room.next, &room.work)?;
-        self.memory.overwrite(stream, room.blob.bytes())?;
+        self.memory.turn_of(self.generation)?.overwrite(stream, room.blob.bytes())?;
         std::mem::swap(&mut self.layout, &mut room.next);
-        room.batch_is_on_device = false;
+        room.batch_is_on_device = room.is_captured_on_device;
         self.counts = room.work.counts();
         self.stream = Some(stream.as_raw() as usize);
         Ok(())

@@ -81,9 +81,8 @@ impl Plan {
         if self.stream.is_some_and(|made_on| made_on != stream.as_raw() as usize) {
             return Err(CudaError::OtherStream);
         }
-        if !self.is_current() {
-            return Err(CudaError::StalePlan);
-        }
+        // all launches are given in one turn: those of another thread would find the partial states of these
+        let mut turn = self.memory.turn_of(self.generation)?;
         // what is captured may be replayed with any batch that there is room for
         let largest = match self.room.as_deref() {
             Some(room) if room.batch_is_on_device || stream.is_capturing()? => &room.largest,
@@ -93,7 +92,7 @@ impl Plan {
         let sm_scale = layer.unwrap_or(&self.attention).inner.sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, rows)? };
         let _current = device.make_current()?;
-        self.memory.used_on(stream);
+        turn.used_on(stream);
 
         let kv_heads = attention.heads.kv;
         if let (Some(counts), Lists::Mixed(lists)) = (self.mixed, &self.sections.lists) {
@@ -185,7 +184,8 @@ impl Plan {
         let rows = queries * u64::from(attention.heads.group());
         let of_values = if attention.values.are_of_keys() { 0 } else { self.attention.value_dim() };
         let key_bytes = u64::from(attention.heads.head_dim + of_values) * attention.dtypes.kv.size() as u64;
-        let bytes = self.keys_read * u64::from(attention.heads.kv) * key_bytes;
+        let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
+        let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
         // what a decode part reads is of one tile too, but where requests share it
         let alone = if self.mixed.is_some() {
             !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)

@@ -1,10 +1,10 @@
 //! Streams: the order in which a device works.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, mem::ManuallyDrop};
 
 use cudarc::driver::{
     result::{self, stream},
-    sys::{CUstream, CUstreamCaptureMode, CUstreamCaptureStatus},
+    sys::{CUgraph, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus},
 };
 
 use super::{CudaError, Device, Graph};
@@ -85,28 +85,44 @@ impl Stream {
         if self.is_capturing()? { Err(CudaError::Capturing { what }) } else { Ok(()) }
     }
 
-    /// Records what `work` gives to the stream as a graph, instead of running it. Capture ends whatever `work` says.
+    /// Records what `work` gives to the stream as a graph, instead of running it. Capture ends whatever `work` says. Meanwhile threads that wait for the
+    /// whole device (allocations, downloads, some drops) wait for the capture; in `work` itself such is refused.
     ///
     /// # Errors
     ///
     /// Those of `work`, and work that cannot be captured.
     pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+        let _capture = self.device.captures().capture();
         self.begin_capture()?;
+        let recording = Recording(self);
         // with the context that the caller has: `work` is the caller's
-        let worked = work();
+        work()?;
         let _current = self.device.make_current()?;
-        // SAFETY: as above; a capture is under way.
-        let graph = unsafe { stream::end_capture(self.raw) }.map_err(|e| CudaError::driver("end a capture", e));
-        if let Err(error) = worked {
-            if let Ok(graph) = graph
-                && !graph.is_null()
-            {
-                // SAFETY: it is ours and not used again.
-                let _ = unsafe { result::graph::destroy(graph) };
-            }
-            return Err(error);
+        Ok(Graph::new(&self.device, recording.end()?)?)
+    }
+}
+
+/// A stream that is being captured; a capture that comes to nothing ends with it.
+struct Recording<'a>(&'a Stream);
+
+impl Recording<'_> {
+    fn end(self) -> Result<CUgraph, CudaError> {
+        let stream = ManuallyDrop::new(self).0;
+        // SAFETY: a capture is under way.
+        unsafe { stream::end_capture(stream.raw) }.map_err(|e| CudaError::driver("end a capture", e))
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        let Ok(_current) = self.0.device.make_current() else { return };
+        // SAFETY: a capture is under way.
+        if let Ok(graph) = unsafe { stream::end_capture(self.0.raw) }
+            && !graph.is_null()
+        {
+            // SAFETY: it is ours and not used again.
+            let _ = unsafe { result::graph::destroy(graph) };
         }
-        Ok(Graph::new(&self.device, graph?)?)
     }
 }
 

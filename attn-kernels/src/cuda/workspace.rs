@@ -1,10 +1,7 @@
 //! The workspace: where a plan keeps its lists and partial states.
 
 use std::ops::Range;
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{CudaError, Device, DeviceBuffer, Stream, staging::Staging};
 
@@ -27,12 +24,24 @@ pub struct Workspace {
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) buffer: DeviceBuffer,
-    /// Counts the plans put into it.
-    generation: AtomicU64,
-    /// Where a run may still be reading it.
-    last_use: Mutex<LastUse>,
+    uses: Mutex<Uses>,
     /// For lists that the host changes while they are on their way.
     staging: Mutex<Staging>,
+}
+
+/// Who uses the memory.
+#[derive(Debug)]
+struct Uses {
+    /// Counts the plans put into it.
+    generation: u64,
+    /// Where a run may still be reading it.
+    last: LastUse,
+}
+
+/// The memory for as long as it lives: launches of a run follow each other, and nothing is put there between a look at what there is and its use.
+pub(super) struct Turn<'a> {
+    memory: &'a Memory,
+    uses: MutexGuard<'a, Uses>,
 }
 
 /// The streams that were given runs since the device was last known to have finished.
@@ -138,8 +147,19 @@ impl Workspace {
             self.memory = Memory::over(DeviceBuffer::new(&self.device, bytes)?);
         }
         let memory = &self.memory;
-        let generation = memory.generation.fetch_add(1, Ordering::AcqRel) + 1;
-        memory.wait_unless_on(stream)?;
+        let (generation, ordered) = {
+            let mut turn = memory.turn();
+            turn.uses.generation += 1;
+            (turn.uses.generation, turn.is_ordered(stream))
+        };
+        // from here on no plan runs there. The turn is over: who captures such a run must not wait for this, which waits for captures
+        if !ordered {
+            self.device.synchronize()?;
+        }
+        let mut turn = memory.turn();
+        if !ordered {
+            turn.uses.last = LastUse::Nowhere;
+        }
         let upload = stream.unwrap_or(&self.upload);
         match stream {
             Some(stream) => memory.staged(stream, blob)?,
@@ -147,9 +167,10 @@ impl Workspace {
         }
         memory.buffer.fill_range(upload, zeros.clone(), 0)?;
         match stream {
-            Some(stream) => memory.used_on(stream),
+            Some(stream) => turn.used_on(stream),
             None => self.upload.synchronize()?,
         }
+        drop(turn);
         Ok((memory.clone(), generation))
     }
 }
@@ -157,7 +178,8 @@ impl Workspace {
 impl Memory {
     fn over(buffer: DeviceBuffer) -> Arc<Self> {
         let staging = Mutex::new(Staging::new(buffer.device()));
-        Arc::new(Memory { buffer, generation: AtomicU64::new(0), last_use: Mutex::new(LastUse::Nowhere), staging })
+        let uses = Mutex::new(Uses { generation: 0, last: LastUse::Nowhere });
+        Arc::new(Memory { buffer, uses, staging })
     }
 
     /// Makes room for updates of so many bytes.
@@ -170,38 +192,57 @@ impl Memory {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(stream, &self.buffer, lists)
     }
 
-    /// Waits for the device where a run may still read the memory that is not before what the stream is given next.
-    pub(super) fn wait_unless_on(&self, stream: Option<&Stream>) -> Result<(), CudaError> {
-        let mut last_use = self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
-        let ordered = match (*last_use, stream) {
+    fn turn(&self) -> Turn<'_> {
+        Turn { memory: self, uses: self.uses.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// The memory, while it holds the plan of a generation; until the turn is over nobody else has it.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::StalePlan`]: it holds another by now.
+    pub(super) fn turn_of(&self, generation: u64) -> Result<Turn<'_>, CudaError> {
+        let turn = self.turn();
+        if turn.uses.generation == generation { Ok(turn) } else { Err(CudaError::StalePlan) }
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.turn().uses.generation
+    }
+}
+
+impl Turn<'_> {
+    /// Whether all runs that may still read the memory are before what the stream is given next.
+    fn is_ordered(&self, stream: Option<&Stream>) -> bool {
+        match (self.uses.last, stream) {
             (LastUse::Nowhere, _) => true,
             (LastUse::On(last), Some(stream)) => last == stream.as_raw() as usize,
             _ => false,
-        };
-        if !ordered {
-            self.buffer.device().synchronize()?;
-            *last_use = LastUse::Nowhere;
+        }
+    }
+
+    /// Waits for the device where they are not. For whoever has the plan to itself.
+    pub(super) fn wait_unless_on(&mut self, stream: &Stream) -> Result<(), CudaError> {
+        if !self.is_ordered(Some(stream)) {
+            self.memory.buffer.device().synchronize()?;
+            self.uses.last = LastUse::Nowhere;
         }
         Ok(())
     }
 
     /// Writes other lists over those of the plan that the memory holds, in the order of the stream. They may be changed on return, while the device is still
     /// to get there.
-    pub(super) fn overwrite(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
-        self.wait_unless_on(Some(stream))?;
-        self.staged(stream, lists)?;
+    pub(super) fn overwrite(&mut self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+        self.wait_unless_on(stream)?;
+        self.memory.staged(stream, lists)?;
         self.used_on(stream);
         Ok(())
     }
 
     /// Notes that a run, or a copy, was given to a stream.
-    pub(super) fn used_on(&self, stream: &Stream) {
+    pub(super) fn used_on(&mut self, stream: &Stream) {
         let here = LastUse::On(stream.as_raw() as usize);
-        let mut last = self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = if *last == LastUse::Nowhere || *last == here { here } else { LastUse::OnSeveral };
-    }
-
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        let last = self.uses.last;
+        self.uses.last = if last == LastUse::Nowhere || last == here { here } else { LastUse::OnSeveral };
     }
 }
