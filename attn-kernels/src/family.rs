@@ -181,26 +181,33 @@ impl Families {
 
     /// Nanoseconds that a mixed launch is predicted to take, and the rows of its decode tile; for batches that have requests of both parts.
     fn mixed(&self, layout: &Layout) -> Option<(u64, u32)> {
-        let few_rows = self.rows_of_few(layout);
-        let rows = self.mixed_rows.iter().copied().find(|&rows| few_rows <= rows)?;
+        let (&smallest, &largest) = (self.mixed_rows.first()?, self.mixed_rows.last()?);
         let of = |kind, tile: u64| {
             let is =
                 |candidate: &&Candidate| candidate.family.kind == kind && (tile == 0 || candidate.tile_rows == tile);
             self.candidates.iter().find(is)
         };
-        let (decode, prefill) = (of(KernelKind::Decode, rows)?, of(KernelKind::Prefill, 0)?);
-        let (mut few, mut many) = (Work::default(), Work::default());
+        let prefill = of(KernelKind::Prefill, 0)?;
+        // requests that the smallest decode tile holds, those that the largest does, and others
+        let mut works = [Work::default(); 3];
+        let [small, large, many] = &mut works;
         for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
             let (packed, keys) = ((qo[1] - qo[0]) as u64 * self.group, (kv[1] - kv[0]) as u64);
-            match packed {
-                0 => {}
-                _ if packed <= rows => few.add(1, keys),
-                _ => many.add(packed.div_ceil(prefill.tile_rows), keys),
+            if packed > largest {
+                many.add(packed.div_ceil(prefill.tile_rows), keys);
+            } else if packed > smallest {
+                large.add(1, keys);
+            } else if packed > 0 {
+                small.add(1, keys);
             }
         }
+        let rows = if works[1].tiles > 0 { largest } else { smallest };
+        let [mut few, large, many] = works;
+        few.join(large);
         if few.tiles == 0 || many.tiles == 0 {
             return None;
         }
+        let decode = of(KernelKind::Decode, rows)?;
         let alone =
             [(decode, &few), (prefill, &many)].map(|(part, work)| part.time(work) - u64::from(part.costs.launch));
         let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
@@ -238,6 +245,14 @@ impl Work {
         self.tile_keys += u128::from(tiles) * u128::from(keys);
         self.keys += keys;
         self.longest = self.longest.max(keys);
+    }
+
+    /// Those of another as well.
+    fn join(&mut self, other: Work) {
+        self.tiles += other.tiles;
+        self.tile_keys += other.tile_keys;
+        self.keys += other.keys;
+        self.longest = self.longest.max(other.longest);
     }
 }
 
