@@ -1,6 +1,13 @@
 //! Views of [cudarc](https://docs.rs/cudarc) 0.19 as tensors, and its streams.
 //!
-//! A view's pointer is taken without cudarc's events: put everything on one stream, or order streams yourself.
+//! Put everything on one stream, or order streams yourself: cudarc is not told what runs do with a descriptor, and records none of it in its events. When a descriptor is
+//! made, the stream is made to wait for the event of the view, as cudarc does wherever a pointer is taken, if the context tracks events and has more than one stream.
+//!
+//! **Captures**: that wait is for work from outside, which breaks a capture. Make descriptors before the capture, or allocate where
+//! [`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking) has been called: such memory has no events, and descriptors of it can be
+//! made anywhere.
+
+use std::mem;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 
@@ -26,7 +33,7 @@ pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
     shape: &[usize],
 ) -> Result<TensorRef<'a>, Error> {
     let strides = strides(shape, view.len())?;
-    let (ptr, _read) = view.device_ptr(stream);
+    let ptr = pointer(view, stream);
     // SAFETY: the extents are checked; the rest is the caller's promise.
     Ok(unsafe { TensorRef::device(ptr, T::DTYPE, shape, &strides) }?)
 }
@@ -46,7 +53,8 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     shape: &[usize],
 ) -> Result<TensorMut<'a>, Error> {
     let strides = strides(shape, view.len())?;
-    let (ptr, _written) = view.device_ptr_mut(stream);
+    let (ptr, written) = view.device_ptr_mut(stream);
+    mem::forget(written); // as in `pointer`
     // SAFETY: the extents are checked; the rest is the caller's promise.
     Ok(unsafe { TensorMut::device(ptr, T::DTYPE, shape, &strides) }?)
 }
@@ -58,7 +66,7 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
 /// Every update that is given them is on `stream`, or on a stream that is ordered with it; the view's memory is not freed before everything that was
 /// launched with them, captured launches included, has finished.
 pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> Ints<'a> {
-    let (ptr, _read) = view.device_ptr(stream);
+    let ptr = pointer(view, stream);
     // SAFETY: the view is as long; the rest is the caller's promise.
     unsafe { Ints::device(ptr, view.len()) }
 }
@@ -75,6 +83,14 @@ pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> Ints<'a
 pub unsafe fn stream(engine: &Engine, stream: &CudaStream) -> Result<Stream, Error> {
     // SAFETY: the caller's promise.
     unsafe { Stream::from_raw(engine, stream.cu_stream().cast()) }
+}
+
+/// Where a view begins. What cudarc would record when its guard is dropped, before anything is launched, would order nothing, and in a capture it would tie the
+/// event to the capture. The guard owns nothing.
+fn pointer<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> u64 {
+    let (ptr, read) = view.device_ptr(stream);
+    mem::forget(read);
+    ptr
 }
 
 fn strides(shape: &[usize], len: usize) -> Result<Vec<i64>, Error> {

@@ -16,8 +16,9 @@ inline void check_entries(const PlanParams& p, long long first, int count, int m
 template <class Cta>
 void check_batch(Cta& cta, const PlanParams& p) {
   Finding finding;
-  int last_token = p.qo_indptr[p.requests];
+  int last_token = p.qo_indptr[p.requests], last_page = p.page_indptr ? p.page_indptr[p.requests] : 0;
   finding.note(p.requests == 0 && last_token != 0, Fault::QoStart, 0, last_token);
+  finding.note(p.requests == 0 && last_page != 0, Fault::PageStart, 0, last_page);
   Cost keys_before = 0;
 #pragma unroll 1
   for (int first = 0; first < p.requests; first += Cta::THREADS) {
@@ -31,7 +32,7 @@ void check_batch(Cta& cta, const PlanParams& p) {
   }
   // pages of lengths that are sound
   if (!cta.any(finding.fault != Fault::None)) {
-    if (p.page_indptr) check_entries(p, 0, p.page_indptr[p.requests], cta.thread(), Cta::THREADS, finding);
+    if (p.page_indptr) check_entries(p, 0, min(last_page, p.most_pages), cta.thread(), Cta::THREADS, finding);
     if (p.page_stride >= 0) {
 #pragma unroll 1
       for (int request = cta.thread() / 32; request < p.requests; request += Cta::THREADS / 32)

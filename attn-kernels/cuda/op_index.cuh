@@ -41,8 +41,8 @@ inline RowPlace row_place(const RowShare& share) {
 }
 
 // Counts what was left out.
-inline void count_in(unsigned* status) {
-  if (status) atomicAdd(status, 1u);
+inline void count_in(unsigned* status, unsigned count = 1u) {
+  if (status) atomicAdd(status, count);
 }
 
 // Memory in words of so many bytes, so that a width is chosen once for all types.

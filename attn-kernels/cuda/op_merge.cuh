@@ -16,7 +16,7 @@ struct MergeStates {
 struct MergeParams {
   MergeStates many;           // the first, or any number
   MergeStates other;          // one more, where `others` is 1
-  MergeStates out;            // no states; lse may be null
+  MergeStates out;            // no states; lse may be null, and o where rows have no values
   const unsigned char* mask;  // [tokens], null: all; where it is 0 nothing is written
   long long rows;             // tokens * heads
   RowShare share;
@@ -71,7 +71,8 @@ inline void merge_rows(const MergeParams& p) {
   if (in_place) __syncthreads();  // in place there are two states, which are read
   if (!there) return;
   float share = p.sums ? 1.f : total == 0.f ? 0.f : 1.f / total;
-  for (int chunk = at.chunk; chunk < static_cast<int>(p.share.chunks.divisor); chunk += OP_THREADS) {
+  int chunks = p.out.o ? static_cast<int>(p.share.chunks.divisor) : 0;
+  for (int chunk = at.chunk; chunk < chunks; chunk += OP_THREADS) {
     float sum[COUNT] = {};
 #pragma unroll 4
     for (int state = 0; state < states; ++state) {

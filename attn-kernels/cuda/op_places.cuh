@@ -55,6 +55,13 @@ inline PoolPlace place_of_kept(const RowsParams& p, long long token) {
   return position < 0 ? OUTSIDE : place_of_position(p, low, static_cast<int>(position));
 }
 
+// Of a gather: keys that the packed rows have no room for. By one thread.
+inline void count_past_room(const RowsParams& p) {
+  if (!p.status || p.num_requests == 0) return;
+  long long past = p.indptr[p.num_requests] - p.tokens;
+  if (past > 0) count_in(p.status, static_cast<unsigned>(past));
+}
+
 inline PoolPlace place_of(const RowsParams& p, long long token) {
   if constexpr (ROWS_TO_POOL)
     return place_of_new(p, token);

@@ -1,6 +1,6 @@
 // attn_rows_*: rows of FromElem become rows of ToElem, between packed tensors and pools. Grid (rows over those of a CTA, keys and values).
 //
-// A CTA takes ROUNDS times its rows, and a thread asks for all of its chunks before it writes one.
+// A CTA takes ROUNDS times its rows, and a thread asks for all of its chunks before it writes one. Of rows without values only the places are looked at.
 #pragma once
 #include "op_elem.cuh"
 #include "op_places.cuh"
@@ -13,6 +13,9 @@ struct RowMover {
   static void run(const RowsParams& p, const RowsPart& part, bool counts) {
     RowPlace at = row_place(part.share);
     if (!at.there) return;
+    if constexpr (!ROWS_TO_POOL) {
+      if (counts && blockIdx.x == 0 && threadIdx.x == 0) count_past_room(p);
+    }
     const Strided &source = ROWS_TO_POOL ? part.packed : part.pool, &target = ROWS_TO_POOL ? part.pool : part.packed;
     int chunks = part.share.chunks.divisor;
     u64 rows = static_cast<u64>(p.tokens) * part.share.heads.divisor;
@@ -31,7 +34,7 @@ struct RowMover {
         heads[round] = where.rest;
         PoolPlace place = place_of(p, token);
         if (place.bad && counts && where.rest == 0 && chunk == 0) count_in(p.status);
-        if (place.page < 0) continue;
+        if (place.page < 0 || part.dim == 0) continue;
         long long packed = packed_offset(part.packed, token, where.rest), pool = pool_offset(part.pool, place, where.rest);
         loaded[round].load(static_cast<const FromElem*>(source.data) + (ROWS_TO_POOL ? packed : pool) + chunk * COUNT);
         to[round] = (ROWS_TO_POOL ? pool : packed) + chunk * COUNT;

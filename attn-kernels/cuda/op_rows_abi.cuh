@@ -8,7 +8,7 @@ struct RowsPart {
   Strided pool;         // (pages, slots, heads, dim)
   const float* scales;  // [heads], null: none
   RowShare share;
-  int dim;
+  int dim;              // 0: nothing is read or written
   float scale;
   int raw;              // whether bits are copied as they are
   int pad;

@@ -23,7 +23,7 @@ inline void transform_rows(const RowsParams& p, const RowsPart& part, bool count
     int head = where.rest;
     PoolPlace place = place_of_new(p, token);  // the same for the warp
     if (place.bad && counts && head == 0 && lane == 0) count_in(p.status);
-    if (place.page < 0) continue;
+    if (place.page < 0 || part.dim == 0) continue;
     const FromElem* from = static_cast<const FromElem*>(part.packed.data) + packed_offset(part.packed, token, head);
     for (int chunk = lane; chunk < chunks; chunk += 32) {
       Loaded<FromElem, COUNT> loaded;

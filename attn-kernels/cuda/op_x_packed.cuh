@@ -72,6 +72,7 @@ template <class E>
 inline void turn_over(const XPackedParams& p) {
   extern __shared__ __align__(16) char x_packed_memory[];
   const XPackedPart& part = p.part[blockIdx.y];
+  if (part.dim == 0) return;
   Split at = split(blockIdx.x, p.heads);
   long long page = at.quotient;
   char* packed = part.packed + page * part.packed_page + at.rest * part.packed_head;

@@ -125,7 +125,8 @@ fn states(rows: usize, dim: usize, seed: u32) -> (Vec<f32>, Vec<f32>) {
 fn merges() {
     let Some(gpu) = gpu() else { return };
     for (dtype, (tokens, heads, dim)) in FLOATS.into_iter().flat_map(|dtype| {
-        [(37, 3, 128), (5, 2, 80), (3, 1, 576), (4, 3, 7), (1, 1, 4100), (0, 2, 64)].map(|size| (dtype, size))
+        [(37, 3, 128), (5, 2, 80), (3, 1, 576), (4, 3, 7), (1, 1, 4100), (0, 2, 64), (600, 2, 0)]
+            .map(|size| (dtype, size))
     }) {
         let (rows, shape) = (tokens * heads, [tokens, heads, dim]);
         let name = format!("{dtype} {shape:?}");
@@ -338,6 +339,57 @@ fn a_latent_cache() {
     });
 }
 
+/// As engines pass a latent cache: all of a row is keys, or all of it values. What would be written of the others is seen in `guard`.
+#[test]
+fn parts_of_no_width_move_nothing() {
+    let Some(gpu) = gpu() else { return };
+    for (dim, keys, hooks) in [(576, true, false), (7, true, false), (576, false, false), (64, true, true)] {
+        agree(&gpu, &format!("{dim} alone, keys: {keys}, hooks: {hooks}"), 0.0, |at| {
+            let (tokens, k_dim, v_dim) = if keys { (SLOTS.len(), dim, 0) } else { (SLOTS.len(), 0, dim) };
+            let rows = at.upload(Dtype::Bf16, &values(tokens * dim, 1));
+            let (mut cache, mut guard) = (at.poisoned(Dtype::Bf16, 45 * dim), at.poisoned(Dtype::Bf16, 45 * dim));
+            let [mut back, mut back_guard] = [tokens * dim; 2].map(|count| at.poisoned(Dtype::Bf16, count));
+            let (slots, ends, pages) = (at.numbers(&SLOTS), at.numbers(&[0, 9]), at.numbers(&[8, 0]));
+            let positions = at.numbers(&[5; SLOTS.len()]);
+            // value_norm has no key transform, and values of no width to transform
+            let variant = Variant::parse("value_norm").expect("stock");
+            let heads = Heads { qo: 1, kv: 1, head_dim: dim as u32 };
+            let through = hooks.then(|| KvTransform::new(&at.engine, &variant, heads).expect("known"));
+            if let Some(through) = &through {
+                through.prepare(Dtype::Bf16, Dtype::Bf16).expect("compiles");
+            }
+            at.run(|stream| {
+                let new = KvRef::new(rows.tensor(&[tokens, 1, k_dim])?, rows.tensor(&[tokens, 1, v_dim])?);
+                let (k, v) = if keys { (&mut cache, &mut guard) } else { (&mut guard, &mut cache) };
+                let mut pools = KvMut::new(k.tensor_mut(&[9, 5, 1, k_dim])?, v.tensor_mut(&[9, 5, 1, v_dim])?);
+                let places = Places::Slots { slots: slots.array(), positions: Some(positions.array()) };
+                append_paged(stream, &new, &mut pools, &Append::at(places), through.as_ref())?;
+                copy_pages(stream, &mut pools, &Array::host(&[[0, 3], [8, 5]]), None)?;
+                let (k, v) = if keys { (&mut back, &mut back_guard) } else { (&mut back_guard, &mut back) };
+                let mut packed = KvMut::new(k.tensor_mut(&[tokens, 1, k_dim])?, v.tensor_mut(&[tokens, 1, v_dim])?);
+                let table = PageRows::Padded { pages: pages.array(), max_pages: 2 };
+                gather(stream, &pools.as_ref(), &mut packed, &Gather::new(ends.array(), table))
+            });
+            [&cache, &guard, &back, &back_guard].map(|buffer| at.read(buffer)).concat()
+        });
+    }
+    for keys in [true, false] {
+        agree(&gpu, &format!("x-packed, keys alone: {keys}"), 0.0, |at| {
+            let packed = at.upload(Dtype::F16, &values(5 * 3 * 16 * 4, 1));
+            let [mut cache, mut guard] = [5 * 3 * 16 * 4; 2].map(|count| at.poisoned(Dtype::F16, count));
+            let (k_dim, v_dim) = if keys { (16, 0) } else { (0, 16) };
+            at.run(|stream| {
+                let (k, v) = (packed.tensor(&[5, 3, k_dim / 8, 4, 8])?, packed.tensor(&[5, 3, v_dim, 4])?);
+                let (k_pool, v_pool) = if keys { (&mut cache, &mut guard) } else { (&mut guard, &mut cache) };
+                let (k_shape, v_shape) = ([5, 4, 3, k_dim], [5, 4, 3, v_dim]);
+                let mut pools = KvMut::new(k_pool.tensor_mut(&k_shape)?, v_pool.tensor_mut(&v_shape)?);
+                x_packed_to_pages(stream, &k, &v, &mut pools)
+            });
+            [at.read(&cache), at.read(&guard)].concat()
+        });
+    }
+}
+
 #[test]
 fn appends_through_transforms() {
     let Some(gpu) = gpu() else { return };
@@ -401,6 +453,34 @@ fn entries_outside_are_left_out() {
         let written = at.read(&cache).iter().filter(|x| !x.is_nan()).count();
         assert_eq!(written, 2 * pool.heads * pool.dim, "one token");
         assert_eq!(status.to_vec().expect("read"), [if by_slot { 2 } else { 3 }]);
+    }
+    // places are looked at where rows have no values too
+    for (k_dim, v_dim) in [(0, 64), (64, 0), (0, 0)] {
+        let mut status = at.numbers(&[0u32]);
+        let [mut k, mut v] = [k_dim, v_dim].map(|dim| at.poisoned(Dtype::F16, 45 * 3 * dim));
+        at.run(|stream| {
+            let new = KvRef::new(rows.tensor(&[4, 3, k_dim])?, rows.tensor(&[4, 3, v_dim])?);
+            let mut pools = KvMut::new(k.tensor_mut(&[9, 5, 3, k_dim])?, v.tensor_mut(&[9, 5, 3, v_dim])?);
+            let places = Places::Slots { slots: slots.array(), positions: None };
+            let append = Append { status: Some(status.array_mut()), ..Append::at(places) };
+            append_paged(stream, &new, &mut pools, &append, None)
+        });
+        assert_eq!(status.to_vec().expect("read"), [2], "{k_dim} and {v_dim}");
+    }
+    // keys past the room of a gather
+    for room in [4usize, 0] {
+        let cache = at.upload(Dtype::F16, &vec![3.0; pool.count()]);
+        let [mut k, mut v] = [room * 3 * 64; 2].map(|count| at.poisoned(Dtype::F16, count));
+        let (ends, indptr, pages) = (at.numbers(&[0, 6, 9]), at.numbers(&[0, 1, 2]), at.numbers(&[8, 0]));
+        let mut status = at.numbers(&[0u32]);
+        at.run(|stream| {
+            let mut packed = KvMut::new(k.tensor_mut(&[room, 3, 64])?, v.tensor_mut(&[room, 3, 64])?);
+            let table = PageRows::Csr { indptr: indptr.array(), pages: pages.array() };
+            let some = Gather { status: Some(status.array_mut()), ..Gather::new(ends.array(), table) };
+            gather(stream, &pool.read(&cache)?, &mut packed, &some)
+        });
+        assert_eq!(status.to_vec().expect("read"), [9 - room as u32]);
+        assert!(at.read(&k).iter().chain(&at.read(&v)).all(|&x| x == 3.0), "what there is room for is there");
     }
     let mut status = at.numbers(&[0u32]);
     let mut cache = at.upload(Dtype::F16, &vec![3.0; pool.count()]);
@@ -543,7 +623,7 @@ fn bits() {
 }
 
 #[test]
-fn memory_of_the_host_is_refused() {
+fn memory_of_the_host_and_elements_across_words_are_refused() {
     let Some(gpu) = gpu() else { return };
     let stream = gpu.stream().expect("a stream");
     let data = [0f32; 8];
@@ -555,6 +635,12 @@ fn memory_of_the_host_is_refused() {
     let o = Out::new(TensorMut::host(&mut out, &[1, 1, 8]).expect("fits"));
     let error = merge_state(&stream, &state, &state, o).expect_err("host memory").to_string();
     assert!(error.contains("a.o is in host memory"), "{error}");
+    let buffer = gpu.upload(&[0f32; 16]).expect("memory");
+    let ptr = buffer.tensor(&[16]).expect("fits").device_ptr().expect("on the device") + 2;
+    // SAFETY: nothing is launched with it.
+    let lse = unsafe { TensorMut::device(ptr, Dtype::F32, &[3], &[1]) }.expect("a shape");
+    let error = lse_to_base_2(&stream, lse).expect_err("between elements").to_string();
+    assert!(error.contains("`lse` is at") && error.contains("multiple of 4"), "{error}");
     let error = packbits(&stream, &Array::host(&[1u8]), BitOrder::Little, &mut ArrayMut::host(&mut [0u8]));
     assert!(matches!(error, Err(Error::Op(OpError::Memory { array: "bools", got: "host", .. }))), "{error:?}");
     prepare(&gpu, &[Op::Copy, Op::Merge(Dtype::Bf16)]).expect("compiles");

@@ -14,15 +14,14 @@ use crate::{Error, Stream, TensorMut, TensorRef};
 ///
 /// # Errors
 ///
-/// Pools that are none, or in other memory than the stream; a page of a list on the host that is not in the pool; on CUDA no kernel.
+/// Pools that are none, or in other memory than the stream; a `status` without a word; a page of a list on the host that is not in the pool; on CUDA no kernel.
 pub fn copy_pages(
     stream: &Stream,
     pools: &mut KvMut<'_>,
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), Error> {
-    let _ = status;
-    on_stream!(stream, cpu: copy::within(pools, pairs), cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status))
+    on_stream!(stream, cpu: copy::check_status(status).and_then(|()| copy::within(pools, pairs)), cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status))
 }
 
 /// As [`copy_pages`], from one pool to another of the same page size, heads and type, in any strides.
@@ -37,10 +36,9 @@ pub fn copy_pages_between(
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), Error> {
-    let _ = status;
     on_stream!(
         stream,
-        cpu: copy::between(from, to, pairs),
+        cpu: copy::check_status(status).and_then(|()| copy::between(from, to, pairs)),
         cuda: |stream| cuda::ops::copy_pages_between(stream, from, to, pairs, status, Speed::Device)
     )
 }

@@ -140,3 +140,25 @@ fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
     assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} {want:?}");
     assert!(got_lse.iter().zip(&want_lse).all(|(a, b)| (from_base_2(*a) - b).abs() < 1e-5), "{got_lse:?} {want_lse:?}");
 }
+
+#[test]
+fn a_status_without_a_word_is_refused_by_every_op_that_counts() {
+    let engine = Engine::cpu();
+    let stream = engine.stream().expect("a token");
+    let mut pool = engine.upload(&[1.0f32; 64]).expect("memory");
+    let mut cache = KvMut::latent(pool.tensor_mut(&[2, 2, 1, 16]).expect("fits"));
+    let other = engine.upload(&[2.0f32; 64]).expect("memory");
+    let from = KvRef::latent(other.tensor(&[2, 2, 1, 16]).expect("fits"));
+    let rows = KvRef::latent(other.tensor(&[1, 1, 16]).expect("fits"));
+    let (pairs, none) = (Array::host(&[[0, 1]]), || ArrayMut::host(&mut []));
+    let places = Places::Slots { slots: Array::host(&[0]), positions: None };
+    let append = Append { status: Some(none()), ..Append::at(places) };
+    for refused in [
+        copy_pages(&stream, &mut cache, &pairs, Some(&none())),
+        copy_pages_between(&stream, &from, &mut cache, &pairs, Some(&none())),
+        append_paged(&stream, &rows, &mut cache, &append, None),
+    ] {
+        assert!(matches!(refused, Err(Error::Op(OpError::Len { array: "status", .. }))), "{refused:?}");
+    }
+    assert_eq!(engine.download::<f32>(&pool).expect("f32"), [1.0; 64]);
+}

@@ -109,11 +109,7 @@ pub fn check(
     scales(&append.scales, source.shape()[1])?;
     let changed = transform.is_some() || !append.scales.is_one();
     converts(["k", "k pool"], source.dtype(), target.dtype(), changed)?;
-    if let Some(status) = &append.status
-        && status.is_empty()
-    {
-        return Err(OpError::Len { array: "status", len: 0, want: 1, exact: false });
-    }
+    check::status(append.status.as_ref())?;
     let Some(transform) = transform else { return Ok(()) };
     transform.check(kv)?;
     let asks = transform.moves(0) || transform.moves(1);
@@ -172,6 +168,9 @@ pub fn append(
         let mut pool = pools.part(part)?;
         let (strides, dtype, dim) = (pool.strides().to_vec(), pool.dtype(), source.shape()[2]);
         let to = pool.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;
+        if dim == 0 {
+            continue; // rows without values, which lie nowhere
+        }
         let scale = if part == 0 { &append.scales.k } else { &append.scales.v };
         let moved = transform.filter(|transform| transform.moves(part));
         let raw = source.dtype() == dtype && scale.is_one() && moved.is_none();

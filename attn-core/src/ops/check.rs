@@ -1,6 +1,6 @@
 //! Checks that ops share.
 
-use super::{KvMut, KvRef, OpError};
+use super::{ArrayMut, KvMut, KvRef, OpError};
 use crate::{
     dtype::Dtype,
     tensor::{TensorError, TensorMut, TensorRef},
@@ -45,6 +45,12 @@ pub(super) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(),
         TensorError::Overlap { tensor: name, shape, strides }
     };
     if tensor.is_disjoint() { Ok(()) } else { Err(overlap().into()) }
+}
+
+/// There is a word that what is left out is counted in, if anybody asks.
+pub(super) fn status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
+    let none = status.is_some_and(ArrayMut::is_empty);
+    if none { Err(OpError::Len { array: "status", len: 0, want: 1, exact: false }) } else { Ok(()) }
 }
 
 /// On which side of an op keys and values are.

@@ -15,8 +15,8 @@ pub struct Gather<'a> {
     pub rows: PageRows<'a>,
     /// What stored elements are multiplied by.
     pub scales: KvScales<'a>,
-    /// One word of the device, to which a kernel adds the tokens that it left out since their place is outside of the pool or the page table. On
-    /// the CPU such a token is an error instead.
+    /// One word of the device, to which a kernel adds the tokens that it left out: since their place is outside of the pool or the page table, or since
+    /// the packed tensors have no room for them. On the CPU such a token is an error instead.
     pub status: Option<ArrayMut<'a, u32>>,
 }
 
@@ -43,12 +43,7 @@ pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(
     if source.dtype() != target.dtype() || !gather.scales.is_one() {
         check::dtype("k", target.dtype(), &[Dtype::F16, Dtype::Bf16, Dtype::F32])?;
     }
-    if let Some(status) = &gather.status
-        && status.is_empty()
-    {
-        return Err(OpError::Len { array: "status", len: 0, want: 1, exact: false });
-    }
-    Ok(())
+    check::status(gather.status.as_ref())
 }
 
 /// Gathers on the CPU.
@@ -81,6 +76,9 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
         let mut packed = kv.part(part)?;
         let (strides, dtype, dim) = (packed.strides().to_vec(), packed.dtype(), source.shape()[3]);
         let to = packed.host_bytes_mut().ok_or_else(|| elements::on_device(names[part][1]))?;
+        if dim == 0 {
+            continue; // rows without values, which lie nowhere
+        }
         let scale = if part == 0 { &gather.scales.k } else { &gather.scales.v };
         let raw = source.dtype() == dtype && scale.is_one();
         let mut row = vec![0.0; dim];

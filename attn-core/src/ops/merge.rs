@@ -225,6 +225,9 @@ impl<'a> Rows<'a> {
     }
 
     fn read(&self, at: [usize; 3], dtype: Dtype, row: &mut [f32]) {
+        if row.is_empty() {
+            return; // a row without values lies nowhere
+        }
         elements::read(dtype, &self.bytes[elements::offset(&self.strides, &at, dtype.size())..], row);
     }
 }
@@ -316,6 +319,9 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, token: usize, head: usize, row: &[f32]) {
+        if row.is_empty() {
+            return;
+        }
         let at = elements::offset(&self.strides, &[token, head], self.dtype.size());
         elements::write(self.dtype, &mut self.bytes[at..], row);
     }

@@ -173,3 +173,38 @@ fn what_is_outside_is_refused_and_nothing_written() {
     }
     assert!(pool.iter().all(|&x| x == 0.5));
 }
+
+/// As engines pass a latent cache: all of a row is keys.
+#[test]
+fn values_of_no_width_are_moved_nowhere() {
+    let rows = values(3 * DIM, 8);
+    let k = TensorRef::host(&rows, &[3, 1, DIM]).expect("fits");
+    let nothing = TensorRef::host::<f32>(&[], &[3, 1, 0]).expect("fits");
+    for turned in [false, true] {
+        let pair = |k, v| if turned { (v, k) } else { (k, v) };
+        let (mut pool, mut none) = (vec![0.5f32; PAGES * PAGE * DIM], [9.0f32; 4]);
+        let k_pool = TensorMut::host(&mut pool, &[PAGES, PAGE, 1, DIM]).expect("fits");
+        let v_pool = TensorMut::host(&mut none, &[PAGES, PAGE, 1, 0]).expect("fits");
+        let (first, second) = if turned { (v_pool, k_pool) } else { (k_pool, v_pool) };
+        let mut pools = KvMut::new(first, second);
+        let new = pair(k, nothing);
+        let places = Places::Slots { slots: Array::host(&[19, -1, 6]), positions: None };
+        append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(places), None).expect("sound");
+        let scaled = Append { scales: KvScales::of(0.5, 0.5), ..Append::at(places) };
+        append(&KvRef::new(new.0, new.1), &mut pools, &scaled, None).expect("sound");
+        let places = Places::Slots { slots: Array::host(&[0, 1, 20]), positions: None };
+        let error = append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(places), None).expect_err("outside");
+        assert!(matches!(error, OpError::Entry { array: "slots", index: 2, .. }), "{error}");
+
+        let (mut back, mut none_back) = (vec![0.0f32; 2 * DIM], [9.0f32; 4]);
+        let k_back = TensorMut::host(&mut back, &[2, 1, DIM]).expect("fits");
+        let v_back = TensorMut::host(&mut none_back, &[2, 1, 0]).expect("fits");
+        let mut packed = if turned { KvMut::new(v_back, k_back) } else { KvMut::new(k_back, v_back) };
+        let table = PageRows::Padded { pages: Array::host(&[4, 1]), max_pages: 2 };
+        let last = Gather { scales: KvScales::of(0.5, 0.5), ..Gather::new(Array::host(&[0, 2]), table) };
+        gather::gather(&pools.as_ref(), &mut packed, &last).expect("sound");
+        assert_eq!((back, none_back, none), (vec![0.25; 2 * DIM], [9.0; 4], [9.0; 4]));
+        let halved = |token: usize| rows[token * DIM..][..DIM].iter().map(|x| x * 2.0).collect::<Vec<_>>();
+        assert_eq!((&pool[19 * DIM..], &pool[6 * DIM..7 * DIM]), (&halved(0)[..], &halved(2)[..]));
+    }
+}

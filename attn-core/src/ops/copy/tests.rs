@@ -51,3 +51,23 @@ fn what_does_not_fit_is_refused() {
     let mut pools = KvMut::fused(fused, PageOrder::Nhd).expect("a fused pool");
     assert!(matches!(within(&mut pools, &Array::host(&[[0, 1]])), Err(OpError::Entry { array: "to", .. })));
 }
+
+#[test]
+fn pages_of_values_of_no_width_are_copied_nowhere() {
+    let (mut k, mut v) = (pool(3), [7f32; 2]);
+    let k_pool = TensorMut::host(&mut k, &[3, 2, 3, 2]).expect("fits");
+    let mut pools = KvMut::new(k_pool, TensorMut::host(&mut v, &[3, 2, 3, 0]).expect("fits"));
+    within(&mut pools, &Array::host(&[[0, 2]])).expect("sound");
+    let (mut k_to, mut v_to) = (vec![0f32; 36], [7f32; 2]);
+    let k_pool = TensorMut::host(&mut k_to, &[3, 2, 3, 2]).expect("fits");
+    let mut target = KvMut::new(k_pool, TensorMut::host(&mut v_to, &[3, 2, 3, 0]).expect("fits"));
+    between(&pools.as_ref(), &mut target, &Array::host(&[[2, 1]])).expect("sound");
+    assert_eq!((&k_to[12..24], &k[24..], v, v_to), (&pool(1)[..], &pool(1)[..], [7.0; 2], [7.0; 2]));
+}
+
+#[test]
+fn a_status_has_a_word() {
+    let error = check_status(Some(&ArrayMut::host(&mut []))).expect_err("none");
+    assert_eq!(error, OpError::Len { array: "status", len: 0, want: 1, exact: false });
+    assert_eq!((check_status(None), check_status(Some(&ArrayMut::host(&mut [0, 0])))), (Ok(()), Ok(())));
+}

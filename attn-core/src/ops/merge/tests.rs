@@ -143,3 +143,20 @@ fn what_does_not_fit_is_refused() {
     let error = merge_state_in_place(&mut place, &good, Some(&Array::host(&[1])));
     assert!(matches!(error, Err(OpError::Len { array: "mask", len: 1, want: 2, .. })), "{error:?}");
 }
+
+#[test]
+fn states_without_values_still_have_log_sum_exps() {
+    let (al, bl) = ([0.0f32, f32::NEG_INFINITY, 1.0], [0.0f32, f32::NEG_INFINITY, 3.0]);
+    let state = |lse| State {
+        o: TensorRef::host::<f32>(&[], &[3, 1, 0]).expect("fits"),
+        lse: TensorRef::host(lse, &[3, 1]).expect("fits"),
+    };
+    let mut lse = [9.0f32; 3];
+    let out = || TensorMut::host::<f32>(&mut [], &[3, 1, 0]).expect("fits");
+    let logs = TensorMut::host(&mut lse, &[3, 1]).expect("fits");
+    merge_state(&state(&al), &state(&bl), &mut Out::with_lse(out(), logs)).expect("sound");
+    assert!(near(lse[0], std::f32::consts::LN_2) && near(lse[2], 3.0 + (-2f32).exp().ln_1p()), "{lse:?}");
+    assert_eq!(lse[1], f32::NEG_INFINITY);
+    let nothing = TensorRef::host::<f32>(&[], &[3, 1, 0]).expect("fits");
+    sum(&nothing, &nothing, &mut out()).expect("sound");
+}

@@ -69,6 +69,7 @@ fn run(
     status: Option<&ArrayMut<'_, u32>>,
     speed: Speed,
 ) -> Result<(), CudaError> {
+    copy::check_status(status)?;
     let mut params =
         CopyParams { status: status.map_or(Ok(0), |status| numbers_mut("status", status))?, ..CopyParams::default() };
     let mut runs = Vec::new();
@@ -76,8 +77,8 @@ fn run(
         (params.from_pages, params.to_pages) = (from.shape()[0] as i64, to.shape()[0] as i64);
         runs.push(Runs::of(names, &from, &to)?);
     }
-    // one width for keys and values: they lie alike
-    let number = runs.iter().map(Runs::width).max().unwrap_or(0);
+    // one width for keys and values: they lie alike, where there is something of both
+    let number = runs.iter().filter(|runs| runs.bytes > 0).map(Runs::width).max().unwrap_or(0);
     let mut most = 0;
     for (part, runs) in params.part.iter_mut().zip(&runs) {
         *part = runs.part(WIDTHS[number]);
@@ -85,12 +86,13 @@ fn run(
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Copy, number)?;
-    let empty = runs.iter().all(|runs| runs.bytes == 0);
+    // of pages that hold nothing the pairs are still looked at, where somebody asks
+    let idle = params.status == 0 && runs.iter().all(|runs| runs.bytes == 0);
     let start = |count: usize, pairs: u64, list: &[u8]| {
         let params = CopyParams { pairs, count: count as i64, ..params };
         let tiles = count as u64 * u64::from(most);
         let ctas = tiles.min(if speed == Speed::Host { HOST_CTAS } else { 1 << 20 });
-        let grid = (if empty { 0 } else { ctas as u32 }, runs.len() as u32);
+        let grid = (if idle { 0 } else { ctas as u32 }, runs.len() as u32);
         // SAFETY: whoever made the tensors and arrays promised that they are there; the kernel checks the pages.
         unsafe { launch(function, grid, OP_THREADS, 0, stream, &params, list) }
     };

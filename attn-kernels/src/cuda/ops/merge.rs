@@ -136,10 +136,14 @@ fn run(stream: &Stream, [tokens, heads, dim]: [usize; 3], dtype: Dtype, params: 
     let wide = (dim * size).is_multiple_of(16) && [&params.many, &params.other, &params.out].into_iter().all(of);
     let share = share(heads, if wide { dim * size / 16 } else { dim });
     let rows = (tokens * heads) as u64;
-    let params = MergeParams { rows: rows as i64, share, ..params };
+    let mut params = MergeParams { rows: rows as i64, share, ..params };
+    if dim == 0 {
+        params.out.o = 0; // there are log-sum-exps alone
+    }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Merge(dtype), usize::from(!wide))?;
-    let grid = if dim == 0 { 0 } else { ctas("rows", rows, share.rows as u64)? };
+    let nothing = params.out.o == 0 && params.out.lse == 0;
+    let grid = if nothing { 0 } else { ctas("rows", rows, share.rows as u64)? };
     // SAFETY: whoever made the tensors promised that they are there, and their extents are checked.
     unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }

@@ -35,17 +35,16 @@ pub fn prepare(device: &Device, ops: &[Op]) -> Result<(), CudaError> {
     ops.iter().try_for_each(|&op| module::prepare(device, op))
 }
 
-fn pointer(tensor: &'static str, ptr: Option<u64>) -> Result<u64, CudaError> {
-    let host = TensorError::Memory { tensor, got: "host", want: "device" };
-    Ok(ptr.ok_or(host)?)
-}
-
+/// The address of a tensor, aligned to its elements; that of a tensor without elements is never read.
 fn address(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
-    pointer(name, tensor.device_ptr())
+    let host = TensorError::Memory { tensor: name, got: "host", want: "device" };
+    let (ptr, size) = (tensor.device_ptr().ok_or(host)?, tensor.dtype().size());
+    let natural = tensor.shape().contains(&0) || ptr.is_multiple_of(size as u64);
+    if natural { Ok(ptr) } else { Err(CudaError::Misaligned { array: name, ptr, size }) }
 }
 
 fn address_mut(name: &'static str, tensor: &TensorMut<'_>) -> Result<u64, CudaError> {
-    pointer(name, tensor.device_ptr())
+    address(name, &tensor.as_ref())
 }
 
 /// The address of numbers, aligned as a kernel reads them.
@@ -82,3 +81,32 @@ fn in_sixteens(ptr: u64, size: usize, strides: &[i64]) -> bool {
 
 /// What launches bring for a second parameter that kernels have not.
 const NOTHING: [u8; 16] = [0; 16];
+
+#[cfg(test)]
+mod tests {
+    use attn_core::dtype::Dtype;
+
+    use super::*;
+
+    #[test]
+    fn elements_across_words_are_refused() {
+        let at = |ptr, dtype, shape: &[usize]| {
+            // SAFETY: it is never read.
+            let tensor = unsafe { TensorRef::device(ptr, dtype, shape, &[1]) }.expect("a shape");
+            address("lse", &tensor)
+        };
+        for (dtype, size) in [(Dtype::F32, 4), (Dtype::F16, 2), (Dtype::Bf16, 2), (Dtype::E4m3, 1)] {
+            assert!(matches!(at(0x1000 + size as u64, dtype, &[3]), Ok(ptr) if ptr == 0x1000 + size as u64));
+            for ptr in 0x1001..0x1000 + size as u64 {
+                let error = at(ptr, dtype, &[3]).expect_err("between elements");
+                let text = error.to_string();
+                assert!(matches!(error, CudaError::Misaligned { array: "lse", .. }), "{text}");
+                assert!(text.contains(&format!("{ptr:#x}")) && text.contains(&format!("multiple of {size}")), "{text}");
+            }
+        }
+        assert!(at(0x1001, Dtype::F32, &[0]).is_ok(), "there is nothing there");
+        let host = [0f32];
+        let error = address("lse", &TensorRef::host(&host, &[1]).expect("fits")).expect_err("on the host");
+        assert!(matches!(error, CudaError::Tensor(TensorError::Memory { tensor: "lse", .. })));
+    }
+}

@@ -3,7 +3,6 @@
 use std::{
     collections::hash_map::Entry,
     ffi::{CString, c_void},
-    ptr,
 };
 
 use cudarc::driver::{
@@ -67,8 +66,8 @@ impl OpModule {
         Ok(function)
     }
 
-    pub(super) fn get(&self, kernel: usize) -> CUfunction {
-        self.functions.get(kernel).copied().unwrap_or(ptr::null_mut())
+    pub(super) fn get(&self, kernel: usize) -> Result<CUfunction, CudaError> {
+        self.functions.get(kernel).copied().ok_or_else(|| not_loaded(kernel))
     }
 
     /// To be called once, with the context current and nothing under way.
@@ -76,6 +75,12 @@ impl OpModule {
         // SAFETY: it was loaded, and is not used again.
         let _ = unsafe { module::unload(self.module) };
     }
+}
+
+/// That a kernel which was asked for is not there.
+pub(super) fn not_loaded(kernel: usize) -> CudaError {
+    let (what, code) = (format!("find kernel {kernel} of an op"), "its module is loaded, and has it not".to_owned());
+    CudaError::Driver { what, code }
 }
 
 /// Loads an op, unless it is there.
@@ -100,10 +105,25 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
 /// A kernel of an op, by its number; loaded if it is not yet and the stream is not being captured.
 pub(super) fn kernel(stream: &Stream, op: Op, number: usize) -> Result<CUfunction, CudaError> {
     let device = stream.device();
-    if let Some(module) = device.ops().get(&op) {
-        return Ok(module.get(number));
+    let find = || device.ops().get(&op).map(|module| module.get(number));
+    if let Some(function) = find() {
+        return function;
     }
     stream.refuse_capture("load the kernel of an op")?;
     prepare(device, op)?;
-    Ok(device.ops().get(&op).map_or(ptr::null_mut(), |module| module.get(number)))
+    find().unwrap_or_else(|| Err(not_loaded(number)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_not_there_is_an_error() {
+        let function = 0x10 as CUfunction;
+        let module = OpModule { module: std::ptr::null_mut(), functions: vec![function] };
+        assert!(matches!(module.get(0), Ok(found) if found == function));
+        let error = module.get(1).expect_err("there is one").to_string();
+        assert!(error.contains("kernel 1"), "{error}");
+    }
 }

@@ -87,11 +87,11 @@ impl KvTransform {
             modules.get(&(from, to)).map(|module| module.get(number))
         };
         if let Some(function) = find() {
-            return Ok(function);
+            return function;
         }
         stream.refuse_capture("load the kernel of an append")?;
         self.prepare(from, to)?;
-        Ok(find().unwrap_or(std::ptr::null_mut()))
+        find().unwrap_or_else(|| Err(module::not_loaded(number)))
     }
 }
 
@@ -186,7 +186,7 @@ fn page_rows(params: &mut RowsParams, rows: &PageRows<'_>) -> Result<(), CudaErr
     Ok(())
 }
 
-/// Types of both sides, and whether keys alone or values too.
+/// Types of both sides, and whether keys alone are moved or values too.
 struct Sides {
     from: Dtype,
     to: Dtype,
@@ -223,14 +223,15 @@ impl Rows {
             params.num_pages = 0; // pages without slots hold nothing
         }
         let names = [["k", "k pool", "k_scales"], ["v", "v pool", "v_scales"]];
+        let heads = first.shape()[1];
         let mut wide = true;
         for (part, (packed, pool)) in both.iter().enumerate() {
             let names = names[part];
             let (rows, paged) = (strided(names[0], packed)?, strided(names[1], pool)?);
-            let dim = packed.shape()[2];
-            wide &= dim.is_multiple_of(chunk);
+            let dim = if heads == 0 { 0 } else { packed.shape()[2] };
             for (strided, dtype) in [(&rows, packed.dtype()), (&paged, pool.dtype())] {
-                wide &= in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head, strided.page]);
+                let aligned = in_sixteens(strided.data, dtype.size(), &[strided.token, strided.head, strided.page]);
+                wide &= dim == 0 || (aligned && dim.is_multiple_of(chunk));
             }
             params.part[part] = RowsPart {
                 packed: rows,
@@ -242,16 +243,15 @@ impl Rows {
                 ..RowsPart::default()
             };
         }
-        let heads = first.shape()[1];
-        if heads == 0 {
-            params.tokens = 0; // there is nothing
-        }
         for part in &mut params.part[..both.len()] {
             let dim = part.dim as usize;
             part.share = share(heads, if wide { dim / chunk } else { dim });
         }
         let moved = [moves(0), moves(1)];
-        Ok((Rows { params, wide, moved }, Sides { from, to, parts: both.len() as u32 }))
+        // keys of no width are still counted; values of no width are none
+        let last = params.part.iter().rposition(|part| part.dim > 0);
+        let parts = last.map_or(1, |last| last as u32 + 1);
+        Ok((Rows { params, wide, moved }, Sides { from, to, parts }))
     }
 
     fn launch(
@@ -263,23 +263,7 @@ impl Rows {
         parts: u32,
         (transforms, args): (bool, &[u8]),
     ) -> Result<(), CudaError> {
-        let words = if self.wide { 16 / from.size().min(to.size()) * from.size() / 4 } else { 1 };
-        let rounds = match words {
-            ..=4 => 4,
-            5..=8 => 2,
-            _ => 1, // of `RowMover`
-        };
-        let (mut grid, mut smem) = (0, 0);
-        for (number, part) in self.params.part[..parts as usize].iter().enumerate() {
-            let rows = self.params.tokens as u64 * u64::from(part.share.heads.divisor);
-            let of_a_cta = if transforms && self.moved[number] {
-                smem = smem.max(OP_THREADS / 32 * part.dim as u32 * 4);
-                TRANSFORM_ROWS
-            } else {
-                rounds * part.share.rows as u64
-            };
-            grid = grid.max(if part.dim == 0 { 0 } else { ctas("rows", rows, of_a_cta)? });
-        }
+        let (grid, smem) = self.size(from, to, parts, transforms)?;
         if smem > 48 * 1024 {
             let kernel = "an append through hooks".to_owned();
             return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
@@ -287,6 +271,34 @@ impl Rows {
         let _current = stream.device().make_current()?;
         // SAFETY: whoever made the tensors and arrays promised that they are there, and their extents are checked; the kernel checks what arrays say.
         unsafe { launch(function, (grid, parts), OP_THREADS, smem, stream, &self.params, args) }
+    }
+
+    /// CTAs of a part, and bytes of shared memory.
+    fn size(&self, from: Dtype, to: Dtype, parts: u32, transforms: bool) -> Result<(u32, u32), CudaError> {
+        let words = if self.wide { 16 / from.size().min(to.size()) * from.size() / 4 } else { 1 };
+        let rounds = match words {
+            ..=4 => 4,
+            5..=8 => 2,
+            _ => 1, // of `RowMover`
+        };
+        let RowsParams { part, status, indptr, .. } = &self.params;
+        let parts = &part[..parts as usize];
+        if *status == 0 && parts.iter().all(|part| part.dim == 0) {
+            return Ok((0, 0)); // nothing is moved, and nobody counts
+        }
+        // a gather counts the keys past its room, also where that is none
+        let (mut grid, mut smem) = (u32::from(*status != 0 && *indptr != 0), 0);
+        for (number, part) in parts.iter().enumerate() {
+            let rows = self.params.tokens as u64 * u64::from(part.share.heads.divisor);
+            let of_a_cta = if transforms && self.moved[number] {
+                smem = smem.max(OP_THREADS / 32 * part.dim as u32 * 4);
+                TRANSFORM_ROWS
+            } else {
+                rounds * part.share.rows as u64
+            };
+            grid = grid.max(ctas("rows", rows, of_a_cta)?);
+        }
+        Ok((grid, smem))
     }
 }
 
@@ -296,4 +308,48 @@ fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaEr
     let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
     let page = if rank == 4 { at(0) } else { 0 };
     Ok(Strided { data: address(name, tensor)?, token: at(rank - 3), head: at(rank - 2), page })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of 40 tokens of one head, and pools of 9 pages of 4 slots; tensors of no width begin nowhere.
+    fn rows(dims: [usize; 2], status: u64) -> (bool, u32, u32) {
+        let one = Scale::default();
+        let tensor = |shape: &[usize], dim: usize| {
+            let (ptr, width) = if dim == 0 { (0, 1) } else { (0x1000, dim as i64) };
+            let strides = [4 * width, width, width, 1];
+            // SAFETY: it is never read.
+            unsafe { TensorRef::device(ptr, Dtype::Bf16, shape, &strides[4 - shape.len()..]) }.expect("a shape")
+        };
+        let [packed, pools] = [true, false].map(|packed| {
+            let [k, v] = dims.map(|dim| if packed { tensor(&[40, 1, dim], dim) } else { tensor(&[9, 4, 1, dim], dim) });
+            KvRef::new(k, v)
+        });
+        let (mut rows, sides) = Rows::new(&packed, &pools, [&one, &one], true, |_| false).expect("on the device");
+        rows.params.status = status;
+        let (grid, _) = rows.size(sides.from, sides.to, sides.parts, false).expect("few");
+        (rows.wide, sides.parts, grid)
+    }
+
+    #[test]
+    fn values_of_no_width_are_none() {
+        // 72 chunks of a row, 3 rows of a CTA, in 4 rounds
+        assert_eq!(rows([576, 512], 0), (true, 2, 4));
+        assert_eq!(rows([576, 0], 0), (true, 1, 4));
+        assert_eq!(rows([7, 0], 0), (false, 1, 1));
+        assert_eq!(rows([0, 576], 0), (true, 2, 4), "keys of no width are still counted");
+        assert_eq!((rows([0, 0], 0), rows([0, 0], 0x100)), ((true, 1, 0), (true, 1, 1)));
+    }
+
+    #[test]
+    fn a_gather_into_no_room_counts_what_it_leaves_out() {
+        let part = RowsPart { dim: 64, share: share(1, 8), ..RowsPart::default() };
+        let params = RowsParams { part: [part; 2], status: 0x100, indptr: 0x200, ..RowsParams::default() };
+        let size = |params| Rows { params, wide: true, moved: [false; 2] }.size(Dtype::Bf16, Dtype::Bf16, 2, false);
+        assert!(matches!(size(params), Ok((1, 0))));
+        assert!(matches!(size(RowsParams { status: 0, ..params }), Ok((0, 0))));
+        assert!(matches!(size(RowsParams { indptr: 0, ..params }), Ok((0, 0))));
+    }
 }

@@ -107,7 +107,7 @@ fn run(
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::XPacked, number)?;
-    let empty = slots == 0 || x == 0;
+    let empty = slots == 0 || (dim_k == 0 && dim_v == 0);
     let grid = if empty { 0 } else { ctas("heads of pages", (pages * heads) as u64, 1)? };
     // SAFETY: whoever made the tensors promised that they are there, and their extents are checked.
     unsafe { launch(function, (grid, 2), OP_THREADS, smem as u32, stream, &params, &NOTHING) }
