@@ -3,9 +3,8 @@
 //! Put everything on one stream, or order streams yourself: cudarc is not told what runs do with a descriptor, and records none of it in its events. When a descriptor is
 //! made, the stream is made to wait for the event of the view, as cudarc does wherever a pointer is taken, if the context tracks events and has more than one stream.
 //!
-//! **Captures**: that wait is for work from outside, which breaks a capture. Make descriptors before the capture, or allocate where
-//! [`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking) has been called: such memory has no events, and descriptors of it can be
-//! made anywhere.
+//! **Captures**: that wait is for work from outside, which breaks a capture. Make descriptors before the capture, or turn the events of the context off
+//! ([`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking)): then nothing waits, and descriptors can be made anywhere.
 
 use std::mem;
 
