@@ -12,7 +12,7 @@ inline MixedMerge merge_at(const MixedParams& p, int index) { return p.merges[in
 
 extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
     attn_merge(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
-  using Merger = RowMerger<MERGE_THREADS, 8>;
+  using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;  // where few rows have many states, more of them together
   __shared__ __align__(16) Merger::Shared shared;
   auto merge = merge_at(p, blockIdx.x);
   if (merge.count == 0) return;  // room that this batch does not need
