@@ -1,9 +1,6 @@
 //! A loaded kernel family: one cubin, its functions, and how many CTAs of it the device holds.
 
-use std::{
-    ffi::{CString, c_void},
-    ptr,
-};
+use std::{ffi::c_void, ptr};
 
 use attn_core::spec::KernelKind;
 use cudarc::driver::{
@@ -97,16 +94,8 @@ impl Kernel {
     }
 
     fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
-        let what = || format!("find {name} in `{}`", self.ready.source.name);
-        let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
-        // SAFETY: the module is loaded.
-        let found = unsafe { module::get_function(self.module, symbol) };
-        let function = found.map_err(|e| CudaError::driver(what(), e))?;
-        // Drivers load functions lazily; asking loads it now, since the first launch may be in a capture, where loading fails.
-        // SAFETY: the function belongs to the module.
-        unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
-            .map_err(|e| CudaError::driver(what(), e))?;
-        Ok(function)
+        // SAFETY: the module is loaded, in the context that is current.
+        unsafe { super::function::find(self.module, name, &self.ready.source.name) }
     }
 
     /// Its cell.

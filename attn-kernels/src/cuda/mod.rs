@@ -15,6 +15,7 @@ mod device_plan;
 pub mod driver;
 mod error;
 mod event;
+mod function;
 mod graph;
 mod kernel;
 mod layers;

@@ -1,18 +1,15 @@
 //! Loaded ops.
 
-use std::{
-    collections::hash_map::Entry,
-    ffi::{CString, c_void},
-};
+use std::{collections::hash_map::Entry, ffi::c_void};
 
 use cudarc::driver::{
-    result::{function, module},
-    sys::{CUfunction, CUfunction_attribute as Attribute, CUmodule},
+    result::module,
+    sys::{CUfunction, CUmodule},
 };
 
 use super::Op;
 use crate::{
-    cuda::{CudaError, Device, Stream},
+    cuda::{CudaError, Device, Stream, function},
     jit::{self, Ready},
     splice::OpSource,
 };
@@ -42,7 +39,8 @@ impl OpModule {
         let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
         let mut loaded = OpModule { module: raw, functions: Vec::new() };
         for kernel in kernels {
-            match loaded.function(kernel) {
+            // SAFETY: the module is loaded, in the context that is current.
+            match unsafe { function::find(raw, kernel, name) } {
                 Ok(function) => loaded.functions.push(function),
                 Err(error) => {
                     loaded.unload(); // the context is current
@@ -51,19 +49,6 @@ impl OpModule {
             }
         }
         Ok(loaded)
-    }
-
-    fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
-        let what = || format!("find {name}");
-        let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
-        // SAFETY: the module is loaded.
-        let found = unsafe { module::get_function(self.module, symbol) };
-        let function = found.map_err(|e| CudaError::driver(what(), e))?;
-        // Drivers load functions lazily; asking loads it now, since the first launch may be in a capture, where loading fails.
-        // SAFETY: the function belongs to the module.
-        unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
-            .map_err(|e| CudaError::driver(what(), e))?;
-        Ok(function)
     }
 
     pub(super) fn get(&self, kernel: usize) -> Result<CUfunction, CudaError> {
