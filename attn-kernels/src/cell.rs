@@ -23,8 +23,10 @@ pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 
 /// Keys that mixed lists leave in one piece of a tile of prefill: pieces merge in a launch that there is anyway, by few rows a CTA.
 const MIXED_MIN_SPAN: u32 = 256;
-/// Nanoseconds that a launch after another takes on an H200 when it merges a few states, about.
-const MERGE_LAUNCH_NS: u32 = 3000;
+/// Nanoseconds that a launch after another takes on an H200 when it merges a few states: 5.7 to 6.5 us by themselves, a part of them beside the launch before.
+const MERGE_LAUNCH_NS: u32 = 4500;
+/// What keys of decode cost more in a mixed launch, which has fewer CTAs a multiprocessor, in parts of 1024 (`benches/notes/mixed.md`).
+const MIXED_DECODE_SLOWER: u32 = 72;
 
 /// Shared memory that the templates have beside the dynamic: flags, and under a list the positions of keys.
 const STATIC_BYTES: u32 = 128;
@@ -486,12 +488,14 @@ impl Cell {
         MixedRule {
             decode: PlanRule { cost: Cost { block, ..cost }, ..of_decode },
             prefill: PlanRule { min_span: MIXED_MIN_SPAN, ..of_prefill },
+            beside: (resident_ctas / self.ctas_per_sm.max(1) / kv_heads.max(1)).max(1),
             // a state is written by one CTA and read by another
             shared: SharedRule {
                 sharing: Sharing::Paying,
                 state: 2 * cost.spread.max(1),
                 again,
                 launch: MERGE_LAUNCH_NS,
+                slower: MIXED_DECODE_SLOWER,
             },
         }
     }

@@ -71,8 +71,8 @@ pub struct Families {
 }
 
 /// Of the shorter part of a mixed launch, the share that does not go on beside the longer one: multiprocessors issue for both, and
-/// their ends do not meet. One part in so many; to be replaced by a measurement.
-const APART: u64 = 4;
+/// their ends do not meet. Measured on an H200: 0.50 to 0.62 (`benches/notes/mixed.md`).
+const APART: [u64; 2] = [9, 16];
 
 /// Times that differ by less than one part in so many are taken to be the same.
 const MARGIN: u64 = 16;
@@ -89,6 +89,17 @@ struct Candidate {
     /// How often the device has to be filled so that every KV head gets a worker: once, but for more heads than it holds CTAs.
     rounds: u64,
     costs: Costs,
+}
+
+/// What a mixed launch of a batch is predicted to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Beside {
+    /// Nanoseconds in all.
+    time: u64,
+    /// Nanoseconds of its tiles of prefill, if they were alone.
+    prefill: u64,
+    /// Rows of its decode tile.
+    rows: u32,
 }
 
 /// What a batch asks of a family: tiles, and keys in units of one.
@@ -147,13 +158,16 @@ impl Families {
         Families { mixed_rows: Vec::new(), ..self }
     }
 
-    /// Packed rows of the smallest decode tile that holds every request which some tile holds.
+    /// Packed rows of the smallest decode tile that holds every request which some tile holds, and every group of requests with keys in common.
     #[must_use]
     pub fn rows_of_few(&self, layout: &Layout) -> u64 {
         let tiles = || self.candidates.iter().filter(|candidate| candidate.family.kind == KernelKind::Decode);
         let most = tiles().map(|candidate| candidate.tile_rows).max().unwrap_or(0);
-        let rows = layout.qo_indptr().windows(2).map(|ends| (ends[1] - ends[0]) as u64 * self.group);
-        rows.filter(|&rows| rows <= most).max().unwrap_or(0)
+        let packed =
+            |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
+        let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
+        let groups = layout.segments().iter().map(|of| packed(of.first_request, of.first_request + of.requests));
+        requests.chain(groups).filter(|&rows| rows <= most).max().unwrap_or(0)
     }
 
     /// The family that a batch runs. The smallest decode tile, where it holds every request.
@@ -168,19 +182,24 @@ impl Families {
         let works = self.work(layout);
         let all =
             || self.candidates.iter().zip(&works).map(|(candidate, work)| (candidate.time(work), candidate, work));
-        let soonest = all().map(|(time, ..)| time).min().unwrap_or(0);
+        let (soonest, kind) = all()
+            .map(|(time, candidate, _)| (time, candidate.family.kind))
+            .min_by_key(|&(time, _)| time)
+            .unwrap_or((0, first.family.kind));
         // the prediction is no better than this; then whatever keeps the device least busy
-        if let Some((time, rows)) = self.mixed(layout)
-            && time.saturating_add(time / MARGIN) < soonest
-        {
-            return Family { kind: KernelKind::Mixed, rows };
+        if let Some(Beside { time, prefill, rows }) = self.mixed(layout) {
+            // tiles of prefill are the same in a launch of prefill: of them nothing has to be predicted
+            let same = if kind == KernelKind::Prefill { prefill } else { 0 };
+            if time.saturating_add(time.saturating_sub(same) / MARGIN) < soonest {
+                return Family { kind: KernelKind::Mixed, rows };
+            }
         }
         let about_as_soon = all().filter(|(time, ..)| *time <= soonest.saturating_add(soonest / MARGIN));
         about_as_soon.min_by_key(|(_, candidate, work)| candidate.busy(work)).map_or(first, |(_, best, _)| best).family
     }
 
-    /// Nanoseconds that a mixed launch is predicted to take, and the rows of its decode tile; for batches that have requests of both parts.
-    fn mixed(&self, layout: &Layout) -> Option<(u64, u32)> {
+    /// A mixed launch of a batch that has requests of both parts.
+    fn mixed(&self, layout: &Layout) -> Option<Beside> {
         let (&smallest, &largest) = (self.mixed_rows.first()?, self.mixed_rows.last()?);
         let of = |kind, tile: u64| {
             let is =
@@ -212,7 +231,8 @@ impl Families {
             [(decode, &few), (prefill, &many)].map(|(part, work)| part.time(work) - u64::from(part.costs.launch));
         let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
         let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
-        Some((launch.saturating_add(longer).saturating_add(shorter / APART), u32::try_from(rows).unwrap_or(8)))
+        let time = launch.saturating_add(longer).saturating_add(shorter / APART[1] * APART[0]);
+        Some(Beside { time, prefill: alone[1], rows: u32::try_from(rows).unwrap_or(8) })
     }
 
     /// What a batch asks of each candidate, in one pass over its requests.

@@ -65,7 +65,8 @@ pub fn mixed_rule(heads: Heads) -> MixedRule {
     MixedRule {
         decode: PlanRule { tile_rows: 16, cost, schedule: Schedule::Line, ..prefill },
         prefill: PlanRule { cost: Cost { block: 5, ..cost }, ..prefill },
-        shared: SharedRule { sharing: Sharing::Paying, state: 1, again: 2, launch: 0 },
+        beside: prefill.workers,
+        shared: SharedRule { sharing: Sharing::Paying, state: 1, again: 2, launch: 0, slower: 0 },
     }
 }
 

@@ -126,6 +126,8 @@ pub struct MixedRule {
     pub decode: PlanRule,
     /// The prefill part; its workers as those of the other. Both count costs in the same unit.
     pub prefill: PlanRule,
+    /// Workers of the decode part beside items that fill the device: one on each of its multiprocessors; no more than all.
+    pub beside: u32,
     /// When keys are shared.
     pub shared: SharedRule,
 }
@@ -141,6 +143,8 @@ pub struct SharedRule {
     pub again: u32,
     /// The launch that merges states, as every worker of the device waits for it.
     pub launch: u32,
+    /// What the decode part's keys cost more than in a launch of decode, in parts of 1024; 0 where no other launch would run the batch.
+    pub slower: u32,
 }
 
 /// Whether keys are shared.

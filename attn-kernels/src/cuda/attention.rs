@@ -9,7 +9,7 @@ use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, Layout},
     dtype::Dtypes,
     expr::Variant,
-    plan::{self, MixedList, PlanError, PlanRule, Sight, Sights},
+    plan::{self, MixedList, MixedRule, PlanError, PlanRule, SharedRule, Sight, Sights},
     spec::{Heads, KernelKind, KvStored, ValueRows},
 };
 
@@ -218,10 +218,10 @@ impl Attention {
         Ok(KernelSource::build(arm, &if shared_rows { cell.with_shared_rows() } else { cell })?)
     }
 
-    /// Packed query rows that share a list of keys; `None` for a variant without lists.
-    fn rows_of_a_list(&self) -> Option<u32> {
+    /// Queries that share a list of keys, if a request has so many; `None` for a variant without lists.
+    fn queries_of_a_list(&self) -> Option<u64> {
         let (_, queries) = self.inner.variant.kv_list_sizes()?;
-        Some(u32::try_from(queries).unwrap_or(1).max(1).saturating_mul(self.inner.heads.group()))
+        Some(u64::try_from(queries).unwrap_or(1).max(1))
     }
 
     /// The kernel of a family, compiled and loaded if it is not yet. Planning does this; call it to have it done earlier. Of a
@@ -266,7 +266,7 @@ impl Attention {
 
     /// The kernel family for a batch: the one that is predicted to be done with it soonest ([`Families`]), which is decode where a request has no more
     /// rows (queries times query heads of a KV head) than one of its tiles. Under lists of keys, and in batch-invariant mode, decode where the longest
-    /// request, or the rows that share a list, are one tile, and else prefill.
+    /// request, or those of its rows that share a list, are one tile, and else prefill.
     #[must_use]
     pub fn choose(&self, layout: &Layout) -> KernelKind {
         self.family_of(layout).kind
@@ -277,7 +277,7 @@ impl Attention {
         if layout.has_levels() || *kernel == Some(KernelKind::Mixed) {
             return Family::mixed(families.rows_of_few(layout), heads.head_dim, self.value_dim());
         }
-        if kernel.is_some() || batch_invariant.is_some() || self.rows_of_a_list().is_some() {
+        if kernel.is_some() || batch_invariant.is_some() || self.queries_of_a_list().is_some() {
             return self.family(layout.max_qo_len());
         }
         families.cheapest(layout)
@@ -286,7 +286,7 @@ impl Attention {
     /// The kernel family where all that is known is that requests have up to so many queries: decode where they are one tile of it.
     fn family(&self, qo_len: usize) -> Family {
         let rows = self.rows(qo_len);
-        let few = qo_len <= 1 && self.rows_of_a_list().is_none()
+        let few = qo_len <= 1 && self.queries_of_a_list().is_none()
             || rows <= Cell::most_decode_rows(self.inner.heads.head_dim, self.value_dim()).into();
         let by_batch = if few { KernelKind::Decode } else { KernelKind::Prefill };
         self.of_kind(self.inner.kernel.unwrap_or(by_batch), rows)
@@ -303,8 +303,9 @@ impl Attention {
 
     /// Packed rows that a tile should hold, where requests have up to so many queries.
     fn rows(&self, qo_len: usize) -> u64 {
-        let of_request = qo_len.max(1) as u64 * u64::from(self.inner.heads.group());
-        self.rows_of_a_list().map_or(of_request, u64::from)
+        let queries = qo_len.max(1) as u64;
+        let together = self.queries_of_a_list().map_or(queries, |of_list| of_list.min(queries));
+        together * u64::from(self.inner.heads.group())
     }
 
     /// Where requests may not depend on each other: refuses those that run another family when they are alone.
@@ -544,8 +545,10 @@ impl Attention {
             && capacity.levels > 1
         {
             capacity.check(&layout)?;
+            // whichever it is, this kernel runs it
+            let rule = MixedRule { shared: SharedRule { slower: 0, ..rule.shared }, ..*rule };
             let flat = match kernel {
-                None => MixedList::flat_instead(variant, &layout, *heads, rule)?,
+                None => MixedList::flat_instead(variant, &layout, *heads, &rule)?,
                 Some(_) => None,
             };
             return Ok(flat.unwrap_or(layout));

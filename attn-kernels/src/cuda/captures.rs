@@ -2,7 +2,8 @@
 //! capture with one. So captures wait for waits, waits for captures, and neither for its own kind.
 
 use std::cell::Cell;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::CudaError;
 
@@ -28,6 +29,12 @@ pub(super) struct Capture<'a>(&'a Captures);
 pub(super) struct Wait<'a>(&'a Captures);
 
 impl Captures {
+    /// Those of a device by its number: the same for every [`Device`](super::Device) made of it, since they have one context.
+    pub(super) fn of(ordinal: u32) -> Arc<Self> {
+        static OF_DEVICES: Mutex<BTreeMap<u32, Arc<Captures>>> = Mutex::new(BTreeMap::new());
+        OF_DEVICES.lock().unwrap_or_else(PoisonError::into_inner).entry(ordinal).or_default().clone()
+    }
+
     /// Begins a capture, when nobody waits for the device.
     pub(super) fn capture(&self) -> Capture<'_> {
         self.enter(1);
@@ -91,6 +98,12 @@ mod tests {
         assert!(matches!(captures.wait(), Err(CudaError::Capturing { .. })));
         drop((within, capture));
         assert!(captures.wait().is_ok());
+    }
+
+    #[test]
+    fn a_device_that_is_opened_twice_is_one() {
+        assert!(Arc::ptr_eq(&Captures::of(7), &Captures::of(7)));
+        assert!(!Arc::ptr_eq(&Captures::of(7), &Captures::of(8)));
     }
 
     #[test]

@@ -35,7 +35,7 @@ struct Inner {
     max_smem: u32,
     l2_bytes: u32,
     memory: usize,
-    captures: Captures,
+    captures: Arc<Captures>,
     /// Of ops that were asked for; unloaded with the context.
     ops: Mutex<HashMap<Op, OpModule>>,
 }
@@ -77,7 +77,7 @@ impl Device {
         let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
         // SAFETY: as above; released when the last clone is dropped.
         let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
-        let (captures, ops) = (Captures::default(), Mutex::default());
+        let (captures, ops) = (Captures::of(ordinal), Mutex::default());
         let inner = Inner {
             ordinal,
             raw,

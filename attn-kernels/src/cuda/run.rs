@@ -156,7 +156,7 @@ impl Plan {
         let wave = self.arms[0].kernel.resident_ctas();
         let (decodes, ctas) = (counts.workers * base.kv_heads as u32, counts.ctas(base.kv_heads as u32));
         let multiprocessors = self.attention.inner.device.multiprocessors();
-        let waves = Waves { decodes, ctas, wave, multiprocessors, of_a_batch: self.room.is_none() };
+        let waves = Waves { decodes, ctas, wave, multiprocessors };
         MixedParams {
             base,
             workers: at(&lists.workers),

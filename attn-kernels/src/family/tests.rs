@@ -1,5 +1,5 @@
 use attn_core::{
-    batch::{Batch, indptr},
+    batch::{Batch, Level, LevelKv, indptr},
     dtype::{Dtype, Dtypes},
     spec::ValueRows,
 };
@@ -230,6 +230,9 @@ fn requests_of_few_rows_and_of_many_share_a_launch_where_each_part_is_long() {
     assert_eq!(with_mixed(&qo, &kv), mixed(8));
     let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);
     assert_eq!(with_mixed(&drafts, &kv), mixed(16), "16 rows of a request that decodes");
+    // a long request that decodes is one tile of prefill, which all others wait for
+    let kv: Vec<u32> = [8192, 32768].into_iter().chain((0..31).map(|i| 512 + 96 * i)).collect();
+    assert_eq!(with_mixed(&[vec![8192], vec![1; 32]].concat(), &kv), mixed(8));
     // all of a kind: nothing to share a launch
     assert_eq!(with_mixed(&[512; 8], &[4096; 8]), Family::PREFILL);
     assert_eq!(with_mixed(&[1; 64], &[4096; 64]), D8);
@@ -238,13 +241,30 @@ fn requests_of_few_rows_and_of_many_share_a_launch_where_each_part_is_long() {
 }
 
 #[test]
+fn the_decode_tile_of_a_cascade_holds_groups_too() {
+    let (qo, own): (Vec<i32>, Vec<i32>) = ((0..=4).collect(), (0..=4).map(|i| 10 * i).collect());
+    let rows = |group: u32, ends: &[i32]| {
+        let shared: Vec<i32> = (0..ends.len() as i32).map(|i| 64 * i).collect();
+        let levels = [
+            Level { qo_indptr: ends, kv: LevelKv::Ragged(&shared) },
+            Level { qo_indptr: &qo, kv: LevelKv::Ragged(&own) },
+        ];
+        let layout = Batch::cascade(&qo, &levels).validate().expect("sound");
+        Families { group: group.into(), ..families() }.rows_of_few(&layout)
+    };
+    assert_eq!((rows(1, &[0, 4]), rows(4, &[0, 4]), rows(4, &[0, 2, 4])), (4, 16, 8));
+    assert_eq!(rows(8, &[0, 4]), 8, "32 rows are prefill's");
+}
+
+#[test]
 fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
     let families = Families { mixed_rows: vec![8, 16], ..families() };
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
-    let (time, rows) = families.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    let Beside { time, prefill: of_prefill, rows } = families.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
     let alone = |candidate: usize, qo: &[u32], kv: &[u32]| time_of(&families, candidate, qo, kv) - 8000;
     let (decode, prefill) = (alone(0, &[1; 64], &[4096; 64]), alone(2, &[512; 8], &[4096; 8]));
-    assert_eq!((time, rows), (8000 + decode.max(prefill) + decode.min(prefill) / APART, 8));
+    assert_eq!((time, rows), (8000 + decode.max(prefill) + decode.min(prefill) / APART[1] * APART[0], 8));
+    assert_eq!(of_prefill, prefill);
 }
 
 fn time_of(families: &Families, candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {

@@ -11,22 +11,18 @@ pub struct Waves {
     pub wave: u32,
     /// Its multiprocessors.
     pub multiprocessors: u32,
-    /// Whether the counts are those of a batch, and not what there is room for.
-    pub of_a_batch: bool,
 }
 
 impl Waves {
     /// Of the CTAs of a wave those that are workers of the decode part, as long as there are any; `mixed.cuh` places CTAs by it.
     ///
-    /// As large a part as of all CTAs at least, or some would be left at the end. Twice as many, but no more than one a multiprocessor: so workers run
-    /// beside tiles of prefill, whatever either costs, and have begun by the middle of the launch. (Tiles come longest first; at the end there are none
-    /// that take as long as a worker.) Where a batch may have fewer tiles than there is room for, one a multiprocessor.
+    /// One a multiprocessor, so that each runs beside a tile of prefill and all have begun at once; more where they are a larger part of all CTAs, or some would
+    /// be left at the end. (Measured against fewer at a time, and against two on a multiprocessor: `benches/notes/mixed.md`.)
     #[must_use]
     pub fn decodes_of_each(&self) -> u32 {
-        let &Waves { decodes, ctas, wave, multiprocessors, of_a_batch } = self;
+        let &Waves { decodes, ctas, wave, multiprocessors } = self;
         let share = (u64::from(decodes) * u64::from(wave)).div_ceil(u64::from(ctas.max(1)));
-        let twice = if of_a_batch { 2 * share } else { u64::MAX };
-        let of_wave = share.max(twice.min(multiprocessors.min(wave).into()));
+        let of_wave = share.max(multiprocessors.min(wave).into());
         u32::try_from(of_wave).unwrap_or(u32::MAX).min(decodes)
     }
 }
@@ -50,10 +46,9 @@ mod tests {
         fn every_cta_of_both_parts_runs_once(
             (decodes, prefills) in (0u32..700, 0u32..3000),
             (multiprocessors, each) in (1u32..200, 1u32..4),
-            of_a_batch: bool,
         ) {
             let ctas = decodes + prefills;
-            let waves = Waves { decodes, ctas, wave: multiprocessors * each, multiprocessors, of_a_batch };
+            let waves = Waves { decodes, ctas, wave: multiprocessors * each, multiprocessors };
             let of_wave = waves.decodes_of_each();
             let mut places: Vec<_> = (0..ctas).map(|cta| place(cta, of_wave, &waves)).collect();
             let of_first = places.iter().take(waves.wave as usize).filter(|(decodes, _)| *decodes).count();
@@ -66,17 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn workers_begin_in_the_first_half() {
-        let of = |decodes, ctas, of_a_batch| {
-            Waves { decodes, ctas, wave: 264, multiprocessors: 132, of_a_batch }.decodes_of_each()
-        };
-        assert_eq!(of(208, 1232, true), 90, "of five waves: in the first three");
-        assert_eq!((of(128, 256, true), of(400, 500, true)), (128, 212), "all at once; more than tiles");
-        assert_eq!(
-            (of(264, 2376, true), of(264, 2376, false)),
-            (60, 132),
-            "most of what there is room for may be empty"
-        );
-        assert_eq!((of(0, 10, true), of(10, 10, true), of(0, 0, false)), (0, 10, 0));
+    fn workers_begin_at_once() {
+        let of = |decodes, ctas| Waves { decodes, ctas, wave: 264, multiprocessors: 132 }.decodes_of_each();
+        assert_eq!((of(128, 1232), of(208, 1232)), (128, 132), "one a multiprocessor");
+        assert_eq!((of(128, 256), of(400, 500)), (128, 212), "more than tiles");
+        assert_eq!((of(0, 10), of(10, 10), of(0, 0)), (0, 10, 0));
     }
 }

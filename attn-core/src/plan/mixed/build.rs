@@ -221,7 +221,7 @@ impl MixedScratch {
         }
         self.steps = Some(steps);
         if !decode.is_empty() {
-            let workers = beside(rule.decode.workers, items, few, many);
+            let workers = beside(rule, items, few, many);
             let line = Line::new(ends, &PlanRule { workers, ..rule.decode }, decode.len() as u64, longest);
             cuts.extend((0..=line.workers()).map(|worker| line.cut(worker)));
             for ends in cuts.windows(2).filter(|ends| ends[1].block > 0 && ends[0] != ends[1]) {
@@ -232,28 +232,26 @@ impl MixedScratch {
     }
 }
 
-/// The workers that a part gets of a device, by what both cost.
+/// The workers that a part gets of a device, by what both cost: whole ones, but one at least.
 fn share_of(workers: u32, own: u64, other: u64) -> u32 {
     let (own, other) = (u128::from(own), u128::from(other));
     if other == 0 {
         return workers;
     }
-    let share = (u128::from(workers) * own).div_ceil(own + other);
+    let share = u128::from(workers) * own / (own + other);
     (share as u32).clamp(1, workers) // no more than `workers`
 }
 
 /// The workers of the decode part, which costs `few`, beside so many items of the prefill part, which cost `many`.
 ///
-/// Where the device holds both parts at a time, whatever the items leave. Elsewhere items follow each other, and workers start among them: then as many
-/// as take no longer than an item does on average, so that whoever ends late keeps the device waiting no longer than items do; but no fewer than their share.
-fn beside(workers: u32, items: u64, few: u64, many: u64) -> u32 {
+/// What the items leave, where that is the part's share. Elsewhere as many as find an item beside them on every multiprocessor, so that all begin at once;
+/// but their share, where that is nearly the whole device.
+fn beside(rule: &MixedRule, items: u64, few: u64, many: u64) -> u32 {
+    let workers = rule.decode.workers;
     let share = share_of(workers, few, many);
-    let left = u64::from(workers).saturating_sub(items);
-    if left >= share.into() {
-        return left as u32; // no more than `workers`
-    }
-    let short = few.div_ceil((many / items.max(1)).max(1)).min(workers.into());
-    share.max(short as u32)
+    let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
+    let nearly_all = u64::from(share) * 4 > u64::from(workers) * 3;
+    if left >= share || nearly_all { left.max(share) } else { left.max(rule.beside).clamp(1, workers) }
 }
 
 /// A piece of a tile: blocks counted from the first that it sees.

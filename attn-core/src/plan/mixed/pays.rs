@@ -1,7 +1,15 @@
 //! Whether a cascade is worth its levels.
 
-use super::{MixedList, MixedRule, tiles::Tiles};
-use crate::{batch::Layout, expr::Variant, plan::PlanError, spec::Heads};
+use super::{
+    MixedList, MixedRule,
+    tiles::{Part, Tiles},
+};
+use crate::{
+    batch::{Layout, Segment},
+    expr::Variant,
+    plan::PlanError,
+    spec::Heads,
+};
 
 impl MixedList {
     /// The batch without levels, where it should be run so: where it has a table without levels ([`Layout::flattened`]), and either the variant cannot
@@ -32,13 +40,23 @@ impl MixedList {
     }
 }
 
+/// [`SharedRule::slower`](super::SharedRule) counts these.
+const SLOWER_PARTS: u64 = 1024;
+
 impl Tiles<'_> {
+    /// What a segment's keys cost one tile of decode.
+    fn cost_of_keys(&self, segment: &Segment) -> u64 {
+        let rule = &self.rule.decode;
+        u64::from((segment.kv_len as u32).div_ceil(rule.kv_align)).saturating_mul(rule.cost.block.into())
+    }
+
     /// Whether sharing saves more than it costs that keys come in segments.
     fn levels_pay(&self) -> bool {
         let workers = u64::from(self.rule.decode.workers);
         let (mut saved, mut added) = (0u64, workers.saturating_mul(self.rule.shared.launch.into()));
-        // segments that each request reads by itself
+        // segments that each request reads by itself, and what their keys cost where requests decode
         let mut apart = vec![0u64; self.layout.batch()];
+        let mut decoded = 0u64;
         for segment in self.layout.segments() {
             let all = segment.first_request..segment.first_request + segment.requests;
             match self.sharing(&all, segment) {
@@ -46,7 +64,14 @@ impl Tiles<'_> {
                     saved = saved.saturating_add(self.cost_apart(&all, segment));
                     added = added.saturating_add(self.cost_together(&all, segment, part, self.packed(&all)));
                 }
-                None => all.for_each(|request| apart[request] += 1),
+                None => {
+                    for request in all {
+                        apart[request] += 1;
+                        if self.part_of_request(request) == Part::Decode {
+                            decoded = decoded.saturating_add(self.cost_of_keys(segment));
+                        }
+                    }
+                }
             }
         }
         for (request, &apart) in apart.iter().enumerate() {
@@ -61,6 +86,7 @@ impl Tiles<'_> {
             let pieces = apart.saturating_sub(1).saturating_mul(tiles).saturating_mul(rule.cost.piece.into());
             added = added.saturating_add(apart.saturating_mul(states)).saturating_add(pieces);
         }
-        saved > added
+        let slower = u64::from(self.rule.shared.slower);
+        saved > added.saturating_add(decoded.saturating_mul(slower) / SLOWER_PARTS)
     }
 }
