@@ -229,9 +229,15 @@ fn replays_follow_updates_of_cascades() {
             let replayed = replay();
             let mut own = gpu.workspace();
             let alone = attention.plan(&batch, &mut own).expect("sound");
-            assert_eq!(alone.kernel().cell(), plan.kernel().cell(), "cascade {number}");
+            // a plan of its own has the decode tile that holds its groups: of these two some have 10 and 16 rows
+            let same_kernel = alone.kernel().cell() == plan.kernel().cell();
+            assert_eq!(same_kernel, ![2, 3].contains(&number), "cascade {number}");
             let alone = gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs"));
-            assert!(replayed == alone, "round {round}, cascade {number}");
+            let apart = furthest(&replayed, &alone);
+            assert!(
+                if same_kernel { replayed == alone } else { apart <= 0.02 },
+                "round {round}, cascade {number}: {apart}"
+            );
         }
         // without levels in the kernel of those with; a plan of their own has another
         for lens in lone {
