@@ -26,7 +26,7 @@ const MIXED_MIN_SPAN: u32 = 256;
 /// Nanoseconds that a launch after another takes on an H200 when it merges a few states: 5.7 to 6.5 us by themselves, a part of them beside the launch before.
 const MERGE_LAUNCH_NS: u32 = 4500;
 /// What keys of decode cost more in a mixed launch, which has fewer CTAs a multiprocessor, in parts of 1024 (`benches/notes/mixed.md`).
-const MIXED_DECODE_SLOWER: u32 = 72;
+const MIXED_DECODE_SLOWER: u32 = 128;
 
 /// Shared memory that the templates have beside the dynamic: flags, and under a list the positions of keys.
 const STATIC_BYTES: u32 = 128;
