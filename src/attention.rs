@@ -12,7 +12,8 @@ use attn_kernels::cuda;
 
 use crate::expr::TensorContent;
 use crate::{
-    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, Stream, ValueRows, Variant, Workspace,
+    Batch, Dtypes, Engine, Error, Heads, KernelKind, KvStored, Plan, PrefillTemplate, Stream, ValueRows, Variant,
+    Workspace,
     engine::Backend,
     plan::{CpuPlan, CpuWork, levels_within},
 };
@@ -24,6 +25,8 @@ pub struct AttentionOptions {
     pub sm_scale: Option<f32>,
     /// The kernel family; unless given, each batch runs the one that is predicted to be done with it soonest. The CPU has one for all.
     pub kernel: Option<KernelKind>,
+    /// The template of prefill, on a GPU that runs more than one.
+    pub prefill: PrefillTemplate,
     /// What keys and values are, for a variant with `key_transform` or `value_transform`: raw, unless it is said that they are transformed
     /// already, as in a cache whose keys were rotated when they were appended. Nothing rewrites them then, before or in a kernel.
     pub stored: KvStored,
@@ -94,8 +97,8 @@ impl Attention {
             }
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                let AttentionOptions { sm_scale, kernel, stored, values, batch_invariant } = options;
-                let options = cuda::Options { sm_scale, kernel, stored, values, batch_invariant };
+                let AttentionOptions { sm_scale, kernel, prefill, stored, values, batch_invariant } = options;
+                let options = cuda::Options { sm_scale, kernel, prefill, stored, values, batch_invariant };
                 Inner::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
             }
         };

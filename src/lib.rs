@@ -80,7 +80,7 @@ pub use batch::{Batch, BatchCapacity, BlockTable, Level, LevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{Heads, KernelKind, KvStored, ValueRows};
+pub use spec::{Heads, KernelKind, KvStored, PrefillTemplate, ValueRows};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// The CUDA backend as it is underneath: devices, streams, events, graphs, and attention on raw pointers.

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use attn::testing::{Case, grid};
+use attn::{
+    PrefillTemplate,
+    testing::{Case, grid},
+};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 
@@ -22,6 +25,9 @@ pub(crate) struct Cases {
     /// The same for a file of expressions, one a line; empty lines and lines that begin with `#` are left out.
     #[arg(long, value_name = "FILE")]
     exprs: Vec<PathBuf>,
+    /// Another template of prefill for all cases: mma, warpgroups.
+    #[arg(long, value_name = "TEMPLATE")]
+    prefill: Option<PrefillTemplate>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -61,6 +67,9 @@ impl Cases {
             None => {}
         }
         cases.extend(grid::over(&self.expressions()?));
+        if let Some(prefill) = self.prefill {
+            cases.iter_mut().for_each(|case| case.prefill = prefill);
+        }
         let there = cases.len();
         if let Some(pattern) = &self.pattern {
             cases.retain(|case| pattern.is_match(case.title()));

@@ -6,14 +6,14 @@ use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    spec::{Heads, KernelKind, KvStored, ValueRows},
+    spec::{Heads, KernelKind, KvStored, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::Arch,
     cost::HookClass,
     family::{Families, Family},
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, has_key_hooks, has_key_list, has_value_hooks},
 };
 use clap::{Args, ValueEnum};
 
@@ -47,6 +47,9 @@ pub(crate) struct Wanted {
     /// Of mixed kernels, that for requests that share keys.
     #[arg(long)]
     pub(crate) shared_rows: bool,
+    /// The template of prefill: mma, warpgroups.
+    #[arg(long, default_value = "mma")]
+    pub(crate) prefill: PrefillTemplate,
 }
 
 /// [`KvStored`], by name.
@@ -108,7 +111,8 @@ impl Wanted {
                                 value_hooks,
                                 arch,
                             };
-                            let cell = Cell::choose(&request)?;
+                            let cell =
+                                Cell::choose(&request)?.with_template(self.prefill, arms.iter().any(has_key_list));
                             let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
                             sources.push(KernelSource::build(variant, &cell)?);
                         }
@@ -151,7 +155,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let of_list = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
-    let rows = of_list.unwrap_or(queries).saturating_mul(heads.group());
+    let rows = of_list.map_or(queries, |of_list| of_list.min(queries)).saturating_mul(heads.group());
     let decode = Family::decode(rows.into(), heads.head_dim, case.values.dim(heads));
     // as an attention chooses
     let families = match (case.kernel.as_str(), of_list) {
@@ -183,7 +187,8 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let mut sources = Vec::new();
     for family in families {
         for arm in &arms {
-            let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?;
+            let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?
+                .with_template(case.prefill, of_list.is_some());
             let cell = if shared { cell.with_shared_rows() } else { cell };
             sources.push(KernelSource::build(arm, &cell)?);
         }
@@ -195,7 +200,21 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
 fn mixed(case: &Case, heads: Heads) -> Family {
     let value_dim = case.values.dim(heads);
     let most = Cell::most_decode_rows(heads.head_dim, value_dim);
-    let rows = case.qo_lens.to_vec().into_iter().map(|queries| queries.saturating_mul(heads.group()));
+    let queries = case.qo_lens.to_vec();
+    let mut at = 0;
+    let groups = case.levels.iter().flat_map(|level| {
+        at = 0;
+        level
+            .groups
+            .iter()
+            .map(|&requests| {
+                let of_group = queries.iter().skip(at).take(requests as usize).sum();
+                at += requests as usize;
+                of_group
+            })
+            .collect::<Vec<u32>>()
+    });
+    let rows = queries.iter().copied().chain(groups).map(|queries| queries.saturating_mul(heads.group()));
     let few = rows.filter(|&rows| rows <= most).max().unwrap_or(0);
     Family::mixed(few.into(), heads.head_dim, value_dim)
 }

@@ -27,6 +27,45 @@ pub enum KvStored {
     Transformed,
 }
 
+/// The template of prefill, on GPUs that run more than one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PrefillTemplate {
+    /// `mma.sync`, which every GPU from sm_80 on runs.
+    #[default]
+    Mma,
+    /// Warpgroups that multiply (`wgmma`) beside one that copies: Hopper alone, rows of up to 128 elements, no lists of keys, and not in mixed launches. Whatever it does
+    /// not run, the other one does. Half as fast again, and not the default yet: not every variant was checked in it on a GPU.
+    Warpgroups,
+}
+
+impl fmt::Display for PrefillTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PrefillTemplate::Mma => "mma",
+            PrefillTemplate::Warpgroups => "warpgroups",
+        })
+    }
+}
+
+/// Not the name of a [`PrefillTemplate`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is no template of prefill; there are: mma, warpgroups")]
+pub struct UnknownTemplate {
+    /// What was asked.
+    pub name: String,
+}
+
+impl FromStr for PrefillTemplate {
+    type Err = UnknownTemplate;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTemplate> {
+        [PrefillTemplate::Mma, PrefillTemplate::Warpgroups]
+            .into_iter()
+            .find(|template| template.to_string() == name)
+            .ok_or_else(|| UnknownTemplate { name: name.to_owned() })
+    }
+}
+
 /// How wide the rows of values are, and where they lie. Queries and keys have [`Heads::head_dim`] elements a row.
 ///
 /// Outputs, `value_transform` and `output_transform` have rows of [`ValueRows::dim`] elements.

@@ -49,8 +49,8 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
     });
 }
 
-// Takes the tile's logits into the running maximum, and rescales what was summed relative to the old one.
-inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float scale) {
+// Takes the tile's logits into the running maximum. If it grew, sums are made relative to the new one, and outputs are to be multiplied by `factor`.
+inline bool raise_maximum(float (&factor)[ROWS_PER_THREAD], const Logits& s, RowStates& rows, float scale) {
   float tile_max[ROWS_PER_THREAD];
   bool grown = false;
 #pragma unroll
@@ -63,18 +63,30 @@ inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float s
     tile_max[r] = x;
     grown |= (x - rows.max[r]) * scale > RESCALE_SLACK;  // NaN, hence false, while a row has seen no key
   }
-  if (!__any_sync(ALL_LANES, grown)) return;
+  if (!__any_sync(ALL_LANES, grown)) return false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float factor = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
+    factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
     rows.max[r] = tile_max[r];
-    rows.sum[r] *= factor;
+    rows.sum[r] *= factor[r];
+  }
+  return true;
+}
+
+inline void rescale(Outputs& o, const float (&factor)[ROWS_PER_THREAD]) {
+#pragma unroll
+  for (int r = 0; r < ROWS_PER_THREAD; ++r)
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d) {
-      o[r / 2][d][r % 2 * 2] *= factor;
-      o[r / 2][d][r % 2 * 2 + 1] *= factor;
+      o[r / 2][d][r % 2 * 2] *= factor[r];
+      o[r / 2][d][r % 2 * 2 + 1] *= factor[r];
     }
-  }
+}
+
+// Both at once.
+inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float scale) {
+  float factor[ROWS_PER_THREAD];
+  if (raise_maximum(factor, s, rows, scale)) rescale(o, factor);
 }
 
 // What the logits of each row are relative to: 0 while all of a row is masked, so that weights are 0 and not NaN. In units of
@@ -88,8 +100,8 @@ struct RowShifts {
   }
 };
 
-// Logits of the n-th 16 keys become weights, in place and as an operand, and enter the rows' sums.
-inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
+// Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.
+inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
   if constexpr (MAX_SCALED) {
     for_each_logit(s, tile, 2 * n, 2 * n + 2, [&](float& x, const LogitIndex& at, bool real_row, int r) {
       bool counts = __float_as_uint(x) != MASKED_BITS && (!Variant::STORES || real_row);
@@ -115,5 +127,10 @@ inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile,
       }
     }
   }
+}
+
+// The same, and as an operand.
+inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
+  weigh_logits(s, rows, tile, shift, scale, n);
   pack_weights(w, s, n);
 }

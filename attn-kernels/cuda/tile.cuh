@@ -32,17 +32,20 @@ using KeyTile = SharedTile<TILE_KEYS, HEAD_DIM>;
 // Where values are the first elements of the keys, the tile of keys.
 using ValueTile = SharedTile<TILE_KEYS, VALUES_OF_KEYS ? HEAD_DIM : VALUE_DIM>;
 
+// A thread's number among those that copy keys and values, which are all of the CTA's or its last warps.
+inline int copy_thread() { return threadIdx.x - FIRST_COPY_THREAD; }
+
 // How the CTA copies the rows of keys and values: eight neighbouring lanes take a row, a panel (128 bytes) at a time, so that
 // whatever depends on the row is computed once for all of its panels.
 struct KeyRows {
   static constexpr int ROWS_PER_WARP = 4;
-  static constexpr int ROWS_PER_PASS = ROWS_PER_WARP * WARPS;
+  static constexpr int ROWS_PER_PASS = ROWS_PER_WARP * COPY_WARPS;
   static constexpr int PASSES = TILE_KEYS / ROWS_PER_PASS;
   static_assert(PASSES * ROWS_PER_PASS == TILE_KEYS && ROWS_PER_PASS % 8 == 0, "passes are whole, and keep row % 8");
 
   static int chunk() { return threadIdx.x % 8; }
   // This thread's row in the first pass.
-  static int row() { return threadIdx.x / 8; }
+  static int row() { return copy_thread() / 8; }
 
   // Copies this thread's part of a row of the given pass.
   template <int DIM>
@@ -67,10 +70,10 @@ constexpr bool KEYS_LOOKED_UP = KEYS_IN_POOL || Variant::HAS_KV_LIST;
 // Where one of this warp's rows of the tile at `first_key` is: a look-up a lane, made well before the copy needs it.
 // `positions`: under a list, takes the positions of the tile's keys, or -1 for one that does not exist.
 inline FoundRow find_row(const KernelParams& p, const Request& request, const SpanKeys& span, int first_key, int* positions) {
-  static_assert(TILE_KEYS / WARPS <= 32, "a warp looks up one row a lane");
+  static_assert(TILE_KEYS / COPY_WARPS <= 32, "a warp looks up one row a lane");
   int lane = threadIdx.x % 32;
   int pass = lane / KeyRows::ROWS_PER_WARP;
-  int row = pass * KeyRows::ROWS_PER_PASS + threadIdx.x / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
+  int row = pass * KeyRows::ROWS_PER_PASS + copy_thread() / 32 * KeyRows::ROWS_PER_WARP + lane % KeyRows::ROWS_PER_WARP;
   FoundRow found = {};
   int position = span.position(first_key + row);
   if constexpr (Variant::HAS_KV_LIST)

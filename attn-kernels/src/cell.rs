@@ -3,7 +3,7 @@
 use attn_core::{
     dtype::{Dtype, Dtypes},
     plan::{Cost, MixedRule, PlanRule, Schedule, SharedRule, Sharing},
-    spec::{Heads, KernelKind, ValueRows},
+    spec::{Heads, KernelKind, PrefillTemplate, ValueRows},
 };
 
 use crate::{
@@ -82,8 +82,10 @@ pub struct Cell {
     pub tile_rows: u32,
     /// Prefill: keys that a CTA handles at a time.
     pub tile_keys: u32,
-    /// Warps of a CTA.
+    /// Warps of a CTA that multiply.
     pub warps: u32,
+    /// Prefill on Hopper: warps that copy keys and values beside those that multiply, which do it as warpgroups; 0: those that multiply also copy.
+    pub copy_warps: u32,
     /// Prefill: warps that have the same rows, and each its columns of their outputs.
     pub column_warps: u32,
     /// Steps that loads run ahead.
@@ -232,6 +234,7 @@ impl Cell {
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
+            copy_warps: 0,
             column_warps: 1,
             stages: 2,
             warp_keys: 16,
@@ -365,6 +368,20 @@ impl Cell {
         Cell { shared_rows: self.kind == KernelKind::Mixed, ..self }
     }
 
+    /// Prefill by a template, if it runs the cell: in [`PrefillTemplate::Warpgroups`] rows of up to 128 elements on Hopper, two warpgroups that multiply and one that
+    /// copies. `lists`: whether the variant lists its keys.
+    #[must_use]
+    pub fn with_template(self, template: PrefillTemplate, lists: bool) -> Self {
+        let fits = self.head_dim.max(self.value_dim) <= 128 && !self.values_of_keys && !lists;
+        let there = self.kind == KernelKind::Prefill && self.arch.has_warpgroups();
+        match template {
+            PrefillTemplate::Warpgroups if there && fits => {
+                Cell { tile_rows: 128, tile_keys: 128, warps: 8, copy_warps: 4, ctas_per_sm: 1, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The decode part of a mixed cell, as a cell of one worker a multiprocessor; itself, of any other.
     #[must_use]
     pub fn decode_part(&self) -> Self {
@@ -398,7 +415,7 @@ impl Cell {
     /// Threads of a CTA.
     #[must_use]
     pub fn threads(&self) -> u32 {
-        32 * self.warps
+        32 * (self.warps + self.copy_warps)
     }
 
     /// Decode: bytes of a warp's keys and values of one step, in shared memory.
@@ -415,7 +432,9 @@ impl Cell {
             KernelKind::Prefill => {
                 let (keys, values) =
                     (panels(self.head_dim), if self.values_of_keys { 0 } else { panels(self.value_dim) });
-                2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
+                // tiles that warpgroups multiply begin at a multiple of 1024
+                let slack = if self.copy_warps > 0 { 1024 } else { 0 };
+                slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
             }
             KernelKind::Decode => {
                 let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
@@ -510,6 +529,7 @@ impl Cell {
         let rows = match self.mixed {
             Some(decode) => format!(" rows {}{}", decode.tile_rows, if self.shared_rows { " shared" } else { "" }),
             None if kind == KernelKind::Decode => format!(" rows {tile_rows}"),
+            None if self.copy_warps > 0 => " warpgroups".to_owned(),
             None => String::new(),
         };
         let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };

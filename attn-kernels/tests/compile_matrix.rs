@@ -11,14 +11,14 @@ use attn_core::{
     lang::{FieldDesc, FieldType, VariantDesc},
     spec::{
         KernelKind::{self, Decode, Mixed, Prefill},
-        ValueRows,
+        PrefillTemplate, ValueRows,
     },
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
-    compile::{Arch, Compiler},
+    compile::{Arch, Compiler, serialised_products},
     jit,
-    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
 };
 use rayon::prelude::*;
 
@@ -61,13 +61,25 @@ struct Point {
     paged: bool,
     group: u32,
     shared_rows: bool,
+    prefill: PrefillTemplate,
 }
 
 impl Point {
     fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
         let (head_dim, values, dtypes) = (128, ValueRows::Same, Dtypes::bf16());
-        let shared_rows = false;
-        Point { expr: expr.to_owned(), kind, arch, head_dim, values, dtypes, paged: true, group: 4, shared_rows }
+        let (shared_rows, prefill) = (false, PrefillTemplate::Mma);
+        Point {
+            expr: expr.to_owned(),
+            kind,
+            arch,
+            head_dim,
+            values,
+            dtypes,
+            paged: true,
+            group: 4,
+            shared_rows,
+            prefill,
+        }
     }
 
     fn source(&self, registry: &Registry) -> KernelSource {
@@ -77,7 +89,7 @@ impl Point {
         let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
         let cell =
             Cell::choose(&CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch });
-        let cell = cell.expect("a cell");
+        let cell = cell.expect("a cell").with_template(self.prefill, has_key_list(&variant));
         let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
         KernelSource::build(&variant, &cell).expect("supported")
     }
@@ -152,6 +164,20 @@ fn mixed() -> Vec<Point> {
         });
     }
     points.push(on("causal", "sm_120"));
+    points
+}
+
+/// Prefill in warpgroups: every variant, and types, widths and layouts with a few.
+fn warpgroups(registry: &Registry) -> Vec<Point> {
+    let on = |expr: &str| Point { prefill: PrefillTemplate::Warpgroups, ..Point::new(expr, Prefill, "sm_90a") };
+    let exprs = registered(registry);
+    let mut points: Vec<_> = exprs.iter().map(String::as_str).chain(HOOKS).chain(COMPOSITIONS).map(on).collect();
+    for expr in SPREAD {
+        points.extend([16, 64, 80].map(|head_dim| Point { head_dim, paged: false, dtypes: Dtypes::f16(), ..on(expr) }));
+        points.push(Point { dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on(expr) });
+        points.push(Point { values: ValueRows::Dim(64), ..on(expr) });
+    }
+    points.retain(|point| point.source(registry).cell.copy_warps > 0);
     points
 }
 
@@ -233,6 +259,19 @@ fn mixed_kernels_compile_within_their_budget() {
 }
 
 #[test]
+fn prefill_in_warpgroups_compiles_within_its_budget() {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
+    let points = warpgroups(&registry);
+    assert!(points.len() > registry.iter().count(), "but for lists, every variant");
+    compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
 fn every_stock_variant_compiles_everywhere_within_its_budget() {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");
@@ -295,9 +334,10 @@ fn over_budget<S>(name: &str, ready: &jit::Ready<S>, budget: &[Allowance]) -> Ve
     if kernels.is_empty() {
         return vec![format!("{name}: the log names no kernel:\n{}", ready.compiled.log)];
     }
+    let serialised = serialised_products(&ready.compiled.log).map(|line| format!("{name}: {line}"));
     let over = kernels.iter().filter_map(|kernel| {
         let (spilled, allowed) = (kernel.spill_bytes(), allowed(budget, &kernel.kernel, name));
         (spilled > allowed).then(|| format!("{}, {name} = {spilled} (allowed: {allowed})", kernel.kernel))
     });
-    over.collect()
+    serialised.chain(over).collect()
 }

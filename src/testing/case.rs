@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lang::Dims;
-use crate::{Dtype, Dtypes, Heads, ValueRows};
+use crate::{Dtype, Dtypes, Heads, PrefillTemplate, ValueRows};
 
 use super::{Form, KeptPages, TestError};
 
@@ -25,6 +25,9 @@ pub struct Case {
     /// `auto`, `prefill`, `decode`, `mixed`.
     #[serde(default = "auto")]
     pub kernel: String,
+    /// The template of prefill: `mma`, or `warpgroups`.
+    #[serde(default, with = "template", skip_serializing_if = "template::is_default")]
+    pub prefill: PrefillTemplate,
     /// Of q and o: `f16`, `bf16`, or `f32` (CPU only).
     pub dtype: String,
     /// Of k and v: as `dtype`, or `e4m3`, or `e5m2`; that of q when left out.
@@ -219,6 +222,7 @@ impl Case {
             name: None,
             variant: variant.into(),
             kernel: auto(),
+            prefill: PrefillTemplate::default(),
             dtype: "bf16".to_owned(),
             kv_dtype: None,
             qo_heads: 4,
@@ -398,6 +402,27 @@ mod values {
             Written::Dim(dim) => Ok(ValueRows::Dim(dim)),
             Written::Text(text) => text.parse().map_err(D::Error::custom),
         }
+    }
+}
+
+/// [`PrefillTemplate`] by name.
+mod template {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use crate::PrefillTemplate;
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn is_default(template: &PrefillTemplate) -> bool {
+        *template == PrefillTemplate::default()
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn serialize<S: Serializer>(template: &PrefillTemplate, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(template)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PrefillTemplate, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

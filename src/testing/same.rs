@@ -215,6 +215,7 @@ fn run(
     let options = AttentionOptions {
         sm_scale: case.sm_scale,
         kernel,
+        prefill: case.prefill,
         values: case.values,
         batch_invariant,
         ..AttentionOptions::default()

@@ -44,8 +44,8 @@ impl Setup {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let options =
-            AttentionOptions { sm_scale: case.sm_scale, kernel, values: case.values, ..AttentionOptions::default() };
+        let &Case { sm_scale, prefill, values, .. } = case;
+        let options = AttentionOptions { sm_scale, kernel, prefill, values, ..AttentionOptions::default() };
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
         let levels = inputs.levels();

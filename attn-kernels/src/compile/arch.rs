@@ -44,6 +44,12 @@ impl Arch {
         Arch { scope: Scope::Portable, ..self }
     }
 
+    /// Whether tensor cores multiply for whole warpgroups (wgmma): on `sm_90a` alone.
+    #[must_use]
+    pub const fn has_warpgroups(self) -> bool {
+        self.major == 9 && matches!(self.scope, Scope::Exact)
+    }
+
     /// Compute capability, major part.
     #[must_use]
     pub const fn major(self) -> u32 {

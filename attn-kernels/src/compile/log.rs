@@ -53,6 +53,16 @@ pub fn parse_resources(log: &str) -> Vec<Resources> {
     kernels
 }
 
+/// What ptxas says where products of warpgroups cannot run in the background (messages C7500 to C7599), a line each: such a kernel gives the same, and is
+/// slow.
+pub fn serialised_products(log: &str) -> impl Iterator<Item = &str> {
+    let code = |line: &str| {
+        line.match_indices("C75")
+            .any(|(at, _)| line[at..].chars().skip(3).take(2).filter(char::is_ascii_digit).count() == 2)
+    };
+    log.lines().filter(move |line| code(line))
+}
+
 /// The comma-separated "12 bytes of this" of a line, whatever stands before the number.
 fn amounts(line: &str) -> impl Iterator<Item = (u32, &str)> {
     line.split(',').filter_map(|part| {
@@ -70,6 +80,12 @@ fn amounts(line: &str) -> impl Iterator<Item = (u32, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_that_do_not_run_in_the_background_are_named() {
+        let log = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n0x00C75 bytes\nptxas info : Used 168 registers";
+        assert_eq!(serialised_products(log).collect::<Vec<_>>(), [log.lines().next().unwrap_or_default()]);
+    }
 
     #[test]
     fn reads_every_kernel_of_a_log() {

@@ -14,7 +14,7 @@ use std::{borrow::Cow, env};
 
 pub use arch::{Arch, UnknownArch};
 pub use error::{CompileError, NoCompiler};
-pub use log::{Resources, parse_resources};
+pub use log::{Resources, parse_resources, serialised_products};
 
 /// Options of every compilation, whatever the compiler (in NVRTC's spelling). They are part of the cache's key.
 pub const OPTIONS: [&str; 3] = ["-default-device", "-std=c++17", "--ptxas-options=-v"];

@@ -10,7 +10,7 @@ use attn_core::{
     dtype::Dtypes,
     expr::Variant,
     plan::{self, MixedList, MixedRule, PlanError, PlanRule, SharedRule, Sight, Sights},
-    spec::{Heads, KernelKind, KvStored, ValueRows},
+    spec::{Heads, KernelKind, KvStored, PrefillTemplate, ValueRows},
 };
 
 use super::{
@@ -26,7 +26,7 @@ use crate::{
     cost::HookClass,
     family::Families,
     jit,
-    splice::{KernelSource, PlannerSource, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_value_hooks},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -37,6 +37,8 @@ pub struct Options {
     /// The kernel family; its decode tile is then that for the longest request. Unless given, each batch runs the one that is predicted to be done
     /// with it soonest.
     pub kernel: Option<KernelKind>,
+    /// The template of prefill.
+    pub prefill: PrefillTemplate,
     /// What keys and values are, for a variant that rewrites them.
     pub stored: KvStored,
     /// How wide values are, and where.
@@ -64,6 +66,7 @@ pub(super) struct Inner {
     pub(super) dtypes: Dtypes,
     pub(super) sm_scale: f32,
     kernel: Option<KernelKind>,
+    prefill: PrefillTemplate,
     batch_invariant: Option<u32>,
     /// What a batch is given to.
     families: Families,
@@ -149,6 +152,7 @@ impl Attention {
             dtypes,
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
+            prefill: options.prefill,
             batch_invariant: options.batch_invariant,
             kernels: Arc::default(),
             planner: Arc::default(),
@@ -214,7 +218,9 @@ impl Attention {
             value_hooks: has_value_hooks(arm),
             arch,
         };
-        let cell = Cell::choose(&request)?;
+        // the same for all arms, which share a list of work
+        let lists = self.inner.arms.iter().any(has_key_list);
+        let cell = Cell::choose(&request)?.with_template(self.inner.prefill, lists);
         Ok(KernelSource::build(arm, &if shared_rows { cell.with_shared_rows() } else { cell })?)
     }
 

@@ -36,11 +36,14 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 /// Those of the kernel family.
 pub(super) fn family(cell: &Cell) -> String {
     let &Cell { key_pre_pass, value_pre_pass, .. } = cell;
-    let &Cell { tile_rows, tile_keys, warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
+    let &Cell { tile_rows, tile_keys, warps, copy_warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
+    let (copy_warps, first_copy_thread) = if copy_warps > 0 { (copy_warps, 32 * warps) } else { (warps, 0) };
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
+        constexpr int COPY_WARPS = {copy_warps};\n\
+        constexpr int FIRST_COPY_THREAD = {first_copy_thread};\n\
         constexpr int COLUMN_WARPS = {column_warps};\n\
         constexpr int STAGES = {stages};\n\
         constexpr int WARP_KEYS = {warp_keys};\n\

@@ -12,6 +12,7 @@ mod planner;
 mod support;
 mod templates;
 pub mod variant;
+mod warpgroup;
 
 use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
 
@@ -72,12 +73,20 @@ impl KernelSource {
         }
         unit.push(&cell_block::text(cell));
         unit.push(variant_struct);
-        let templates: &[&str] = match cell.kind {
-            KernelKind::Prefill if cell.has_kv_pass() => &["prefill.cuh", "kv_pass.cuh", "merge.cuh"],
-            KernelKind::Prefill | KernelKind::Mixed => &["prefill.cuh", "merge.cuh"],
-            KernelKind::Decode => &["decode.cuh"],
-        };
-        templates.iter().try_for_each(|file| unit.include(file))?;
+        if cell.copy_warps > 0 {
+            unit.push(&warpgroup::text(cell));
+        }
+        unit.include(match cell.kind {
+            KernelKind::Prefill if cell.copy_warps > 0 => "prefill_sm90.cuh",
+            KernelKind::Prefill | KernelKind::Mixed => "prefill.cuh",
+            KernelKind::Decode => "decode.cuh",
+        })?;
+        if cell.has_kv_pass() {
+            unit.include("kv_pass.cuh")?;
+        }
+        if !cell.merges_within() {
+            unit.include("merge.cuh")?;
+        }
         unit.push(&cell_block::checks(cell));
         Ok(KernelSource { text: unit.finish(), name, cell: *cell })
     }
@@ -105,6 +114,12 @@ impl Unit for KernelSource {
 #[must_use]
 pub fn has_key_hooks(variant: &Variant) -> bool {
     variant.has(Hook::KeyTransform)
+}
+
+/// Whether the variant lists the keys that it reads.
+#[must_use]
+pub fn has_key_list(variant: &Variant) -> bool {
+    variant.has(Hook::KvListLen)
 }
 
 /// Whether the variant rewrites values, which in prefill takes a kernel of its own.
