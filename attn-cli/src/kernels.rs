@@ -221,7 +221,7 @@ fn mixed(case: &Case, heads: Heads) -> Family {
 
 #[cfg(test)]
 mod tests {
-    use attn::testing::Lens;
+    use attn::testing::{LayoutKind, Lens, LevelCase};
 
     use super::*;
 
@@ -243,5 +243,30 @@ mod tests {
         let mut kinds = some.clone();
         kinds.dedup();
         assert_eq!(kinds.len(), some.len() / 2, "each once: {some:?}");
+    }
+
+    #[test]
+    fn lists_of_few_queries_and_prefixes_of_few_rows_decode() {
+        let of = |case: &Case| of_case(case, Arch::for_device(9, 0)).expect("there are kernels");
+        let one = || (Lens::List(vec![1; 16]), Lens::List(vec![700; 16]));
+        let (qo_lens, kv_lens) = one();
+        let list =
+            Case { qo_heads: 8, kv_heads: 2, qo_lens, kv_lens, ..Case::new("page_list(page_size=16, max_pages=4)") };
+        assert_eq!(of(&list)[0].cell.kind, KernelKind::Decode);
+        // a group of 16 rows, in one tile of decode
+        let (qo_lens, kv_lens) = one();
+        let levels = vec![LevelCase { groups: vec![16], kv_lens: Lens::List(vec![64]), page_size: None }];
+        let (qo_heads, kv_heads, kv_layout) = (2, 2, LayoutKind::RaggedCascade);
+        let cascade = Case { qo_heads, kv_heads, qo_lens, kv_lens, kv_layout, levels, ..Case::new("full") };
+        let shared: Vec<_> = of(&cascade).into_iter().filter(|source| source.cell.shared_rows).collect();
+        assert_eq!(shared.len(), 1);
+        assert_eq!(shared[0].cell.decode_part().tile_rows, 16);
+    }
+
+    #[test]
+    fn a_case_may_ask_for_another_template_of_prefill() {
+        let case = Case { kernel: "prefill".to_owned(), prefill: PrefillTemplate::Warpgroups, ..Case::new("causal") };
+        let on = |arch| of_case(&case, arch).expect("there are kernels")[0].cell.copy_warps;
+        assert_eq!((on(Arch::for_device(9, 0)), on(Arch::for_device(8, 0)), on(Arch::for_device(10, 0))), (4, 0, 0));
     }
 }

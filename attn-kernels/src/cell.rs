@@ -656,4 +656,31 @@ mod tests {
             assert_eq!(cell.tile_rows, rows);
         }
     }
+
+    #[test]
+    fn warpgroups_are_for_prefill_of_short_rows_on_hopper() {
+        let hopper = Arch::for_device(9, 0);
+        let ask = |kind, head_dim, arch, lists| {
+            let cell = Cell::choose(&CellRequest { arch, ..request(kind, head_dim) }).expect("a cell");
+            (cell, cell.with_template(PrefillTemplate::Warpgroups, lists))
+        };
+        for head_dim in [16, 64, 80, 128] {
+            let (before, cell) = ask(KernelKind::Prefill, head_dim, hopper, false);
+            assert_eq!((cell.threads(), cell.ctas_per_sm, cell.tile_rows), (384, 1, 128));
+            assert!(cell.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && cell.describe().contains("warpgroups"));
+            assert_eq!(before.with_template(PrefillTemplate::Mma, false), before);
+        }
+        let others = [
+            (KernelKind::Decode, 128, hopper, false),
+            (KernelKind::Mixed, 128, hopper, false),
+            (KernelKind::Prefill, 256, hopper, false),
+            (KernelKind::Prefill, 128, hopper, true),
+            (KernelKind::Prefill, 128, hopper.portable(), false),
+            (KernelKind::Prefill, 128, Arch::for_device(10, 0), false),
+        ];
+        for (kind, head_dim, arch, lists) in others {
+            let (before, cell) = ask(kind, head_dim, arch, lists);
+            assert_eq!(before, cell, "{}", cell.describe());
+        }
+    }
 }

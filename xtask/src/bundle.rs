@@ -71,9 +71,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         }
     }
     sh.create_dir(bundle.join("peers"))?;
-    for name in ["race.py", "run_cases.py", "baseline.py"] {
-        let from = root.join("benches/peers").join(name);
-        fs::copy(&from, bundle.join("peers").join(name)).with_context(|| from.display().to_string())?;
+    for entry in fs::read_dir(root.join("benches/peers"))? {
+        let from = entry?.path();
+        if let Some(name) = from.file_name().filter(|_| from.extension().is_some_and(|x| x == "py")) {
+            fs::copy(&from, bundle.join("peers").join(name)).with_context(|| from.display().to_string())?;
+        }
     }
 
     if !args.no_cubins {
