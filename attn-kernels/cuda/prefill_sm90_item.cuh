@@ -28,19 +28,38 @@ static_assert(TILE_ROWS * STAGED_ROW_BYTES <= QueryTileRows::BYTES + STAGES * Ke
 template <bool REWRITTEN>
 inline int key_base(const Request& request) { return REWRITTEN ? rewritten_base(request) : ragged_base(request); }
 
+// A tile of keys that is to be multiplied, as who copies it found out: its first key, or -1 after the last one.
+struct RingTile {
+  int key;
+  int full;  // every logit counts
+};
+
 // Who waits for whom, of each stage of the ring.
 class RingBarriers {
   unsigned base_;
+  volatile RingTile* tiles_;
 
  public:
-  static constexpr int COUNT = 4 * STAGES;
-  explicit RingBarriers(unsigned long long* barriers) : base_(shared_address(barriers)) {}
+  static constexpr int COUNT = 5 * STAGES;
+  RingBarriers(unsigned long long* barriers, RingTile* tiles) : base_(shared_address(barriers)), tiles_(tiles) {}
 
   // Keys, and values, have arrived; keys, and values, have been read.
   unsigned keys_there(int stage) const { return base_ + 8 * stage; }
   unsigned values_there(int stage) const { return base_ + 8 * (STAGES + stage); }
   unsigned keys_read(int stage) const { return base_ + 8 * (2 * STAGES + stage); }
   unsigned values_read(int stage) const { return base_ + 8 * (3 * STAGES + stage); }
+  unsigned tile_known(int stage) const { return base_ + 8 * (4 * STAGES + stage); }
+
+  // By one thread, of a stage whose keys have been read: so the tile before in it is known no longer.
+  void tell(int stage, RingTile tile) const {
+    tiles_[stage].key = tile.key;
+    tiles_[stage].full = tile.full;
+    arrive_at(tile_known(stage));
+  }
+  RingTile ask(int stage, unsigned round) const {
+    wait_barrier(tile_known(stage), round);
+    return {tiles_[stage].key, tiles_[stage].full};
+  }
 
   // By one thread.
   void init() const {
@@ -50,6 +69,7 @@ class RingBarriers {
       init_barrier(values_there(stage), 32 * COPY_WARPS);
       init_barrier(keys_read(stage), WARPS);
       init_barrier(values_read(stage), WARPS);
+      init_barrier(tile_known(stage), 1);
     }
     publish_barriers();
   }
@@ -77,14 +97,18 @@ inline void copy_tiles(const KernelParams& p, const Variant& variant, const Item
   FoundRow found = {};
   if constexpr (KEYS_LOOKED_UP)
     if (key >= 0) found = find_row(p, block.request, span, key, nullptr);
+  bool tells = copy_thread() == 0;
+  int n = 0;
 #pragma unroll 1
-  for (int n = 0; key >= 0; ++n) {
+  for (; key >= 0; ++n) {
     RingPlace at(n);
+    RingTile tile = {key, full};
     int next = cursor.next(variant, full);
     FoundRow next_found = {};  // on its way while this thread waits for room
     if constexpr (KEYS_LOOKED_UP)
       if (next >= 0) next_found = find_row(p, block.request, span, next, nullptr);
     wait_barrier(ring.keys_read(at.stage), at.round ^ 1);
+    if (tells) ring.tell(at.stage, tile);
     key_copy.copy(KeyTile{keys.base + at.stage * keys.BYTES}, span, key, found);
     arrive_when_copied(ring.keys_there(at.stage));
     wait_barrier(ring.values_read(at.stage), at.round ^ 1);
@@ -93,6 +117,9 @@ inline void copy_tiles(const KernelParams& p, const Variant& variant, const Item
     key = next;
     found = next_found;
   }
+  RingPlace end(n);
+  wait_barrier(ring.keys_read(end.stage), end.round ^ 1);
+  if (tells) ring.tell(end.stage, {-1, 0});
   copy_async_wait<0>();
 }
 
@@ -104,9 +131,6 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
   SpanKeys span(p, variant, block, item);
   copy_queries(queries, p, block);
   copy_async_commit();
-  TileCursor cursor(p, block, item.kv_begin, span.end());
-  bool full;
-  int key = cursor.next(variant, full);
   copy_async_wait<0>();
   if constexpr (QUERIES_REWRITTEN) transform_queries(queries, p, variant, block);
   fence_shared_for_tensor_cores();
@@ -134,8 +158,8 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
     fence_shared_for_tensor_cores();
     begin_outputs(o, weights, values.base + at.stage * values.BYTES);
   };
-  // Logits, which are there, become weights in place; gives by what outputs so far are to be multiplied, if by anything.
-  auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, float (&factor)[ROWS_PER_THREAD]) {
+  // Logits, which are there, become weights in place; gives whether outputs so far are to be multiplied by `factor`.
+  auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, bool full, float (&factor)[ROWS_PER_THREAD]) {
     transform_logits(s, tile, 0, TILE_KEYS / 16);
     if (!full) mask.apply(s, tile);
     bool grown = false;
@@ -151,44 +175,45 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
   };
 
   int n = 0;
-  if (key >= 0) {
+  RingTile next = ring.ask(0, 0);
+  if (next.key >= 0) {
     Logits s;
     RingPlace at(n);
-    LogitTile tile = {p, variant, block, span, key, nullptr, unit};
+    LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
     begin_tile(s, tile, at);
     LogitMask mask;
-    if (!full) mask.ask(tile);
+    if (!next.full) mask.ask(tile);
     wait_products<0>();
     pin(s[0]);
     if (one_of_warp) arrive_at(ring.keys_read(at.stage));
     float factor[ROWS_PER_THREAD];
-    weigh_tile(s, tile, mask, factor);  // nothing to rescale yet
+    weigh_tile(s, tile, mask, next.full, factor);  // nothing to rescale yet
     pack_all(s);
-    key = cursor.next(variant, full);
-    n = 1;
+    RingPlace after(++n);
+    next = ring.ask(after.stage, after.round);
   }
 #pragma unroll 1
-  while (key >= 0) {
+  while (next.key >= 0) {
     Logits s;
     RingPlace at(n), before(n - 1);
-    LogitTile tile = {p, variant, block, span, key, nullptr, unit};
+    LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
     begin_tile(s, tile, at);
     multiply_values(before);
     LogitMask mask;
-    if (!full) mask.ask(tile);
+    if (!next.full) mask.ask(tile);
     wait_products<1>();
     pin(s[0]);
     if (one_of_warp) arrive_at(ring.keys_read(at.stage));
     float factor[ROWS_PER_THREAD];
-    bool grown = weigh_tile(s, tile, mask, factor);
+    bool grown = weigh_tile(s, tile, mask, next.full, factor);
     hold_wait_behind(rows.sum[0] + rows.sum[1], queries.base);
     wait_products<0>();
     pin(o[0]);
     if (one_of_warp) arrive_at(ring.values_read(before.stage));
     if (grown) rescale(o, factor);
     pack_all(s);
-    key = cursor.next(variant, full);
-    ++n;
+    RingPlace after(++n);
+    next = ring.ask(after.stage, after.round);
   }
   if (n > 0) {
     multiply_values(RingPlace(n - 1));
@@ -203,11 +228,12 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
 template <class Item>
 inline void run_item(const KernelParams& p, const Variant& variant, const Item& item, int kv_head, unsigned char* shared_memory) {
   __shared__ unsigned long long barriers[RingBarriers::COUNT];
+  __shared__ RingTile tiles[STAGES];
   if (item.rows == 0) return;
   QueryTileRows queries = {(shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT};
   KeyTile keys = {queries.base + queries.BYTES};
   ValueTile values = {keys.base + STAGES * keys.BYTES};
-  RingBarriers ring(barriers);
+  RingBarriers ring(barriers, tiles);
   if (threadIdx.x == 0) ring.init();
   __syncthreads();
   // of a warp, and so that the assembler knows
