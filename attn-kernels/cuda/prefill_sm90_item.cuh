@@ -163,7 +163,17 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
     transform_logits(s, tile, 0, TILE_KEYS / 16);
     if (!full) mask.apply(s, tile);
     bool grown = false;
-    if constexpr (!Variant::PLAIN) grown = raise_maximum(factor, s, rows, scale);
+    if constexpr (!Variant::PLAIN) {
+      float tile_max[ROWS_PER_THREAD];
+      grown = maximum_grows(tile_max, s, rows, scale);
+      if (grown)
+#pragma unroll
+        for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+          factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
+          rows.max[r] = tile_max[r];
+          rows.sum[r] *= factor[r];
+        }
+    }
     RowShifts shift(rows, scale);
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 16; ++n) weigh_logits(s, rows, tile, shift, scale, n);
@@ -210,7 +220,9 @@ inline void multiply_tiles(const KernelParams& p, const Variant& variant, const 
     wait_products<0>();
     pin(o[0]);
     if (one_of_warp) arrive_at(ring.values_read(before.stage));
-    if (grown) rescale(o, factor);
+    if (grown)
+#pragma unroll
+      for (int i = 0; i < COLUMNS / 2; ++i) o[0][i / 4][i % 4] *= factor[i % 4 / 2];
     pack_all(s);
     RingPlace after(++n);
     next = ring.ask(after.stage, after.round);

@@ -49,9 +49,8 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
     });
 }
 
-// Takes the tile's logits into the running maximum. If it grew, sums are made relative to the new one, and outputs are to be multiplied by `factor`.
-inline bool raise_maximum(float (&factor)[ROWS_PER_THREAD], const Logits& s, RowStates& rows, float scale) {
-  float tile_max[ROWS_PER_THREAD];
+// The maxima of rows with the tile's logits, and whether one of the warp's has grown so much that sums are to be made relative to it.
+inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale) {
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -63,30 +62,24 @@ inline bool raise_maximum(float (&factor)[ROWS_PER_THREAD], const Logits& s, Row
     tile_max[r] = x;
     grown |= (x - rows.max[r]) * scale > RESCALE_SLACK;  // NaN, hence false, while a row has seen no key
   }
-  if (!__any_sync(ALL_LANES, grown)) return false;
+  return __any_sync(ALL_LANES, grown);
+}
+
+// Takes the tile's logits into the running maximum, and rescales what was summed relative to the old one.
+inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float scale) {
+  float tile_max[ROWS_PER_THREAD];
+  if (!maximum_grows(tile_max, s, rows, scale)) return;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
+    float factor = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
     rows.max[r] = tile_max[r];
-    rows.sum[r] *= factor[r];
-  }
-  return true;
-}
-
-inline void rescale(Outputs& o, const float (&factor)[ROWS_PER_THREAD]) {
-#pragma unroll
-  for (int r = 0; r < ROWS_PER_THREAD; ++r)
+    rows.sum[r] *= factor;
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d) {
-      o[r / 2][d][r % 2 * 2] *= factor[r];
-      o[r / 2][d][r % 2 * 2 + 1] *= factor[r];
+      o[r / 2][d][r % 2 * 2] *= factor;
+      o[r / 2][d][r % 2 * 2 + 1] *= factor;
     }
-}
-
-// Both at once.
-inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float scale) {
-  float factor[ROWS_PER_THREAD];
-  if (raise_maximum(factor, s, rows, scale)) rescale(o, factor);
+  }
 }
 
 // What the logits of each row are relative to: 0 while all of a row is masked, so that weights are 0 and not NaN. In units of

@@ -33,7 +33,7 @@ using KeyTile = SharedTile<TILE_KEYS, HEAD_DIM>;
 using ValueTile = SharedTile<TILE_KEYS, VALUES_OF_KEYS ? HEAD_DIM : VALUE_DIM>;
 
 // A thread's number among those that copy keys and values, which are all of the CTA's or its last warps.
-inline int copy_thread() { return threadIdx.x - FIRST_COPY_THREAD; }
+inline unsigned copy_thread() { return threadIdx.x - FIRST_COPY_THREAD; }
 
 // How the CTA copies the rows of keys and values: eight neighbouring lanes take a row, a panel (128 bytes) at a time, so that
 // whatever depends on the row is computed once for all of its panels.
