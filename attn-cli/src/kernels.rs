@@ -178,14 +178,16 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         (named, _) => vec![match named.parse::<KernelKind>()? {
             KernelKind::Decode => decode,
             KernelKind::Prefill => Family::PREFILL,
-            KernelKind::Mixed => mixed(case, heads),
+            KernelKind::Mixed => mixed(case, &request(Family::PREFILL, &arms)?),
         }],
     };
-    // keys that requests share are run by a mixed kernel, where that pays
-    let shared = case.kv_layout.levels() && arms.len() == 1 && of_list.is_none();
-    let families = if shared { [families, vec![mixed(case, heads)]].concat() } else { families };
+    // keys that requests share are run by a mixed kernel for them, where that pays
+    let mut families: Vec<_> = families.into_iter().map(|family| (family, false)).collect();
+    if case.kv_layout.levels() && arms.len() == 1 && of_list.is_none() {
+        families.push((mixed(case, &request(Family::PREFILL, &arms)?), true));
+    }
     let mut sources = Vec::new();
-    for family in families {
+    for (family, shared) in families {
         for arm in &arms {
             let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?
                 .with_template(case.prefill, of_list.is_some());
@@ -196,27 +198,24 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     Ok(sources)
 }
 
-/// The mixed kernel of a case: its decode part has the tile for requests of few rows.
-fn mixed(case: &Case, heads: Heads) -> Family {
-    let value_dim = case.values.dim(heads);
-    let most = Cell::most_decode_rows(heads.head_dim, value_dim);
+/// The mixed kernel of a case: its decode part has the tile that holds requests of few rows, and groups of them that share keys.
+fn mixed(case: &Case, request: &CellRequest) -> Family {
+    let heads = case.heads();
     let queries = case.qo_lens.to_vec();
-    let mut at = 0;
-    let groups = case.levels.iter().flat_map(|level| {
-        at = 0;
-        level
-            .groups
-            .iter()
-            .map(|&requests| {
-                let of_group = queries.iter().skip(at).take(requests as usize).sum();
-                at += requests as usize;
-                of_group
-            })
-            .collect::<Vec<u32>>()
-    });
-    let rows = queries.iter().copied().chain(groups).map(|queries| queries.saturating_mul(heads.group()));
-    let few = rows.filter(|&rows| rows <= most).max().unwrap_or(0);
-    Family::mixed(few.into(), heads.head_dim, value_dim)
+    let mut tiles = queries.clone();
+    for level in &case.levels {
+        let mut first = 0;
+        for (&requests, keys) in level.groups.iter().zip(level.kv_lens.to_vec()) {
+            let end = queries.len().min(first + requests as usize);
+            if keys > 0 {
+                tiles.push(queries[first.min(end)..end].iter().sum());
+            }
+            first = end;
+        }
+    }
+    let rows = tiles.into_iter().map(|queries| queries.saturating_mul(heads.group()));
+    let few = rows.filter(|&rows| rows <= Cell::most_mixed_rows(request)).max().unwrap_or(0);
+    Family::mixed(few.into(), heads.head_dim, case.values.dim(heads))
 }
 
 #[cfg(test)]

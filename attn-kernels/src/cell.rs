@@ -405,6 +405,15 @@ impl Cell {
         if rows > 8 { Self::most_decode_rows(head_dim, value_dim) } else { 8 }
     }
 
+    /// Rows of the largest decode tile of a mixed kernel for a request of whatever kind and rows; of the largest of any, where there is no mixed one.
+    #[must_use]
+    pub fn most_mixed_rows(request: &CellRequest) -> u32 {
+        let heads = Heads { qo: 1, kv: 1, head_dim: request.head_dim };
+        let most = Self::most_decode_rows(request.head_dim, request.values.dim(heads));
+        let there = |group| Cell::choose(&CellRequest { kind: KernelKind::Mixed, group, ..*request }).is_ok();
+        if most > 8 && !there(most) && there(8) { 8 } else { most }
+    }
+
     /// Rows of the largest decode tile.
     #[must_use]
     pub fn most_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
@@ -495,7 +504,7 @@ impl Cell {
     /// A worker of decode beside a tile of prefill has the memory to itself, and reads as fast as several workers on a multiprocessor do together: so
     /// its keys cost it that part of what was measured with as many as fit.
     #[must_use]
-    pub fn mixed_rule(&self, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
+    pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
         let of_decode = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
         let of_prefill = prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks);
@@ -507,7 +516,7 @@ impl Cell {
         MixedRule {
             decode: PlanRule { cost: Cost { block, ..cost }, ..of_decode },
             prefill: PlanRule { min_span: MIXED_MIN_SPAN, ..of_prefill },
-            beside: (resident_ctas / self.ctas_per_sm.max(1) / kv_heads.max(1)).max(1),
+            beside: (multiprocessors / kv_heads.max(1)).max(1),
             // a state is written by one CTA and read by another
             shared: SharedRule {
                 sharing: Sharing::Paying,

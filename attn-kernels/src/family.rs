@@ -68,6 +68,8 @@ pub struct Families {
     candidates: Vec<Candidate>,
     /// Packed rows of each decode tile that a mixed kernel may have; empty where there is none, or it is not to be.
     mixed_rows: Vec<u64>,
+    /// Packed rows of the largest decode tile of mixed kernels.
+    most_mixed_rows: u64,
 }
 
 /// Of the shorter part of a mixed launch, the share that does not go on beside the longer one: multiprocessors issue for both, and
@@ -149,7 +151,8 @@ impl Families {
         };
         let mixed_rows =
             [8, most].into_iter().take(if most > 8 { 2 } else { 1 }).filter(overlaps).map(u64::from).collect();
-        Ok(Families { group: heads.group().into(), candidates, mixed_rows })
+        let most_mixed_rows = Cell::most_mixed_rows(request).into();
+        Ok(Families { group: heads.group().into(), candidates, mixed_rows, most_mixed_rows })
     }
 
     /// Without mixed launches: for variants that they do not run.
@@ -161,13 +164,11 @@ impl Families {
     /// Packed rows of the smallest decode tile that holds every request which some tile holds, and every group of requests with keys in common.
     #[must_use]
     pub fn rows_of_few(&self, layout: &Layout) -> u64 {
-        let tiles = || self.candidates.iter().filter(|candidate| candidate.family.kind == KernelKind::Decode);
-        let most = tiles().map(|candidate| candidate.tile_rows).max().unwrap_or(0);
         let packed =
             |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
         let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
         let groups = layout.segments().iter().map(|of| packed(of.first_request, of.first_request + of.requests));
-        requests.chain(groups).filter(|&rows| rows <= most).max().unwrap_or(0)
+        requests.chain(groups).filter(|&rows| rows <= self.most_mixed_rows).max().unwrap_or(0)
     }
 
     /// The family that a batch runs. The smallest decode tile, where it holds every request.

@@ -573,9 +573,9 @@ impl Attention {
     fn kernels_and_rule(&self, of: KernelOf) -> Result<(ArmKernels, Rule), CudaError> {
         let kernels = self.kernels(of)?;
         let (cell, resident) = (kernels[0].cell(), kernels[0].resident_ctas());
-        let Inner { heads, hooks, .. } = &*self.inner;
+        let Inner { device, heads, hooks, .. } = &*self.inner;
         if of.family.kind == KernelKind::Mixed {
-            let rule = cell.mixed_rule(resident, heads.kv, *hooks);
+            let rule = cell.mixed_rule(resident, device.multiprocessors(), heads.kv, *hooks);
             return Ok((kernels, Rule::Mixed(rule)));
         }
         let step = kernels.iter().map(|kernel| kernel.cell().step_keys()).max().unwrap_or(1);

@@ -32,7 +32,7 @@ fn families() -> Families {
         candidate(KernelKind::Decode, 16, 16, costs(2100, 1500)),
         candidate(KernelKind::Prefill, 0, 128, costs(3000, 4000)),
     ];
-    Families { group: 4, candidates, mixed_rows: Vec::new() }
+    Families { group: 4, candidates, mixed_rows: Vec::new(), most_mixed_rows: 16 }
 }
 
 const D8: Family = Family { kind: KernelKind::Decode, rows: 8 };

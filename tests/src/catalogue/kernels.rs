@@ -14,7 +14,9 @@ use facade::testing::Case;
 #[must_use]
 pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
     let heads = case.heads();
-    let rows_of_a_list = variant.kv_list_sizes().map(|(_, queries)| (queries as u32).saturating_mul(heads.group()));
+    let most = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
+    let rows_of_a_list =
+        variant.kv_list_sizes().map(|(_, queries)| most.min(queries as u32).saturating_mul(heads.group()));
     let request = |arm: &Variant| CellRequest {
         kind: case.kernel.parse::<KernelKind>().expect("a family"),
         head_dim: heads.head_dim,

@@ -67,7 +67,7 @@ impl Tiles<'_> {
                 None => {
                     for request in all {
                         apart[request] += 1;
-                        if self.part_of_request(request) == Part::Decode {
+                        if self.layout.qo_len(request) > 0 && self.part_of_request(request) == Part::Decode {
                             decoded = decoded.saturating_add(self.cost_of_keys(segment));
                         }
                     }
