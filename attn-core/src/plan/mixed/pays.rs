@@ -2,14 +2,9 @@
 
 use super::{
     MixedList, MixedRule,
-    tiles::{Part, Tiles},
+    tiles::{Part, Tiles, blocks},
 };
-use crate::{
-    batch::{Layout, Segment},
-    expr::Variant,
-    plan::PlanError,
-    spec::Heads,
-};
+use crate::{batch::Layout, expr::Variant, plan::PlanError, spec::Heads};
 
 impl MixedList {
     /// The batch without levels, where it should be run so: where it has a table without levels ([`Layout::flattened`]), and either the variant cannot
@@ -44,12 +39,6 @@ impl MixedList {
 const SLOWER_PARTS: u64 = 1024;
 
 impl Tiles<'_> {
-    /// What a segment's keys cost one tile of decode.
-    fn cost_of_keys(&self, segment: &Segment) -> u64 {
-        let rule = &self.rule.decode;
-        u64::from((segment.kv_len as u32).div_ceil(rule.kv_align)).saturating_mul(rule.cost.block.into())
-    }
-
     /// Whether sharing saves more than it costs that keys come in segments.
     fn levels_pay(&self) -> bool {
         let workers = u64::from(self.rule.decode.workers);
@@ -68,7 +57,9 @@ impl Tiles<'_> {
                     for request in all {
                         apart[request] += 1;
                         if self.layout.qo_len(request) > 0 && self.part_of_request(request) == Part::Decode {
-                            decoded = decoded.saturating_add(self.cost_of_keys(segment));
+                            let of_keys =
+                                blocks(segment, &self.rule.decode).saturating_mul(self.rule.decode.cost.block.into());
+                            decoded = decoded.saturating_add(of_keys);
                         }
                     }
                 }

@@ -262,7 +262,8 @@ impl Tiles<'_> {
     }
 }
 
-fn blocks(segment: &Segment, rule: &PlanRule) -> u64 {
+/// Blocks of a segment, as tiles of a part take them.
+pub(super) fn blocks(segment: &Segment, rule: &PlanRule) -> u64 {
     u64::from((segment.kv_len as u32).div_ceil(rule.kv_align))
 }
 
