@@ -153,5 +153,17 @@ struct MixedParams : KernelParams {
   int pad;
 };
 
+// A tensor as copies of boxes take it (CUtensorMap): (element, token or slot, head, page); boxes of 64 elements of some rows.
+struct alignas(64) TensorMap {
+  unsigned long long words[16];
+};
+
+// What prefill by warpgroups is given besides.
+struct WarpgroupParams {
+  TensorMap k, v;  // what is multiplied: rewritten keys and values, where there are
+  int box_rows;    // keys of a box, of those in pages; 0: pages are no boxes, rows are copied one by one. Others have boxes of TILE_KEYS
+  int items;       // of KernelParams::items
+};
+
 // What the launch of a mixed kernel was given.
 inline const MixedParams& mixed(const KernelParams& p) { return static_cast<const MixedParams&>(p); }

@@ -121,6 +121,10 @@ inline int in_memory(const Request& request, int kv_pos) { return SHARED_ROWS ? 
 inline int ragged_base(const Request& request) { return SHARED_ROWS ? request.memory - request.kv_first : request.kv_begin; }
 inline int rewritten_base(const Request& request) { return MIXED ? request.pass - request.kv_first : request.kv_begin; }
 
+// The token of position 0 of what is not in pages.
+template <bool REWRITTEN>
+inline int key_base(const Request& request) { return REWRITTEN ? rewritten_base(request) : ragged_base(request); }
+
 // `pages`: the request's row of the page table, if there is one.
 template <bool PAGED>
 inline KeyPlace find_key(const KernelParams& p, const Request& request, const int* pages, int kv_pos) {

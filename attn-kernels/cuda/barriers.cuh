@@ -19,6 +19,10 @@ inline void wait_barrier(unsigned barrier, unsigned parity) {
       "}" ::"r"(barrier), "r"(parity) : "memory");
 }
 inline void arrive_at(unsigned barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
+// The phase lasts until so many bytes have been copied in boxes, too.
+inline void arrive_expecting(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 // Arrives when all background copies that this thread has begun are there; the thread goes on.
 inline void arrive_when_copied(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");

@@ -106,9 +106,9 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
   }
 }
 
-// `queries` may be overwritten: the caller has passed a barrier since its last use.
+// `place`: TILE_ROWS * STAGED_ROW_BYTES of shared memory that nobody else uses meanwhile.
 inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
-                       int partial, QueryTileRows queries) {
+                       int partial, unsigned place) {
   // Asked again, rather than kept: registers are scarce before.
   float logits = natural_unit(logit_unit(p, block.kv_head)), unit = value_unit(p, block.kv_head);
 #pragma unroll
@@ -117,7 +117,7 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
     rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logits;
   }
-  unsigned staging = queries.base + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
+  unsigned staging = place + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
   if (partial >= 0)
     write_partial(p, o, rows, unit, partial, block);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)

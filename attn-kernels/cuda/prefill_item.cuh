@@ -20,10 +20,6 @@ static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || (IS_FP8<KvElem>
 static_assert(!VALUES_OF_KEYS || !(Variant::HAS_KEY_TRANSFORM || Variant::HAS_VALUE_TRANSFORM), "rows that hooks rewrite are not shared");
 static_assert(TILE_ROWS * STAGED_ROW_BYTES <= SMEM_BYTES, "output rows take the place of tiles, which have been read");
 
-// The token of position 0 of what is not in pages.
-template <bool REWRITTEN>
-inline int key_base(const Request& request) { return REWRITTEN ? rewritten_base(request) : ragged_base(request); }
-
 // Under a list: positions of the keys of every stage.
 inline int* shared_positions() {
   __shared__ int positions[STAGES * TILE_KEYS];
@@ -136,5 +132,5 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
 
   copy_async_wait<0>();
   __syncthreads();
-  write_rows(p, variant, o, rows, block, item.partial, queries);
+  write_rows(p, variant, o, rows, block, item.partial, queries.base);  // which everybody has read
 }

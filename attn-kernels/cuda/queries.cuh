@@ -5,37 +5,41 @@
 #include "rows.cuh"
 #include "tile.cuh"
 
-// How the CTA walks the query tile: neighbouring lanes hold a row, as the row hooks want it.
-struct QueryRows {
+// How so many threads, from the `FIRST` on, walk the query tile: neighbouring lanes hold a row, as the row hooks want it.
+template <int FIRST, int COUNT>
+struct QueryWalk {
   using Row = RowOf<HEAD_DIM>;
   static constexpr int LANES = Row::LANES_OF_ROW;
   static constexpr int CHUNKS = Row::VALUES_OF_LANE / 8;  // of 16 bytes, of a lane
-  static constexpr int ROWS_PER_PASS = THREADS / LANES;
+  static constexpr int ROWS_PER_PASS = COUNT / LANES;
   static_assert(TILE_ROWS % ROWS_PER_PASS == 0, "passes are whole: lanes stay together");
 
   // This thread's first.
   static int chunk() { return threadIdx.x % LANES * CHUNKS; }
   // This thread's row in the first pass.
-  static int row() { return threadIdx.x / LANES; }
+  static int row() { return (threadIdx.x - FIRST) / LANES; }
 };
+// Those that multiply.
+using QueryRows = QueryWalk<0, THREADS>;
 
+template <class Walk = QueryRows>
 inline void copy_queries(QueryTileRows to, const KernelParams& p, const QueryBlock& block) {
-  if (!QueryRows::Row::holds()) return;
-  unsigned first = to.at(QueryRows::row(), QueryRows::chunk());
+  if (!Walk::Row::holds()) return;
+  unsigned first = to.at(Walk::row(), Walk::chunk());
 #pragma unroll 4
-  for (int row = 0; row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
-    RowIndex at = block.at(p, block.existing(row + QueryRows::row()));
-    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * QueryRows::chunk();
+  for (int row = 0; row < TILE_ROWS; row += Walk::ROWS_PER_PASS) {
+    RowIndex at = block.at(p, block.existing(row + Walk::row()));
+    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * Walk::chunk();
     copy_async_16(to.down(first, row), from);
 #pragma unroll
-    for (int i = 1; i < QueryRows::CHUNKS; ++i) copy_async_16(to.at(row + QueryRows::row(), QueryRows::chunk() + i), from + 8 * i);
+    for (int i = 1; i < Walk::CHUNKS; ++i) copy_async_16(to.at(row + Walk::row(), Walk::chunk() + i), from + 8 * i);
   }
 }
 
 // By the variant, or from one element type to the other.
 constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
 
-// In place. A thread works on the chunks that it copied itself, so it need not wait for others.
+// In place. Where those that multiply copied the queries, each works on its own chunks, and need not wait for others.
 inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant,
                               const QueryBlock& block) {
 #pragma unroll 1

@@ -79,3 +79,7 @@ inline void begin_outputs(Outputs& o, TileWeights& w, unsigned values) {
   for (int n = 0; n < TILE_KEYS / 16; ++n) multiply_outputs<WeightElem>(o[0], w[n], further(tile, n * 2048));
   commit_products();
 }
+
+// Warpgroups take turns: each waits for its own, and gives the next one's.
+inline void wait_turn(int warpgroup) { sync_some(TURN_BARRIER + warpgroup, 256); }
+inline void give_turn(int warpgroup) { asm volatile("bar.arrive %0, 256;" ::"r"(TURN_BARRIER + warpgroup) : "memory"); }

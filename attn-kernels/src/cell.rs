@@ -31,6 +31,9 @@ const MIXED_DECODE_SLOWER: u32 = 128;
 /// Shared memory that the templates have beside the dynamic: flags, and under a list the positions of keys.
 const STATIC_BYTES: u32 = 128;
 
+/// Shared memory of prefill in warpgroups beside its tiles, at most: what they tell each other.
+const RING_STATE_BYTES: u32 = 512;
+
 /// Threads of a CTA of the merge kernel.
 pub const MERGE_THREADS: u32 = 128;
 /// Threads of a CTA of the pass over keys and values.
@@ -368,18 +371,45 @@ impl Cell {
         Cell { shared_rows: self.kind == KernelKind::Mixed, ..self }
     }
 
-    /// Prefill by a template, if it runs the cell: in [`PrefillTemplate::Warpgroups`] rows of up to 128 elements on Hopper, two warpgroups that multiply and one that
-    /// copies. `lists`: whether the variant lists its keys.
+    /// Prefill by a template, if it runs the cell: in [`PrefillTemplate::Warpgroups`] rows of up to 256 elements on Hopper, two or three warpgroups that multiply and one
+    /// that copies. `lists`: whether the variant lists its keys.
     #[must_use]
     pub fn with_template(self, template: PrefillTemplate, lists: bool) -> Self {
-        let fits = self.head_dim.max(self.value_dim) <= 128 && !self.values_of_keys && !lists;
         let there = self.kind == KernelKind::Prefill && self.arch.has_warpgroups();
-        match template {
-            PrefillTemplate::Warpgroups if there && fits => {
-                Cell { tile_rows: 128, tile_keys: 128, warps: 8, copy_warps: 4, ctas_per_sm: 1, ..self }
-            }
-            _ => self,
+        if template != PrefillTemplate::Warpgroups || !there || self.values_of_keys || lists {
+            return self;
         }
+        // what an H200 ran fastest: as many keys as leave two stages, and of short rows more of these, since weights take as long as products
+        let (tile_rows, tile_keys) = match (panels(self.head_dim), panels(self.value_dim)) {
+            (..=64, ..=64) => (192, 128),
+            (..=192, ..=128) => (128, 128),
+            (..=256, ..=256) => (128, 80),
+            _ => return self,
+        };
+        let warps = tile_rows / 16;
+        Cell { tile_rows, tile_keys, warps, copy_warps: 4, column_warps: 1, stages: 2, ctas_per_sm: 1, ..self }
+    }
+
+    /// Whether prefill runs in warpgroups, of which some multiply and one copies. Then a launch has no more CTAs than the device holds, and each takes work until
+    /// there is none.
+    #[must_use]
+    pub fn in_warpgroups(&self) -> bool {
+        self.copy_warps > 0
+    }
+
+    /// Bytes of shared memory that output rows have for themselves; 0: they take the place of queries.
+    pub(crate) fn output_bytes(&self) -> u32 {
+        let bytes = 2 * self.tile_rows * panels(self.value_dim);
+        let fits = self.tile_bytes() + bytes + RING_STATE_BYTES <= self.arch.max_smem();
+        if self.in_warpgroups() && fits { bytes } else { 0 }
+    }
+
+    /// Bytes of prefill's tiles.
+    fn tile_bytes(&self) -> u32 {
+        let (keys, values) = (panels(self.head_dim), if self.values_of_keys { 0 } else { panels(self.value_dim) });
+        // those that warpgroups multiply begin at a multiple of 1024
+        let slack = if self.in_warpgroups() { 1024 } else { 0 };
+        slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
     }
 
     /// The decode part of a mixed cell, as a cell of one worker a multiprocessor; itself, of any other.
@@ -438,13 +468,7 @@ impl Cell {
     #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
-            KernelKind::Prefill => {
-                let (keys, values) =
-                    (panels(self.head_dim), if self.values_of_keys { 0 } else { panels(self.value_dim) });
-                // tiles that warpgroups multiply begin at a multiple of 1024
-                let slack = if self.copy_warps > 0 { 1024 } else { 0 };
-                slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
-            }
+            KernelKind::Prefill => self.tile_bytes() + self.output_bytes(),
             KernelKind::Decode => {
                 let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
                 let queries = (self.tile_rows * row_pitch(self.head_dim * 2)).max(merge);
@@ -539,7 +563,7 @@ impl Cell {
         let rows = match self.mixed {
             Some(decode) => format!(" rows {}{}", decode.tile_rows, if self.shared_rows { " shared" } else { "" }),
             None if kind == KernelKind::Decode => format!(" rows {tile_rows}"),
-            None if self.copy_warps > 0 => " warpgroups".to_owned(),
+            None if self.in_warpgroups() => " warpgroups".to_owned(),
             None => String::new(),
         };
         let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };

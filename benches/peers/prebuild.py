@@ -15,10 +15,25 @@ from flashinfer.jit.page import gen_page_module
 
 B, I = torch.bfloat16, torch.int32
 DIM, PLAIN = 128, (0, False, False)  # no positions, no window, no soft cap
+CAP, WINDOW, ALIBI, ROPE = (0, False, True), (0, True, False), (2, False, False), (1, False, False)
+
+
+def prefill(backend, options, dim=DIM):
+    return lambda: modules.gen_batch_prefill_module(backend, B, B, B, I, dim, dim, *options, False)
+
+
 MODULES = {
     "decode": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *PLAIN),
-    "fa2": lambda: modules.gen_batch_prefill_module("fa2", B, B, B, I, DIM, DIM, *PLAIN, False),
-    "fa3": lambda: modules.gen_batch_prefill_module("fa3", B, B, B, I, DIM, DIM, *PLAIN, False),
+    "fa2": prefill("fa2", PLAIN),
+    "fa3": prefill("fa3", PLAIN),
+    "fa3_64": prefill("fa3", PLAIN, 64),
+    "fa3_256": prefill("fa3", PLAIN, 256),
+    "fa3_cap": prefill("fa3", CAP),
+    "fa3_cap_64": prefill("fa3", CAP, 64),
+    "fa3_cap_256": prefill("fa3", CAP, 256),
+    "fa3_window": prefill("fa3", WINDOW),
+    "fa2_alibi": prefill("fa2", ALIBI),
+    "fa2_rope": prefill("fa2", ROPE),
     "attention": lambda: modules.gen_batch_attention_module(B, B, B, I, DIM, DIM, 0, False, False),
     "batch_pod": lambda: modules.gen_batch_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
     "pod": lambda: modules.gen_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),

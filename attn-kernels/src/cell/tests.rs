@@ -113,22 +113,25 @@ fn decode_tiles_hold_a_group() {
 }
 
 #[test]
-fn warpgroups_are_for_prefill_of_short_rows_on_hopper() {
+fn warpgroups_are_for_prefill_on_hopper() {
     let hopper = Arch::for_device(9, 0);
     let ask = |kind, head_dim, arch, lists| {
         let cell = Cell::choose(&CellRequest { arch, ..request(kind, head_dim) }).expect("a cell");
         (cell, cell.with_template(PrefillTemplate::Warpgroups, lists))
     };
-    for head_dim in [16, 64, 80, 128] {
+    for (head_dim, threads, tile_rows, tile_keys) in
+        [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
+    {
         let (before, cell) = ask(KernelKind::Prefill, head_dim, hopper, false);
-        assert_eq!((cell.threads(), cell.ctas_per_sm, cell.tile_rows), (384, 1, 128));
+        let tile = (cell.threads(), cell.ctas_per_sm, cell.tile_rows, cell.tile_keys);
+        assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
         assert!(cell.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && cell.describe().contains("warpgroups"));
         assert_eq!(before.with_template(PrefillTemplate::Mma, false), before);
     }
     let others = [
         (KernelKind::Decode, 128, hopper, false),
         (KernelKind::Mixed, 128, hopper, false),
-        (KernelKind::Prefill, 256, hopper, false),
+        (KernelKind::Prefill, 512, hopper, false),
         (KernelKind::Prefill, 128, hopper, true),
         (KernelKind::Prefill, 128, hopper.portable(), false),
         (KernelKind::Prefill, 128, Arch::for_device(10, 0), false),

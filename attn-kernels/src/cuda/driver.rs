@@ -57,6 +57,7 @@ const NEEDED: &[&str] = &[
     "cuStreamEndCapture",
     "cuStreamIsCapturing",
     "cuStreamSynchronize",
+    "cuTensorMapEncodeTiled",
 ];
 
 /// `cuEventElapsedTime`, which CUDA 13's bindings replace by a function that older drivers have not.

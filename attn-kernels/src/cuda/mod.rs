@@ -6,6 +6,7 @@
 
 mod args;
 mod attention;
+mod boxes;
 mod buffer;
 mod captures;
 mod check;

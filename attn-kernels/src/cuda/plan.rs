@@ -93,7 +93,7 @@ pub(super) struct Sections {
     pub(super) lists: Lists,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
-    /// Counters of the merges, `[merges][kv_heads]`; empty where merging is a launch of its own.
+    /// Counters of the merges, `[merges][kv_heads]`; or two that hand out work, where CTAs take it; or none.
     pub(super) arrivals: Range<usize>,
     /// Of a plan that the device may update: a status, and what of planning does not fit shared memory. Behind `arrivals`.
     pub(super) planning: Range<usize>,
@@ -174,8 +174,12 @@ impl Sections {
             Ok(start as usize..end as usize)
         };
         let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
-        let within = kernels.iter().any(|kernel| kernel.cell().merges_within());
-        let arrivals = section(if within { merges as u64 * u64::from(kv) * 4 } else { 0 })?;
+        let counters = |kernel: &Arc<Kernel>| match kernel.cell() {
+            cell if cell.merges_within() => merges as u64 * u64::from(kv),
+            cell if cell.in_warpgroups() => 2,
+            _ => 0,
+        };
+        let arrivals = section(kernels.iter().map(counters).max().unwrap_or(0) * 4)?;
         let planning = section(planning as u64)?;
         let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
         Ok(Sections { lists, partial_o, partial_md, arrivals, planning, k_pre, bytes: v_pre.end, v_pre })

@@ -12,12 +12,13 @@ use cudarc::driver::{result, sys::CUfunction};
 
 use super::{
     Attention, CudaError, Plan, Stream,
+    boxes::{self, Extents},
     plan::Arm,
-    work::{Lists, MixedCounts},
+    work::{Lists, MixedCounts, pass_tokens},
 };
 use crate::{
     cell::{KV_PASS_THREADS, MERGE_THREADS},
-    launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
+    launch::{FastDiv, KernelParams, MixedParams, Strided, TensorMap, WarpgroupParams, Waves},
 };
 
 /// What a run makes of rows.
@@ -114,6 +115,10 @@ impl Plan {
                 let ctas = tokens.div_ceil(cell.kv_pass_keys());
                 launch(number, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
+            if cell.in_warpgroups() {
+                self.run_in_warpgroups(stream, &params, number, layer, &kv)?;
+                continue;
+            }
             let grid = match cell.kind {
                 KernelKind::Prefill | KernelKind::Mixed => (arm.items.len() as u32, kv_heads),
                 // heads of a worker side by side
@@ -123,6 +128,47 @@ impl Plan {
         }
         // what happens after the merge is the same for all arms
         self.arms[0].kernel.merge.map_or(Ok(()), |merge| launch(0, merge, (self.merges, kv_heads), MERGE_THREADS, 0))
+    }
+
+    /// The main kernel of an arm, on as many CTAs as the device holds: each takes work until there is none.
+    fn run_in_warpgroups(
+        &self,
+        stream: &Stream,
+        of_all: &KernelParams,
+        number: usize,
+        layer: Option<&Attention>,
+        kv: &Kv<'_>,
+    ) -> Result<(), CudaError> {
+        let (arm, attention) = (&self.arms[number], &*self.attention.inner);
+        let (cell, kv_heads) = (arm.kernel.cell(), attention.heads.kv);
+        let params = self.params_of(arm, *of_all);
+        let page_size = self.layout.pages().map_or(0, |pages| pages.page_size());
+        let paged_rows = if cell.paged { boxes::rows_of_pages(cell, page_size, [&params.k, &params.v]) } else { 0 };
+        let tokens = self.capacity().map_or(pass_tokens(&self.layout), |capacity| capacity.kv_tokens);
+        let map = |stored: &TensorRef<'_>, at: Strided, rewritten: Option<Strided>, dim: u32| {
+            let rewritten_extents = Extents { dim, tokens: tokens.into(), heads: kv_heads, pages: 1 };
+            match rewritten {
+                Some(rewritten) => boxes::tensor_map(&rewritten, rewritten_extents, cell.tile_keys),
+                None if cell.paged && paged_rows == 0 => Ok(TensorMap::default()),
+                None => {
+                    let rows = if cell.paged { paged_rows } else { cell.tile_keys };
+                    boxes::tensor_map(&at, Extents::of(stored, dim, kv_heads), rows)
+                }
+            }
+        };
+        let more = WarpgroupParams {
+            k: map(&kv.k, params.k, cell.key_pre_pass.then_some(params.k_pre), cell.head_dim)?,
+            v: map(&kv.v, params.v, cell.value_pre_pass.then_some(params.v_pre), cell.value_dim)?,
+            box_rows: paged_rows as i32,
+            items: arm.items.len() as i32,
+            ..WarpgroupParams::default()
+        };
+        let ctas = (arm.items.len() as u32 * kv_heads).min(arm.kernel.resident_ctas());
+        let args = self.args_of(number, layer).bytes();
+        let (grid, threads, smem) = ((ctas, 1), cell.threads(), cell.smem_bytes());
+        let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&more)];
+        // SAFETY: as of any other launch of `run`; the third argument is what such a kernel takes.
+        unsafe { launch_with(arm.kernel.main, grid, threads, smem, stream, &mut arguments) }
     }
 
     /// A mixed launch, after a pass over keys and values if there is one. There are no unions in it.
@@ -323,13 +369,32 @@ pub(super) unsafe fn launch<P>(
     params: &P,
     variant: &[u8],
 ) -> Result<(), CudaError> {
+    let mut arguments = [argument(params), variant.as_ptr().cast_mut().cast()];
+    // SAFETY: the caller's promise.
+    unsafe { launch_with(function, grid, threads, smem, stream, &mut arguments) }
+}
+
+fn argument<P>(params: &P) -> *mut c_void {
+    std::ptr::from_ref(params).cast_mut().cast()
+}
+
+/// The same with any arguments, which the driver copies before it returns.
+///
+/// # Safety
+///
+/// The function takes arguments of these types, and everything that they point to is there.
+unsafe fn launch_with(
+    function: CUfunction,
+    grid: (u32, u32),
+    threads: u32,
+    smem: u32,
+    stream: &Stream,
+    arguments: &mut [*mut c_void],
+) -> Result<(), CudaError> {
     if grid.0 == 0 || grid.1 == 0 {
         return Ok(());
     }
-    // the driver copies both arguments before it returns
-    let mut arguments: [*mut c_void; 2] =
-        [std::ptr::from_ref(params).cast_mut().cast(), variant.as_ptr().cast_mut().cast()];
     // SAFETY: the caller's promise.
-    unsafe { result::launch_kernel(function, (grid.0, grid.1, 1), (threads, 1, 1), smem, stream.raw(), &mut arguments) }
+    unsafe { result::launch_kernel(function, (grid.0, grid.1, 1), (threads, 1, 1), smem, stream.raw(), arguments) }
         .map_err(|e| CudaError::driver("launch a kernel", e))
 }

@@ -76,6 +76,26 @@ pub struct MixedParams {
     pub pad: i32,
 }
 
+/// A tensor as copies of boxes take it; what the driver encodes.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+pub struct TensorMap {
+    /// The driver's.
+    pub words: [u64; 16],
+}
+
+/// The third argument of prefill in warpgroups.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[allow(missing_docs)] // as in abi.cuh
+pub struct WarpgroupParams {
+    pub k: TensorMap,
+    pub v: TensorMap,
+    pub box_rows: i32,
+    pub items: i32,
+    pub pad: [i32; 14],
+}
+
 #[cfg(test)]
 #[allow(clippy::print_stderr)]
 mod tests {
@@ -167,6 +187,8 @@ mod tests {
                 pad
             }
         );
+        mirror!("TensorMap", TensorMap { words });
+        mirror!("WarpgroupParams", WarpgroupParams { k, v, box_rows, items });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",

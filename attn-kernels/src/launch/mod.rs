@@ -6,7 +6,7 @@ mod op_abi;
 mod plan_abi;
 mod waves;
 
-pub use abi::{KernelParams, MixedParams, Strided};
+pub use abi::{KernelParams, MixedParams, Strided, TensorMap, WarpgroupParams};
 pub use fast_div::FastDiv;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowShare, RowsParams,

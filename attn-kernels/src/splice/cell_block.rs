@@ -37,7 +37,12 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 pub(super) fn family(cell: &Cell) -> String {
     let &Cell { key_pre_pass, value_pre_pass, .. } = cell;
     let &Cell { tile_rows, tile_keys, warps, copy_warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
-    let (copy_warps, first_copy_thread) = if copy_warps > 0 { (copy_warps, 32 * warps) } else { (warps, 0) };
+    let (copy_warps, first_copy_thread) = if cell.in_warpgroups() { (copy_warps, 32 * warps) } else { (warps, 0) };
+    let outputs = if cell.in_warpgroups() {
+        format!("constexpr int OUTPUT_BYTES = {};\n", cell.output_bytes())
+    } else {
+        String::new()
+    };
     format!(
         "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
@@ -50,7 +55,8 @@ pub(super) fn family(cell: &Cell) -> String {
         constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
         constexpr int STEP_KEYS = {};\n\
         constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
-        constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n",
+        constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\
+        {outputs}",
         cell.step_keys(),
     )
 }

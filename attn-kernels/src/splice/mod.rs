@@ -73,11 +73,11 @@ impl KernelSource {
         }
         unit.push(&cell_block::text(cell));
         unit.push(variant_struct);
-        if cell.copy_warps > 0 {
+        if cell.in_warpgroups() {
             unit.push(&warpgroup::text(cell));
         }
         unit.include(match cell.kind {
-            KernelKind::Prefill if cell.copy_warps > 0 => "prefill_sm90.cuh",
+            KernelKind::Prefill if cell.in_warpgroups() => "prefill_sm90.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill.cuh",
             KernelKind::Decode => "decode.cuh",
         })?;

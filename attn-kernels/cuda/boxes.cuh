@@ -1,0 +1,81 @@
+// Tiles of keys and values on their way into the ring: in boxes, which the hardware copies (TMA), or row by row, where pages are no boxes.
+#pragma once
+#include "barriers.cuh"
+#include "tile.cuh"
+
+// A box of a tensor, 64 elements a row, chunks permuted as in `SharedTile`; what is outside of the tensor becomes 0. The barrier counts its bytes.
+inline void copy_box(unsigned shared, const TensorMap& map, unsigned barrier, int column, KeyPlace place, int head) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
+               "l"(&map), "r"(column), "r"(place.slot), "r"(head), "r"(place.page), "r"(barrier)
+               : "memory");
+}
+
+// How a launch copies keys and values: in boxes; or row by row what is in pages that are no boxes, known once it is launched.
+inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_rows; }
+
+// Where this lane's box of a tile is. A lane's operands of a box take the time, so warps take turns: the first box is the first warp's, the next one the next's.
+inline int my_box() { return copy_thread() / 32 + threadIdx.x % 32 * COPY_WARPS; }
+
+// Looks up this lane's box, or row, of the tile at `key`, of keys in a pool.
+template <bool BOXES>
+inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const Request& request, const SpanKeys& span, int key) {
+  if constexpr (!BOXES) return find_row(p, request, span, key, nullptr);
+  int first = my_box() * w.box_rows, position = key + first;
+  FoundRow found = {position, {-1, 0}};  // there is no page -1: zeros
+  if (first < TILE_KEYS && position < span.end()) found.place = find_key<true>(p, request, page_row(p, request), position);
+  return found;
+}
+
+// Copies the keys (or values) of one request and KV head, in boxes.
+template <bool PAGED, int DIM>
+class BoxFeed {
+  using To = SharedTile<TILE_KEYS, DIM>;
+  const TensorMap& map_;
+  int rows_;  // of a box
+  int base_;  // of keys that are not in pages, the token of position 0
+  int head_;
+
+ public:
+  BoxFeed(const WarpgroupParams& w, const TensorMap& map, const Strided&, int base, int kv_head)
+      : map_(map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
+
+  // Threads that arrive for a tile: who announces it.
+  static constexpr int ARRIVALS = 1;
+  // Bytes that the barrier counts.
+  static constexpr unsigned BYTES = To::BYTES;
+
+  void copy(To to, unsigned barrier, const SpanKeys&, int key, FoundRow found) const {
+    int first = my_box() * rows_;
+    if (first >= TILE_KEYS) return;
+    KeyPlace place = PAGED ? found.place : KeyPlace{0, base_ + key};
+#pragma unroll
+    for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
+      copy_box(to.base + panel * To::PANEL_BYTES + first * 128, map_, barrier, 64 * panel, place, head_);
+  }
+  // Instead of a copy.
+  static void skip(unsigned) {}
+};
+
+// The same, row by row.
+template <bool PAGED, int DIM>
+class RowFeed {
+  KeyTileCopy<PAGED> rows_;
+
+ public:
+  RowFeed(const WarpgroupParams&, const TensorMap&, const Strided& t, int base, int kv_head) : rows_(t, base, kv_head) {}
+  static constexpr int ARRIVALS = 1 + 32 * COPY_WARPS;
+  static constexpr unsigned BYTES = 0;
+
+  void copy(SharedTile<TILE_KEYS, DIM> to, unsigned barrier, const SpanKeys& span, int key, FoundRow found) const {
+    rows_.copy(to, span, key, found);
+    arrive_when_copied(barrier);
+  }
+  static void skip(unsigned barrier) { arrive_at(barrier); }
+};
+
+template <bool PAGED, bool BOXES, int DIM>
+using TileFeed = typename Choose<BOXES || !PAGED, BoxFeed<PAGED, DIM>, RowFeed<PAGED, DIM>>::type;
+template <bool BOXES>
+using KeyFeed = TileFeed<KV_PAGED && !KEY_PRE_PASS, BOXES, HEAD_DIM>;
+template <bool BOXES>
+using ValueFeed = TileFeed<KV_PAGED && !VALUE_PRE_PASS, BOXES, VALUE_DIM>;

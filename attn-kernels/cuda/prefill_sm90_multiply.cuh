@@ -1,0 +1,162 @@
+// The warpgroups that multiply, 64 rows each. Products run in the background (wgmma): those of a tile's queries and keys beside those of the tile's before with its
+// values, and weights are computed while the latter run (FlashAttention-3, arXiv 2407.08608).
+#pragma once
+#include "epilogue.cuh"
+#include "prefill_sm90_copy.cuh"
+#include "warpgroup.cuh"
+
+// Where weights take about as long as products, or registers are few, warpgroups begin their products one after the other, so that one computes weights meanwhile.
+constexpr bool TAKE_TURNS = QueryTileRows::BYTES != TILE_ROWS * 256;
+// Whether output rows have a place of their own; if not, queries give theirs.
+constexpr bool OUTPUTS_APART = OUTPUT_BYTES > 0;
+
+// Rows of values from `first` on become 0: where no key is, their weight is, and 0 * NaN is not 0.
+inline void clear_values(ValueTile values, int first) {
+  constexpr int CHUNKS = ValueTile::BYTES / (TILE_KEYS * 16);
+  for (int i = threadIdx.x; i < (TILE_KEYS - first) * CHUNKS; i += THREADS)
+    store_shared_16(values.at(first + i / CHUNKS, i % CHUNKS), make_uint4(0, 0, 0, 0));
+  fence_shared_for_tensor_cores();
+  sync_some(MULTIPLY_BARRIER, THREADS);
+}
+
+inline void multiply_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
+  // of a warp, and so that the assembler knows: descriptors then need no vector registers
+  int warpgroup = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 128, 0);
+  bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w);
+  TileDescriptor my_queries = tile_descriptor(tiles.queries.base + warpgroup * 64 * 128, 16);
+  if constexpr (TAKE_TURNS)
+    if (warpgroup == 0) give_turn(0);
+
+  int n = 0;
+  RingTile next = ring.take(n);
+#pragma unroll 1
+  for (int number = 0; !next.end(); ++number) {
+    const PlacedItem& placed = ring.placed(number);
+    int partial = placed.item.partial;
+    QueryBlock block(placed.item, placed.kv_head);
+    SpanKeys span(p, variant, block, placed.item);
+    float unit = logit_unit(p, block.kv_head), scale = exponent_unit(unit);
+    wait_barrier(ring.queries_there(), number & 1);
+    if constexpr (QUERIES_REWRITTEN) {
+      transform_queries(tiles.queries, p, variant, block);
+      fence_shared_for_tensor_cores();
+      sync_some(MULTIPLY_BARRIER, THREADS);
+    }
+
+    Outputs o;
+    clear(o);
+    RowStates rows;
+    TileWeights weights;
+
+    auto multiply_queries = [&](Logits& s, const LogitTile& tile, RingPlace at) {
+      if (!boxes) fence_shared_for_tensor_cores();
+      if constexpr (BIAS_FIRST) start_logits(s, tile);
+      begin_logits(s, my_queries, tiles.keys_of(at.stage).base);
+    };
+    auto multiply_values = [&](RingPlace at) {
+      wait_barrier(ring.values_there(at.stage), at.round);
+      if (!boxes) fence_shared_for_tensor_cores();
+      begin_outputs(o, weights, tiles.values_of(at.stage).base);
+    };
+    // Keys have been read; queries too, for the last time, if they are of the last tile.
+    auto release_keys = [&](RingPlace at) {
+      if (!one_of_warp) return;
+      arrive_at(ring.keys_read(at.stage));
+      if (OUTPUTS_APART && next.last()) arrive_at(ring.queries_read());
+    };
+    // Logits, which are there, become weights in place; gives whether outputs so far are to be multiplied by `factor`.
+    auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, float (&factor)[ROWS_PER_THREAD]) {
+      transform_logits(s, tile, 0, TILE_KEYS / 16);
+      if (!next.full()) mask.apply(s, tile);
+      bool grown = false;
+      if constexpr (!Variant::PLAIN) {
+        float tile_max[ROWS_PER_THREAD];
+        grown = maximum_grows(tile_max, s, rows, scale);
+        if (grown)
+#pragma unroll
+          for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+            factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
+            rows.max[r] = tile_max[r];
+            rows.sum[r] *= factor[r];
+          }
+      }
+      RowShifts shift(rows, scale);
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 16; ++n) weigh_logits(s, rows, tile, shift, scale, n);
+      return grown;
+    };
+    auto pack_all = [&](const Logits& s) {
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 16; ++n) pack_weights(*reinterpret_cast<Weights*>(&weights[n]), s, n);
+    };
+
+    bool some = next.has_keys(), last = next.last();
+    if (some) {
+      Logits s;
+      RingPlace at(n);
+      LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
+      multiply_queries(s, tile, at);
+      LogitMask mask;
+      if (!next.full()) mask.ask(tile);
+      wait_products<0>();
+      pin(s[0]);
+      release_keys(at);
+      float factor[ROWS_PER_THREAD];
+      weigh_tile(s, tile, mask, factor);  // nothing to rescale yet
+      pack_all(s);
+      if (next.key + TILE_KEYS > span.end()) {
+        wait_barrier(ring.values_there(at.stage), at.round);
+        clear_values(tiles.values_of(at.stage), span.end() - next.key);
+      }
+    }
+    ++n;
+    if (!last) next = ring.take(n);
+#pragma unroll 1
+    while (!last) {
+      Logits s;
+      RingPlace at(n), before(n - 1);
+      LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
+      if constexpr (TAKE_TURNS) wait_turn(warpgroup);
+      multiply_queries(s, tile, at);
+      multiply_values(before);
+      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
+      LogitMask mask;
+      if (!next.full()) mask.ask(tile);
+      wait_products<1>();
+      pin(s[0]);
+      release_keys(at);
+      float factor[ROWS_PER_THREAD];
+      bool grown = weigh_tile(s, tile, mask, factor);
+      hold_wait_behind(rows.sum[0] + rows.sum[1], tiles.queries.base);
+      wait_products<0>();
+      pin(o[0]);
+      if (one_of_warp) arrive_at(ring.values_read(before.stage));
+      if (grown)
+#pragma unroll
+        for (int i = 0; i < COLUMNS / 2; ++i) o[0][i / 4][i % 4] *= factor[i % 4 / 2];
+      pack_all(s);
+      last = next.last();
+      ++n;
+      if (!last) next = ring.take(n);
+    }
+    RingPlace at(n - 1);
+    if (some) {
+      multiply_values(at);
+      wait_products<0>();
+      pin(o[0]);
+    } else if (one_of_warp) {
+      arrive_at(ring.keys_read(at.stage));
+    }
+    if (one_of_warp) {
+      arrive_at(ring.values_read(at.stage));
+      if (OUTPUTS_APART && !some) arrive_at(ring.queries_read());
+    }
+    if constexpr (!OUTPUTS_APART) sync_some(MULTIPLY_BARRIER, THREADS);  // queries have been read, by all
+    write_rows(p, variant, o, rows, block, partial, tiles.outputs);
+    if constexpr (!OUTPUTS_APART) {
+      __syncwarp();
+      if (one_of_warp) arrive_at(ring.queries_read());
+    }
+    next = ring.take(n);
+  }
+}

@@ -1,0 +1,103 @@
+// What warpgroups of different trades tell each other: tiles of keys and values in a ring of STAGES, the pieces of work that they are of, and who waits for whom.
+#pragma once
+#include "barriers.cuh"
+#include "query_block.cuh"
+#include "tile.cuh"
+
+// A tile of the ring, as who copied it found out.
+struct RingTile {
+  static constexpr int FULL = 1, LAST = 2, END = 4;
+  int key;    // its first; -1: no keys, of an item that sees none
+  int flags;
+
+  bool has_keys() const { return key >= 0; }
+  bool full() const { return flags & FULL; }  // every logit counts
+  bool last() const { return flags & LAST; }  // of its item
+  bool end() const { return flags & END; }    // of all work: not a tile
+};
+
+// A piece of work.
+struct PlacedItem {
+  WorkItem item;
+  int kv_head;
+};
+
+// What is in shared memory beside the tiles. Where an item is written, everybody has read the one that was there: between both lie the last tile of that one and a tile
+// of another, and no more than STAGES tiles are on their way.
+struct RingState {
+  static constexpr int ITEMS = STAGES + 1;
+  unsigned long long barriers[4 * STAGES + 2];
+  RingTile tiles[STAGES];
+  PlacedItem items[ITEMS];
+  unsigned next_work[2];
+};
+
+// Which stage the n-th tile of the launch has, and how often it was used before.
+struct RingPlace {
+  int stage;
+  unsigned round;
+  explicit RingPlace(int n) : stage(n % STAGES), round(n / STAGES & 1) {}
+};
+
+class Ring {
+  RingState* state_;
+  unsigned base_;
+
+  unsigned barrier(int number) const { return base_ + 8 * number; }
+
+ public:
+  explicit Ring(RingState& state) : state_(&state), base_(shared_address(state.barriers)) {}
+
+  // Keys, and values, have arrived; keys, and values, have been read; and of queries alike.
+  unsigned keys_there(int stage) const { return barrier(stage); }
+  unsigned values_there(int stage) const { return barrier(STAGES + stage); }
+  unsigned keys_read(int stage) const { return barrier(2 * STAGES + stage); }
+  unsigned values_read(int stage) const { return barrier(3 * STAGES + stage); }
+  unsigned queries_there() const { return barrier(4 * STAGES); }
+  unsigned queries_read() const { return barrier(4 * STAGES + 1); }
+
+  // By one thread. `keys`, `values`: threads that arrive when one of these has been copied.
+  void init(int keys, int values) const {
+#pragma unroll
+    for (int stage = 0; stage < STAGES; ++stage) {
+      init_barrier(keys_there(stage), keys);
+      init_barrier(values_there(stage), values);
+      init_barrier(keys_read(stage), WARPS);
+      init_barrier(values_read(stage), WARPS);
+    }
+    init_barrier(queries_there(), 32 * COPY_WARPS);
+    init_barrier(queries_read(), WARPS);
+    publish_barriers();
+  }
+
+  // By one thread, of a stage whose keys have been read: says what is coming there, and that so many bytes of keys are, in boxes.
+  void announce(int stage, RingTile tile, unsigned bytes) const {
+    volatile RingTile& there = state_->tiles[stage];
+    there.key = tile.key;
+    there.flags = tile.flags;
+    arrive_expecting(keys_there(stage), bytes);
+  }
+  // Tile `n`, once its keys are there.
+  RingTile take(int n) const {
+    RingPlace at(n);
+    wait_barrier(keys_there(at.stage), at.round);
+    volatile RingTile& there = state_->tiles[at.stage];
+    return {there.key, there.flags};
+  }
+
+  // By one thread, before the first tile of the item.
+  void place(int number, const WorkItem& item, int kv_head) const {
+    PlacedItem& to = state_->items[number % RingState::ITEMS];
+    to.item = item;
+    to.kv_head = kv_head;
+  }
+  const PlacedItem& placed(int number) const { return state_->items[number % RingState::ITEMS]; }
+
+  // Among those that copy: one of them says which work is next, and all wait for it.
+  unsigned share_next(int number, unsigned next, bool says) const {
+    volatile unsigned& there = state_->next_work[number % 2];
+    if (says) there = next;
+    sync_some(COPY_BARRIER, 32 * COPY_WARPS);
+    return there;
+  }
+};
