@@ -302,6 +302,8 @@ fn what_a_gpu_would_refuse_says_what_there_is() {
             key_hooks,
             value_hooks,
             arch,
+            key_lists: false,
+            template: PrefillTemplate::default(),
         })
     };
     for head_dim in [0, 63, 72, 528] {

@@ -92,8 +92,19 @@ fn other_numbers_are_the_same_kernel_and_leave_a_bound_attention_alone() {
     let source = |variant: &Variant| {
         let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Decode, true, 1, false, false);
         let (head_dim, dtypes, arch) = (64, Dtypes::f16(), "sm_90a".parse().expect("an architecture"));
-        let request =
-            CellRequest { kind, head_dim, values: ValueRows::Same, dtypes, paged, group, key_hooks, value_hooks, arch };
+        let request = CellRequest {
+            kind,
+            head_dim,
+            values: ValueRows::Same,
+            dtypes,
+            paged,
+            group,
+            key_hooks,
+            value_hooks,
+            arch,
+            key_lists: false,
+            template: PrefillTemplate::default(),
+        };
         KernelSource::build(variant, &Cell::choose(&request).expect("a cell")).expect("supported").text
     };
     assert_eq!(source(&variant(&[0.5, 3.0])), source(&variant(&[2.0, 1.0, 4.0])), "numbers are no part of the text");

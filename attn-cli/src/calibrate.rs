@@ -141,12 +141,17 @@ fn tensors(engine: &Engine, group: &[Wanted], workers: u32) -> Result<SharedTens
 fn measure(engine: &Engine, tensors: &mut SharedTensors, wanted: &Wanted, reps: usize) -> Result<Value> {
     let case = wanted.case(1, 1);
     let variant = case_variant(&case)?;
-    let options = AttentionOptions { kernel: Some(wanted.kind), ..AttentionOptions::default() };
+    let options =
+        AttentionOptions { kernel: Some(wanted.kind), prefill: wanted.template, ..AttentionOptions::default() };
     let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;
     let (rows, resident) = {
         let probe = tensors.prepare(&attention, &[Wanted::queries(wanted.rows)], &[PIECE_KEYS])?;
         let plan = probe.plan().as_cuda().context("a plan of another backend")?;
-        (plan.kernel().cell().tile_rows, plan.kernel().resident_ctas())
+        let cell = plan.kernel().cell();
+        if cell.in_warpgroups() != wanted.in_warpgroups() {
+            bail!("this GPU has no such kernel");
+        }
+        (cell.tile_rows, plan.kernel().resident_ctas())
     };
     if wanted.kind == KernelKind::Decode && rows != wanted.rows {
         bail!("a tile has {rows} rows");
@@ -172,7 +177,7 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, wanted: &Wanted, reps: 
     let device = engine.device().context("a device")?;
     let (fitted, merged) = (fit::work(&runs), fit::merge(&merges));
     let whole = |ns: f64| ns.round().max(0.0) as u64;
-    Ok(json!({
+    let mut row = json!({
         "kernel": wanted.kind.to_string(),
         "rows": rows,
         "kv": wanted.kv(),
@@ -188,7 +193,11 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, wanted: &Wanted, reps: 
         "off": (fitted.off * 1e3).round() / 1e3,
         "us": runs.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
         "merge_us": merges.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
-    }))
+    });
+    if wanted.in_warpgroups() {
+        row["template"] = json!(wanted.template.to_string());
+    }
+    Ok(row)
 }
 
 fn table_row(wanted: &Wanted, row: &Value, seconds: f64) -> Vec<String> {

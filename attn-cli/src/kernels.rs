@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
     #[arg(long)]
     pub(crate) shared_rows: bool,
     /// The template of prefill: mma, warpgroups.
-    #[arg(long, default_value = "mma")]
+    #[arg(long, default_value = "warpgroups")]
     pub(crate) prefill: PrefillTemplate,
 }
 
@@ -109,10 +109,11 @@ impl Wanted {
                                 group,
                                 key_hooks,
                                 value_hooks,
+                                key_lists: arms.iter().any(has_key_list),
+                                template: self.prefill,
                                 arch,
                             };
-                            let cell =
-                                Cell::choose(&request)?.with_template(self.prefill, arms.iter().any(has_key_list));
+                            let cell = Cell::choose(&request)?;
                             let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
                             sources.push(KernelSource::build(variant, &cell)?);
                         }
@@ -150,6 +151,8 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             group: family.rows,
             key_hooks: arms.iter().any(has_key_hooks),
             value_hooks: arms.iter().any(has_value_hooks),
+            key_lists: variant.kv_list_sizes().is_some(),
+            template: case.prefill,
             arch,
         })
     };
@@ -189,8 +192,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let mut sources = Vec::new();
     for (family, shared) in families {
         for arm in &arms {
-            let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?
-                .with_template(case.prefill, of_list.is_some());
+            let cell = Cell::choose(&request(family, std::slice::from_ref(arm))?)?;
             let cell = if shared { cell.with_shared_rows() } else { cell };
             sources.push(KernelSource::build(arm, &cell)?);
         }

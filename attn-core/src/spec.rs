@@ -27,15 +27,14 @@ pub enum KvStored {
     Transformed,
 }
 
-/// The template of prefill, on GPUs that run more than one.
+/// The template of prefill: the fastest that runs a kernel, unless another is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PrefillTemplate {
     /// `mma.sync`, which every GPU from sm_80 on runs.
-    #[default]
     Mma,
-    /// Warpgroups that multiply (`wgmma`) beside one that copies: Hopper alone, rows of up to 128 elements, no lists of keys, and not in mixed launches. Whatever it does
-    /// not run, the other one does. 1.0 to 1.6 times as fast, and not the default yet: it has not been checked whole on a GPU, and
-    /// what kernel a batch runs is chosen as if it were the other one.
+    /// Warpgroups that multiply (`wgmma`) beside one that copies: Hopper alone, rows of up to 256 elements, no lists of keys, no values that are read where keys are, and
+    /// not in mixed launches. Whatever it does not run, the other one does.
+    #[default]
     Warpgroups,
 }
 

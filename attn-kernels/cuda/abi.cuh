@@ -163,6 +163,7 @@ struct WarpgroupParams {
   TensorMap k, v;  // what is multiplied: rewritten keys and values, where there are
   int box_rows;    // keys of a box, of those in pages; 0: pages are no boxes, rows are copied one by one. Others have boxes of TILE_KEYS
   int items;       // of KernelParams::items
+  int heads;       // KV heads that are worked on at a time: as many as leave keys and values in the second-level cache
 };
 
 // What the launch of a mixed kernel was given.

@@ -16,13 +16,20 @@ inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_r
 // Where this lane's box of a tile is. A lane's operands of a box take the time, so warps take turns: the first box is the first warp's, the next one the next's.
 inline int my_box() { return copy_thread() / 32 + threadIdx.x % 32 * COPY_WARPS; }
 
+// Keys as they are counted, before `last_end`: what copies of rows ask of a span.
+struct KeysUpTo {
+  int last_end;
+  static int position(int key) { return key; }
+  int existing(int key) const { return min(key, last_end - 1); }
+};
+
 // Looks up this lane's box, or row, of the tile at `key`, of keys in a pool.
 template <bool BOXES>
-inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const Request& request, const SpanKeys& span, int key) {
-  if constexpr (!BOXES) return find_row(p, request, span, key, nullptr);
+inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const Request& request, int end, int key) {
+  if constexpr (!BOXES) return find_row(p, request, KeysUpTo{end}, key, nullptr);
   int first = my_box() * w.box_rows, position = key + first;
   FoundRow found = {position, {-1, 0}};  // there is no page -1: zeros
-  if (first < TILE_KEYS && position < span.end()) found.place = find_key<true>(p, request, page_row(p, request), position);
+  if (first < TILE_KEYS && position < end) found.place = find_key<true>(p, request, page_row(p, request), position);
   return found;
 }
 
@@ -30,28 +37,30 @@ inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const
 template <bool PAGED, int DIM>
 class BoxFeed {
   using To = SharedTile<TILE_KEYS, DIM>;
-  const TensorMap& map_;
+  const TensorMap* map_;
   int rows_;  // of a box
   int base_;  // of keys that are not in pages, the token of position 0
   int head_;
 
  public:
   BoxFeed(const WarpgroupParams& w, const TensorMap& map, const Strided&, int base, int kv_head)
-      : map_(map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
+      : map_(&map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
 
   // Threads that arrive for a tile: who announces it.
   static constexpr int ARRIVALS = 1;
   // Bytes that the barrier counts.
   static constexpr unsigned BYTES = To::BYTES;
 
-  void copy(To to, unsigned barrier, const SpanKeys&, int key, FoundRow found) const {
+  void copy(To to, unsigned barrier, int, int key, FoundRow found) const {
     int first = my_box() * rows_;
     if (first >= TILE_KEYS) return;
     KeyPlace place = PAGED ? found.place : KeyPlace{0, base_ + key};
 #pragma unroll
     for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
-      copy_box(to.base + panel * To::PANEL_BYTES + first * 128, map_, barrier, 64 * panel, place, head_);
+      copy_box(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, place, head_);
   }
+  // Whether this warp has a box of a tile.
+  bool brings() const { return static_cast<int>(copy_thread() / 32) * rows_ < TILE_KEYS; }
   // Instead of a copy.
   static void skip(unsigned) {}
 };
@@ -66,10 +75,11 @@ class RowFeed {
   static constexpr int ARRIVALS = 1 + 32 * COPY_WARPS;
   static constexpr unsigned BYTES = 0;
 
-  void copy(SharedTile<TILE_KEYS, DIM> to, unsigned barrier, const SpanKeys& span, int key, FoundRow found) const {
-    rows_.copy(to, span, key, found);
+  void copy(SharedTile<TILE_KEYS, DIM> to, unsigned barrier, int end, int key, FoundRow found) const {
+    rows_.copy(to, KeysUpTo{end}, key, found);
     arrive_when_copied(barrier);
   }
+  static constexpr bool brings() { return true; }
   static void skip(unsigned barrier) { arrive_at(barrier); }
 };
 

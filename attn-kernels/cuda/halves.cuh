@@ -1,13 +1,9 @@
-// Rows as decode's hooks rewrite them: where a row fills a power of two of lanes, half of what a lane holds is of each half of the row, so
-// that the common rotation needs no other lane.
+// Rows as decode's hooks rewrite them, in shared memory.
 #pragma once
 #include "ptx.cuh"
 #include "rows.cuh"
 #include "logit_elem.cuh"
 #include "row_tile.cuh"
-
-template <int DIM>
-using HookRow = LaneRow<row_lanes(DIM), row_values(DIM), row_values(DIM) == 8 && row_lanes(DIM) * 8 == DIM, DIM>;
 
 // Four elements of 8 bits, or eight, as 16 bits each.
 template <class E>

@@ -6,10 +6,15 @@
 // grows, but when it has grown by a factor of 2^8 in weight; not so where a hook is shown the maximum.
 constexpr float RESCALE_SLACK = Variant::HAS_OUTPUT_TRANSFORM || MAX_SCALED ? 0.f : 8.f;
 
-// What is only added to logits the product of queries and keys starts from, in its unit: then they are not touched again.
-constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT;
+// What is only added to logits, and is affine in the key, is asked once a row of a tile, in warpgroups: a multiplication and addition a logit, and the rest goes into the
+// exponent. Anything else that is only added the product of queries and keys starts from, in its unit; then logits are not touched again.
+constexpr bool BIAS_AFFINE = IN_WARPGROUPS && Variant::HAS_LOGITS_SLOPE && !Variant::HAS_WEIGHT;
+constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT && !BIAS_AFFINE;
 // Hooks want logits scaled; without any the scale goes into the exponent.
-constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST) || Variant::HAS_WEIGHT;
+constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST && !BIAS_AFFINE) || Variant::HAS_WEIGHT;
+
+// Where a transform of every logit keeps the unit for special functions busy, one exponential in eight leaves it to that.
+constexpr bool EXP2_SHARED = IN_WARPGROUPS && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
 
 // What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
 // arithmetic makes; a maximum ignores it.

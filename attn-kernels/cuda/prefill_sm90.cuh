@@ -6,9 +6,9 @@ constexpr int MULTIPLY_BARRIER = 1, COPY_BARRIER = 2, TURN_BARRIER = 3;  // and 
 #include "prefill_sm90_multiply.cuh"
 
 constexpr int CTA_THREADS = THREADS + 32 * COPY_WARPS;
-// Queries, then STAGES tiles of keys, then of values, then output rows; from a multiple of 1024 on, wherever the dynamic shared memory begins.
+// QUERY_STAGES tiles of queries, then STAGES of keys, then of values, then output rows; from a multiple of 1024 on, wherever the dynamic shared memory begins.
 constexpr int TILES_ALIGNMENT = 1024;
-constexpr int SMEM_BYTES = TILES_ALIGNMENT + QueryTileRows::BYTES + STAGES * (KeyTile::BYTES + ValueTile::BYTES) + OUTPUT_BYTES;
+constexpr int SMEM_BYTES = TILES_ALIGNMENT + QUERY_STAGES * QueryTileRows::BYTES + STAGES * (KeyTile::BYTES + ValueTile::BYTES) + OUTPUT_BYTES;
 
 // Registers, in eights: a thread that copies needs few, one that multiplies many. There are as many as the launch gave, the same to every thread, of 64 K.
 constexpr int LAUNCH_REGISTERS = (64 * 1024 / CTA_THREADS) / 8 * 8;
@@ -21,6 +21,7 @@ static_assert(KEY_PRE_PASS == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>), "k
 static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>), "values come transformed, and in 16 bits");
 static_assert(!Variant::HAS_KV_LIST && !VALUES_OF_KEYS, "not here");
 static_assert(OUTPUT_BYTES == 0 || OUTPUT_BYTES == TILE_ROWS * STAGED_ROW_BYTES, "output rows have a place");
+static_assert(QUERY_STAGES == 1 || OUTPUTS_APART, "output rows take the place of the only queries");
 static_assert(TILE_ROWS * STAGED_ROW_BYTES <= QueryTileRows::BYTES || OUTPUTS_APART, "or take that of queries");
 
 extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant,
@@ -29,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const 
   __shared__ RingState state;
   CtaTiles tiles;
   tiles.queries.base = (shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT;
-  tiles.keys.base = tiles.queries.base + QueryTileRows::BYTES;
+  tiles.keys.base = tiles.queries.base + QUERY_STAGES * QueryTileRows::BYTES;
   tiles.values.base = tiles.keys.base + STAGES * KeyTile::BYTES;
   tiles.outputs = OUTPUTS_APART ? tiles.values.base + STAGES * ValueTile::BYTES : tiles.queries.base;
   Ring ring(state);

@@ -1,5 +1,5 @@
 // The warpgroup that copies: it takes work, finds the tiles of keys that each piece sees, and brings queries, keys and values. It never waits for arithmetic but for
-// room. Keys come a tile before values, since products of queries and keys do.
+// room. Keys come a tile before values, since products of queries and keys do; queries of the next piece while the last tiles of this one are weighed.
 #pragma once
 #include "boxes.cuh"
 #include "cursor.cuh"
@@ -13,6 +13,7 @@ struct CtaTiles {
   ValueTile values;
   unsigned outputs;
 
+  QueryTileRows queries_of(int stage) const { return {queries.base + stage * QueryTileRows::BYTES}; }
   KeyTile keys_of(int stage) const { return {keys.base + stage * KeyTile::BYTES}; }
   ValueTile values_of(int stage) const { return {values.base + stage * ValueTile::BYTES}; }
 };
@@ -23,98 +24,126 @@ inline void return_tickets(const KernelParams& p) {
   if (count_arrival(p.arrivals + 1) == gridDim.x - 1) p.arrivals[0] = p.arrivals[1] = 0;
 }
 
-// Copies what an item sees; `n` tiles went before. Gives how many have gone after.
+// The warpgroup at work: tiles are numbered through all items, and the values of a tile are copied after the keys of the next one, whatever item that is of.
 template <bool BOXES>
-inline int copy_item(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring,
-                     const WorkItem& item, int kv_head, int number, int n) {
-  QueryBlock block(item, kv_head);
-  SpanKeys span(p, variant, block, item);
-  KeyFeed<BOXES> keys(w, w.k, p.k, key_base<KEY_PRE_PASS>(block.request), kv_head);
-  ValueFeed<BOXES> values(w, w.v, p.v, key_base<VALUE_PRE_PASS>(block.request), kv_head);
-  bool tells = copy_thread() == 0;
-  if (tells) ring.place(number, item, kv_head);
-  TileCursor cursor(p, block, item.kv_begin, span.end());
-  auto find = [&](int key) {
+class Copier {
+  const KernelParams& p_;
+  const Variant& variant_;
+  const WarpgroupParams& w_;
+  const CtaTiles& tiles_;
+  const Ring& ring_;
+  bool tells_ = copy_thread() == 0;  // one thread says what is coming
+  int tile_ = 0;                     // the next one's number
+  // Values that are to be copied, of the tile before.
+  ValueFeed<BOXES> values_;
+  int key_ = -1, end_ = 0;
+  FoundRow found_ = {};
+
+  // Those, if there are any: tiles without keys have none. A warp that brings nothing waits for no room: it might sleep through a whole round of the ring.
+  void copy_values() {
+    if (tile_ == 0 || !values_.brings()) return;
+    RingPlace at(tile_ - 1);
+    unsigned barrier = ring_.values_there(at.stage);
+    wait_barrier(ring_.values_read(at.stage), at.round ^ 1);
+    if (tells_) arrive_expecting(barrier, key_ >= 0 ? values_.BYTES : 0);
+    if (key_ >= 0)
+      values_.copy(tiles_.values_of(at.stage), barrier, end_, key_, found_);
+    else
+      values_.skip(barrier);
+  }
+
+  FoundRow find(const Request& request, int end, int key) const {
     if constexpr (KEYS_IN_POOL)
-      if (key >= 0) return find_part<BOXES>(p, w, block.request, span, key);
-    return FoundRow{};
-  };
-  bool full = false;
-  int key = cursor.next(variant, full), before = -1;
-  FoundRow found = find(key), found_before = {};
-  auto copy_values = [&](int n) {
-    RingPlace at(n);
-    wait_barrier(ring.values_read(at.stage), at.round ^ 1);
-    if (tells) arrive_expecting(ring.values_there(at.stage), before >= 0 ? values.BYTES : 0);
-    if (before >= 0)
-      values.copy(tiles.values_of(at.stage), ring.values_there(at.stage), span, before, found_before);
-    else
-      values.skip(ring.values_there(at.stage));
-  };
-  // Queries come behind the first keys. Tensor cores see what other threads wrote once those have said so.
-  int queries = 0;  // 0: to be copied, 1: on their way, 2: there
-  auto finish_queries = [&] {
-    if (queries == 2) return;
-    queries = 2;
-    copy_async_wait<0>();
-    fence_shared_for_tensor_cores();
-    arrive_at(ring.queries_there());
-  };
-  bool last;
+      if (key >= 0) return find_part<BOXES>(p_, w_, request, end, key);
+    return {};
+  }
+
+ public:
+  Copier(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring)
+      : p_(p), variant_(variant), w_(w), tiles_(tiles), ring_(ring), values_(w, w.v, p.v, 0, 0) {}
+
+  void copy_item(const WorkItem& item, int kv_head, int number) {
+    QueryBlock block(item, kv_head);
+    SpanKeys span(p_, variant_, block, item);
+    int end = span.end();
+    KeyFeed<BOXES> keys(w_, w_.k, p_.k, key_base<KEY_PRE_PASS>(block.request), kv_head);
+    if (tells_) ring_.place(number, item, kv_head);
+    TileCursor cursor(p_, block, item.kv_begin, end);
+    bool full = false;
+    int key = cursor.next(variant_, full);
+    FoundRow found = find(block.request, end, key);
+    QueryPlace queries(number);
+    bool first = true, last, queries_come = false;
+    // Tensor cores see what other threads wrote once those have said so.
+    auto finish_queries = [&] {
+      copy_async_wait<0>();
+      fence_shared_for_tensor_cores();
+      arrive_at(ring_.queries_there(queries.stage));
+    };
 #pragma unroll 1
-  do {
-    bool next_full = false;
-    int next = cursor.next(variant, next_full);
-    FoundRow next_found = find(next);  // on its way while this thread waits for room
-    last = next < 0;
-    RingPlace at(n);
-    wait_barrier(ring.keys_read(at.stage), at.round ^ 1);
-    RingTile tile = {key, (full ? RingTile::FULL : 0) | (last ? RingTile::LAST : 0)};
-    if (tells) ring.announce(at.stage, tile, key >= 0 ? keys.BYTES : 0);
-    if (key >= 0)
-      keys.copy(tiles.keys_of(at.stage), ring.keys_there(at.stage), span, key, found);
-    else
-      keys.skip(ring.keys_there(at.stage));
-    if (queries == 0) {
-      wait_barrier(ring.queries_read(), number & 1 ^ 1);
-      copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(tiles.queries, p, block);
-      copy_async_commit();
-      queries = 1;
-    } else {
-      copy_values(n - 1);
-      finish_queries();
-    }
-    before = key;
-    found_before = found;
-    key = next;
-    full = next_full;
-    found = next_found;
-    ++n;
-  } while (!last);
-  copy_values(n - 1);
-  finish_queries();
-  return n;
-}
+    do {
+      bool next_full = false;
+      int next = cursor.next(variant_, next_full);
+      FoundRow next_found = find(block.request, end, next);  // on its way while this thread waits for room
+      last = next < 0;
+      if (keys.brings()) {
+        RingPlace at(tile_);
+        unsigned barrier = ring_.keys_there(at.stage);
+        wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
+        if (tells_) ring_.announce(at.stage, {key, (full ? RingTile::FULL : 0) | (last ? RingTile::LAST : 0)}, key >= 0 ? keys.BYTES : 0);
+        if (key >= 0)
+          keys.copy(tiles_.keys_of(at.stage), barrier, end, key, found);
+        else
+          keys.skip(barrier);
+      }
+      copy_values();
+      ++tile_;
+      if (first) {
+        values_ = ValueFeed<BOXES>(w_, w_.v, p_.v, key_base<VALUE_PRE_PASS>(block.request), kv_head);
+        end_ = end;
+        wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
+        copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(tiles_.queries_of(queries.stage), p_, block);
+        copy_async_commit();
+      } else if (queries_come) {
+        finish_queries();
+      }
+      queries_come = first;
+      first = false;
+      key_ = key;
+      found_ = found;
+      key = next;
+      full = next_full;
+      found = next_found;
+    } while (!last);
+    if (queries_come) finish_queries();
+  }
+
+  // After all items.
+  void end() {
+    copy_values();
+    if (!KeyFeed<BOXES>(w_, w_.k, p_.k, 0, 0).brings()) return;
+    RingPlace at(tile_);
+    wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
+    if (tells_) ring_.announce(at.stage, {-1, RingTile::END}, 0);
+    KeyFeed<BOXES>::skip(ring_.keys_there(at.stage));
+  }
+};
 
 template <bool BOXES>
 inline void copy_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
+  Copier<BOXES> copier(p, variant, w, tiles, ring);
   unsigned work = blockIdx.x, all = w.items * p.kv_heads;
-  bool tells = copy_thread() == 0, shares = gridDim.x < all;
-  int n = 0, number = 0;
+  bool takes = copy_thread() == 0, shares = gridDim.x < all;
+  int number = 0;
 #pragma unroll 1
   for (int turn = 0; work < all; ++turn) {
     unsigned next = all;
-    if (shares && tells) next = take_ticket(p);  // on its way meanwhile
-    CtaPlace place = cta_place(work, w.items, p.kv_heads);
+    if (shares && takes) next = take_ticket(p);  // on its way meanwhile
+    CtaPlace place = cta_place(work, w.items, p.kv_heads, w.heads);
     const WorkItem& item = p.items[place.item];
-    if (item.rows > 0) n = copy_item<BOXES>(p, variant, w, tiles, ring, item, place.kv_head, number++, n);  // or it is room that is not needed
-    work = ring.share_next(turn, next, tells);
+    if (item.rows > 0) copier.copy_item(item, place.kv_head, number++);  // or it is room that is not needed
+    work = ring.share_next(turn, next, takes);
   }
-  RingPlace at(n);
-  wait_barrier(ring.keys_read(at.stage), at.round ^ 1);
-  if (tells) {
-    ring.announce(at.stage, {-1, RingTile::END}, 0);
-    if (shares) return_tickets(p);
-  }
-  KeyFeed<BOXES>::skip(ring.keys_there(at.stage));
+  copier.end();
+  if (shares && takes) return_tickets(p);
 }

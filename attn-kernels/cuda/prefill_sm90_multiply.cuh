@@ -23,7 +23,6 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
   // of a warp, and so that the assembler knows: descriptors then need no vector registers
   int warpgroup = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 128, 0);
   bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w);
-  TileDescriptor my_queries = tile_descriptor(tiles.queries.base + warpgroup * 64 * 128, 16);
   if constexpr (TAKE_TURNS)
     if (warpgroup == 0) give_turn(0);
 
@@ -31,14 +30,17 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
   RingTile next = ring.take(n);
 #pragma unroll 1
   for (int number = 0; !next.end(); ++number) {
-    const PlacedItem& placed = ring.placed(number);
+    PlacedItem placed = ring.placed(number);
     int partial = placed.item.partial;
     QueryBlock block(placed.item, placed.kv_head);
     SpanKeys span(p, variant, block, placed.item);
     float unit = logit_unit(p, block.kv_head), scale = exponent_unit(unit);
-    wait_barrier(ring.queries_there(), number & 1);
+    QueryPlace at_queries(number);
+    QueryTileRows queries = tiles.queries_of(at_queries.stage);
+    TileDescriptor my_queries = tile_descriptor(queries.base + warpgroup * 64 * 128, 16);
+    wait_barrier(ring.queries_there(at_queries.stage), at_queries.round);
     if constexpr (QUERIES_REWRITTEN) {
-      transform_queries(tiles.queries, p, variant, block);
+      transform_queries<HookRow<HEAD_DIM>, 2>(queries, p, variant, block);
       fence_shared_for_tensor_cores();
       sync_some(MULTIPLY_BARRIER, THREADS);
     }
@@ -58,20 +60,26 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if (!boxes) fence_shared_for_tensor_cores();
       begin_outputs(o, weights, tiles.values_of(at.stage).base);
     };
-    // Keys have been read; queries too, for the last time, if they are of the last tile.
+    // Keys have been read by the warp; queries too, for the last time, if they are of the last tile.
     auto release_keys = [&](RingPlace at) {
+      __syncwarp();
       if (!one_of_warp) return;
       arrive_at(ring.keys_read(at.stage));
-      if (OUTPUTS_APART && next.last()) arrive_at(ring.queries_read());
+      if (OUTPUTS_APART && next.last()) arrive_at(ring.queries_read(at_queries.stage));
+    };
+    auto release_values = [&](RingPlace at) {
+      __syncwarp();
+      if (one_of_warp) arrive_at(ring.values_read(at.stage));
     };
     // Logits, which are there, become weights in place; gives whether outputs so far are to be multiplied by `factor`.
-    auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, float (&factor)[ROWS_PER_THREAD]) {
+    auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, const Biases& biases, float (&factor)[ROWS_PER_THREAD]) {
       transform_logits(s, tile, 0, TILE_KEYS / 16);
+      biases.grow(s);
       if (!next.full()) mask.apply(s, tile);
       bool grown = false;
       if constexpr (!Variant::PLAIN) {
         float tile_max[ROWS_PER_THREAD];
-        grown = maximum_grows(tile_max, s, rows, scale);
+        grown = maximum_grows(tile_max, s, rows, scale, &biases);
         if (grown)
 #pragma unroll
           for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -80,7 +88,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
             rows.sum[r] *= factor[r];
           }
       }
-      RowShifts shift(rows, scale);
+      RowShifts shift(rows, scale, biases);
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 16; ++n) weigh_logits(s, rows, tile, shift, scale, n);
       return grown;
@@ -98,11 +106,12 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       multiply_queries(s, tile, at);
       LogitMask mask;
       if (!next.full()) mask.ask(tile);
+      Biases biases(tile);
       wait_products<0>();
       pin(s[0]);
       release_keys(at);
       float factor[ROWS_PER_THREAD];
-      weigh_tile(s, tile, mask, factor);  // nothing to rescale yet
+      weigh_tile(s, tile, mask, biases, factor);  // nothing to rescale yet
       pack_all(s);
       if (next.key + TILE_KEYS > span.end()) {
         wait_barrier(ring.values_there(at.stage), at.round);
@@ -122,15 +131,16 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       LogitMask mask;
       if (!next.full()) mask.ask(tile);
+      Biases biases(tile);
       wait_products<1>();
       pin(s[0]);
       release_keys(at);
       float factor[ROWS_PER_THREAD];
-      bool grown = weigh_tile(s, tile, mask, factor);
+      bool grown = weigh_tile(s, tile, mask, biases, factor);
       hold_wait_behind(rows.sum[0] + rows.sum[1], tiles.queries.base);
       wait_products<0>();
       pin(o[0]);
-      if (one_of_warp) arrive_at(ring.values_read(before.stage));
+      release_values(before);
       if (grown)
 #pragma unroll
         for (int i = 0; i < COLUMNS / 2; ++i) o[0][i / 4][i % 4] *= factor[i % 4 / 2];
@@ -144,18 +154,16 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       multiply_values(at);
       wait_products<0>();
       pin(o[0]);
-    } else if (one_of_warp) {
-      arrive_at(ring.keys_read(at.stage));
+    } else {
+      release_keys(at);
+      wait_barrier(ring.values_there(at.stage), at.round);  // there are none, but who copies says so, and waits for the round that this one ends
     }
-    if (one_of_warp) {
-      arrive_at(ring.values_read(at.stage));
-      if (OUTPUTS_APART && !some) arrive_at(ring.queries_read());
-    }
+    release_values(at);
     if constexpr (!OUTPUTS_APART) sync_some(MULTIPLY_BARRIER, THREADS);  // queries have been read, by all
     write_rows(p, variant, o, rows, block, partial, tiles.outputs);
     if constexpr (!OUTPUTS_APART) {
       __syncwarp();
-      if (one_of_warp) arrive_at(ring.queries_read());
+      if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
     }
     next = ring.take(n);
   }

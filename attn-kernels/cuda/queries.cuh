@@ -39,23 +39,35 @@ inline void copy_queries(QueryTileRows to, const KernelParams& p, const QueryBlo
 // By the variant, or from one element type to the other.
 constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
 
-// In place. Where those that multiply copied the queries, each works on its own chunks, and need not wait for others.
+// In place, rows as lanes of type Q hold them. Where those that multiply copied the queries, each works on its own chunks, and need not wait for others.
+template <class Q = QueryRows::Row, int AT_ONCE = 1>
 inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant,
                               const QueryBlock& block) {
-#pragma unroll 1
+#pragma unroll AT_ONCE
   for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
     RowIndex at = block.at(p, block.existing(row));
-    QueryRows::Row q;
-    auto shared = [&](int i) { return queries.at(row, QueryRows::chunk() + i); };
+    Q q;
+    if constexpr (Q::IN_HALVES) {
+      auto shared = [&](int first) { return queries.at(row, first / 8) + first % 8 * 2; };
+      unsigned lower = shared(Q::first()), upper = shared(Q::first() + HEAD_DIM / 2);
+      uint2 low = load_shared_8(lower), high = load_shared_8(upper);
+      unpack<QoElem>(q, {low.x, low.y, high.x, high.y});
+      if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
+      uint4 words = pack_saturated<LogitElem>(q);
+      store_shared_8(lower, {words.x, words.y});
+      store_shared_8(upper, {words.z, words.w});
+    } else {
+      auto shared = [&](int i) { return queries.at(row, QueryRows::chunk() + i); };
 #pragma unroll
-    for (int i = 0; i < QueryRows::CHUNKS; ++i) {
-      uint4 words = {};
-      if (q.holds()) words = load_shared_16(shared(i));
-      unpack<QoElem>(q, words, i);
+      for (int i = 0; i < QueryRows::CHUNKS; ++i) {
+        uint4 words = {};
+        if (q.holds()) words = load_shared_16(shared(i));
+        unpack<QoElem>(q, words, i);
+      }
+      if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
+      if (q.holds())
+#pragma unroll
+        for (int i = 0; i < QueryRows::CHUNKS; ++i) store_shared_16(shared(i), pack_saturated<LogitElem>(q, i));
     }
-    if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
-    if (q.holds())
-#pragma unroll
-      for (int i = 0; i < QueryRows::CHUNKS; ++i) store_shared_16(shared(i), pack_saturated<LogitElem>(q, i));
   }
 }

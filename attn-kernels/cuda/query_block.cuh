@@ -60,8 +60,8 @@ inline Tile tile_against(const QueryTile& rows, const Request& request, int firs
 
 // CTAs start in the order of their linear index, and the host sorts items by length, longest first. Going through all items
 // for one head after the other would end with the last head's longest items alone on the chip; so heads take turns within
-// an item, as many of them as leave their keys and values in the L2 cache.
-constexpr int HEADS_AT_ONCE = 4;
+// an item, as many of them as leave their keys and values in the L2 cache: so many unless the launch says it.
+constexpr unsigned HEADS_AT_ONCE = 4;
 
 struct CtaPlace {
   int item;
@@ -69,9 +69,9 @@ struct CtaPlace {
 };
 
 // Of the CTA with this number, of so many items for so many heads.
-inline CtaPlace cta_place(unsigned linear, unsigned items, unsigned kv_heads) {
-  unsigned first_head = linear / (HEADS_AT_ONCE * items) * HEADS_AT_ONCE;
-  unsigned heads = min(kv_heads - first_head, static_cast<unsigned>(HEADS_AT_ONCE));
+inline CtaPlace cta_place(unsigned linear, unsigned items, unsigned kv_heads, unsigned at_once = HEADS_AT_ONCE) {
+  unsigned first_head = linear / (at_once * items) * at_once;
+  unsigned heads = min(kv_heads - first_head, at_once);
   unsigned within = linear - first_head * items;
   return {static_cast<int>(within / heads), static_cast<int>(first_head + within % heads)};
 }

@@ -241,3 +241,8 @@ uint4 pack(const LaneRow<LANES, VEC, HALVES, DIM>& row, int eight = 0) {
 // A row of DIM values over as many lanes as it takes, or over LANES of them.
 template <int DIM, int LANES = row_lanes(DIM)>
 using RowOf = LaneRow<LANES, row_values(DIM), false, DIM>;
+
+// One as hooks rewrite it: where a row fills a power of two of lanes, half of what a lane holds is of each half of the row, so that the common rotation needs no other
+// lane.
+template <int DIM>
+using HookRow = LaneRow<row_lanes(DIM), row_values(DIM), row_values(DIM) == 8 && row_lanes(DIM) * 8 == DIM, DIM>;

@@ -34,6 +34,43 @@ inline void start_logits(Logits& s, const LogitTile& tile) {
   }
 }
 
+// Under BIAS_AFFINE, what is still to be added to this thread's logits of a row and tile: the bias of its first key, in the unit of products. Else nothing is.
+template <bool AFFINE>
+struct RowBiases {
+  explicit RowBiases(const LogitTile&) {}
+  static void grow(Logits&) {}
+  static constexpr float of(int) { return 0.f; }
+};
+template <>
+struct RowBiases<true> {
+  float of_[ROWS_PER_THREAD], slope_[ROWS_PER_THREAD];
+
+  explicit RowBiases(const LogitTile& tile) {
+    float unit = 1.f / tile.unit;
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+      LogitIndex at;
+      static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
+      at.kv_step = 0;
+      at.kv_pos = tile.position(fragment_column());
+      at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
+      of_[r] = scaled(tile.variant.logits_bias(at), unit);
+      slope_[r] = tile.variant.logits_slope(at) * unit;
+    }
+  }
+  // Adds what comes from this thread's first key on.
+  void grow(Logits& s) const {
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_THREAD; ++r)
+#pragma unroll
+      for (int n = 0; n < TILE_KEYS / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) s[r / 2][n][r % 2 * 2 + e] = fmaf(slope_[r], 8 * n + e, s[r / 2][n][r % 2 * 2 + e]);
+  }
+  float of(int r) const { return of_[r]; }
+};
+using Biases = RowBiases<BIAS_AFFINE>;
+
 // Everything before the weights: scale and transform, weights without a running maximum. Of the keys from 16 * `first` to before
 // 16 * `end`.
 inline void transform_logits(Logits& s, const LogitTile& tile, int first, int end) {
@@ -50,13 +87,15 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
 }
 
 // The maxima of rows with the tile's logits, and whether one of the warp's has grown so much that sums are to be made relative to it.
-inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale) {
+template <bool AFFINE = false>
+inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const RowBiases<AFFINE>* biases = nullptr) {
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float x = rows.max[r];
+    float x = AFFINE ? NO_LOGIT : rows.max[r];
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
+    if constexpr (AFFINE) x = fmaxf(x + biases->of(r), rows.max[r]);
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
     tile_max[r] = x;
@@ -91,6 +130,13 @@ struct RowShifts {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
   }
+  template <bool AFFINE>
+  RowShifts(const RowStates& rows, float scale, const RowBiases<AFFINE>& biases) : RowShifts(rows, scale) {
+    if constexpr (AFFINE)
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r)
+        if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;
+  }
 };
 
 // Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.
@@ -109,7 +155,7 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
         float& y = s[r / 2][i][r % 2 * 2 + 1];
         if constexpr (!Variant::PLAIN) {
           x = exp2_approx(x * scale - shift.of[r]);
-          y = exp2_approx(y * scale - shift.of[r]);
+          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y * scale - shift.of[r]) : exp2_approx(y * scale - shift.of[r]);
         }
         rows.sum[r] += x + y;
         // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.

@@ -69,7 +69,8 @@ constexpr bool KEYS_LOOKED_UP = KEYS_IN_POOL || Variant::HAS_KV_LIST;
 
 // Where one of this warp's rows of the tile at `first_key` is: a look-up a lane, made well before the copy needs it.
 // `positions`: under a list, takes the positions of the tile's keys, or -1 for one that does not exist.
-inline FoundRow find_row(const KernelParams& p, const Request& request, const SpanKeys& span, int first_key, int* positions) {
+template <class Span>
+inline FoundRow find_row(const KernelParams& p, const Request& request, const Span& span, int first_key, int* positions) {
   static_assert(TILE_KEYS / COPY_WARPS <= 32, "a warp looks up one row a lane");
   int lane = threadIdx.x % 32;
   int pass = lane / KeyRows::ROWS_PER_WARP;
@@ -102,8 +103,8 @@ class KeyTileCopy {
   }
 
   // `mine`: what find_row gave this lane, where keys are looked up.
-  template <int DIM>
-  void copy(SharedTile<TILE_KEYS, DIM> to, const SpanKeys& span, int first_key, FoundRow mine) const {
+  template <int DIM, class Span>
+  void copy(SharedTile<TILE_KEYS, DIM> to, const Span& span, int first_key, FoundRow mine) const {
     long long my_offset = PAGED ? static_cast<long long>(mine.place.page) * page_ + static_cast<long long>(mine.place.slot) * token_
                                 : static_cast<long long>(mine.position) * token_;
 #pragma unroll

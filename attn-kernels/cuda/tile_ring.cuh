@@ -26,7 +26,7 @@ struct PlacedItem {
 // of another, and no more than STAGES tiles are on their way.
 struct RingState {
   static constexpr int ITEMS = STAGES + 1;
-  unsigned long long barriers[4 * STAGES + 2];
+  unsigned long long barriers[4 * STAGES + 2 * QUERY_STAGES];
   RingTile tiles[STAGES];
   PlacedItem items[ITEMS];
   unsigned next_work[2];
@@ -37,6 +37,13 @@ struct RingPlace {
   int stage;
   unsigned round;
   explicit RingPlace(int n) : stage(n % STAGES), round(n / STAGES & 1) {}
+};
+
+// The same of queries, by the number of the piece of work.
+struct QueryPlace {
+  int stage;
+  unsigned round;
+  explicit QueryPlace(int number) : stage(number % QUERY_STAGES), round(number / QUERY_STAGES & 1) {}
 };
 
 class Ring {
@@ -53,8 +60,8 @@ class Ring {
   unsigned values_there(int stage) const { return barrier(STAGES + stage); }
   unsigned keys_read(int stage) const { return barrier(2 * STAGES + stage); }
   unsigned values_read(int stage) const { return barrier(3 * STAGES + stage); }
-  unsigned queries_there() const { return barrier(4 * STAGES); }
-  unsigned queries_read() const { return barrier(4 * STAGES + 1); }
+  unsigned queries_there(int stage) const { return barrier(4 * STAGES + stage); }
+  unsigned queries_read(int stage) const { return barrier(4 * STAGES + QUERY_STAGES + stage); }
 
   // By one thread. `keys`, `values`: threads that arrive when one of these has been copied.
   void init(int keys, int values) const {
@@ -65,8 +72,11 @@ class Ring {
       init_barrier(keys_read(stage), WARPS);
       init_barrier(values_read(stage), WARPS);
     }
-    init_barrier(queries_there(), 32 * COPY_WARPS);
-    init_barrier(queries_read(), WARPS);
+#pragma unroll
+    for (int stage = 0; stage < QUERY_STAGES; ++stage) {
+      init_barrier(queries_there(stage), 32 * COPY_WARPS);
+      init_barrier(queries_read(stage), WARPS);
+    }
     publish_barriers();
   }
 
@@ -77,12 +87,17 @@ class Ring {
     there.flags = tile.flags;
     arrive_expecting(keys_there(stage), bytes);
   }
-  // Tile `n`, once its keys are there.
+  // Tile `n`, once its keys are there. The lane that says that a warp has read a tile is the one that reads: what others read nobody would wait for.
   RingTile take(int n) const {
     RingPlace at(n);
     wait_barrier(keys_there(at.stage), at.round);
     volatile RingTile& there = state_->tiles[at.stage];
-    return {there.key, there.flags};
+    RingTile tile = {};
+    if (threadIdx.x % 32 == 0) {
+      tile.key = there.key;
+      tile.flags = there.flags;
+    }
+    return {__shfl_sync(ALL_LANES, tile.key, 0), __shfl_sync(ALL_LANES, tile.flags, 0)};
   }
 
   // By one thread, before the first tile of the item.
@@ -91,7 +106,19 @@ class Ring {
     to.item = item;
     to.kv_head = kv_head;
   }
-  const PlacedItem& placed(int number) const { return state_->items[number % RingState::ITEMS]; }
+  PlacedItem placed(int number) const {
+    constexpr int WORDS = sizeof(PlacedItem) / 4;
+    const volatile int* there = reinterpret_cast<const volatile int*>(&state_->items[number % RingState::ITEMS]);
+    PlacedItem item;
+    int* words = reinterpret_cast<int*>(&item);
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) {
+      int word = 0;
+      if (threadIdx.x % 32 == 0) word = there[i];
+      words[i] = __shfl_sync(ALL_LANES, word, 0);
+    }
+    return item;
+  }
 
   // Among those that copy: one of them says which work is next, and all wait for it.
   unsigned share_next(int number, unsigned next, bool says) const {

@@ -58,6 +58,10 @@ pub struct CellRequest {
     pub key_hooks: bool,
     /// Whether the variant rewrites values.
     pub value_hooks: bool,
+    /// Whether the variant lists the keys that it reads.
+    pub key_lists: bool,
+    /// Which template of prefill, if it runs the kernel; the other one does, if not.
+    pub template: PrefillTemplate,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -214,7 +218,7 @@ impl Cell {
     ///
     /// [`CellError`] names what was asked and what there is.
     pub fn choose(request: &CellRequest) -> Result<Self, CellError> {
-        let &CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch } = request;
+        let &CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch, .. } = request;
         let value_dim = values.dim(Heads { qo: 1, kv: 1, head_dim });
         if !widths_are_known(head_dim, value_dim) {
             return Err(CellError::HeadDim { kind, head_dim, value_dim });
@@ -249,6 +253,9 @@ impl Cell {
             arch,
         };
         let cell = match kind {
+            KernelKind::Prefill if request.template == PrefillTemplate::Warpgroups && !request.key_lists => {
+                cell.for_warpgroups().unwrap_or_else(|| cell.for_prefill())
+            }
             KernelKind::Prefill => cell.for_prefill(),
             KernelKind::Decode => cell.for_decode(group, key_hooks || value_hooks),
             KernelKind::Mixed => cell.for_mixed(group, key_hooks, value_hooks)?,
@@ -292,6 +299,21 @@ impl Cell {
                 tries.into_iter().find(fits).unwrap_or(tries[4])
             }
         }
+    }
+
+    /// Prefill in warpgroups, if they run the cell: on Hopper two or three that multiply and one that copies. As many keys as leave two stages, and of short rows more of
+    /// these, since weights take as long as products there.
+    fn for_warpgroups(self) -> Option<Self> {
+        if !self.arch.has_warpgroups() || self.values_of_keys {
+            return None;
+        }
+        let (tile_rows, tile_keys) = match (panels(self.head_dim), panels(self.value_dim)) {
+            (..=64, ..=64) => (192, 128),
+            (..=192, ..=128) => (128, 128),
+            (..=256, ..=256) => (128, 80),
+            _ => return None,
+        };
+        Some(Cell { tile_rows, tile_keys, warps: tile_rows / 16, copy_warps: 4, ctas_per_sm: 1, ..self })
     }
 
     /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all. A cubin runs on GPUs with less
@@ -371,25 +393,6 @@ impl Cell {
         Cell { shared_rows: self.kind == KernelKind::Mixed, ..self }
     }
 
-    /// Prefill by a template, if it runs the cell: in [`PrefillTemplate::Warpgroups`] rows of up to 256 elements on Hopper, two or three warpgroups that multiply and one
-    /// that copies. `lists`: whether the variant lists its keys.
-    #[must_use]
-    pub fn with_template(self, template: PrefillTemplate, lists: bool) -> Self {
-        let there = self.kind == KernelKind::Prefill && self.arch.has_warpgroups();
-        if template != PrefillTemplate::Warpgroups || !there || self.values_of_keys || lists {
-            return self;
-        }
-        // what an H200 ran fastest: as many keys as leave two stages, and of short rows more of these, since weights take as long as products
-        let (tile_rows, tile_keys) = match (panels(self.head_dim), panels(self.value_dim)) {
-            (..=64, ..=64) => (192, 128),
-            (..=192, ..=128) => (128, 128),
-            (..=256, ..=256) => (128, 80),
-            _ => return self,
-        };
-        let warps = tile_rows / 16;
-        Cell { tile_rows, tile_keys, warps, copy_warps: 4, column_warps: 1, stages: 2, ctas_per_sm: 1, ..self }
-    }
-
     /// Whether prefill runs in warpgroups, of which some multiply and one copies. Then a launch has no more CTAs than the device holds, and each takes work until
     /// there is none.
     #[must_use]
@@ -400,11 +403,21 @@ impl Cell {
     /// Bytes of shared memory that output rows have for themselves; 0: they take the place of queries.
     pub(crate) fn output_bytes(&self) -> u32 {
         let bytes = 2 * self.tile_rows * panels(self.value_dim);
-        let fits = self.tile_bytes() + bytes + RING_STATE_BYTES <= self.arch.max_smem();
-        if self.in_warpgroups() && fits { bytes } else { 0 }
+        if self.has_room_for(bytes) { bytes } else { 0 }
     }
 
-    /// Bytes of prefill's tiles.
+    /// Tiles of queries that shared memory holds: those of the next piece of work come while this one's are in use, where both have room.
+    pub(crate) fn query_stages(&self) -> u32 {
+        let (outputs, queries) = (self.output_bytes(), 2 * self.tile_rows * panels(self.head_dim));
+        if outputs > 0 && self.has_room_for(outputs + queries) { 2 } else { 1 }
+    }
+
+    /// Whether prefill in warpgroups has so many bytes of shared memory beside its tiles.
+    fn has_room_for(&self, bytes: u32) -> bool {
+        self.in_warpgroups() && self.tile_bytes() + bytes + RING_STATE_BYTES <= self.arch.max_smem()
+    }
+
+    /// Bytes of prefill's tiles, one of queries.
     fn tile_bytes(&self) -> u32 {
         let (keys, values) = (panels(self.head_dim), if self.values_of_keys { 0 } else { panels(self.value_dim) });
         // those that warpgroups multiply begin at a multiple of 1024
@@ -468,7 +481,10 @@ impl Cell {
     #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
-            KernelKind::Prefill => self.tile_bytes() + self.output_bytes(),
+            KernelKind::Prefill => {
+                let more_queries = 2 * (self.query_stages() - 1) * self.tile_rows * panels(self.head_dim);
+                self.tile_bytes() + self.output_bytes() + more_queries
+            }
             KernelKind::Decode => {
                 let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
                 let queries = (self.tile_rows * row_pitch(self.head_dim * 2)).max(merge);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use attn_core::{
     batch::Layout,
-    spec::{Heads, KernelKind},
+    spec::{Heads, KernelKind, PrefillTemplate},
 };
 
 use crate::{
@@ -66,6 +66,8 @@ pub struct Families {
     group: u64,
     /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
     candidates: Vec<Candidate>,
+    /// The prefill part of a mixed launch, if it were alone; `None`: it is that of a launch of prefill.
+    mixed_prefill: Option<Candidate>,
     /// Packed rows of each decode tile that a mixed kernel may have; empty where there is none, or it is not to be.
     mixed_rows: Vec<u64>,
     /// Packed rows of the largest decode tile of mixed kernels.
@@ -128,9 +130,11 @@ impl Families {
     pub fn new(request: &CellRequest, hooks: HookClass, heads: Heads, multiprocessors: u32) -> Result<Self, CellError> {
         let most = Cell::most_decode_rows(heads.head_dim, request.values.dim(heads));
         let decode = [8, most].into_iter().take(if most > 8 { 2 } else { 1 });
-        let kinds = decode.map(|rows| (KernelKind::Decode, rows)).chain([(KernelKind::Prefill, 1)]);
-        let candidate = |(kind, group)| {
-            let cell = Cell::choose(&CellRequest { kind, group, ..*request })?;
+        let template = request.template;
+        let kinds = decode.map(|rows| (KernelKind::Decode, rows, template));
+        let kinds = kinds.chain([(KernelKind::Prefill, 1, template)]);
+        let candidate = |(kind, group, template)| {
+            let cell = Cell::choose(&CellRequest { kind, group, template, ..*request })?;
             let costs = Costs::of(&cell, hooks);
             let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
             Ok(Candidate {
@@ -143,7 +147,9 @@ impl Families {
         };
         // what there is no kernel for is named with the kind that was asked for
         Cell::choose(request)?;
-        let candidates = kinds.map(candidate).collect::<Result<_, CellError>>()?;
+        let candidates: Vec<_> = kinds.map(candidate).collect::<Result<_, CellError>>()?;
+        let by_mma = candidate((KernelKind::Prefill, 1, PrefillTemplate::Mma))?;
+        let mixed_prefill = candidates.last().filter(|prefill| prefill.costs != by_mma.costs).map(|_| by_mma);
         // where a multiprocessor has room for one part at a time, two launches are as good
         let overlaps = |rows: &u32| {
             let cell = Cell::choose(&CellRequest { kind: KernelKind::Mixed, group: *rows, ..*request });
@@ -152,7 +158,7 @@ impl Families {
         let mixed_rows =
             [8, most].into_iter().take(if most > 8 { 2 } else { 1 }).filter(overlaps).map(u64::from).collect();
         let most_mixed_rows = Cell::most_mixed_rows(request).into();
-        Ok(Families { group: heads.group().into(), candidates, mixed_rows, most_mixed_rows })
+        Ok(Families { group: heads.group().into(), candidates, mixed_prefill, mixed_rows, most_mixed_rows })
     }
 
     /// Without mixed launches: for variants that they do not run.
@@ -189,8 +195,8 @@ impl Families {
             .unwrap_or((0, first.family.kind));
         // the prediction is no better than this; then whatever keeps the device least busy
         if let Some(Beside { time, prefill, rows }) = self.mixed(layout) {
-            // tiles of prefill are the same in a launch of prefill: of them nothing has to be predicted
-            let same = if kind == KernelKind::Prefill { prefill } else { 0 };
+            // tiles of prefill are the same in a launch of prefill, by the same template: of them nothing has to be predicted
+            let same = if kind == KernelKind::Prefill && self.mixed_prefill.is_none() { prefill } else { 0 };
             if time.saturating_add(time.saturating_sub(same) / MARGIN) < soonest {
                 return Family { kind: KernelKind::Mixed, rows };
             }
@@ -207,7 +213,7 @@ impl Families {
                 |candidate: &&Candidate| candidate.family.kind == kind && (tile == 0 || candidate.tile_rows == tile);
             self.candidates.iter().find(is)
         };
-        let prefill = of(KernelKind::Prefill, 0)?;
+        let prefill = self.mixed_prefill.as_ref().or_else(|| of(KernelKind::Prefill, 0))?;
         // requests that the smallest decode tile holds, those that the largest does, and others
         let mut works = [Work::default(); 3];
         let [small, large, many] = &mut works;

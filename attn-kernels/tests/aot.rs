@@ -10,7 +10,7 @@ use std::{
 use attn_core::{
     Registry, Variant,
     dtype::{Dtype, Dtypes},
-    spec::{KernelKind, ValueRows},
+    spec::{KernelKind, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     aot::{Aot, AotError},
@@ -40,6 +40,8 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
         key_hooks: false,
         value_hooks: false,
         arch,
+        key_lists: false,
+        template: PrefillTemplate::default(),
     });
     KernelSource::build(&variant, &cell.unwrap()).unwrap()
 }

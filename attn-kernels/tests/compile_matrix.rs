@@ -67,7 +67,7 @@ struct Point {
 impl Point {
     fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
         let (head_dim, values, dtypes) = (128, ValueRows::Same, Dtypes::bf16());
-        let (shared_rows, prefill) = (false, PrefillTemplate::Mma);
+        let (shared_rows, prefill) = (false, PrefillTemplate::default());
         Point {
             expr: expr.to_owned(),
             kind,
@@ -86,10 +86,20 @@ impl Point {
         let &Point { kind, head_dim, values, dtypes, paged, group, .. } = self;
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
-        let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-        let cell =
-            Cell::choose(&CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch });
-        let cell = cell.expect("a cell").with_template(self.prefill, has_key_list(&variant));
+        let cell = Cell::choose(&CellRequest {
+            kind,
+            head_dim,
+            values,
+            dtypes,
+            paged,
+            group,
+            key_hooks: has_key_hooks(&variant),
+            value_hooks: has_value_hooks(&variant),
+            key_lists: has_key_list(&variant),
+            template: self.prefill,
+            arch,
+        });
+        let cell = cell.expect("a cell");
         let cell = if self.shared_rows { cell.with_shared_rows() } else { cell };
         KernelSource::build(&variant, &cell).expect("supported")
     }
@@ -167,17 +177,18 @@ fn mixed() -> Vec<Point> {
     points
 }
 
-/// Prefill in warpgroups: every variant, and types, widths and layouts with a few.
+/// Prefill in warpgroups, beyond the grid of every architecture: widths, types and layouts with a few; and the other template on Hopper.
 fn warpgroups(registry: &Registry) -> Vec<Point> {
-    let on = |expr: &str| Point { prefill: PrefillTemplate::Warpgroups, ..Point::new(expr, Prefill, "sm_90a") };
-    let exprs = registered(registry);
-    let mut points: Vec<_> = exprs.iter().map(String::as_str).chain(HOOKS).chain(COMPOSITIONS).map(on).collect();
+    let on = |expr: &str| Point::new(expr, Prefill, "sm_90a");
+    let mut points: Vec<_> = HOOKS.into_iter().chain(COMPOSITIONS).map(on).collect();
     for expr in SPREAD {
-        points.extend([16, 64, 80].map(|head_dim| Point { head_dim, paged: false, dtypes: Dtypes::f16(), ..on(expr) }));
+        let of = |head_dim| Point { head_dim, paged: false, dtypes: Dtypes::f16(), ..on(expr) };
+        points.extend([16, 64, 80, 128, 256].map(of));
         points.push(Point { dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on(expr) });
         points.push(Point { values: ValueRows::Dim(64), ..on(expr) });
     }
-    points.retain(|point| point.source(registry).cell.copy_warps > 0);
+    points.retain(|point| point.source(registry).cell.in_warpgroups());
+    points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillTemplate::Mma, ..on(expr) }));
     points
 }
 

@@ -7,7 +7,7 @@ use attn_core::{
     Variant,
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{Heads, KernelKind, ValueRows},
+    spec::{Heads, KernelKind, PrefillTemplate, ValueRows},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
@@ -252,6 +252,8 @@ fn kernels_for_an_h200_compile() {
                 key_hooks: false,
                 value_hooks: false,
                 arch,
+                key_lists: false,
+                template: PrefillTemplate::default(),
             });
             jit::obtain(KernelSource::build(&arm, &cell.expect("a cell")).expect("supported")).expect("compiles");
         }

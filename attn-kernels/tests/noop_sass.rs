@@ -11,7 +11,7 @@ use attn::lang::{AttentionVariant, LogitIndex};
 use attn::{
     Registry, Variant, VariantParams, attention_variant,
     dtype::Dtypes,
-    spec::{KernelKind, ValueRows},
+    spec::{KernelKind, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
@@ -78,6 +78,8 @@ fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
         key_hooks,
         value_hooks,
         arch,
+        key_lists: false,
+        template: PrefillTemplate::default(),
     };
     let source = KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");
     let ready = jit::obtain(source).unwrap_or_else(|error| panic!("{error}"));

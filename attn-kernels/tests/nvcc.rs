@@ -4,7 +4,7 @@
 use attn_core::{
     Registry, Variant,
     dtype::Dtypes,
-    spec::{KernelKind, ValueRows},
+    spec::{KernelKind, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     cell::{Cell, CellRequest},
@@ -37,6 +37,8 @@ fn nvcc_compiles_the_same_sources() {
             key_hooks,
             value_hooks,
             arch,
+            key_lists: false,
+            template: PrefillTemplate::default(),
         };
         let source = KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap();
         let compiled = nvcc.compile(&source.name, &source.text, arch).unwrap_or_else(|error| panic!("{error}"));

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use attn_core::{
     Registry, Variant,
     dtype::Dtypes,
-    spec::{KernelKind, ValueRows},
+    spec::{KernelKind, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     cache::CubinCache,
@@ -31,6 +31,8 @@ fn source(expr: &str) -> KernelSource {
         key_hooks: false,
         value_hooks: false,
         arch,
+        key_lists: false,
+        template: PrefillTemplate::default(),
     };
     KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap()
 }

@@ -5,7 +5,7 @@ use attn_core::{
     Registry, Variant,
     dtype::Dtypes,
     lang::Dims,
-    spec::{KernelKind, KvStored, ValueRows},
+    spec::{KernelKind, KvStored, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     aot::Aot,
@@ -38,6 +38,8 @@ fn sources(variant: &Variant, kind: KernelKind) -> Vec<KernelSource> {
             key_hooks,
             value_hooks,
             arch,
+            key_lists: false,
+            template: PrefillTemplate::default(),
         };
         KernelSource::build(arm, &Cell::choose(&request).unwrap()).unwrap()
     };

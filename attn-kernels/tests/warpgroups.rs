@@ -52,10 +52,12 @@ fn instructions(expr: &str) -> Vec<Instruction> {
         group: 4,
         key_hooks: has_key_hooks(&variant),
         value_hooks: has_value_hooks(&variant),
+        key_lists: false,
+        template: PrefillTemplate::Warpgroups,
         arch: "sm_90a".parse().expect("an architecture"),
     };
-    let cell = Cell::choose(&request).expect("a cell").with_template(PrefillTemplate::Warpgroups, false);
-    assert!(cell.copy_warps > 0);
+    let cell = Cell::choose(&request).expect("a cell");
+    assert!(cell.in_warpgroups());
     let ready = jit::obtain(KernelSource::build(&variant, &cell).expect("supported")).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
     let code = file.section_by_name(".text.attn_prefill").expect("the kernel").data().expect("code").to_vec();

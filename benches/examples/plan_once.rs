@@ -13,7 +13,7 @@ use attn_core::{
     expr::{ExprError, Variant},
     lang::Dims,
     plan::{PlanBlob, PlanError, Scratch, WorkList},
-    spec::{KernelKind, ValueRows},
+    spec::{KernelKind, PrefillTemplate, ValueRows},
 };
 use attn_kernels::{
     cell::{CellError, CellRequest},
@@ -117,6 +117,8 @@ impl Planner {
             key_hooks: false,
             value_hooks: false,
             arch: Arch::for_device(9, 0),
+            key_lists: false,
+            template: PrefillTemplate::default(),
         };
         Ok(Planner {
             what: case.what,

@@ -3,6 +3,7 @@ import time
 import torch
 
 from cases import DT, indptr, lens, parse
+import timing
 from timing import DEV
 
 
@@ -41,6 +42,8 @@ def wrappers(case, suffix):
         k_, v_ = (torch.randn(sum(K), hkv, d, device=DEV, dtype=torch.bfloat16).to(kdt) for _ in range(2))
     for peer, m in [("flashinfer-cc", False), ("flashinfer-tc", True)] if paged and set(Q) == {1} else [("flashinfer-fa3", "fa3"), ("flashinfer-fa2", "fa2")]:
         peer += suffix
+        if peer in timing.without:
+            continue
         if m == "fa3" and {"alibi", "rope"} & set(v):
             yield peer, None, "fa3 accepts the option and silently ignores it"
             continue

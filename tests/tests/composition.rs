@@ -6,7 +6,7 @@ extern crate attn_core as attn;
 use attn::Variant;
 use attn::dtype::Dtypes;
 use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
-use attn::spec::{KernelKind, ValueRows};
+use attn::spec::{KernelKind, PrefillTemplate, ValueRows};
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::{Arch, Compiler};
 use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
@@ -182,6 +182,8 @@ fn trees_compile_inside_both_kernels() {
                     key_hooks,
                     value_hooks,
                     arch,
+                    key_lists: false,
+                    template: PrefillTemplate::default(),
                 };
                 let source =
                     KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");

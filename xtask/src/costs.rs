@@ -19,7 +19,7 @@ const HEAD: &str = "//! Made by `cargo xtask costs` of `costs/*.jsonl`; not to b
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, Measured, row};
+use super::{HookClass, Measured, row, warpgroups};
 
 /// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM; launch, piece, block, first, merge, spread.
 #[rustfmt::skip]
@@ -82,7 +82,11 @@ fn rows(lines: &str) -> Result<String> {
         let costs = ["launch", "piece", "block", "first", "merge", "spread"].map(number);
         let costs: Vec<String> = costs.into_iter().map(|cost| Ok(cost?.to_string())).collect::<Result<_>>()?;
         let (rows, head_dim, ctas, costs) = (rows?, head_dim?, ctas?, costs.join(", "));
-        writeln!(out, "    row({major}, {kind}, {rows}, {fp8}, {head_dim}, {hooks}, {ctas}, [{costs}]),")?;
+        let row = format!("row({major}, {kind}, {rows}, {fp8}, {head_dim}, {hooks}, {ctas}, [{costs}])");
+        match value.get("template") {
+            None => writeln!(out, "    {row},")?,
+            Some(_) => writeln!(out, "    {}({row}),", word("template", &[("warpgroups", "warpgroups")])?)?,
+        }
     }
     Ok(out)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use attn::testing::{Case, LayoutKind, Lens};
-use attn_core::spec::KernelKind;
+use attn_core::spec::{KernelKind, PrefillTemplate};
 use attn_kernels::cost::HookClass;
 
 /// Query heads and KV heads of all that is measured.
@@ -15,7 +15,9 @@ const PAGE_SIZE: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) kind: KernelKind,
-    /// Rows of a tile; of prefill the cell says it, and this is the most.
+    /// Of prefill.
+    pub(super) template: PrefillTemplate,
+    /// Rows of a tile.
     pub(super) rows: u32,
     pub(super) fp8: bool,
     pub(super) head_dim: u32,
@@ -25,10 +27,16 @@ pub(super) struct Wanted {
 impl Wanted {
     /// All of one head_dim and type: those run on the same tensors.
     pub(super) fn over(head_dim: u32, fp8: bool) -> Vec<Wanted> {
-        let of = |(kind, rows)| move |hooks| Wanted { kind, rows, fp8, head_dim, hooks };
+        let of = |(kind, template, rows)| move |hooks| Wanted { kind, template, rows, fp8, head_dim, hooks };
         let classes = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
-        let mut kinds = vec![(KernelKind::Decode, 8), (KernelKind::Decode, 16), (KernelKind::Prefill, 128)];
-        kinds.retain(|&(_, rows)| rows != 16 || attn_kernels::cell::Cell::most_decode_rows(head_dim, head_dim) == 16);
+        let (mma, warpgroups) = (PrefillTemplate::Mma, PrefillTemplate::Warpgroups);
+        let mut kinds = vec![
+            (KernelKind::Decode, mma, 8),
+            (KernelKind::Decode, mma, 16),
+            (KernelKind::Prefill, mma, 128),
+            (KernelKind::Prefill, warpgroups, if head_dim > 64 { 128 } else { 192 }),
+        ];
+        kinds.retain(|&(.., rows)| rows != 16 || attn_kernels::cell::Cell::most_decode_rows(head_dim, head_dim) == 16);
         kinds.into_iter().flat_map(|kind| classes.map(of(kind))).collect()
     }
 
@@ -46,6 +54,11 @@ impl Wanted {
         rows.div_ceil(QO_HEADS / KV_HEADS)
     }
 
+    /// Whether it is prefill in warpgroups, where there are such.
+    pub(super) fn in_warpgroups(&self) -> bool {
+        self.template == PrefillTemplate::Warpgroups
+    }
+
     /// Whether tiles that read the same keys can be measured: a request of several tiles runs the largest there are.
     pub(super) fn shares_keys(&self) -> bool {
         self.kind == KernelKind::Prefill
@@ -57,6 +70,7 @@ impl Wanted {
         Case {
             name: Some(self.to_string()),
             kernel: self.kind.to_string(),
+            prefill: self.template,
             kv_dtype: self.fp8.then(|| "e4m3".to_owned()),
             qo_heads: QO_HEADS,
             kv_heads: KV_HEADS,
@@ -84,7 +98,7 @@ impl fmt::Display for Wanted {
         match kind {
             KernelKind::Decode => write!(f, "decode of {rows} rows, {} keys, head_dim {head_dim}, {hooks}", self.kv()),
             KernelKind::Prefill | KernelKind::Mixed => {
-                write!(f, "{kind}, {} keys, head_dim {head_dim}, {hooks}", self.kv())
+                write!(f, "{kind} by {}, {} keys, head_dim {head_dim}, {hooks}", self.template, self.kv())
             }
         }
     }
@@ -101,13 +115,14 @@ mod tests {
     fn every_row_is_a_case_of_its_kernel() {
         let dims = [64, 128, 256].into_iter().flat_map(|dim| [(dim, false), (dim, true)]);
         let all: Vec<Wanted> = dims.flat_map(|(dim, fp8)| Wanted::over(dim, fp8)).collect();
-        assert_eq!(all.len(), 48);
+        assert_eq!(all.len(), 66);
         for wanted in all {
             let case = wanted.case(Wanted::queries(wanted.rows), 64);
             let sources = kernels::of_case(&case, Arch::for_device(9, 0)).expect("there is a kernel");
             assert_eq!(sources.len(), 1, "{wanted}");
             let cell = sources[0].cell;
             assert_eq!((cell.kind, cell.tile_rows), (wanted.kind, wanted.rows), "{wanted}");
+            assert_eq!(cell.in_warpgroups(), wanted.in_warpgroups(), "{wanted}");
             assert_eq!(cell.dtypes.kv.is_fp8(), wanted.fp8);
             let variant = attn::testing::case_variant(&case).expect("stock");
             assert_eq!(HookClass::of(&variant), wanted.hooks);

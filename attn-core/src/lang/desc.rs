@@ -315,6 +315,8 @@ pub struct VariantDesc {
     /// `auto logits_bias(LogitIndex at) const`: where `logits_transform` does no more than to add something to the logit, what it
     /// adds; else empty.
     pub bias: &'static str,
+    /// `float logits_slope(LogitIndex at) const`: where that is affine in the position of the key, by how much it grows from a key to the next; else empty.
+    pub slope: &'static str,
     /// Scalars that a hook divides by: each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Whether a hook stores to an output tensor: kernels then call hooks only for logits and rows that are there.

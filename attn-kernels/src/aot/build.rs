@@ -15,7 +15,7 @@ use attn_core::{
     expr::Variant,
     lang::{Hook, VariantDesc},
     registry::Registry,
-    spec::{KernelKind, KvStored, ValueRows},
+    spec::{KernelKind, KvStored, PrefillTemplate, ValueRows},
 };
 use rayon::prelude::*;
 
@@ -25,7 +25,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiled, Compiler},
     jit::{self, Ready},
-    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_value_hooks},
+    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
@@ -356,8 +356,20 @@ impl Aot {
             head_dims.iter().flat_map(|&dim| self.values.iter().map(move |&values| (dim, values))).collect();
         for (&arch, &(head_dim, values), &dtypes) in product(archs, &widths, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let request =
-                    CellRequest { kind, head_dim, values, dtypes, paged, group, key_hooks, value_hooks, arch };
+                let (key_lists, template) = (has_key_list(variant), PrefillTemplate::default());
+                let request = CellRequest {
+                    kind,
+                    head_dim,
+                    values,
+                    dtypes,
+                    paged,
+                    group,
+                    key_hooks,
+                    value_hooks,
+                    key_lists,
+                    template,
+                    arch,
+                };
                 let cell = Cell::choose(&request)?;
                 if !cells.contains(&cell) {
                     cells.push(cell);

@@ -48,6 +48,8 @@ struct Measured {
     /// Compute capability, major part: 9 is for sm_90.
     major: u32,
     kind: KernelKind,
+    /// Prefill: in warpgroups.
+    warpgroups: bool,
     rows: u32,
     fp8: bool,
     head_dim: u32,
@@ -120,15 +122,20 @@ const fn row(
     [launch, piece, block, first, merge, spread]: [u32; 6],
 ) -> Measured {
     let costs = Costs { launch, piece, block, first, merge, spread, ctas_per_sm };
-    Measured { major, kind, rows, fp8, head_dim, hooks, costs }
+    Measured { major, kind, warpgroups: false, rows, fp8, head_dim, hooks, costs }
+}
+
+/// Such a row of prefill in warpgroups.
+const fn warpgroups(row: Measured) -> Measured {
+    Measured { warpgroups: true, ..row }
 }
 
 impl Measured {
-    /// How unlike a cell is: first the kernel, then the architecture, hooks, types, rows and head_dim; 0 for its own row.
+    /// How unlike a cell is: first the kernel and its template, then the architecture, hooks, types, rows and head_dim; 0 for its own row.
     fn distance(&self, cell: &Cell, hooks: HookClass) -> u64 {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let unlike = [
-            u64::from(self.kind != cell.kind),
+            u64::from(self.kind != cell.kind) * 2 + u64::from(self.warpgroups != cell.in_warpgroups()),
             self.major.abs_diff(cell.arch.major()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
             u64::from(self.fp8 != cell.dtypes.kv.is_fp8()),

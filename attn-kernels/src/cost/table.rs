@@ -2,7 +2,7 @@
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, Measured, row};
+use super::{HookClass, Measured, row, warpgroups};
 
 /// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM; launch, piece, block, first, merge, spread.
 #[rustfmt::skip]

@@ -18,6 +18,8 @@ fn cell(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> Cell {
         key_hooks: false,
         value_hooks: false,
         arch,
+        key_lists: false,
+        template: attn_core::spec::PrefillTemplate::default(),
     };
     Cell::choose(&request).expect("supported")
 }

@@ -134,6 +134,8 @@ impl Attention {
             group: heads.group(),
             key_hooks: any(has_key_hooks),
             value_hooks: any(has_value_hooks),
+            key_lists: any(has_key_list),
+            template: options.prefill,
             arch: Arch::for_device(major, minor),
         };
         let sights = Arc::new(Sights::default());
@@ -216,11 +218,12 @@ impl Attention {
             group: family.rows,
             key_hooks: has_key_hooks(arm),
             value_hooks: has_value_hooks(arm),
+            // the same for all arms, which share a list of work
+            key_lists: self.inner.arms.iter().any(has_key_list),
+            template: self.inner.prefill,
             arch,
         };
-        // the same for all arms, which share a list of work
-        let lists = self.inner.arms.iter().any(has_key_list);
-        let cell = Cell::choose(&request)?.with_template(self.inner.prefill, lists);
+        let cell = Cell::choose(&request)?;
         Ok(KernelSource::build(arm, &if shared_rows { cell.with_shared_rows() } else { cell })?)
     }
 

@@ -33,6 +33,8 @@ pub struct Plan {
     pub(super) arms: Vec<Arm>,
     /// Keys that the work reads, per KV head: of the first batch, for a plan with capacity.
     pub(super) keys_read: u64,
+    /// Whether the work is of items about as long as each other: of the first batch, for a plan with capacity.
+    pub(super) even: bool,
     pub(super) layout: Layout,
     pub(super) sections: Sections,
     pub(super) memory: Arc<Memory>,
@@ -217,6 +219,7 @@ impl Plan {
             attention: attention.clone(),
             layers: Vec::new(),
             keys_read: work.keys_read(),
+            even: work.is_even(),
             arms,
             mixed: work.mixed(&layout),
             layout,
@@ -242,7 +245,7 @@ impl Plan {
         let Schedule { kernels, rule, work } = schedule;
         let counts = Counts::of(capacity, attention.variant(), attention.heads(), &rule)?;
         let sections = Sections::within(attention.heads(), attention.value_dim(), &kernels, &counts, capacity)?;
-        let (keys_read, of_batch) = (work.keys_read(), work.counts());
+        let (keys_read, even, of_batch) = (work.keys_read(), work.is_even(), work.counts());
         let mut room = Room::new(capacity, counts, rule, work)?;
         let (memory, generation) = workspace.put(None, room.pack(&layout)?, &sections.zeros(), sections.bytes)?;
         memory.reserve_updates(sections.lists.total())?; // an update allocates nothing
@@ -251,6 +254,7 @@ impl Plan {
             attention: attention.clone(),
             layers: Vec::new(),
             keys_read,
+            even,
             arms: arms
                 .map(|(arm, (kernel, args))| match &counts {
                     Counts::Flat(room) => Arm::within(room, arm, kernel, args),

@@ -17,7 +17,7 @@ use super::{
     work::{Lists, MixedCounts, pass_tokens},
 };
 use crate::{
-    cell::{KV_PASS_THREADS, MERGE_THREADS},
+    cell::{Cell, KV_PASS_THREADS, MERGE_THREADS},
     launch::{FastDiv, KernelParams, MixedParams, Strided, TensorMap, WarpgroupParams, Waves},
 };
 
@@ -161,6 +161,7 @@ impl Plan {
             v: map(&kv.v, params.v, cell.value_pre_pass.then_some(params.v_pre), cell.value_dim)?,
             box_rows: paged_rows as i32,
             items: arm.items.len() as i32,
+            heads: heads_at_once(cell, tokens, self.even).min(kv_heads) as i32,
             ..WarpgroupParams::default()
         };
         let ctas = (arm.items.len() as u32 * kv_heads).min(arm.kernel.resident_ctas());
@@ -372,6 +373,16 @@ pub(super) unsafe fn launch<P>(
     let mut arguments = [argument(params), variant.as_ptr().cast_mut().cast()];
     // SAFETY: the caller's promise.
     unsafe { launch_with(function, grid, threads, smem, stream, &mut arguments) }
+}
+
+/// KV heads that work is done for at a time. Tiles that are all as long: as many heads as leave their keys and values, of so many tokens, in the second-level cache.
+/// Others are begun with the longest, of several heads, so that the last ones to end are short.
+fn heads_at_once(cell: &Cell, tokens: u32, even: bool) -> u32 {
+    const OF_CACHE: u64 = 8 << 20;
+    const UNEVEN: u32 = 4;
+    let each = u64::from(tokens) * u64::from(cell.head_dim + cell.value_dim) * 2;
+    let fit = u32::try_from(OF_CACHE / each.max(1)).unwrap_or(u32::MAX).max(1);
+    if even { fit } else { fit.max(UNEVEN) }
 }
 
 fn argument<P>(params: &P) -> *mut c_void {

@@ -130,6 +130,14 @@ impl Work {
         }
     }
 
+    /// Whether items are about as long as each other: the longest is not a quarter longer than all are on average.
+    pub(super) fn is_even(&self) -> bool {
+        let Work::Flat(work) = self else { return false };
+        let longest = work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0)).max().unwrap_or(0);
+        let all = work.items.len() as u64 * u64::try_from(longest).unwrap_or(0);
+        all / 5 * 4 <= self.keys_read()
+    }
+
     pub(super) fn lists(&self, layout: &Layout) -> Lists {
         match self {
             Work::Flat(work) => Lists::Flat(PlanOffsets::of(layout, work)),

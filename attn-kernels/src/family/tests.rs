@@ -32,7 +32,7 @@ fn families() -> Families {
         candidate(KernelKind::Decode, 16, 16, costs(2100, 1500)),
         candidate(KernelKind::Prefill, 0, 128, costs(3000, 4000)),
     ];
-    Families { group: 4, candidates, mixed_rows: Vec::new(), most_mixed_rows: 16 }
+    Families { group: 4, candidates, mixed_prefill: None, mixed_rows: Vec::new(), most_mixed_rows: 16 }
 }
 
 const D8: Family = Family { kind: KernelKind::Decode, rows: 8 };
@@ -100,6 +100,8 @@ fn more_heads_than_a_device_holds_take_turns() {
         key_hooks: false,
         value_hooks: false,
         arch: Arch::new(8, 0),
+        key_lists: false,
+        template: attn_core::spec::PrefillTemplate::default(),
     };
     let families = |kv| {
         let heads = Heads { qo: kv, kv, head_dim: 128 };
@@ -169,6 +171,8 @@ fn every_attention_has_families_and_a_prompt_alone_is_prefill() {
                     key_hooks: rewrites,
                     value_hooks: false,
                     arch,
+                    key_lists: false,
+                    template: attn_core::spec::PrefillTemplate::default(),
                 };
                 let heads = Heads { head_dim, ..GROUPED };
                 let families = Families::new(&request, hooks, heads, multiprocessors).expect("supported");

@@ -93,7 +93,8 @@ pub struct WarpgroupParams {
     pub v: TensorMap,
     pub box_rows: i32,
     pub items: i32,
-    pub pad: [i32; 14],
+    pub heads: i32,
+    pub pad: [i32; 13],
 }
 
 #[cfg(test)]
@@ -188,7 +189,7 @@ mod tests {
             }
         );
         mirror!("TensorMap", TensorMap { words });
-        mirror!("WarpgroupParams", WarpgroupParams { k, v, box_rows, items });
+        mirror!("WarpgroupParams", WarpgroupParams { k, v, box_rows, items, heads });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",

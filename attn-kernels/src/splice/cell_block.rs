@@ -39,12 +39,17 @@ pub(super) fn family(cell: &Cell) -> String {
     let &Cell { tile_rows, tile_keys, warps, copy_warps, column_warps, stages, warp_keys, ctas_per_sm, .. } = cell;
     let (copy_warps, first_copy_thread) = if cell.in_warpgroups() { (copy_warps, 32 * warps) } else { (warps, 0) };
     let outputs = if cell.in_warpgroups() {
-        format!("constexpr int OUTPUT_BYTES = {};\n", cell.output_bytes())
+        format!(
+            "constexpr int OUTPUT_BYTES = {};\nconstexpr int QUERY_STAGES = {};\n",
+            cell.output_bytes(),
+            cell.query_stages()
+        )
     } else {
         String::new()
     };
     format!(
-        "constexpr int TILE_ROWS = {tile_rows};\n\
+        "constexpr bool IN_WARPGROUPS = {};\n\
+        constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
         constexpr int COPY_WARPS = {copy_warps};\n\
@@ -57,6 +62,7 @@ pub(super) fn family(cell: &Cell) -> String {
         constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
         constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\
         {outputs}",
+        cell.in_warpgroups(),
         cell.step_keys(),
     )
 }

@@ -53,7 +53,7 @@ mod tests {
     use attn_core::{
         dtype::Dtypes,
         expr::Variant,
-        spec::{KernelKind, ValueRows},
+        spec::{KernelKind, PrefillTemplate, ValueRows},
     };
 
     use crate::{
@@ -75,6 +75,8 @@ mod tests {
             key_hooks: false,
             value_hooks: false,
             arch: Arch::new(9, 0),
+            key_lists: false,
+            template: PrefillTemplate::default(),
         };
         let cell = Cell::choose(&request).expect("supported").with_shared_rows();
         let text = KernelSource::build(&Variant::full(), &cell).expect("supported").text;

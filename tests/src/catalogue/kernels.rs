@@ -1,7 +1,7 @@
 //! The kernels of a case, as they are chosen for an H200.
 
 use attn::Variant;
-use attn::spec::KernelKind;
+use attn::spec::{KernelKind, PrefillTemplate};
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::Arch;
 use attn_kernels::splice::{has_key_hooks, has_value_hooks};
@@ -27,6 +27,8 @@ pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
         key_hooks: has_key_hooks(arm),
         value_hooks: has_value_hooks(arm),
         arch: "sm_90a".parse::<Arch>().expect("an architecture"),
+        key_lists: false,
+        template: PrefillTemplate::default(),
     };
     let cell = |arm: Variant| {
         let cell = Cell::choose(&request(&arm)).unwrap_or_else(|error| panic!("{}: {error}", case.title()));

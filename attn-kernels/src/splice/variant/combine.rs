@@ -63,7 +63,7 @@ pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
                 let classes = has.iter().map(|&i| (i, class_of(&format!("part{i}"), &parts[i])));
                 fold("all", "TileClass::Full", "<", classes)
             }
-            Member::LogitsBias if !has.is_empty() => {
+            Member::LogitsBias | Member::LogitsSlope if !has.is_empty() => {
                 let terms: Vec<_> = has.iter().map(|i| format!("part{i}.{call}")).collect();
                 format!("    return {};\n", terms.join(" + "))
             }

@@ -15,6 +15,8 @@ pub(super) enum Member {
     KvBounds,
     /// What is added to a logit, where it is not changed otherwise.
     LogitsBias,
+    /// By how much that grows from a key to the next, where it is affine in the key.
+    LogitsSlope,
 }
 
 /// Every member function, in the order of the text.
@@ -27,6 +29,7 @@ pub(super) const ORDER: &[Member] = &[
     Member::Hook(Hook::ValueTransform),
     Member::Hook(Hook::LogitsTransform),
     Member::LogitsBias,
+    Member::LogitsSlope,
     Member::Hook(Hook::LogitsMask),
     Member::Hook(Hook::Weight),
     Member::Hook(Hook::Denominator),
@@ -44,6 +47,7 @@ impl Member {
             Member::TileClass => shape.has(Hook::LogitsMask) || shape.has(Hook::KvRange),
             Member::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
             Member::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
+            Member::LogitsSlope => shape.has(Hook::LogitsTransform) && shape.adds_to_logits() && shape.is_affine(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Member {
             Member::KvBounds => "ATTN_FN Bounds kv_bounds(const RowIndex& at) const",
             Member::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
             Member::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
+            Member::LogitsSlope => "ATTN_FN float logits_slope(LogitIndex at) const",
             Member::Hook(hook) => match hook {
                 Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
                 Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
@@ -81,6 +86,7 @@ impl Member {
             (Member::TileClass, _) => "tile_class(tile)",
             (Member::LogitsBias, false) => "logits_bias(at)",
             (Member::LogitsBias, true) => "logits_bias(logit_at(at))",
+            (Member::LogitsSlope, _) => "logits_slope(at)",
             (Member::Hook(hook), false) => match hook {
                 Hook::QueryTransform => "query_transform(q, at)",
                 Hook::KeyTransform => "key_transform(k, at)",
@@ -116,7 +122,7 @@ impl Member {
         match self {
             Member::KvBounds => "Bounds{0, 2147483647}",
             Member::TileClass => "TileClass::Full",
-            Member::LogitsBias => "0.0f",
+            Member::LogitsBias | Member::LogitsSlope => "0.0f",
             Member::Hook(hook) => match hook {
                 Hook::LogitsTransform => "float(logit)",
                 Hook::LogitsMask => "true",

@@ -33,9 +33,11 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
-    if !desc.bias.is_empty() {
-        text += "\n";
-        text += &indented(desc.bias);
+    for of_bias in [desc.bias, desc.slope] {
+        if !of_bias.is_empty() {
+            text += "\n";
+            text += &indented(of_bias);
+        }
     }
     for derived in [desc.mask.over, desc.mask.bounds, desc.mask.remap] {
         if !derived.is_empty() {

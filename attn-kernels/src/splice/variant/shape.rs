@@ -99,6 +99,30 @@ impl<'d> Shape<'d> {
         matches!(self, Shape::Or(_) | Shape::Not(_)) || own.is_none_or(adds) && inner.iter().all(Shape::adds_to_logits)
     }
 
+    /// Whether what is added to logits is affine in the position of the key.
+    pub(super) fn is_affine(&self) -> bool {
+        let affine = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.slope.is_empty();
+        match self {
+            // other positions, or another sum for each head
+            Shape::Remap(..) | Shape::PerHead(_) => !self.has(Hook::LogitsTransform),
+            Shape::Or(_) | Shape::Not(_) => true,
+            _ => {
+                let (own, inner) = self.inside();
+                own.is_none_or(affine) && inner.iter().all(Shape::is_affine)
+            }
+        }
+    }
+
+    /// Whether a logits transform calls functions that the multiprocessor has a slow unit of its own for.
+    pub(super) fn transform_is_special(&self) -> bool {
+        const SPECIAL: [&str; 7] = ["tanh(", "exp(", "exp2(", "sigmoid(", "log(", "sqrt(", "recip("];
+        let calls = |part: &VariantDesc| {
+            let transform = part.hooks.iter().find(|text| text.hook == Hook::LogitsTransform);
+            transform.is_some_and(|text| SPECIAL.iter().any(|name| text.cuda.contains(name)))
+        };
+        !matches!(self, Shape::Or(_) | Shape::Not(_)) && self.any(Shape::transform_is_special, calls)
+    }
+
     /// Whether the class of a tile asks captured tensors for their least and greatest elements.
     pub(super) fn asks_tables(&self) -> bool {
         let asks = |part: &VariantDesc| !part.mask.tables.is_empty();

@@ -1,7 +1,7 @@
 //! A logits transform that only adds to the logit, as what it adds: kernels let the product of queries and keys start from it,
 //! which costs nothing once the term is there.
 
-use super::{Used, function_of};
+use super::{Used, function_of, slope::Slope};
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     report::Report,
@@ -12,6 +12,8 @@ use crate::{
 pub(super) struct Added<'f> {
     pub(super) term: &'f Expr,
     pub(super) negated: bool,
+    /// Asked instead of the term: by how much it grows from a key to the next.
+    pub(super) slope: Option<Slope<'f>>,
 }
 
 /// `logits_bias(LogitIndex at)` as a const member function; nothing where the transform does more than to add.
@@ -24,12 +26,12 @@ pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
     Some(function_of(f, [head, " const"], types, file, used, report, Some(added)))
 }
 
-fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
+pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
     let is_logit = |e: &Expr| matches!(e.kind, Kind::Local(local) if local == logit);
     let added = match &body.tail.as_deref()?.kind {
-        Kind::Binary(Op::Add, a, b) if is_logit(a) => Added { term: b, negated: false },
-        Kind::Binary(Op::Add, a, b) if is_logit(b) => Added { term: a, negated: false },
-        Kind::Binary(Op::Sub, a, b) if is_logit(a) => Added { term: b, negated: true },
+        Kind::Binary(Op::Add, a, b) if is_logit(a) => Added { term: b, negated: false, slope: None },
+        Kind::Binary(Op::Add, a, b) if is_logit(b) => Added { term: a, negated: false, slope: None },
+        Kind::Binary(Op::Sub, a, b) if is_logit(a) => Added { term: b, negated: true, slope: None },
         _ => return None,
     };
     let free = !body.stmts.iter().any(|stmt| stmt_needs(stmt, logit)) && !expr_needs(added.term, logit);

@@ -11,10 +11,12 @@ mod factor;
 mod leave;
 mod operator;
 mod range;
+mod slope;
 mod stmt;
 mod value;
 
 pub(crate) use bias::bias;
+pub(crate) use slope::slope;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

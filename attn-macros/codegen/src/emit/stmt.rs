@@ -33,7 +33,10 @@ impl Writer<'_> {
         for stmt in &body.stmts {
             self.stmt(stmt);
         }
-        let term = self.term(added.term);
+        let term = match &added.slope {
+            Some(slope) => self.slope(slope),
+            None => self.term(added.term),
+        };
         self.line(&if added.negated {
             format!("return -{};", term.at_least(UNARY))
         } else {
