@@ -13,7 +13,7 @@ use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef, Variant, attent
 
 /// A planned batch: ready to run any number of times. A plan that was made with a capacity can be given other batches ([`Plan::update`]).
 ///
-/// `Send` and `Sync`: threads may run it at once. On CUDA on one stream, since runs of one plan that overlap in time mix their partial states.
+/// `Send` and `Sync`: threads may run it at once. On CUDA on one stream, since runs of one plan that overlap in time mix their partial states, and take each other's work.
 #[derive(Debug)]
 pub struct Plan {
     inner: Inner,

@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_case_asks_for_every_kernel_that_some_gpu_chooses_and_for_one_of_each_arm() {
-        let (decode, prefill) = ((KernelKind::Decode, 8), (KernelKind::Prefill, 128));
+        let (decode, prefill) = ((KernelKind::Decode, 8), (KernelKind::Prefill, 192));
         assert_eq!(rows(&[1; 4], &[700; 4]), [decode; 2]);
         assert_eq!(rows(&[2048], &[2048]), [prefill; 2]);
         // 64 rows of a request: several tiles of decode or one of prefill, by how many workers share them

@@ -338,7 +338,7 @@ fn expressions_are_checked_over_a_grid() {
 fn calibrate_prints_a_case_for_each_kernel_and_measures_on_gpus_alone() {
     let dir = scratch();
     let cases = records(&attn(dir.path(), &["calibrate", "--cases"]));
-    assert_eq!(cases.len(), 48);
+    assert_eq!(cases.len(), 66);
     let decode = records(&attn(dir.path(), &["calibrate", "--cases", "--match", "decode of 16 rows, 8-bit"]));
     assert_eq!(decode.len(), 6, "two head_dims, three classes of hooks");
     assert!(decode.iter().all(|case| case["kv_dtype"] == "e4m3" && case["kernel"] == "decode"), "{decode:?}");

@@ -233,6 +233,7 @@ fn the_names_of_combinators_are_taken() {
             fields: desc.fields,
             mask: desc.mask,
             bias: desc.bias,
+            slope: desc.slope,
             divisors: desc.divisors,
             stores: desc.stores,
             slots: desc.slots,

@@ -36,6 +36,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         fields: of.fields,
         mask: of.mask,
         bias: of.bias,
+        slope: of.slope,
         divisors: of.divisors,
         stores: of.stores,
         slots: of.slots,

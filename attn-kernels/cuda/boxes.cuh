@@ -46,6 +46,7 @@ class BoxFeed {
   BoxFeed(const WarpgroupParams& w, const TensorMap& map, const Strided&, int base, int kv_head)
       : map_(&map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
 
+  static constexpr bool IN_BOXES = true;
   // Threads that arrive for a tile: who announces it.
   static constexpr int ARRIVALS = 1;
   // Bytes that the barrier counts.
@@ -68,15 +69,18 @@ class BoxFeed {
 // The same, row by row.
 template <bool PAGED, int DIM>
 class RowFeed {
-  KeyTileCopy<PAGED> rows_;
+  const Strided* tensor_;
+  int base_;
+  int head_;
 
  public:
-  RowFeed(const WarpgroupParams&, const TensorMap&, const Strided& t, int base, int kv_head) : rows_(t, base, kv_head) {}
+  RowFeed(const WarpgroupParams&, const TensorMap&, const Strided& t, int base, int kv_head) : tensor_(&t), base_(base), head_(kv_head) {}
+  static constexpr bool IN_BOXES = false;
   static constexpr int ARRIVALS = 1 + 32 * COPY_WARPS;
   static constexpr unsigned BYTES = 0;
 
   void copy(SharedTile<TILE_KEYS, DIM> to, unsigned barrier, int end, int key, FoundRow found) const {
-    rows_.copy(to, KeysUpTo{end}, key, found);
+    KeyTileCopy<PAGED>(*tensor_, base_, head_).copy(to, KeysUpTo{end}, key, found);  // made anew: registers are scarcer than instructions
     arrive_when_copied(barrier);
   }
   static constexpr bool brings() { return true; }

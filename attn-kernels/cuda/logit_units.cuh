@@ -13,9 +13,6 @@ constexpr bool BIAS_FIRST = Variant::HAS_LOGITS_BIAS && !Variant::HAS_WEIGHT && 
 // Hooks want logits scaled; without any the scale goes into the exponent.
 constexpr bool SCALE_LOGITS = (Variant::HAS_LOGITS_TRANSFORM && !BIAS_FIRST && !BIAS_AFFINE) || Variant::HAS_WEIGHT;
 
-// Where a transform of every logit keeps the unit for special functions busy, one exponential in eight leaves it to that.
-constexpr bool EXP2_SHARED = IN_WARPGROUPS && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
-
 // What a masked logit becomes, whatever it was. Under MAX_SCALED -inf may be a logit like others, so there it is a NaN that no
 // arithmetic makes; a maximum ignores it.
 constexpr unsigned MASKED_BITS = Variant::PLAIN ? 0u : MAX_SCALED ? 0xffdeadedu : 0xff800000u;

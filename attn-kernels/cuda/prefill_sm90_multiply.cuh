@@ -22,7 +22,7 @@ inline void clear_values(ValueTile values, int first) {
 inline void multiply_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
   // of a warp, and so that the assembler knows: descriptors then need no vector registers
   int warpgroup = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 128, 0);
-  bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w);
+  bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w), values_in_boxes = boxes || ValueFeed<false>::IN_BOXES;
   if constexpr (TAKE_TURNS)
     if (warpgroup == 0) give_turn(0);
 
@@ -113,7 +113,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       float factor[ROWS_PER_THREAD];
       weigh_tile(s, tile, mask, biases, factor);  // nothing to rescale yet
       pack_all(s);
-      if (next.key + TILE_KEYS > span.end()) {
+      if (values_in_boxes && next.key + TILE_KEYS > span.end()) {  // rows that are copied one by one are of keys that exist
         wait_barrier(ring.values_there(at.stage), at.round);
         clear_values(tiles.values_of(at.stage), span.end() - next.key);
       }

@@ -5,6 +5,9 @@
 #include "logit_units.cuh"
 #include "scales.cuh"
 
+// Where a transform of every logit keeps the unit for special functions busy, one exponential in eight leaves it to that.
+constexpr bool EXP2_SHARED = IN_WARPGROUPS && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
+
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
   float max[ROWS_PER_THREAD];  // in units of the logits at hand: unscaled unless the variant is shown logits

@@ -278,7 +278,7 @@ fn prefill_in_warpgroups_compiles_within_its_budget() {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants()).expect("stock variants have names of their own");
     let points = warpgroups(&registry);
-    assert!(points.len() > registry.iter().count(), "but for lists, every variant");
+    assert!(points.len() > SPREAD.len() * 6, "but for lists, all of them");
     compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
 }
 

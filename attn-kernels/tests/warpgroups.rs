@@ -16,8 +16,10 @@ use attn_kernels::{
 };
 use object::{Object as _, ObjectSection as _};
 
-/// Exponentials of a thread for a tile: of 64 rows and 128 keys a warpgroup, which has 128 threads.
+/// Exponentials of a thread for a tile: of 64 rows and 128 keys a warpgroup, which has 128 threads. Where a transform keeps the unit for special functions busy, one in
+/// eight is not its.
 const WEIGHTS: usize = 64;
+const WEIGHTS_BESIDE_TRANSFORM: usize = WEIGHTS / 8 * 7;
 
 /// What an instruction of sm_90 is, as far as it matters here. It has 16 bytes: an operation in the lowest 12 bits, details beside and above.
 #[derive(Debug, PartialEq)]
@@ -26,6 +28,8 @@ enum Instruction {
     WaitProducts(u64),
     /// `MUFU.EX2`.
     Exponential,
+    /// `LDL` or `STL`: a register that there was no room for.
+    Spilled,
     Other,
 }
 
@@ -35,6 +39,7 @@ fn decode(bytes: &[u8]) -> Instruction {
     match low & 0xfff {
         0x9c5 if low >> 47 & 1 == 1 => Instruction::WaitProducts(high >> 8 & 0xff),
         0x308 if high >> 8 & 0xff == 0x08 => Instruction::Exponential,
+        0x387 | 0x983 => Instruction::Spilled,
         _ => Instruction::Other,
     }
 }
@@ -86,6 +91,13 @@ fn weights_are_computed_while_products_run() {
         let values = code[logits..].iter().position(|instruction| *instruction == Instruction::WaitProducts(0));
         let beside = &code[logits..][..values.expect(expr)];
         let weights = beside.iter().filter(|instruction| **instruction == Instruction::Exponential).count();
-        assert!(weights >= WEIGHTS, "{expr}: {weights} exponentials before the second wait of the loop");
+        let want = if expr.contains("soft_cap") { WEIGHTS_BESIDE_TRANSFORM } else { WEIGHTS };
+        // what only masked tiles need may have had no room; accumulators and weights have
+        let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
+        assert!(
+            spilled <= 2,
+            "{expr}: {spilled} registers of the loop had no room; those of the copying warpgroup may not"
+        );
+        assert!(weights >= want, "{expr}: {weights} exponentials before the second wait of the loop");
     }
 }

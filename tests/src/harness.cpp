@@ -66,6 +66,11 @@ void output(const Variant* v, float* o, int n, const RowState* state, const RowI
   v->output_transform(row, *state, *at);
 }
 float logits_transform(const Variant* v, float logit, const LogitIndex* at) { return v->logits_transform(logit, *at); }
+float logits_bias(const Variant* v, const LogitIndex* at) { return float(v->logits_bias(*at)); }
+int logits_slope(const Variant* v, const LogitIndex* at, float* slope) {
+  *slope = v->logits_slope(*at);
+  return Variant::HAS_LOGITS_SLOPE;
+}
 int logits_mask(const Variant* v, const LogitIndex* at) { return v->logits_mask(*at); }
 float weight(const Variant* v, float logit, float row_max, const LogitIndex* at) {
   return v->weight(logit, row_max, *at);

@@ -198,6 +198,24 @@ impl HostVariant {
         unsafe { f(v, logit, logit_index(at).as_ptr()) }
     }
 
+    /// What `logits_transform` adds, where it does no more than that; else 0.
+    #[must_use]
+    pub fn logits_bias(&self, at: LogitIndex) -> f32 {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> f32>("logits_bias");
+        // SAFETY: the index is eleven words.
+        unsafe { f(v, logit_index(at).as_ptr()) }
+    }
+
+    /// By how much that grows from a key to the next, where it is known to be affine in the key.
+    #[must_use]
+    pub fn logits_slope(&self, at: LogitIndex) -> Option<f32> {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_slope");
+        let mut slope = 0.0;
+        // SAFETY: the index is eleven words, the slope one.
+        let there = unsafe { f(v, logit_index(at).as_ptr(), &raw mut slope) != 0 };
+        there.then_some(slope)
+    }
+
     /// `logits_mask`.
     #[must_use]
     pub fn logits_mask(&self, at: LogitIndex) -> bool {

@@ -32,7 +32,7 @@ fn measured(major: u32, head_dim: u32, fp8: bool, hooks: HookClass, block: u32) 
 fn every_row_is_found_by_its_own_cell_and_no_two_are_the_same() {
     for (i, row) in table::TABLE.iter().enumerate() {
         let kv = if row.fp8 { Dtype::E4m3 } else { Dtype::Bf16 };
-        let arch = Arch::new(row.major, 0);
+        let arch = if row.warpgroups { Arch::for_device(row.major, 0) } else { Arch::new(row.major, 0) };
         let cell = Cell { tile_rows: row.rows, ..cell(row.kind, row.head_dim, kv, arch) };
         assert_eq!(row.distance(&cell, row.hooks), 0, "{row:?}");
         assert_eq!(Costs::of(&cell, row.hooks), row.costs, "{row:?}");

@@ -23,7 +23,7 @@ use crate::{
 /// A batch, ready to run any number of times: every layer, every step with the same lengths. Made with a capacity, it can be given
 /// other batches ([`Plan::update`]).
 ///
-/// `Send` and `Sync`: threads may run it at once, on one stream, which gets their runs one after the other. Runs of one plan that overlap in time, on two streams, mix their partial states.
+/// `Send` and `Sync`: threads may run it at once, on one stream, which gets their runs one after the other. Runs of one plan that overlap in time, on two streams, mix their partial states, and take each other's work.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Attention,

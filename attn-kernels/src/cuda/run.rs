@@ -49,7 +49,7 @@ impl Plan {
     ///
     /// Kernels touch exactly the tokens of the batch's indptr, and the slots of its pages below each request's length; that
     /// these are there is the promise of whoever made the tensors ([`TensorRef::device`]). Two runs of one plan that overlap
-    /// in time, on two streams, mix their partial states: use a workspace for each.
+    /// in time, on two streams, mix their partial states, and take each other's work: use a workspace for each.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
         self.give(None, stream, Rows::Finished, q, kv, out)
     }

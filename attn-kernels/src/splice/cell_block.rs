@@ -24,9 +24,11 @@ pub(super) fn common(cell: &Cell) -> String {
         constexpr int VALUE_DIM = {value_dim};\n\
         constexpr bool VALUES_OF_KEYS = {values_of_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
+        constexpr bool IN_WARPGROUPS = {};\n\
         {launch}",
         elem(dtypes.qo),
         elem(dtypes.kv),
+        cell.in_warpgroups(),
     )
 }
 
@@ -48,8 +50,7 @@ pub(super) fn family(cell: &Cell) -> String {
         String::new()
     };
     format!(
-        "constexpr bool IN_WARPGROUPS = {};\n\
-        constexpr int TILE_ROWS = {tile_rows};\n\
+        "constexpr int TILE_ROWS = {tile_rows};\n\
         constexpr int TILE_KEYS = {tile_keys};\n\
         constexpr int WARPS = {warps};\n\
         constexpr int COPY_WARPS = {copy_warps};\n\
@@ -62,7 +63,6 @@ pub(super) fn family(cell: &Cell) -> String {
         constexpr bool KEY_PRE_PASS = {key_pre_pass};\n\
         constexpr bool VALUE_PRE_PASS = {value_pre_pass};\n\
         {outputs}",
-        cell.in_warpgroups(),
         cell.step_keys(),
     )
 }

@@ -1,8 +1,10 @@
 //! What a logits transform adds that is affine in the key: by how much it grows from a key to the next. Kernels then ask for it once a row instead of for every logit.
 
+use std::collections::HashMap;
+
 use super::{Used, Writer, bias::Added, function_of, operator::UNARY, value::Text};
 use crate::{
-    ir::{Block, Expr, Function, Kind, Op, Stmt},
+    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     report::Report,
     types::{Ty, Types},
 };
@@ -14,12 +16,18 @@ const OF_KEYS: [&str; 4] = ["kv_pos", "kv_token", "kv_slot", "kv_step"];
 pub(crate) fn slope(f: &Function, types: &Types, file: &str) -> Option<String> {
     let logit = super::factor::logit_of(f)?;
     let added = super::bias::added(&f.body, logit)?;
-    // a loop, or a variable that changes, may make anything of a key
-    let kept = |stmt: &Stmt| matches!(stmt, Stmt::Let { init, .. } if !needs_key(init));
-    if !f.body.stmts.iter().all(kept) {
-        return None;
+    let mut known = Known { types, of_keys: HashMap::new() };
+    for stmt in &f.body.stmts {
+        // a loop, or a variable that changes, may make anything of a key
+        let Stmt::Let { local, init } = stmt else { return None };
+        if known.needs_key(init) {
+            if f.locals[*local].mutable {
+                return None;
+            }
+            known.of_keys.insert(*local, init);
+        }
     }
-    let slope = Slope::of(added.term, types)?;
+    let slope = known.slope(added.term)?;
     let head = "ATTN_FN float logits_slope";
     let (used, report) = (&mut Used::default(), &mut Report::default());
     Some(function_of(f, [head, " const"], types, file, used, report, Some(Added { slope: Some(slope), ..added })))
@@ -37,39 +45,47 @@ pub(super) enum Slope<'f> {
     Over(Box<Slope<'f>>, &'f Expr),
 }
 
-impl<'f> Slope<'f> {
-    fn of(e: &'f Expr, types: &Types) -> Option<Self> {
-        if !needs_key(e) {
+/// What is known of variables.
+struct Known<'f> {
+    types: &'f Types,
+    /// Those that depend on the key, by what they are.
+    of_keys: HashMap<LocalId, &'f Expr>,
+}
+
+impl<'f> Known<'f> {
+    fn slope(&self, e: &'f Expr) -> Option<Slope<'f>> {
+        if !self.needs_key(e) {
             return Some(Slope::None);
         }
-        let of = |e| Some(Box::new(Slope::of(e, types)?));
-        let float = |e: &Expr| types.settled(&e.ty) == Ty::F32;
+        let of = |e| Some(Box::new(self.slope(e)?));
+        let float = |e: &Expr| self.types.settled(&e.ty) == Ty::F32;
         Some(match &e.kind {
             Kind::Word(_, word) if OF_KEYS[..2].contains(&word.as_str()) => Slope::One,
+            Kind::Local(local) => self.slope(self.of_keys.get(local)?)?,
             Kind::Neg(inner) => Slope::Negated(of(inner)?),
-            // to a float, or from an integer to one that holds it
-            Kind::Cast(inner, to) if matches!(types.settled(to), Ty::F32) => *of(inner)?,
+            Kind::Cast(inner, to) if self.types.settled(to) == Ty::F32 => self.slope(inner)?,
             Kind::Binary(Op::Add, a, b) => Slope::Sum(of(a)?, of(b)?),
-            Kind::Binary(Op::Sub, a, b) if !needs_key(b) => *of(a)?,
+            Kind::Binary(Op::Sub, a, b) if !self.needs_key(b) => self.slope(a)?,
             Kind::Binary(Op::Sub, a, b) => Slope::Sum(of(a)?, Box::new(Slope::Negated(of(b)?))),
-            Kind::Binary(Op::Mul, a, b) if !needs_key(a) => Slope::Times(a, of(b)?),
-            Kind::Binary(Op::Mul, a, b) if !needs_key(b) => Slope::Times(b, of(a)?),
-            Kind::Binary(Op::Div, a, b) if float(a) && !needs_key(b) => Slope::Over(of(a)?, b),
-            Kind::Block(Block { stmts, tail: Some(tail) }) if stmts.is_empty() => *of(tail)?,
+            Kind::Binary(Op::Mul, a, b) if !self.needs_key(a) => Slope::Times(a, of(b)?),
+            Kind::Binary(Op::Mul, a, b) if !self.needs_key(b) => Slope::Times(b, of(a)?),
+            Kind::Binary(Op::Div, a, b) if float(a) && !self.needs_key(b) => Slope::Over(of(a)?, b),
+            Kind::Block(Block { stmts, tail: Some(tail) }) if stmts.is_empty() => self.slope(tail)?,
             _ => return None,
         })
     }
-}
 
-/// Whether a key's words are read, or a variable whose value is not known here to be free of them: those of a pattern or a closure.
-fn needs_key(e: &Expr) -> bool {
-    let (exprs, blocks) = e.children();
-    match &e.kind {
-        Kind::Word(_, word) => OF_KEYS.contains(&word.as_str()),
-        Kind::Closure { .. } | Kind::Match { .. } => true,
-        _ => {
-            exprs.into_iter().any(needs_key)
-                || blocks.into_iter().any(|b| !b.stmts.is_empty() || b.tail.iter().any(|e| needs_key(e)))
+    /// Whether a key's words are read; or something that may read them in a way that is not followed here.
+    fn needs_key(&self, e: &Expr) -> bool {
+        let (exprs, blocks) = e.children();
+        match &e.kind {
+            Kind::Word(_, word) => OF_KEYS.contains(&word.as_str()),
+            Kind::Local(local) => self.of_keys.contains_key(local),
+            Kind::Closure { .. } | Kind::Match { .. } => true,
+            _ => {
+                let block = |b: &Block| !b.stmts.is_empty() || b.tail.iter().any(|e| self.needs_key(e));
+                exprs.into_iter().any(|e| self.needs_key(e)) || blocks.into_iter().any(block)
+            }
         }
     }
 }
