@@ -60,8 +60,9 @@ class BoxFeed {
     for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
       copy_box(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, place, head_);
   }
-  // Whether this warp has a box of a tile.
-  bool brings() const { return static_cast<int>(copy_thread() / 32) * rows_ < TILE_KEYS; }
+  // Whether this warp takes part in a tile, with keys or without: the first one announces it, others have boxes of keys that are there, or nothing to do. Who takes no
+  // part must not wait for room: nobody waits for it, and a whole round of the ring may have gone by.
+  bool takes_part(bool keys) const { return copy_thread() < 32 || (keys && static_cast<int>(copy_thread() / 32) * rows_ < TILE_KEYS); }
   // Instead of a copy.
   static void skip(unsigned) {}
 };
@@ -83,7 +84,7 @@ class RowFeed {
     KeyTileCopy<PAGED>(*tensor_, base_, head_).copy(to, KeysUpTo{end}, key, found);  // made anew: registers are scarcer than instructions
     arrive_when_copied(barrier);
   }
-  static constexpr bool brings() { return true; }
+  static constexpr bool takes_part(bool) { return true; }
   static void skip(unsigned barrier) { arrive_at(barrier); }
 };
 

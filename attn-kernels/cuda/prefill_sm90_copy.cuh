@@ -39,9 +39,9 @@ class Copier {
   int key_ = -1, end_ = 0;
   FoundRow found_ = {};
 
-  // Those, if there are any: tiles without keys have none. A warp that brings nothing waits for no room: it might sleep through a whole round of the ring.
+  // Those, if there are any: tiles without keys have none.
   void copy_values() {
-    if (tile_ == 0 || !values_.brings()) return;
+    if (tile_ == 0 || !values_.takes_part(key_ >= 0)) return;
     RingPlace at(tile_ - 1);
     unsigned barrier = ring_.values_there(at.stage);
     wait_barrier(ring_.values_read(at.stage), at.round ^ 1);
@@ -86,7 +86,7 @@ class Copier {
       int next = cursor.next(variant_, next_full);
       FoundRow next_found = find(block.request, end, next);  // on its way while this thread waits for room
       last = next < 0;
-      if (keys.brings()) {
+      if (keys.takes_part(key >= 0)) {
         RingPlace at(tile_);
         unsigned barrier = ring_.keys_there(at.stage);
         wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
@@ -121,7 +121,7 @@ class Copier {
   // After all items.
   void end() {
     copy_values();
-    if (!KeyFeed<BOXES>(w_, w_.k, p_.k, 0, 0).brings()) return;
+    if (!KeyFeed<BOXES>(w_, w_.k, p_.k, 0, 0).takes_part(false)) return;
     RingPlace at(tile_);
     wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
     if (tells_) ring_.announce(at.stage, {-1, RingTile::END}, 0);
