@@ -18,5 +18,10 @@ struct Alibi {
   ATTN_FN auto logits_bias(LogitIndex at) const {
     return KeyTerm(slopes_[at.qo_head], at.kv_pos_minus(at.qo_pos));
   }
+
+#line _ "variants/src/alibi.rs"
+  ATTN_FN float logits_slope(LogitIndex at) const {
+    return float(slopes_[at.qo_head]);
+  }
 #line _ "variant"
 };

@@ -9,6 +9,8 @@ struct Variant {
   static constexpr bool HAS_VALUE_TRANSFORM = false;
   static constexpr bool HAS_LOGITS_TRANSFORM = true;
   static constexpr bool HAS_LOGITS_BIAS = false;
+  static constexpr bool HAS_LOGITS_SLOPE = false;
+  static constexpr bool TRANSFORM_IS_SPECIAL = true;
   static constexpr bool HAS_LOGITS_MASK = true;
   static constexpr bool HAS_TILE_CLASS = true;
   static constexpr bool HAS_WEIGHT = false;
@@ -54,6 +56,10 @@ struct Variant {
 
   ATTN_FN auto logits_bias(LogitIndex at) const {
     return part1.logits_bias(at);
+  }
+
+  ATTN_FN float logits_slope(LogitIndex at) const {
+    return part1.logits_slope(at);
   }
 
   ATTN_FN bool logits_mask(LogitIndex at) const {
