@@ -58,10 +58,10 @@ pub(super) fn tensor_map(tensor: &Strided, extents: Extents, rows: u32) -> Resul
     if tokens == 0 || heads == 0 || pages == 0 {
         return Ok(TensorMap::default());
     }
-    // the stride of an extent of 1 is never taken, but has to be one
-    let bytes = |stride: i64| (stride.unsigned_abs() * 2).max(16);
+    // the stride of an extent of 1 is never taken, but has to be one; that of what is repeated, 0, is the driver's to take or to refuse
+    let bytes = |stride: i64, extent: u64| if extent > 1 { stride.unsigned_abs() * 2 } else { 16 };
     let sizes = [dim.into(), tokens, heads.into(), pages];
-    let strides = [bytes(tensor.token), bytes(tensor.head), bytes(tensor.page)];
+    let strides = [bytes(tensor.token, tokens), bytes(tensor.head, heads.into()), bytes(tensor.page, pages)];
     let (box_sizes, steps) = ([64, rows, 1, 1], [1; 4]);
     let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have as many elements as the rank says (strides one fewer), and the output is valid for writes. The driver checks the rest.
