@@ -19,9 +19,13 @@ inline void sync_row_warps() {
     sync_some(1 + threadIdx.x / (32 * COLUMN_WARPS), 32 * COLUMN_WARPS);
 }
 
-// A row's values in staging, in 16-byte chunks permuted by the row.
-inline unsigned staged(unsigned staging, int row, int row_bytes, int chunk) {
-  return staging + row * row_bytes + ((chunk ^ (row & 7)) << 4);
+// Eight rows of f32 in staging, in 16-byte chunks permuted by the row.
+inline unsigned staged_sum(unsigned staging, int row, int chunk) {
+  return staging + row * 2 * STAGED_ROW_BYTES + ((chunk ^ (row & 7)) << 4);
+}
+// All rows in 16 bits, in panels of 64 elements, permuted alike.
+inline unsigned staged(unsigned staging, int row, int chunk) {
+  return staging + chunk / 8 * (ROWS_PER_WARP * 128) + row * 128 + ((chunk % 8 ^ (row & 7)) << 4);
 }
 
 // In all of these, `unit` is what sums of weighted values are multiplied by.
@@ -51,7 +55,7 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
     float scale = finished.scale * unit;
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d)
-      store_shared_4(staged(staging, r * 8 + lane / 4, STAGED_ROW_BYTES, first_column() / 8 + d) + lane % 4 * 4,
+      store_shared_4(staged(staging, r * 8 + lane / 4, first_column() / 8 + d) + lane % 4 * 4,
                      pack2<QoElem>(o[r / 2][d][r % 2 * 2] * scale, o[r / 2][d][r % 2 * 2 + 1] * scale));
   }
   __syncwarp();
@@ -64,8 +68,7 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
     int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
     if (!block.has(row) || !Piece::holds()) break;
     QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row)) + first_column();
-    *reinterpret_cast<uint4*>(to + Piece::first()) =
-        load_shared_16(staged(staging, i, STAGED_ROW_BYTES, first_column() / 8 + Piece::lane()));
+    store_16(to + Piece::first(), load_shared_16(staged(staging, i, first_column() / 8 + Piece::lane())));
   }
 }
 
@@ -77,7 +80,7 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d) {
-      unsigned to = staged(staging, lane / 4, 2 * STAGED_ROW_BYTES, first_column() / 4 + 2 * d + lane % 4 / 2) + lane % 2 * 8;
+      unsigned to = staged_sum(staging, lane / 4, first_column() / 4 + 2 * d + lane % 4 / 2) + lane % 2 * 8;
       store_shared_4(to, __float_as_uint(o[r / 2][d][r % 2 * 2] * unit));
       store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1] * unit));
     }
@@ -94,7 +97,7 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
 #pragma unroll
       for (int half = 0; half < LANE_VALUES / 4; ++half) {
         uint4 v = {};
-        if (Values::holds()) v = load_shared_16(staged(staging, i, 2 * STAGED_ROW_BYTES, LANE_VALUES / 4 * Values::lane() + half));
+        if (Values::holds()) v = load_shared_16(staged_sum(staging, i, LANE_VALUES / 4 * Values::lane() + half));
         state.sum.x[4 * half] = __uint_as_float(v.x);
         state.sum.x[4 * half + 1] = __uint_as_float(v.y);
         state.sum.x[4 * half + 2] = __uint_as_float(v.z);
@@ -106,9 +109,11 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
   }
 }
 
-// `place`: TILE_ROWS * STAGED_ROW_BYTES of shared memory that nobody else uses meanwhile.
+// `place`: TILE_ROWS * STAGED_ROW_BYTES of shared memory that nobody else uses meanwhile. `write`: how final rows without a transform are written, given a unit and
+// the warp's share of the place.
+template <class Write>
 inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
-                       int partial, unsigned place) {
+                       int partial, unsigned place, Write write) {
   // Asked again, rather than kept: registers are scarce before.
   float logits = natural_unit(logit_unit(p, block.kv_head)), unit = value_unit(p, block.kv_head);
 #pragma unroll
@@ -123,5 +128,5 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     write_transformed(p, variant, o, rows, unit, block, staging);
   else
-    write_plain(p, variant, o, rows, unit, block, staging);
+    write(unit, staging);
 }

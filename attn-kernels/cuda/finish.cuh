@@ -38,6 +38,8 @@ inline FinishedRow finish_row(const KernelParams& p, const Variant& variant, flo
       if (!p.unfinished) rescale = take_sink(variant, row_max, denominator, at);
     // Under MAX_SCALED the maximum does not tell whether there was a key.
     if (MAX_SCALED ? denominator == 0.f : row_max == NO_LOGIT) return {0.f, {NO_LOGIT, 0.f, NO_LOGIT}};
-    return {rescale / denominator, {row_max, denominator, row_max + logf(denominator)}};
+    // Relative to a maximum, the sum is about 1 or above, which the short ways take; a variant's own weights sum to anything.
+    if constexpr (MAX_SCALED) return {rescale / denominator, {row_max, denominator, row_max + logf(denominator)}};
+    return {rescale * reciprocal_approx(denominator), {row_max, denominator, row_max + LN_2 * log2_approx(denominator)}};
   }
 }

@@ -80,7 +80,7 @@ inline void pass_row(const Strided& from, KeyPlace place, const Strided& to, int
   if (!Row::holds()) return;
   unsigned short* end = static_cast<unsigned short*>(to.data) + kv_head * to.head + token * to.token + Row::first();
 #pragma unroll
-  for (int i = 0; i < EIGHTS; ++i) *reinterpret_cast<uint4*>(end + 8 * i) = words[i];
+  for (int i = 0; i < EIGHTS; ++i) store_16(end + 8 * i, words[i]);
 }
 
 // Many threads with a key each, rather than few with several: a transform has latencies of its own to hide.

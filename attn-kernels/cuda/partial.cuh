@@ -93,6 +93,6 @@ inline void write_output(const KernelParams& p, const Variant& variant, PartialR
   QoElem* row = static_cast<QoElem*>(p.o.data) + row_offset(p.o, at);
 #pragma unroll
   for (int eight = 0; eight < LANE_VALUES / 8; ++eight)
-    *reinterpret_cast<uint4*>(row + Values::first() + 8 * eight) = pack<QoElem>(state.sum, eight);
+    store_16(row + Values::first() + 8 * eight, pack<QoElem>(state.sum, eight));
   if (p.lse && Values::lane() == 0) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
 }

@@ -46,7 +46,7 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
 
   copy_queries(queries, p, block);
   copy_async_commit();
-  TileCursor cursor(p, block, item.kv_begin, span.end());
+  TileCursor<> cursor(p, block, item.kv_begin, span.end());
   auto copy_first = [&](int key) {
     if constexpr (KEYS_LOOKED_UP) found = find_row(p, block.request, span, key, positions);
     key_copy.copy(keys, span, key, found);
@@ -55,8 +55,8 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
   // Most likely the first tile is the last one, which can be on its way while classes are found.
   int likely = cursor.last();
   if (likely >= 0) copy_first(likely);
-  bool full;
-  int key = cursor.next(variant, full);
+  TileClasses classes;
+  int key = cursor.next(variant, classes);
   if (key >= 0 && key != likely) {
     copy_async_commit();  // or the wait is not for these
     copy_async_wait<0>();
@@ -77,8 +77,8 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
   int stage = 0;
 #pragma unroll 1
   while (key >= 0) {
-    bool next_full;
-    int next = cursor.next(variant, next_full);
+    bool full = classes.full;
+    int next = cursor.next(variant, classes);
     LogitTile tile = {p, variant, block, span, key, positions + stage * TILE_KEYS, unit};
     LogitMask mask;
     // A long mask is asked while keys may still be on their way; under a list, where positions have to arrive first, later.
@@ -126,11 +126,11 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
     }
 
     key = next;
-    full = next_full;
     stage = next_stage;
   }
 
   copy_async_wait<0>();
   __syncthreads();
-  write_rows(p, variant, o, rows, block, item.partial, queries.base);  // which everybody has read
+  write_rows(p, variant, o, rows, block, item.partial, queries.base,  // which everybody has read
+             [&](float unit, unsigned staging) { write_plain(p, variant, o, rows, unit, block, staging); });
 }

@@ -16,6 +16,7 @@ constexpr int COPY_REGISTERS = WARPGROUPS == 2 ? 56 : 32, MULTIPLY_REGISTERS = W
 static_assert(MULTIPLY_REGISTERS * THREADS + COPY_REGISTERS * 32 * COPY_WARPS <= LAUNCH_REGISTERS * CTA_THREADS, "or a warpgroup waits forever");
 static_assert(COPY_WARPS == 4 && (WARPGROUPS == 2 || WARPGROUPS == 3), "registers are dealt to three or four warpgroups");
 static_assert(SMEM_BYTES + sizeof(RingState) <= 227 * 1024, "the largest shared memory there is");
+static_assert(STAGES > 1, "values of a tile come after the keys of the next one");
 static_assert(SAME<QoElem, KvElem> || IS_FP8<KvElem>, "queries meet keys as they are, unless the pass rewrote them");
 static_assert(KEY_PRE_PASS == (Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>), "keys come transformed, and in 16 bits");
 static_assert(VALUE_PRE_PASS == (Variant::HAS_VALUE_TRANSFORM || IS_FP8<KvElem>), "values come transformed, and in 16 bits");
@@ -32,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const 
   tiles.queries.base = (shared_address(shared_memory) + TILES_ALIGNMENT - 1) / TILES_ALIGNMENT * TILES_ALIGNMENT;
   tiles.keys.base = tiles.queries.base + QUERY_STAGES * QueryTileRows::BYTES;
   tiles.values.base = tiles.keys.base + STAGES * KeyTile::BYTES;
-  tiles.outputs = OUTPUTS_APART ? tiles.values.base + STAGES * ValueTile::BYTES : tiles.queries.base;
+  tiles.outputs = OUTPUTS_STAGED ? tiles.values.base + STAGES * ValueTile::BYTES : tiles.queries.base;
   Ring ring(state);
   bool boxes = in_boxes(w);
   if (threadIdx.x == 0) {

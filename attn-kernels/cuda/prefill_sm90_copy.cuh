@@ -2,7 +2,6 @@
 // room. Keys come a tile before values, since products of queries and keys do; queries of the next piece while the last tiles of this one are weighed.
 #pragma once
 #include "boxes.cuh"
-#include "cursor.cuh"
 #include "queries.cuh"
 #include "tile_ring.cuh"
 
@@ -68,9 +67,9 @@ class Copier {
     int end = span.end();
     KeyFeed<BOXES> keys(w_, w_.k, p_.k, key_base<KEY_PRE_PASS>(block.request), kv_head);
     if (tells_) ring_.place(number, item, kv_head);
-    TileCursor cursor(p_, block, item.kv_begin, end);
-    bool full = false;
-    int key = cursor.next(variant_, full);
+    TileCursor<PARTS> cursor(p_, block, item.kv_begin, end);
+    TileClasses classes;
+    int key = cursor.next(variant_, classes);
     FoundRow found = find(block.request, end, key);
     QueryPlace queries(number);
     bool first = true, last, queries_come = false;
@@ -82,15 +81,15 @@ class Copier {
     };
 #pragma unroll 1
     do {
-      bool next_full = false;
-      int next = cursor.next(variant_, next_full);
+      TileClasses next_classes;
+      int next = cursor.next(variant_, next_classes);
       FoundRow next_found = find(block.request, end, next);  // on its way while this thread waits for room
       last = next < 0;
       if (keys.takes_part(key >= 0)) {
         RingPlace at(tile_);
         unsigned barrier = ring_.keys_there(at.stage);
         wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
-        if (tells_) ring_.announce(at.stage, {key, (full ? RingTile::FULL : 0) | (last ? RingTile::LAST : 0)}, key >= 0 ? keys.BYTES : 0);
+        if (tells_) ring_.announce(at.stage, {key, classes, last}, key >= 0 ? keys.BYTES : 0);
         if (key >= 0)
           keys.copy(tiles_.keys_of(at.stage), barrier, end, key, found);
         else
@@ -112,7 +111,7 @@ class Copier {
       key_ = key;
       found_ = found;
       key = next;
-      full = next_full;
+      classes = next_classes;
       found = next_found;
     } while (!last);
     if (queries_come) finish_queries();

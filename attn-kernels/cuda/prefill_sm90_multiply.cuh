@@ -1,14 +1,14 @@
 // The warpgroups that multiply, 64 rows each. Products run in the background (wgmma): those of a tile's queries and keys beside those of the tile's before with its
 // values, and weights are computed while the latter run (FlashAttention-3, arXiv 2407.08608).
 #pragma once
-#include "epilogue.cuh"
 #include "prefill_sm90_copy.cuh"
+#include "prefill_sm90_write.cuh"
 #include "warpgroup.cuh"
 
 // Where weights take about as long as products, or registers are few, warpgroups begin their products one after the other, so that one computes weights meanwhile.
 constexpr bool TAKE_TURNS = QueryTileRows::BYTES != TILE_ROWS * 256;
-// Whether output rows have a place of their own; if not, queries give theirs.
-constexpr bool OUTPUTS_APART = OUTPUT_BYTES > 0;
+// Whether output rows have a place of their own, or need none; if not, queries give theirs.
+constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
 
 // Rows of values from `first` on become 0: where no key is, their weight is, and 0 * NaN is not 0.
 inline void clear_values(ValueTile values, int first) {
@@ -21,7 +21,8 @@ inline void clear_values(ValueTile values, int first) {
 
 inline void multiply_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
   // of a warp, and so that the assembler knows: descriptors then need no vector registers
-  int warpgroup = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 128, 0);
+  int warp = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warp / 4;
+  int part = PARTS > 1 ? warpgroup : 0;  // of the rows, as classes are told
   bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w), values_in_boxes = boxes || ValueFeed<false>::IN_BOXES;
   if constexpr (TAKE_TURNS)
     if (warpgroup == 0) give_turn(0);
@@ -43,6 +44,13 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       transform_queries<HookRow<HEAD_DIM>, 2>(queries, p, variant, block);
       fence_shared_for_tensor_cores();
       sync_some(MULTIPLY_BARRIER, THREADS);
+    }
+
+    // Of a tile in boxes, values of keys that do not exist are cleared, by all; rows that are copied one by one are of keys that exist.
+    if (values_in_boxes && next.has_keys() && next.key + TILE_KEYS > span.end()) {
+      RingPlace at(n);
+      wait_barrier(ring.values_there(at.stage), at.round);
+      clear_values(tiles.values_of(at.stage), span.end() - next.key);
     }
 
     Outputs o;
@@ -75,7 +83,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
     auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask& mask, const Biases& biases, float (&factor)[ROWS_PER_THREAD]) {
       transform_logits(s, tile, 0, TILE_KEYS / 16);
       biases.grow(s);
-      if (!next.full()) mask.apply(s, tile);
+      if (!next.full(part)) mask.apply(s, tile);
       bool grown = false;
       if constexpr (!Variant::PLAIN) {
         float tile_max[ROWS_PER_THREAD];
@@ -98,14 +106,31 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       for (int n = 0; n < TILE_KEYS / 16; ++n) pack_weights(*reinterpret_cast<Weights*>(&weights[n]), s, n);
     };
 
-    bool some = next.has_keys(), last = next.last();
+    // Tiles that come first and that no row of this warpgroup sees; the last one, at any rate, is not left out.
+    bool absent = block.rows <= 64 * warpgroup, some = false, last = false;
+    while (true) {
+      some = next.has_keys() && !absent && !next.skip(part);
+      last = next.last();
+      if (some || last) break;
+      RingPlace at(n);
+      if constexpr (TAKE_TURNS) {
+        wait_turn(warpgroup);
+        give_turn((warpgroup + 1) % WARPGROUPS);
+      }
+      release_keys(at);
+      wait_barrier(ring.values_there(at.stage), at.round);
+      release_values(at);
+      next = ring.take(++n);
+    }
+    if constexpr (TAKE_TURNS) wait_turn(warpgroup);
     if (some) {
       Logits s;
       RingPlace at(n);
       LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
       multiply_queries(s, tile, at);
+      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       LogitMask mask;
-      if (!next.full()) mask.ask(tile);
+      if (!next.full(part)) mask.ask(tile);
       Biases biases(tile);
       wait_products<0>();
       pin(s[0]);
@@ -113,10 +138,9 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       float factor[ROWS_PER_THREAD];
       weigh_tile(s, tile, mask, biases, factor);  // nothing to rescale yet
       pack_all(s);
-      if (values_in_boxes && next.key + TILE_KEYS > span.end()) {  // rows that are copied one by one are of keys that exist
-        wait_barrier(ring.values_there(at.stage), at.round);
-        clear_values(tiles.values_of(at.stage), span.end() - next.key);
-      }
+    } else {
+      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
+      release_keys(RingPlace(n));
     }
     ++n;
     if (!last) next = ring.take(n);
@@ -130,7 +154,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       multiply_values(before);
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       LogitMask mask;
-      if (!next.full()) mask.ask(tile);
+      if (!next.full(part)) mask.ask(tile);
       Biases biases(tile);
       wait_products<1>();
       pin(s[0]);
@@ -155,16 +179,18 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       wait_products<0>();
       pin(o[0]);
     } else {
-      release_keys(at);
-      wait_barrier(ring.values_there(at.stage), at.round);  // there are none, but who copies says so, and waits for the round that this one ends
+      wait_barrier(ring.values_there(at.stage), at.round);  // also where there are none: who copies says so, and waits for the round that this one ends
     }
     release_values(at);
     if constexpr (!OUTPUTS_APART) sync_some(MULTIPLY_BARRIER, THREADS);  // queries have been read, by all
-    write_rows(p, variant, o, rows, block, partial, tiles.outputs);
+    if constexpr (OUTPUTS_STAGED) wait_boxes_read();
+    write_rows(p, variant, o, rows, block, partial, tiles.outputs,
+               [&](float unit, unsigned staging) { write_final(p, w, variant, o, rows, unit, block, warp, staging); });
     if constexpr (!OUTPUTS_APART) {
       __syncwarp();
       if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
     }
     next = ring.take(n);
   }
+  if constexpr (OUTPUTS_STAGED) wait_boxes_read();  // shared memory is there as long as the CTA is
 }

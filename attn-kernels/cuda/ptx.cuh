@@ -8,6 +8,18 @@ inline float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// To a relative 2^-23, or an absolute 2^-22 near 1.
+inline float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// To a relative 2^-23, where the result is no denormal number.
+inline float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // The same by multiplications and additions, relative error 1e-4, not below 2^-126: 2^x = 2^whole * 2^rest with 0 <= rest < 1, a polynomial (FlashAttention-4). Adding the
 // constant, towards -inf, leaves `whole` in the lowest bits.
@@ -61,6 +73,10 @@ inline void copy_async_wait() {
 inline void sync_some(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 // From global memory, past the first-level cache, where what another SM wrote is not seen.
+// 16 bytes in one store: of a structure that it is given from somewhere, the compiler often makes four.
+inline void store_16(void* to, uint4 v) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
 inline float4 load_l2_16(const void* p) {
   float4 v;
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
@@ -104,6 +120,10 @@ inline uint4 load_shared_16(unsigned shared) {
   return v;
 }
 
+// Four 8x8 matrices of 16-bit elements to shared memory (sm_90); lane l gives the address of row l % 8 of matrix l / 8.
+inline void store_matrices(unsigned shared, const unsigned (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Volatile, so that it
 // stays between the barriers around it: the compiler does not know that it reads memory.
 inline void load_matrices(unsigned (&r)[4], unsigned shared) {

@@ -24,9 +24,10 @@ struct QueryBlock {
   // Rows past the last one repeat it.
   int existing(int row) const { return min(row, rows - 1); }
 
-  // Its rows as bounds, for questions about whole tiles.
-  QueryTile bounds(const KernelParams& p) const {
-    RowIndex first = at(p, 0), last = at(p, rows - 1);
+  // Its rows as bounds, for questions about whole tiles; or some of them.
+  QueryTile bounds(const KernelParams& p) const { return bounds(p, 0, rows); }
+  QueryTile bounds(const KernelParams& p, int begin, int end) const {
+    RowIndex first = at(p, begin), last = at(p, end - 1);
     // Rows of several queries may have every head of the group among them.
     bool one_query = first.qo_row == last.qo_row;
     int group = p.group.divisor;

@@ -1,25 +1,39 @@
 // What warpgroups of different trades tell each other: tiles of keys and values in a ring of STAGES, the pieces of work that they are of, and who waits for whom.
 #pragma once
 #include "barriers.cuh"
+#include "cursor.cuh"
 #include "query_block.cuh"
 #include "tile.cuh"
 
+// Parts of the rows, of a warpgroup each, whose tiles are classified apart: where asking is cheap.
+constexpr int PARTS = Variant::HAS_BOUNDS ? WARPS / 4 : 1;
+
 // A tile of the ring, as who copied it found out.
 struct RingTile {
-  static constexpr int FULL = 1, LAST = 2, END = 4;
+  static constexpr int LAST = 1, END = 2, FULL = 4, SKIP = FULL << PARTS;  // a bit for each part, of the last two
   int key;    // its first; -1: no keys, of an item that sees none
   int flags;
 
+  RingTile() = default;
+  RingTile(int key, int flags) : key(key), flags(flags) {}
+  RingTile(int key, TileClasses classes, bool last) : key(key), flags(int(classes.full) * FULL | int(classes.skip) * SKIP | last * LAST) {}
+
   bool has_keys() const { return key >= 0; }
-  bool full() const { return flags & FULL; }  // every logit counts
   bool last() const { return flags & LAST; }  // of its item
   bool end() const { return flags & END; }    // of all work: not a tile
+  // Every logit of a part counts; none does.
+  bool full(int part) const { return flags & FULL << part; }
+  bool skip(int part) const { return flags & SKIP << part; }
 };
 
 // A piece of work.
 struct PlacedItem {
   WorkItem item;
   int kv_head;
+};
+// As who multiplies reads it: all that is read is on its way at once.
+struct alignas(16) PlacedWords {
+  int words[(sizeof(PlacedItem) + 15) / 16 * 4];
 };
 
 // What is in shared memory beside the tiles. Where an item is written, everybody has read the one that was there: between both lie the last tile of that one and a tile
@@ -28,7 +42,7 @@ struct RingState {
   static constexpr int ITEMS = STAGES + 1;
   unsigned long long barriers[4 * STAGES + 2 * QUERY_STAGES];
   RingTile tiles[STAGES];
-  PlacedItem items[ITEMS];
+  PlacedWords items[ITEMS];
   unsigned next_work[2];
 };
 
@@ -92,7 +106,7 @@ class Ring {
     RingPlace at(n);
     wait_barrier(keys_there(at.stage), at.round);
     volatile RingTile& there = state_->tiles[at.stage];
-    RingTile tile = {};
+    RingTile tile(0, 0);
     if (threadIdx.x % 32 == 0) {
       tile.key = there.key;
       tile.flags = there.flags;
@@ -102,20 +116,23 @@ class Ring {
 
   // By one thread, before the first tile of the item.
   void place(int number, const WorkItem& item, int kv_head) const {
-    PlacedItem& to = state_->items[number % RingState::ITEMS];
+    PlacedItem& to = reinterpret_cast<PlacedItem&>(state_->items[number % RingState::ITEMS]);
     to.item = item;
     to.kv_head = kv_head;
   }
   PlacedItem placed(int number) const {
-    constexpr int WORDS = sizeof(PlacedItem) / 4;
-    const volatile int* there = reinterpret_cast<const volatile int*>(&state_->items[number % RingState::ITEMS]);
+    constexpr int WORDS = sizeof(PlacedItem) / 4, FOURS = (WORDS + 3) / 4;
+    unsigned there = shared_address(state_->items[number % RingState::ITEMS].words);
+    uint4 fours[FOURS] = {};
+    if (threadIdx.x % 32 == 0)
+#pragma unroll
+      for (int i = 0; i < FOURS; ++i) fours[i] = load_shared_16(there + 16 * i);
     PlacedItem item;
     int* words = reinterpret_cast<int*>(&item);
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
-      int word = 0;
-      if (threadIdx.x % 32 == 0) word = there[i];
-      words[i] = __shfl_sync(ALL_LANES, word, 0);
+      const uint4& four = fours[i / 4];
+      words[i] = __shfl_sync(ALL_LANES, static_cast<int>(i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w), 0);
     }
     return item;
   }

@@ -1,4 +1,4 @@
-//! Tensors as prefill in warpgroups copies them: in boxes of 64 elements of some rows, which the hardware fetches (TMA).
+//! Tensors as prefill in warpgroups copies them: in boxes of 64 elements of some rows, which the hardware fetches and stores (TMA).
 
 use std::mem::MaybeUninit;
 
@@ -28,7 +28,7 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Those of keys or values, whose rows have `dim` elements.
+    /// Those of keys or values, or of outputs, whose rows have `dim` elements.
     pub(super) fn of(tensor: &TensorRef<'_>, dim: u32, heads: u32) -> Self {
         let shape = tensor.shape();
         let (pages, tokens) = if shape.len() == 4 { (shape[0], shape[1]) } else { (1, shape[0]) };
@@ -52,17 +52,37 @@ pub(super) fn rows_of_pages(cell: &Cell, page_size: u32, tensors: [&Strided; 2])
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 
-/// The boxes of a tensor, `rows` keys each. An empty tensor has none.
+/// Rows of outputs that a warp has.
+const OUTPUT_ROWS: u32 = 16;
+
+/// Whether so many packed rows of outputs, of `group` query heads each, are a box.
+pub(super) fn are_output_boxes(group: u32, tensor: &Strided) -> bool {
+    let near = |stride: i64| u64::try_from(stride).is_ok_and(|stride| (1..STRIDE_END / 2).contains(&stride));
+    OUTPUT_ROWS.is_multiple_of(group) && near(tensor.token) && near(tensor.head)
+}
+
+/// The boxes of outputs: a KV head's `group` query heads, and as many tokens as make [`OUTPUT_ROWS`].
+pub(super) fn output_map(tensor: &Strided, extents: Extents, group: u32) -> Result<TensorMap, CudaError> {
+    let Extents { dim, tokens, heads, pages } = extents;
+    let sizes = [dim.into(), heads.into(), tokens, pages];
+    encode(tensor.data, sizes, [tensor.head, tensor.token, tensor.page], [group, OUTPUT_ROWS / group])
+}
+
+/// The boxes of keys or values, `rows` keys each. An empty tensor has none.
 pub(super) fn tensor_map(tensor: &Strided, extents: Extents, rows: u32) -> Result<TensorMap, CudaError> {
     let Extents { dim, tokens, heads, pages } = extents;
-    if tokens == 0 || heads == 0 || pages == 0 {
+    encode(tensor.data, [dim.into(), tokens, heads.into(), pages], [tensor.token, tensor.head, tensor.page], [rows, 1])
+}
+
+/// Boxes of 64 elements, and so many of the two dimensions after.
+fn encode(data: u64, sizes: [u64; 4], strides: [i64; 3], box_sizes: [u32; 2]) -> Result<TensorMap, CudaError> {
+    if sizes.contains(&0) {
         return Ok(TensorMap::default());
     }
     // the stride of an extent of 1 is never taken, but has to be one; that of what is repeated, 0, is the driver's to take or to refuse
-    let bytes = |stride: i64, extent: u64| if extent > 1 { stride.unsigned_abs() * 2 } else { 16 };
-    let sizes = [dim.into(), tokens, heads.into(), pages];
-    let strides = [bytes(tensor.token, tokens), bytes(tensor.head, heads.into()), bytes(tensor.page, pages)];
-    let (box_sizes, steps) = ([64, rows, 1, 1], [1; 4]);
+    let bytes = |i: usize| if sizes[i + 1] > 1 { strides[i].unsigned_abs() * 2 } else { 16 };
+    let strides = [bytes(0), bytes(1), bytes(2)];
+    let (box_sizes, steps) = ([64, box_sizes[0], box_sizes[1], 1], [1; 4]);
     let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have as many elements as the rank says (strides one fewer), and the output is valid for writes. The driver checks the rest.
     let result = unsafe {
@@ -70,7 +90,7 @@ pub(super) fn tensor_map(tensor: &Strided, extents: Extents, rows: u32) -> Resul
             map.as_mut_ptr(),
             sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
             sizes.len() as u32,
-            tensor.data as *mut _,
+            data as *mut _,
             sizes.as_ptr(),
             strides.as_ptr(),
             box_sizes.as_ptr(),
@@ -81,7 +101,7 @@ pub(super) fn tensor_map(tensor: &Strided, extents: Extents, rows: u32) -> Resul
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    result.result().map_err(|e| CudaError::driver("describe keys and values in boxes", e))?;
+    result.result().map_err(|e| CudaError::driver("describe a tensor in boxes", e))?;
     // SAFETY: zeros are a value of this type, and the driver wrote another over them.
     Ok(TensorMap { words: unsafe { map.assume_init() }.opaque })
 }

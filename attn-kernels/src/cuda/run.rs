@@ -93,6 +93,7 @@ impl Plan {
         let sm_scale = layer.unwrap_or(&self.attention).inner.sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, rows)? };
         let _current = device.make_current()?;
+        let qo_tokens = out.o.shape()[0];
         turn.used_on(stream);
 
         let kv_heads = attention.heads.kv;
@@ -116,7 +117,7 @@ impl Plan {
                 launch(number, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
             }
             if cell.in_warpgroups() {
-                self.run_in_warpgroups(stream, &params, number, layer, &kv)?;
+                self.run_in_warpgroups(stream, &params, number, layer, &kv, qo_tokens)?;
                 continue;
             }
             let grid = match cell.kind {
@@ -138,6 +139,7 @@ impl Plan {
         number: usize,
         layer: Option<&Attention>,
         kv: &Kv<'_>,
+        qo_tokens: usize,
     ) -> Result<(), CudaError> {
         let (arm, attention) = (&self.arms[number], &*self.attention.inner);
         let (cell, kv_heads) = (arm.kernel.cell(), attention.heads.kv);
@@ -156,12 +158,17 @@ impl Plan {
                 }
             }
         };
+        let group = attention.heads.qo / kv_heads;
+        let output_boxes = boxes::are_output_boxes(group, &params.o);
+        let o = Extents { dim: cell.value_dim, tokens: qo_tokens as u64, heads: attention.heads.qo, pages: 1 };
         let more = WarpgroupParams {
             k: map(&kv.k, params.k, cell.key_pre_pass.then_some(params.k_pre), cell.head_dim)?,
             v: map(&kv.v, params.v, cell.value_pre_pass.then_some(params.v_pre), cell.value_dim)?,
+            o: if output_boxes { boxes::output_map(&params.o, o, group)? } else { TensorMap::default() },
             box_rows: paged_rows as i32,
             items: arm.items.len() as i32,
             heads: heads_at_once(cell, tokens, self.even).min(kv_heads) as i32,
+            output_boxes: output_boxes.into(),
             ..WarpgroupParams::default()
         };
         let ctas = (arm.items.len() as u32 * kv_heads).min(arm.kernel.resident_ctas());

@@ -91,10 +91,12 @@ pub struct TensorMap {
 pub struct WarpgroupParams {
     pub k: TensorMap,
     pub v: TensorMap,
+    pub o: TensorMap,
     pub box_rows: i32,
     pub items: i32,
     pub heads: i32,
-    pub pad: [i32; 13],
+    pub output_boxes: i32,
+    pub pad: [i32; 12],
 }
 
 #[cfg(test)]
@@ -189,7 +191,7 @@ mod tests {
             }
         );
         mirror!("TensorMap", TensorMap { words });
-        mirror!("WarpgroupParams", WarpgroupParams { k, v, box_rows, items, heads });
+        mirror!("WarpgroupParams", WarpgroupParams { k, v, o, box_rows, items, heads, output_boxes });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",
