@@ -121,6 +121,7 @@ inline void write_rows(const KernelParams& p, const Variant& variant, const Outp
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 1);
     rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
     rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logits;
+    if (MAX_MAY_BE_FIXED && rows.sum[r] < LEAST_SUM) rows.max[r] = NO_LOGIT;
   }
   unsigned staging = place + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
   if (partial >= 0)

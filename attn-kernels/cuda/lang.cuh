@@ -9,6 +9,7 @@
 // No header of CUDA or C++ is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
 #pragma once
 
+#include "bound.cuh"
 #include "captured.cuh"
 #include "compose.cuh"
 #include "divide.cuh"

@@ -55,7 +55,8 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
 
     Outputs o;
     clear(o);
-    RowStates rows;
+    bool max_fixed = max_is_fixed(variant, block.request.kv_len);
+    RowStates rows(max_fixed);
     TileWeights weights;
 
     auto multiply_queries = [&](Logits& s, const LogitTile& tile, RingPlace at) {
@@ -85,17 +86,18 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       biases.grow(s);
       if (!next.full(part)) mask.apply(s, tile);
       bool grown = false;
-      if constexpr (!Variant::PLAIN) {
-        float tile_max[ROWS_PER_THREAD];
-        grown = maximum_grows(tile_max, s, rows, scale, &biases);
-        if (grown)
+      if constexpr (!Variant::PLAIN)
+        if (!max_fixed) {
+          float tile_max[ROWS_PER_THREAD];
+          grown = maximum_grows(tile_max, s, rows, scale, &biases);
+          if (grown)
 #pragma unroll
-          for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-            factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
-            rows.max[r] = tile_max[r];
-            rows.sum[r] *= factor[r];
-          }
-      }
+            for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+              factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
+              rows.max[r] = tile_max[r];
+              rows.sum[r] *= factor[r];
+            }
+        }
       RowShifts shift(rows, scale, biases);
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 16; ++n) weigh_logits(s, rows, tile, shift, scale, n);

@@ -1,6 +1,7 @@
 // The variant's arithmetic on a tile of logits: transform, weights, and the running state of the rows.
 #pragma once
 #include "finish.cuh"
+#include "fixed_max.cuh"
 #include "logit_mask.cuh"
 #include "logit_units.cuh"
 #include "scales.cuh"
@@ -19,6 +20,11 @@ struct RowStates {
       max[r] = FIRST_MAX;
       sum[r] = 0.f;
     }
+  }
+  explicit RowStates(bool max_is_fixed) : RowStates() {
+    if (max_is_fixed)
+#pragma unroll
+      for (float& x : max) x = 0.f;
   }
 };
 

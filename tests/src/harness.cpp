@@ -71,6 +71,10 @@ int logits_slope(const Variant* v, const LogitIndex* at, float* slope) {
   *slope = v->logits_slope(*at);
   return Variant::HAS_LOGITS_SLOPE;
 }
+int logits_bound(const Variant* v, float* bound) {
+  *bound = v->logits_bound();
+  return Variant::HAS_LOGITS_BOUND;
+}
 int logits_mask(const Variant* v, const LogitIndex* at) { return v->logits_mask(*at); }
 float weight(const Variant* v, float logit, float row_max, const LogitIndex* at) {
   return v->weight(logit, row_max, *at);

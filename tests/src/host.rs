@@ -216,6 +216,16 @@ impl HostVariant {
         there.then_some(slope)
     }
 
+    /// How large `logits_transform` can make a logit, where that is known.
+    #[must_use]
+    pub fn logits_bound(&self) -> Option<f32> {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32) -> i32>("logits_bound");
+        let mut bound = 0.0;
+        // SAFETY: the bound is one word.
+        let there = unsafe { f(v, &raw mut bound) != 0 };
+        there.then_some(bound)
+    }
+
     /// `logits_mask`.
     #[must_use]
     pub fn logits_mask(&self, at: LogitIndex) -> bool {

@@ -317,6 +317,9 @@ pub struct VariantDesc {
     pub bias: &'static str,
     /// `float logits_slope(LogitIndex at) const`: where that is affine in the position of the key, by how much it grows from a key to the next; else empty.
     pub slope: &'static str,
+    /// `float logits_bound() const`: where `logits_transform` gives no more than so much in magnitude (or NaN) for any logit and index, how much; else empty. Infinite or NaN
+    /// where parameters prove nothing.
+    pub bound: &'static str,
     /// Scalars that a hook divides by: each has a member `Divisor<T> name_div_` beside it.
     pub divisors: &'static [&'static str],
     /// Whether a hook stores to an output tensor: kernels then call hooks only for logits and rows that are there.

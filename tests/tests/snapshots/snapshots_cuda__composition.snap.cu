@@ -10,6 +10,7 @@ struct Variant {
   static constexpr bool HAS_LOGITS_TRANSFORM = true;
   static constexpr bool HAS_LOGITS_BIAS = false;
   static constexpr bool HAS_LOGITS_SLOPE = false;
+  static constexpr bool HAS_LOGITS_BOUND = true;
   static constexpr bool TRANSFORM_IS_SPECIAL = true;
   static constexpr bool HAS_LOGITS_MASK = true;
   static constexpr bool HAS_TILE_CLASS = true;
@@ -60,6 +61,10 @@ struct Variant {
 
   ATTN_FN float logits_slope(LogitIndex at) const {
     return part1.logits_slope(at);
+  }
+
+  ATTN_FN float logits_bound() const {
+    return part2.logits_bound();
   }
 
   ATTN_FN bool logits_mask(LogitIndex at) const {

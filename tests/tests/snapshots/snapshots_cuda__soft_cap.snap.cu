@@ -16,5 +16,10 @@ struct SoftCap {
     const float inv = 1.0f / cap_;
     return cap_ * approx_tanh(logit * inv);
   }
+
+#line _ "variants/src/soft_cap.rs"
+  ATTN_FN float logits_bound() const {
+    return bound::magnitude(bound::mul(bound::one(cap_), bound::within(1.0005f)));
+  }
 #line _ "variant"
 };

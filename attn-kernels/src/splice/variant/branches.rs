@@ -67,6 +67,11 @@ pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
             });
             chosen + &each.collect::<String>()
         }
+        Member::LogitsBound => {
+            let each = has.iter().map(|i| format!("part{i}.{call}"));
+            let most = each.reduce(|most, one| format!("bound::most({most}, {one})"));
+            format!("    return {};\n", most.unwrap_or_else(|| function.trivial().to_owned()))
+        }
         Member::LogitsBias => {
             let each = has.iter().map(|i| format!("    if (branch == {i}) return float(part{i}.{call});\n"));
             chosen + &each.collect::<String>() + &format!("    return {};\n", function.trivial())

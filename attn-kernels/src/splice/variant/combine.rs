@@ -4,7 +4,7 @@
 use attn_core::lang::Hook;
 
 use super::hooks::Member;
-use super::shape::Shape;
+use super::shape::{Shape, last_transform};
 
 /// The name of member number `i` of a shape's struct.
 pub(super) fn member(shape: &Shape<'_>, i: usize) -> String {
@@ -67,6 +67,10 @@ pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
                 let terms: Vec<_> = has.iter().map(|i| format!("part{i}.{call}")).collect();
                 format!("    return {};\n", terms.join(" + "))
             }
+            Member::LogitsBound => match last_transform(parts) {
+                Some((i, last)) if last.is_bounded() => format!("    return part{i}.{call};\n"),
+                _ => format!("    return {};\n", function.trivial()),
+            },
             Member::KvBounds if parts.iter().all(Shape::has_bounds) => bounds(&has),
             _ => format!("    return {};\n", function.trivial()),
         };
@@ -159,6 +163,10 @@ fn remapped(function: Member, map: &Shape<'_>, inner: &Shape<'_>) -> String {
         let terms = [(first, "map", own), (then, "inner", mapped)];
         let terms = terms.iter().filter(|(is, ..)| *is).map(|(_, member, call)| format!("{member}.{call}"));
         return format!("    return {};\n", terms.collect::<Vec<_>>().join(" + "));
+    }
+    if function == Member::LogitsBound {
+        let last = if inner.has(Hook::LogitsTransform) { "inner" } else { "map" };
+        return format!("    return {last}.{own};\n");
     }
     let Member::Hook(hook) = function else {
         let (own, inside) = (class_of("map", map), class_of("inner", inner));

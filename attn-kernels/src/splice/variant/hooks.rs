@@ -17,6 +17,8 @@ pub(super) enum Member {
     LogitsBias,
     /// By how much that grows from a key to the next, where it is affine in the key.
     LogitsSlope,
+    /// How large a transformed logit can be.
+    LogitsBound,
 }
 
 /// Every member function, in the order of the text.
@@ -30,6 +32,7 @@ pub(super) const ORDER: &[Member] = &[
     Member::Hook(Hook::LogitsTransform),
     Member::LogitsBias,
     Member::LogitsSlope,
+    Member::LogitsBound,
     Member::Hook(Hook::LogitsMask),
     Member::Hook(Hook::Weight),
     Member::Hook(Hook::Denominator),
@@ -48,6 +51,7 @@ impl Member {
             Member::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
             Member::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
             Member::LogitsSlope => shape.has(Hook::LogitsTransform) && shape.adds_to_logits() && shape.is_affine(),
+            Member::LogitsBound => shape.is_bounded(),
         }
     }
 
@@ -57,6 +61,7 @@ impl Member {
             Member::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
             Member::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
             Member::LogitsSlope => "ATTN_FN float logits_slope(LogitIndex at) const",
+            Member::LogitsBound => "ATTN_FN float logits_bound() const",
             Member::Hook(hook) => match hook {
                 Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
                 Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
@@ -87,6 +92,7 @@ impl Member {
             (Member::LogitsBias, false) => "logits_bias(at)",
             (Member::LogitsBias, true) => "logits_bias(logit_at(at))",
             (Member::LogitsSlope, _) => "logits_slope(at)",
+            (Member::LogitsBound, _) => "logits_bound()",
             (Member::Hook(hook), false) => match hook {
                 Hook::QueryTransform => "query_transform(q, at)",
                 Hook::KeyTransform => "key_transform(k, at)",
@@ -123,6 +129,7 @@ impl Member {
             Member::KvBounds => "Bounds{0, 2147483647}",
             Member::TileClass => "TileClass::Full",
             Member::LogitsBias | Member::LogitsSlope => "0.0f",
+            Member::LogitsBound => "F32_INFINITY",
             Member::Hook(hook) => match hook {
                 Hook::LogitsTransform => "float(logit)",
                 Hook::LogitsMask => "true",

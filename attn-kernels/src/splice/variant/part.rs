@@ -33,10 +33,10 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
-    for of_bias in [desc.bias, desc.slope] {
-        if !of_bias.is_empty() {
+    for of_transform in [desc.bias, desc.slope, desc.bound] {
+        if !of_transform.is_empty() {
             text += "\n";
-            text += &indented(of_bias);
+            text += &indented(of_transform);
         }
     }
     for derived in [desc.mask.over, desc.mask.bounds, desc.mask.remap] {

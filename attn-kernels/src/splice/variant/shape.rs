@@ -113,6 +113,17 @@ impl<'d> Shape<'d> {
         }
     }
 
+    /// Whether transformed logits have a bound: that of the last transform, whatever it is shown.
+    pub(super) fn is_bounded(&self) -> bool {
+        match self {
+            Shape::Part(part) => !part.bound.is_empty(),
+            Shape::PerHead(inner) => inner.iter().all(Shape::is_bounded),
+            Shape::Remap(map, inner) if !inner.has(Hook::LogitsTransform) => !map.bound.is_empty(),
+            Shape::Or(_) | Shape::Not(_) => false,
+            _ => last_transform(self.inside().1).is_some_and(|(_, last)| last.is_bounded()),
+        }
+    }
+
     /// Whether a logits transform calls functions that the multiprocessor has a slow unit of its own for.
     pub(super) fn transform_is_special(&self) -> bool {
         const SPECIAL: [&str; 7] = ["tanh(", "exp(", "exp2(", "sigmoid(", "log(", "sqrt(", "recip("];
@@ -162,6 +173,11 @@ impl<'d> Shape<'d> {
         let (own, inner) = self.inside();
         own.is_some_and(part) || inner.iter().any(shape)
     }
+}
+
+/// The last of these with a logits transform, and its number.
+pub(super) fn last_transform<'s, 'd>(shapes: &'s [Shape<'d>]) -> Option<(usize, &'s Shape<'d>)> {
+    shapes.iter().enumerate().rfind(|(_, shape)| shape.has(Hook::LogitsTransform))
 }
 
 /// Whether a mask is derived over tiles, or a range of keys promised.

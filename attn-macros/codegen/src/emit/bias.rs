@@ -1,7 +1,7 @@
 //! A logits transform that only adds to the logit, as what it adds: kernels let the product of queries and keys start from it,
 //! which costs nothing once the term is there.
 
-use super::{Used, function_of, slope::Slope};
+use super::{Derived, Used, function_of, slope::Slope};
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     report::Report,
@@ -23,7 +23,7 @@ pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
     let head = "ATTN_FN auto logits_bias";
     // whatever is wrong was said of the transform
     let (used, report) = (&mut Used::default(), &mut Report::default());
-    Some(function_of(f, [head, " const"], types, file, used, report, Some(added)))
+    Some(function_of(f, [head, " const"], types, file, used, report, Some(Derived::Added(&added))))
 }
 
 pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {

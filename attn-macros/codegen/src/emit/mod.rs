@@ -6,6 +6,7 @@
 
 mod array;
 mod bias;
+mod bound;
 mod divide;
 mod factor;
 mod leave;
@@ -16,6 +17,7 @@ mod stmt;
 mod value;
 
 pub(crate) use bias::bias;
+pub(crate) use bound::bound;
 pub(crate) use slope::slope;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -90,7 +92,16 @@ fn function(f: &Function, head: [&str; 2], types: &Types, file: &str, used: &mut
     function_of(f, head, types, file, used, report, None)
 }
 
-/// A function; or what it adds to its first argument, which is left out then.
+/// What is written of a function instead of its value.
+#[derive(Clone, Copy)]
+enum Derived<'f> {
+    /// What it adds to its first argument, which is left out.
+    Added(&'f bias::Added<'f>),
+    /// How large it can be, whatever its arguments, which are left out.
+    Bound(&'f bound::Floats<'f>),
+}
+
+/// A function, or what is derived of it.
 fn function_of(
     f: &Function,
     [head, tail]: [&str; 2],
@@ -98,18 +109,23 @@ fn function_of(
     file: &str,
     used: &mut Used,
     report: &mut Report,
-    added: Option<bias::Added<'_>>,
+    derived: Option<Derived<'_>>,
 ) -> String {
     let mut out = String::new();
-    for line in f.doc.iter().filter(|_| added.is_none()) {
+    for line in f.doc.iter().filter(|_| derived.is_none()) {
         out.push_str(names::comment(&format!("/// {line}")).as_str());
         out.push('\n');
     }
     let logit = factor::logit_of(f);
+    let left_out = match derived {
+        None => 0,
+        Some(Derived::Added(_)) => 1,
+        Some(Derived::Bound(_)) => f.args.len(),
+    };
     let args: Vec<String> = f
         .args
         .iter()
-        .skip(usize::from(added.is_some()))
+        .skip(left_out)
         .map(|(local, ty)| {
             let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
             match local {
@@ -133,8 +149,9 @@ fn function_of(
         logit,
         used,
     };
-    match added {
-        Some(added) => writer.added(&f.body, &added),
+    match derived {
+        Some(Derived::Added(added)) => writer.added(&f.body, added),
+        Some(Derived::Bound(floats)) => writer.bound(&f.body, floats),
         None => writer.body(&f.body, &f.ret),
     }
     let mut out = writer.out;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Used, Writer, bias::Added, function_of, operator::UNARY, value::Text};
+use super::{Derived, Used, Writer, bias::Added, function_of, operator::UNARY, value::Text};
 use crate::{
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
     report::Report,
@@ -30,7 +30,8 @@ pub(crate) fn slope(f: &Function, types: &Types, file: &str) -> Option<String> {
     let slope = known.slope(added.term)?;
     let head = "ATTN_FN float logits_slope";
     let (used, report) = (&mut Used::default(), &mut Report::default());
-    Some(function_of(f, [head, " const"], types, file, used, report, Some(Added { slope: Some(slope), ..added })))
+    let added = Added { slope: Some(slope), ..added };
+    Some(function_of(f, [head, " const"], types, file, used, report, Some(Derived::Added(&added))))
 }
 
 /// By how much an expression grows from a key to the next: the same for every key.

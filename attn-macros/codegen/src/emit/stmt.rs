@@ -133,7 +133,7 @@ impl Writer<'_> {
         }
     }
 
-    fn stmt(&mut self, stmt: &Stmt) {
+    pub(super) fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::Let { local, init } => self.let_local(*local, init),
             Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),

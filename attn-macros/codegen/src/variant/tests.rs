@@ -150,6 +150,39 @@ fn a_transform_that_only_adds_is_known_by_what_it_adds() {
     }
 }
 
+/// What a transformed logit is said not to exceed.
+fn bound(body: &TokenStream) -> String {
+    let item =
+        quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
+    let variant =
+        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
+    variant.bound.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_transform_with_a_bound_is_known_by_it() {
+    assert_eq!(
+        bound(&quote!(let inv = 1.0 / self.cap; self.cap * (logit * inv).tanh())),
+        "return bound::magnitude(bound::mul(bound::one(cap_), bound::within(1.0f)));"
+    );
+    assert_eq!(
+        bound(&quote!(let most = 2.0 * self.a; let lost = self.b; let x = logit + lost; x.clamp(-most, most))),
+        "const float most = 2.0f * a_; \
+         return bound::magnitude(bound::either(bound::one(-most), bound::one(most)));"
+    );
+    for more in [
+        quote!(logit),
+        quote!(logit.min(self.a)),
+        quote!(self.a[at.qo_head] * logit.tanh()),
+        quote!(let mut x = logit.tanh(); x += logit; x),
+        quote!(if at.kv_pos > 3 { return logit; } logit.tanh()),
+        // NaN gives way to the other operand, which may be of any size
+        quote!(logit.tanh().min(logit.max(0.0))),
+    ] {
+        assert_eq!(bound(&more), "", "{more}");
+    }
+}
+
 #[test]
 fn literals_are_exact() {
     let text = transform(&quote!(logit * 0.1 + 1e-45 + 16777217.0 + f32::MAX + 3 as f32));

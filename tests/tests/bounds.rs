@@ -1,0 +1,219 @@
+//! Bounds of transformed logits: no logit exceeds them, wherever the generated text says that there is one.
+
+extern crate attn_core as attn;
+
+use attn::{
+    Variant, VariantParams, attention_variant,
+    lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1},
+};
+use attn_tests::host::HostVariant;
+
+/// What bounds are rounded by; the tangent that is one instruction has a relative error of 2^-11, and its bound allows for it everywhere.
+const SLACK: f32 = 1e-6;
+const APPROXIMATE: f32 = 1.0005;
+
+/// Parameters of all variants here.
+macro_rules! params {
+    ($($name:ident)*) => {
+        $(
+            #[derive(Clone, Debug, VariantParams)]
+            struct $name {
+                a: f32,
+                b: f32,
+            }
+        )*
+    };
+}
+
+params!(Sigmoid Clamped LowerFirst UpperFirst Waves Decaying Chosen Early Lower Squared Positions);
+
+#[attention_variant(name = "sigmoid_cap")]
+impl AttentionVariant for Sigmoid {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        let steep = self.b * 0.5;
+        self.a / (1.0 + (-logit * steep).exp()) - self.b
+    }
+}
+
+#[attention_variant(name = "clamped")]
+impl AttentionVariant for Clamped {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        logit.clamp(self.a, self.b)
+    }
+}
+
+#[attention_variant(name = "lower_first")]
+impl AttentionVariant for LowerFirst {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        logit.max(self.a).min(self.b)
+    }
+}
+
+#[attention_variant(name = "upper_first")]
+impl AttentionVariant for UpperFirst {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let floor = -self.a.abs();
+        floor.max(self.b.min(logit + at.kv_pos as f32))
+    }
+}
+
+#[attention_variant(name = "waves")]
+impl AttentionVariant for Waves {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let wave = (logit * self.a).sin();
+        wave.mul_add(self.b, -(at.qo_pos as f32).cos() * self.a)
+    }
+}
+
+#[attention_variant(name = "decaying")]
+impl AttentionVariant for Decaying {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let far = (at.qo_pos - at.kv_pos) as f32;
+        self.a * (-far.abs()).exp() + self.b * logit.signum()
+    }
+}
+
+#[attention_variant(name = "chosen")]
+impl AttentionVariant for Chosen {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let small = logit.tanh();
+        if at.kv_pos % 2 == 0 { self.a * small } else { self.b - small }
+    }
+}
+
+/// It returns early, with a logit of any size.
+#[attention_variant(name = "early")]
+impl AttentionVariant for Early {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        if at.kv_pos < 4 {
+            return logit;
+        }
+        self.a * (logit * self.b).tanh()
+    }
+}
+
+/// A number is a bound at one end.
+#[attention_variant(name = "lower")]
+impl AttentionVariant for Lower {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        logit.max(self.a).max(self.b)
+    }
+}
+
+#[attention_variant(name = "squared")]
+impl AttentionVariant for Squared {
+    fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+        self.a * logit.tanh() * logit + self.b
+    }
+}
+
+#[attention_variant(name = "far_positions")]
+impl AttentionVariant for Positions {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        self.a * logit.tanh() + self.b * at.kv_pos as f32
+    }
+}
+
+#[derive(Clone, Debug, VariantParams)]
+struct HeadCaps {
+    #[shape(qo_heads)]
+    caps: Tensor1<f32>,
+}
+
+/// Its cap is not the same for all rows.
+#[attention_variant(name = "head_caps")]
+impl AttentionVariant for HeadCaps {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        self.caps[at.qo_head] * logit.tanh()
+    }
+}
+
+fn host(expr: &str) -> HostVariant {
+    attn::registry::register(attn_variants::variants()).expect("no two share a name");
+    let mine = attn::variants![
+        Sigmoid, Clamped, LowerFirst, UpperFirst, Waves, Decaying, Chosen, Early, Lower, Squared, Positions, HeadCaps
+    ];
+    attn::registry::register(mine).expect("no two share a name");
+    let dims = Dims { qo_heads: Some(2), kv_heads: Some(1), qo_tokens: Some(2), kv_tokens: Some(3), ..Dims::default() };
+    let variant = Variant::parse(expr).expect(expr).bind(&dims).expect(expr);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    HostVariant::compile(&variant, folder.path())
+}
+
+/// Logits of every size and sign, the infinite ones among them, each somewhere else.
+fn logits() -> impl Iterator<Item = (f32, LogitIndex)> {
+    let sizes = (-30..60).map(|n| 1.7f32.powi(n)).chain([0.0, f32::INFINITY]);
+    sizes.flat_map(|x| [x, -x]).zip(0i32..).map(|(x, n)| {
+        let row = RowIndex { qo_head: n / 2 % 2, qo_pos: n * 37 % 101, kv_len: 900, qo_len: 10, ..RowIndex::default() };
+        (x, LogitIndex { row, kv_pos: n * 11 % 53, kv_token: n, ..LogitIndex::default() })
+    })
+}
+
+#[test]
+fn no_logit_exceeds_its_bound() {
+    for (expr, want) in [
+        ("soft_cap(cap=30)", 30.0 * APPROXIMATE),
+        ("causal + rope + soft_cap(cap=50)", 50.0 * APPROXIMATE),
+        ("alibi + soft_cap(cap=2.5) + sink(logits=[0, 1])", 2.5 * APPROXIMATE),
+        ("sigmoid_cap(a=40, b=3)", 37.0),
+        ("sigmoid_cap(a=40, b=30)", 30.0),
+        ("clamped(a=-3, b=2)", 3.0),
+        ("lower_first(a=-3, b=20)", 20.0),
+        ("upper_first(a=-7, b=5)", 7.0),
+        ("waves(a=-2, b=3)", 5.0),
+        ("decaying(a=4, b=-3)", 7.0),
+        ("chosen(a=1, b=9)", 10.0),
+        ("per_head(heads=[0, 1], soft_cap(cap=3), clamped(a=-1, b=8))", 8.0),
+        ("remap(positions(of_query=[0, 1], of_key=[0, 1, 2]), alibi + chosen(a=6, b=2))", 6.0),
+    ] {
+        let host = host(expr);
+        let bound = host.logits_bound().unwrap_or_else(|| panic!("{expr} is bounded"));
+        assert!((bound - want).abs() <= SLACK * want, "{expr}: at most {bound}, not {want}");
+        let mut largest = 0.0f32;
+        for (logit, at) in logits() {
+            let size = host.logits_transform(logit, at).abs();
+            // of an infinite angle there is no sine
+            assert!(size <= bound * (1.0 + SLACK) || size.is_nan(), "{expr}: {logit} becomes {size}, above {bound}");
+            largest = largest.max(size);
+        }
+        assert!(largest > 0.7 * bound, "{expr}: {bound} is far above {largest}");
+    }
+}
+
+#[test]
+fn what_may_be_of_any_size_has_no_bound() {
+    for expr in [
+        "full",
+        "causal + rope",
+        "alibi",
+        "soft_cap(cap=30) + alibi",
+        "early(a=2, b=1)",
+        "lower(a=2, b=1)",
+        "squared(a=2, b=1)",
+        "far_positions(a=2, b=1)",
+        "head_caps(caps=[1, 2])",
+        "per_head(heads=[0, 1], soft_cap(cap=3), alibi)",
+        "per_head(heads=[0, 1], soft_cap(cap=3), causal)",
+        "remap(positions(of_query=[0, 1], of_key=[0, 1, 2]), soft_cap(cap=3) + alibi)",
+    ] {
+        assert_eq!(host(expr).logits_bound(), None, "{expr}");
+    }
+}
+
+#[test]
+fn parameters_that_are_no_numbers_prove_nothing() {
+    for expr in [
+        "clamped(a=-3, b=inf)",
+        "clamped(a=nan, b=2)",
+        "lower_first(a=nan, b=2)",
+        "lower_first(a=-1, b=nan)",
+        "upper_first(a=nan, b=2)",
+        "sigmoid_cap(a=nan, b=1)",
+        "waves(a=1, b=inf)",
+        "per_head(heads=[0, 1], clamped(a=-3, b=nan), soft_cap(cap=3))",
+        "per_head(heads=[0, 1], soft_cap(cap=3), clamped(a=-3, b=nan))",
+    ] {
+        let bound = host(expr).logits_bound().expect(expr);
+        assert!(!bound.is_finite(), "{expr}: {bound}");
+    }
+}
