@@ -10,6 +10,14 @@ inline void copy_box(unsigned shared, const TensorMap& map, unsigned barrier, in
                : "memory");
 }
 
+// A tile of packed query rows, the first of which is `first`, by one thread.
+inline void copy_query_boxes(QueryTileRows to, const TensorMap& map, unsigned barrier, const RowIndex& first) {
+  arrive_expecting(barrier, to.BYTES);
+#pragma unroll
+  for (int panel = 0; panel < to.BYTES / to.PANEL_BYTES; ++panel)
+    copy_box(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
+}
+
 // How a launch copies keys and values: in boxes; or row by row what is in pages that are no boxes, known once it is launched.
 inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_rows; }
 

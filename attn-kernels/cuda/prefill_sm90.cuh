@@ -37,10 +37,11 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const 
   Ring ring(state);
   bool boxes = in_boxes(w);
   if (threadIdx.x == 0) {
+    int queries = w.query_boxes ? 1 : 32 * COPY_WARPS;
     if (boxes)
-      ring.init(KeyFeed<true>::ARRIVALS, ValueFeed<true>::ARRIVALS);
+      ring.init(KeyFeed<true>::ARRIVALS, ValueFeed<true>::ARRIVALS, queries);
     else
-      ring.init(KeyFeed<false>::ARRIVALS, ValueFeed<false>::ARRIVALS);
+      ring.init(KeyFeed<false>::ARRIVALS, ValueFeed<false>::ARRIVALS, queries);
   }
   __syncthreads();
   // of a warp, and so that the assembler knows

@@ -3,7 +3,7 @@
 #pragma once
 #include "boxes.cuh"
 #include "queries.cuh"
-#include "tile_ring.cuh"
+#include "work_tickets.cuh"
 
 // Where tiles are in shared memory.
 struct CtaTiles {
@@ -16,12 +16,6 @@ struct CtaTiles {
   KeyTile keys_of(int stage) const { return {keys.base + stage * KeyTile::BYTES}; }
   ValueTile values_of(int stage) const { return {values.base + stage * ValueTile::BYTES}; }
 };
-
-// Tickets: which work is next for whoever asks, and how many CTAs have seen the end of it. Both are 0 between launches.
-inline unsigned take_ticket(const KernelParams& p) { return gridDim.x + atomicAdd(p.arrivals, 1u); }
-inline void return_tickets(const KernelParams& p) {
-  if (count_arrival(p.arrivals + 1) == gridDim.x - 1) p.arrivals[0] = p.arrivals[1] = 0;
-}
 
 // The warpgroup at work: tiles are numbered through all items, and the values of a tile are copied after the keys of the next one, whatever item that is of.
 template <bool BOXES>
@@ -61,12 +55,13 @@ class Copier {
   Copier(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring)
       : p_(p), variant_(variant), w_(w), tiles_(tiles), ring_(ring), values_(w, w.v, p.v, 0, 0) {}
 
-  void copy_item(const WorkItem& item, int kv_head, int number) {
+  // `meanwhile` is called once, when there is time.
+  template <class Meanwhile>
+  void copy_item(const WorkItem& item, int kv_head, int number, Meanwhile meanwhile) {
     QueryBlock block(item, kv_head);
     SpanKeys span(p_, variant_, block, item);
     int end = span.end();
     KeyFeed<BOXES> keys(w_, w_.k, p_.k, key_base<KEY_PRE_PASS>(block.request), kv_head);
-    if (tells_) ring_.place(number, item, kv_head);
     TileCursor<PARTS> cursor(p_, block, item.kv_begin, end);
     TileClasses classes;
     int key = cursor.next(variant_, classes);
@@ -100,13 +95,19 @@ class Copier {
       if (first) {
         values_ = ValueFeed<BOXES>(w_, w_.v, p_.v, key_base<VALUE_PRE_PASS>(block.request), kv_head);
         end_ = end;
-        wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
-        copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(tiles_.queries_of(queries.stage), p_, block);
-        copy_async_commit();
+        QueryTileRows to = tiles_.queries_of(queries.stage);
+        if (!w_.query_boxes || tells_) wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
+        if (!w_.query_boxes) {
+          copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(to, p_, block);
+          copy_async_commit();
+        } else if (tells_) {
+          copy_query_boxes(to, w_.q, ring_.queries_there(queries.stage), block.at(p_, 0));
+        }
+        meanwhile();
       } else if (queries_come) {
         finish_queries();
       }
-      queries_come = first;
+      queries_come = first && !w_.query_boxes;
       first = false;
       key_ = key;
       found_ = found;
@@ -131,18 +132,21 @@ class Copier {
 template <bool BOXES>
 inline void copy_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
   Copier<BOXES> copier(p, variant, w, tiles, ring);
-  unsigned work = blockIdx.x, all = w.items * p.kv_heads;
-  bool takes = copy_thread() == 0, shares = gridDim.x < all;
+  WorkTickets work(p, w, ring);
   int number = 0;
+  work.fetch(number);
 #pragma unroll 1
-  for (int turn = 0; work < all; ++turn) {
-    unsigned next = all;
-    if (shares && takes) next = take_ticket(p);  // on its way meanwhile
-    CtaPlace place = cta_place(work, w.items, p.kv_heads, w.heads);
-    const WorkItem& item = p.items[place.item];
-    if (item.rows > 0) copier.copy_item(item, place.kv_head, number++);  // or it is room that is not needed
-    work = ring.share_next(turn, next, takes);
+  while (work.take()) {
+    PlacedItem placed = ring.placed(number);
+    work.ask();
+    if (placed.item.rows > 0) {
+      copier.copy_item(placed.item, placed.kv_head, number, [&] { work.fetch(number + 1); });
+      ++number;
+    } else {  // room that is not needed
+      sync_some(COPY_BARRIER, 32 * COPY_WARPS);  // all have read it, and another takes its place
+      work.fetch(number);
+    }
   }
   copier.end();
-  if (shares && takes) return_tickets(p);
+  work.end();
 }

@@ -5,8 +5,11 @@
 #include "prefill_sm90_write.cuh"
 #include "warpgroup.cuh"
 
-// Where weights take about as long as products, or registers are few, warpgroups begin their products one after the other, so that one computes weights meanwhile.
-constexpr bool TAKE_TURNS = QueryTileRows::BYTES != TILE_ROWS * 256;
+// Where weights take about as long as products, or registers are few, warpgroups begin their products one after the other, once the logits of the one before are there,
+// so that one computes weights meanwhile.
+constexpr bool TAKE_TURNS = QueryTileRows::BYTES != TILE_ROWS * 256 || Variant::HAS_LOGITS_TRANSFORM;
+// Whether a warpgroup asks for the next tile before its products have ended: of three it saves the time (2 %), of two it costs as much.
+constexpr bool TAKE_EARLY = WARPGROUPS > 2;
 // Whether output rows have a place of their own, or need none; if not, queries give theirs.
 constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
 
@@ -130,12 +133,12 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       RingPlace at(n);
       LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
       multiply_queries(s, tile, at);
-      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       LogitMask mask;
       if (!next.full(part)) mask.ask(tile);
       Biases biases(tile);
       wait_products<0>();
       pin(s[0]);
+      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
       float factor[ROWS_PER_THREAD];
       weigh_tile(s, tile, mask, biases, factor);  // nothing to rescale yet
@@ -154,15 +157,18 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) wait_turn(warpgroup);
       multiply_queries(s, tile, at);
       multiply_values(before);
-      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       LogitMask mask;
       if (!next.full(part)) mask.ask(tile);
       Biases biases(tile);
       wait_products<1>();
       pin(s[0]);
+      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
       float factor[ROWS_PER_THREAD];
       bool grown = weigh_tile(s, tile, mask, biases, factor);
+      last = next.last();
+      ++n;
+      if (TAKE_EARLY && !last) next = ring.take(n);
       hold_wait_behind(rows.sum[0] + rows.sum[1], tiles.queries.base);
       wait_products<0>();
       pin(o[0]);
@@ -171,9 +177,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
 #pragma unroll
         for (int i = 0; i < COLUMNS / 2; ++i) o[0][i / 4][i % 4] *= factor[i % 4 / 2];
       pack_all(s);
-      last = next.last();
-      ++n;
-      if (!last) next = ring.take(n);
+      if (!TAKE_EARLY && !last) next = ring.take(n);
     }
     RingPlace at(n - 1);
     if (some) {
@@ -189,6 +193,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
     write_rows(p, variant, o, rows, block, partial, tiles.outputs,
                [&](float unit, unsigned staging) { write_final(p, w, variant, o, rows, unit, block, warp, staging); });
     if constexpr (!OUTPUTS_APART) {
+      fence_shared_for_tensor_cores();  // and for boxes of queries, which come where rows were written
       __syncwarp();
       if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
     }

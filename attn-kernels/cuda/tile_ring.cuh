@@ -5,8 +5,8 @@
 #include "query_block.cuh"
 #include "tile.cuh"
 
-// Parts of the rows, of a warpgroup each, whose tiles are classified apart: where asking is cheap.
-constexpr int PARTS = Variant::HAS_BOUNDS ? WARPS / 4 : 1;
+// Parts of the rows, of a warpgroup each, whose tiles are classified apart: where tiles are of more rows than keys, so that a part may see none, and asking is cheap.
+constexpr int PARTS = Variant::HAS_BOUNDS && WARPS > 8 ? WARPS / 4 : 1;
 
 // A tile of the ring, as who copied it found out.
 struct RingTile {
@@ -31,10 +31,12 @@ struct PlacedItem {
   WorkItem item;
   int kv_head;
 };
-// As who multiplies reads it: all that is read is on its way at once.
+// As it is copied and read, 16 bytes at a time.
 struct alignas(16) PlacedWords {
-  int words[(sizeof(PlacedItem) + 15) / 16 * 4];
+  static constexpr int FOURS = (sizeof(PlacedItem) + 15) / 16;
+  int words[4 * FOURS];
 };
+static_assert(sizeof(WorkItem) % 16 == 0, "an item is copied in whole 16 bytes");
 
 // What is in shared memory beside the tiles. Where an item is written, everybody has read the one that was there: between both lie the last tile of that one and a tile
 // of another, and no more than STAGES tiles are on their way.
@@ -77,8 +79,8 @@ class Ring {
   unsigned queries_there(int stage) const { return barrier(4 * STAGES + stage); }
   unsigned queries_read(int stage) const { return barrier(4 * STAGES + QUERY_STAGES + stage); }
 
-  // By one thread. `keys`, `values`: threads that arrive when one of these has been copied.
-  void init(int keys, int values) const {
+  // By one thread. `keys`, `values`, `queries`: threads that arrive when one of these has been copied.
+  void init(int keys, int values, int queries) const {
 #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
       init_barrier(keys_there(stage), keys);
@@ -88,7 +90,7 @@ class Ring {
     }
 #pragma unroll
     for (int stage = 0; stage < QUERY_STAGES; ++stage) {
-      init_barrier(queries_there(stage), 32 * COPY_WARPS);
+      init_barrier(queries_there(stage), queries);
       init_barrier(queries_read(stage), WARPS);
     }
     publish_barriers();
@@ -114,14 +116,18 @@ class Ring {
     return {__shfl_sync(ALL_LANES, tile.key, 0), __shfl_sync(ALL_LANES, tile.flags, 0)};
   }
 
-  // By one thread, before the first tile of the item.
+  // By one thread, once a tile of the item before has been announced: the item is on its way to its place. Who copies it waits, and tells the others.
   void place(int number, const WorkItem& item, int kv_head) const {
-    PlacedItem& to = reinterpret_cast<PlacedItem&>(state_->items[number % RingState::ITEMS]);
-    to.item = item;
-    to.kv_head = kv_head;
+    PlacedWords& to = state_->items[number % RingState::ITEMS];
+    unsigned shared = shared_address(to.words);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(WorkItem)) / 16; ++i) copy_async_16(shared + 16 * i, reinterpret_cast<const char*>(&item) + 16 * i);
+    copy_async_commit();
+    static_cast<volatile int*>(to.words)[sizeof(WorkItem) / 4] = kv_head;
   }
+  // By warps, of which one lane reads: what the others read nobody would wait for.
   PlacedItem placed(int number) const {
-    constexpr int WORDS = sizeof(PlacedItem) / 4, FOURS = (WORDS + 3) / 4;
+    constexpr int WORDS = sizeof(PlacedItem) / 4, FOURS = PlacedWords::FOURS;
     unsigned there = shared_address(state_->items[number % RingState::ITEMS].words);
     uint4 fours[FOURS] = {};
     if (threadIdx.x % 32 == 0)
@@ -137,11 +143,6 @@ class Ring {
     return item;
   }
 
-  // Among those that copy: one of them says which work is next, and all wait for it.
-  unsigned share_next(int number, unsigned next, bool says) const {
-    volatile unsigned& there = state_->next_work[number % 2];
-    if (says) there = next;
-    sync_some(COPY_BARRIER, 32 * COPY_WARPS);
-    return there;
-  }
+  // Among those that copy: which work is next, as one of them says, before they all meet.
+  volatile unsigned& next_work(int number) const { return state_->next_work[number % 2]; }
 };

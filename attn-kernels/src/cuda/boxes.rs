@@ -52,20 +52,37 @@ pub(super) fn rows_of_pages(cell: &Cell, page_size: u32, tensors: [&Strided; 2])
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
 
-/// Rows of outputs that a warp has.
+/// Rows of outputs that a warp stores, and of queries that a warpgroup has, whose tiles begin and end between tokens if these do.
 const OUTPUT_ROWS: u32 = 16;
+const WARPGROUP_ROWS: u32 = 64;
 
-/// Whether so many packed rows of outputs, of `group` query heads each, are a box.
-pub(super) fn are_output_boxes(group: u32, tensor: &Strided) -> bool {
-    let near = |stride: i64| u64::try_from(stride).is_ok_and(|stride| (1..STRIDE_END / 2).contains(&stride));
-    OUTPUT_ROWS.is_multiple_of(group) && near(tensor.token) && near(tensor.head)
+/// Packed rows as boxes: a KV head's `group` query heads, and as many tokens as make some rows.
+pub(super) struct PackedRows {
+    pub(super) group: u32,
+    /// Of queries or outputs.
+    pub(super) extents: Extents,
 }
 
-/// The boxes of outputs: a KV head's `group` query heads, and as many tokens as make [`OUTPUT_ROWS`].
-pub(super) fn output_map(tensor: &Strided, extents: Extents, group: u32) -> Result<TensorMap, CudaError> {
-    let Extents { dim, tokens, heads, pages } = extents;
-    let sizes = [dim.into(), heads.into(), tokens, pages];
-    encode(tensor.data, sizes, [tensor.head, tensor.token, tensor.page], [group, OUTPUT_ROWS / group])
+impl PackedRows {
+    /// A tile of queries; `None` where it is not a box.
+    pub(super) fn queries(&self, cell: &Cell, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
+        self.boxes(q, WARPGROUP_ROWS, cell.tile_rows)
+    }
+
+    /// A warp's outputs; `None` where they are not a box.
+    pub(super) fn outputs(&self, o: &Strided) -> Result<Option<TensorMap>, CudaError> {
+        self.boxes(o, OUTPUT_ROWS, OUTPUT_ROWS)
+    }
+
+    fn boxes(&self, tensor: &Strided, whole: u32, rows: u32) -> Result<Option<TensorMap>, CudaError> {
+        let Extents { dim, tokens, heads, pages } = self.extents;
+        let near = |stride: i64| u64::try_from(stride).is_ok_and(|stride| (1..STRIDE_END / 2).contains(&stride));
+        if !whole.is_multiple_of(self.group) || !near(tensor.token) || !near(tensor.head) {
+            return Ok(None);
+        }
+        let sizes = [dim.into(), heads.into(), tokens, pages];
+        encode(tensor.data, sizes, [tensor.head, tensor.token, tensor.page], [self.group, rows / self.group]).map(Some)
+    }
 }
 
 /// The boxes of keys or values, `rows` keys each. An empty tensor has none.

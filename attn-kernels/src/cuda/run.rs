@@ -12,7 +12,7 @@ use cudarc::driver::{result, sys::CUfunction};
 
 use super::{
     Attention, CudaError, Plan, Stream,
-    boxes::{self, Extents},
+    boxes::{self, Extents, PackedRows},
     plan::Arm,
     work::{Lists, MixedCounts, pass_tokens},
 };
@@ -93,7 +93,7 @@ impl Plan {
         let sm_scale = layer.unwrap_or(&self.attention).inner.sm_scale;
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, rows)? };
         let _current = device.make_current()?;
-        let qo_tokens = out.o.shape()[0];
+        let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         turn.used_on(stream);
 
         let kv_heads = attention.heads.kv;
@@ -139,7 +139,7 @@ impl Plan {
         number: usize,
         layer: Option<&Attention>,
         kv: &Kv<'_>,
-        qo_tokens: usize,
+        qo_tokens: [usize; 2],
     ) -> Result<(), CudaError> {
         let (arm, attention) = (&self.arms[number], &*self.attention.inner);
         let (cell, kv_heads) = (arm.kernel.cell(), attention.heads.kv);
@@ -159,16 +159,22 @@ impl Plan {
             }
         };
         let group = attention.heads.qo / kv_heads;
-        let output_boxes = boxes::are_output_boxes(group, &params.o);
-        let o = Extents { dim: cell.value_dim, tokens: qo_tokens as u64, heads: attention.heads.qo, pages: 1 };
+        let packed = |dim: u32, tokens: usize| PackedRows {
+            group,
+            extents: Extents { dim, tokens: tokens as u64, heads: attention.heads.qo, pages: 1 },
+        };
+        let q = packed(cell.head_dim, qo_tokens[0]).queries(cell, &params.q)?;
+        let o = packed(cell.value_dim, qo_tokens[1]).outputs(&params.o)?;
         let more = WarpgroupParams {
             k: map(&kv.k, params.k, cell.key_pre_pass.then_some(params.k_pre), cell.head_dim)?,
             v: map(&kv.v, params.v, cell.value_pre_pass.then_some(params.v_pre), cell.value_dim)?,
-            o: if output_boxes { boxes::output_map(&params.o, o, group)? } else { TensorMap::default() },
+            q: q.unwrap_or_default(),
+            o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
             items: arm.items.len() as i32,
             heads: heads_at_once(cell, tokens, self.even).min(kv_heads) as i32,
-            output_boxes: output_boxes.into(),
+            query_boxes: q.is_some().into(),
+            output_boxes: o.is_some().into(),
             ..WarpgroupParams::default()
         };
         let ctas = (arm.items.len() as u32 * kv_heads).min(arm.kernel.resident_ctas());

@@ -91,12 +91,14 @@ pub struct TensorMap {
 pub struct WarpgroupParams {
     pub k: TensorMap,
     pub v: TensorMap,
+    pub q: TensorMap,
     pub o: TensorMap,
     pub box_rows: i32,
     pub items: i32,
     pub heads: i32,
+    pub query_boxes: i32,
     pub output_boxes: i32,
-    pub pad: [i32; 12],
+    pub pad: [i32; 11],
 }
 
 #[cfg(test)]
@@ -191,7 +193,7 @@ mod tests {
             }
         );
         mirror!("TensorMap", TensorMap { words });
-        mirror!("WarpgroupParams", WarpgroupParams { k, v, o, box_rows, items, heads, output_boxes });
+        mirror!("WarpgroupParams", WarpgroupParams { k, v, q, o, box_rows, items, heads, query_boxes, output_boxes });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",
