@@ -2,10 +2,10 @@
 #pragma once
 #include "tile_ring.cuh"
 
-// Of one thread. Not `atomicAdd`, of which the compiler makes one for all lanes that ask, and has them wait for it there.
+// By one thread. Not an addition, of which the assembler makes one for all lanes that ask, and has them wait for it there.
 inline unsigned count_up(unsigned* counter) {
   unsigned before;
-  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(counter) : "memory");
   return before;
 }
 

@@ -19,11 +19,11 @@ def indptr(n):
 
 
 def parse(expr):
-    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}"""
+    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}; of a list, the first."""
     out = {}
     for part in expr.split("+"):
         m = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", part)
-        out[m.group(1)] = {k.strip(): float(v) for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)}
+        out[m.group(1)] = {k.strip(): float(v.strip(" []")) for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)}
     out.pop("full", None)
     return out
 

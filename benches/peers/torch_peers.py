@@ -8,7 +8,7 @@ from timing import DEV
 
 def torch_peer(case, which):
     v, Q, K = parse(case["variant"]), lens(case["qo_lens"]), lens(case["kv_lens"])
-    can = {"causal"} if which != "flex" else {"causal", "soft_cap", "alibi", "sliding_window"}
+    can = {"causal"} if which != "flex" else {"causal", "soft_cap", "alibi", "sliding_window", "prefix_lm"}
     if kind(case) != "plain" or len(set(Q)) != 1 or Q != K or case.get("kv_layout", "ragged") == "paged":
         yield which, None, "equal lengths and contiguous only"
         return
@@ -35,6 +35,9 @@ def torch_peer(case, which):
         slopes = torch.exp2(-8.0 * (torch.arange(hq, device=DEV) + 1) / hq)
         smod = (lambda x, b_, h, i, j: cap * torch.tanh(x / cap)) if cap else ((lambda x, b_, h, i, j: x + slopes[h] * (j - i)) if "alibi" in v else None)
         mmod = (lambda b_, h, i, j: (i >= j) & (i - j < W)) if W else ((lambda b_, h, i, j: i >= j) if "causal" in v else None)
+        if "prefix_lm" in v:
+            prefix = int(v["prefix_lm"]["prefix"])
+            mmod = lambda b_, h, i, j: (j < prefix) | (i >= j)
         t = time.time()
         bm = create_block_mask(mmod, None, None, s, s, device=DEV) if mmod else None
         fl = torch.compile(flex_attention)
