@@ -6,8 +6,9 @@
 #include "logit_units.cuh"
 #include "scales.cuh"
 
-// Where a transform of every logit keeps the unit for special functions busy, one exponential in eight leaves it to that.
-constexpr bool EXP2_SHARED = IN_WARPGROUPS && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
+// Where a transform of every logit keeps the unit for special functions busy, of three warpgroups, one exponential in eight leaves it to that. Two leave it time enough, and
+// more instructions take more power.
+constexpr bool EXP2_SHARED = IN_WARPGROUPS && WARPS > 8 && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
 
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
