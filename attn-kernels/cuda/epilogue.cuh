@@ -42,6 +42,21 @@ inline void write_partial(const KernelParams& p, const Outputs& o, const RowStat
   }
 }
 
+// Rows that the warp has staged, 16 bytes a lane: of each what this warp has of it.
+inline void write_staged(const KernelParams& p, const QueryBlock& block, unsigned staging) {
+  int lane = threadIdx.x % 32;
+  using Piece = RowOf<COLUMNS>;
+  constexpr int LANES = Piece::LANES_OF_ROW;
+  static_assert(Piece::VALUES_OF_LANE == 8, "a store a lane");
+#pragma unroll 2
+  for (int i = lane / LANES; i < ROWS_PER_WARP; i += 32 / LANES) {
+    int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
+    if (!block.has(row) || !Piece::holds()) break;
+    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row)) + first_column();
+    store_16(to + Piece::first(), load_shared_16(staged(staging, i, first_column() / 8 + Piece::lane())));
+  }
+}
+
 // Final rows without an output transform: rounded in registers, stored 16 bytes a lane.
 inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
                         const QueryBlock& block, unsigned staging) {
@@ -59,17 +74,7 @@ inline void write_plain(const KernelParams& p, const Variant& variant, const Out
                      pack2<QoElem>(o[r / 2][d][r % 2 * 2] * scale, o[r / 2][d][r % 2 * 2 + 1] * scale));
   }
   __syncwarp();
-  // of each row what this warp has of it
-  using Piece = RowOf<COLUMNS>;
-  constexpr int LANES = Piece::LANES_OF_ROW;
-  static_assert(Piece::VALUES_OF_LANE == 8, "a store a lane");
-#pragma unroll 2
-  for (int i = lane / LANES; i < ROWS_PER_WARP; i += 32 / LANES) {
-    int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
-    if (!block.has(row) || !Piece::holds()) break;
-    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row)) + first_column();
-    store_16(to + Piece::first(), load_shared_16(staged(staging, i, first_column() / 8 + Piece::lane())));
-  }
+  write_staged(p, block, staging);
 }
 
 // Final rows through the output transform, eight at a time: row r of each of the warp's eight quads.

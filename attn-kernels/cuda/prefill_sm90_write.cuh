@@ -58,9 +58,9 @@ inline void store_box(const TensorMap& map, unsigned panel, int column, const Ro
       : "memory");
 }
 
-// Final rows of a warp that has them all.
-inline void write_boxes(const KernelParams& p, const WarpgroupParams& w, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
-                        const QueryBlock& block, int warp, unsigned staging) {
+// Final rows through the warp's place: in boxes, if all of its rows are there, or row by row.
+inline void write_staged_rows(const KernelParams& p, const WarpgroupParams& w, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
+                              const QueryBlock& block, int warp, unsigned staging) {
   int lane = threadIdx.x % 32;
   float scale[ROWS_PER_THREAD], lse[ROWS_PER_THREAD];
 #pragma unroll
@@ -76,17 +76,22 @@ inline void write_boxes(const KernelParams& p, const WarpgroupParams& w, const V
     for (int i = 0; i < 4; ++i) x[i] = pack2<QoElem>(o[0][d + i / 2][i % 2 * 2] * scale[i % 2], o[0][d + i / 2][i % 2 * 2 + 1] * scale[i % 2]);
     store_matrices(staged(staging, lane % 16, d + lane / 16), x);
   }
-  fence_shared_for_tensor_cores();
-  __syncwarp();
-  RowIndex first = block.at(p, warp * ROWS_PER_WARP);
+  if (w.output_boxes && block.has((warp + 1) * ROWS_PER_WARP - 1)) {
+    fence_shared_for_tensor_cores();
+    __syncwarp();
+    RowIndex first = block.at(p, warp * ROWS_PER_WARP);
 #pragma unroll
-  for (int panel = 0; panel < STAGED_ROW_BYTES / 128; ++panel) store_box(w.o, staged(staging, 0, 8 * panel), 64 * panel, first);
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    for (int panel = 0; panel < STAGED_ROW_BYTES / 128; ++panel) store_box(w.o, staged(staging, 0, 8 * panel), 64 * panel, first);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  } else {
+    __syncwarp();
+    write_staged(p, block, staging);
+  }
   if (p.lse && lane % 4 == 0)
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
       RowIndex at = block.at(p, fragment_row(r));
-      p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = lse[r];
+      if (block.has(fragment_row(r))) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = lse[r];
     }
 }
 
@@ -95,8 +100,8 @@ inline void write_final(const KernelParams& p, const WarpgroupParams& w, const V
                         const QueryBlock& block, int warp, unsigned staging) {
   if constexpr (FROM_REGISTERS)
     write_from_registers(p, variant, o, rows, unit, block);
-  else if (OUTPUTS_STAGED && w.output_boxes && block.has((warp + 1) * ROWS_PER_WARP - 1))
-    write_boxes(p, w, variant, o, rows, unit, block, warp, staging);
+  else if constexpr (OUTPUTS_STAGED)
+    write_staged_rows(p, w, variant, o, rows, unit, block, warp, staging);
   else
     write_plain(p, variant, o, rows, unit, block, staging);
 }
