@@ -32,12 +32,6 @@ struct Choose<false, A, B> {
   using type = B;
 };
 
-// A constant as an argument.
-template <bool VALUE>
-struct Constant {
-  static constexpr bool value = VALUE;
-};
-
 inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 inline float to_float(f16 x) {
   float y;
