@@ -160,12 +160,12 @@ struct alignas(64) TensorMap {
 
 // What prefill by warpgroups is given besides.
 struct WarpgroupParams {
-  TensorMap k, v;  // what is multiplied: rewritten keys and values, where there are
-  TensorMap q;     // (element, head, token), boxes of a KV head's query heads and as many tokens as make a tile of rows; if query_boxes
-  TensorMap o;     // the same, boxes of 16 rows; if output_boxes
-  int box_rows;    // keys of a box, of those in pages; 0: pages are no boxes, rows are copied one by one. Others have boxes of TILE_KEYS
-  int items;       // of KernelParams::items
-  int heads;       // KV heads that are worked on at a time: as many as leave keys and values in the second-level cache
+  TensorMap k, v;    // what is multiplied: rewritten keys and values, where there are
+  TensorMap q;       // (element, head, token), boxes of a KV head's query heads and as many tokens as make a tile of rows; if query_boxes
+  TensorMap o;       // the same, boxes of 16 rows; if output_boxes
+  int box_rows;      // keys of a box, of those in pages; 0: pages are no boxes, rows are copied one by one. Others have boxes of TILE_KEYS
+  int items;         // of KernelParams::items
+  int heads;         // KV heads that are worked on at a time: as many as leave keys and values in the second-level cache
   int query_boxes;   // whether a tile of packed rows of queries is a box
   int output_boxes;  // whether 16 packed rows of outputs are a box
 };

@@ -1,4 +1,4 @@
-// Tiles of keys and values on their way into the ring: in boxes, which the hardware copies (TMA), or row by row, where pages are no boxes.
+// Tiles of queries, keys and values on their way to shared memory: in boxes, which the hardware copies (TMA); keys and values row by row where pages are no boxes.
 #pragma once
 #include "barriers.cuh"
 #include "tile.cuh"

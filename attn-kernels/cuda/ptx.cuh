@@ -72,11 +72,12 @@ inline void copy_async_wait() {
 // A barrier of some of the CTA's threads, whole warps: number `id`, of 1 to 15.
 inline void sync_some(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
-// From global memory, past the first-level cache, where what another SM wrote is not seen.
 // 16 bytes in one store: of a structure that it is given from somewhere, the compiler often makes four.
 inline void store_16(void* to, uint4 v) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
+
+// From global memory, past the first-level cache, where what another SM wrote is not seen.
 inline float4 load_l2_16(const void* p) {
   float4 v;
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");

@@ -36,6 +36,11 @@ impl Extents {
     }
 }
 
+/// Whether a stride, in elements, can be told to the hardware.
+fn is_near(stride: i64) -> bool {
+    u64::try_from(stride).is_ok_and(|stride| stride < STRIDE_END / 2)
+}
+
 /// Keys of a box where keys are in pages of so many, `tensors` of them; 0: a page is not made of boxes.
 pub(super) fn rows_of_pages(cell: &Cell, page_size: u32, tensors: [&Strided; 2]) -> u32 {
     let common = |mut a: u32, mut b: u32| {
@@ -44,10 +49,7 @@ pub(super) fn rows_of_pages(cell: &Cell, page_size: u32, tensors: [&Strided; 2])
         }
         a
     };
-    let near = |tensor: &&Strided| {
-        let of = |stride: i64| u64::try_from(stride).is_ok_and(|stride| stride < STRIDE_END / 2);
-        of(tensor.token) && of(tensor.head) && of(tensor.page)
-    };
+    let near = |tensor: &&Strided| [tensor.token, tensor.head, tensor.page].into_iter().all(is_near);
     let rows = common(page_size, cell.tile_keys);
     if rows.is_multiple_of(PATTERN_ROWS) && tensors.iter().all(near) { rows } else { 0 }
 }
@@ -76,7 +78,8 @@ impl PackedRows {
 
     fn boxes(&self, tensor: &Strided, whole: u32, rows: u32) -> Result<Option<TensorMap>, CudaError> {
         let Extents { dim, tokens, heads, pages } = self.extents;
-        let near = |stride: i64| u64::try_from(stride).is_ok_and(|stride| (1..STRIDE_END / 2).contains(&stride));
+        // a row that stands for several, with a stride of 0, is read one by one
+        let near = |stride: i64| stride > 0 && is_near(stride);
         if !whole.is_multiple_of(self.group) || !near(tensor.token) || !near(tensor.head) {
             return Ok(None);
         }
