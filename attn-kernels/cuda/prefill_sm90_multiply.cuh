@@ -4,12 +4,13 @@
 #include "prefill_sm90_copy.cuh"
 #include "prefill_sm90_write.cuh"
 #include "warpgroup.cuh"
+#include "weigh_tile.cuh"
 
-// Where weights take about as long as products, or registers are few, warpgroups begin their products one after the other, once the logits of the one before are there,
-// so that one computes weights meanwhile.
-constexpr bool TAKE_TURNS = QueryTileRows::BYTES != TILE_ROWS * 256 || Variant::HAS_LOGITS_TRANSFORM;
-// Whether a warpgroup asks for the next tile before its products have ended: of three it saves the time (2 %), of two it costs as much.
-constexpr bool TAKE_EARLY = WARPGROUPS > 2;
+// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
+// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 5 % slower so).
+constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
+// The chunk of weights behind which values of the tile before are waited for. Their products have about ended then, and weights that follow become operands one by one.
+constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 2 : 1;
 // Whether output rows have a place of their own, or need none; if not, queries give theirs.
 constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
 
@@ -86,33 +87,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       __syncwarp();
       if (one_of_warp) arrive_at(ring.values_read(at.stage));
     };
-    // Logits, which are there, become weights in place; gives whether outputs so far are to be multiplied by `factor`.
-    auto weigh_tile = [&](Logits& s, const LogitTile& tile, const LogitMask* mask, const Biases& biases, float (&factor)[ROWS_PER_THREAD]) {
-      transform_logits(s, tile, 0, TILE_KEYS / 16);
-      biases.grow(s);
-      if (mask) mask->apply(s, tile);
-      bool grown = false;
-      if constexpr (!Variant::PLAIN)
-        if (!max_fixed) {
-          float tile_max[ROWS_PER_THREAD];
-          grown = maximum_grows(tile_max, s, rows, scale, &biases);
-          if (grown)
-#pragma unroll
-            for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-              factor[r] = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
-              rows.max[r] = tile_max[r];
-              rows.sum[r] *= factor[r];
-            }
-        }
-      RowShifts shift(rows, scale, biases);
-#pragma unroll
-      for (int n = 0; n < TILE_KEYS / 16; ++n) weigh_logits(s, rows, tile, shift, scale, n);
-      return grown;
-    };
-    auto pack_all = [&](const Logits& s) {
-#pragma unroll
-      for (int n = 0; n < TILE_KEYS / 16; ++n) pack_weights(*reinterpret_cast<Weights*>(&weights[n]), s, n);
-    };
+    auto pack = [&](const Logits& s, int chunk) { pack_weights(*reinterpret_cast<Weights*>(&weights[chunk]), s, chunk); };
 
     // Tiles that come first and that no row of this warpgroup sees; the last one, at any rate, is not left out.
     bool absent = block.rows <= 64 * warpgroup, some = false, last = false;
@@ -143,23 +118,27 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       pin(s[0]);
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
-      float factor[ROWS_PER_THREAD];
-      weigh_tile(s, tile, next.full(part) ? nullptr : &mask, biases, factor);  // nothing to rescale yet
-      pack_all(s);
+      float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
+      weigh_tile<0>(s, rows, factor, tile, next.full(part) ? nullptr : &mask, biases, scale, max_fixed, [&](int chunk, bool) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(RingPlace(n));
     }
     ++n;
-    if (!last) next = ring.take(n);
+    if (!last) ring.wait(n);
 #pragma unroll 1
     while (!last) {
       Logits s;
       RingPlace at(n), before(n - 1);
+      if constexpr (BIAS_FIRST) next = ring.tile(n);
       LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
       if constexpr (TAKE_TURNS) wait_turn(warpgroup);
       multiply_queries(s, tile, at);
       multiply_values(before);
+      if constexpr (!BIAS_FIRST) {  // products need not wait for it
+        next = ring.tile(n);
+        tile.first_key = next.key;
+      }
       LogitMask mask;
       if (MASKS_INSIDE && !next.full(part)) mask.ask(tile);
       Biases biases(tile);
@@ -168,19 +147,24 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
       float factor[ROWS_PER_THREAD];
-      bool grown = weigh_tile(s, tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, factor);
+      const LogitMask* masked = MASKS_INSIDE && !next.full(part) ? &mask : nullptr;
+      weigh_tile<CHUNKS_AHEAD>(s, rows, factor, tile, masked, biases, scale, max_fixed, [&](int chunk, bool grown) {
+        if (chunk == WAIT_AFTER) {
+          hold_wait_behind(CHUNKS_AHEAD > 1 ? s[0][2 * chunk + 1][3] : rows.sum[0] + rows.sum[1], tiles.queries.base);
+          wait_products<0>();
+          pin(o[0]);
+          release_values(before);
+          if (grown)
+#pragma unroll
+            for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+#pragma unroll
+          for (int i = 0; i < chunk; ++i) pack(s, i);
+        }
+        if (chunk >= WAIT_AFTER) pack(s, chunk);
+      });
       last = next.last();
       ++n;
-      if (TAKE_EARLY && !last) next = ring.take(n);
-      hold_wait_behind(rows.sum[0] + rows.sum[1], tiles.queries.base);
-      wait_products<0>();
-      pin(o[0]);
-      release_values(before);
-      if (grown)
-#pragma unroll
-        for (int i = 0; i < COLUMNS / 2; ++i) o[0][i / 4][i % 4] *= factor[i % 4 / 2];
-      pack_all(s);
-      if (!TAKE_EARLY && !last) next = ring.take(n);
+      if (!last) ring.wait(n);
     }
     RingPlace at(n - 1);
     if (some) {

@@ -97,8 +97,8 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
 }
 
 // The maxima of rows with the tile's logits, and whether one of the warp's has grown so much that sums are to be made relative to it.
-template <bool AFFINE = false>
-inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const RowBiases<AFFINE>* biases = nullptr) {
+template <bool AFFINE>
+inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const RowBiases<AFFINE>* biases) {
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -114,20 +114,26 @@ inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, c
   return __any_sync(ALL_LANES, grown);
 }
 
-// Takes the tile's logits into the running maximum, and rescales what was summed relative to the old one.
-inline void follow_maximum(const Logits& s, Outputs& o, RowStates& rows, float scale) {
+// Takes the tile's logits into the running maximum. Whether that has grown, for a row of the warp: then `multiply(r, factor)` is told, of each, what sums relative to the
+// old one are to be multiplied by; `rows.sum` is.
+template <bool AFFINE, class Multiply>
+inline bool follow_maximum(RowStates& rows, const Logits& s, float scale, const RowBiases<AFFINE>* biases, Multiply multiply) {
   float tile_max[ROWS_PER_THREAD];
-  if (!maximum_grows(tile_max, s, rows, scale)) return;
+  if (!maximum_grows(tile_max, s, rows, scale, biases)) return false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     float factor = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
     rows.max[r] = tile_max[r];
     rows.sum[r] *= factor;
+    multiply(r, factor);
+  }
+  return true;
+}
+inline void multiply_row(Outputs& o, int r, float factor) {
 #pragma unroll
-    for (int d = 0; d < COLUMNS / 8; ++d) {
-      o[r / 2][d][r % 2 * 2] *= factor;
-      o[r / 2][d][r % 2 * 2 + 1] *= factor;
-    }
+  for (int d = 0; d < COLUMNS / 8; ++d) {
+    o[r / 2][d][r % 2 * 2] *= factor;
+    o[r / 2][d][r % 2 * 2 + 1] *= factor;
   }
 }
 
@@ -164,8 +170,10 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
         float& x = s[r / 2][i][r % 2 * 2];
         float& y = s[r / 2][i][r % 2 * 2 + 1];
         if constexpr (!Variant::PLAIN) {
-          x = exp2_approx(x * scale - shift.of[r]);
-          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y * scale - shift.of[r]) : exp2_approx(y * scale - shift.of[r]);
+          // one operation, also where logits are weighed twice
+          x = exp2_approx(fmaf(x, scale, -shift.of[r]));
+          y = fmaf(y, scale, -shift.of[r]);
+          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y) : exp2_approx(y);
         }
         rows.sum[r] += x + y;
         // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.
@@ -176,6 +184,13 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
       }
     }
   }
+}
+
+inline void copy_chunk(Logits& to, const Logits& from, int n) {
+#pragma unroll
+  for (int block = 0; block < ROW_BLOCKS; ++block)
+#pragma unroll
+    for (int e = 0; e < 8; ++e) to[block][2 * n + e / 4][e % 4] = from[block][2 * n + e / 4][e % 4];
 }
 
 // The same, and as an operand.

@@ -103,17 +103,24 @@ class Ring {
     there.flags = tile.flags;
     arrive_expecting(keys_there(stage), bytes);
   }
-  // Tile `n`, once its keys are there. The lane that says that a warp has read a tile is the one that reads: what others read nobody would wait for.
-  RingTile take(int n) const {
+  // Until the keys of tile `n` are there.
+  void wait(int n) const {
     RingPlace at(n);
     wait_barrier(keys_there(at.stage), at.round);
-    volatile RingTile& there = state_->tiles[at.stage];
+  }
+  // That tile. The lane that says that a warp has read a tile is the one that reads: what others read nobody would wait for.
+  RingTile tile(int n) const {
+    volatile RingTile& there = state_->tiles[RingPlace(n).stage];
     RingTile tile(0, 0);
     if (threadIdx.x % 32 == 0) {
       tile.key = there.key;
       tile.flags = there.flags;
     }
     return {__shfl_sync(ALL_LANES, tile.key, 0), __shfl_sync(ALL_LANES, tile.flags, 0)};
+  }
+  RingTile take(int n) const {
+    wait(n);
+    return tile(n);
   }
 
   // By one thread, once a tile of the item before has been announced: the item is on its way to its place. Who copies it waits, and tells the others.
