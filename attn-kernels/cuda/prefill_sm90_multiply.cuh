@@ -1,5 +1,5 @@
 // The warpgroups that multiply, 64 rows each. Products run in the background (wgmma): those of a tile's queries and keys beside those of the tile's before with its
-// values, and weights are computed while the latter run (FlashAttention-3, arXiv 2407.08608).
+// values, and the first weights are computed while the latter run (FlashAttention-3, arXiv 2407.08608).
 #pragma once
 #include "prefill_sm90_copy.cuh"
 #include "prefill_sm90_write.cuh"
@@ -9,7 +9,8 @@
 // Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
 // rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 5 % slower so).
 constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
-// The chunk of weights behind which values of the tile before are waited for. Their products have about ended then, and weights that follow become operands one by one.
+// The chunk of weights behind which products with values of the tile before are waited for. They have about ended then, and chunks that follow become operands one by one,
+// as no products read those any more.
 constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 2 : 1;
 // Whether output rows have a place of their own, or need none; if not, queries give theirs.
 constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
@@ -150,6 +151,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       const LogitMask* masked = MASKS_INSIDE && !next.full(part) ? &mask : nullptr;
       weigh_tile<CHUNKS_AHEAD>(s, rows, factor, tile, masked, biases, scale, max_fixed, [&](int chunk, bool grown) {
         if (chunk == WAIT_AFTER) {
+          // what is weighed ahead is there before the maximum is, and so before these
           hold_wait_behind(CHUNKS_AHEAD > 1 ? s[0][2 * chunk + 1][3] : rows.sum[0] + rows.sum[1], tiles.queries.base);
           wait_products<0>();
           pin(o[0]);
