@@ -7,7 +7,7 @@
 #include "weigh_tile.cuh"
 
 // Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
-// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 5 % slower so).
+// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 6 % slower so).
 constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
 // The chunk of weights behind which products with values of the tile before are waited for. They have about ended then, and chunks that follow become operands one by one,
 // as no products read those any more.
