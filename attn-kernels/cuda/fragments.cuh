@@ -51,25 +51,25 @@ struct OperandLanes {
   }
 };
 
-// logits += Q K^T, unscaled, of the keys from 16 * `first` to before 16 * `end`.
-inline void multiply_queries_keys(Logits& s, QueryTileRows q, KeyTile k, int first, int end,
-                                  const OperandLanes& lanes) {
+// logits += Q K^T, unscaled, of the keys from 16 * `first` to before 16 * `end`; of the d-th 16 dims, and of all.
+inline void multiply_queries_keys(Logits& s, QueryTileRows q, KeyTile k, int d, int first, int end, const OperandLanes& lanes) {
+  unsigned a[ROW_BLOCKS][4];
 #pragma unroll
-  for (int d = 0; d < HEAD_DIM / 16; ++d) {
-    unsigned a[ROW_BLOCKS][4];
+  for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.down(q.right(q.base + lanes.query, 2 * d), 16 * m));
 #pragma unroll
-    for (int m = 0; m < ROW_BLOCKS; ++m) load_matrices(a[m], q.down(q.right(q.base + lanes.query, 2 * d), 16 * m));
+  for (int n = first; n < end; ++n) {
+    unsigned b[4];
+    load_matrices(b, k.down(k.right(k.base + lanes.key, 2 * d), 16 * n));
 #pragma unroll
-    for (int n = first; n < end; ++n) {
-      unsigned b[4];
-      load_matrices(b, k.down(k.right(k.base + lanes.key, 2 * d), 16 * n));
-#pragma unroll
-      for (int m = 0; m < ROW_BLOCKS; ++m) {
-        mma<LogitElem>(s[m][2 * n], a[m], b[0], b[1]);
-        mma<LogitElem>(s[m][2 * n + 1], a[m], b[2], b[3]);
-      }
+    for (int m = 0; m < ROW_BLOCKS; ++m) {
+      mma<LogitElem>(s[m][2 * n], a[m], b[0], b[1]);
+      mma<LogitElem>(s[m][2 * n + 1], a[m], b[2], b[3]);
     }
   }
+}
+inline void multiply_queries_keys(Logits& s, QueryTileRows q, KeyTile k, int first, int end, const OperandLanes& lanes) {
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM / 16; ++d) multiply_queries_keys(s, q, k, d, first, end, lanes);
 }
 
 // Weights of 16 keys, as an operand: accumulators of the first product become it without leaving their lane.

@@ -63,8 +63,8 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
 
     Outputs o;
     clear(o);
-    bool max_fixed = max_is_fixed(variant, block.request.kv_len);
-    RowStates rows(max_fixed);
+    MaxState max = {max_is_fixed(variant, block.request.kv_len)};
+    RowStates rows(max.fixed);
     TileWeights weights;
 
     auto multiply_queries = [&](Logits& s, const LogitTile& tile, RingPlace at) {
@@ -120,7 +120,8 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
       float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
-      weigh_tile<0>(s, rows, factor, tile, next.full(part) ? nullptr : &mask, biases, scale, max_fixed, [&](int chunk, bool) { pack(s, chunk); });
+      WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries, tiles.keys_of(at.stage)};
+      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(RingPlace(n));
@@ -146,24 +147,31 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       wait_products<1>();
       pin(s[0]);
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
-      release_keys(at);
+      if constexpr (!MAX_MAY_BE_OLD) release_keys(at);
       float factor[ROWS_PER_THREAD];
-      const LogitMask* masked = MASKS_INSIDE && !next.full(part) ? &mask : nullptr;
-      weigh_tile<CHUNKS_AHEAD>(s, rows, factor, tile, masked, biases, scale, max_fixed, [&](int chunk, bool grown) {
+      auto multiply_outputs = [&] {
+#pragma unroll
+        for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+      };
+      WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries, tiles.keys_of(at.stage)};
+      bool again = weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown) {
         if (chunk == WAIT_AFTER) {
-          // what is weighed ahead is there before the maximum is, and so before these
-          hold_wait_behind(CHUNKS_AHEAD > 1 ? s[0][2 * chunk + 1][3] : rows.sum[0] + rows.sum[1], tiles.queries.base);
+          hold_wait_behind(s[0][2 * chunk + 1][3], tiles.queries.base);
           wait_products<0>();
           pin(o[0]);
           release_values(before);
-          if (grown)
-#pragma unroll
-            for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+          if (grown) multiply_outputs();
 #pragma unroll
           for (int i = 0; i < chunk; ++i) pack(s, i);
         }
         if (chunk >= WAIT_AFTER) pack(s, chunk);
       });
+      if (again) {
+        multiply_outputs();
+#pragma unroll
+        for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack(s, chunk);
+      }
+      if constexpr (MAX_MAY_BE_OLD) release_keys(at);
       last = next.last();
       ++n;
       if (!last) ring.wait(n);

@@ -27,6 +27,13 @@ struct RowStates {
 #pragma unroll
       for (float& x : max) x = 0.f;
   }
+
+  RowStates without_sums() const {
+    RowStates rows = *this;
+#pragma unroll
+    for (float& x : rows.sum) x = 0.f;
+    return rows;
+  }
 };
 
 // From the units of `RowStates::max` to natural units, and to those of the exponent. `logit`: what makes a product a logit.
@@ -170,10 +177,8 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
         float& x = s[r / 2][i][r % 2 * 2];
         float& y = s[r / 2][i][r % 2 * 2 + 1];
         if constexpr (!Variant::PLAIN) {
-          // one operation, also where logits are weighed twice
-          x = exp2_approx(fmaf(x, scale, -shift.of[r]));
-          y = fmaf(y, scale, -shift.of[r]);
-          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y) : exp2_approx(y);
+          x = exp2_approx(x * scale - shift.of[r]);
+          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y * scale - shift.of[r]) : exp2_approx(y * scale - shift.of[r]);
         }
         rows.sum[r] += x + y;
         // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.
@@ -184,13 +189,6 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
       }
     }
   }
-}
-
-inline void copy_chunk(Logits& to, const Logits& from, int n) {
-#pragma unroll
-  for (int block = 0; block < ROW_BLOCKS; ++block)
-#pragma unroll
-    for (int e = 0; e < 8; ++e) to[block][2 * n + e / 4][e % 4] = from[block][2 * n + e / 4][e % 4];
 }
 
 // The same, and as an operand.

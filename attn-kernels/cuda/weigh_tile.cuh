@@ -1,47 +1,85 @@
 // From a tile's logits to its weights, in a warpgroup: while products run, so that what waits for what counts, more than how many instructions there are.
+//
+// A running maximum only keeps weights from overflowing: any number that is not too far below the largest logit does. So once all rows of a warp have seen a key, nobody looks
+// for the maximum of a tile; sums of weights say whether the one so far will do, and if not the logits are made again, from queries and keys that are still there.
 #pragma once
 #include "softmax.cuh"
 
-// A chunk: 16 keys, an operand of products with values.
-constexpr int TILE_CHUNKS = TILE_KEYS / 16;
 // Rows of up to 128 elements: outputs leave registers for more.
 constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
-// So many chunks are weighed relative to the maximum so far, beside the search for the tile's, and again if that has grown, which it seldom has. Where hooks are shown the
-// maximum, or a bound may fix it, none are.
-constexpr int CHUNKS_AHEAD = Variant::PLAIN || MAX_SCALED || MAX_MAY_BE_FIXED ? 0 : SHORT_ROWS && WARPS <= 8 ? 2 : 1;
+// A chunk: 16 keys, an operand of products with values.
+constexpr int TILE_CHUNKS = TILE_KEYS / 16;
+// Whether that is done: not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too.
+constexpr bool MAX_MAY_BE_OLD = RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST;
+// The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
+constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
 
-// Logits, which are there, become weights in place. `factor` is what sums so far are to be multiplied by, if they are: `each(chunk, grown)` is called once a chunk
-// is weighed, and says so.
-template <int AHEAD, class Each>
-inline void weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], const LogitTile& tile, const LogitMask* mask, const Biases& biases, float scale,
-                       bool max_fixed, Each each) {
-  transform_logits(s, tile, 0, TILE_CHUNKS);
-  biases.grow(s);
-  if (mask) mask->apply(s, tile);
+// A warpgroup's tile, as its logits are made and weighed.
+struct WeighedTile {
+  const LogitTile& tile;
+  const LogitMask* mask;
+  const Biases& biases;
+  float scale;  // from what maxima are in to the exponent
+  QueryTileRows queries;
+  KeyTile keys;
 
-  RowShifts shift(rows, scale, biases);
-  RowStates rows_ahead = rows;
-  Logits ahead;
-#pragma unroll
-  for (int n = 0; n < AHEAD; ++n) {
-    copy_chunk(ahead, s, n);
-    weigh_logits(ahead, rows_ahead, tile, shift, scale, n);
+  void finish_logits(Logits& s) const {
+    transform_logits(s, tile, 0, TILE_CHUNKS);
+    biases.grow(s);
+    if (mask) mask->apply(s, tile);
   }
+  // By one warp, whatever the others do: with mma.sync, and few instructions.
+  void make_logits_again(Logits& s) const {
+    start_logits(s, tile);
+    OperandLanes lanes;
+#pragma unroll 1
+    for (int d = 0; d < HEAD_DIM / 16; ++d) multiply_queries_keys(s, queries, keys, d, 0, TILE_CHUNKS, lanes);
+    finish_logits(s);
+  }
+  // Weights in place of logits, whose sums grow; `each(chunk)` is called once a chunk is weighed.
+  template <class Each>
+  void weigh(Logits& s, RowStates& rows, Each each) const {
+    RowShifts shift(rows, scale, biases);
+#pragma unroll
+    for (int n = 0; n < TILE_CHUNKS; ++n) {
+      weigh_logits(s, rows, tile, shift, scale, n);
+      each(n);
+    }
+  }
+};
+
+// What is known of the maxima of a warp's rows.
+struct MaxState {
+  bool fixed;          // at 0: no logit is large
+  bool unseen = true;  // a row has seen no key yet, so that its first one is to be found
+};
+
+// Logits, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown)` is called once a chunk is weighed, and
+// says so. Gives whether weights were made again after that, and sums are to be multiplied again.
+template <bool FIRST, class Each>
+inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
+  auto set_factor = [&](int r, float x) { factor[r] = x; };
+  t.finish_logits(s);
   bool grown = false;
   if constexpr (!Variant::PLAIN)
-    if (!max_fixed) grown = follow_maximum(rows, s, scale, &biases, [&](int r, float x) { factor[r] = x; });
-  if (grown) {
-    shift = RowShifts(rows, scale, biases);
-#pragma unroll
-    for (int n = 0; n < AHEAD; ++n) weigh_logits(s, rows, tile, shift, scale, n);
-  } else if (AHEAD > 0) {
-    rows = rows_ahead;
-#pragma unroll
-    for (int n = 0; n < AHEAD; ++n) copy_chunk(s, ahead, n);
+    if (!max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen)) {
+      grown = follow_maximum(rows, s, t.scale, &t.biases, set_factor);
+      if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
+    }
+  RowStates of_tile = rows.without_sums();
+  t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown); });
+  bool again = false;
+  if constexpr (MAX_MAY_BE_OLD && !FIRST) {
+    again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
+    if (again) {
+      factor[0] = factor[1] = 1.f;
+      t.make_logits_again(s);
+      follow_maximum(rows, s, t.scale, &t.biases, set_factor);
+      of_tile = rows.without_sums();
+      t.weigh(s, of_tile, [](int) {});
+    }
   }
-#pragma unroll
-  for (int n = 0; n < TILE_CHUNKS; ++n) {
-    if (n >= AHEAD) weigh_logits(s, rows, tile, shift, scale, n);
-    each(n, grown);
-  }
+  rows.sum[0] += of_tile.sum[0];
+  rows.sum[1] += of_tile.sum[1];
+  return again;
 }
