@@ -121,7 +121,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       release_keys(at);
       float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
       WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries, tiles.keys_of(at.stage)};
-      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool) { pack(s, chunk); });
+      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, bool) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(RingPlace(n));
@@ -149,28 +149,21 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       if constexpr (!MAX_MAY_BE_OLD) release_keys(at);
       float factor[ROWS_PER_THREAD];
-      auto multiply_outputs = [&] {
-#pragma unroll
-        for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
-      };
       WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries, tiles.keys_of(at.stage)};
-      bool again = weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown) {
+      weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, bool again) {
         if (chunk == WAIT_AFTER) {
           hold_wait_behind(s[0][2 * chunk + 1][3], tiles.queries.base);
           wait_products<0>();
           pin(o[0]);
-          release_values(before);
-          if (grown) multiply_outputs();
+          if (!again) release_values(before);
+          if (grown)
+#pragma unroll
+            for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
 #pragma unroll
           for (int i = 0; i < chunk; ++i) pack(s, i);
         }
         if (chunk >= WAIT_AFTER) pack(s, chunk);
       });
-      if (again) {
-        multiply_outputs();
-#pragma unroll
-        for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack(s, chunk);
-      }
       if constexpr (MAX_MAY_BE_OLD) release_keys(at);
       last = next.last();
       ++n;

@@ -28,13 +28,12 @@ struct WeighedTile {
     biases.grow(s);
     if (mask) mask->apply(s, tile);
   }
-  // By one warp, whatever the others do: with mma.sync, and few instructions.
-  void make_logits_again(Logits& s) const {
+  // Products of queries and keys again, by one warp, whatever the others do: with mma.sync, and few instructions.
+  void multiply_again(Logits& s) const {
     start_logits(s, tile);
     OperandLanes lanes;
 #pragma unroll 1
     for (int d = 0; d < HEAD_DIM / 16; ++d) multiply_queries_keys(s, queries, keys, d, 0, TILE_CHUNKS, lanes);
-    finish_logits(s);
   }
   // Weights in place of logits, whose sums grow; `each(chunk)` is called once a chunk is weighed.
   template <class Each>
@@ -54,32 +53,28 @@ struct MaxState {
   bool unseen = true;  // a row has seen no key yet, so that its first one is to be found
 };
 
-// Logits, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown)` is called once a chunk is weighed, and
-// says so. Gives whether weights were made again after that, and sums are to be multiplied again.
+// Products of queries and keys, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, again)` is called
+// once a chunk is weighed, and says so, and whether it has been called of this tile's before: weights that would not do are made again.
 template <bool FIRST, class Each>
-inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
-  auto set_factor = [&](int r, float x) { factor[r] = x; };
-  t.finish_logits(s);
-  bool grown = false;
-  if constexpr (!Variant::PLAIN)
-    if (!max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen)) {
-      grown = follow_maximum(rows, s, t.scale, &t.biases, set_factor);
-      if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
-    }
-  RowStates of_tile = rows.without_sums();
-  t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown); });
-  bool again = false;
-  if constexpr (MAX_MAY_BE_OLD && !FIRST) {
-    again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
-    if (again) {
-      factor[0] = factor[1] = 1.f;
-      t.make_logits_again(s);
-      follow_maximum(rows, s, t.scale, &t.biases, set_factor);
-      of_tile = rows.without_sums();
-      t.weigh(s, of_tile, [](int) {});
-    }
+inline void weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
+  constexpr bool LAST_TRY = FIRST || !MAX_MAY_BE_OLD;
+  RowStates of_tile;
+#pragma unroll 1
+  for (bool again = LAST_TRY;;) {
+    t.finish_logits(s);
+    bool grown = false;
+    if constexpr (!Variant::PLAIN)
+      if (!max.fixed && (LAST_TRY || max.unseen)) {
+        grown = follow_maximum(rows, s, t.scale, &t.biases, [&](int r, float x) { factor[r] = x; });
+        if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
+      }
+    of_tile = rows.without_sums();
+    t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, !LAST_TRY && again); });
+    if (LAST_TRY || again) break;
+    if (__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM)) break;  // NaN will not do either
+    t.multiply_again(s);
+    max.unseen = again = true;
   }
   rows.sum[0] += of_tile.sum[0];
   rows.sum[1] += of_tile.sum[1];
-  return again;
 }
