@@ -121,7 +121,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       release_keys(at);
       float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
       WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries, tiles.keys_of(at.stage)};
-      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, bool) { pack(s, chunk); });
+      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, bool, auto&) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(RingPlace(n));
@@ -150,9 +150,10 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (!MAX_MAY_BE_OLD) release_keys(at);
       float factor[ROWS_PER_THREAD];
       WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries, tiles.keys_of(at.stage)};
-      weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, bool again) {
+      weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, bool again, const float (&sums)[ROWS_PER_THREAD]) {
         if (chunk == WAIT_AFTER) {
-          hold_wait_behind(s[0][2 * chunk + 1][3], tiles.queries.base);
+          // behind a transform the assembler has much else to do first
+          hold_wait_behind(MAX_MAY_BE_OLD ? s[0][2 * chunk + 1][3] : sums[0] + sums[1], tiles.queries.base);
           wait_products<0>();
           pin(o[0]);
           if (!again) release_values(before);

@@ -53,8 +53,8 @@ struct MaxState {
   bool unseen = true;  // a row has seen no key yet, so that its first one is to be found
 };
 
-// Products of queries and keys, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, again)` is called
-// once a chunk is weighed, and says so, and whether it has been called of this tile's before: weights that would not do are made again.
+// Products of queries and keys, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, again, sums)` is
+// called once a chunk is weighed, and says so, whether it has been called of this tile's before (weights that would not do are made again), and what they sum to so far.
 template <bool FIRST, class Each>
 inline void weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
   constexpr bool LAST_TRY = FIRST || !MAX_MAY_BE_OLD;
@@ -69,7 +69,7 @@ inline void weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THRE
         if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
       }
     of_tile = rows.without_sums();
-    t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, !LAST_TRY && again); });
+    t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, !LAST_TRY && again, of_tile.sum); });
     if (LAST_TRY || again) break;
     if (__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM)) break;  // NaN will not do either
     t.multiply_again(s);
