@@ -234,6 +234,7 @@ fn the_names_of_combinators_are_taken() {
             mask: desc.mask,
             bias: desc.bias,
             slope: desc.slope,
+            bias_row: desc.bias_row,
             bound: desc.bound,
             divisors: desc.divisors,
             stores: desc.stores,

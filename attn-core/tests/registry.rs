@@ -37,6 +37,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         mask: of.mask,
         bias: of.bias,
         slope: of.slope,
+        bias_row: of.bias_row,
         bound: of.bound,
         divisors: of.divisors,
         stores: of.stores,

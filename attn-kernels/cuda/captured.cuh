@@ -117,6 +117,13 @@ ATTN_FN void max_in_place(float* p, float x) {
 #endif
 }
 
+// Neighbouring elements, as many as the last index has values.
+template <class T>
+struct ElementRow {
+  const T* data;
+  int extent;
+};
+
 }  // namespace lang
 
 template <class T>
@@ -126,12 +133,16 @@ struct Tensor0 {
   ATTN_FN typename E::Value operator()() const { return E::read(data, 0); }
 };
 
+// A tensor is a matrix: `line` is which row of it the indices but the last have.
+
 template <class T>
 struct Tensor1 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, pad;
-  ATTN_FN typename E::Value operator[](int i) const { return E::read(data, lang::clamp_index(i, shape0)); }
+  ATTN_FN long long line() const { return 0; }
+  ATTN_FN typename E::Value operator[](int i) const { return E::read(data, lang::then_index(line(), i, shape0)); }
+  ATTN_FN lang::ElementRow<T> row() const { return {data + line() * shape0, shape0}; }
 };
 
 template <class T>
@@ -139,9 +150,9 @@ struct Tensor2 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1;
-  ATTN_FN typename E::Value operator()(int i, int j) const {
-    return E::read(data, lang::then_index(lang::clamp_index(i, shape0), j, shape1));
-  }
+  ATTN_FN long long line(int i) const { return lang::clamp_index(i, shape0); }
+  ATTN_FN typename E::Value operator()(int i, int j) const { return E::read(data, lang::then_index(line(i), j, shape1)); }
+  ATTN_FN lang::ElementRow<T> row(int i) const { return {data + line(i) * shape1, shape1}; }
 };
 
 template <class T>
@@ -149,9 +160,9 @@ struct Tensor3 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1, shape2, pad;
-  ATTN_FN typename E::Value operator()(int i, int j, int k) const {
-    return E::read(data, lang::then_index(lang::then_index(lang::clamp_index(i, shape0), j, shape1), k, shape2));
-  }
+  ATTN_FN long long line(int i, int j) const { return lang::then_index(lang::clamp_index(i, shape0), j, shape1); }
+  ATTN_FN typename E::Value operator()(int i, int j, int k) const { return E::read(data, lang::then_index(line(i, j), k, shape2)); }
+  ATTN_FN lang::ElementRow<T> row(int i, int j) const { return {data + line(i, j) * shape2, shape2}; }
 };
 
 template <class T>
@@ -159,10 +170,9 @@ struct Tensor4 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1, shape2, shape3;
-  ATTN_FN typename E::Value operator()(int i, int j, int k, int l) const {
-    long long row = lang::then_index(lang::then_index(lang::clamp_index(i, shape0), j, shape1), k, shape2);
-    return E::read(data, lang::then_index(row, l, shape3));
-  }
+  ATTN_FN long long line(int i, int j, int k) const { return lang::then_index(lang::then_index(lang::clamp_index(i, shape0), j, shape1), k, shape2); }
+  ATTN_FN typename E::Value operator()(int i, int j, int k, int l) const { return E::read(data, lang::then_index(line(i, j, k), l, shape3)); }
+  ATTN_FN lang::ElementRow<T> row(int i, int j, int k) const { return {data + line(i, j, k) * shape3, shape3}; }
 };
 
 // Tables that a variant stores to: nothing is stored outside.

@@ -1,7 +1,7 @@
 // attn_prefill on Hopper: tiles of packed query rows, one after the other, by a CTA a multiprocessor: some warpgroups multiply, one copies, and no CTA waits for
 // another's tile. Grid (CTAs, 1), of which each takes work until there is none; CTA_THREADS threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
-constexpr int MULTIPLY_BARRIER = 1, COPY_BARRIER = 2, TURN_BARRIER = 3;  // and as many more as there are warpgroups
+constexpr int MULTIPLY_BARRIER = 1, COPY_BARRIER = 2, TURN_BARRIER = 3, WARPGROUP_BARRIER = 6;  // the last two: one for each warpgroup
 
 #include "prefill_sm90_multiply.cuh"
 

@@ -49,9 +49,9 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
     TileDescriptor my_queries = tile_descriptor(queries.base + warpgroup * 64 * 128, 16);
     wait_barrier(ring.queries_there(at_queries.stage), at_queries.round);
     if constexpr (QUERIES_REWRITTEN) {
-      transform_queries<HookRow<HEAD_DIM>, 2>(queries, p, variant, block);
+      transform_queries<64, 128, HookRow<HEAD_DIM>>(queries, p, variant, block, 64 * warpgroup, threadIdx.x % 128);
       fence_shared_for_tensor_cores();
-      sync_some(MULTIPLY_BARRIER, THREADS);
+      sync_some(WARPGROUP_BARRIER + warpgroup, 128);
     }
 
     // Of a tile in boxes, values of keys that do not exist are cleared, by all; rows that are copied one by one are of keys that exist.

@@ -39,12 +39,15 @@ inline void copy_queries(QueryTileRows to, const KernelParams& p, const QueryBlo
 // By the variant, or from one element type to the other.
 constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
 
-// In place, rows as lanes of type Q hold them. Where those that multiply copied the queries, each works on its own chunks, and need not wait for others.
-template <class Q = QueryRows::Row, int AT_ONCE = 1>
-inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant,
-                              const QueryBlock& block) {
-#pragma unroll AT_ONCE
-  for (int row = QueryRows::row(); row < TILE_ROWS; row += QueryRows::ROWS_PER_PASS) {
+// In place, rows as lanes of type Q hold them: of `ROWS` from the `first` on, by THREADS_OF_ROWS threads, of which this is `thread`. Where those that multiply copied the
+// queries, each works on its own chunks, and need not wait for others.
+template <int ROWS = TILE_ROWS, int THREADS_OF_ROWS = THREADS, class Q = QueryRows::Row>
+inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant, const QueryBlock& block, int first = 0,
+                              int thread = threadIdx.x) {
+  constexpr int ROWS_PER_PASS = THREADS_OF_ROWS / QueryRows::LANES;
+#pragma unroll 1
+  for (int pass = 0; pass < ROWS / ROWS_PER_PASS; ++pass) {
+    int row = first + pass * ROWS_PER_PASS + thread / QueryRows::LANES;
     RowIndex at = block.at(p, block.existing(row));
     Q q;
     if constexpr (Q::IN_HALVES) {

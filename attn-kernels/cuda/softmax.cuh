@@ -1,5 +1,6 @@
 // The variant's arithmetic on a tile of logits: transform, weights, and the running state of the rows.
 #pragma once
+#include "biases.cuh"
 #include "finish.cuh"
 #include "fixed_max.cuh"
 #include "logit_mask.cuh"
@@ -51,43 +52,6 @@ inline void start_logits(Logits& s, const LogitTile& tile) {
   }
 }
 
-// Under BIAS_AFFINE, what is still to be added to this thread's logits of a row and tile: the bias of its first key, in the unit of products. Else nothing is.
-template <bool AFFINE>
-struct RowBiases {
-  explicit RowBiases(const LogitTile&) {}
-  static void grow(Logits&) {}
-  static constexpr float of(int) { return 0.f; }
-};
-template <>
-struct RowBiases<true> {
-  float of_[ROWS_PER_THREAD], slope_[ROWS_PER_THREAD];
-
-  explicit RowBiases(const LogitTile& tile) {
-    float unit = 1.f / tile.unit;
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      LogitIndex at;
-      static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
-      at.kv_step = 0;
-      at.kv_pos = tile.position(fragment_column());
-      at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
-      of_[r] = scaled(tile.variant.logits_bias(at), unit);
-      slope_[r] = tile.variant.logits_slope(at) * unit;
-    }
-  }
-  // Adds what comes from this thread's first key on.
-  void grow(Logits& s) const {
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r)
-#pragma unroll
-      for (int n = 0; n < TILE_KEYS / 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) s[r / 2][n][r % 2 * 2 + e] = fmaf(slope_[r], 8 * n + e, s[r / 2][n][r % 2 * 2 + e]);
-  }
-  float of(int r) const { return of_[r]; }
-};
-using Biases = RowBiases<BIAS_AFFINE>;
-
 // Everything before the weights: scale and transform, weights without a running maximum. Of the keys from 16 * `first` to before
 // 16 * `end`.
 inline void transform_logits(Logits& s, const LogitTile& tile, int first, int end) {
@@ -104,15 +68,15 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
 }
 
 // The maxima of rows with the tile's logits, and whether one of the warp's has grown so much that sums are to be made relative to it.
-template <bool AFFINE>
-inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const RowBiases<AFFINE>* biases) {
+template <class B>
+inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const B* biases) {
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float x = AFFINE ? NO_LOGIT : rows.max[r];
+    float x = B::OF_ROWS ? NO_LOGIT : rows.max[r];
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
-    if constexpr (AFFINE) x = fmaxf(x + biases->of(r), rows.max[r]);
+    if constexpr (B::OF_ROWS) x = fmaxf(x + biases->of(r), rows.max[r]);
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
     tile_max[r] = x;
@@ -123,8 +87,8 @@ inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, c
 
 // Takes the tile's logits into the running maximum. Whether that has grown, for a row of the warp: then `multiply(r, factor)` is told, of each, what sums relative to the
 // old one are to be multiplied by; `rows.sum` is.
-template <bool AFFINE, class Multiply>
-inline bool follow_maximum(RowStates& rows, const Logits& s, float scale, const RowBiases<AFFINE>* biases, Multiply multiply) {
+template <class B, class Multiply>
+inline bool follow_maximum(RowStates& rows, const Logits& s, float scale, const B* biases, Multiply multiply) {
   float tile_max[ROWS_PER_THREAD];
   if (!maximum_grows(tile_max, s, rows, scale, biases)) return false;
 #pragma unroll
@@ -153,9 +117,9 @@ struct RowShifts {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
   }
-  template <bool AFFINE>
-  RowShifts(const RowStates& rows, float scale, const RowBiases<AFFINE>& biases) : RowShifts(rows, scale) {
-    if constexpr (AFFINE)
+  template <class B>
+  RowShifts(const RowStates& rows, float scale, const B& biases) : RowShifts(rows, scale) {
+    if constexpr (B::OF_ROWS)
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r)
         if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;

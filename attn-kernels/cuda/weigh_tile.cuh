@@ -9,8 +9,9 @@
 constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
 // A chunk: 16 keys, an operand of products with values.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
-// Whether that is done: not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too.
-constexpr bool MAX_MAY_BE_OLD = RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST;
+// Whether that is done: not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too,
+// nor where what is added to logits is at hand but once.
+constexpr bool MAX_MAY_BE_OLD = RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
 // The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
 constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
 

@@ -511,7 +511,13 @@ impl Cell {
     /// Keys of a CTA of that kernel: what the template calls `KV_PASS_KEYS`.
     #[must_use]
     pub fn kv_pass_keys(&self) -> u32 {
-        4 * KV_PASS_THREADS / row_lanes(self.head_dim.max(self.value_dim))
+        KV_PASS_THREADS / row_lanes(self.head_dim.max(self.value_dim))
+    }
+
+    /// KV heads of a CTA of that kernel: what the template calls `KV_PASS_HEADS`.
+    #[must_use]
+    pub fn kv_pass_heads(&self) -> u32 {
+        if self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
     }
 
     /// Keys that one step of the kernel takes; spans of work are best cut at multiples of it.

@@ -3,10 +3,11 @@
 //! Every variant runs in every kernel, and in each in six *cells* (dtype, head dim, layout) that cover all pairs of
 //! these; group size, page size, page order and lengths are then chosen so that as many pairs of values as possible
 //! meet somewhere. Two cases share a cell, which keeps the number of cubins at half the number of cases. Caches of 8 bits,
-//! scales, and loud queries follow at the end.
+//! scales, loud queries and a bias of pairs follow at the end.
 
 mod dims;
 mod loud;
+mod pairs;
 mod scaled;
 mod serving;
 
@@ -137,6 +138,7 @@ pub fn check() -> Vec<Case> {
     }
     cases.extend(scaled::check(cases.len()));
     cases.extend(loud::check(cases.len()));
+    cases.extend(pairs::check(cases.len()));
     cases
 }
 
@@ -166,6 +168,7 @@ pub fn small() -> Vec<Case> {
         cases.push(named(Case { seed: number as u64, ..case }, "small", number));
     }
     cases.extend(loud::small(cases.len()));
+    cases.extend(pairs::small(cases.len()));
     cases
 }
 

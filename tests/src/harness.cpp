@@ -1,5 +1,12 @@
 // The hooks of a variant behind a C interface, for the host differential test. Rows are as on the CPU backend.
 
+template <class T>
+int element_of(lang::ElementRow<T> row, int i, float* element) {
+  *element = lang::Element<T>::read(row.data, lang::clamp_index(i, row.extent));
+  return 1;
+}
+int element_of(float, int, float*) { return 0; }
+
 struct HostRow {
   float* x;
   int n;
@@ -70,6 +77,10 @@ float logits_bias(const Variant* v, const LogitIndex* at) { return float(v->logi
 int logits_slope(const Variant* v, const LogitIndex* at, float* slope) {
   *slope = v->logits_slope(*at);
   return Variant::HAS_LOGITS_SLOPE;
+}
+// whether there are rows
+int logits_bias_row(const Variant* v, const LogitIndex* at, float* element) {
+  return element_of(v->logits_bias_row(*at), at->kv_pos, element);
 }
 int logits_bound(const Variant* v, float* bound) {
   *bound = v->logits_bound();

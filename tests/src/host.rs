@@ -216,6 +216,16 @@ impl HostVariant {
         there.then_some(slope)
     }
 
+    /// The element of a row of memory that is added, where it is known to be one.
+    #[must_use]
+    pub fn logits_bias_row(&self, at: LogitIndex) -> Option<f32> {
+        let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_bias_row");
+        let mut element = 0.0;
+        // SAFETY: the index is eleven words, the element one.
+        let there = unsafe { f(v, logit_index(at).as_ptr(), &raw mut element) != 0 };
+        there.then_some(element)
+    }
+
     /// How large `logits_transform` can make a logit, where that is known.
     #[must_use]
     pub fn logits_bound(&self) -> Option<f32> {

@@ -317,6 +317,8 @@ pub struct VariantDesc {
     pub bias: &'static str,
     /// `float logits_slope(LogitIndex at) const`: where that is affine in the position of the key, by how much it grows from a key to the next; else empty.
     pub slope: &'static str,
+    /// `auto logits_bias_row(LogitIndex at) const`: where that is the element of a captured tensor whose last index is the position of the key, the row of that tensor; else empty.
+    pub bias_row: &'static str,
     /// `float logits_bound() const`: where `logits_transform` gives no more than so much in magnitude (or NaN) for any logit and index, how much; else empty. Infinite or NaN
     /// where parameters prove nothing.
     pub bound: &'static str,

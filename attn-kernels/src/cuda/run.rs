@@ -114,7 +114,7 @@ impl Plan {
             if let Some(kv_pass) = arm.kernel.kv_pass {
                 let tokens = self.capacity().map_or(self.layout.kv_tokens() as u32, |capacity| capacity.kv_tokens);
                 let ctas = tokens.div_ceil(cell.kv_pass_keys());
-                launch(number, kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
+                launch(number, kv_pass, (ctas, kv_heads.div_ceil(cell.kv_pass_heads())), KV_PASS_THREADS, 0)?;
             }
             if cell.in_warpgroups() {
                 self.run_in_warpgroups(stream, &params, number, layer, &kv, qo_tokens)?;
@@ -203,7 +203,7 @@ impl Plan {
             && counts.prefill > 0
         {
             let ctas = counts.pass_tokens.div_ceil(cell.kv_pass_keys());
-            launch(kv_pass, (ctas, kv_heads), KV_PASS_THREADS, 0)?;
+            launch(kv_pass, (ctas, kv_heads.div_ceil(cell.kv_pass_heads())), KV_PASS_THREADS, 0)?;
         }
         launch(kernel.main, (counts.ctas(kv_heads), 1), cell.threads(), cell.smem_bytes())?;
         kernel.merge.map_or(Ok(()), |merge| launch(merge, (self.merges, kv_heads), MERGE_THREADS, 0))

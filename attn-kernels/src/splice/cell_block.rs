@@ -80,6 +80,7 @@ pub(super) fn checks(cell: &Cell) -> String {
     }
     if cell.has_kv_pass() {
         check(&format!("{part}KV_PASS_KEYS"), cell.kv_pass_keys());
+        check(&format!("{part}KV_PASS_HEADS"), cell.kv_pass_heads());
         check(&format!("{part}KV_PASS_THREADS"), KV_PASS_THREADS);
     }
     checks

@@ -33,6 +33,8 @@ struct Variant {
     /// What the transform of logits adds to them, where it does no more.
     bias: String,
     slope: String,
+    /// Where elements that it adds begin.
+    bias_row: String,
     /// How large its result can be.
     bound: String,
     /// Words of a request that hooks on keys read.
@@ -91,7 +93,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     rules(item, normalizer, &mut shared.report);
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
-    let (mut bias, mut slope, mut bound) = (String::new(), String::new(), String::new());
+    let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
     let mut kv_words = Vec::new();
     for f in &functions {
         literals::function(f, &shared.types, &mut shared.report);
@@ -100,6 +102,7 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         hooks.push(HookText { name: f.name.clone(), cuda });
         bias.extend(emit::bias(f, &shared.types, &file));
         slope.extend(emit::slope(f, &shared.types, &file));
+        bias_row.extend(emit::bias_row(f, &shared.types, &file));
         bound.extend(emit::bound(f, &shared.types, &file));
         kv_words.extend(kv_words::read(f).filter(|word| !kv_words.contains(word)).collect::<Vec<_>>());
     }
@@ -113,7 +116,20 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         () => NormalizerText::Replaces,
     });
     let mask = tiles::derived(&functions, &shared.types, &shared.generics, &shared.links);
-    Ok(Variant { name, instances, mask, hooks, bias, slope, bound, kv_words, links: shared.links, used, normalizer })
+    Ok(Variant {
+        name,
+        instances,
+        mask,
+        hooks,
+        bias,
+        slope,
+        bias_row,
+        bound,
+        kv_words,
+        links: shared.links,
+        used,
+        normalizer,
+    })
 }
 
 /// The shape of the item: the variant's name, and its instances where it is generic.
@@ -240,7 +256,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     let notes = notes(item, variant);
     let (stores, slots) = (variant.used.stores, variant.used.slots);
     let kv_words = &variant.kv_words;
-    let (bias, slope, bound) = (&variant.bias, &variant.slope, &variant.bound);
+    let Variant { bias, slope, bias_row, bound, .. } = variant;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
     let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
     let cfg = glue::cfg(&item.attrs);
@@ -262,6 +278,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 mask: #mask,
                 bias: #bias,
                 slope: #slope,
+                bias_row: #bias_row,
                 bound: #bound,
                 divisors: &[#(#divisors),*],
                 stores: #stores,

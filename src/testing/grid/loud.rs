@@ -3,14 +3,8 @@
 
 use super::{Case, LayoutKind, Lengths, Order, named, set_lens};
 
-const VARIANTS: [&str; 6] = [
-    "full",
-    "causal",
-    "causal + alibi",
-    "causal + sliding_window(window=300)",
-    "causal + sink",
-    "causal + rope",
-];
+const VARIANTS: [&str; 6] =
+    ["full", "causal", "causal + alibi", "causal + sliding_window(window=300)", "causal + sink", "causal + rope"];
 /// Standard deviations of logits.
 const STDS: [f32; 3] = [6.0, 40.0, 100.0];
 const HEAD_DIMS: [u32; 3] = [64, 128, 256];

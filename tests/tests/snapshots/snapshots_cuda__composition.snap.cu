@@ -10,6 +10,7 @@ struct Variant {
   static constexpr bool HAS_LOGITS_TRANSFORM = true;
   static constexpr bool HAS_LOGITS_BIAS = false;
   static constexpr bool HAS_LOGITS_SLOPE = false;
+  static constexpr bool HAS_LOGITS_BIAS_ROW = false;
   static constexpr bool HAS_LOGITS_BOUND = true;
   static constexpr bool TRANSFORM_IS_SPECIAL = true;
   static constexpr bool HAS_LOGITS_MASK = true;
@@ -61,6 +62,10 @@ struct Variant {
 
   ATTN_FN float logits_slope(LogitIndex at) const {
     return part1.logits_slope(at);
+  }
+
+  ATTN_FN auto logits_bias_row(LogitIndex at) const {
+    return 0.0f;
   }
 
   ATTN_FN float logits_bound() const {

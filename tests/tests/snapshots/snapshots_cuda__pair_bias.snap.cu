@@ -20,5 +20,10 @@ struct PairBias {
   ATTN_FN auto logits_bias(LogitIndex at) const {
     return float(bias_(at.batch, at.qo_head, at.qo_row, at.kv_pos));
   }
+
+#line _ "variants/src/pair_bias.rs"
+  ATTN_FN auto logits_bias_row(LogitIndex at) const {
+    return bias_.row(at.batch, at.qo_head, at.qo_row);
+  }
 #line _ "variant"
 };

@@ -4,7 +4,7 @@
 use attn_core::lang::Hook;
 
 use super::hooks::Member;
-use super::shape::{Shape, last_transform};
+use super::shape::{Shape, last_transform, only_transform};
 
 /// The name of member number `i` of a shape's struct.
 pub(super) fn member(shape: &Shape<'_>, i: usize) -> String {
@@ -67,6 +67,10 @@ pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
                 let terms: Vec<_> = has.iter().map(|i| format!("part{i}.{call}")).collect();
                 format!("    return {};\n", terms.join(" + "))
             }
+            Member::LogitsBiasRow => match only_transform(parts) {
+                Some((i, only)) if only.adds_rows() => format!("    return part{i}.{call};\n"),
+                _ => format!("    return {};\n", function.trivial()),
+            },
             Member::LogitsBound => match last_transform(parts) {
                 Some((i, last)) if last.is_bounded() => format!("    return part{i}.{call};\n"),
                 _ => format!("    return {};\n", function.trivial()),

@@ -125,6 +125,7 @@ fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
         ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
         ("HAS_LOGITS_BIAS", hooks::Member::LogitsBias.is_in(root)),
         ("HAS_LOGITS_SLOPE", hooks::Member::LogitsSlope.is_in(root)),
+        ("HAS_LOGITS_BIAS_ROW", hooks::Member::LogitsBiasRow.is_in(root)),
         ("HAS_LOGITS_BOUND", hooks::Member::LogitsBound.is_in(root)),
         ("TRANSFORM_IS_SPECIAL", root.transform_is_special()),
         ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),

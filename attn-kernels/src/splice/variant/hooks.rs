@@ -17,6 +17,8 @@ pub(super) enum Member {
     LogitsBias,
     /// By how much that grows from a key to the next, where it is affine in the key.
     LogitsSlope,
+    /// Where the elements that are added to the logits of a row begin.
+    LogitsBiasRow,
     /// How large a transformed logit can be.
     LogitsBound,
 }
@@ -32,6 +34,7 @@ pub(super) const ORDER: &[Member] = &[
     Member::Hook(Hook::LogitsTransform),
     Member::LogitsBias,
     Member::LogitsSlope,
+    Member::LogitsBiasRow,
     Member::LogitsBound,
     Member::Hook(Hook::LogitsMask),
     Member::Hook(Hook::Weight),
@@ -51,6 +54,7 @@ impl Member {
             Member::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
             Member::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
             Member::LogitsSlope => shape.has(Hook::LogitsTransform) && shape.adds_to_logits() && shape.is_affine(),
+            Member::LogitsBiasRow => shape.adds_rows(),
             Member::LogitsBound => shape.is_bounded(),
         }
     }
@@ -61,6 +65,7 @@ impl Member {
             Member::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
             Member::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
             Member::LogitsSlope => "ATTN_FN float logits_slope(LogitIndex at) const",
+            Member::LogitsBiasRow => "ATTN_FN auto logits_bias_row(LogitIndex at) const",
             Member::LogitsBound => "ATTN_FN float logits_bound() const",
             Member::Hook(hook) => match hook {
                 Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
@@ -92,6 +97,7 @@ impl Member {
             (Member::LogitsBias, false) => "logits_bias(at)",
             (Member::LogitsBias, true) => "logits_bias(logit_at(at))",
             (Member::LogitsSlope, _) => "logits_slope(at)",
+            (Member::LogitsBiasRow, _) => "logits_bias_row(at)",
             (Member::LogitsBound, _) => "logits_bound()",
             (Member::Hook(hook), false) => match hook {
                 Hook::QueryTransform => "query_transform(q, at)",
@@ -128,7 +134,7 @@ impl Member {
         match self {
             Member::KvBounds => "Bounds{0, 2147483647}",
             Member::TileClass => "TileClass::Full",
-            Member::LogitsBias | Member::LogitsSlope => "0.0f",
+            Member::LogitsBias | Member::LogitsSlope | Member::LogitsBiasRow => "0.0f",
             Member::LogitsBound => "F32_INFINITY",
             Member::Hook(hook) => match hook {
                 Hook::LogitsTransform => "float(logit)",

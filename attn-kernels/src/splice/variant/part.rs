@@ -33,7 +33,7 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
         text += "\n";
         text += &indented(hook.cuda);
     }
-    for of_transform in [desc.bias, desc.slope, desc.bound] {
+    for of_transform in [desc.bias, desc.slope, desc.bias_row, desc.bound] {
         if !of_transform.is_empty() {
             text += "\n";
             text += &indented(of_transform);

@@ -113,6 +113,16 @@ impl<'d> Shape<'d> {
         }
     }
 
+    /// Whether what is added to logits are rows of a captured tensor: one part adds it, and nothing else changes logits.
+    pub(super) fn adds_rows(&self) -> bool {
+        match self {
+            Shape::Part(part) => !part.bias_row.is_empty(),
+            Shape::All(inner) | Shape::Stored(inner) => only_transform(inner).is_some_and(|(_, only)| only.adds_rows()),
+            // other positions, or another tensor for each head
+            Shape::Remap(..) | Shape::PerHead(_) | Shape::Or(_) | Shape::Not(_) => false,
+        }
+    }
+
     /// Whether transformed logits have a bound: that of the last transform, whatever it is shown.
     pub(super) fn is_bounded(&self) -> bool {
         match self {
@@ -178,6 +188,12 @@ impl<'d> Shape<'d> {
 /// The last of these with a logits transform, and its number.
 pub(super) fn last_transform<'s, 'd>(shapes: &'s [Shape<'d>]) -> Option<(usize, &'s Shape<'d>)> {
     shapes.iter().enumerate().rfind(|(_, shape)| shape.has(Hook::LogitsTransform))
+}
+
+/// The only one of these with a logits transform, and its number.
+pub(super) fn only_transform<'s, 'd>(shapes: &'s [Shape<'d>]) -> Option<(usize, &'s Shape<'d>)> {
+    let first = shapes.iter().position(|shape| shape.has(Hook::LogitsTransform))?;
+    last_transform(shapes).filter(|(last, _)| *last == first)
 }
 
 /// Whether a mask is derived over tiles, or a range of keys promised.

@@ -14,6 +14,8 @@ pub(super) struct Added<'f> {
     pub(super) negated: bool,
     /// Asked instead of the term: by how much it grows from a key to the next.
     pub(super) slope: Option<Slope<'f>>,
+    /// Asked instead of the term, which is an element of this tensor: the row of it with these indices.
+    pub(super) row: Option<(&'f str, &'f [Expr])>,
 }
 
 /// `logits_bias(LogitIndex at)` as a const member function; nothing where the transform does more than to add.
@@ -28,10 +30,11 @@ pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
 
 pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
     let is_logit = |e: &Expr| matches!(e.kind, Kind::Local(local) if local == logit);
+    let of = |term, negated| Added { term, negated, slope: None, row: None };
     let added = match &body.tail.as_deref()?.kind {
-        Kind::Binary(Op::Add, a, b) if is_logit(a) => Added { term: b, negated: false, slope: None },
-        Kind::Binary(Op::Add, a, b) if is_logit(b) => Added { term: a, negated: false, slope: None },
-        Kind::Binary(Op::Sub, a, b) if is_logit(a) => Added { term: b, negated: true, slope: None },
+        Kind::Binary(Op::Add, a, b) if is_logit(a) => of(b, false),
+        Kind::Binary(Op::Add, a, b) if is_logit(b) => of(a, false),
+        Kind::Binary(Op::Sub, a, b) if is_logit(a) => of(b, true),
         _ => return None,
     };
     let free = !body.stmts.iter().any(|stmt| stmt_needs(stmt, logit)) && !expr_needs(added.term, logit);

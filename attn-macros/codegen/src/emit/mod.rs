@@ -6,6 +6,7 @@
 
 mod array;
 mod bias;
+mod bias_row;
 mod bound;
 mod divide;
 mod factor;
@@ -17,6 +18,7 @@ mod stmt;
 mod value;
 
 pub(crate) use bias::bias;
+pub(crate) use bias_row::bias_row;
 pub(crate) use bound::bound;
 pub(crate) use slope::slope;
 

@@ -47,10 +47,10 @@ pub(super) enum Slope<'f> {
 }
 
 /// What is known of variables.
-struct Known<'f> {
-    types: &'f Types,
+pub(super) struct Known<'f> {
+    pub(super) types: &'f Types,
     /// Those that depend on the key, by what they are.
-    of_keys: HashMap<LocalId, &'f Expr>,
+    pub(super) of_keys: HashMap<LocalId, &'f Expr>,
 }
 
 impl<'f> Known<'f> {
@@ -77,7 +77,7 @@ impl<'f> Known<'f> {
     }
 
     /// Whether a key's words are read; or something that may read them in a way that is not followed here.
-    fn needs_key(&self, e: &Expr) -> bool {
+    pub(super) fn needs_key(&self, e: &Expr) -> bool {
         let (exprs, blocks) = e.children();
         match &e.kind {
             Kind::Word(_, word) => OF_KEYS.contains(&word.as_str()),

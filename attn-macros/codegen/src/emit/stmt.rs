@@ -4,7 +4,7 @@ use super::{
     Writer,
     bias::Added,
     operator::{UNARY, function, operator},
-    value::simple,
+    value::{Text, simple},
 };
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
@@ -33,9 +33,13 @@ impl Writer<'_> {
         for stmt in &body.stmts {
             self.stmt(stmt);
         }
-        let term = match &added.slope {
-            Some(slope) => self.slope(slope),
-            None => self.term(added.term),
+        let term = match (&added.slope, added.row) {
+            (Some(slope), _) => self.slope(slope),
+            (None, Some((tensor, indices))) => {
+                let indices = self.list(indices);
+                Text::atom(format!("{}.row({indices})", names::param(tensor)))
+            }
+            (None, None) => self.term(added.term),
         };
         self.line(&if added.negated {
             format!("return -{};", term.at_least(UNARY))

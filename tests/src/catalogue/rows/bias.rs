@@ -18,7 +18,9 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry::new(32, "Sandwich", sandwich),
         Entry::new(32, "Swin bias of a grid", grid_bias),
         pairs("pair bias", pair_bias),
+        pairs("pair bias, of 32 bits", wide_pair_bias),
         pairs("Evoformer: pair bias and gate", evoformer),
+        pairs("bias of a head and key", key_bias),
         Entry::new(40, "MLA rope as an inner product", latent_rope),
     ]
 }
@@ -129,6 +131,60 @@ fn pairs(shape: &Shape) -> (Table, String) {
 fn pair_bias(shape: &Shape) -> Made {
     let (bias, expr) = pairs(shape);
     Made::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])))
+}
+
+/// Pair bias of 32 bits, the same for all requests: `logit + bias[qo_head, qo_row, kv_pos]`.
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct WidePairBias {
+    /// Queries that the bias has rows for.
+    #[require(rows >= 1)]
+    pub rows: i32,
+    /// Keys that the bias has columns for.
+    #[require(columns >= 1)]
+    pub columns: i32,
+    /// Added to logits, in natural-log units.
+    #[shape(qo_heads, rows, columns)]
+    pub bias: Tensor3<f32>,
+}
+
+#[attention_variant(name = "wide_pair_bias")]
+impl AttentionVariant for WidePairBias {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        logit + self.bias[[at.qo_head, at.qo_row, at.kv_pos]]
+    }
+}
+
+fn wide_pair_bias(shape: &Shape) -> Made {
+    let rows = shape.lens.iter().map(|(qo, _)| *qo).max().expect("requests");
+    let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
+    let bias = Table::waves(9, &[shape.qo_heads, rows, columns]);
+    let expr = format!("causal + wide_pair_bias(rows={rows}, columns={columns}, bias={bias})");
+    Made::new(expr, Formula::masked(causal).logit(move |z, at| z + bias.at(&[at.h, at.row, at.j])))
+}
+
+/// A number for each head and key: padding and importance of keys, as an addend.
+#[derive(Clone, Debug, PartialEq, VariantParams)]
+pub struct KeyBias {
+    /// Keys that there are numbers for; those that follow have the last one's.
+    #[require(keys >= 1)]
+    pub keys: i32,
+    /// Added to logits, in natural-log units.
+    #[shape(qo_heads, keys)]
+    pub bias: Tensor2<f16>,
+}
+
+#[attention_variant(name = "key_bias")]
+impl AttentionVariant for KeyBias {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        self.bias[[at.qo_head, at.kv_pos]] + logit
+    }
+}
+
+fn key_bias(shape: &Shape) -> Made {
+    let keys = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests") / 2 + 1;
+    let bias = Table::waves(10, &[shape.qo_heads, keys]);
+    let expr = format!("key_bias(keys={keys}, bias={bias})");
+    Made::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.h, at.j.min(keys - 1)])))
 }
 
 fn evoformer(shape: &Shape) -> Made {

@@ -10,7 +10,7 @@ mod table;
 mod unions;
 mod weights;
 
-pub use bias::{GridBias, LatentRope};
+pub use bias::{GridBias, KeyBias, LatentRope, WidePairBias};
 pub use lists::BlockLists;
 pub use norm::GroupDequant;
 pub use output::{Correction, Differential};
@@ -53,6 +53,8 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         FirstKeys,
         Gelu,
         GridBias,
+        KeyBias,
+        WidePairBias,
         GroupDequant,
         GroupedRope,
         LatentRope,

@@ -1,0 +1,152 @@
+//! Biases that are rows of a captured tensor: their elements are what is added to logits, wherever the generated text says that they are.
+
+extern crate attn_core as attn;
+
+use attn::{
+    Variant, VariantParams, attention_variant,
+    lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1, Tensor2, Tensor3},
+};
+use attn_tests::host::HostVariant;
+use half::f16;
+
+#[derive(Clone, Debug, VariantParams)]
+struct OfKeys {
+    #[shape(kv_tokens)]
+    of: Tensor1<f32>,
+}
+
+#[attention_variant(name = "of_keys")]
+impl AttentionVariant for OfKeys {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        self.of[at.kv_pos] + logit
+    }
+}
+
+#[derive(Clone, Debug, VariantParams)]
+struct OfBlocks {
+    #[require(block >= 1)]
+    block: i32,
+    #[shape(2, qo_heads, kv_tokens)]
+    of: Tensor3<f16>,
+}
+
+/// Indices that are computed, of queries alone.
+#[attention_variant(name = "of_blocks")]
+impl AttentionVariant for OfBlocks {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let block = at.qo_pos / self.block;
+        logit + self.of[[block, at.qo_head, at.kv_pos]]
+    }
+}
+
+#[derive(Clone, Debug, VariantParams)]
+struct Other {
+    of: i32,
+    #[shape(4, kv_tokens)]
+    table: Tensor2<f32>,
+}
+
+/// Neighbouring keys have no neighbouring elements, unless `of` says so.
+#[attention_variant(name = "other")]
+impl AttentionVariant for Other {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        match self.of {
+            0 => logit + self.table[[at.qo_head, at.kv_pos]],
+            _ => logit,
+        }
+    }
+}
+
+macro_rules! adds {
+    ($type:ident, $name:literal, |$self:ident, $logit:ident, $at:ident| $value:expr) => {
+        #[derive(Clone, Debug, VariantParams)]
+        struct $type {
+            #[shape(4, kv_tokens)]
+            table: Tensor2<f32>,
+        }
+
+        #[attention_variant(name = $name)]
+        impl AttentionVariant for $type {
+            fn logits_transform(&$self, $logit: f32, $at: LogitIndex) -> f32 {
+                $value
+            }
+        }
+    };
+}
+adds!(Less, "less", |self, logit, at| logit - self.table[[at.qo_head, at.kv_pos]]);
+adds!(Doubled, "doubled", |self, logit, at| logit + 2.0 * self.table[[at.qo_head, at.kv_pos]]);
+adds!(Shifted, "shifted", |self, logit, at| logit + self.table[[at.qo_head, at.kv_pos + 1]]);
+adds!(Across, "across", |self, logit, at| logit + self.table[[at.kv_pos, at.qo_pos]]);
+adds!(Diagonal, "diagonal", |self, logit, at| logit + self.table[[at.kv_pos % 4, at.kv_pos]]);
+
+const KEYS: i64 = 9;
+
+fn host(expr: &str) -> HostVariant {
+    attn::registry::register(attn_variants::variants()).expect("no two share a name");
+    let mine = attn::variants![OfKeys, OfBlocks, Other, Less, Doubled, Shifted, Across, Diagonal];
+    attn::registry::register(mine).expect("no two share a name");
+    let dims = Dims {
+        qo_heads: Some(4),
+        kv_heads: Some(2),
+        qo_tokens: Some(2),
+        kv_tokens: Some(KEYS),
+        batch: Some(1),
+        ..Dims::default()
+    };
+    let variant = Variant::parse(expr).expect(expr).bind(&dims).expect(expr);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    HostVariant::compile(&variant, folder.path())
+}
+
+fn at(qo_head: i32, qo_pos: i32, kv_pos: i32) -> LogitIndex {
+    let row = RowIndex { qo_head, qo_pos, qo_row: qo_pos % 2, kv_len: 9, qo_len: 2, ..RowIndex::default() };
+    LogitIndex { row, kv_pos, kv_token: kv_pos, ..LogitIndex::default() }
+}
+
+/// A tensor, as expressions write it: numbers that differ from their neighbours.
+fn table(shape: &[i64]) -> String {
+    fn of(shape: &[i64], number: i64) -> String {
+        let Some((len, inner)) = shape.split_first() else { return format!("{}", (number * number % 31) as f64 / 4.0) };
+        let items: Vec<String> = (0..*len).map(|i| of(inner, number * len + i)).collect();
+        format!("[{}]", items.join(", "))
+    }
+    of(shape, 0)
+}
+
+#[test]
+fn elements_of_a_row_are_what_is_added() {
+    for expr in [
+        format!("of_keys(of={})", table(&[KEYS])),
+        format!("causal + of_blocks(block=3, of={})", table(&[2, 4, KEYS])),
+        format!("pair_bias(rows=2, columns=6, bias={}) + sliding_window(window=3)", table(&[1, 4, 2, 6])),
+    ] {
+        let host = host(&expr);
+        for (head, query, key) in [(0, 0, 0), (1, 5, 3), (3, 1, 8), (2, 4, 7)] {
+            let at = at(head, query, key);
+            assert_eq!(host.logits_bias_row(at), Some(host.logits_bias(at)), "{expr} at {head}, {query}, {key}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_row_is_none() {
+    let of = table(&[4, KEYS]);
+    for expr in [
+        "full".to_owned(),
+        "alibi".to_owned(),
+        format!("other(of=0, table={of})"),
+        format!("less(table={of})"),
+        format!("doubled(table={of})"),
+        format!("shifted(table={of})"),
+        format!("across(table={of})"),
+        format!("diagonal(table={of})"),
+        format!("of_keys(of={}) + alibi", table(&[KEYS])),
+        format!("per_head(heads=[0, 0, 1, 1], of_keys(of={}), alibi)", table(&[KEYS])),
+        format!(
+            "remap(positions(of_query=[0, 1], of_key=[0, 1, 2, 3, 4, 5, 6, 7, 8]), of_keys(of={}))",
+            table(&[KEYS])
+        ),
+    ] {
+        assert_eq!(host(&expr).logits_bias_row(at(0, 3, 1)), None, "{expr}");
+    }
+}
