@@ -114,7 +114,7 @@ inline void run_item(const KernelParams& p, const Variant& variant, const Item& 
         if (masked) mask.ask(tile);
       }
       if (masked) mask.apply(s, tile);
-      if constexpr (!Variant::PLAIN) follow_maximum<false>(rows, s, scale, nullptr, [&](int r, float factor) { multiply_row(o, r, factor); });
+      if constexpr (!Variant::PLAIN) follow_maximum<NoBiases>(rows, s, scale, nullptr, [&](int r, float factor) { multiply_row(o, r, factor); });
       RowShifts shift(rows, scale);
       // By 16 keys, so that the weights of the next ones are computed while the tensor cores are at these.
 #pragma unroll
