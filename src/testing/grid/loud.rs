@@ -30,7 +30,7 @@ pub(super) fn check(first: usize) -> Vec<Case> {
 
 /// A few short ones of prefill, counted from `first`: each width and type.
 pub(super) fn small(first: usize) -> Vec<Case> {
-    let lens: Lengths = (&[130, 3], &[400, 3]);
+    let lens: Lengths = (&[70, 3], &[260, 3]);
     let dims = HEAD_DIMS.into_iter().flat_map(|dim| [dim, dim]).enumerate();
     dims.map(|(at, dim)| loud(VARIANTS[at], "prefill", dim, at, &lens, "small", first + at)).collect()
 }
