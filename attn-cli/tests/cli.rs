@@ -157,7 +157,7 @@ fn a_bad_case_file_names_file_and_line() {
     let message = failure(&attn(dir.path(), &["check", "/nowhere.jsonl"]));
     assert!(message.contains("/nowhere.jsonl"), "{message}");
     let message = failure(&attn(dir.path(), &["check", "--grid", "small", "--match", "nothing like this"]));
-    assert!(message.contains("87 cases"), "{message}");
+    assert!(message.contains("96 cases"), "{message}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn check_passes_the_small_grid_on_the_cpu() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let written = std::fs::read_to_string(out).expect("written");
     let records: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert_eq!(records.len(), 87);
+    assert_eq!(records.len(), 96);
     for record in &records {
         assert!(record["passed"] == true && record["rerun_identical"] == true && record["nan"] == 0, "{record}");
         assert!(record["variant"].is_string() && record["rel_err"].is_number(), "the case and its result: {record}");
