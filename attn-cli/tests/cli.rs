@@ -174,7 +174,7 @@ fn check_passes_the_small_grid_on_the_cpu() {
         assert!(record["passed"] == true && record["rerun_identical"] == true && record["nan"] == 0, "{record}");
         assert!(record["variant"].is_string() && record["rel_err"].is_number(), "the case and its result: {record}");
     }
-    assert!(text(&output.stderr).contains("87 passed, 0 failed"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("96 passed, 0 failed"), "{}", text(&output.stderr));
 }
 
 #[test]
