@@ -121,7 +121,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       release_keys(at);
       float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
       WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries, tiles.keys_of(at.stage)};
-      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, bool, auto&) { pack(s, chunk); });
+      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, auto&) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(RingPlace(n));
@@ -149,22 +149,29 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       if constexpr (!MAX_MAY_BE_OLD) release_keys(at);
       float factor[ROWS_PER_THREAD];
+      auto multiply_outputs = [&] {
+#pragma unroll
+        for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+      };
       WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries, tiles.keys_of(at.stage)};
-      weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, bool again, const float (&sums)[ROWS_PER_THREAD]) {
+      bool again = weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, const float (&sums)[ROWS_PER_THREAD]) {
         if (chunk == WAIT_AFTER) {
           // behind a transform the assembler has much else to do first
           hold_wait_behind(MAX_MAY_BE_OLD ? s[0][2 * chunk + 1][3] : sums[0] + sums[1], tiles.queries.base);
           wait_products<0>();
           pin(o[0]);
-          if (!again) release_values(before);
-          if (grown)
-#pragma unroll
-            for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+          release_values(before);
+          if (grown) multiply_outputs();
 #pragma unroll
           for (int i = 0; i < chunk; ++i) pack(s, i);
         }
         if (chunk >= WAIT_AFTER) pack(s, chunk);
       });
+      if (again) {
+        multiply_outputs();
+#pragma unroll
+        for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack(s, chunk);
+      }
       if constexpr (MAX_MAY_BE_OLD) release_keys(at);
       last = next.last();
       ++n;

@@ -29,12 +29,13 @@ struct WeighedTile {
     biases.grow(s);
     if (mask) mask->apply(s, tile);
   }
-  // Products of queries and keys again, by one warp, whatever the others do: with mma.sync, and few instructions.
-  void multiply_again(Logits& s) const {
+  // By one warp, whatever the others do: with mma.sync, and few instructions.
+  void make_logits_again(Logits& s) const {
     start_logits(s, tile);
     OperandLanes lanes;
 #pragma unroll 1
     for (int d = 0; d < HEAD_DIM / 16; ++d) multiply_queries_keys(s, queries, keys, d, 0, TILE_CHUNKS, lanes);
+    finish_logits(s);
   }
   // Weights in place of logits, whose sums grow; `each(chunk)` is called once a chunk is weighed.
   template <class Each>
@@ -54,28 +55,33 @@ struct MaxState {
   bool unseen = true;  // a row has seen no key yet, so that its first one is to be found
 };
 
-// Products of queries and keys, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, again, sums)` is
-// called once a chunk is weighed, and says so, whether it has been called of this tile's before (weights that would not do are made again), and what they sum to so far.
+// Logits, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, sums)` is called once a chunk is
+// weighed, and says so, and what they sum to so far. Gives whether weights were made again after that, and sums are to be multiplied again: by a warp alone, so that nothing
+// in there may be an instruction of the whole warpgroup, as a wait for its products is.
 template <bool FIRST, class Each>
-inline void weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
-  constexpr bool LAST_TRY = FIRST || !MAX_MAY_BE_OLD;
-  RowStates of_tile;
-#pragma unroll 1
-  for (bool again = LAST_TRY;;) {
-    t.finish_logits(s);
-    bool grown = false;
-    if constexpr (!Variant::PLAIN)
-      if (!max.fixed && (LAST_TRY || max.unseen)) {
-        grown = follow_maximum(rows, s, t.scale, &t.biases, [&](int r, float x) { factor[r] = x; });
-        if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
-      }
-    of_tile = rows.without_sums();
-    t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, !LAST_TRY && again, of_tile.sum); });
-    if (LAST_TRY || again) break;
-    if (__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM)) break;  // NaN will not do either
-    t.multiply_again(s);
-    max.unseen = again = true;
+inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
+  auto set_factor = [&](int r, float x) { factor[r] = x; };
+  t.finish_logits(s);
+  bool grown = false;
+  if constexpr (!Variant::PLAIN)
+    if (!max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen)) {
+      grown = follow_maximum(rows, s, t.scale, &t.biases, set_factor);
+      if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
+    }
+  RowStates of_tile = rows.without_sums();
+  t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, of_tile.sum); });
+  bool again = false;
+  if constexpr (MAX_MAY_BE_OLD && !FIRST) {
+    again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
+    if (again) {
+      factor[0] = factor[1] = 1.f;
+      t.make_logits_again(s);
+      follow_maximum(rows, s, t.scale, &t.biases, set_factor);
+      of_tile = rows.without_sums();
+      t.weigh(s, of_tile, [](int) {});
+    }
   }
   rows.sum[0] += of_tile.sum[0];
   rows.sum[1] += of_tile.sum[1];
+  return again;
 }
