@@ -16,7 +16,7 @@ use attn_kernels::{
 };
 use object::{Object as _, ObjectSection as _};
 
-/// Exponentials of a thread that lie before the wait for values, of 64 for a tile of 64 rows and 128 keys: those of two chunks of 16 keys and some of the third (`WAIT_AFTER`).
+/// Exponentials of a thread that lie before the wait for values, of 64 for a tile of 64 rows and 128 keys: those of three chunks of 16 keys (`WAIT_AFTER`).
 const WEIGHTS: usize = 24;
 
 /// What an instruction of sm_90 is, as far as it matters here. It has 16 bytes: an operation in the lowest 12 bits, details beside and above.
