@@ -21,8 +21,13 @@ inline void copy_query_boxes(QueryTileRows to, const TensorMap& map, unsigned ba
 // How a launch copies keys and values: in boxes; or row by row what is in pages that are no boxes, known once it is launched.
 inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_rows; }
 
-// Where this lane's box of a tile is. A lane's operands of a box take the time, so warps take turns: the first box is the first warp's, the next one the next's.
-inline int my_box() { return copy_thread() / 32 + threadIdx.x % 32 * COPY_WARPS; }
+// Boxes of keys are brought by half of the warps that copy, those of values by the others, so that neither waits for room for the other. A lane's operands of a box take the
+// time, so that warps take turns: the first box is the first one's, the next one the next one's.
+constexpr int BOX_WARPS = COPY_WARPS / 2;
+inline int box_warp() { return copy_thread() / 32 % BOX_WARPS; }
+inline bool brings_values() { return copy_thread() / 32 >= BOX_WARPS; }
+// This lane's box of a tile.
+inline int my_box() { return box_warp() + threadIdx.x % 32 * BOX_WARPS; }
 
 // Keys as they are counted, before `last_end`: what copies of rows ask of a span.
 struct KeysUpTo {
@@ -42,7 +47,7 @@ inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const
 }
 
 // Copies the keys (or values) of one request and KV head, in boxes.
-template <bool PAGED, int DIM>
+template <bool PAGED, int DIM, bool VALUES>
 class BoxFeed {
   using To = SharedTile<TILE_KEYS, DIM>;
   const TensorMap* map_;
@@ -70,7 +75,7 @@ class BoxFeed {
   }
   // Whether this warp takes part in a tile, with keys or without: the first one announces it, others have boxes of keys that are there, or nothing to do. Who takes no
   // part must not wait for room: nobody waits for it, and a whole round of the ring may have gone by.
-  bool takes_part(bool keys) const { return copy_thread() < 32 || (keys && static_cast<int>(copy_thread() / 32) * rows_ < TILE_KEYS); }
+  bool takes_part(bool keys) const { return brings_values() == VALUES && (box_warp() == 0 || (keys && box_warp() * rows_ < TILE_KEYS)); }
   // Instead of a copy.
   static void skip(unsigned) {}
 };
@@ -96,9 +101,9 @@ class RowFeed {
   static void skip(unsigned barrier) { arrive_at(barrier); }
 };
 
-template <bool PAGED, bool BOXES, int DIM>
-using TileFeed = typename Choose<BOXES || !PAGED, BoxFeed<PAGED, DIM>, RowFeed<PAGED, DIM>>::type;
+template <bool PAGED, bool BOXES, int DIM, bool VALUES>
+using TileFeed = typename Choose<BOXES || !PAGED, BoxFeed<PAGED, DIM, VALUES>, RowFeed<PAGED, DIM>>::type;
 template <bool BOXES>
-using KeyFeed = TileFeed<KV_PAGED && !KEY_PRE_PASS, BOXES, HEAD_DIM>;
+using KeyFeed = TileFeed<KV_PAGED && !KEY_PRE_PASS, BOXES, HEAD_DIM, false>;
 template <bool BOXES>
-using ValueFeed = TileFeed<KV_PAGED && !VALUE_PRE_PASS, BOXES, VALUE_DIM>;
+using ValueFeed = TileFeed<KV_PAGED && !VALUE_PRE_PASS, BOXES, VALUE_DIM, true>;

@@ -10,9 +10,11 @@ constexpr int CTA_THREADS = THREADS + 32 * COPY_WARPS;
 constexpr int TILES_ALIGNMENT = 1024;
 constexpr int SMEM_BYTES = TILES_ALIGNMENT + QUERY_STAGES * QueryTileRows::BYTES + STAGES * (KeyTile::BYTES + ValueTile::BYTES) + OUTPUT_BYTES;
 
-// Registers, in eights: a thread that copies needs few, one that multiplies many. There are as many as the launch gave, the same to every thread, of 64 K.
+// Registers, in eights: a thread that copies needs few, and more where it looks up pages; one that multiplies needs many, and all there are where it rewrites queries, or
+// the wait for values moves up in its loop. There are as many as the launch gave, the same to every thread, of 64 K.
 constexpr int LAUNCH_REGISTERS = (64 * 1024 / CTA_THREADS) / 8 * 8;
-constexpr int COPY_REGISTERS = WARPGROUPS == 2 ? 56 : 32, MULTIPLY_REGISTERS = WARPGROUPS == 2 ? 224 : 160;
+constexpr bool MORE_TO_COPY = KEYS_IN_POOL && !QUERIES_REWRITTEN;
+constexpr int COPY_REGISTERS = WARPGROUPS > 2 ? 32 : MORE_TO_COPY ? 72 : 56, MULTIPLY_REGISTERS = WARPGROUPS > 2 ? 160 : MORE_TO_COPY ? 216 : 224;
 static_assert(MULTIPLY_REGISTERS * THREADS + COPY_REGISTERS * 32 * COPY_WARPS <= LAUNCH_REGISTERS * CTA_THREADS, "or a warpgroup waits forever");
 static_assert(COPY_WARPS == 4 && (WARPGROUPS == 2 || WARPGROUPS == 3), "registers are dealt to three or four warpgroups");
 static_assert(SMEM_BYTES + sizeof(RingState) <= 227 * 1024, "the largest shared memory there is");

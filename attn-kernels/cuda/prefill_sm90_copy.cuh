@@ -1,5 +1,6 @@
 // The warpgroup that copies: it takes work, finds the tiles of keys that each piece sees, and brings queries, keys and values. It never waits for arithmetic but for
-// room. Keys come a tile before values, since products of queries and keys do; queries of the next piece while the last tiles of this one are weighed.
+// room. Keys come a tile before values, since products of queries and keys do, in boxes by warps of their own; queries of the next piece while the last tiles of this one are
+// weighed.
 #pragma once
 #include "boxes.cuh"
 #include "queries.cuh"
@@ -25,8 +26,8 @@ class Copier {
   const WarpgroupParams& w_;
   const CtaTiles& tiles_;
   const Ring& ring_;
-  bool tells_ = copy_thread() == 0;  // one thread says what is coming
-  int tile_ = 0;                     // the next one's number
+  bool tells_ = is_first_of(CopyWarp::KEYS);
+  int tile_ = 0;  // the next one's number
   // Values that are to be copied, of the tile before.
   ValueFeed<BOXES> values_;
   int key_ = -1, end_ = 0;
@@ -38,7 +39,7 @@ class Copier {
     RingPlace at(tile_ - 1);
     unsigned barrier = ring_.values_there(at.stage);
     wait_barrier(ring_.values_read(at.stage), at.round ^ 1);
-    if (tells_) arrive_expecting(barrier, key_ >= 0 ? values_.BYTES : 0);
+    if (is_first_of(CopyWarp::VALUES)) arrive_expecting(barrier, key_ >= 0 ? values_.BYTES : 0);
     if (key_ >= 0)
       values_.copy(tiles_.values_of(at.stage), barrier, end_, key_, found_);
     else
@@ -78,7 +79,6 @@ class Copier {
     do {
       TileClasses next_classes;
       int next = cursor.next(variant_, next_classes);
-      FoundRow next_found = find(block.request, end, next);  // on its way while this thread waits for room
       last = next < 0;
       if (keys.takes_part(key >= 0)) {
         RingPlace at(tile_);
@@ -96,11 +96,12 @@ class Copier {
         values_ = ValueFeed<BOXES>(w_, w_.v, p_.v, key_base<VALUE_PRE_PASS>(block.request), kv_head);
         end_ = end;
         QueryTileRows to = tiles_.queries_of(queries.stage);
-        if (!w_.query_boxes || tells_) wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
+        bool brings = is_first_of(CopyWarp::QUERIES);
+        if (!w_.query_boxes || brings) wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
         if (!w_.query_boxes) {
           copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(to, p_, block);
           copy_async_commit();
-        } else if (tells_) {
+        } else if (brings) {
           copy_query_boxes(to, w_.q, ring_.queries_there(queries.stage), block.at(p_, 0));
         }
         meanwhile();
@@ -113,7 +114,7 @@ class Copier {
       found_ = found;
       key = next;
       classes = next_classes;
-      found = next_found;
+      found = find(block.request, end, next);
     } while (!last);
     if (queries_come) finish_queries();
   }

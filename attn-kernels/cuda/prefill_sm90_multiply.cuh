@@ -6,12 +6,12 @@
 #include "warpgroup.cuh"
 #include "weigh_tile.cuh"
 
-// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
-// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 6 % slower so).
-constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
+// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile. Not of rows of 128 elements, but
+// under an affine bias (3 %; a soft cap is 6 % slower so).
+constexpr bool TAKE_TURNS = !SHORT_ROWS || (HEAD_DIM <= 64 && VALUE_DIM <= 64) || BIAS_AFFINE;
 // The chunk of weights behind which products with values of the tile before are waited for. They have about ended then, and chunks that follow become operands one by one,
 // as no products read those any more.
-constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 2 : 1;
+constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 3 : 1;
 // Whether output rows have a place of their own, or need none; if not, queries give theirs.
 constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
 
@@ -77,12 +77,12 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if (!boxes) fence_shared_for_tensor_cores();
       begin_outputs(o, weights, tiles.values_of(at.stage).base);
     };
-    // Keys have been read by the warp; queries too, for the last time, if they are of the last tile.
+    // Keys have been read by the warp; queries too, for the last time, if they are of the last tile and no logits are made again.
     auto release_keys = [&](RingPlace at) {
       __syncwarp();
       if (!one_of_warp) return;
       arrive_at(ring.keys_read(at.stage));
-      if (OUTPUTS_APART && next.last()) arrive_at(ring.queries_read(at_queries.stage));
+      if (OUTPUTS_APART && !MAX_MAY_BE_OLD && next.last()) arrive_at(ring.queries_read(at_queries.stage));
     };
     auto release_values = [&](RingPlace at) {
       __syncwarp();
@@ -120,7 +120,7 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
       release_keys(at);
       float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
-      WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries, tiles.keys_of(at.stage)};
+      WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries};
       weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, auto&) { pack(s, chunk); });
     } else {
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
@@ -147,13 +147,13 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
       wait_products<1>();
       pin(s[0]);
       if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
-      if constexpr (!MAX_MAY_BE_OLD) release_keys(at);
+      release_keys(at);
       float factor[ROWS_PER_THREAD];
       auto multiply_outputs = [&] {
 #pragma unroll
         for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
       };
-      WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries, tiles.keys_of(at.stage)};
+      WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries};
       bool again = weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, const float (&sums)[ROWS_PER_THREAD]) {
         if (chunk == WAIT_AFTER) {
           // behind a transform the assembler has much else to do first
@@ -172,10 +172,13 @@ inline void multiply_all(const KernelParams& p, const Variant& variant, const Wa
 #pragma unroll
         for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack(s, chunk);
       }
-      if constexpr (MAX_MAY_BE_OLD) release_keys(at);
       last = next.last();
       ++n;
       if (!last) ring.wait(n);
+    }
+    if constexpr (OUTPUTS_APART && MAX_MAY_BE_OLD) {
+      __syncwarp();
+      if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
     }
     RingPlace at(n - 1);
     if (some) {

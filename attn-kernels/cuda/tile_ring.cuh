@@ -38,10 +38,10 @@ struct alignas(16) PlacedWords {
 };
 static_assert(sizeof(WorkItem) % 16 == 0, "an item is copied in whole 16 bytes");
 
-// What is in shared memory beside the tiles. Where an item is written, everybody has read the one that was there: between both lie the last tile of that one and a tile
-// of another, and no more than STAGES tiles are on their way.
+// What is in shared memory beside the tiles. Where an item is written, all tiles have been announced of the last item but one, and no more than STAGES of those are unread: so
+// everybody has read the item that was there, as between it and that one lie STAGES items, of a tile at least.
 struct RingState {
-  static constexpr int ITEMS = STAGES + 1;
+  static constexpr int ITEMS = STAGES + 2;
   unsigned long long barriers[4 * STAGES + 2 * QUERY_STAGES];
   RingTile tiles[STAGES];
   PlacedWords items[ITEMS];
@@ -123,7 +123,7 @@ class Ring {
     return tile(n);
   }
 
-  // By one thread, once a tile of the item before has been announced: the item is on its way to its place. Who copies it waits, and tells the others.
+  // By one thread, once all tiles of the last item but one have been announced: the item is on its way to its place. Who copies it waits, and tells the others.
   void place(int number, const WorkItem& item, int kv_head) const {
     PlacedWords& to = state_->items[number % RingState::ITEMS];
     unsigned shared = shared_address(to.words);

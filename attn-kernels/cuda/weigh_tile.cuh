@@ -1,17 +1,18 @@
 // From a tile's logits to its weights, in a warpgroup: while products run, so that what waits for what counts, more than how many instructions there are.
 //
 // A running maximum only keeps weights from overflowing: any number that is not too far below the largest logit does. So once all rows of a warp have seen a key, nobody looks
-// for the maximum of a tile; sums of weights say whether the one so far will do, and if not the logits are made again, from queries and keys that are still there.
+// for the maximum of a tile; sums of weights say whether the one so far will do, and if not the logits are made again.
 #pragma once
+#include "logits_again.cuh"
 #include "softmax.cuh"
 
 // Rows of up to 128 elements: outputs leave registers for more.
 constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
 // A chunk: 16 keys, an operand of products with values.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
-// Whether that is done: not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too,
-// nor where what is added to logits is at hand but once.
-constexpr bool MAX_MAY_BE_OLD = RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
+// Whether that is done: not of longer rows, which have no place for the next piece's queries while they keep their own (it gains them nothing else); not where hooks are shown
+// the maximum, nor where they made the logits what they are, which would have to be done again too; nor where what is added to logits is at hand but once.
+constexpr bool MAX_MAY_BE_OLD = SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
 // The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
 constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
 
@@ -22,20 +23,11 @@ struct WeighedTile {
   const Biases& biases;
   float scale;  // from what maxima are in to the exponent
   QueryTileRows queries;
-  KeyTile keys;
 
   void finish_logits(Logits& s) const {
     transform_logits(s, tile, 0, TILE_CHUNKS);
     biases.grow(s);
     if (mask) mask->apply(s, tile);
-  }
-  // By one warp, whatever the others do: with mma.sync, and few instructions.
-  void make_logits_again(Logits& s) const {
-    start_logits(s, tile);
-    OperandLanes lanes;
-#pragma unroll 1
-    for (int d = 0; d < HEAD_DIM / 16; ++d) multiply_queries_keys(s, queries, keys, d, 0, TILE_CHUNKS, lanes);
-    finish_logits(s);
   }
   // Weights in place of logits, whose sums grow; `each(chunk)` is called once a chunk is weighed.
   template <class Each>
@@ -45,6 +37,15 @@ struct WeighedTile {
     for (int n = 0; n < TILE_CHUNKS; ++n) {
       weigh_logits(s, rows, tile, shift, scale, n);
       each(n);
+    }
+  }
+  // The same of logits that are made again, by one warp, in few instructions.
+  void weigh_again(Logits& s, RowStates& rows) const {
+    RowShifts shift(rows, scale, biases);
+#pragma unroll 1
+    for (int n = 0; n < TILE_CHUNKS; ++n) {
+      weigh_logits(s, rows, tile, shift, scale, 0);
+      move_columns<2>(s);
     }
   }
 };
@@ -75,10 +76,11 @@ inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THRE
     again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
     if (again) {
       factor[0] = factor[1] = 1.f;
-      t.make_logits_again(s);
+      multiply_again(s, t.queries, t.tile);
+      t.finish_logits(s);
       follow_maximum(rows, s, t.scale, &t.biases, set_factor);
       of_tile = rows.without_sums();
-      t.weigh(s, of_tile, [](int) {});
+      t.weigh_again(s, of_tile);
     }
   }
   rows.sum[0] += of_tile.sum[0];

@@ -15,7 +15,7 @@ class WorkTickets {
   const WarpgroupParams& w_;
   const Ring& ring_;
   unsigned all_ = w_.items * p_.kv_heads;
-  bool asks_ = copy_thread() == 0, shares_ = gridDim.x < all_;
+  bool asks_ = is_first_of(CopyWarp::WORK), shares_ = gridDim.x < all_;
   unsigned ticket_ = 0;  // of who asks: untouched until it is needed, since it takes long to come
   int taken_ = 0;
 

@@ -60,6 +60,8 @@ pub struct CellRequest {
     pub value_hooks: bool,
     /// Whether the variant lists the keys that it reads.
     pub key_lists: bool,
+    /// Whether the variant leaves logits out.
+    pub masks: bool,
     /// Which template of prefill, if it runs the kernel; the other one does, if not.
     pub template: PrefillTemplate,
     /// The architecture to compile for.
@@ -254,7 +256,7 @@ impl Cell {
         };
         let cell = match kind {
             KernelKind::Prefill if request.template == PrefillTemplate::Warpgroups && !request.key_lists => {
-                cell.for_warpgroups().unwrap_or_else(|| cell.for_prefill())
+                cell.for_warpgroups(request.masks).unwrap_or_else(|| cell.for_prefill())
             }
             KernelKind::Prefill => cell.for_prefill(),
             KernelKind::Decode => cell.for_decode(group, key_hooks || value_hooks),
@@ -301,19 +303,20 @@ impl Cell {
         }
     }
 
-    /// Prefill in warpgroups, if they run the cell: on Hopper two or three that multiply and one that copies. As many keys as leave two stages, and of short rows more of
-    /// these, since weights take as long as products there.
-    fn for_warpgroups(self) -> Option<Self> {
+    /// Prefill in warpgroups, if they run the cell: on Hopper two or three that multiply and one that copies. As many keys as leave two stages, and of short rows three; of these
+    /// a third warpgroup, since weights take as long as products there. Under a mask fewer rows leave out more, which is 11 % of the time of 1024 queries, where 8192 lose 3 %
+    /// (`benches/notes/hopper.md`).
+    fn for_warpgroups(self, masks: bool) -> Option<Self> {
         if !self.arch.has_warpgroups() || self.values_of_keys {
             return None;
         }
-        let (tile_rows, tile_keys) = match (panels(self.head_dim), panels(self.value_dim)) {
-            (..=64, ..=64) => (192, 128),
-            (..=192, ..=128) => (128, 128),
-            (..=256, ..=256) => (128, 80),
+        let (tile_rows, tile_keys, stages) = match (panels(self.head_dim), panels(self.value_dim)) {
+            (..=64, ..=64) => (if masks { 128 } else { 192 }, 128, 3),
+            (..=192, ..=128) => (128, 128, 2),
+            (..=256, ..=256) => (128, 80, 2),
             _ => return None,
         };
-        Some(Cell { tile_rows, tile_keys, warps: tile_rows / 16, copy_warps: 4, ctas_per_sm: 1, ..self })
+        Some(Cell { tile_rows, tile_keys, stages, warps: tile_rows / 16, copy_warps: 4, ctas_per_sm: 1, ..self })
     }
 
     /// Decode: as deep a ring as two CTAs leave room for on an SM, or one where two have none at all. A cubin runs on GPUs with less
