@@ -303,7 +303,6 @@ fn what_a_gpu_would_refuse_says_what_there_is() {
             value_hooks,
             arch,
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         })
     };

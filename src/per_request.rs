@@ -103,7 +103,6 @@ fn other_numbers_are_the_same_kernel_and_leave_a_bound_attention_alone() {
             value_hooks,
             arch,
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         };
         KernelSource::build(variant, &Cell::choose(&request).expect("a cell")).expect("supported").text

@@ -13,7 +13,7 @@ use attn_kernels::{
     compile::Arch,
     cost::HookClass,
     family::{Families, Family},
-    splice::{KernelSource, has_key_hooks, has_key_list, has_mask, has_value_hooks},
+    splice::{KernelSource, has_key_hooks, has_key_list, has_value_hooks},
 };
 use clap::{Args, ValueEnum};
 
@@ -110,7 +110,6 @@ impl Wanted {
                                 key_hooks,
                                 value_hooks,
                                 key_lists: arms.iter().any(has_key_list),
-                                masks: arms.iter().any(has_mask),
                                 template: self.prefill,
                                 arch,
                             };
@@ -153,7 +152,6 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             key_hooks: arms.iter().any(has_key_hooks),
             value_hooks: arms.iter().any(has_value_hooks),
             key_lists: variant.kv_list_sizes().is_some(),
-            masks: variant.arms().iter().any(has_mask),
             template: case.prefill,
             arch,
         })

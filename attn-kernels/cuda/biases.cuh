@@ -3,11 +3,12 @@
 #include "logit_tile.cuh"
 #include "logit_units.cuh"
 
-// Nothing. OF_ROWS: something of a whole row is left out of the logits, which `of` gives. ASKED_BEFORE: what was asked for before the products were there
-// is added once.
+// Nothing. OF_ROWS: something of a whole row is left out of the logits, which `of` gives, and what `slope` gives from column to column until `grow` adds it. ASKED_BEFORE:
+// what was asked for before the products were there is added once.
 struct NoBiases {
   static constexpr bool OF_ROWS = false, ASKED_BEFORE = false;
   explicit NoBiases(const LogitTile&) {}
+  static void add(Logits&) {}
   static void grow(Logits&) {}
   static constexpr float of(int) { return 0.f; }
 };
@@ -36,6 +37,7 @@ struct AffineBiases {
       slope_[r] = tile.variant.logits_slope(at) * unit;
     }
   }
+  static void add(Logits&) {}
   // Adds what comes from this thread's first key on.
   void grow(Logits& s) const {
 #pragma unroll
@@ -46,6 +48,7 @@ struct AffineBiases {
         for (int e = 0; e < 2; ++e) s[r / 2][n][r % 2 * 2 + e] = fmaf(slope_[r], 8 * n + e, s[r / 2][n][r % 2 * 2 + e]);
   }
   float of(int r) const { return of_[r]; }
+  float slope(int r) const { return slope_[r]; }
 };
 
 template <class T>
@@ -113,7 +116,7 @@ class ElementBiases {
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r) pairs_[r] = ask(r);
   }
-  void grow(Logits& s) const {
+  void add(Logits& s) const {
     float unit = 1.f / tile_.unit;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -126,6 +129,7 @@ class ElementBiases {
       }
     }
   }
+  static void grow(Logits&) {}
   static constexpr float of(int) { return 0.f; }
 };
 

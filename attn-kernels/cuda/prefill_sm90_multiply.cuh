@@ -6,9 +6,9 @@
 #include "warpgroup.cuh"
 #include "weigh_tile.cuh"
 
-// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile. Not of rows of 128 elements, but
-// under an affine bias (3 %; a soft cap is 6 % slower so).
-constexpr bool TAKE_TURNS = !SHORT_ROWS || (HEAD_DIM <= 64 && VALUE_DIM <= 64) || BIAS_AFFINE;
+// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
+// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 6 % slower so).
+constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
 // The chunk of weights behind which products with values of the tile before are waited for. They have about ended then, and chunks that follow become operands one by one,
 // as no products read those any more.
 constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 3 : 1;

@@ -11,6 +11,16 @@
 // more instructions take more power.
 constexpr bool EXP2_SHARED = IN_WARPGROUPS && WARPS > 8 && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
 
+// Rows of up to 128 elements: outputs leave registers for more.
+constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
+// Whether tiles may be weighed relative to a maximum that is not theirs (`weigh_tile.cuh`): not of longer rows, which have no place for the next piece's queries while they
+// keep their own (it gains them nothing else); not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too; nor
+// where what is added to logits is at hand but once.
+constexpr bool MAX_MAY_BE_OLD = IN_WARPGROUPS && SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
+// Then what a bias adds from column to column enters with the exponent, which is computed while products run; the other warpgroup's turn would wait for logits to grow. Three
+// warpgroups have no registers for it.
+constexpr bool SLOPE_IN_EXPONENT = MAX_MAY_BE_OLD && BIAS_AFFINE && WARPS == 8;
+
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
   float max[ROWS_PER_THREAD];  // in units of the logits at hand: unscaled unless the variant is shown logits
@@ -112,18 +122,23 @@ inline void multiply_row(Outputs& o, int r, float factor) {
 // the exponent, but under MAX_SCALED as the hooks want it.
 struct RowShifts {
   float of[ROWS_PER_THREAD];
+  float slope[ROWS_PER_THREAD] = {};  // SLOPE_IN_EXPONENT: of the bias, unless logits have grown by it
 
   RowShifts(const RowStates& rows, float scale) {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
   }
   template <class B>
-  RowShifts(const RowStates& rows, float scale, const B& biases) : RowShifts(rows, scale) {
+  RowShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
     if constexpr (B::OF_ROWS)
 #pragma unroll
-      for (int r = 0; r < ROWS_PER_THREAD; ++r)
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
         if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;
+        if (!grown) slope[r] = biases.slope(r) * scale;
+      }
   }
+  // Of this thread's `column`-th.
+  float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, of[r]) : of[r]; }
 };
 
 // Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.
@@ -141,8 +156,9 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
         float& x = s[r / 2][i][r % 2 * 2];
         float& y = s[r / 2][i][r % 2 * 2 + 1];
         if constexpr (!Variant::PLAIN) {
-          x = exp2_approx(x * scale - shift.of[r]);
-          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(y * scale - shift.of[r]) : exp2_approx(y * scale - shift.of[r]);
+          x = exp2_approx(x * scale - shift.at(r, 8 * i));
+          float exponent = y * scale - shift.at(r, 8 * i + 1);
+          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(exponent) : exp2_approx(exponent);
         }
         rows.sum[r] += x + y;
         // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.

@@ -6,13 +6,8 @@
 #include "logits_again.cuh"
 #include "softmax.cuh"
 
-// Rows of up to 128 elements: outputs leave registers for more.
-constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
 // A chunk: 16 keys, an operand of products with values.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
-// Whether that is done: not of longer rows, which have no place for the next piece's queries while they keep their own (it gains them nothing else); not where hooks are shown
-// the maximum, nor where they made the logits what they are, which would have to be done again too; nor where what is added to logits is at hand but once.
-constexpr bool MAX_MAY_BE_OLD = SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
 // The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
 constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
 
@@ -26,13 +21,13 @@ struct WeighedTile {
 
   void finish_logits(Logits& s) const {
     transform_logits(s, tile, 0, TILE_CHUNKS);
-    biases.grow(s);
+    biases.add(s);
     if (mask) mask->apply(s, tile);
   }
-  // Weights in place of logits, whose sums grow; `each(chunk)` is called once a chunk is weighed.
+  // Weights in place of logits, whether they have `grown` or not, and their sums; `each(chunk)` is called once a chunk is weighed.
   template <class Each>
-  void weigh(Logits& s, RowStates& rows, Each each) const {
-    RowShifts shift(rows, scale, biases);
+  void weigh(Logits& s, RowStates& rows, bool grown, Each each) const {
+    RowShifts shift(rows, scale, biases, grown);
 #pragma unroll
     for (int n = 0; n < TILE_CHUNKS; ++n) {
       weigh_logits(s, rows, tile, shift, scale, n);
@@ -41,7 +36,7 @@ struct WeighedTile {
   }
   // The same of logits that are made again, by one warp, in few instructions.
   void weigh_again(Logits& s, RowStates& rows) const {
-    RowShifts shift(rows, scale, biases);
+    RowShifts shift(rows, scale, biases, true);
 #pragma unroll 1
     for (int n = 0; n < TILE_CHUNKS; ++n) {
       weigh_logits(s, rows, tile, shift, scale, 0);
@@ -63,14 +58,15 @@ template <bool FIRST, class Each>
 inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
   auto set_factor = [&](int r, float x) { factor[r] = x; };
   t.finish_logits(s);
-  bool grown = false;
+  bool search = !max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen), grown = false;
+  if (search || !SLOPE_IN_EXPONENT) t.biases.grow(s);
   if constexpr (!Variant::PLAIN)
-    if (!max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen)) {
+    if (search) {
       grown = follow_maximum(rows, s, t.scale, &t.biases, set_factor);
       if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
     }
   RowStates of_tile = rows.without_sums();
-  t.weigh(s, of_tile, [&](int chunk) { each(chunk, grown, of_tile.sum); });
+  t.weigh(s, of_tile, search, [&](int chunk) { each(chunk, grown, of_tile.sum); });
   bool again = false;
   if constexpr (MAX_MAY_BE_OLD && !FIRST) {
     again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
@@ -78,6 +74,7 @@ inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THRE
       factor[0] = factor[1] = 1.f;
       multiply_again(s, t.queries, t.tile);
       t.finish_logits(s);
+      t.biases.grow(s);
       follow_maximum(rows, s, t.scale, &t.biases, set_factor);
       of_tile = rows.without_sums();
       t.weigh_again(s, of_tile);

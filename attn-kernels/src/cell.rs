@@ -60,8 +60,6 @@ pub struct CellRequest {
     pub value_hooks: bool,
     /// Whether the variant lists the keys that it reads.
     pub key_lists: bool,
-    /// Whether the variant leaves logits out.
-    pub masks: bool,
     /// Which template of prefill, if it runs the kernel; the other one does, if not.
     pub template: PrefillTemplate,
     /// The architecture to compile for.
@@ -256,7 +254,7 @@ impl Cell {
         };
         let cell = match kind {
             KernelKind::Prefill if request.template == PrefillTemplate::Warpgroups && !request.key_lists => {
-                cell.for_warpgroups(request.masks).unwrap_or_else(|| cell.for_prefill())
+                cell.for_warpgroups().unwrap_or_else(|| cell.for_prefill())
             }
             KernelKind::Prefill => cell.for_prefill(),
             KernelKind::Decode => cell.for_decode(group, key_hooks || value_hooks),
@@ -303,15 +301,14 @@ impl Cell {
         }
     }
 
-    /// Prefill in warpgroups, if they run the cell: on Hopper two or three that multiply and one that copies. As many keys as leave two stages, and of short rows three; of these
-    /// a third warpgroup, since weights take as long as products there. Under a mask fewer rows leave out more, which is 11 % of the time of 1024 queries, where 8192 lose 3 %
-    /// (`benches/notes/hopper.md`).
-    fn for_warpgroups(self, masks: bool) -> Option<Self> {
+    /// Prefill in warpgroups, if they run the cell: on Hopper two or three that multiply and one that copies. As many keys as leave two stages; of short rows three, and a third
+    /// warpgroup, since weights take as long as products there.
+    fn for_warpgroups(self) -> Option<Self> {
         if !self.arch.has_warpgroups() || self.values_of_keys {
             return None;
         }
         let (tile_rows, tile_keys, stages) = match (panels(self.head_dim), panels(self.value_dim)) {
-            (..=64, ..=64) => (if masks { 128 } else { 192 }, 128, 3),
+            (..=64, ..=64) => (192, 128, 3),
             (..=192, ..=128) => (128, 128, 2),
             (..=256, ..=256) => (128, 80, 2),
             _ => return None,

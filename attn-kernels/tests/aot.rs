@@ -41,7 +41,6 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
         value_hooks: false,
         arch,
         key_lists: false,
-        masks: false,
         template: PrefillTemplate::default(),
     });
     KernelSource::build(&variant, &cell.unwrap()).unwrap()

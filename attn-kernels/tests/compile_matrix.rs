@@ -18,7 +18,7 @@ use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiler, serialised_products},
     jit,
-    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_mask, has_value_hooks},
+    splice::{KernelSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
 };
 use rayon::prelude::*;
 
@@ -96,7 +96,6 @@ impl Point {
             key_hooks: has_key_hooks(&variant),
             value_hooks: has_value_hooks(&variant),
             key_lists: has_key_list(&variant),
-            masks: has_mask(&variant),
             template: self.prefill,
             arch,
         });

@@ -253,7 +253,6 @@ fn kernels_for_an_h200_compile() {
                 value_hooks: false,
                 arch,
                 key_lists: false,
-                masks: false,
                 template: PrefillTemplate::default(),
             });
             jit::obtain(KernelSource::build(&arm, &cell.expect("a cell")).expect("supported")).expect("compiles");

@@ -79,7 +79,6 @@ fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
         value_hooks,
         arch,
         key_lists: false,
-        masks: false,
         template: PrefillTemplate::default(),
     };
     let source = KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");

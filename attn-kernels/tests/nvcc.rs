@@ -38,7 +38,6 @@ fn nvcc_compiles_the_same_sources() {
             value_hooks,
             arch,
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         };
         let source = KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap();

@@ -32,7 +32,6 @@ fn source(expr: &str) -> KernelSource {
         value_hooks: false,
         arch,
         key_lists: false,
-        masks: false,
         template: PrefillTemplate::default(),
     };
     KernelSource::build(&variant, &Cell::choose(&request).unwrap()).unwrap()

@@ -39,7 +39,6 @@ fn sources(variant: &Variant, kind: KernelKind) -> Vec<KernelSource> {
             value_hooks,
             arch,
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         };
         KernelSource::build(arm, &Cell::choose(&request).unwrap()).unwrap()

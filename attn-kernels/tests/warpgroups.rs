@@ -12,7 +12,7 @@ use attn_kernels::{
     cell::{Cell, CellRequest},
     compile::nvrtc::Nvrtc,
     jit,
-    splice::{KernelSource, has_key_hooks, has_mask, has_value_hooks},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
 };
 use object::{Object as _, ObjectSection as _};
 
@@ -56,7 +56,6 @@ fn instructions(expr: &str) -> Vec<Instruction> {
         key_hooks: has_key_hooks(&variant),
         value_hooks: has_value_hooks(&variant),
         key_lists: false,
-        masks: has_mask(&variant),
         template: PrefillTemplate::Warpgroups,
         arch: "sm_90a".parse().expect("an architecture"),
     };

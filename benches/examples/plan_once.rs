@@ -118,7 +118,6 @@ impl Planner {
             value_hooks: false,
             arch: Arch::for_device(9, 0),
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         };
         Ok(Planner {

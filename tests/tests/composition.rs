@@ -9,7 +9,7 @@ use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileCl
 use attn::spec::{KernelKind, PrefillTemplate, ValueRows};
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::{Arch, Compiler};
-use attn_kernels::splice::{KernelSource, has_key_hooks, has_mask, has_value_hooks, variant::outline};
+use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
 use attn_tests::compare::compare;
 use attn_tests::host::HostVariant;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -183,7 +183,6 @@ fn trees_compile_inside_both_kernels() {
                     value_hooks,
                     arch,
                     key_lists: false,
-                    masks: has_mask(&variant),
                     template: PrefillTemplate::default(),
                 };
                 let source =

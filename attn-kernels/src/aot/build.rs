@@ -25,7 +25,7 @@ use crate::{
     cell::{Cell, CellRequest},
     compile::{Arch, Compiled, Compiler},
     jit::{self, Ready},
-    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_mask, has_value_hooks},
+    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
 };
 
 /// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
@@ -356,7 +356,7 @@ impl Aot {
             head_dims.iter().flat_map(|&dim| self.values.iter().map(move |&values| (dim, values))).collect();
         for (&arch, &(head_dim, values), &dtypes) in product(archs, &widths, &dtypes) {
             for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let (key_lists, masks) = (has_key_list(variant), has_mask(variant));
+                let (key_lists, template) = (has_key_list(variant), PrefillTemplate::default());
                 let request = CellRequest {
                     kind,
                     head_dim,
@@ -367,8 +367,7 @@ impl Aot {
                     key_hooks,
                     value_hooks,
                     key_lists,
-                    masks,
-                    template: PrefillTemplate::default(),
+                    template,
                     arch,
                 };
                 let cell = Cell::choose(&request)?;

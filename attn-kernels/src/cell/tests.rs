@@ -14,7 +14,6 @@ fn request(kind: KernelKind, head_dim: u32) -> CellRequest {
         value_hooks: true,
         arch,
         key_lists: false,
-        masks: false,
         template: PrefillTemplate::default(),
     }
 }
@@ -118,11 +117,10 @@ fn decode_tiles_hold_a_group() {
 #[test]
 fn warpgroups_are_for_prefill_on_hopper() {
     let hopper = Arch::for_device(9, 0);
-    let choose = |request: CellRequest| {
-        let of = |template| Cell::choose(&CellRequest { template, ..request }).expect("a cell");
-        [PrefillTemplate::Mma, PrefillTemplate::Warpgroups].map(of)
+    let ask = |kind, head_dim, arch, key_lists| {
+        let of = |template| CellRequest { arch, key_lists, template, ..request(kind, head_dim) };
+        [PrefillTemplate::Mma, PrefillTemplate::Warpgroups].map(|template| Cell::choose(&of(template)).expect("a cell"))
     };
-    let ask = |kind, head_dim, arch, key_lists| choose(CellRequest { arch, key_lists, ..request(kind, head_dim) });
     for (head_dim, threads, tile_rows, tile_keys) in
         [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
     {
@@ -131,10 +129,6 @@ fn warpgroups_are_for_prefill_on_hopper() {
         assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
         assert!(cell.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && cell.describe().contains("warpgroups"));
         assert!(!other.in_warpgroups());
-    }
-    for head_dim in [16, 64, 128, 256] {
-        let [_, cell] = choose(CellRequest { arch: hopper, masks: true, ..request(KernelKind::Prefill, head_dim) });
-        assert_eq!((cell.tile_rows, cell.in_warpgroups()), (128, true), "what masks leave out");
     }
     let others = [
         (KernelKind::Decode, 128, hopper, false),

@@ -92,7 +92,7 @@ impl Costs {
             if distance < best.0 { (distance, row) } else { best }
         });
         match nearest {
-            (0, row) if row.rows == cell.tile_rows => row.costs,
+            (0, row) => row.costs,
             (_, row) => row.scaled_to(cell),
         }
     }
@@ -131,7 +131,7 @@ const fn warpgroups(row: Measured) -> Measured {
 }
 
 impl Measured {
-    /// How unlike a cell is: first the kernel and its template, then the architecture, hooks, types, rows and head_dim; 0 for its own row, and such as have less than twice its rows.
+    /// How unlike a cell is: first the kernel and its template, then the architecture, hooks, types, rows and head_dim; 0 for its own row.
     fn distance(&self, cell: &Cell, hooks: HookClass) -> u64 {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let unlike = [

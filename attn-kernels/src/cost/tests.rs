@@ -19,7 +19,6 @@ fn cell(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> Cell {
         value_hooks: false,
         arch,
         key_lists: false,
-        masks: false,
         template: attn_core::spec::PrefillTemplate::default(),
     };
     Cell::choose(&request).expect("supported")

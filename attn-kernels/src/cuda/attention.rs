@@ -26,7 +26,7 @@ use crate::{
     cost::HookClass,
     family::Families,
     jit,
-    splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_mask, has_value_hooks},
+    splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_value_hooks},
 };
 
 /// What may be said of an attention beyond heads and types.
@@ -135,7 +135,6 @@ impl Attention {
             key_hooks: any(has_key_hooks),
             value_hooks: any(has_value_hooks),
             key_lists: any(has_key_list),
-            masks: any(has_mask),
             template: options.prefill,
             arch: Arch::for_device(major, minor),
         };
@@ -221,7 +220,6 @@ impl Attention {
             value_hooks: has_value_hooks(arm),
             // the same for all arms, which share a list of work
             key_lists: self.inner.arms.iter().any(has_key_list),
-            masks: self.inner.arms.iter().any(has_mask),
             template: self.inner.prefill,
             arch,
         };

@@ -101,7 +101,6 @@ fn more_heads_than_a_device_holds_take_turns() {
         value_hooks: false,
         arch: Arch::new(8, 0),
         key_lists: false,
-        masks: false,
         template: attn_core::spec::PrefillTemplate::default(),
     };
     let families = |kv| {
@@ -173,7 +172,6 @@ fn every_attention_has_families_and_a_prompt_alone_is_prefill() {
                     value_hooks: false,
                     arch,
                     key_lists: false,
-                    masks: false,
                     template: attn_core::spec::PrefillTemplate::default(),
                 };
                 let heads = Heads { head_dim, ..GROUPED };

@@ -76,7 +76,6 @@ mod tests {
             value_hooks: false,
             arch: Arch::new(9, 0),
             key_lists: false,
-            masks: false,
             template: PrefillTemplate::default(),
         };
         let cell = Cell::choose(&request).expect("supported").with_shared_rows();

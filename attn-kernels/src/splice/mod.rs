@@ -122,12 +122,6 @@ pub fn has_key_list(variant: &Variant) -> bool {
     variant.has(Hook::KvListLen)
 }
 
-/// Whether the variant leaves logits out.
-#[must_use]
-pub fn has_mask(variant: &Variant) -> bool {
-    variant.has(Hook::LogitsMask)
-}
-
 /// Whether the variant rewrites values, which in prefill takes a kernel of its own.
 #[must_use]
 pub fn has_value_hooks(variant: &Variant) -> bool {

@@ -4,7 +4,7 @@ use attn::Variant;
 use attn::spec::{KernelKind, PrefillTemplate};
 use attn_kernels::cell::{Cell, CellRequest};
 use attn_kernels::compile::Arch;
-use attn_kernels::splice::{has_key_hooks, has_mask, has_value_hooks};
+use attn_kernels::splice::{has_key_hooks, has_value_hooks};
 use facade::testing::Case;
 
 /// The cell of each arm of a case's bound variant: one, but for a union.
@@ -28,7 +28,6 @@ pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
         value_hooks: has_value_hooks(arm),
         arch: "sm_90a".parse::<Arch>().expect("an architecture"),
         key_lists: false,
-        masks: variant.arms().iter().any(has_mask),
         template: PrefillTemplate::default(),
     };
     let cell = |arm: Variant| {
