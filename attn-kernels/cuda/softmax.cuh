@@ -122,14 +122,21 @@ inline void multiply_row(Outputs& o, int r, float factor) {
 // the exponent, but under MAX_SCALED as the hooks want it.
 struct RowShifts {
   float of[ROWS_PER_THREAD];
-  float slope[ROWS_PER_THREAD] = {};  // SLOPE_IN_EXPONENT: of the bias, unless logits have grown by it
 
   RowShifts(const RowStates& rows, float scale) {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
   }
+  // Of a logit in this thread's row `r`.
+  float at(int r, int) const { return of[r]; }
+};
+
+// The same under a bias, of which the logits have not `grown` by what it adds from column to column.
+struct BiasedShifts : RowShifts {
+  float slope[ROWS_PER_THREAD] = {};
+
   template <class B>
-  RowShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
+  BiasedShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
     if constexpr (B::OF_ROWS)
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -137,12 +144,12 @@ struct RowShifts {
         if (!grown) slope[r] = biases.slope(r) * scale;
       }
   }
-  // Of this thread's `column`-th.
   float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, of[r]) : of[r]; }
 };
 
 // Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.
-inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
+template <class Shifts>
+inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, const Shifts& shift, float scale, int n) {
   if constexpr (MAX_SCALED) {
     for_each_logit(s, tile, 2 * n, 2 * n + 2, [&](float& x, const LogitIndex& at, bool real_row, int r) {
       bool counts = __float_as_uint(x) != MASKED_BITS && (!Variant::STORES || real_row);

@@ -27,7 +27,7 @@ struct WeighedTile {
   // Weights in place of logits, whether they have `grown` or not, and their sums; `each(chunk)` is called once a chunk is weighed.
   template <class Each>
   void weigh(Logits& s, RowStates& rows, bool grown, Each each) const {
-    RowShifts shift(rows, scale, biases, grown);
+    BiasedShifts shift(rows, scale, biases, grown);
 #pragma unroll
     for (int n = 0; n < TILE_CHUNKS; ++n) {
       weigh_logits(s, rows, tile, shift, scale, n);
@@ -36,7 +36,7 @@ struct WeighedTile {
   }
   // The same of logits that are made again, by one warp, in few instructions.
   void weigh_again(Logits& s, RowStates& rows) const {
-    RowShifts shift(rows, scale, biases, true);
+    BiasedShifts shift(rows, scale, biases, true);
 #pragma unroll 1
     for (int n = 0; n < TILE_CHUNKS; ++n) {
       weigh_logits(s, rows, tile, shift, scale, 0);
