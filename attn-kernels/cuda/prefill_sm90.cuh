@@ -49,7 +49,9 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const 
   // of a warp, and so that the assembler knows
   if (__shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / THREADS, 0)) {
     release_registers<COPY_REGISTERS>();
-    if (boxes)
+    if constexpr (!KEYS_IN_POOL)  // the other need not be compiled then
+      copy_all<true>(p, variant, w, tiles, ring);
+    else if (boxes)
       copy_all<true>(p, variant, w, tiles, ring);
     else
       copy_all<false>(p, variant, w, tiles, ring);
