@@ -1,7 +1,5 @@
 //! A logits transform that adds elements of a captured tensor, neighbours for neighbouring keys, as where they begin: kernels then read them as rows of memory.
 
-use std::collections::HashMap;
-
 use super::{
     Derived, Used,
     bias::{Added, added},
@@ -9,7 +7,7 @@ use super::{
     slope::Known,
 };
 use crate::{
-    ir::{Expr, Function, Kind, Stmt},
+    ir::{Expr, Function, Kind},
     report::Report,
     types::Types,
 };
@@ -19,13 +17,7 @@ pub(crate) fn bias_row(f: &Function, types: &Types, file: &str) -> Option<String
     let added = added(&f.body, super::factor::logit_of(f)?).filter(|added| !added.negated)?;
     let Kind::Element(name, indices) = &added.term.kind else { return None };
     let (key, row) = indices.split_last()?;
-    let mut known = Known { types, of_keys: HashMap::new() };
-    for stmt in &f.body.stmts {
-        let Stmt::Let { local, init } = stmt else { return None };
-        if known.needs_key(init) {
-            known.of_keys.insert(*local, init);
-        }
-    }
+    let known = Known::of(f, types)?;
     if !is_position(key) || row.iter().any(|index| known.needs_key(index)) {
         return None;
     }

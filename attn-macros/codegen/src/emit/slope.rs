@@ -16,18 +16,7 @@ const OF_KEYS: [&str; 4] = ["kv_pos", "kv_token", "kv_slot", "kv_step"];
 pub(crate) fn slope(f: &Function, types: &Types, file: &str) -> Option<String> {
     let logit = super::factor::logit_of(f)?;
     let added = super::bias::added(&f.body, logit)?;
-    let mut known = Known { types, of_keys: HashMap::new() };
-    for stmt in &f.body.stmts {
-        // a loop, or a variable that changes, may make anything of a key
-        let Stmt::Let { local, init } = stmt else { return None };
-        if known.needs_key(init) {
-            if f.locals[*local].mutable {
-                return None;
-            }
-            known.of_keys.insert(*local, init);
-        }
-    }
-    let slope = known.slope(added.term)?;
+    let slope = Known::of(f, types)?.slope(added.term)?;
     let head = "ATTN_FN float logits_slope";
     let (used, report) = (&mut Used::default(), &mut Report::default());
     let added = Added { slope: Some(slope), ..added };
@@ -48,12 +37,27 @@ pub(super) enum Slope<'f> {
 
 /// What is known of variables.
 pub(super) struct Known<'f> {
-    pub(super) types: &'f Types,
+    types: &'f Types,
     /// Those that depend on the key, by what they are.
-    pub(super) of_keys: HashMap<LocalId, &'f Expr>,
+    of_keys: HashMap<LocalId, &'f Expr>,
 }
 
 impl<'f> Known<'f> {
+    /// Of those of a transform; nothing where a loop, or a variable that changes, may make anything of a key.
+    pub(super) fn of(f: &'f Function, types: &'f Types) -> Option<Self> {
+        let mut known = Known { types, of_keys: HashMap::new() };
+        for stmt in &f.body.stmts {
+            let Stmt::Let { local, init } = stmt else { return None };
+            if known.needs_key(init) {
+                if f.locals[*local].mutable {
+                    return None;
+                }
+                known.of_keys.insert(*local, init);
+            }
+        }
+        Some(known)
+    }
+
     fn slope(&self, e: &'f Expr) -> Option<Slope<'f>> {
         if !self.needs_key(e) {
             return Some(Slope::None);
