@@ -31,8 +31,8 @@ inline void arrive_when_copied(unsigned barrier) {
 // What threads wrote to shared memory before is seen by tensor cores and bulk copies that follow.
 inline void fence_shared_for_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Warps that copy, by what their first threads do alone: say which tiles are coming, take work, say that values are coming, bring queries. None waits for what another one
-// waits for.
+// Warps that copy, by what their first threads do alone: say which tiles are coming, take work, say that values are coming, bring queries. So none
+// of these waits for what another one waits for.
 enum class CopyWarp { KEYS, WORK, VALUES, QUERIES };
 inline bool is_first_of(CopyWarp warp) { return threadIdx.x == FIRST_COPY_THREAD + 32 * static_cast<int>(warp); }
 

@@ -24,6 +24,7 @@ inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_r
 // Boxes of keys are brought by half of the warps that copy, those of values by the others, so that neither waits for room for the other. A lane's operands of a box take the
 // time, so that warps take turns: the first box is the first one's, the next one the next one's.
 constexpr int BOX_WARPS = COPY_WARPS / 2;
+static_assert(static_cast<int>(CopyWarp::KEYS) == 0 && static_cast<int>(CopyWarp::VALUES) == BOX_WARPS, "of each half the first warp announces");
 inline int box_warp() { return copy_thread() / 32 % BOX_WARPS; }
 inline bool brings_values() { return copy_thread() / 32 >= BOX_WARPS; }
 // This lane's box of a tile.

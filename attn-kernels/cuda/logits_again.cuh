@@ -4,7 +4,7 @@
 #include "fragments.cuh"
 #include "logit_tile.cuh"
 
-// Moves the tile's columns so many blocks of 8 to the left, those that are first to the end: what is to be done with each block, a loop does with the first one.
+// Moves the tile's columns so many blocks of 8 to the left, those that are first to the end: what is to be done with each block, a loop does with the first, or the last.
 template <int BLOCKS>
 inline void move_columns(Logits& s) {
   static_assert(ROW_BLOCKS == 1, "a warp has 16 rows");

@@ -49,11 +49,9 @@ extern "C" __global__ void __launch_bounds__(CTA_THREADS, 1) attn_prefill(const 
   // of a warp, and so that the assembler knows
   if (__shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / THREADS, 0)) {
     release_registers<COPY_REGISTERS>();
-    if constexpr (!KEYS_IN_POOL)  // the other need not be compiled then
+    if (boxes)
       copy_all<true>(p, variant, w, tiles, ring);
-    else if (boxes)
-      copy_all<true>(p, variant, w, tiles, ring);
-    else
+    else if constexpr (KEYS_IN_POOL)  // what is not looked up is always in boxes
       copy_all<false>(p, variant, w, tiles, ring);
   } else {
     claim_registers<MULTIPLY_REGISTERS>();

@@ -11,16 +11,6 @@
 // more instructions take more power.
 constexpr bool EXP2_SHARED = IN_WARPGROUPS && WARPS > 8 && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
 
-// Rows of up to 128 elements: outputs leave registers for more.
-constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
-// Whether tiles may be weighed relative to a maximum that is not theirs (`weigh_tile.cuh`): not of longer rows, which have no place for the next piece's queries while they
-// keep their own (it gains them nothing else); not where hooks are shown the maximum, nor where they made the logits what they are, which would have to be done again too; nor
-// where what is added to logits is at hand but once.
-constexpr bool MAX_MAY_BE_OLD = IN_WARPGROUPS && SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
-// Then what a bias adds from column to column enters with the exponent, which is computed while products run; the other warpgroup's turn would wait for logits to grow. Three
-// warpgroups have no registers for it.
-constexpr bool SLOPE_IN_EXPONENT = MAX_MAY_BE_OLD && BIAS_AFFINE && WARPS == 8;
-
 // Running state of this thread's rows. Sums are this thread's share of the columns until the end.
 struct RowStates {
   float max[ROWS_PER_THREAD];  // in units of the logits at hand: unscaled unless the variant is shown logits
@@ -129,22 +119,6 @@ struct RowShifts {
   }
   // Of a logit in this thread's row `r`.
   float at(int r, int) const { return of[r]; }
-};
-
-// The same under a bias, of which the logits have not `grown` by what it adds from column to column.
-struct BiasedShifts : RowShifts {
-  float slope[ROWS_PER_THREAD] = {};
-
-  template <class B>
-  BiasedShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
-    if constexpr (B::OF_ROWS)
-#pragma unroll
-      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-        if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;
-        if (!grown) slope[r] = biases.slope(r) * scale;
-      }
-  }
-  float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, of[r]) : of[r]; }
 };
 
 // Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.

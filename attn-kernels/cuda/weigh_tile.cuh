@@ -6,10 +6,34 @@
 #include "logits_again.cuh"
 #include "softmax.cuh"
 
+// Rows of up to 128 elements: outputs leave registers for more.
+constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
+// Whether that is done: not of longer rows, which have no place for the next piece's queries while they keep their own (it gains them nothing else); not where hooks are shown
+// the maximum, nor where they made the logits what they are, which would have to be done again too; nor where what is added to logits is at hand but once.
+constexpr bool MAX_MAY_BE_OLD = SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
+// Then what a bias adds from column to column enters with the exponent, which is computed while products run; the other warpgroup's turn would wait for logits to grow. Three
+// warpgroups have no registers for it.
+constexpr bool SLOPE_IN_EXPONENT = MAX_MAY_BE_OLD && BIAS_AFFINE && WARPS == 8;
 // A chunk: 16 keys, an operand of products with values.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
 // The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
 constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
+
+// What the logits of each row are relative to under a bias, of which they have not `grown` by what it adds from column to column.
+struct BiasedShifts : RowShifts {
+  float slope[ROWS_PER_THREAD] = {};
+
+  template <class B>
+  BiasedShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
+    if constexpr (B::OF_ROWS)
+#pragma unroll
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) {
+        if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;
+        if (!grown) slope[r] = biases.slope(r) * scale;
+      }
+  }
+  float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, of[r]) : of[r]; }
+};
 
 // A warpgroup's tile, as its logits are made and weighed.
 struct WeighedTile {
