@@ -1,22 +1,38 @@
-//! Embeds the CUDA templates: every `cuda/*.cuh` becomes an entry (name, text) of a table.
+//! Embeds the CUDA templates: every `cuda/**/*.cuh` becomes an entry (path below `cuda/`, text) of a table.
 
-use std::{env, fmt::Write as _, fs, path::PathBuf};
+use std::{
+    env,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 fn main() {
     println!("cargo::rerun-if-changed=cuda");
-    let dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda");
-    let mut files: Vec<PathBuf> = fs::read_dir(&dir)
-        .expect("the templates are part of the package")
-        .map(|entry| entry.expect("a readable directory").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "cuh"))
-        .collect();
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda");
+    let mut files = Vec::new();
+    headers_below(&root, &mut files).expect("the templates are part of the package");
     files.sort();
     let mut table = String::from("&[\n");
     for path in files {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let below = path.strip_prefix(&root).expect("it was found there");
+        let name = below.to_str().expect("ASCII names").replace('\\', "/");
         writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("a String takes text");
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("templates.rs"), table).expect("OUT_DIR can be written");
+}
+
+/// Collects every header in a folder and in its folders.
+fn headers_below(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            headers_below(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "cuh") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }

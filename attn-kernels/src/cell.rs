@@ -196,12 +196,12 @@ fn panels(dim: u32) -> u32 {
     dim.next_multiple_of(64)
 }
 
-/// Bytes from row to row of decode's tiles, as in `row_tile.cuh`.
+/// Bytes from row to row of decode's tiles, as in `memory/row_tile.cuh`.
 fn row_pitch(bytes: u32) -> u32 {
     if bytes > 128 { bytes.next_multiple_of(128) } else { bytes.next_power_of_two().max(16) }
 }
 
-/// Lanes of a row that hooks work on, as in `rows.cuh`.
+/// Lanes of a row that hooks work on, as in `memory/row.cuh`.
 fn row_lanes(dim: u32) -> u32 {
     let values = match dim {
         ..=256 => 8,

@@ -100,7 +100,7 @@ impl HostPlanner {
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
             include_str!("plan_harness.cpp"),
-            &templates(&["lang.cuh", "check_batch.cuh", "plan_threads.cuh"]),
+            &templates(&["lang/lang.cuh", "planner/check_batch.cuh", "planner/block_scan.cuh"]),
             &variant_source(variant).expect("the parts go together"),
             include_str!("plan_harness_main.cpp"),
         ];

@@ -42,7 +42,7 @@ pub struct HostVariant {
 /// A template is not there.
 #[must_use]
 pub fn lang() -> String {
-    templates(&["lang.cuh"])
+    templates(&["lang/lang.cuh"])
 }
 
 /// Templates with what they include, each once, in one text.

@@ -1,4 +1,4 @@
-//! Sine, cosine and reciprocal as kernels compute them (`attn-kernels/cuda/math.cuh`), compiled for the host, against f64.
+//! Sine, cosine and reciprocal as kernels compute them (`attn-kernels/cuda/lang/math.cuh`), compiled for the host, against f64.
 
 use attn_tests::host;
 use libloading::Library;

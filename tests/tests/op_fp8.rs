@@ -1,4 +1,4 @@
-//! Conversions to and from types of 8 bits as ops compute them on GPUs without instructions for it (`attn-kernels/cuda/op_fp8.cuh`), compiled for the host, against
+//! Conversions to and from types of 8 bits as ops compute them on GPUs without instructions for it (`attn-kernels/cuda/ops/fp8.cuh`), compiled for the host, against
 //! Rust.
 
 use attn_core::{
@@ -19,7 +19,7 @@ float from_e4m3(unsigned x) { return float_of_e4m3(x); }
 #[test]
 fn conversions_are_those_of_rust() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let text = host::templates(&["lang.cuh", "op_fp8.cuh"]);
+    let text = host::templates(&["lang/lang.cuh", "ops/fp8.cuh"]);
     let library = host::library(folder.path(), &format!("{text}\n{INTERFACE}"));
     let convert = |library: &Library, name: &str, x: f32| {
         // SAFETY: `INTERFACE` defines the name with this signature.

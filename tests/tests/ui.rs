@@ -21,7 +21,7 @@ const FORBIDDEN: &[&str] = &[
     "HookText",
     "VariantDesc",
     "DESC",
-    "lang.cuh",
+    "lang/lang.cuh",
     "Kind::",
     "Ty::",
     "unwrap()",

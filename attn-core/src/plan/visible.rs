@@ -4,7 +4,7 @@
 //! near where they were for the tile before. The block that stands at an end is then looked at closely, unless a logit of it is
 //! seen to count; but not on a line ([`Schedule::Line`]). What is found there follows from the classes of prefixes and suffixes alone, whatever was
 //! asked before: what is proven of keys is proven of fewer of them too. So a kernel that plans on a device finds the same by bisection
-//! (attn-kernels/cuda/plan_seen.cuh).
+//! (attn-kernels/cuda/planner/visible.cuh).
 
 use std::ops::Range;
 

@@ -16,7 +16,7 @@ use crate::{
     splice::PlannerSource,
 };
 
-/// `CHECK_THREADS` of cuda/check.cuh.
+/// `CHECK_THREADS` of cuda/planner/check_kernel.cuh.
 const THREADS: u32 = 1024;
 
 /// Checks batches in memory of the device, where nobody plans there: an engine that plans on the host, and holds what kernels read on the device. `Send` and `Sync`.

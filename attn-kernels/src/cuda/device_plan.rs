@@ -28,7 +28,7 @@ use crate::{
     splice::PlannerSource,
 };
 
-/// Threads of a CTA: `PLAN_THREADS` of cuda/plan.cuh.
+/// Threads of a CTA: `PLAN_THREADS` of cuda/planner/kernel.cuh.
 const THREADS: u32 = 1024;
 /// Entries of the page table that a CTA copies while another plans: four loads of each thread.
 const ENTRIES: usize = 4 * THREADS as usize;

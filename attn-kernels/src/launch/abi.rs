@@ -1,4 +1,4 @@
-//! The mirror of `cuda/abi.cuh`, field by field. Work items and merges are [`attn_core::plan`]'s.
+//! The mirror of `cuda/abi/kernel_params.cuh`, field by field. Work items and merges are [`attn_core::plan`]'s.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -8,7 +8,7 @@ use super::FastDiv;
 /// Strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in abi.cuh
+#[allow(missing_docs)] // as in abi/kernel_params.cuh
 pub struct Strided {
     pub data: u64,
     pub token: i64,
@@ -19,7 +19,7 @@ pub struct Strided {
 /// The first argument of every kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in abi.cuh
+#[allow(missing_docs)] // as in abi/kernel_params.cuh
 pub struct KernelParams {
     pub q: Strided,
     pub k: Strided,
@@ -57,7 +57,7 @@ pub struct KernelParams {
 /// The first argument of the kernels of a mixed launch: lists of [`attn_core::plan::MixedList`], as [`attn_core::plan::MixedBlob`] packs them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in abi.cuh
+#[allow(missing_docs)] // as in abi/kernel_params.cuh
 pub struct MixedParams {
     pub base: KernelParams,
     pub workers: u64,
@@ -87,7 +87,7 @@ pub struct TensorMap {
 /// The third argument of prefill in warpgroups.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in abi.cuh
+#[allow(missing_docs)] // as in abi/kernel_params.cuh
 pub struct WarpgroupParams {
     pub k: TensorMap,
     pub v: TensorMap,
@@ -231,9 +231,9 @@ mod tests {
                 unfinished
             }
         );
-        let unit = include_str!("../../cuda/abi.cuh").replace("#pragma once", "") + &checks;
+        let unit = include_str!("../../cuda/abi/kernel_params.cuh").replace("#pragma once", "") + &checks;
         let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
-        compiler.compile("abi", &unit, crate::compile::Arch::new(8, 0)).expect("abi.rs mirrors abi.cuh");
+        compiler.compile("abi", &unit, crate::compile::Arch::new(8, 0)).expect("abi.rs mirrors abi/kernel_params.cuh");
         let wrong = unit + "static_assert(sizeof(KernelParams) == 1, \"\");";
         compiler.compile("abi", &wrong, crate::compile::Arch::new(8, 0)).expect_err("assertions are compiled");
     }

@@ -1,4 +1,4 @@
-//! The mirror of `cuda/plan_abi.cuh`, field by field, and what of it follows from a rule.
+//! The mirror of `cuda/planner/params.cuh`, field by field, and what of it follows from a rule.
 
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints},
@@ -19,7 +19,7 @@ pub const PLAN_STATUS_BYTES: usize = 256;
 /// The first argument of the kernel that plans.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in plan_abi.cuh
+#[allow(missing_docs)] // as in planner/params.cuh
 pub struct PlanParams {
     pub qo_indptr: u64,
     pub kv_lens: u64,
@@ -60,7 +60,7 @@ pub struct PlanParams {
 /// What the kernel that plans says of the batch, and what its CTAs tell each other: zeros before the first launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[allow(missing_docs)] // as in plan_abi.cuh
+#[allow(missing_docs)] // as in planner/params.cuh
 pub struct PlanStatus {
     pub code: i32,
     pub index: i32,
@@ -260,8 +260,9 @@ mod tests {
             eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
             return;
         };
-        let mut unit: String = [include_str!("../../cuda/abi.cuh"), include_str!("../../cuda/plan_abi.cuh")].concat();
-        unit = unit.replace("#pragma once", "").replace("#include \"abi.cuh\"", "");
+        let mut unit: String =
+            [include_str!("../../cuda/abi/kernel_params.cuh"), include_str!("../../cuda/planner/params.cuh")].concat();
+        unit = unit.replace("#pragma once", "").replace("#include \"abi/kernel_params.cuh\"", "");
         macro_rules! mirror {
             ($cuda:literal, $rust:ty { $($field:ident),* }) => {
                 unit += &format!("static_assert(sizeof({}) == {}, \"size\");\n", $cuda, size_of::<$rust>());
@@ -315,7 +316,7 @@ mod tests {
         );
         let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
         let arch = crate::compile::Arch::new(8, 0);
-        compiler.compile("plan_abi", &unit, arch).expect("plan_abi.rs mirrors plan_abi.cuh");
+        compiler.compile("plan_abi", &unit, arch).expect("plan_abi.rs mirrors planner/params.cuh");
         let wrong = unit + "static_assert(sizeof(PlanParams) == 1, \"\");";
         compiler.compile("plan_abi", &wrong, arch).expect_err("assertions are compiled");
     }

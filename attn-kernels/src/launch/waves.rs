@@ -14,7 +14,7 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// Of the CTAs of a wave those that are workers of the decode part, as long as there are any; `mixed.cuh` places CTAs by it.
+    /// Of the CTAs of a wave those that are workers of the decode part, as long as there are any; `mixed/kernel.cuh` places CTAs by it.
     ///
     /// One a multiprocessor, so that each runs beside a tile of prefill and all have begun at once; more where they are a larger part of all CTAs, or some would
     /// be left at the end. (Measured against fewer at a time, and against two on a multiprocessor: `benches/notes/mixed.md`.)
@@ -33,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// As in `mixed.cuh`: whether a CTA decodes, and its number among those of its kind.
+    /// As in `mixed/kernel.cuh`: whether a CTA decodes, and its number among those of its kind.
     fn place(cta: u32, of_wave: u32, waves: &Waves) -> (bool, u32) {
         let (number, within) = (cta / waves.wave, cta % waves.wave);
         let begin = (number * of_wave).min(waves.decodes);

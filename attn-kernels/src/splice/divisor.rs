@@ -1,4 +1,4 @@
-//! What cuda/divide.cuh needs to divide by a scalar: the words of a `Divisor`, computed once on the host.
+//! What cuda/lang/divide.cuh needs to divide by a scalar: the words of a `Divisor`, computed once on the host.
 //!
 //! T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figures 4.1 and 5.1.
 

@@ -8,34 +8,34 @@ use crate::cell::Cell;
 
 /// Templates that know of no family, and everything that they include.
 const COMMON: [&str; 9] = [
-    "address.cuh",
-    "rows.cuh",
-    "ptx.cuh",
-    "logit_elem.cuh",
-    "scales.cuh",
-    "finish.cuh",
-    "logit_units.cuh",
-    "halves.cuh",
-    "work.cuh",
+    "memory/address.cuh",
+    "memory/row.cuh",
+    "arch/ptx.cuh",
+    "softmax/score_element.cuh",
+    "memory/kv_scales.cuh",
+    "softmax/finalize.cuh",
+    "softmax/units.cuh",
+    "memory/half_row.cuh",
+    "schedule/work_list.cuh",
 ];
 
 pub(super) fn text(name: &str, variant_struct: &str, cell: &Cell) -> Result<String, SpliceError> {
     let mut unit = Inliner::default();
     unit.push(&format!("// attn-rs, {name}\n"));
-    for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
+    for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
         unit.include(file)?;
     }
     unit.push(&format!("\n#line 1 \"cell\"\n{}\n", cell_block::common(cell)));
     unit.push(variant_struct);
     COMMON.iter().try_for_each(|file| unit.include(file))?;
     let prefill: &[&str] = if cell.has_kv_pass() {
-        &["prefill_item.cuh", "kv_pass.cuh", "merge.cuh"]
+        &["prefill/sm80/mainloop.cuh", "preprocess/kv_transform.cuh", "merge/kernel.cuh"]
     } else {
-        &["prefill_item.cuh", "merge.cuh"]
+        &["prefill/sm80/mainloop.cuh", "merge/kernel.cuh"]
     };
-    part(&mut unit, "decode", &cell.decode_part(), &["decode_worker.cuh"])?;
+    part(&mut unit, "decode", &cell.decode_part(), &["decode/worker.cuh"])?;
     part(&mut unit, "prefill", &cell.prefill_part(), prefill)?;
-    unit.include("mixed.cuh")?;
+    unit.include("mixed/kernel.cuh")?;
     unit.push(&cell_block::checks(cell));
     Ok(unit.finish())
 }

@@ -68,7 +68,7 @@ impl KernelSource {
         }
         let mut unit = templates::Inliner::default();
         unit.push(&format!("// attn-rs, {name}\n"));
-        for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
+        for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
             unit.include(file)?;
         }
         unit.push(&cell_block::text(cell));
@@ -77,15 +77,15 @@ impl KernelSource {
             unit.push(&warpgroup::text(cell));
         }
         unit.include(match cell.kind {
-            KernelKind::Prefill if cell.in_warpgroups() => "prefill_sm90.cuh",
-            KernelKind::Prefill | KernelKind::Mixed => "prefill.cuh",
-            KernelKind::Decode => "decode.cuh",
+            KernelKind::Prefill if cell.in_warpgroups() => "prefill/sm90/kernel.cuh",
+            KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
+            KernelKind::Decode => "decode/kernel.cuh",
         })?;
         if cell.has_kv_pass() {
-            unit.include("kv_pass.cuh")?;
+            unit.include("preprocess/kv_transform.cuh")?;
         }
         if !cell.merges_within() {
-            unit.include("merge.cuh")?;
+            unit.include("merge/kernel.cuh")?;
         }
         unit.push(&cell_block::checks(cell));
         Ok(KernelSource { text: unit.finish(), name, cell: *cell })

@@ -92,23 +92,23 @@ impl OpSource {
         let (block, template, params, size) = match op {
             Op::Merge(dtype) => {
                 let block = format!("using MergeElem = {};\n", elem(dtype));
-                (block, "op_merge.cuh", "MergeParams", size_of::<MergeParams>())
+                (block, "ops/merge.cuh", "MergeParams", size_of::<MergeParams>())
             }
-            Op::Lse => (String::new(), "op_lse.cuh", "ScaleLseParams", size_of::<ScaleLseParams>()),
+            Op::Lse => (String::new(), "ops/lse.cuh", "ScaleLseParams", size_of::<ScaleLseParams>()),
             Op::Append { from, to } => {
-                (rows(from, to, true), "op_rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
+                (rows(from, to, true), "ops/rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
             }
             Op::Gather { from, to } => {
-                (rows(from, to, false), "op_rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
+                (rows(from, to, false), "ops/rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
             }
-            Op::Copy => (String::new(), "op_copy.cuh", "CopyParams", size_of::<CopyParams>()),
-            Op::XPacked => (String::new(), "op_x_packed.cuh", "XPackedParams", size_of::<XPackedParams>()),
-            Op::Bits => (String::new(), "op_bits.cuh", "BitsParams", size_of::<BitsParams>()),
+            Op::Copy => (String::new(), "ops/copy.cuh", "CopyParams", size_of::<CopyParams>()),
+            Op::XPacked => (String::new(), "ops/x_packed.cuh", "XPackedParams", size_of::<XPackedParams>()),
+            Op::Bits => (String::new(), "ops/bits.cuh", "BitsParams", size_of::<BitsParams>()),
         };
         let name = format!("{} {arch}", op.name());
         let mut unit = Inliner::default();
         unit.push(&format!("// attn-rs, {name}\n"));
-        unit.include("elem.cuh")?;
+        unit.include("arch/element.cuh")?;
         unit.push(&format!("\n#line 1 \"op\"\n{block}"));
         unit.include(template)?;
         unit.push(&checks(params, size, op == Op::Copy));
@@ -124,12 +124,12 @@ impl OpSource {
         let name = format!("{}: appends {from} to {to} {arch}", variant::outline(of));
         let mut unit = Inliner::default();
         unit.push(&format!("// attn-rs, {name}\n"));
-        for file in ["elem.cuh", "lang.cuh", "abi.cuh"] {
+        for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
             unit.include(file)?;
         }
         unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
         unit.push(&variant::variant_source(of)?);
-        unit.include("op_transform.cuh")?;
+        unit.include("ops/transform.cuh")?;
         unit.push(&checks("RowsParams", size_of::<RowsParams>(), false));
         Ok(OpSource { text: unit.finish(), name, arch })
     }

@@ -30,12 +30,16 @@ impl PlannerSource {
         let masked = variant::has_tile_class(of);
         let name = if masked { format!("{}: plans {arch}", variant::outline(of)) } else { format!("plans {arch}") };
         unit.push(&format!("// attn-rs, {name}\n"));
-        for file in if masked { &["elem.cuh", "lang.cuh", "plan_abi.cuh"][..] } else { &["plan_abi.cuh"] } {
+        for file in if masked {
+            &["arch/element.cuh", "lang/lang.cuh", "planner/params.cuh"][..]
+        } else {
+            &["planner/params.cuh"]
+        } {
             unit.include(file)?;
         }
         unit.push(cell_block::FLAT);
         unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
-        unit.include("plan.cuh")?;
+        unit.include("planner/kernel.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 
@@ -48,10 +52,10 @@ impl PlannerSource {
         let mut unit = Inliner::default();
         let name = format!("checks {arch}");
         unit.push(&format!("// attn-rs, {name}\n"));
-        unit.include("plan_abi.cuh")?;
+        unit.include("planner/params.cuh")?;
         unit.push(cell_block::FLAT);
         unit.push(EVERY_KEY);
-        unit.include("check.cuh")?;
+        unit.include("planner/check_kernel.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 }

@@ -86,7 +86,7 @@ mod tests {
         let text = inliner.finish();
         assert!(!text.contains("#include"), "no header of CUDA or C++");
         assert_eq!(text.matches("struct KernelParams {").count(), 1);
-        assert!(text.contains("\"cuda/abi.cuh\""));
+        assert!(text.contains("\"cuda/abi/kernel_params.cuh\""));
         assert_eq!(Inliner::default().include("nowhere.cuh"), Err(NoTemplate { name: "nowhere.cuh".into() }));
     }
 }

@@ -1,4 +1,4 @@
-//! The instructions of `warpgroup.cuh`, which have as many operands as a tile is wide.
+//! The instructions of `arch/wgmma.cuh`, which have as many operands as a tile is wide.
 
 use crate::cell::Cell;
 

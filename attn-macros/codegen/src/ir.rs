@@ -115,7 +115,7 @@ pub enum Kind {
     Word(LocalId, String),
     /// A constant, by its name in the text.
     Const(String),
-    /// A name of lang.cuh.
+    /// A name of lang/lang.cuh.
     Builtin(&'static str),
     /// `-inf`.
     NegInfinity,
@@ -123,7 +123,7 @@ pub enum Kind {
     Not(Box<Expr>),
     Binary(Op, Box<Expr>, Box<Expr>),
     Cast(Box<Expr>, Ty),
-    /// A function of lang.cuh.
+    /// A function of lang/lang.cuh.
     Call(&'static str, Vec<Expr>),
     /// A helper, by its name in the text.
     Helper(String, Vec<Expr>),

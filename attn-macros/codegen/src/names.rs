@@ -226,7 +226,7 @@ const CPP: &[&str] = &[
     "M_PI",
 ];
 
-/// Names of lang.cuh that are no methods of Rust's numbers.
+/// Names of lang/lang.cuh that are no methods of Rust's numbers.
 const LANG: &[&str] = &[
     "add",
     "sub",

@@ -2,7 +2,7 @@
 //!
 //! `#[attention_variant]` writes each `logits_mask` a second time, over these values, as `mask_over`: a
 //! [`Val`] stands for every value that the expression takes anywhere in the tile. Each function here is sound: what
-//! it gives contains the result for every choice of operands. `attn-kernels/cuda/range.cuh` says the same in CUDA, to the bit.
+//! it gives contains the result for every choice of operands. `attn-kernels/cuda/lang/interval.cuh` says the same in CUDA, to the bit.
 //!
 //! An integer is an interval and a set of known bits; a bool is a [`Tri`](super::Tri); a float is [`Val::Any`]. Where a result may wrap,
 //! its interval is that of the wrapped values if all wrap alike, else the whole type.

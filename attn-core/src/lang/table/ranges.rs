@@ -3,7 +3,7 @@
 //! Exact for a box of up to 16 elements; along a `#[monotone]` axis, of up to 8 rows, always. Else from the least and greatest of
 //! blocks, worked out once: 32 elements of a row (of a list, also of runs of 2, 4, 8 .. such blocks, so that any range is two
 //! look-ups), and 32 x 32 elements of the last two axes. At most 64 blocks are looked at; for more, the whole table answers.
-//! `attn-kernels/cuda/table_range.cuh` asks the same blocks the same way: both sides answer alike, to the bit.
+//! `attn-kernels/cuda/lang/table_interval.cuh` asks the same blocks the same way: both sides answer alike, to the bit.
 
 /// The elements of a box that are looked at one by one.
 const FEW: i64 = 16;

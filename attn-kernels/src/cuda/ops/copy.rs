@@ -23,7 +23,7 @@ pub enum Speed {
 
 /// Widths of words, in the order of the kernels.
 const WIDTHS: [u64; 4] = [16, 4, 2, 1];
-/// Words that a CTA copies at a time: `COPY_ROUNDS` of cuda/op_copy.cuh times its threads.
+/// Words that a CTA copies at a time: `COPY_ROUNDS` of cuda/ops/copy.cuh times its threads.
 const TILE: u64 = 4 * OP_THREADS as u64;
 /// CTAs that keep a bus to the host busy: each has 16 KB under way.
 const HOST_CTAS: u64 = 32;

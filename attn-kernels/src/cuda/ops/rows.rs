@@ -27,7 +27,7 @@ use crate::{
     splice::{OpSource, TRANSFORM_KERNELS},
 };
 
-/// Rows that a warp transforms, one after the other: `TRANSFORM_ROWS` of cuda/op_transform.cuh, times the warps of a CTA.
+/// Rows that a warp transforms, one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of a CTA.
 const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
 
 /// The transforms of keys and values that a cache is said to hold, on a device: those of a variant, bound to heads. Its kernels are compiled and

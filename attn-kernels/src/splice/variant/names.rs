@@ -2,7 +2,7 @@
 
 use attn_core::lang::VariantDesc;
 
-/// The struct of each part: one name for one descriptor, none of them a name of lang.cuh.
+/// The struct of each part: one name for one descriptor, none of them a name of lang/lang.cuh.
 pub(super) fn of_parts(parts: &[&VariantDesc]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (i, desc) in parts.iter().enumerate() {
@@ -51,7 +51,7 @@ fn reads_well(name: &str) -> bool {
         && (name.len() == 1 || name.contains(|c: char| c.is_ascii_lowercase()))
 }
 
-/// Types of lang.cuh, and of the text around a variant.
+/// Types of lang/lang.cuh, and of the text around a variant.
 const LANG_TYPES: &[&str] = &[
     "Variant",
     "RowIndex",

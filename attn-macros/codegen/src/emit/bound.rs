@@ -1,6 +1,6 @@
 //! How large the result of a logits transform can be, whatever the logit and wherever it is: a soft cap's is its cap. Where that is small, weights need no running maximum.
 //!
-//! Bounds are made of scalar parameters alone, and known when a kernel runs (`bound.cuh`); what is found here is that there are some.
+//! Bounds are made of scalar parameters alone, and known when a kernel runs (`lang/logit_bound.cuh`); what is found here is that there are some.
 
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ pub(super) struct Floats<'f> {
     is_number: bool,
 }
 
-/// How bounds are made, in terms of `bound.cuh`.
+/// How bounds are made, in terms of `lang/logit_bound.cuh`.
 enum Made<'f> {
     Any,
     /// The same for all logits.

@@ -1,4 +1,4 @@
-//! Division by a scalar parameter, which the host prepares (cuda/divide.cuh): a multiplication instead of a loop.
+//! Division by a scalar parameter, which the host prepares (cuda/lang/divide.cuh): a multiplication instead of a loop.
 
 use super::Writer;
 use crate::{

@@ -2,7 +2,7 @@
 //!
 //! Both are computed once a logit, billions of times, and both hide a factor or a term that is the same for many: a logit comes
 //! out of the tensor cores unscaled, and of the position of a key all but a constant is the same for a whole tile. As `Logit` and
-//! `KeyDistance` (lang_types.cuh, index.cuh) they meet a factor before they become numbers.
+//! `KeyDistance` (lang/types.cuh, lang/coordinates.cuh) they meet a factor before they become numbers.
 
 use super::{Writer, operator::UNARY, value::Text};
 use crate::{

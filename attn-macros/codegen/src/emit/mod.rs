@@ -1,6 +1,6 @@
 //! C++ text of a function.
 //!
-//! Types that are not seen are left to C++ (`auto`, overloads of lang.cuh). Integer arithmetic is written with plain
+//! Types that are not seen are left to C++ (`auto`, overloads of lang/lang.cuh). Integer arithmetic is written with plain
 //! operators where it provably cannot overflow (`range`), else with functions that wrap as Rust does:
 //! NVRTC has no -fwrapv, and signed overflow would be undefined.
 

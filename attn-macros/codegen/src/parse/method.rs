@@ -32,7 +32,7 @@ pub enum Sort {
     Unsigned,
 }
 
-/// A method of Rust's numbers, under the same name in lang.cuh.
+/// A method of Rust's numbers, under the same name in lang/lang.cuh.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Method {

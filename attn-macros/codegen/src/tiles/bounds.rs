@@ -2,7 +2,7 @@
 //!
 //! A mask is taken apart at `&&`, `||` and choices; a comparison of a key's position with what the row alone decides says from where
 //! and up to where keys go. Written only where it is the same as the mask for every key: sums that might wrap are refused.
-//! What spans are: `range.cuh`.
+//! What spans are: `lang/interval.cuh`.
 
 use super::form::{Form, Id, IntTy, Node};
 use crate::names;
@@ -190,7 +190,7 @@ fn shifted(text: &str, by: &str, below: bool, above: bool) -> Span {
     Span { text: format!("range::shifted({text}, {by})"), below, above }
 }
 
-/// An operation on concrete values: of lang.cuh, or an operator.
+/// An operation on concrete values: of lang/lang.cuh, or an operator.
 fn concrete(name: &str, args: &[String]) -> String {
     let operator = match name {
         "lt" => "<",

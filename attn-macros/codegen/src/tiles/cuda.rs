@@ -1,4 +1,4 @@
-//! A form as CUDA over `range.cuh`.
+//! A form as CUDA over `lang/interval.cuh`.
 
 use std::fmt::Write as _;
 

@@ -39,7 +39,7 @@ pub enum Node {
     Element(String, Vec<Id>),
     /// A helper, by its name in the text.
     Helper(String, Vec<Id>),
-    /// A function of `attn_core::lang::range`, which has the same name in range.cuh.
+    /// A function of `attn_core::lang::range`, which has the same name in lang/interval.cuh.
     Op(&'static str, Vec<Id>),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `form` turns the body of a mask (or of a helper) into one expression without statements: a `let` is a name, an early
 //! `return` and an `if` are choices. `rust` and `cuda` write that expression over abstract values
-//! (`attn_core::lang::range`, `range.cuh`), whose functions have the names used here. `bounds` finds masks that are, row by row, an
+//! (`attn_core::lang::range`, `lang/interval.cuh`), whose functions have the names used here. `bounds` finds masks that are, row by row, an
 //! interval of keys.
 
 mod bounds;

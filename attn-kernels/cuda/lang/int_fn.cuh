@@ -1,0 +1,185 @@
+// Methods of integers, under Rust's names.
+#pragma once
+
+#include "lang/number_fn.cuh"
+
+namespace lang {
+
+template <class T>
+ATTN_FN T pow(T x, u32 n) {
+  Wide<T> result = 1, square = Wide<T>(x);
+  for (; n != 0; n /= 2) {
+    if (n & 1) result *= square;
+    square *= square;
+  }
+  return T(result);
+}
+template <class A, class B>
+ATTN_FN auto wrapping_add(A a, B b) {
+  return add(a, b);
+}
+template <class A, class B>
+ATTN_FN auto wrapping_sub(A a, B b) {
+  return sub(a, b);
+}
+template <class A, class B>
+ATTN_FN auto wrapping_mul(A a, B b) {
+  return mul(a, b);
+}
+template <class A, class B>
+ATTN_FN auto wrapping_div(A a, B b) {
+  return div(a, b);
+}
+template <class A, class B>
+ATTN_FN auto wrapping_rem(A a, B b) {
+  return rem(a, b);
+}
+template <class T>
+ATTN_FN T wrapping_pow(T x, u32 n) {
+  return pow(x, n);
+}
+template <class T>
+ATTN_FN T wrapping_abs(T a) {
+  return abs(a);
+}
+template <class T>
+ATTN_FN T wrapping_neg(T a) {
+  return neg(a);
+}
+template <class T>
+ATTN_FN T wrapping_shl(T a, u32 by) {
+  return shl(a, by);
+}
+template <class T>
+ATTN_FN T wrapping_shr(T a, u32 by) {
+  return shr(a, by);
+}
+template <class A, class B>
+ATTN_FN auto saturating_add(A a, B b) {
+  using T = Join<A, B>;
+  T sum = add(a, b);
+  if constexpr (IS_SIGNED<T>)  // overflow: the operands agree in sign, the sum does not
+    return ((a ^ sum) & (b ^ sum)) < 0 ? (T(a) < 0 ? I32_MIN : 2147483647) : sum;
+  else
+    return sum < T(a) ? T(~T(0)) : sum;
+}
+template <class A, class B>
+ATTN_FN auto saturating_sub(A a, B b) {
+  using T = Join<A, B>;
+  T difference = sub(a, b);
+  if constexpr (IS_SIGNED<T>)
+    return ((a ^ b) & (a ^ difference)) < 0 ? (T(a) < 0 ? I32_MIN : 2147483647) : difference;
+  else
+    return T(b) > T(a) ? T(0) : difference;
+}
+template <class A, class B>
+ATTN_FN auto saturating_mul(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_SIGNED<T>) {
+    const long long product = (long long)a * b;
+    return product > 2147483647 ? 2147483647 : product < I32_MIN ? I32_MIN : int(product);
+  } else if constexpr (BITS<T> < 64) {
+    const u64 product = u64(a) * u64(b);
+    return product > u64(T(~T(0))) ? T(~T(0)) : T(product);
+  } else {
+    return a != 0 && T(b) > ~T(0) / T(a) ? ~T(0) : T(a) * T(b);
+  }
+}
+template <class T>
+ATTN_FN T rotate_left(T a, u32 by) {
+  by &= BITS<T> - 1;
+  Unsigned<T> bits = Unsigned<T>(a);
+  return by == 0 ? a : T(Unsigned<T>(bits << by) | Unsigned<T>(bits >> (BITS<T> - by)));
+}
+template <class T>
+ATTN_FN T rotate_right(T a, u32 by) {
+  return rotate_left(a, BITS<T> - (by & (BITS<T> - 1)));
+}
+template <class T>
+ATTN_FN u32 count_ones(T a) {
+#ifdef ATTN_HOST
+  return u32(__builtin_popcountll(u64(Unsigned<T>(a))));
+#else
+  return u32(__popcll(u64(Unsigned<T>(a))));
+#endif
+}
+template <class T>
+ATTN_FN u32 leading_zeros(T a) {
+  u64 bits = u64(Unsigned<T>(a));
+#ifdef ATTN_HOST
+  return bits == 0 ? BITS<T> : u32(__builtin_clzll(bits)) - (64 - BITS<T>);
+#else
+  return u32(__clzll(bits)) - (64 - BITS<T>);
+#endif
+}
+template <class T>
+ATTN_FN u32 trailing_zeros(T a) {
+  u64 bits = u64(Unsigned<T>(a));
+#ifdef ATTN_HOST
+  return bits == 0 ? BITS<T> : u32(__builtin_ctzll(bits));
+#else
+  return bits == 0 ? BITS<T> : u32(__ffsll(bits)) - 1;
+#endif
+}
+template <class T>
+ATTN_FN u32 count_zeros(T a) {
+  return BITS<T> - count_ones(a);
+}
+template <class T>
+ATTN_FN u32 leading_ones(T a) {
+  return leading_zeros(bit_not(a));
+}
+template <class T>
+ATTN_FN u32 trailing_ones(T a) {
+  return trailing_zeros(bit_not(a));
+}
+template <class T>
+ATTN_FN T reverse_bits(T a) {
+  u64 bits = u64(Unsigned<T>(a));
+#ifdef ATTN_HOST
+  u64 reversed = 0;
+  for (int i = 0; i < 64; ++i) reversed |= (bits >> i & 1) << (63 - i);
+#else
+  u64 reversed = __brevll(bits);
+#endif
+  return T(Unsigned<T>(reversed >> (64 - BITS<T>)));
+}
+template <class T>
+ATTN_FN bool is_positive(T a) {
+  return a > 0;
+}
+template <class T>
+ATTN_FN bool is_negative(T a) {
+  return a < 0;
+}
+// Of unsigned integers, as in Rust.
+template <class A, class B>
+ATTN_FN auto div_ceil(A a, B b) {
+  using T = Join<A, B>;
+  return T(div(a, b) + (rem(a, b) != 0 ? 1 : 0));
+}
+template <class A, class B>
+ATTN_FN auto next_multiple_of(A a, B b) {
+  using T = Join<A, B>;
+  const T over = rem(a, b);
+  return over == 0 ? T(a) : add(T(a), sub(T(b), over));
+}
+template <class T>
+ATTN_FN T next_power_of_two(T a) {
+  return a <= 1 ? T(1) : T((Wide<T>(T(~T(0))) >> leading_zeros(T(a - 1))) + 1);
+}
+template <class T>
+ATTN_FN bool is_power_of_two(T a) {
+  return count_ones(a) == 1;
+}
+template <class A, class B>
+ATTN_FN auto abs_diff(A a, B b) {
+  using T = Join<A, B>;
+  return T(a) < T(b) ? Unsigned<T>(sub(b, a)) : Unsigned<T>(sub(a, b));
+}
+template <class T>
+ATTN_FN Unsigned<T> unsigned_abs(T a) {
+  return Unsigned<T>(abs(a));
+}
+
+}  // namespace lang

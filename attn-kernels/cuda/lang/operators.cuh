@@ -1,0 +1,122 @@
+// Operators and casts whose meaning differs between Rust and C++: integers wrap, shifts are masked, division by zero gives
+// 0, casts from float saturate and take NaN to 0.
+#pragma once
+
+#include "lang/types.cuh"
+
+namespace lang {
+
+template <class A, class B>
+ATTN_FN auto add(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_FLOAT<T>)
+    return a + b;
+  else
+    return T(Wide<T>(a) + Wide<T>(b));
+}
+template <class A, class B>
+ATTN_FN auto sub(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_FLOAT<T>)
+    return a - b;
+  else
+    return T(Wide<T>(a) - Wide<T>(b));
+}
+template <class A, class B>
+ATTN_FN auto mul(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_FLOAT<T>)
+    return a * b;
+  else
+    return T(Wide<T>(a) * Wide<T>(b));
+}
+template <class T>
+ATTN_FN T neg(T a) {
+  if constexpr (IS_FLOAT<T>)
+    return -a;
+  else
+    return T(Wide<T>(0) - Wide<T>(a));
+}
+template <class A, class B>
+ATTN_FN auto div(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_FLOAT<T>) {
+    return a / b;
+  } else {
+    if (b == 0) return T(0);
+    if constexpr (IS_SIGNED<T>) {
+      if (b == -1) return neg(T(a));
+    }
+    return T(T(a) / T(b));
+  }
+}
+template <class A, class B>
+ATTN_FN auto rem(A a, B b) {
+  using T = Join<A, B>;
+  if constexpr (IS_FLOAT<T>) {
+    return ATTN_MATH(fmodf)(a, b);
+  } else {
+    if (b == 0) return T(0);
+    if constexpr (IS_SIGNED<T>) {
+      if (b == -1) return T(0);
+    }
+    return T(T(a) % T(b));
+  }
+}
+template <class T>
+ATTN_FN T bit_not(T a) {
+  if constexpr (IS_BOOL<T>)
+    return !a;
+  else
+    return T(~a);
+}
+template <class A, class B>
+ATTN_FN auto bit_and(A a, B b) {
+  using T = Join<A, B>;
+  return T(T(a) & T(b));
+}
+template <class A, class B>
+ATTN_FN auto bit_or(A a, B b) {
+  using T = Join<A, B>;
+  return T(T(a) | T(b));
+}
+template <class A, class B>
+ATTN_FN auto bit_xor(A a, B b) {
+  using T = Join<A, B>;
+  return T(T(a) ^ T(b));
+}
+template <class T, class S>
+ATTN_FN T shl(T a, S by) {
+  return T(Wide<T>(a) << (u32(by) & (BITS<T> - 1)));
+}
+template <class T, class S>
+ATTN_FN T shr(T a, S by) {
+  return T(a >> (u32(by) & (BITS<T> - 1)));
+}
+
+// ---- casts ----
+
+ATTN_FN int cast_i32(float x) {
+  return !(x == x) ? 0 : x >= 2147483648.f ? 2147483647 : x <= -2147483648.f ? I32_MIN : int(x);
+}
+ATTN_FN u32 cast_u32(float x) { return !(x > 0.f) ? 0u : x >= 4294967296.f ? 4294967295u : u32(x); }
+ATTN_FN u64 cast_u64(float x) { return !(x > 0.f) ? 0ull : x >= 18446744073709551616.f ? ~0ull : u64(x); }
+ATTN_FN u8 cast_u8(float x) { return !(x > 0.f) ? u8(0) : x >= 255.f ? u8(255) : u8(u32(x)); }
+template <class T>
+ATTN_FN int cast_i32(T x) {
+  return int(x);
+}
+template <class T>
+ATTN_FN u32 cast_u32(T x) {
+  return u32(x);
+}
+template <class T>
+ATTN_FN u64 cast_u64(T x) {
+  return u64(x);
+}
+template <class T>
+ATTN_FN u8 cast_u8(T x) {
+  return u8(x);
+}
+
+}  // namespace lang

@@ -1,0 +1,172 @@
+// Types of the language: tuples, names of numbers, and what two operands have in common.
+#pragma once
+
+#include "lang/math.cuh"
+
+#ifdef ATTN_HOST
+#define ATTN_UNROLL
+#else
+#define ATTN_UNROLL _Pragma("unroll")
+#endif
+
+template <class A, class B>
+struct Tuple2 {
+  A x;
+  B y;
+};
+template <class A, class B, class C>
+struct Tuple3 {
+  A x;
+  B y;
+  C z;
+};
+template <class A, class B, class C, class D>
+struct Tuple4 {
+  A x;
+  B y;
+  C z;
+  D w;
+};
+using Pair = Tuple2<float, float>;
+
+// An array of Rust. The generator has shown that no index leaves it. Short ones are read and written by comparing the index
+// with every place, so that they stay in registers: what has an index known at run time lies in memory otherwise.
+template <class T, int N>
+struct Array {
+  T x[N];
+  ATTN_FN T operator[](int i) const {
+    if (N > 16) return x[i];
+    T result = x[0];
+    ATTN_UNROLL
+    for (int k = 1; k < N; ++k)
+      if (k == i) result = x[k];
+    return result;
+  }
+  ATTN_FN void set(int i, T value) {
+    if (N > 16) {
+      x[i] = value;
+    } else {
+      ATTN_UNROLL
+      for (int k = 0; k < N; ++k)
+        if (k == i) x[k] = value;
+    }
+  }
+};
+
+namespace lang {
+
+using u8 = unsigned char;
+
+constexpr int I32_MIN = -2147483647 - 1;
+constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
+constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
+
+// What two operands have in common. Rust has checked that they agree, so that an odd one out is an int literal.
+template <class A, class B>
+struct JoinOf {};
+template <class A>
+struct JoinOf<A, A> {
+  using Type = A;
+};
+template <class A>
+struct JoinOf<A, int> {
+  using Type = A;
+};
+template <class B>
+struct JoinOf<int, B> {
+  using Type = B;
+};
+template <>
+struct JoinOf<int, int> {
+  using Type = int;
+};
+// A literal beyond int.
+template <>
+struct JoinOf<u64, u32> {
+  using Type = u64;
+};
+template <>
+struct JoinOf<u32, u64> {
+  using Type = u64;
+};
+template <class A, class B>
+using Join = typename JoinOf<A, B>::Type;
+
+template <class T>
+struct PlainOf {
+  using Type = T;
+};
+template <class T>
+struct PlainOf<const T> {
+  using Type = T;
+};
+template <class T>
+using Plain = typename PlainOf<T>::Type;
+
+template <class T>
+constexpr bool IS_FLOAT = false;
+template <>
+constexpr bool IS_FLOAT<float> = true;
+template <class T>
+constexpr bool IS_BOOL = false;
+template <>
+constexpr bool IS_BOOL<bool> = true;
+template <class T>
+constexpr bool IS_SIGNED = T(-1) < T(0);
+template <class T>
+constexpr int BITS = sizeof(T) * 8;
+
+// The unsigned type of the same width, and one at least as wide as unsigned int to compute in.
+template <class T>
+struct UnsignedOf {
+  using Type = T;
+};
+template <>
+struct UnsignedOf<int> {
+  using Type = u32;
+};
+template <class T>
+using Unsigned = typename UnsignedOf<T>::Type;
+template <class T>
+struct WideOf {
+  using Type = u32;
+};
+template <>
+struct WideOf<u64> {
+  using Type = u64;
+};
+template <class T>
+using Wide = typename WideOf<T>::Type;
+
+template <class A, class B>
+ATTN_FN Tuple2<A, B> tuple(A a, B b) {
+  return {a, b};
+}
+template <class A, class B, class C>
+ATTN_FN Tuple3<A, B, C> tuple(A a, B b, C c) {
+  return {a, b, c};
+}
+template <class A, class B, class C, class D>
+ATTN_FN Tuple4<A, B, C, D> tuple(A a, B b, C c, D d) {
+  return {a, b, c, d};
+}
+
+// ---- arrays ----
+
+template <class T, class... Items>
+ATTN_FN Array<T, sizeof...(Items)> array_of(Items... items) {
+  return {{T(items)...}};
+}
+template <class T, class... Items>
+ATTN_FN Array<T, 1 + sizeof...(Items)> array(T first, Items... items) {
+  return {{first, T(items)...}};
+}
+template <int N, class T>
+ATTN_FN Array<T, N> repeat(T item) {
+  Array<T, N> result;
+  ATTN_UNROLL
+  for (int k = 0; k < N; ++k) result.x[k] = item;
+  return result;
+}
+
+}  // namespace lang

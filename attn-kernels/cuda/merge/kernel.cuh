@@ -1,0 +1,20 @@
+// attn_merge: the partial states of blocks of queries become their output rows, where that is a launch of its own: after prefill and mixed launches.
+// Grid (merges, kv_heads), MERGE_THREADS threads.
+#pragma once
+
+#include "abi/launch_params.cuh"
+#include "merge/merge_states.cuh"
+
+constexpr int MERGE_THREADS = 128;
+
+inline MergeItem merge_at(const KernelParams& p, int index) { return p.merges[index]; }
+inline MixedMerge merge_at(const MixedParams& p, int index) { return p.merges[index]; }
+
+extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
+    attn_merge(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
+  using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;  // where few rows have many states, more of them together
+  __shared__ __align__(16) Merger::Shared shared;
+  auto merge = merge_at(p, blockIdx.x);
+  if (merge.count == 0) return;  // room that this batch does not need
+  Merger::run(p, variant, {merge.first, merge.count}, QueryBlock(merge, blockIdx.y), shared);
+}

@@ -1,0 +1,57 @@
+// f32 to and from types of 8 bits, rounded to nearest even and saturated, in integer arithmetic: for GPUs without the instructions, and for host
+// compilers (tests/tests/op_fp8.rs compares it with Rust).
+#pragma once
+#include "lang/math.cuh"
+
+// e4m3: bias 7, 3 bits of mantissa, up to 448; NaN is 0x7f.
+ATTN_FN unsigned e4m3_of_float(float x) {
+  unsigned bits = lang::to_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7f;
+  if (size >= 0x43e80000u) return sign | 0x7e;  // from 464 on, and what rounds to it
+  // below 2^-6, in units of 2^-9: the sum's last bits are the integer
+  if (size < 0x3c800000u) return sign | (lang::to_bits(lang::from_bits(size) * 512.f + 12582912.f) & 0xff);
+  unsigned code = ((size + 0x7ffffu + (size >> 20 & 1)) >> 20) - (120u << 3);
+  return sign | (code > 0x7e ? 0x7e : code);
+}
+
+// e5m2: bias 15, 2 bits of mantissa, up to 57344; the infinities saturate too.
+ATTN_FN unsigned e5m2_of_float(float x) {
+  unsigned bits = lang::to_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return 0x7f;
+  if (size >= 0x47600000u) return sign | 0x7b;
+  if (size < 0x38800000u) return sign | (lang::to_bits(lang::from_bits(size) * 65536.f + 12582912.f) & 0xff);
+  unsigned code = ((size + 0xfffffu + (size >> 21 & 1)) >> 21) - (112u << 2);
+  return sign | (code > 0x7b ? 0x7b : code);
+}
+
+ATTN_FN float float_of_e4m3(unsigned code) {
+  unsigned size = code & 0x7f;
+  unsigned whole = size == 0x7f ? 0x7fc00000u : lang::to_bits(lang::from_bits(size << 20) * 0x1p120f);
+  return lang::from_bits(whole | (code & 0x80) << 24);
+}
+
+#ifndef ATTN_HOST
+// Two elements, the first in the low byte.
+template <class E>
+unsigned fp8_pair(float first, float second);
+template <>
+inline unsigned fp8_pair<e4m3>(float first, float second) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short y;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
+  return y;
+#else
+  return e4m3_of_float(first) | e4m3_of_float(second) << 8;
+#endif
+}
+template <>
+inline unsigned fp8_pair<e5m2>(float first, float second) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short y;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(second), "f"(first));
+  return y;
+#else
+  return e5m2_of_float(first) | e5m2_of_float(second) << 8;
+#endif
+}
+#endif
