@@ -1,4 +1,4 @@
-//! Embeds the CUDA templates: every `cuda/**/*.cuh` becomes an entry (path below `cuda/`, text) of a table.
+//! Embeds the CUDA templates: a table with the path below `cuda/` and the text of every `cuda/**/*.cuh`.
 
 use std::{
     env,
@@ -24,7 +24,7 @@ fn main() {
     fs::write(out.join("templates.rs"), table).expect("OUT_DIR can be written");
 }
 
-/// Collects every header in a folder and in its folders.
+/// Collects the headers in a folder and below.
 fn headers_below(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -12,7 +12,8 @@
 mod support;
 
 use attn::{
-    batch::{Level, LevelKv, PageTableBuf, indptr},
+    Out, Stream,
+    batch::{CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
     prelude::*,
 };
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
@@ -124,8 +125,8 @@ fn main() -> Fallible {
 }
 
 /// A level whose groups have these queries and these pages.
-fn level<'a>(qo_indptr: &'a [i32], table: &'a PageTableBuf) -> Level<'a> {
-    Level { qo_indptr, kv: LevelKv::Paged(table.table()) }
+fn level<'a>(qo_indptr: &'a [i32], table: &'a PageTableBuf) -> CascadeLevel<'a> {
+    CascadeLevel { qo_indptr, kv: CascadeLevelKv::Paged(table.table()) }
 }
 
 /// Keys that a table names.

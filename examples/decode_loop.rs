@@ -13,7 +13,7 @@ mod support;
 
 use std::collections::VecDeque;
 
-use attn::{batch::indptr, graph::Graph, prelude::*};
+use attn::{Error, Out, Stream, batch::indptr, graph::Graph, prelude::*};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
 
 /// Requests that run at a time.

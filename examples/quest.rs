@@ -13,6 +13,7 @@
 mod support;
 
 use attn::{
+    Out, Stream,
     batch::indptr,
     expr::TensorContent,
     prelude::*,
@@ -110,7 +111,7 @@ fn main() -> Fallible {
 
     // compiled and planned once, for the longest lists; each step writes others
     let room = requests.iter().map(Request::kept).max().unwrap_or(1) as i32;
-    let page_list = PageList::room(PAGE as i32, room, LENS.len(), HEADS.kv as usize)?;
+    let page_list = PageList::with_capacity(PAGE as i32, room, LENS.len(), HEADS.kv as usize)?;
     let attention = engine.attention(&compose!(page_list), HEADS, Dtypes::f16())?;
     let mut workspace = engine.workspace();
     let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;

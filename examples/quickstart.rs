@@ -9,7 +9,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use attn::prelude::*;
+use attn::{Out, prelude::*};
 use safetensors::SafeTensors;
 
 /// Logits soft cap: `cap * tanh(logit / cap)`, by the accurate hyperbolic tangent.

@@ -13,7 +13,7 @@
 
 mod support;
 
-use attn::{lang::KvIndex, lang::RowIndex, prelude::*};
+use attn::{Out, lang::KvIndex, lang::RowIndex, prelude::*};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
 
 /// Keys at the start that stay for ever: a page.

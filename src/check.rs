@@ -1,4 +1,4 @@
-//! Batches whose lengths are on the device, checked there, without planning.
+//! Checks of batches whose lengths are on the device, without planning.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,18 +11,19 @@ use crate::{
     engine::Backend,
 };
 
-/// Checks batches in memory of the device ([`DeviceBatch`]): for an engine that plans on the host, and holds on the device what its kernels read. It is optional: plans check
-/// what they are given. `Send` and `Sync`.
+/// Checks batches whose arrays are in device memory ([`DeviceBatch`]), for an engine that plans on the host and keeps
+/// the arrays that its kernels read on the device. It is optional: plans check their batches themselves. `Send` and
+/// `Sync`.
 ///
 /// ```
-/// use attn::{BatchChecker, batch::{BatchError, DeviceBatch, DevicePages, Ints}, prelude::*};
+/// use attn::{BatchChecker, batch::{BatchError, DeviceBatch, DevicePages, I32Slice}, Error, prelude::*};
 ///
 /// let engine = Engine::cpu();
 /// let (checker, stream) = (BatchChecker::new(&engine)?, engine.stream()?);
 /// let capacity = BatchCapacity::decode(2, 100).in_pages(16, 8);
-/// // on a CUDA device: `Ints::device`
-/// let table = DevicePages::Padded { indices: Ints::host(&[3, 9, -1, 4, -1, -1]), max_pages: 3 };
-/// let batch = DeviceBatch::paged(Ints::host(&[0, 1, 2]), Ints::host(&[20, 5]), table);
+/// // on a CUDA device: `I32Slice::device`
+/// let table = DevicePages::Padded { indices: I32Slice::host(&[3, 9, -1, 4, -1, -1]), max_pages: 3 };
+/// let batch = DeviceBatch::paged(I32Slice::host(&[0, 1, 2]), I32Slice::host(&[20, 5]), table);
 /// checker.check(&stream, &batch, &capacity)?;
 /// let error = checker.status(&stream).unwrap_err();
 /// assert!(matches!(error, Error::Batch(BatchError::BlockTablePage { request: 0, index: 1, page: 9, num_pages: 8 })));
@@ -30,42 +31,43 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct BatchChecker {
-    inner: Inner,
+    backend: CheckerBackend,
 }
 
 #[derive(Debug)]
-enum Inner {
-    /// What the last check found.
+enum CheckerBackend {
+    /// The result of the last check.
     Cpu(Mutex<Result<(), BatchError>>),
     #[cfg(feature = "cuda")]
     Cuda(Box<cuda::BatchChecker>),
 }
 
 impl BatchChecker {
-    /// A checker for an engine. On CUDA this compiles a kernel, if that has not been done.
+    /// A checker for an engine. On CUDA this compiles a kernel, unless it is in the cache.
     ///
     /// # Errors
     ///
-    /// On CUDA no kernel and no compiler, or no memory.
+    /// On CUDA, neither a kernel nor a compiler, or out of memory.
     pub fn new(engine: &Engine) -> Result<Self, Error> {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu(Mutex::new(Ok(()))),
+        let backend = match &engine.backend {
+            Backend::Cpu => CheckerBackend::Cpu(Mutex::new(Ok(()))),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Inner::Cuda(Box::new(cuda::BatchChecker::new(device)?)),
+            Backend::Cuda(device) => CheckerBackend::Cuda(Box::new(cuda::BatchChecker::new(device)?)),
         };
-        Ok(BatchChecker { inner })
+        Ok(BatchChecker { backend })
     }
 
-    /// Checks a batch when the stream gets there: prefix sums from 0 that rise, lengths that their pages hold, pages of the pool, and that all of it is within the
-    /// capacity. On CUDA it is one small launch, which may be captured, and waits for nothing.
+    /// Checks a batch in the order of the stream: prefix sums start at 0 and never decrease, lengths fit their pages,
+    /// pages lie in the pool, and the batch is within the capacity. On CUDA it is one small launch that can be captured
+    /// and waits for nothing.
     ///
     /// # Errors
     ///
-    /// What is seen without reading the arrays: of other memory, that do not go together, of more requests than the capacity. What is in them,
-    /// [`BatchChecker::status`] tells.
+    /// Errors that show without reading the arrays: another memory, lengths that contradict each other, more requests
+    /// than the capacity. [`BatchChecker::status`] reports errors in the content.
     pub fn check(&self, stream: &Stream, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(found) => {
+        match &self.backend {
+            CheckerBackend::Cpu(found) => {
                 stream.check_cpu()?;
                 let requests = batch.requests()?;
                 if requests > capacity.requests as usize {
@@ -82,23 +84,23 @@ impl BatchChecker {
                 Ok(())
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(checker) => Ok(checker.check(stream.cuda()?, batch, capacity)?),
+            CheckerBackend::Cuda(checker) => Ok(checker.check(stream.cuda()?, batch, capacity)?),
         }
     }
 
-    /// What was wrong with the batch that was checked last, if anything: of several things, one. On CUDA this waits for the device.
+    /// The error of the last checked batch, if any; one of several. On CUDA this waits for the device.
     ///
     /// # Errors
     ///
-    /// That; on CUDA also a stream that is being captured, and what a kernel ran into.
+    /// The error of the batch. On CUDA also a stream that is being captured, and a fault of a kernel that ran before.
     pub fn status(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(found) => {
+        match &self.backend {
+            CheckerBackend::Cpu(found) => {
                 stream.check_cpu()?;
                 Ok(found.lock().unwrap_or_else(PoisonError::into_inner).clone()?)
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(checker) => Ok(checker.status(stream.cuda()?)?),
+            CheckerBackend::Cuda(checker) => Ok(checker.status(stream.cuda()?)?),
         }
     }
 }

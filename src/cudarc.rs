@@ -1,10 +1,13 @@
-//! Views of [cudarc](https://docs.rs/cudarc) 0.19 as tensors, and its streams.
+//! [cudarc](https://docs.rs/cudarc) 0.19: its views as tensors, and its streams.
 //!
-//! Put everything on one stream, or order streams yourself: cudarc is not told what runs do with a descriptor, and records none of it in its events. When a descriptor is
-//! made, the stream is made to wait for the event of the view, as cudarc does wherever a pointer is taken, if the context tracks events and has more than one stream.
+//! Put everything on one stream, or order streams yourself: cudarc does not know which runs use a descriptor, and
+//! records none of them in its events. Making a descriptor makes the stream wait for the event of the view, as cudarc
+//! does wherever a pointer is taken, if the context tracks events and has several streams.
 //!
-//! **Captures**: that wait is for work from outside, which breaks a capture. Make descriptors before the capture, or turn the events of the context off
-//! ([`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking)): then nothing waits, and descriptors can be made anywhere.
+//! **Captures**: that wait is for work outside of the capture, which breaks it. Make descriptors before the capture, or
+//! turn the events of the context off
+//! ([`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking)); then nothing waits,
+//! and descriptors can be made anywhere.
 
 use std::mem;
 
@@ -12,11 +15,11 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
 
 use crate::{
     Engine, Error, Stream, TensorMut, TensorRef,
-    batch::Ints,
+    batch::I32Slice,
     tensor::{Element, TensorError},
 };
 
-/// A cudarc view as a contiguous tensor, to be read.
+/// A cudarc view as a contiguous tensor to read.
 ///
 /// # Errors
 ///
@@ -24,8 +27,8 @@ use crate::{
 ///
 /// # Safety
 ///
-/// Every run that is given the tensor is on `stream`, or on a stream that is ordered with it; the view's memory is not freed or
-/// written before the run has finished.
+/// Every run that takes the tensor is on `stream`, or on a stream that is ordered with it. The view's memory is not
+/// freed or written before the run has finished.
 pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
     view: &CudaView<'a, T>,
     stream: &CudaStream,
@@ -33,11 +36,11 @@ pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
 ) -> Result<TensorRef<'a>, Error> {
     let strides = strides(shape, view.len())?;
     let ptr = pointer(view, stream);
-    // SAFETY: the extents are checked; the rest is the caller's promise.
+    // SAFETY: the extents are checked; the caller guarantees the rest.
     Ok(unsafe { TensorRef::device(ptr, T::DTYPE, shape, &strides) }?)
 }
 
-/// A cudarc view as a contiguous tensor, to be written.
+/// A cudarc view as a contiguous tensor to write.
 ///
 /// # Errors
 ///
@@ -45,7 +48,7 @@ pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
 ///
 /// # Safety
 ///
-/// As [`tensor`], and the view's memory is not read either.
+/// As [`tensor`], and the view's memory is not read.
 pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     view: &mut CudaViewMut<'a, T>,
     stream: &CudaStream,
@@ -54,7 +57,7 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     let strides = strides(shape, view.len())?;
     let (ptr, written) = view.device_ptr_mut(stream);
     mem::forget(written); // as in `pointer`
-    // SAFETY: the extents are checked; the rest is the caller's promise.
+    // SAFETY: the extents are checked; the caller guarantees the rest.
     Ok(unsafe { TensorMut::device(ptr, T::DTYPE, shape, &strides) }?)
 }
 
@@ -62,15 +65,15 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
 ///
 /// # Safety
 ///
-/// Every update that is given them is on `stream`, or on a stream that is ordered with it; the view's memory is not freed before everything that was
-/// launched with them, captured launches included, has finished.
-pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> Ints<'a> {
+/// Every update that takes them is on `stream`, or on a stream that is ordered with it. The view's memory is not freed
+/// before everything launched with them has finished, captured launches included.
+pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> I32Slice<'a> {
     let ptr = pointer(view, stream);
-    // SAFETY: the view is as long; the rest is the caller's promise.
-    unsafe { Ints::device(ptr, view.len()) }
+    // SAFETY: the view is as long; the caller guarantees the rest.
+    unsafe { I32Slice::device(ptr, view.len()) }
 }
 
-/// A cudarc stream, to run on.
+/// A cudarc stream to run on.
 ///
 /// # Errors
 ///
@@ -78,14 +81,14 @@ pub unsafe fn ints<'a>(view: &CudaView<'a, i32>, stream: &CudaStream) -> Ints<'a
 ///
 /// # Safety
 ///
-/// The stream is of the engine's device (of its primary context), and outlives what is returned.
+/// The stream belongs to the primary context of the engine's device, and outlives the returned stream.
 pub unsafe fn stream(engine: &Engine, stream: &CudaStream) -> Result<Stream, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { Stream::from_raw(engine, stream.cu_stream().cast()) }
 }
 
-/// Where a view begins. What cudarc would record when its guard is dropped, before anything is launched, would order nothing, and in a capture it would tie the
-/// event to the capture. The guard owns nothing.
+/// The address of a view. The guard is forgotten, as its drop would record an event before anything is launched: that
+/// orders nothing, and under a capture it ties the event to the capture. The guard owns nothing.
 fn pointer<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> u64 {
     let (ptr, read) = view.device_ptr(stream);
     mem::forget(read);
@@ -112,7 +115,7 @@ mod tests {
     #[test]
     fn a_shape_must_fit_the_view() {
         assert_eq!(strides(&[2, 3, 4], 24).expect("fits"), [12, 4, 1]);
-        assert_eq!(strides(&[0, 3], 0).expect("nothing fits anywhere"), [3, 1]);
+        assert_eq!(strides(&[0, 3], 0).expect("an empty shape fits anywhere"), [3, 1]);
         let error = strides(&[2, 3, 4], 23).expect_err("one too few").to_string();
         assert!(error.contains("24") && error.contains("23"), "{error}");
         assert!(strides(&[usize::MAX, 2], 4).expect_err("overflows").to_string().contains("too large"));

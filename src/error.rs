@@ -13,35 +13,36 @@ use attn_core::{
     tensor::TensorError,
 };
 
-/// Everything that can go wrong, by where it is found. Each says what was asked, what is allowed, and the way out.
+/// All errors of the library, by where they are found. Each message says what was asked, what is allowed, and what to
+/// do.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An expression that names no variant.
+    /// An invalid expression.
     #[error(transparent)]
     Expr(#[from] ExprError),
     /// Two variants of one name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Parts that do not go together.
+    /// Parts that do not compose.
     #[error(transparent)]
     Compose(#[from] ComposeError),
-    /// A parameter given by name.
+    /// An invalid parameter, given by name.
     #[error(transparent)]
     Param(#[from] ParamError),
     /// A parameter that does not fit the heads or lengths.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// Head counts that are none.
+    /// Invalid heads.
     #[error(transparent)]
     Heads(#[from] HeadsError),
-    /// Element types that no attention has.
+    /// Element types that are not supported.
     #[error(transparent)]
     Dtypes(#[from] DtypesError),
-    /// A batch that is not sound.
+    /// An invalid batch.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// A captured tensor whose content is not replaced.
+    /// A parameter tensor whose content cannot be replaced.
     #[error(transparent)]
     Content(#[from] ContentError),
     /// A batch too large to plan.
@@ -53,9 +54,12 @@ pub enum Error {
     /// A tensor that does not fit.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// What an op is given that does not fit.
+    /// An invalid argument of an op.
     #[error(transparent)]
     Op(#[from] OpError),
+    /// Parts whose CUDA cannot be in one translation unit.
+    #[error(transparent)]
+    Source(#[from] attn_kernels::splice::VariantError),
     /// The CPU backend.
     #[error(transparent)]
     Cpu(#[from] CpuError),
@@ -66,22 +70,22 @@ pub enum Error {
     /// A build without the CUDA backend.
     #[error("this build has no CUDA backend: turn on the feature `cuda` of attn-rs, or use `Engine::cpu()`")]
     NoCuda,
-    /// An object of one backend given to the other.
+    /// An object of one backend, passed to another.
     #[error("the {what} is of {got}, the engine or attention is on {want}; take everything from one engine")]
     Backend {
         /// The object.
         what: &'static str,
-        /// Where it is.
+        /// Its backend.
         got: &'static str,
-        /// Where it must be.
+        /// The backend that is needed.
         want: &'static str,
     },
-    /// A buffer read as elements that it does not hold.
+    /// A buffer, read as another element type.
     #[error("the buffer holds {have}, not {want}")]
     Elements {
-        /// What it holds.
+        /// Its element type.
         have: String,
-        /// What was asked.
+        /// The requested element type.
         want: String,
     },
 }
@@ -103,7 +107,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
     }
 }
 
-/// The message: it is what a `main` that returns the error prints.
+/// The message, which a `main` that returns the error prints.
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

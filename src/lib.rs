@@ -1,53 +1,96 @@
-#![cfg_attr(docsrs, feature(doc_cfg))]
-#![doc = include_str!("../README.md")]
+//! Attention variants written in Rust, run on NVIDIA GPUs and on the CPU.
+//!
+//! A *variant* of attention is what FlashAttention and FlashInfer take as a flag: a mask, a bias, a soft cap, a rotary
+//! embedding, another normaliser. Here it is a small Rust trait impl. `#[attention_variant]` turns its hooks into CUDA,
+//! which is spliced into FlashAttention-style prefill and decode kernels over ragged and paged KV caches, and compiled
+//! at run time or ahead of time. The same Rust runs on the CPU, which is the reference: no GPU and no CUDA toolkit are
+//! needed to build, test or try a variant.
+//!
+//! The library computes the forward pass, on devices of compute capability 8.0 to 12.0.
+//!
+//! ```
+//! use attn::{Out, prelude::*};
+//!
+//! /// Logits approach `cap` and never exceed it.
+//! #[derive(Clone, Debug, VariantParams)]
+//! struct MyCap {
+//!     #[require(cap > 0.0)]
+//!     cap: f32,
+//! }
+//!
+//! #[attention_variant]
+//! impl AttentionVariant for MyCap {
+//!     fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
+//!         self.cap * (logit / self.cap).tanh()
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), attn::Error> {
+//! // `Engine::auto()?` takes the first CUDA device, else the CPU
+//! let engine = Engine::cpu();
+//! let variant = compose!(attn::stock::Causal, MyCap { cap: 20.0 });
+//! let attention = engine.attention(&variant, Heads { qo: 4, kv: 2, head_dim: 8 }, Dtypes::f32())?;
+//!
+//! // one request of 3 queries over 5 keys
+//! let mut workspace = engine.workspace();
+//! let plan = attention.plan(&Batch::ragged(&[0, 3], &[0, 5]), &mut workspace)?;
+//!
+//! let q = engine.upload(&[0.5f32; 3 * 4 * 8])?;
+//! let kv = engine.upload(&[0.25f32; 5 * 2 * 8])?;
+//! let mut o = engine.alloc(Dtype::F32, 3 * 4 * 8)?;
+//! let kv = Kv::ragged(kv.tensor(&[5, 2, 8])?, kv.tensor(&[5, 2, 8])?);
+//! plan.run(&engine.stream()?, q.tensor(&[3, 4, 8])?, kv, Out::new(o.tensor_mut(&[3, 4, 8])?))?;
+//! assert_eq!(engine.download::<f32>(&o)?[0], 0.25);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where to start:
+//!
+//! - [`stock`]: the variants that come with the library, and [`Variant::parse`], which reads expressions of them.
+//! - [`lang::AttentionVariant`]: the hooks of a variant. [`lang`] is the language that their bodies are written in.
+//! - [`Engine`], [`Attention`], [`Plan`]: bind a variant, plan a batch once a step, run it once a layer.
+//! - [`Batch`], [`Kv`]: ragged tensors, page tables, block tables and cascades.
+//! - [`GraphBuckets`]: decode loops under CUDA graphs. [`ops`]: append, merge, gather and copy around attention.
+//! - [`cuda_source`]: the CUDA that a variant becomes. [`aot`]: kernels embedded by a build script.
+//!
+//! The crate `attn-testing` checks variants: properties of one variant, cases against a reference in f64, snapshots of
+//! its CUDA. The [book](https://github.com/attn-rs/attn-rs/tree/main/book/src/SUMMARY.md) has the guide, the reference
+//! of the language and the measured performance.
+//!
+//! Features: `cuda` (the CUDA backend; builds without CUDA installed), `jit` (NVRTC in process) and `inventory`
+//! (variants register themselves) are on by default; `models` reads the attention of known models from their
+//! `config.json`, and `cudarc` views cudarc's memory as tensors.
 
-// `#[attention_variant]` emits `::attn::..`: inside this crate, that is this crate.
-#[allow(unused_extern_crates)] // used where variants are defined in here
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// `#[attention_variant]` emits `::attn::..`, which inside this crate is this crate.
+#[allow(unused_extern_crates)] // only where variants are defined in here
 extern crate self as attn;
 
 mod attention;
-#[cfg(test)]
-mod bad_input;
-#[cfg(test)]
-mod cascades;
 mod check;
+mod cuda_source;
 mod engine;
 mod error;
 pub mod graph;
-#[cfg(test)]
-mod layers;
-#[cfg(test)]
-mod made_up;
 mod memory;
 pub mod ops;
-#[cfg(test)]
-mod per_request;
 mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;
 pub mod prelude;
-#[cfg(test)]
-mod replaced_tensors;
-#[cfg(test)]
-mod scaled_cache;
 mod stream;
-#[cfg(test)]
-mod transformed_keys;
-#[cfg(test)]
-mod unfinished;
-#[cfg(test)]
-mod updated_plans;
 mod workspace;
 
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 #[cfg(feature = "models")]
 pub mod models;
-#[cfg(feature = "testing")]
-pub mod testing;
 
 pub use attention::{Attention, AttentionOptions};
 pub use check::BatchChecker;
+pub use cuda_source::{VariantCuda, cuda_source};
 pub use engine::Engine;
 pub use error::Error;
 pub use graph::{Graph, GraphBuckets};
@@ -76,14 +119,14 @@ pub use attn_core::{
     ExprError, Registry, RegistryError, Variant, VariantParams, VariantSpec, attention_variant, batch, cpu, device_fn,
     device_type, dtype, expr, lang, plan as planner, random, registry, spec, state, tensor, variants,
 };
-pub use batch::{Batch, BatchCapacity, BlockTable, Level, LevelKv, PageTable};
+pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, PageTable};
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{Heads, KernelKind, KvStored, PrefillTemplate, ValueRows};
+pub use spec::{HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
-/// The CUDA backend as it is underneath: devices, streams, events, graphs, and attention on raw pointers.
+/// The CUDA backend below the facade: devices, streams, events, graphs, and attention on raw pointers.
 #[cfg(feature = "cuda")]
 pub use attn_kernels::cuda;
 
@@ -96,7 +139,7 @@ pub use attn_kernels::aot;
 /// The stock variants.
 pub use attn_variants as stock;
 
-// All of them may be moved to, and shared between, threads; a [`Workspace`] is planned into by one at a time (`&mut`).
+// All of these can be moved to other threads and shared. Planning takes a [`Workspace`] by `&mut`.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets)>();
@@ -104,18 +147,13 @@ const _: () = {
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 
-/// The reference of the language: hooks, parameters, the subset of Rust, precision, composition, tiles, key lists.
-#[cfg(all(any(doc, doctest), feature = "models", feature = "testing"))]
-#[doc = include_str!("../docs/language.md")]
-pub mod language {}
-
-/// What the macros emit by path. Not part of the public interface.
+/// Paths that the macros emit. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use attn_core::__private::*;
 }
 
-/// Registers the kernels that this crate's build script embedded through [`aot::Aot`]. To be called once, before the first
+/// Registers the kernels that this crate's build script embedded through [`aot::Aot`]. Call it once, before the first
 /// plan.
 ///
 /// ```ignore

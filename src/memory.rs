@@ -1,34 +1,87 @@
-//! Memory of an engine: of the device, or of the host where the engine is the CPU.
+//! Device memory with a type of elements; host memory where the engine is the CPU.
 
 use half::{bf16, f16};
 
 use crate::{
-    Dtype, Engine, Error, TensorMut, TensorRef,
+    Dtype, Engine, Error, Stream, TensorMut, TensorRef,
     engine::Backend,
     lang::{F8E4M3, F8E5M2},
-    stream::Stream,
     tensor::{Element, TensorError},
 };
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-/// Memory of an engine, with a type of elements. Freed on drop. `Send` and `Sync`.
+/// Memory of an engine with a type of elements. Freed on drop. `Send` and `Sync`.
 ///
-/// A convenience for programs without a tensor library: attention itself takes descriptors of anybody's memory
+/// A convenience for programs without a tensor library. Attention takes descriptors of any memory
 /// ([`TensorRef::device`], [`TensorRef::host`]).
 #[derive(Debug)]
 pub struct DeviceBuffer {
-    memory: Memory,
+    memory: BufferMemory,
     dtype: Dtype,
     elements: usize,
 }
 
 #[derive(Debug)]
-enum Memory {
-    /// Words, so that elements are aligned.
+enum BufferMemory {
+    /// `u64` words, so that elements of every type are aligned.
     Host(Vec<u64>),
     #[cfg(feature = "cuda")]
     Cuda(cuda::DeviceBuffer),
+}
+
+impl Engine {
+    /// Allocates memory and copies `data` into it. On the CPU it is host memory.
+    ///
+    /// # Errors
+    ///
+    /// Out of memory, or a failure of the driver.
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<DeviceBuffer, Error> {
+        DeviceBuffer::upload(self, T::DTYPE, bytemuck::cast_slice(data))
+    }
+
+    /// Allocates `elements` elements, all zero.
+    ///
+    /// # Errors
+    ///
+    /// Out of memory, or a failure of the driver.
+    pub fn alloc(&self, dtype: Dtype, elements: usize) -> Result<DeviceBuffer, Error> {
+        DeviceBuffer::zeroed(self, dtype, elements)
+    }
+
+    /// Copies a buffer's elements to the host, after everything launched on the device has finished.
+    ///
+    /// # Errors
+    ///
+    /// Another element type, a buffer of another engine, or a fault of a kernel that ran before.
+    pub fn download<T: Element>(&self, buffer: &DeviceBuffer) -> Result<Vec<T>, Error> {
+        if buffer.dtype() != T::DTYPE {
+            let (have, want) = (format!("elements of {}", buffer.dtype()), T::DTYPE.to_string());
+            return Err(Error::Elements { have, want });
+        }
+        check_same(self, buffer)?;
+        let mut out = vec![T::from_f32(0.0); buffer.elements()];
+        buffer.read(bytemuck::cast_slice_mut(&mut out))?;
+        Ok(out)
+    }
+
+    /// As [`Engine::download`], of any element type, converted to f32 (which is exact for every type).
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::download`].
+    pub fn download_f32(&self, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
+        fn widened<T: Element>(data: &[T]) -> Vec<f32> {
+            data.iter().map(|x| x.to_f32()).collect()
+        }
+        Ok(match buffer.dtype() {
+            Dtype::F16 => widened(&self.download::<f16>(buffer)?),
+            Dtype::Bf16 => widened(&self.download::<bf16>(buffer)?),
+            Dtype::F32 => self.download::<f32>(buffer)?,
+            Dtype::E4m3 => widened(&self.download::<F8E4M3>(buffer)?),
+            Dtype::E5m2 => widened(&self.download::<F8E5M2>(buffer)?),
+        })
+    }
 }
 
 impl DeviceBuffer {
@@ -37,10 +90,10 @@ impl DeviceBuffer {
             Backend::Cpu => {
                 let mut words = vec![0u64; bytes.len().div_ceil(8)];
                 bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-                Memory::Host(words)
+                BufferMemory::Host(words)
             }
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Memory::Cuda(cuda::DeviceBuffer::upload(device, bytes)?),
+            Backend::Cuda(device) => BufferMemory::Cuda(cuda::DeviceBuffer::upload(device, bytes)?),
         };
         Ok(DeviceBuffer { memory, dtype, elements: bytes.len() / dtype.size() })
     }
@@ -49,26 +102,26 @@ impl DeviceBuffer {
         let bytes =
             elements.checked_mul(dtype.size()).ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
         let memory = match &engine.backend {
-            Backend::Cpu => Memory::Host(vec![0u64; bytes.div_ceil(8)]),
+            Backend::Cpu => BufferMemory::Host(vec![0u64; bytes.div_ceil(8)]),
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
                 let buffer = cuda::DeviceBuffer::new(device, bytes)?;
                 let stream = cuda::Stream::new(device)?;
                 buffer.fill(&stream, 0)?;
                 stream.synchronize()?;
-                Memory::Cuda(buffer)
+                BufferMemory::Cuda(buffer)
             }
         };
         Ok(DeviceBuffer { memory, dtype, elements })
     }
 
-    /// Type of the elements.
+    /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.elements
@@ -78,20 +131,20 @@ impl DeviceBuffer {
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
         match &self.memory {
-            Memory::Host(_) => None,
+            BufferMemory::Host(_) => None,
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => Some(buffer.ptr()),
+            BufferMemory::Cuda(buffer) => Some(buffer.ptr()),
         }
     }
 
-    /// The elements as a contiguous tensor, to be read.
+    /// The elements as a contiguous tensor to read.
     ///
     /// # Errors
     ///
-    /// A shape of more elements than there are.
+    /// A shape of more elements than the buffer has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
         match &self.memory {
-            Memory::Host(words) => {
+            BufferMemory::Host(words) => {
                 let bytes = &bytemuck::cast_slice::<u64, u8>(words)[..self.elements * self.dtype.size()];
                 Ok(match self.dtype {
                     Dtype::F16 => TensorRef::host(bytemuck::cast_slice::<u8, f16>(bytes), shape)?,
@@ -102,7 +155,7 @@ impl DeviceBuffer {
                 })
             }
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => {
+            BufferMemory::Cuda(buffer) => {
                 let strides = self.strides(shape)?;
                 // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
                 Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?)
@@ -110,16 +163,16 @@ impl DeviceBuffer {
         }
     }
 
-    /// The elements as a contiguous tensor, to be written.
+    /// The elements as a contiguous tensor to write.
     ///
     /// # Errors
     ///
-    /// A shape of more elements than there are.
+    /// A shape of more elements than the buffer has.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, Error> {
         #[cfg(feature = "cuda")]
         let strides = self.strides(shape)?;
         match &mut self.memory {
-            Memory::Host(words) => {
+            BufferMemory::Host(words) => {
                 let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..self.elements * self.dtype.size()];
                 Ok(match self.dtype {
                     Dtype::F16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f16>(bytes), shape)?,
@@ -130,20 +183,21 @@ impl DeviceBuffer {
                 })
             }
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => {
+            BufferMemory::Cuda(buffer) => {
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
                 Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?)
             }
         }
     }
 
-    /// Copies elements in, from element `first` on, in the order of the stream: runs and replays that are given to it afterwards see them. `data`
-    /// may be reused on return; if it is in pinned memory, when the stream has got there.
+    /// Copies `data` to the buffer from element `first` on, in the order of the stream: later runs and replays on it
+    /// see the new elements. `data` may be reused on return; if it is pinned memory, only once the stream has reached
+    /// the copy.
     ///
     /// # Errors
     ///
-    /// Elements of another type, or more of them than there is room for; a stream of another engine, or one that is being captured (replays would read `data`
-    /// anew); a failure of the driver. Nothing is written then.
+    /// Another element type, or more elements than fit; a stream of another engine, or one that is being captured (each
+    /// replay would read `data` again); a failure of the driver. Nothing is written then.
     pub fn write<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
         if self.dtype != T::DTYPE {
             let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
@@ -155,17 +209,17 @@ impl DeviceBuffer {
         }
         let (at, bytes) = (first * self.dtype.size(), bytemuck::cast_slice::<T, u8>(data));
         match &mut self.memory {
-            Memory::Host(words) => {
+            BufferMemory::Host(words) => {
                 stream.check_cpu()?;
                 bytemuck::cast_slice_mut::<u64, u8>(words)[at..at + bytes.len()].copy_from_slice(bytes);
             }
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => buffer.write(stream.cuda()?, at, bytes)?,
+            BufferMemory::Cuda(buffer) => buffer.write(stream.cuda()?, at, bytes)?,
         }
         Ok(())
     }
 
-    /// Contiguous strides of a shape that the elements suffice for.
+    /// Contiguous strides of a shape that fits the buffer.
     #[cfg(feature = "cuda")]
     fn strides(&self, shape: &[usize]) -> Result<Vec<i64>, Error> {
         let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
@@ -181,23 +235,23 @@ impl DeviceBuffer {
         Ok(strides)
     }
 
-    /// Copies all bytes out; `out` is as long.
+    /// Copies all bytes to `out`, which has the same length.
     pub(crate) fn read(&self, out: &mut [u8]) -> Result<(), Error> {
         match &self.memory {
-            Memory::Host(words) => out.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(words)[..out.len()]),
+            BufferMemory::Host(words) => out.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(words)[..out.len()]),
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer) => buffer.download(0, out)?,
+            BufferMemory::Cuda(buffer) => buffer.download(0, out)?,
         }
         Ok(())
     }
 }
 
-/// Checks that a buffer is of the engine.
+/// Checks that a buffer belongs to the backend of the engine.
 pub(crate) fn check_same(engine: &Engine, buffer: &DeviceBuffer) -> Result<(), Error> {
     let got = match &buffer.memory {
-        Memory::Host(_) => "the CPU",
+        BufferMemory::Host(_) => "the CPU",
         #[cfg(feature = "cuda")]
-        Memory::Cuda(_) => "a CUDA device",
+        BufferMemory::Cuda(_) => "a CUDA device",
     };
     let want = engine.backend.name();
     if got == want { Ok(()) } else { Err(Error::Backend { what: "buffer", got, want }) }
@@ -208,16 +262,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_written_where_they_belong_or_not_at_all() {
+    fn writes_stay_inside_the_buffer() {
         let engine = Engine::cpu();
         let stream = engine.stream().expect("a token");
         let mut buffer = engine.upload(&[f16::ONE; 5]).expect("memory");
         buffer.write(&stream, 3, &[f16::from_f32(2.0), f16::from_f32(3.0)]).expect("it fits");
-        buffer.write::<f16>(&stream, 5, &[]).expect("nothing fits anywhere");
+        buffer.write::<f16>(&stream, 5, &[]).expect("an empty write fits anywhere");
         assert_eq!(engine.download_f32(&buffer).expect("f16"), [1.0, 1.0, 1.0, 2.0, 3.0]);
         let error = buffer.write(&stream, 4, &[f16::ZERO; 2]).expect_err("one too many");
         assert!(matches!(error, Error::Tensor(TensorError::Extent { extent: 6, len: 5 })), "{error}");
-        buffer.write(&stream, usize::MAX, &[f16::ZERO]).expect_err("far off");
+        buffer.write(&stream, usize::MAX, &[f16::ZERO]).expect_err("out of bounds");
         let error = buffer.write(&stream, 0, &[1f32]).expect_err("another type");
         assert!(matches!(error, Error::Elements { .. }), "{error}");
         assert_eq!(engine.download_f32(&buffer).expect("f16"), [1.0, 1.0, 1.0, 2.0, 3.0]);

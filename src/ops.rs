@@ -1,12 +1,15 @@
-//! What an engine needs around attention: states merged, keys and values appended, copied, gathered, swapped and converted, masks packed.
+//! The ops that a serving engine needs around attention: merging states; appending, copying, gathering, swapping and
+//! converting KV pages; packing masks into bits.
 //!
-//! Each op is a function of a [`Stream`](crate::Stream) and descriptors of memory, on the CPU and on CUDA alike. On CUDA it is one launch, that allocates nothing and waits for
-//! nothing: it may be captured in a graph, and what it reads from memory of the device (slots, pages, positions) is read by each replay anew. Its kernel is compiled
-//! and loaded by the first call, which a capture refuses, or before by [`prepare`]. Tensors may have any strides; where rows are aligned to 16 bytes, memory is
-//! moved in such.
+//! Each op is a function of a [`Stream`](crate::Stream) and descriptors of memory, on the CPU and on CUDA. On CUDA it
+//! is one launch that allocates nothing and waits for nothing. It can be captured in a graph, and each replay reads
+//! slots, pages and positions from device memory again. The first call compiles and loads its kernel, which a capture
+//! refuses; [`prepare`] does so before. Tensors may have any strides; rows that are aligned to 16 bytes are moved in
+//! 16-byte accesses.
 //!
-//! What can be seen from the host is checked, and refused with an error, before anything is launched. Entries of arrays on a device cannot be seen: a kernel
-//! leaves out those that are outside of the pool or the page table, writes nothing for them, and counts them where a `status` is given. On the CPU they are errors.
+//! Arguments that the host can see are checked before anything is launched. Arrays on a device cannot be read: a kernel
+//! skips entries that lie outside of the pool or the page table, writes nothing for them, and counts them in `status`,
+//! if given. On the CPU they are errors.
 //!
 //! ```
 //! use attn::{Dtype, Engine, Heads, PageOrder, Variant, ops};
@@ -19,31 +22,32 @@
 //! let mut pool = engine.alloc(Dtype::E4m3, 6 * 2 * 4 * 2 * 8)?;
 //! let shape = [6, 2, 4, 2, 8];
 //!
-//! // three new tokens: the first two go to page 5, the last is padding; keys are rotated on their way in
+//! // three new tokens: the first two go to page 5, the last is padding; the append rotates keys
 //! let (k, v) = (engine.upload(&[0.5f32; 3 * 2 * 8])?, engine.upload(&[1.5f32; 3 * 2 * 8])?);
 //! let rows = ops::KvRef::new(k.tensor(&[3, 2, 8])?, v.tensor(&[3, 2, 8])?);
 //! let slots = ops::Numbers::upload(&engine, &[5 * 4, 5 * 4 + 1, -1i64])?;
 //! let positions = ops::Numbers::upload(&engine, &[0, 1, 0i32])?;
-//! let places = ops::Places::Slots { slots: slots.array(), positions: Some(positions.array()) };
+//! let slot_mapping = ops::SlotMapping::Slots { slots: slots.array(), positions: Some(positions.array()) };
 //! let rope = ops::KvTransform::new(&engine, &Variant::parse("rope")?, heads)?;
 //! let mut cache = ops::KvMut::fused(pool.tensor_mut(&shape)?, PageOrder::Nhd)?;
-//! ops::append_paged(&stream, &rows, &mut cache, &ops::Append::at(places), Some(&rope))?;
+//! ops::append_paged(&stream, &rows, &mut cache, &ops::Append::at(slot_mapping), Some(&rope))?;
 //!
-//! // a beam writes on in a copy of its page
+//! // beam search: a beam continues in a copy of its page
 //! ops::copy_pages(&stream, &mut cache, &ops::Array::host(&[[5, 2]]), None)?;
 //!
-//! // and both tokens come back as f32
+//! // gather both tokens as f32
 //! let (mut k, mut v) = (engine.alloc(Dtype::F32, 2 * 2 * 8)?, engine.alloc(Dtype::F32, 2 * 2 * 8)?);
 //! let mut packed = ops::KvMut::new(k.tensor_mut(&[2, 2, 8])?, v.tensor_mut(&[2, 2, 8])?);
 //! let (ends, pages) = (ops::Numbers::upload(&engine, &[0, 2])?, ops::Numbers::upload(&engine, &[2])?);
-//! let rows = ops::PageRows::Padded { pages: pages.array(), max_pages: 1 };
+//! let rows = ops::PageTableRows::Padded { pages: pages.array(), max_pages: 1 };
 //! ops::gather(&stream, &cache.as_ref(), &mut packed, &ops::Gather::new(ends.array(), rows))?;
 //! assert_eq!(engine.download::<f32>(&v)?, [1.5; 32]);
-//! assert_eq!(engine.download::<f32>(&k)?[..16], [0.5; 16]); // position 0 is not turned
+//! assert_eq!(engine.download::<f32>(&k)?[..16], [0.5; 16]); // position 0 is not rotated
 //! # Ok::<(), attn::Error>(())
 //! ```
 //!
-//! Outputs over disjoint keys are merged by their log-sum-exps; those of FlashInfer come in base 2 ([`lse_from_base_2`]):
+//! Partial outputs over disjoint keys are merged by their log-sum-exps. FlashInfer's are in base 2
+//! ([`lse_from_base_2`]):
 //!
 //! ```
 //! use attn::{Dtype, Engine, Out, ops};
@@ -54,8 +58,8 @@
 //! let (a, b) = (state(1.0, 0.0)?, state(f32::NAN, f32::NEG_INFINITY)?); // b has no keys
 //! let (mut o, mut lse) = (engine.alloc(Dtype::F32, 8)?, engine.alloc(Dtype::F32, 1)?);
 //! let out = Out::with_lse(o.tensor_mut(&[1, 1, 8])?, lse.tensor_mut(&[1, 1])?);
-//! let a = ops::State { o: a.0.tensor(&[1, 1, 8])?, lse: a.1.tensor(&[1, 1])? };
-//! let b = ops::State { o: b.0.tensor(&[1, 1, 8])?, lse: b.1.tensor(&[1, 1])? };
+//! let a = ops::StateRef { o: a.0.tensor(&[1, 1, 8])?, lse: a.1.tensor(&[1, 1])? };
+//! let b = ops::StateRef { o: b.0.tensor(&[1, 1, 8])?, lse: b.1.tensor(&[1, 1])? };
 //! ops::merge_state(&stream, &a, &b, out)?;
 //! assert_eq!((engine.download::<f32>(&o)?, engine.download::<f32>(&lse)?), (vec![1.0; 8], vec![0.0]));
 //! # Ok::<(), attn::Error>(())
@@ -64,15 +68,12 @@
 mod append;
 mod bits;
 mod buffers;
-#[cfg(all(test, feature = "cuda"))]
-mod gpu_tests;
 mod merge;
 mod pages;
-#[cfg(test)]
-mod tests;
 
 pub use attn_core::ops::{
-    Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, Number, OpError, PageRows, Places, State, StateMut,
+    Append, Array, ArrayMut, BitOrder, Gather, KvMut, KvRef, Number, OpError, PageTableRows, SlotMapping, StateMut,
+    StateRef,
     bits::{pack, pack_segments},
     lse::{from_base_2, to_base_2},
     slots_of_new_keys,
@@ -87,12 +88,12 @@ pub use pages::{copy_pages, copy_pages_between, pages_to_x_packed, swap_in, swap
 
 use crate::{Engine, Error, engine::Backend};
 
-/// Makes ops ready, so that the first call may be captured: on CUDA kernels are compiled and loaded. Those of an append through a transform are
-/// made ready by [`KvTransform::prepare`].
+/// Prepares ops, so that the first call can be captured: on CUDA it compiles and loads their kernels.
+/// [`KvTransform::prepare`] prepares appends through a transform.
 ///
 /// # Errors
 ///
-/// No kernel and no compiler.
+/// Neither a kernel nor a compiler.
 pub fn prepare(engine: &Engine, ops: &[Op]) -> Result<(), Error> {
     match &engine.backend {
         Backend::Cpu => {
@@ -104,7 +105,7 @@ pub fn prepare(engine: &Engine, ops: &[Op]) -> Result<(), Error> {
     }
 }
 
-/// Runs an op where its stream is.
+/// Runs an op on the backend of its stream.
 macro_rules! on_stream {
     ($stream:expr, cpu: $cpu:expr, cuda: |$cuda_stream:ident| $cuda:expr) => {{
         #[cfg(feature = "cuda")]

@@ -1,161 +1,89 @@
 //! A planned batch.
 
-use attn_core::{
-    batch::{BatchCapacity, BatchError, DeviceBatch, Layout},
-    cpu,
-    plan::{MixedList, WorkList},
-    tensor::check_run,
-};
+mod build;
+mod cpu;
+
+use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, Layout};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef, Variant, attention::Bound};
+use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef};
+use cpu::CpuPlan;
 
-/// A planned batch: ready to run any number of times. A plan that was made with a capacity can be given other batches ([`Plan::update`]).
+/// A planned batch that can run any number of times. A plan with a capacity can be updated to other batches
+/// ([`Plan::update`]).
 ///
-/// `Send` and `Sync`: threads may run it at once. On CUDA on one stream, since runs of one plan that overlap in time mix their partial states, and take each other's work.
+/// `Send` and `Sync`: several threads may run it. On CUDA all runs go to one stream: runs of one plan that overlap in
+/// time would share partial states and work counters.
 #[derive(Debug)]
 pub struct Plan {
-    inner: Inner,
+    backend: PlanBackend,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum PlanBackend {
     Cpu(CpuPlan),
     #[cfg(feature = "cuda")]
     Cuda(cuda::Plan),
 }
 
-#[derive(Debug)]
-pub(crate) struct CpuPlan {
-    /// Of any batch.
-    pub(crate) attention: Bound,
-    /// Attentions with other parameters that the work is made for too.
-    pub(crate) layers: Vec<Bound>,
-    /// With tensors over this batch's lengths.
-    pub(crate) variant: Variant,
-    pub(crate) layout: Layout,
-    pub(crate) work: CpuWork,
-    /// `None`: the plan is of one batch.
-    pub(crate) capacity: Option<BatchCapacity>,
-}
-
-/// What the CPU runs.
-#[derive(Debug)]
-pub(crate) enum CpuWork {
-    /// Requests by themselves.
-    Flat(WorkList),
-    /// A cascade, whose requests share keys.
-    Mixed(MixedList),
-}
-
-impl CpuPlan {
-    fn run(
-        &self,
-        layer: Option<&Attention>,
-        stream: &Stream,
-        unfinished: bool,
-        q: TensorRef<'_>,
-        kv: Kv<'_>,
-        out: Out<'_>,
-    ) -> Result<(), Error> {
-        stream.check_cpu()?;
-        let CpuPlan { attention, layers, variant, layout, work, .. } = self;
-        let of_layer = match layer.map(Attention::cpu).transpose()? {
-            Some(layer) => {
-                attention.check_layer(layers, layer)?;
-                let dims = layer.values.dims(layer.heads, layout.dims(layer.heads));
-                let variant = layer.replaced(layout)?.map_or_else(|| layer.variant.bind(&dims), Ok)?;
-                Some((variant, layer.sm_scale))
-            }
-            None => attention.replaced(layout)?.map(|variant| (variant, attention.sm_scale)),
-        };
-        let &Bound { heads, dtypes, values, sm_scale, .. } = attention;
-        let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
-        check_run(layout, heads, values, dtypes, &q, &kv, &out)?;
-        let none = WorkList::default();
-        let flat = if let CpuWork::Flat(work) = work { work } else { &none };
-        let problem = cpu::Problem { variant, heads, values, sm_scale, layout, work: flat, q, kv };
-        match (work, unfinished) {
-            (CpuWork::Flat(_), false) => cpu::run(&problem, out)?,
-            (CpuWork::Flat(_), true) => cpu::run_unfinished(&problem, out)?,
-            (CpuWork::Mixed(list), false) => cpu::run_mixed(&problem, list, out)?,
-            (CpuWork::Mixed(list), true) => cpu::run_mixed_unfinished(&problem, list, out)?,
-        }
-        Ok(())
-    }
-
-    /// Another batch within the capacity.
-    fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
-        let layout = levels_within(layout, capacity)?;
-        let (variant, layout, work) = self.attention.cut(layout, &self.layers)?;
-        (self.variant, self.layout, self.work) = (variant, layout, work);
-        Ok(())
-    }
-}
-
-/// A batch that is within a capacity: a cascade without its levels, where there is no room for them.
-pub(crate) fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<Layout, BatchError> {
-    let flat = (layout.has_levels() && capacity.levels <= 1).then(|| layout.flattened()).flatten();
-    let layout = flat.unwrap_or(layout);
-    capacity.check(&layout)?;
-    Ok(layout)
-}
-
 impl Plan {
-    pub(crate) fn cpu(plan: CpuPlan) -> Self {
-        Plan { inner: Inner::Cpu(plan) }
+    fn cpu(plan: CpuPlan) -> Self {
+        Plan { backend: PlanBackend::Cpu(plan) }
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda(plan: cuda::Plan) -> Self {
-        Plan { inner: Inner::Cuda(plan) }
+    fn cuda(plan: cuda::Plan) -> Self {
+        Plan { backend: PlanBackend::Cuda(plan) }
     }
 
-    /// Runs the attention: `q` is (qo tokens, qo heads, head_dim), `kv` as the batch says ([`Kv::ragged`], [`Kv::paged`]), with scales
-    /// where stored elements stand for others ([`Kv::with_scales`]), and `out` gets o (qo tokens, qo heads, value_dim) and, if wanted, lse (qo tokens, qo heads).
+    /// Runs the attention. `q` is (qo tokens, qo heads, head_dim); `kv` has the layout of the batch ([`Kv::ragged`],
+    /// [`Kv::paged`]), with scales for quantised caches ([`Kv::with_scales`]); `out` receives o (qo tokens, qo heads,
+    /// value dim) and, if wanted, lse (qo tokens, qo heads).
     ///
-    /// On CUDA it only launches: no allocation, no synchronisation, no decision of the host, so that it can be captured in a
-    /// graph; results are there when the stream gets there. On the CPU it returns when it is done. Under a capture, the tensors of a plan with a
-    /// capacity have to fit the largest batch within it, which the plan may have been given when the capture is replayed.
+    /// On CUDA it only launches: no allocation, no synchronisation and no decision on the host, so a CUDA graph can
+    /// capture it. Results are ready when the stream has reached them. On the CPU it returns when it is done. Under a
+    /// capture, the tensors of a plan with a capacity must fit the largest batch of that capacity, as the plan may hold
+    /// it when the graph is replayed.
     ///
     /// # Errors
     ///
-    /// A tensor that does not fit the batch, heads or types, or is in the wrong memory; a plan whose workspace was planned into
-    /// again. Nothing is written then.
+    /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory; a stale plan, whose
+    /// workspace was planned into again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(plan) => plan.run(None, stream, false, q, kv, out),
+        match &self.backend {
+            PlanBackend::Cpu(plan) => plan.run(None, stream, false, q, kv, out),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
+            PlanBackend::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
         }
     }
 
-    /// As [`Plan::run`], of rows that are left unfinished: neither sink nor `output_transform`. What is written is the state of each row over the keys
-    /// of this batch: o, divided by its own denominator, and its log-sum-exp. Such states, over keys that they do not share, merge into that over
-    /// all keys ([`state::merge_state`](crate::state::merge_state)); sink and `output_transform` are then applied once
-    /// ([`state::finish_state`](crate::state::finish_state)). [`state`](crate::state) says what holds for which normaliser.
+    /// As [`Plan::run`], but writes partial attention: the state of each row over the keys of this batch, without sink
+    /// and `output_transform`. A state is o, divided by its own denominator, and lse. States over disjoint keys merge
+    /// into the state over all keys ([`state::merge_state`](crate::state::merge_state)); then sink and
+    /// `output_transform` are applied once ([`state::finalize`](crate::state::finalize)). [`state`](crate::state) lists
+    /// what holds for which normaliser.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`]; and an output without lse.
-    pub fn run_unfinished(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(plan) => plan.run(None, stream, true, q, kv, out),
+    /// As [`Plan::run`], and an output without lse.
+    pub fn run_partial(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
+        match &self.backend {
+            PlanBackend::Cpu(plan) => plan.run(None, stream, true, q, kv, out),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.run_unfinished(stream.cuda()?, q, kv, out)?),
+            PlanBackend::Cuda(plan) => Ok(plan.run_partial(stream.cuda()?, q, kv, out)?),
         }
     }
 
-    /// As [`Plan::run`], with the parameters and the scale of logits of another attention, made from the plan's by
-    /// [`Attention::with_parameters`] or [`Attention::with_sm_scale`]: the next layer of a model, without a plan of its own. What is captured of it reads the
-    /// tensors of `layer`, which has to live as long as it is replayed.
+    /// As [`Plan::run`], with the parameters and the scale of logits of another attention, derived from the plan's by
+    /// [`Attention::with_parameters`] or [`Attention::with_sm_scale`]: the next layer of a model, without a plan of its
+    /// own. A captured run reads the tensors of `layer`, which must live while it is replayed.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for an attention of other kernels, and for one under whose parameters other keys are seen than the plan
-    /// was made for ([`Attention::plan_for`]).
-    pub fn run_as(
+    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for an attention with other kernels, or one whose
+    /// parameters see other keys than the plan covers ([`Attention::plan_for`]).
+    pub fn run_layer(
         &self,
         layer: &Attention,
         stream: &Stream,
@@ -163,19 +91,19 @@ impl Plan {
         kv: Kv<'_>,
         out: Out<'_>,
     ) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(plan) => plan.run(Some(layer), stream, false, q, kv, out),
+        match &self.backend {
+            PlanBackend::Cpu(plan) => plan.run(Some(layer.cpu()?), stream, false, q, kv, out),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.run_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
+            PlanBackend::Cuda(plan) => Ok(plan.run_layer(layer.cuda()?, stream.cuda()?, q, kv, out)?),
         }
     }
 
-    /// As [`Plan::run_as`], of rows that are left unfinished, as [`Plan::run_unfinished`] says.
+    /// As [`Plan::run_layer`], but writes partial attention, as [`Plan::run_partial`] does.
     ///
     /// # Errors
     ///
-    /// As of both.
-    pub fn run_unfinished_as(
+    /// As both.
+    pub fn run_layer_partial(
         &self,
         layer: &Attention,
         stream: &Stream,
@@ -183,49 +111,53 @@ impl Plan {
         kv: Kv<'_>,
         out: Out<'_>,
     ) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(plan) => plan.run(Some(layer), stream, true, q, kv, out),
+        match &self.backend {
+            PlanBackend::Cpu(plan) => plan.run(Some(layer.cpu()?), stream, true, q, kv, out),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.run_unfinished_as(layer.cuda()?, stream.cuda()?, q, kv, out)?),
+            PlanBackend::Cuda(plan) => Ok(plan.run_layer_partial(layer.cuda()?, stream.cuda()?, q, kv, out)?),
         }
     }
 
-    /// Gives a plan that was made with a capacity ([`Attention::plan_with_capacity`](crate::Attention::plan_with_capacity)) another batch, in the order of
-    /// the stream: runs that are given to it afterwards are of that batch, and so are replays of what was captured of this plan before. A request
-    /// without queries writes nothing: a batch of fewer requests may be padded with such, or simply be shorter. A cascade may have other groups, and fewer levels
-    /// than there is room for ([`BatchCapacity::in_levels`]), or none.
+    /// Updates a plan that has a capacity ([`Attention::plan_with_capacity`]) to another batch, in the order of the
+    /// stream: later runs on it are of that batch, and so are replays of runs that were captured before. A request
+    /// without queries writes nothing, so a batch with fewer requests may be padded with such requests or simply be
+    /// shorter. A cascade may have other groups and fewer levels than the capacity ([`BatchCapacity::in_levels`]), or
+    /// none.
     ///
-    /// What is in the workspace is overwritten in place: replay on the same stream, or order streams with events, so that no replay runs at the
-    /// same time.
+    /// The workspace is overwritten in place. Replay on the same stream, or order streams with events, so that no
+    /// replay runs at the same time.
     ///
     /// # Errors
     ///
-    /// A batch that is not sound, or past the capacity; a parameter that does not fit its lengths; a plan without capacity. On CUDA also a stale plan, a
-    /// stream that is being captured, and tensors of the variant that are others for this batch. Nothing is changed then: the plan still is of
-    /// the batch before.
+    /// An invalid batch, or one past the capacity; a parameter that does not fit its lengths; a plan without capacity.
+    /// On CUDA also a stale plan, a stream that is being captured, and parameter tensors that depend on the lengths of
+    /// the batch. Nothing changes then: the plan still holds the batch before.
     pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), Error> {
-        match &mut self.inner {
-            Inner::Cpu(plan) => {
+        match &mut self.backend {
+            PlanBackend::Cpu(plan) => {
                 stream.check_cpu()?;
                 let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
                 plan.replace(batch.validate()?, &capacity)
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
+            PlanBackend::Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
         }
     }
 
-    /// As [`Plan::update`], by the device: it reads lengths and pages from its own memory, when the stream gets there, and cuts the work itself, into the
-    /// list that the host would have made, to the bit. Nothing waits, and no length is known on the host. It may be captured together with runs: each replay
-    /// then plans anew, whatever the arrays hold by then. How many requests there are is fixed by the call; a request without queries is nothing.
+    /// As [`Plan::update`], on the device: a planner kernel reads lengths and pages from device memory in the order of
+    /// the stream and writes the same work list that the host would, bit for bit. Nothing waits, and the host knows no
+    /// length. It can be captured together with runs: each replay then plans again from the current content of the
+    /// arrays. The number of requests is fixed by the call; a request without queries does nothing.
     ///
-    /// A batch that is not sound, or past the capacity, leaves nothing to do: runs write nothing, and [`Plan::device_status`] says what was wrong. The
-    /// first call compiles and loads a kernel, which cannot be done under a capture: call it, or [`Plan::prepare_device_updates`], before.
+    /// For an invalid batch, or one past the capacity, the kernel writes an empty work list: runs write nothing, and
+    /// [`Plan::device_status`] returns the error. The first call compiles and loads the kernel, which cannot happen
+    /// under a capture: make it before, or call [`Plan::prepare_device_updates`].
     ///
-    /// On the CPU the arrays are in memory of the host ([`Ints::host`](crate::batch::Ints::host)); they are read at once, and an error is given at once.
+    /// On the CPU the arrays are in host memory ([`I32Slice::host`](crate::batch::I32Slice::host)). They are read at once, and
+    /// errors are returned at once.
     ///
     /// ```
-    /// use attn::{batch::{DeviceBatch, Ints}, prelude::*};
+    /// use attn::{batch::{DeviceBatch, I32Slice}, Error, prelude::*};
     ///
     /// let engine = Engine::cpu();
     /// let attention = engine.attention(&Variant::parse("full")?, Heads { qo: 4, kv: 2, head_dim: 8 }, Dtypes::f32())?;
@@ -233,8 +165,9 @@ impl Plan {
     /// let first = Batch::ragged(&[0, 1, 2], &[0, 5, 7]);
     /// let mut plan = attention.plan_with_capacity(&first, &BatchCapacity::decode(2, 100), &mut workspace)?;
     ///
-    /// // on a CUDA device: `Ints::device`, whose content kernels of the engine write from step to step; capture this together with `run`
-    /// let (qo_indptr, kv_lens) = (Ints::host(&[0, 1, 2]), Ints::host(&[6, 3]));
+    /// // on a CUDA device: `I32Slice::device`, which kernels of the engine write from step to step; capture this together
+    /// // with `run`
+    /// let (qo_indptr, kv_lens) = (I32Slice::host(&[0, 1, 2]), I32Slice::host(&[6, 3]));
     /// plan.update_on_device(&stream, &DeviceBatch::ragged(qo_indptr, kv_lens))?;
     /// plan.device_status(&stream)?;
     /// # assert_eq!(plan.layout().kv_indptr(), [0, 6, 9]);
@@ -243,97 +176,101 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A plan without capacity; arrays that are in other memory, that do not go together, or of too many requests. On CUDA also a stale plan, and one of
-    /// which there is no such kernel: of prefill, of a union, of lists of keys, of a variant with `kv_range` or with tensors over the lengths of a batch, and
-    /// of a batch-invariant attention; those are for [`Plan::update`]. Nothing is changed then.
+    /// A plan without capacity; arrays in other memory, of contradicting lengths, or of too many requests. On CUDA also
+    /// a stale plan, and plans that the planner kernel does not support: prefill, unions, key lists, variants with
+    /// `kv_range` or with tensors over the lengths of a batch, and batch-invariant attention. Use [`Plan::update`] for
+    /// those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
-        match &mut self.inner {
-            Inner::Cpu(plan) => {
+        match &mut self.backend {
+            PlanBackend::Cpu(plan) => {
                 stream.check_cpu()?;
                 let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
                 let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };
                 plan.replace(batch.layout(capacity.pages)?.ok_or(elsewhere)?, &capacity)
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.update_on_device(stream.cuda()?, batch)?),
+            PlanBackend::Cuda(plan) => Ok(plan.update_on_device(stream.cuda()?, batch)?),
         }
     }
 
-    /// Makes ready what [`Plan::update_on_device`] needs, if that has not been done: on CUDA a kernel is compiled and loaded. An update may then be captured
-    /// at once.
+    /// Prepares [`Plan::update_on_device`]: on CUDA it compiles and loads the planner kernel, unless that is done. An
+    /// update can be captured afterwards.
     ///
     /// # Errors
     ///
-    /// A plan without capacity, or that only the host can update; no kernel and no compiler.
+    /// A plan without capacity, or one that only the host can update; neither a kernel nor a compiler.
     pub fn prepare_device_updates(&mut self) -> Result<(), Error> {
-        match &mut self.inner {
-            Inner::Cpu(plan) => plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into()),
+        match &mut self.backend {
+            PlanBackend::Cpu(plan) => plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into()),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.prepare_device_updates()?),
+            PlanBackend::Cuda(plan) => Ok(plan.prepare_device_updates()?),
         }
     }
 
-    /// What was wrong with the batch that the device planned last ([`Plan::update_on_device`]), if anything. Waits for everything given to the device.
+    /// The error of the batch that the device planned last ([`Plan::update_on_device`]), if any. Waits for everything
+    /// launched on the device.
     ///
     /// # Errors
     ///
-    /// What [`Plan::update`] would have said of that batch; a plan without capacity. On CUDA also a stale plan, a stream that is being captured, and what a
-    /// kernel ran into.
+    /// The error that [`Plan::update`] would have returned for that batch; a plan without capacity. On CUDA also a
+    /// stale plan, a stream that is being captured, and a fault of a kernel that ran before.
     pub fn device_status(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(plan) => {
+        match &self.backend {
+            PlanBackend::Cpu(plan) => {
                 stream.check_cpu()?;
                 plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into())
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => Ok(plan.device_status(stream.cuda()?)?),
+            PlanBackend::Cuda(plan) => Ok(plan.device_status(stream.cuda()?)?),
         }
     }
 
-    /// The largest batch that the plan may be given; `None` for a plan of one batch.
+    /// The capacity of the plan; `None` for a plan of one batch.
     #[must_use]
     pub fn capacity(&self) -> Option<&BatchCapacity> {
-        match &self.inner {
-            Inner::Cpu(plan) => plan.capacity.as_ref(),
+        match &self.backend {
+            PlanBackend::Cpu(plan) => plan.capacity.as_ref(),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => plan.capacity(),
+            PlanBackend::Cuda(plan) => plan.capacity(),
         }
     }
 
-    /// Puts what runs of this plan stored into the handles of the variant's `OutTensor`s
-    /// ([`OutTensor::to_vec`](crate::lang::OutTensor::to_vec)). On the CPU it is there already; on CUDA this waits for the device.
+    /// Copies what runs of this plan stored into the variant's `OutTensor` handles
+    /// ([`OutTensor::to_vec`](crate::lang::OutTensor::to_vec)). On the CPU it is there already; on CUDA this waits for
+    /// the device.
     ///
     /// # Errors
     ///
-    /// A stream of another backend, or what a kernel ran into.
+    /// A stream of another backend, or a fault of a kernel that ran before.
     pub fn fetch_outputs(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(_) => stream.check_cpu(),
+        match &self.backend {
+            PlanBackend::Cpu(_) => stream.check_cpu(),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => {
+            PlanBackend::Cuda(plan) => {
                 stream.cuda()?;
                 Ok(plan.read_outputs()?)
             }
         }
     }
 
-    /// The batch, a cascade without its levels where it is run without them; after [`Plan::update_on_device`] on CUDA, that of which the host was told last.
+    /// The batch. A cascade that runs flattened has no levels here. After [`Plan::update_on_device`] on CUDA it is the
+    /// last batch that the host passed.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        match &self.inner {
-            Inner::Cpu(plan) => &plan.layout,
+        match &self.backend {
+            PlanBackend::Cpu(plan) => &plan.layout,
             #[cfg(feature = "cuda")]
-            Inner::Cuda(plan) => plan.layout(),
+            PlanBackend::Cuda(plan) => plan.layout(),
         }
     }
 
-    /// The plan on the CUDA device: its kernel and sizes. `None` on the CPU.
+    /// The plan on the CUDA device, with its kernel and sizes. `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn as_cuda(&self) -> Option<&cuda::Plan> {
-        match &self.inner {
-            Inner::Cpu(_) => None,
-            Inner::Cuda(plan) => Some(plan),
+        match &self.backend {
+            PlanBackend::Cpu(_) => None,
+            PlanBackend::Cuda(plan) => Some(plan),
         }
     }
 }

@@ -1,13 +1,16 @@
-//! What most programs need: `use attn::prelude::*;`.
+//! The names that most programs need: `use attn::prelude::*;`.
+//!
+//! Names that other preludes have too ([`Error`](crate::Error), [`Out`](crate::Out), [`Stream`](crate::Stream),
+//! [`lang::Dims`](crate::lang::Dims)) are left out: import them by name.
 
 pub use crate::{
-    Attention, AttentionOptions, Batch, BatchCapacity, BlockTable, DeviceBuffer, Dtype, Dtypes, Engine, Error, F8E4M3,
-    F8E5M2, Heads, KernelKind, Kv, KvScales, KvStored, Level, LevelKv, Out, PageOrder, PageTable, Plan,
-    PrefillTemplate, Stream, TensorMut, TensorRef, ValueRows, Variant, VariantParams, Workspace, attention_variant,
-    bf16, compose, device_fn, device_type, f16,
+    Attention, AttentionOptions, Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, DeviceBuffer, Dtype,
+    Dtypes, Engine, F8E4M3, F8E5M2, HeadDimVo, Heads, KernelKind, Kv, KvScales, KvStored, PageOrder, PageTable, Plan,
+    PrefillBackend, TensorMut, TensorRef, Variant, VariantCuda, VariantParams, Workspace, attention_variant, bf16,
+    compose, device_fn, device_type, f16,
     lang::{
-        AttentionVariant, Dims, KvIndex, LogitIndex, Normalizer, OutTensor1, OutTensor2, OutTensor3, OutTensor4,
-        QueryTile, Row, RowIndex, RowState, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, approx,
+        AttentionVariant, KvIndex, LogitIndex, Normalizer, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile,
+        Row, RowIndex, RowState, Tensor0, Tensor1, Tensor2, Tensor3, Tensor4, approx,
     },
     random,
 };

@@ -1,37 +1,49 @@
-//! Streams: the order in which runs happen.
+//! Streams: the order of runs.
 
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
 use crate::{Engine, Error, engine::Backend};
 
-/// The order in which runs happen. On the CPU, where a run returns when it is done, there is nothing behind it. `Send` and `Sync`.
+/// The order of runs. On the CPU a run returns when it is done, so a stream does nothing there. `Send` and `Sync`.
 ///
-/// Every call that is given a stream works with its device, whatever device or context the calling thread had current, and leaves that as it was.
+/// Every call that takes a stream uses the stream's device, whatever device or context the calling thread has current,
+/// and leaves the current one as it was.
 #[derive(Debug)]
 pub struct Stream {
-    inner: Inner,
+    backend: StreamBackend,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum StreamBackend {
     Cpu,
     #[cfg(feature = "cuda")]
     Cuda(cuda::Stream),
 }
 
+impl Engine {
+    /// A new stream. On the CPU it is only a token, as a run returns when it is done.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the driver.
+    pub fn stream(&self) -> Result<Stream, Error> {
+        Stream::new(self)
+    }
+}
+
 impl Stream {
     pub(crate) fn new(engine: &Engine) -> Result<Self, Error> {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu,
+        let backend = match &engine.backend {
+            Backend::Cpu => StreamBackend::Cpu,
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Inner::Cuda(cuda::Stream::new(device)?),
+            Backend::Cuda(device) => StreamBackend::Cuda(cuda::Stream::new(device)?),
         };
-        Ok(Stream { inner })
+        Ok(Stream { backend })
     }
 
-    /// The stream of an engine's CUDA device that somebody else made: a `CUstream`, a `cudaStream_t`; null is the
-    /// default stream.
+    /// Wraps a stream of the engine's CUDA device that another library made: a `CUstream` or `cudaStream_t`. Null is
+    /// the default stream.
     ///
     /// # Errors
     ///
@@ -44,21 +56,23 @@ impl Stream {
     pub unsafe fn from_raw(engine: &Engine, raw: *mut std::ffi::c_void) -> Result<Self, Error> {
         match &engine.backend {
             Backend::Cpu => Err(Error::Backend { what: "stream", got: "a CUDA device", want: "the CPU" }),
-            // SAFETY: the caller's promise.
-            Backend::Cuda(device) => Ok(Stream { inner: Inner::Cuda(unsafe { cuda::Stream::from_raw(device, raw) }) }),
+            // SAFETY: the caller guarantees it.
+            Backend::Cuda(device) => {
+                Ok(Stream { backend: StreamBackend::Cuda(unsafe { cuda::Stream::from_raw(device, raw) }) })
+            }
         }
     }
 
-    /// Waits for everything that was given to it.
+    /// Waits for everything that was launched on it.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into, if one did.
+    /// A fault of a kernel that ran before.
     pub fn synchronize(&self) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu => Ok(()),
+        match &self.backend {
+            StreamBackend::Cpu => Ok(()),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(stream) => Ok(stream.synchronize()?),
+            StreamBackend::Cuda(stream) => Ok(stream.synchronize()?),
         }
     }
 
@@ -66,23 +80,23 @@ impl Stream {
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn as_cuda(&self) -> Option<&cuda::Stream> {
-        match &self.inner {
-            Inner::Cpu => None,
-            Inner::Cuda(stream) => Some(stream),
+        match &self.backend {
+            StreamBackend::Cpu => None,
+            StreamBackend::Cuda(stream) => Some(stream),
         }
     }
 
-    /// The CUDA stream, or an error that says so.
+    /// The CUDA stream, or the error that this is the CPU.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda(&self) -> Result<&cuda::Stream, Error> {
         self.as_cuda().ok_or(Error::Backend { what: "stream", got: "the CPU", want: "a CUDA device" })
     }
 
     pub(crate) fn check_cpu(&self) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu => Ok(()),
+        match &self.backend {
+            StreamBackend::Cpu => Ok(()),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(_) => Err(Error::Backend { what: "stream", got: "a CUDA device", want: "the CPU" }),
+            StreamBackend::Cuda(_) => Err(Error::Backend { what: "stream", got: "a CUDA device", want: "the CPU" }),
         }
     }
 }

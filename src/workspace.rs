@@ -1,22 +1,24 @@
-//! Workspaces: where plans live.
+//! Workspaces: the memory of plans.
 
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
 use crate::{Engine, Error, engine::Backend};
 
-/// Memory that plans are put into, made by [`Engine::workspace`]. It grows when a plan needs more, unless it is of a fixed size
-/// ([`Workspace::fixed`], [`Workspace::from_raw`]), and never during a run. What is in the memory before does not matter.
+/// The memory of a plan, made by [`Engine::workspace`]: work lists, partial states and counters. It grows when a plan
+/// needs more, unless its size is fixed ([`Workspace::fixed`], [`Workspace::from_raw`]), and never during a run. Its
+/// previous content does not matter.
 ///
-/// It holds one plan at a time: planning into it again makes the plan before stale, and running a stale plan is an error. On the
-/// CPU a plan keeps its own lists, and nothing is stale. `Send` and `Sync`; planning takes it by `&mut`.
+/// It holds one plan at a time. Planning into it again makes the previous plan stale, and running a stale plan is an
+/// error. On the CPU a plan keeps its own lists, and nothing becomes stale. `Send` and `Sync`; planning takes it by
+/// `&mut`.
 #[derive(Debug)]
 pub struct Workspace {
-    inner: Inner,
+    backend: WorkspaceBackend,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum WorkspaceBackend {
     Cpu,
     #[cfg(feature = "cuda")]
     Cuda {
@@ -25,80 +27,91 @@ enum Inner {
     },
 }
 
+impl Engine {
+    /// An empty workspace. Planning grows it.
+    #[must_use]
+    pub fn workspace(&self) -> Workspace {
+        Workspace::new(self)
+    }
+}
+
 impl Workspace {
     pub(crate) fn new(engine: &Engine) -> Self {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu,
+        let backend = match &engine.backend {
+            Backend::Cpu => WorkspaceBackend::Cpu,
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Inner::Cuda { device: device.clone(), workspace: None },
+            Backend::Cuda(device) => WorkspaceBackend::Cuda { device: device.clone(), workspace: None },
         };
-        Workspace { inner }
+        Workspace { backend }
     }
 
-    /// A workspace of so many bytes that never grows: a plan that needs more is an error, and nothing changes. How many a plan takes is what
-    /// [`Attention::workspace_size`](crate::Attention::workspace_size) and its like say, exactly. On the CPU plans take none.
+    /// A workspace of `bytes` bytes that never grows: a plan that needs more is an error and changes nothing.
+    /// [`Attention::workspace_size`](crate::Attention::workspace_size) and its variants give the exact size of a plan.
+    /// On the CPU plans need no memory.
     ///
     /// # Errors
     ///
-    /// No memory.
+    /// Out of memory.
     pub fn fixed(engine: &Engine, bytes: usize) -> Result<Self, Error> {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu,
+        let backend = match &engine.backend {
+            Backend::Cpu => WorkspaceBackend::Cpu,
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
-                Inner::Cuda { device: device.clone(), workspace: Some(cuda::Workspace::fixed(device, bytes)?) }
-            }
+            Backend::Cuda(device) => WorkspaceBackend::Cuda {
+                device: device.clone(),
+                workspace: Some(cuda::Workspace::fixed(device, bytes)?),
+            },
         };
         let _ = bytes;
-        Ok(Workspace { inner })
+        Ok(Workspace { backend })
     }
 
-    /// A workspace of a fixed size in device memory of somebody else: an engine that owns all memory hands out a part of it.
+    /// A workspace of a fixed size in device memory that the caller owns, for engines that manage all memory
+    /// themselves.
     ///
     /// # Errors
     ///
-    /// An address that is no multiple of 256, or an engine that is the CPU.
+    /// An address that is not a multiple of 256 bytes, or an engine that is the CPU.
     ///
     /// # Safety
     ///
-    /// As [`cuda::Workspace::from_raw`]: there are `bytes` bytes at `ptr` in memory of the engine's device, which live as long as this, every plan in it, and
-    /// every run and replay of these; nobody else writes them meanwhile.
+    /// As [`cuda::Workspace::from_raw`]: `ptr` addresses `bytes` bytes of the engine's device. They outlive the
+    /// workspace, every plan in it, and every run and replay of these. Nothing else writes them meanwhile.
     #[cfg(feature = "cuda")]
     pub unsafe fn from_raw(engine: &Engine, ptr: u64, bytes: usize) -> Result<Self, Error> {
         match &engine.backend {
             Backend::Cpu => Err(Error::Backend { what: "workspace", got: "a CUDA device", want: "the CPU" }),
             Backend::Cuda(device) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees it.
                 let workspace = unsafe { cuda::Workspace::from_raw(device, ptr, bytes) }?;
-                Ok(Workspace { inner: Inner::Cuda { device: device.clone(), workspace: Some(workspace) } })
+                Ok(Workspace { backend: WorkspaceBackend::Cuda { device: device.clone(), workspace: Some(workspace) } })
             }
         }
     }
 
-    /// Bytes of device memory that it holds.
+    /// The size in bytes of its device memory.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        match &self.inner {
-            Inner::Cpu => 0,
+        match &self.backend {
+            WorkspaceBackend::Cpu => 0,
             #[cfg(feature = "cuda")]
-            Inner::Cuda { workspace, .. } => workspace.as_ref().map_or(0, cuda::Workspace::capacity),
+            WorkspaceBackend::Cuda { workspace, .. } => workspace.as_ref().map_or(0, cuda::Workspace::capacity),
         }
     }
 
-    /// Grows to at least so many bytes now, rather than when planning. A plan that it holds keeps the old memory and stays
-    /// good.
+    /// Grows to at least `bytes` bytes now rather than when planning. A plan in the workspace keeps the old memory and
+    /// stays valid.
     ///
     /// # Errors
     ///
-    /// No memory, or a workspace of a fixed size.
+    /// Out of memory, or a workspace of a fixed size.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
         if bytes <= self.capacity() {
             return Ok(());
         }
-        match &mut self.inner {
-            Inner::Cpu => {}
+        match &mut self.backend {
+            WorkspaceBackend::Cpu => {}
             #[cfg(feature = "cuda")]
-            Inner::Cuda { device, workspace } => {
+            WorkspaceBackend::Cuda { device, workspace } => {
                 if let Some(fixed) = workspace.as_ref().filter(|workspace| workspace.is_fixed()) {
                     return Err(cuda::CudaError::WorkspaceSize { need: bytes, have: fixed.capacity() }.into());
                 }
@@ -111,9 +124,9 @@ impl Workspace {
     /// The workspace on the CUDA device.
     #[cfg(feature = "cuda")]
     pub(crate) fn cuda(&mut self) -> Result<&mut cuda::Workspace, Error> {
-        match &mut self.inner {
-            Inner::Cpu => Err(Error::Backend { what: "workspace", got: "the CPU", want: "a CUDA device" }),
-            Inner::Cuda { device, workspace } => {
+        match &mut self.backend {
+            WorkspaceBackend::Cpu => Err(Error::Backend { what: "workspace", got: "the CPU", want: "a CUDA device" }),
+            WorkspaceBackend::Cuda { device, workspace } => {
                 let made = match workspace.take() {
                     Some(made) => made,
                     None => cuda::Workspace::new(device)?,
@@ -124,10 +137,12 @@ impl Workspace {
     }
 
     pub(crate) fn check_cpu(&self) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu => Ok(()),
+        match &self.backend {
+            WorkspaceBackend::Cpu => Ok(()),
             #[cfg(feature = "cuda")]
-            Inner::Cuda { .. } => Err(Error::Backend { what: "workspace", got: "a CUDA device", want: "the CPU" }),
+            WorkspaceBackend::Cuda { .. } => {
+                Err(Error::Backend { what: "workspace", got: "a CUDA device", want: "the CPU" })
+            }
         }
     }
 }

@@ -3,15 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use attn::{
-    Engine,
-    testing::{self, Case, Form},
-};
+use attn::Engine;
+use attn_testing::{Case, RunMode};
 use serde_json::json;
 
 use crate::{
-    Global,
     cases::Cases,
+    global::Global,
     op_bench,
     output::{Output, figure, progress, with},
     serve,
@@ -26,18 +24,19 @@ pub(crate) struct Bench {
     /// Timed runs of each case; the median counts.
     #[arg(long, default_value_t = 15)]
     reps: usize,
-    /// Times the ops around attention instead (merges, appends, copies ..), against the bytes that they move.
+    /// Times the ops around attention instead (merge, append, copy), with the bytes that they move.
     #[arg(long, conflicts_with = "serve")]
     ops: bool,
-    /// Speaks the line protocol of race.py on stdin and stdout: prepare, time, drop.
+    /// Serves the interleaved benchmark, benches/baselines/interleave.py, over stdin and stdout: prepare, time, drop.
     #[arg(long)]
     serve: bool,
-    /// With --serve: times this instead of the variant of every case, so that two variants take turns on the same inputs.
+    /// Times this variant instead of each case's own, so that two variants can be compared on the same inputs. Needs
+    /// --serve.
     #[arg(long, value_name = "EXPR", requires = "serve")]
     variant: Option<String>,
 }
 
-/// Where to run.
+/// The device option.
 #[derive(clap::Args)]
 pub(crate) struct Device {
     /// cpu, cuda, cuda:1, or auto: CUDA device 0, else the CPU.
@@ -46,7 +45,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The engine on it.
+    /// The engine on the device.
     pub(crate) fn engine(&self) -> Result<Engine> {
         let ordinal = |text: &str| text.parse::<u32>().with_context(|| format!("--device cuda:{text}: not a number"));
         Ok(match self.device.as_str() {
@@ -61,7 +60,7 @@ impl Device {
     }
 }
 
-/// Times every case. A case that cannot be run says why and is no failure.
+/// Times every case. A case that cannot be run has a record with the reason and is no failure.
 pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     if args.ops {
         return op_bench::run(&args.device.engine()?, args.reps, global);
@@ -80,11 +79,11 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     let mut ran = 0usize;
     for case in &cases {
         bar.set_message(case.title().to_owned());
-        let mut some = false;
-        for form in std::iter::once(Form::AsIs).chain(case.ours_also.iter().copied()) {
-            some |= record(case, form, &engine, args.reps, &mut output)?;
+        let mut any_ran = false;
+        for mode in std::iter::once(RunMode::AsIs).chain(case.ours_also.iter().copied()) {
+            any_ran |= record(case, mode, &engine, args.reps, &mut output)?;
         }
-        ran += usize::from(some);
+        ran += usize::from(any_ran);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -93,15 +92,15 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Times a form of a case, and writes what comes of it. Says whether it ran.
-fn record(case: &Case, form: Form, engine: &Engine, reps: usize, output: &mut Output) -> Result<bool> {
+/// Times a case in one run mode and writes its record. Returns whether it ran.
+fn record(case: &Case, mode: RunMode, engine: &Engine, reps: usize, output: &mut Output) -> Result<bool> {
     let mut echo = serde_json::to_value(case)?;
     let mut title = case.title().to_owned();
-    if form != Form::AsIs {
-        echo = with(echo, json!({ "form": form }));
-        title = format!("{title}: {form}");
+    if mode != RunMode::AsIs {
+        echo = with(echo, json!({ "form": mode }));
+        title = format!("{title}: {mode}");
     }
-    match testing::bench_form(case, form, engine, reps) {
+    match attn_testing::bench_mode(case, mode, engine, reps) {
         Ok(result) => {
             output.record(&with(echo, serde_json::to_value(&result)?), || {
                 let count = |x: Option<u32>| x.map_or(String::new(), |x| x.to_string());
@@ -121,7 +120,7 @@ fn record(case: &Case, form: Form, engine: &Engine, reps: usize, output: &mut Ou
             Ok(true)
         }
         Err(error) => {
-            let why = crate::causes(&error.into());
+            let why = crate::output::causes(&error.into());
             output.record(&with(echo, json!({ "cannot": why })), || vec![title, format!("cannot: {why}")])?;
             Ok(false)
         }

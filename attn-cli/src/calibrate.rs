@@ -1,12 +1,12 @@
-//! `attn calibrate`: what work costs each kernel on a GPU, measured, as rows of a table.
+//! `attn calibrate`: measures the planner's costs of each kernel on a GPU, as rows of the cost table.
 //!
-//! For each kernel, batches of equal tiles for all workers give the time of a tile, of its keys, and of keys that several tiles read (least squares, [`fit`]); one
-//! request cut into a number of pieces, against as many requests of that length, gives the time of a merge. Every figure is a median of
-//! replays with a cold second-level cache, as `attn bench` takes it.
+//! Batches of equal tiles for all workers give the time of a tile, of a block of its keys, and of a block that several
+//! tiles read (least squares, [`fit`]). The time of a merge is that of one request cut into KV splits, minus that of as
+//! many requests of one split each. Every figure is a median of graph replays with a cold L2, as in `attn bench`.
 
 mod batches;
-mod cells;
 mod fit;
+mod measured_kernel;
 
 use std::{
     process::ExitCode,
@@ -14,21 +14,20 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use attn::{
-    AttentionOptions, Engine,
-    testing::{SharedTensors, case_variant},
-};
+use attn::{AttentionOptions, Engine};
 use attn_core::spec::KernelKind;
 use attn_kernels::cuda::driver;
+use attn_testing::{SharedTensors, case_variant};
 use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::{
-    Global, bench,
+    bench,
+    global::Global,
     output::{Output, figure, progress},
 };
-use batches::{ALONE, PIECE_KEYS, SHARED, STATES};
-use cells::{KV_HEADS, Wanted};
+use batches::{ALONE, SHARED, SPLIT_KEYS, STATES};
+use measured_kernel::{KV_HEADS, MeasuredKernel};
 
 #[derive(clap::Args)]
 pub(crate) struct Calibrate {
@@ -43,23 +42,25 @@ pub(crate) struct Calibrate {
     /// The commit that this program was built from, for the table.
     #[arg(long, value_name = "HASH", required_unless_present = "cases")]
     commit: Option<String>,
-    /// Measures nothing: prints a case for each kernel, so that `attn compile --cases FILE` makes them ready. Needs no GPU.
+    /// Prints a case for each kernel instead of measuring it, for `attn compile --cases FILE`. Needs no GPU.
     #[arg(long, alias = "dry-run")]
     cases: bool,
 }
 
-/// CTAs of a multiprocessor that tensors are made large enough for.
-const MOST_CTAS: u32 = 4;
-const WARM: usize = 3;
+/// The tensors hold batches for this number of CTAs a multiprocessor.
+const MAX_CTAS: u32 = 4;
+/// Runs before the timed ones.
+const WARM_UP: usize = 3;
 
-/// Measures every kernel, or prints their cases. A kernel that cannot be measured says why; then the exit code is 1.
+/// Measures every kernel, or prints their cases. The exit code is 1 if a kernel cannot be measured.
 pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
-    let chosen = |wanted: &Wanted| args.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&wanted.to_string()));
-    let groups: Vec<Vec<Wanted>> = [128, 64, 256]
+    let chosen =
+        |kernel: &MeasuredKernel| args.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&kernel.to_string()));
+    let groups: Vec<Vec<MeasuredKernel>> = [128, 64, 256]
         .into_iter()
-        .flat_map(|head_dim| [false, true].map(|fp8| Wanted::over(head_dim, fp8)))
+        .flat_map(|head_dim| [false, true].map(|fp8| MeasuredKernel::over(head_dim, fp8)))
         .map(|group| group.into_iter().filter(chosen).collect())
-        .filter(|group: &Vec<Wanted>| !group.is_empty())
+        .filter(|group: &Vec<MeasuredKernel>| !group.is_empty())
         .collect();
     let count: usize = groups.iter().map(Vec::len).sum();
     if count == 0 {
@@ -73,7 +74,8 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
         bail!("{engine}: costs are of GPUs; `attn doctor` says what is missing");
     };
     let (major, minor) = device.capability();
-    let columns = ["kernel", "launch", "piece", "block", "first", "merge", "spread", "off by", "CTAs an SM", "seconds"];
+    let columns =
+        ["kernel", "launch", "item", "block", "first", "merge_launch", "merge", "off by", "CTAs an SM", "seconds"];
     let mut output = Output::new(global, &columns)?;
     let (driver_major, driver_minor) = driver::version()?;
     output.line(&json!({ "about": {
@@ -83,28 +85,28 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
         "commit": args.commit,
         "date": today(),
         "method": format!(
-            "attn calibrate: {QO}/{KV_HEADS} heads, pages of 16, cold L2, graph replay, medians of {}; nanoseconds of a CTA with the device full, \
-             {} keys a block",
-            args.reps, attn_kernels::cost::COST_KEYS, QO = cells::QO_HEADS
+            "attn calibrate: {QO}/{KV_HEADS} heads, pages of 16, cold L2, graph replay, medians of {}; \
+             nanoseconds of a CTA with the device full, {} keys a block",
+            args.reps, attn_kernels::cost::COST_KEYS, QO = measured_kernel::QO_HEADS
         ),
     }}))?;
-    let workers = device.multiprocessors() * MOST_CTAS / KV_HEADS;
+    let workers = device.multiprocessors() * MAX_CTAS / KV_HEADS;
     let bar = progress(count);
     let (started, mut failed) = (Instant::now(), 0usize);
     for group in &groups {
         let mut tensors = tensors(&engine, group, workers)?;
-        for wanted in group {
-            bar.set_message(wanted.to_string());
-            let begun = Instant::now();
-            match measure(&engine, &mut tensors, wanted, args.reps) {
+        for kernel in group {
+            bar.set_message(kernel.to_string());
+            let start = Instant::now();
+            match measure(&engine, &mut tensors, kernel, args.reps) {
                 Ok(row) => {
-                    let seconds = begun.elapsed().as_secs_f64();
-                    output.record(&row, || table_row(wanted, &row, seconds))?;
+                    let seconds = start.elapsed().as_secs_f64();
+                    output.record(&row, || table_row(kernel, &row, seconds))?;
                 }
                 Err(error) => {
                     failed += 1;
-                    let why = crate::causes(&error);
-                    bar.suspend(|| eprintln!("attn: {wanted}: {why}"));
+                    let why = crate::output::causes(&error);
+                    bar.suspend(|| eprintln!("attn: {kernel}: {why}"));
                 }
             }
             bar.inc(1);
@@ -116,93 +118,93 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print_cases(all: &[Wanted], global: &Global) -> Result<ExitCode> {
+fn print_cases(all: &[MeasuredKernel], global: &Global) -> Result<ExitCode> {
     let mut output = Output::new(global, &["case", "variant", "kernel", "keys", "head_dim"])?;
-    for wanted in all {
-        let case = wanted.case(Wanted::queries(wanted.rows), PIECE_KEYS);
+    for kernel in all {
+        let case = kernel.case(MeasuredKernel::queries(kernel.rows), SPLIT_KEYS);
         output.record(&serde_json::to_value(&case)?, || {
-            let (kernel, head_dim) = (case.kernel.clone(), case.head_dim.to_string());
-            vec![case.title().to_owned(), case.variant.clone(), kernel, wanted.kv().to_owned(), head_dim]
+            let (kind, head_dim) = (case.kernel.clone(), case.head_dim.to_string());
+            vec![case.title().to_owned(), case.variant.clone(), kind, kernel.kv().to_owned(), head_dim]
         })?;
     }
     output.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tensors for all batches of these kernels, which have their head_dim and types in common.
-fn tensors(engine: &Engine, group: &[Wanted], workers: u32) -> Result<SharedTensors> {
+/// Tensors for all batches of these kernels, which have head_dim and types in common.
+fn tensors(engine: &Engine, group: &[MeasuredKernel], workers: u32) -> Result<SharedTensors> {
     let first = group.first().context("an empty group")?;
-    let rows = group.iter().map(|wanted| wanted.rows).max().unwrap_or(first.rows);
-    let (queries, keys) = batches::most(workers, Wanted::queries(rows));
+    let rows = group.iter().map(|kernel| kernel.rows).max().unwrap_or(first.rows);
+    let (queries, keys) = batches::max_tokens(workers, MeasuredKernel::queries(rows));
     Ok(SharedTensors::new(&first.case(queries, keys), engine)?)
 }
 
-/// A row of the table.
-fn measure(engine: &Engine, tensors: &mut SharedTensors, wanted: &Wanted, reps: usize) -> Result<Value> {
-    let case = wanted.case(1, 1);
+/// Measures a kernel: a row of the cost table.
+fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel, reps: usize) -> Result<Value> {
+    let case = kernel.case(1, 1);
     let variant = case_variant(&case)?;
     let options =
-        AttentionOptions { kernel: Some(wanted.kind), prefill: wanted.template, ..AttentionOptions::default() };
+        AttentionOptions { kernel: Some(kernel.kind), prefill: kernel.backend, ..AttentionOptions::default() };
     let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;
     let (rows, resident) = {
-        let probe = tensors.prepare(&attention, &[Wanted::queries(wanted.rows)], &[PIECE_KEYS])?;
+        let probe = tensors.prepare(&attention, &[MeasuredKernel::queries(kernel.rows)], &[SPLIT_KEYS])?;
         let plan = probe.plan().as_cuda().context("a plan of another backend")?;
-        let cell = plan.kernel().cell();
-        if cell.in_warpgroups() != wanted.in_warpgroups() {
+        let traits = plan.kernel().traits();
+        if traits.is_sm90_prefill() != kernel.is_sm90_prefill() {
             bail!("this GPU has no such kernel");
         }
-        (cell.tile_rows, plan.kernel().resident_ctas())
+        (traits.tile_rows, plan.kernel().resident_ctas())
     };
-    if wanted.kind == KernelKind::Decode && rows != wanted.rows {
+    if kernel.kind == KernelKind::Decode && rows != kernel.rows {
         bail!("a tile has {rows} rows");
     }
-    let queries = Wanted::queries(rows);
+    let queries = MeasuredKernel::queries(rows);
     let workers = (resident / KV_HEADS).max(1);
-    let shared = if wanted.shares_keys() { &SHARED[..] } else { &[] };
+    let shared = if kernel.shares_keys() { &SHARED[..] } else { &[] };
     let mut runs = Vec::new();
     for work in ALONE.iter().chain(shared) {
         let (qo, kv) = work.lens(workers, queries);
-        let ms = tensors.prepare(&attention, &qo, &kv)?.time(reps, WARM)?;
+        let ms = tensors.prepare(&attention, &qo, &kv)?.time(reps, WARM_UP)?;
         runs.push((*work, ms * 1e6));
     }
-    let fixed = AttentionOptions { batch_invariant: Some(PIECE_KEYS), ..options };
-    let cut = engine.attention_with(&variant, case.heads(), case.dtypes()?, fixed)?;
+    let fixed = AttentionOptions { fixed_split_size: Some(SPLIT_KEYS), ..options };
+    let split = engine.attention_with(&variant, case.heads(), case.dtypes()?, fixed)?;
     let mut merges = Vec::new();
     for states in STATES.into_iter().filter(|&states| states <= workers) {
-        let alone = vec![PIECE_KEYS; states as usize];
-        let apart = tensors.prepare(&cut, &vec![queries; alone.len()], &alone)?.time(reps, WARM)?;
-        let merged = tensors.prepare(&cut, &[queries], &[states * PIECE_KEYS])?.time(reps, WARM)?;
-        merges.push((f64::from(states), (merged - apart) * 1e6));
+        let keys = vec![SPLIT_KEYS; states as usize];
+        let separate = tensors.prepare(&split, &vec![queries; keys.len()], &keys)?.time(reps, WARM_UP)?;
+        let merged = tensors.prepare(&split, &[queries], &[states * SPLIT_KEYS])?.time(reps, WARM_UP)?;
+        merges.push((f64::from(states), (merged - separate) * 1e6));
     }
     let device = engine.device().context("a device")?;
     let (fitted, merged) = (fit::work(&runs), fit::merge(&merges));
-    let whole = |ns: f64| ns.round().max(0.0) as u64;
+    let rounded = |ns: f64| ns.round().max(0.0) as u64;
     let mut row = json!({
-        "kernel": wanted.kind.to_string(),
+        "kernel": kernel.kind.to_string(),
         "rows": rows,
-        "kv": wanted.kv(),
-        "head_dim": wanted.head_dim,
-        "hooks": wanted.hooks.name(),
+        "kv": kernel.kv(),
+        "head_dim": kernel.head_dim,
+        "hooks": kernel.hooks.name(),
         "ctas_per_sm": resident / device.multiprocessors().max(1),
-        "launch": whole(fitted.launch),
-        "piece": whole(fitted.piece),
-        "block": whole(fitted.block),
-        "first": whole(fitted.first),
-        "merge": whole(merged.merge),
-        "spread": whole(merged.spread),
+        "launch": rounded(fitted.launch),
+        "item": rounded(fitted.item),
+        "block": rounded(fitted.block),
+        "first": rounded(fitted.first),
+        "merge_launch": rounded(merged.merge_launch),
+        "merge": rounded(merged.merge),
         "off": (fitted.off * 1e3).round() / 1e3,
         "us": runs.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
         "merge_us": merges.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
     });
-    if wanted.in_warpgroups() {
-        row["template"] = json!(wanted.template.to_string());
+    if kernel.is_sm90_prefill() {
+        row["prefill"] = json!(kernel.backend.to_string());
     }
     Ok(row)
 }
 
-fn table_row(wanted: &Wanted, row: &Value, seconds: f64) -> Vec<String> {
-    let costs = ["launch", "piece", "block", "first", "merge", "spread"].map(|name| row[name].to_string());
-    let mut cells = vec![wanted.to_string()];
+fn table_row(kernel: &MeasuredKernel, row: &Value, seconds: f64) -> Vec<String> {
+    let costs = ["launch", "item", "block", "first", "merge_launch", "merge"].map(|name| row[name].to_string());
+    let mut cells = vec![kernel.to_string()];
     cells.extend(costs);
     cells.extend([format!("{:.1} %", row["off"].as_f64().unwrap_or(0.0) * 100.0), row["ctas_per_sm"].to_string()]);
     cells.push(figure(Some(seconds)));
@@ -215,7 +217,7 @@ fn today() -> String {
     date(seconds / 86_400)
 }
 
-/// The date of so many days after 1970-01-01.
+/// The date `days` days after 1970-01-01.
 fn date(mut days: u64) -> String {
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
@@ -237,7 +239,7 @@ mod tests {
     use super::date;
 
     #[test]
-    fn days_are_dates() {
+    fn days_since_1970_become_dates() {
         for (days, text) in [
             (0, "1970-01-01"),
             (58, "1970-02-28"),

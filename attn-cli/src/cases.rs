@@ -1,12 +1,10 @@
-//! Which cases a command runs.
+//! The cases that a command runs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use attn::{
-    PrefillTemplate,
-    testing::{Case, grid},
-};
+use attn::PrefillBackend;
+use attn_testing::{Case, grid};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 
@@ -19,15 +17,16 @@ pub(crate) struct Cases {
     /// A built-in grid.
     #[arg(long)]
     grid: Option<Grid>,
-    /// An expression over a small grid: both kernels, ragged and paged, both types, groups, odd lengths. Any number of them.
+    /// Runs an expression over a small grid: both kernels, ragged and paged, both types, groups, odd lengths. May be given
+    /// several times.
     #[arg(long, value_name = "EXPR")]
     expr: Vec<String>,
-    /// The same for a file of expressions, one a line; empty lines and lines that begin with `#` are left out.
+    /// Runs the expressions of a file like --expr, one a line. Empty lines and lines that begin with `#` are left out.
     #[arg(long, value_name = "FILE")]
     exprs: Vec<PathBuf>,
-    /// Another template of prefill for all cases: mma, warpgroups.
-    #[arg(long, value_name = "TEMPLATE")]
-    prefill: Option<PrefillTemplate>,
+    /// The prefill backend for all cases: sm80, sm90.
+    #[arg(long, value_name = "BACKEND")]
+    prefill: Option<PrefillBackend>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -36,14 +35,14 @@ pub(crate) struct Cases {
 /// The built-in grids.
 #[derive(Clone, Copy, ValueEnum)]
 enum Grid {
-    /// Over 600 cases; committed as benches/cases/check.jsonl.
+    /// Over 600 cases: layouts, lengths, types, groups.
     #[value(alias = "check")]
     Full,
-    /// Widths of keys and values, ratios of heads; committed as benches/cases/dims.jsonl.
+    /// Head dimensions of keys and values, ratios of heads.
     Dims,
-    /// Every variant in both kernels, short; committed as benches/cases/small.jsonl.
+    /// Every variant in both kernels, short.
     Small,
-    /// Over 2000 cases: every stock variant in every kernel and layout; committed as benches/cases/serving.jsonl.
+    /// Over 2000 cases: every stock variant in every kernel and layout.
     Serving,
 }
 
@@ -62,7 +61,8 @@ impl Cases {
             Some(Grid::Small) => cases.extend(grid::small()),
             Some(Grid::Serving) => cases.extend(grid::serving()),
             None if !self.named() => bail!(
-                "no cases: name a file of cases, a grid (--grid full, small, serving, dims), or an expression (--expr EXPR, --exprs FILE)"
+                "no cases: name a file of cases, a grid (--grid full, small, serving, dims), \
+                 or an expression (--expr EXPR, --exprs FILE)"
             ),
             None => {}
         }
@@ -70,19 +70,17 @@ impl Cases {
         if let Some(prefill) = self.prefill {
             cases.iter_mut().for_each(|case| case.prefill = prefill);
         }
-        let there = cases.len();
+        let count = cases.len();
         if let Some(pattern) = &self.pattern {
             cases.retain(|case| pattern.is_match(case.title()));
         }
         match &self.pattern {
-            Some(pattern) if cases.is_empty() => bail!("none of {there} cases matches `{pattern}`"),
+            Some(pattern) if cases.is_empty() => bail!("none of {count} cases matches `{pattern}`"),
             _ if cases.is_empty() => bail!("no cases in {}", names(&[&self.files[..], &self.exprs].concat())),
             _ => Ok(cases),
         }
     }
-}
 
-impl Cases {
     /// The expressions that were named, in order.
     fn expressions(&self) -> Result<Vec<String>> {
         let mut exprs = self.expr.clone();
@@ -95,7 +93,7 @@ impl Cases {
     }
 }
 
-/// The cases of files.
+/// Reads the cases of files.
 pub(crate) fn load_files(files: &[PathBuf]) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for path in files {

@@ -1,17 +1,17 @@
 //! `attn check`.
 
-mod same;
+mod bit_exact;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use attn::testing::{self, CheckOptions, CheckResult};
+use attn_testing::{CheckOptions, CheckResult};
 use serde_json::json;
 
 use crate::{
-    Global,
     bench::Device,
     cases::Cases,
+    global::Global,
     output::{Output, figure, progress, with},
 };
 
@@ -21,30 +21,31 @@ pub(crate) struct Check {
     cases: Cases,
     #[command(flatten)]
     device: Device,
-    /// Cases whose reference takes more operations than this are not run.
+    /// Skips cases whose reference takes more operations than this.
     #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_cost as f64)]
     max_cost: f64,
-    /// Prints the cases and runs nothing: for making case files.
+    /// Prints the cases and runs nothing; with --json this is a case file.
     #[arg(long)]
     list: bool,
-    /// Compares bits instead of distances: a case in every layout, with NaN or zeros beside its keys, over dirty workspaces, in graphs with room for more,
-    /// and each request alone. Of some cases of its own unless others are named.
-    #[arg(long, conflicts_with = "far")]
-    same: bool,
-    /// Runs kernels over a tensor of more than 2^32 elements instead, and compares bits with a small one; takes 10 GB of memory, and of the GPU's.
+    /// Compares bits instead of distances: each case in every layout, with NaN or zeros beside its keys, over dirty
+    /// workspaces, in graphs with more capacity, and each request alone. The default is a grid for this.
+    #[arg(long, conflicts_with = "wide_offsets")]
+    bit_exact: bool,
+    /// Compares bits over a tensor of more than 2^32 elements with those of a small one. Needs 10 GB of memory on the host
+    /// and on the GPU.
     #[arg(long)]
-    far: bool,
+    wide_offsets: bool,
 }
 
-/// Of more cases than this, a table shows those alone that do not pass.
+/// With more cases than this, the table shows only those that fail.
 const ROWS: usize = 100;
 
-/// The largest error of each kind, as a share of what is allowed, and where it was.
+/// The largest error of each kind, as a share of its tolerance, and its case.
 #[derive(Default)]
 struct Worst(BTreeMap<&'static str, (f64, String)>);
 
 impl Worst {
-    fn see(&mut self, title: &str, result: &CheckResult) {
+    fn record(&mut self, title: &str, result: &CheckResult) {
         let (d, t) = (&result.distance, &result.tolerance);
         let mut shares =
             vec![("rel_err", d.rel_err, t.rel), ("row_err", d.row_err, t.row), ("lse_err", d.lse_err, t.lse)];
@@ -53,30 +54,33 @@ impl Worst {
             shares.push(("rel_err against unrounded rows (not judged)", u.rel_err, t.rel));
             shares.push(("lse_err against unrounded rows (not judged)", u.lse_err, t.lse));
         }
-        for (name, is, may) in shares {
+        for (name, error, tolerance) in shares {
             let seen = self.0.entry(name).or_default();
             // NaN is worse than anything
-            if seen.1.is_empty() || is.is_nan() || is / may > seen.0 {
-                *seen = (is / may, format!("{is:.2e} of {may:.0e} in {title}"));
+            if seen.1.is_empty() || error.is_nan() || error / tolerance > seen.0 {
+                *seen = (error / tolerance, format!("{error:.2e} of {tolerance:.0e} in {title}"));
             }
         }
     }
 
-    fn say(&self) {
-        for (name, (share, what)) in &self.0 {
-            eprintln!("largest {name}: {:.0} % of the tolerance ({what})", share * 100.0);
+    fn print(&self) {
+        for (name, (share, text)) in &self.0 {
+            eprintln!("largest {name}: {:.0} % of the tolerance ({text})", share * 100.0);
         }
     }
 }
 
-/// Checks every case; the exit code is 1 when one is outside tolerance or could not be run.
+/// Checks every case. The exit code is 1 if a case is outside its tolerance or cannot be run.
 pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
-    if args.far {
-        return same::far(&args.device.engine()?, Output::new(global, &["run", "on", "elements", "verdict"])?);
+    if args.wide_offsets {
+        return bit_exact::wide_offsets(
+            &args.device.engine()?,
+            Output::new(global, &["run", "on", "elements", "verdict"])?,
+        );
     }
-    if args.same {
-        let cases = if args.cases.named() { args.cases.load()? } else { testing::grid::same() };
-        return same::same(
+    if args.bit_exact {
+        let cases = if args.cases.named() { args.cases.load()? } else { attn_testing::grid::bit_exact() };
+        return bit_exact::check(
             &cases,
             &args.device.engine()?,
             Output::new(global, &["case", "kernel", "pairs", "verdict"])?,
@@ -101,7 +105,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     for case in &cases {
         bar.set_message(case.title().to_owned());
         let echo = serde_json::to_value(case)?;
-        match testing::check_with(case, &engine, &options) {
+        match attn_testing::check_with(case, &engine, &options) {
             Ok(result) => {
                 let verdict = if result.passed { "ok" } else { "FAILED" };
                 if result.passed {
@@ -111,7 +115,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
                     bar.suspend(|| eprintln!("FAILED {}: {}", case.title(), result.why()));
                 }
                 let record = with(echo, serde_json::to_value(&result)?);
-                worst.see(case.title(), &result);
+                worst.record(case.title(), &result);
                 if result.passed && cases.len() > ROWS {
                     output.line(&record)?;
                     bar.inc(1);
@@ -134,7 +138,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
             }
             Err(error) => {
                 cannot += 1;
-                let why = crate::causes(&error.into());
+                let why = crate::output::causes(&error.into());
                 bar.suspend(|| eprintln!("CANNOT {}: {why}", case.title()));
                 output.record(&with(echo, json!({ "cannot": why, "passed": false })), || {
                     let mut row = vec![case.title().to_owned(), case.kernel.clone()];
@@ -148,7 +152,7 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     }
     bar.finish_and_clear();
     output.finish()?;
-    worst.say();
+    worst.print();
     eprintln!(
         "{} cases on {}: {passed} passed, {failed} failed, {cannot} could not be run ({:.1} s)",
         cases.len(),

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Mutex};
 
 use anyhow::{Context as _, Result, bail};
-use attn::testing::some_expression;
 use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
 use attn_kernels::{cache::CubinCache, compile::Compiler, jit, splice::KernelSource};
+use attn_testing::example_expression;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    Global, cases,
-    kernels::{self, Wanted},
+    cases,
+    global::Global,
+    kernels::{self, KernelArgs},
     output::{Output, figure, progress},
 };
 
@@ -20,22 +21,22 @@ pub(crate) struct Compile {
     /// Variant expressions; `all` is every registered variant.
     #[arg(value_name = "EXPR")]
     exprs: Vec<String>,
-    /// Only this kernel: prefill, decode or mixed; the first two unless given.
+    /// Only this kernel: prefill, decode or mixed. The default is prefill and decode.
     #[arg(long)]
     kernel: Option<KernelKind>,
     #[command(flatten)]
-    wanted: Wanted,
-    /// Every kernel that the cases of a file may need; kernels that there are not are left out.
+    kernel_args: KernelArgs,
+    /// Compiles every kernel that the cases of a file may need. Unsupported cases are left out.
     #[arg(long, value_name = "CASES.jsonl")]
     cases: Vec<PathBuf>,
-    /// Compiles all kernels N times over, one at a time and without the cache, and gives each one's median.
+    /// Compiles each kernel N times, one at a time and without the cache, and prints the median of each.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     cold: Option<usize>,
 }
 
-/// Compiles what was asked for.
+/// Compiles the kernels, or times their compilation.
 pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
-    let sources = wanted(args)?;
+    let sources = sources(args)?;
     match args.cold {
         Some(0) => bail!("--cold 0 compiles nothing"),
         Some(times) => cold(&sources, times, global),
@@ -43,10 +44,10 @@ pub(crate) fn run(args: &Compile, global: &Global) -> Result<ExitCode> {
     }
 }
 
-/// An expression's kernels, in the order asked for.
+/// Kernels with the expressions that they come from, in the order of the command line.
 type Sources = Vec<(String, KernelSource)>;
 
-fn wanted(args: &Compile) -> Result<Sources> {
+fn sources(args: &Compile) -> Result<Sources> {
     let mut sources = Sources::new();
     let mut exprs = Vec::new();
     for expr in &args.exprs {
@@ -54,26 +55,26 @@ fn wanted(args: &Compile) -> Result<Sources> {
             "all" => {
                 let registry = Registry::global()?;
                 for desc in registry.iter() {
-                    exprs.push(some_expression(desc, &registry)?);
+                    exprs.push(example_expression(desc, &registry)?);
                 }
             }
             _ => exprs.push(expr.clone()),
         }
     }
     for expr in &exprs {
-        // what a variant needs is made up, since parameters are no part of the text
-        let variant: Variant = attn::testing::complete(expr)?;
+        // synthetic parameters: they are kernel arguments and no part of the text
+        let variant: Variant = attn_testing::complete(expr)?;
         for kind in args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]) {
-            sources.extend(args.wanted.sources(&variant, kind)?.into_iter().map(|s| (expr.clone(), s)));
+            sources.extend(args.kernel_args.sources(&variant, kind)?.into_iter().map(|s| (expr.clone(), s)));
         }
     }
-    let archs = args.wanted.archs()?;
+    let archs = args.kernel_args.archs()?;
     let mut left_out = BTreeMap::new();
     for case in cases::load_files(&args.cases)? {
         for &arch in &archs {
             match kernels::of_case(&case, arch) {
-                Ok(arms) => sources.extend(arms.into_iter().map(|source| (case.variant.clone(), source))),
-                Err(error) => *left_out.entry(crate::causes(&error)).or_insert(0usize) += 1,
+                Ok(branches) => sources.extend(branches.into_iter().map(|source| (case.variant.clone(), source))),
+                Err(error) => *left_out.entry(crate::output::causes(&error)).or_insert(0usize) += 1,
             }
         }
     }
@@ -96,23 +97,23 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     let count = sources.len();
     let output = Mutex::new((Output::new(global, &COLUMNS)?, 0usize));
     sources.into_par_iter().try_for_each(|(expr, source)| -> Result<()> {
-        let cell = source.cell;
-        let made = jit::obtain(source);
+        let traits = source.traits;
+        let obtained = jit::obtain(source);
         bar.inc(1);
         let mut guard = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (output, failed) = &mut *guard;
-        match made {
+        match obtained {
             Ok(ready) => {
                 let record = record(&expr, &ready.source, &ready.compiled, &ready.origin.to_string());
-                output.record(&record, || row(&record, &cell.arch.to_string()))
+                output.record(&record, || row(&record, &traits.arch.to_string()))
             }
             Err(error) => {
                 *failed += 1;
-                let error = crate::causes(&error.into());
+                let error = crate::output::causes(&error.into());
                 bar.suspend(|| eprintln!("attn: {error}"));
-                let record = json!({ "variant": expr, "cell": cell.describe(), "error": error });
+                let record = json!({ "variant": expr, "cell": traits.describe(), "error": error });
                 output.record(&record, || {
-                    vec![format!("{expr}: {}", cell.describe()), String::new(), "failed".to_owned()]
+                    vec![format!("{expr}: {}", traits.describe()), String::new(), "failed".to_owned()]
                 })
             }
         }
@@ -135,16 +136,19 @@ fn record(expr: &str, source: &KernelSource, compiled: &attn_kernels::compile::C
     let entries: Vec<Value> = compiled
         .resources()
         .into_iter()
-        .map(|r| json!({ "entry": r.kernel, "regs": r.registers, "spill_bytes": r.spill_bytes(), "stack": r.stack, "smem": r.smem }))
+        .map(|r| {
+            let (regs, spill_bytes) = (r.registers, r.spill_bytes());
+            json!({ "entry": r.kernel, "regs": regs, "spill_bytes": spill_bytes, "stack": r.stack, "smem": r.smem })
+        })
         .collect();
     json!({
         "variant": expr,
-        "kernel": source.cell.kind.to_string(),
-        "cell": source.cell.describe(),
-        "arch": source.cell.arch.to_string(),
+        "kernel": source.traits.kind.to_string(),
+        "cell": source.traits.describe(),
+        "arch": source.traits.arch.to_string(),
         "key": source.key().to_string(),
         "bytes": compiled.cubin.len(),
-        "smem": source.cell.smem_bytes(),
+        "smem": source.traits.smem_bytes(),
         "ms": compiled.ms,
         "from": origin,
         "compiler": compiled.compiler,
@@ -169,17 +173,17 @@ fn row(record: &Value, arch: &str) -> Vec<String> {
     ]
 }
 
-/// Compiles one at a time, past every cache.
+/// Compiles one kernel at a time without any cache.
 fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     let compiler = Compiler::find()?;
     let bar = progress(sources.len() * times);
     let mut output = Output::new(global, &["kernel", "median, ms", "least", "most", "cubin, B"])?;
     let mut sums: BTreeMap<(String, String), f64> = BTreeMap::new();
-    // All of them once, then again: a slow spell of the machine hits all alike.
+    // rounds over all kernels, so that a slow phase of the machine affects all of them alike
     let mut runs = vec![(Vec::with_capacity(times), 0); sources.len()];
     for _ in 0..times {
         for ((_, source), (ms, bytes)) in sources.iter().zip(&mut runs) {
-            let compiled = compiler.compile(&source.name, &source.text, source.cell.arch)?;
+            let compiled = compiler.compile(&source.name, &source.text, source.traits.arch)?;
             *bytes = compiled.cubin.len();
             ms.push(compiled.ms);
             bar.inc(1);
@@ -188,13 +192,14 @@ fn cold(sources: &Sources, times: usize, global: &Global) -> Result<ExitCode> {
     for ((expr, source), (mut ms, bytes)) in sources.iter().zip(runs) {
         ms.sort_by(f64::total_cmp);
         let (median, least, most) = (ms[ms.len() / 2], ms[0], ms[ms.len() - 1]);
-        *sums.entry((expr.clone(), source.cell.arch.to_string())).or_default() += median;
+        *sums.entry((expr.clone(), source.traits.arch.to_string())).or_default() += median;
         let record = json!({
-            "variant": expr, "kernel": source.cell.kind.to_string(), "cell": source.cell.describe(), "runs": times,
-            "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes, "compiler": compiler.name(),
+            "variant": expr, "kernel": source.traits.kind.to_string(), "cell": source.traits.describe(), "runs": times,
+            "cold_ms": median, "cold_ms_least": least, "cold_ms_most": most, "bytes": bytes,
+            "compiler": compiler.name(),
         });
         output.record(&record, || {
-            let name = format!("{expr}: {}", source.cell.describe());
+            let name = format!("{expr}: {}", source.traits.describe());
             vec![name, figure(Some(median)), figure(Some(least)), figure(Some(most)), bytes.to_string()]
         })?;
     }

@@ -11,7 +11,7 @@ use attn_kernels::{
 };
 use serde_json::json;
 
-use crate::{Global, output::Output};
+use crate::{global::Global, output::Output};
 
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
@@ -20,15 +20,15 @@ pub(crate) struct Doctor {
     need_gpu: bool,
 }
 
-/// One thing looked at.
+/// One line of the report.
 struct Finding {
     what: &'static str,
     found: Result<String, String>,
-    /// What it is for, and how to get it.
+    /// Its use, and how to get it.
     way_out: &'static str,
 }
 
-/// Looks at everything; missing things are no failure.
+/// Prints the report. Missing parts are no failure, unless `--need-gpu` is given.
 pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
     let mut findings = Vec::new();
     findings.push(Finding {
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
         Err(why) => findings.push(Finding {
             what: "cuda driver",
             found: Err(why),
-            way_out: "runs kernels: install the NVIDIA driver (libcuda.so.1); without it everything runs on the CPU backend",
+            way_out: "runs kernels: install the NVIDIA driver (libcuda.so.1); \
+                      without it everything runs on the CPU backend",
         }),
         Ok(found) => findings.extend(found.into_iter().map(|found| Finding {
             what: "cuda device",
@@ -120,11 +121,11 @@ fn host_compiler() -> Result<String, String> {
     Err(format!("none of {} runs", names.join(", ")))
 }
 
-/// The devices, one a line of text; an error when there is no driver or no device.
+/// One line of text for each device, or why there is no driver or no device.
 fn devices() -> Result<Vec<String>, String> {
-    let say = |error: CudaError| crate::causes(&error.into());
-    let count = driver::device_count().map_err(say)?;
-    let (major, minor) = driver::version().map_err(say)?;
+    let describe_error = |error: CudaError| crate::output::causes(&error.into());
+    let count = driver::device_count().map_err(describe_error)?;
+    let (major, minor) = driver::version().map_err(describe_error)?;
     if count == 0 {
         return Err(format!("the driver (CUDA {major}.{minor}) sees no device"));
     }
@@ -133,7 +134,7 @@ fn devices() -> Result<Vec<String>, String> {
             let (memory, sms) = (device.memory() >> 30, device.multiprocessors());
             format!("{device:?}, {sms} multiprocessors, {memory} GiB, driver of CUDA {major}.{minor}")
         }
-        Err(error) => format!("device {ordinal}: {}", say(error)),
+        Err(error) => format!("device {ordinal}: {}", describe_error(error)),
     };
     Ok((0..count).map(describe).collect())
 }

@@ -2,62 +2,119 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use attn_core::{
     lang::{FieldDesc, FieldType, Hook, Normalizer, VariantDesc},
     registry::Registry,
 };
+use comfy_table::{Cell as TableCell, Color, presets};
 use serde_json::{Value, json};
 
-use crate::{Global, output::Output};
+use crate::{
+    global::Global,
+    output::{Output, plain_table},
+};
 
 #[derive(clap::Args)]
 pub(crate) struct List {
-    /// Only this variant, with its whole documentation.
+    /// Prints one variant: its documentation, parameters, hooks and tile classes.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// The cubins embedded in this binary instead.
+    /// Lists the cubins embedded in this binary instead.
     #[arg(long)]
     embedded: bool,
 }
 
-/// Writes the registry, or what is embedded.
+/// Prints the registry, one variant, or the embedded cubins.
 pub(crate) fn run(args: &List, global: &Global) -> Result<ExitCode> {
     if args.embedded {
         return embedded(global);
     }
     let registry = Registry::global()?;
     if let Some(name) = &args.name {
-        // an unknown name is best explained by the parser, which knows the nearest
-        if registry.get(name).is_none() {
+        let Some(desc) = registry.get(name) else {
+            // the parser's error names the nearest variant
             attn_core::expr::Variant::parse(name)?;
-        }
+            bail!("`{name}` is an expression: attn list takes the name of one variant");
+        };
+        return one(desc, global);
     }
-    let mut output = Output::new(global, &["variant", "parameters", "hooks", "tiles of its mask", "what it is"])?;
-    for desc in registry.iter().filter(|d| args.name.as_deref().is_none_or(|name| name == d.name)) {
-        let whole = args.name.is_some();
+    let mut output = Output::new(global, &["variant", "parameters", "hooks", "tile classes", "summary"])?;
+    for desc in registry.iter() {
         output.record(&record(desc), || {
-            let doc = if whole { desc.doc.trim() } else { summary(desc) };
-            vec![desc.name.to_owned(), parameters(desc), hooks(desc), structure(desc), doc.to_owned()]
+            let (parameters, hooks) = (parameters(desc).join("\n"), hooks(desc).join("\n"));
+            vec![desc.name.to_owned(), parameters, hooks, structure(desc), summary(desc).to_owned()]
         })?;
     }
     output.finish()?;
-    let cubins = attn_kernels::aot::embedded().count();
-    if args.name.is_none() {
-        let of = attn_kernels::aot::archs().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        match cubins {
-            0 => eprintln!("no kernels are embedded in this binary (ATTN_CUDA_ARCHS was not set when it was built)"),
-            n => eprintln!("{n} kernels are embedded, for {of}: attn list --embedded"),
-        }
+    let of = attn_kernels::aot::archs().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match attn_kernels::aot::embedded().count() {
+        0 => eprintln!("no kernels are embedded in this binary (ATTN_CUDA_ARCHS was not set when it was built)"),
+        n => eprintln!("{n} kernels are embedded, for {of}: attn list --embedded"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints one variant as a page.
+fn one(desc: &VariantDesc, global: &Global) -> Result<ExitCode> {
+    let mut output = Output::new(global, &[])?;
+    output.line(&record(desc))?;
+    if output.is_table() {
+        output.text(&page(desc))?;
+    }
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Labels at the left, text at the right, wrapped to the width.
+fn page(desc: &VariantDesc) -> String {
+    let mut table = plain_table(presets::NOTHING);
+    let mut row = |label: &str, text: String| {
+        if !text.is_empty() {
+            table.add_row([TableCell::new(label).fg(Color::Cyan), TableCell::new(text)]);
+        }
+    };
+    row("name", desc.name.to_owned());
+    row("summary", paragraphs(summary(desc)));
+    for (i, field) in desc.fields.iter().enumerate() {
+        let label = if i == 0 { "parameters" } else { "" };
+        let doc = paragraphs(field.doc.trim());
+        row(label, if doc.is_empty() { parameter(field) } else { format!("{}\n  {doc}", parameter(field)) });
+    }
+    row("hooks", hooks(desc).join(", "));
+    row("tile classes", structure(desc));
+    row("source", format!("{}:{}", desc.file, desc.line));
+    let more = desc.doc.trim().strip_prefix(summary(desc)).unwrap_or_default();
+    row("details", paragraphs(more.trim()));
+    format!("{}\n", table.trim_fmt())
+}
+
+/// Lines of a paragraph joined, so that the table wraps them to its width. Code blocks and lists keep their lines.
+fn paragraphs(doc: &str) -> String {
+    let mut text = String::new();
+    let mut fenced = false;
+    for line in doc.lines() {
+        let line = line.trim_end();
+        let fence = line.starts_with("```");
+        let own = fenced || fence || line.is_empty() || line.starts_with(['-', '*', '|']);
+        if !text.is_empty() {
+            text.push(if own || text.ends_with('\n') { '\n' } else { ' ' });
+        }
+        text.push_str(line);
+        fenced ^= fence;
+        if own && !line.starts_with(['-', '*']) {
+            text.push('\n');
+        }
+    }
+    text.trim_end().replace("\n\n\n", "\n\n")
 }
 
 fn embedded(global: &Global) -> Result<ExitCode> {
     let mut output = Output::new(global, &["kernel", "arch", "bytes", "compiler"])?;
     for cubin in attn_kernels::aot::embedded() {
         let record = json!({
-            "embedded": cubin.name, "arch": cubin.arch, "bytes": cubin.cubin.len(), "compiler": cubin.compiler, "key": cubin.key,
+            "embedded": cubin.name, "arch": cubin.arch, "bytes": cubin.cubin.len(), "compiler": cubin.compiler,
+            "key": cubin.key,
         });
         output.record(&record, || {
             let bytes = cubin.cubin.len().to_string();
@@ -91,25 +148,26 @@ fn summary(desc: &VariantDesc) -> &'static str {
     desc.doc.trim().split("\n\n").next().unwrap_or_default()
 }
 
-/// `cap: f32, cap > 0.0`, a line each.
-fn parameters(desc: &VariantDesc) -> String {
-    let lines = desc.fields.iter().map(|f| {
-        let default = f.default.map(|d| format!(" = {d}")).unwrap_or_default();
-        let require = f.require.map(|r| format!(", {r}")).unwrap_or_default();
-        format!("{}: {}{default}{require}", f.name, ty(f))
-    });
-    lines.collect::<Vec<_>>().join("\n")
+/// `cap: f32, cap > 0.0`.
+fn parameter(field: &FieldDesc) -> String {
+    let default = field.default.map(|d| format!(" = {d}")).unwrap_or_default();
+    let require = field.require.map(|r| format!(", {r}")).unwrap_or_default();
+    format!("{}: {}{default}{require}", field.name, ty(field))
 }
 
-fn hooks(desc: &VariantDesc) -> String {
+fn parameters(desc: &VariantDesc) -> Vec<String> {
+    desc.fields.iter().map(parameter).collect()
+}
+
+fn hooks(desc: &VariantDesc) -> Vec<String> {
     let mut names: Vec<_> = desc.hooks.iter().map(|h| h.hook.method().to_owned()).collect();
     if desc.normalizer != Normalizer::Softmax {
         names.push(format!("normaliser {:?}", desc.normalizer));
     }
-    names.join("\n")
+    names
 }
 
-/// What is known of whole tiles of the mask, from its source.
+/// How the planner and the kernels classify tiles of the mask.
 fn structure(desc: &VariantDesc) -> String {
     let mask = &desc.mask;
     let mut said = Vec::new();
@@ -120,10 +178,10 @@ fn structure(desc: &VariantDesc) -> String {
         (true, false) => said.push("derived".to_owned()),
     }
     if !mask.bounds.is_empty() {
-        said.push("keys of a row are an interval".to_owned());
+        said.push("the keys of a row are one interval".to_owned());
     }
     if !mask.tables.is_empty() {
-        said.push(format!("asks for least and greatest of {}", mask.tables.join(", ")));
+        said.push(format!("reads block minima and maxima of {}", mask.tables.join(", ")));
     }
     if desc.has(Hook::KvRange) {
         said.push("kv_range".to_owned());

@@ -1,21 +1,24 @@
-//! `attn bench --ops`: how long ops around attention take, against the bytes that they move.
+//! `attn bench --ops`: times of the ops around attention, with the bytes that they move.
 
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 use attn::{
     DeviceBuffer, Dtype, Engine, Heads, Kv, KvScales, Out, PageOrder, Stream, Variant, cuda,
-    ops::{self, Append, Array, Gather, HostBuffer, KvMut, KvRef, KvTransform, Numbers, PageRows, Places, State},
+    ops::{
+        self, Append, Array, Gather, HostBuffer, KvMut, KvRef, KvTransform, Numbers, PageTableRows, SlotMapping,
+        StateRef,
+    },
 };
 use serde_json::json;
 
 use crate::{
-    Global,
+    global::Global,
     output::{Output, figure},
 };
 
-/// Runs between two events, so that their own cost is small.
-const AT_ONCE: usize = 10;
+/// Launches between two events: the events themselves cost little then.
+const LAUNCHES: usize = 10;
 const TOKENS: usize = 8192;
 const HEADS: usize = 8;
 const DIM: usize = 128;
@@ -43,18 +46,18 @@ pub(crate) fn run(engine: &Engine, reps: usize, global: &Global) -> Result<ExitC
 }
 
 impl Bench<'_> {
-    /// The median of an op that reads and writes so many bytes.
+    /// Records the median time of an op that reads and writes `bytes`.
     fn time(&mut self, name: &str, bytes: usize, mut op: impl FnMut(&Stream) -> Result<(), attn::Error>) -> Result<()> {
         op(&self.stream)?;
         let mut ms = Vec::new();
         for _ in 0..self.reps {
-            let took = match self.stream.as_cuda() {
+            let elapsed = match self.stream.as_cuda() {
                 Some(stream) => {
                     let (start, end) = (cuda::Event::new(stream.device())?, cuda::Event::new(stream.device())?);
                     start.record(stream)?;
-                    (0..AT_ONCE).try_for_each(|_| op(&self.stream))?;
+                    (0..LAUNCHES).try_for_each(|_| op(&self.stream))?;
                     end.record(stream)?;
-                    f64::from(end.ms_since(&start)?) / AT_ONCE as f64
+                    f64::from(end.ms_since(&start)?) / LAUNCHES as f64
                 }
                 None => {
                     let start = Instant::now();
@@ -62,7 +65,7 @@ impl Bench<'_> {
                     start.elapsed().as_secs_f64() * 1e3
                 }
             };
-            ms.push(took);
+            ms.push(elapsed);
         }
         ms.sort_by(f64::total_cmp);
         let ms = ms[ms.len() / 2];
@@ -84,13 +87,13 @@ impl Bench<'_> {
             let (mut to, mut to_lse) = (self.alloc(Dtype::Bf16, &rows)?, self.alloc(Dtype::F32, &rows[..2])?);
             let bytes = (states + 1) * tokens * heads * (2 * DIM + 4);
             self.time(&format!("merge_states of {states}, bf16"), bytes, |stream| {
-                let states = State { o: o.tensor(&many)?, lse: lse.tensor(&many[..3])? };
+                let states = StateRef { o: o.tensor(&many)?, lse: lse.tensor(&many[..3])? };
                 ops::merge_states(stream, &states, Out::with_lse(to.tensor_mut(&rows)?, to_lse.tensor_mut(&rows[..2])?))
             })?;
             if states == 2 {
                 self.time("merge_state, bf16", bytes, |stream| {
                     let part = |state| -> Result<_, attn::Error> {
-                        Ok(State {
+                        Ok(StateRef {
                             o: o.tensor(&many)?.select(1, state)?,
                             lse: lse.tensor(&many[..3])?.select(1, state)?,
                         })
@@ -106,7 +109,7 @@ impl Bench<'_> {
     fn rows(&mut self) -> Result<()> {
         let shape = [TOKENS, HEADS, DIM];
         let (k, v) = (self.alloc(Dtype::Bf16, &shape)?, self.alloc(Dtype::Bf16, &shape)?);
-        // neighbouring tokens share pages, which lie anywhere
+        // neighbouring tokens share pages; the pages are scattered over the pool
         let page = |token: usize| (token / SLOTS * 389) % PAGES;
         let slots: Vec<i64> = (0..TOKENS).map(|token| (page(token) * SLOTS + token % SLOTS) as i64).collect();
         let positions: Vec<i32> = (0..TOKENS as i32).collect();
@@ -126,12 +129,12 @@ impl Bench<'_> {
             let mut pool = self.alloc(dtype, &pool_shape)?;
             let bytes = 2 * TOKENS * HEADS * DIM * (2 + dtype.size());
             for transform in [None, Some(&rope)] {
-                let through = if transform.is_some() { ", rope" } else { "" };
-                self.time(&format!("append, bf16 to {dtype}, {order}{through}"), bytes, |stream| {
+                let suffix = if transform.is_some() { ", rope" } else { "" };
+                self.time(&format!("append, bf16 to {dtype}, {order}{suffix}"), bytes, |stream| {
                     let rows = KvRef::new(k.tensor(&shape)?, v.tensor(&shape)?);
-                    let places = Places::Slots { slots: slots.array(), positions: Some(positions.array()) };
+                    let slot_mapping = SlotMapping::Slots { slots: slots.array(), positions: Some(positions.array()) };
                     let scales = if dtype.is_fp8() { KvScales::of(0.5, 0.5) } else { KvScales::default() };
-                    let append = Append { scales, ..Append::at(places) };
+                    let append = Append { scales, ..Append::at(slot_mapping) };
                     let mut pools = KvMut::fused(pool.tensor_mut(&pool_shape)?, order)?;
                     ops::append_paged(stream, &rows, &mut pools, &append, transform)
                 })?;
@@ -140,7 +143,7 @@ impl Bench<'_> {
             let ends = Numbers::upload(self.engine, &[0, pages.array().len() as i32])?;
             self.time(&format!("gather, {dtype} to bf16, {order}"), bytes, |stream| {
                 let pools = KvRef::from(Kv::paged_fused(pool.tensor(&pool_shape)?, order)?);
-                let rows = PageRows::Csr { indptr: ends.array(), pages: pages.array() };
+                let rows = PageTableRows::Csr { indptr: ends.array(), pages: pages.array() };
                 let mut packed = KvMut::new(k.tensor_mut(&shape)?, v.tensor_mut(&shape)?);
                 ops::gather(stream, &pools, &mut packed, &Gather::new(indptr.array(), rows))
             })?;
@@ -150,30 +153,30 @@ impl Bench<'_> {
 
     fn pages(&mut self) -> Result<()> {
         let shape = [PAGES, 2, SLOTS, HEADS, DIM];
-        let of_a_page = 2 * SLOTS * HEADS * DIM * 2;
+        let page_bytes = 2 * SLOTS * HEADS * DIM * 2;
         let (from, mut to) = (self.alloc(Dtype::Bf16, &shape)?, self.alloc(Dtype::Bf16, &shape)?);
         let pairs: Vec<[i32; 2]> = (0..PAGES as i32).map(|page| [page, (page * 7 + 3) % PAGES as i32]).collect();
         let list = Numbers::upload(self.engine, &pairs)?;
-        self.time("copy_pages_between, bf16", 2 * PAGES * of_a_page, |stream| {
+        self.time("copy_pages_between, bf16", 2 * PAGES * page_bytes, |stream| {
             let from = KvRef::fused(from.tensor(&shape)?, PageOrder::Nhd)?;
             let mut to = KvMut::fused(to.tensor_mut(&shape)?, PageOrder::Nhd)?;
             ops::copy_pages_between(stream, &from, &mut to, &list.array(), None)
         })?;
         let mut host = HostBuffer::new(self.engine, Dtype::Bf16, shape.iter().product())?;
         let some = &pairs[..256];
-        self.time("swap_out, bf16 (over the bus, once)", some.len() * of_a_page, |stream| {
+        self.time("swap_out, bf16 (over the bus, once)", some.len() * page_bytes, |stream| {
             let from = KvRef::fused(from.tensor(&shape)?, PageOrder::Nhd)?;
             let mut host = KvMut::fused(host.tensor_mut(&shape)?, PageOrder::Nhd)?;
             ops::swap_out(stream, &from, &mut host, &Array::host(some))
         })?;
-        self.time("swap_in, bf16 (over the bus, once)", some.len() * of_a_page, |stream| {
+        self.time("swap_in, bf16 (over the bus, once)", some.len() * page_bytes, |stream| {
             let host = KvRef::fused(host.tensor(&shape)?, PageOrder::Nhd)?;
             let mut to = KvMut::fused(to.tensor_mut(&shape)?, PageOrder::Nhd)?;
             ops::swap_in(stream, &host, &mut to, &Array::host(some))
         })?;
         let (k_shape, v_shape) = ([PAGES, HEADS, DIM / 8, SLOTS, 8], [PAGES, HEADS, DIM, SLOTS]);
         let (k, v) = (self.alloc(Dtype::Bf16, &k_shape)?, self.alloc(Dtype::Bf16, &v_shape)?);
-        self.time("x_packed_to_pages, bf16", 2 * PAGES * of_a_page, |stream| {
+        self.time("x_packed_to_pages, bf16", 2 * PAGES * page_bytes, |stream| {
             let mut to = KvMut::fused(to.tensor_mut(&shape)?, PageOrder::Nhd)?;
             ops::x_packed_to_pages(stream, &k.tensor(&k_shape)?, &v.tensor(&v_shape)?, &mut to)
         })
@@ -186,7 +189,7 @@ impl Bench<'_> {
         self.time("packbits", count + count / 8, |stream| {
             ops::packbits(stream, &bools.array(), ops::BitOrder::Little, &mut out.array_mut())
         })?;
-        // segments that begin anywhere
+        // segments with unaligned ends
         let ends: Vec<i32> = (0..=64).map(|n| n * (count as i32 / 64) - n % 7).collect();
         let (ends, mut bytes) = (Numbers::upload(self.engine, &ends)?, Numbers::<i32>::zeroed(self.engine, 65)?);
         self.time("segment_packbits, 64 segments", count + count / 8, |stream| {

@@ -1,51 +1,57 @@
-//! Records to JSON lines or to a table.
+//! Prints records as a table or as JSON lines.
 
 use std::{
+    env,
     fs::File,
-    io::{BufWriter, IsTerminal as _, Write as _},
+    io::{BufWriter, Write as _},
     time::Duration,
 };
 
 use anyhow::{Context as _, Result};
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell as TableCell, Color, ContentArrangement, Table, TableStyle, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
-use crate::Global;
+use crate::global::Global;
+
+/// The width of a table in columns where neither a terminal nor COLUMNS gives one.
+const DEFAULT_WIDTH: u16 = 120;
 
 /// Where records go.
 pub(crate) struct Output {
-    lines: Option<Box<dyn std::io::Write + Send>>,
+    /// JSON lines: stdout with `--json`, a file with `--out`.
+    lines: Vec<Box<dyn std::io::Write + Send>>,
     table: Option<Table>,
 }
 
 impl Output {
-    /// As the command line says; `columns` are the heads of the table.
+    /// As the command line says. `columns` are the heads of the table.
     pub(crate) fn new(global: &Global, columns: &[&str]) -> Result<Self> {
-        let as_table = global.table || (!global.json && (global.out.is_some() || std::io::stdout().is_terminal()));
-        let lines: Option<Box<dyn std::io::Write + Send>> = match &global.out {
-            Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-                Some(Box::new(BufWriter::new(file)))
-            }
-            None if as_table => None,
-            None => Some(Box::new(std::io::stdout())),
-        };
-        let table = as_table.then(|| {
-            let mut table = Table::new();
-            table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-            if !std::io::stdout().is_terminal() {
-                table.set_width(160);
-            }
-            table.set_header(columns.iter().copied());
+        let mut lines: Vec<Box<dyn std::io::Write + Send>> = Vec::new();
+        if let Some(path) = &global.out {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            lines.push(Box::new(BufWriter::new(file)));
+        }
+        if global.json {
+            lines.push(Box::new(std::io::stdout()));
+        }
+        let table = (!global.json).then(|| {
+            let mut table = plain_table(presets::UTF8_HORIZONTAL_ONLY);
+            table.set_header(columns.iter().map(|head| TableCell::new(head).add_attribute(Attribute::Bold)));
             table
         });
         Ok(Output { lines, table })
     }
 
-    /// Whether a person reads it.
+    /// Whether stdout gets a table.
     pub(crate) fn is_table(&self) -> bool {
         self.table.is_some()
+    }
+
+    /// The columns of stdout.
+    pub(crate) fn width(&self) -> usize {
+        let width = self.table.as_ref().and_then(Table::width);
+        width.unwrap_or(DEFAULT_WIDTH).into()
     }
 
     /// Writes text before the table.
@@ -55,25 +61,27 @@ impl Output {
 
     /// Writes a record at once, without a row.
     pub(crate) fn line(&mut self, record: &Value) -> Result<()> {
-        if let Some(lines) = &mut self.lines {
-            let line = format!("{record}\n");
+        let line = format!("{record}\n");
+        for lines in &mut self.lines {
             quiet_on_closed_pipe(lines.write_all(line.as_bytes()).and_then(|()| lines.flush()))?;
         }
         Ok(())
     }
 
-    /// Writes a record at once, and its row when all are there.
+    /// Writes a record at once. The table prints its row at the end.
     pub(crate) fn record(&mut self, record: &Value, row: impl FnOnce() -> Vec<String>) -> Result<()> {
         self.line(record)?;
         if let Some(table) = &mut self.table {
-            table.add_row(row());
+            let mut cells = row().into_iter();
+            let first = cells.next().map(|name| TableCell::new(name).fg(Color::Cyan));
+            table.add_row(first.into_iter().chain(cells.map(TableCell::new)));
         }
         Ok(())
     }
 
     /// Prints the table, if there is one.
     pub(crate) fn finish(mut self) -> Result<()> {
-        if let Some(lines) = &mut self.lines {
+        for lines in &mut self.lines {
             quiet_on_closed_pipe(lines.flush())?;
         }
         if let Some(table) = self.table.filter(|t| !t.is_empty()) {
@@ -83,7 +91,22 @@ impl Output {
     }
 }
 
-/// `attn list | head` is no error.
+/// A table as wide as the terminal, with colours on a terminal alone.
+pub(crate) fn plain_table(style: TableStyle) -> Table {
+    let mut table = Table::new();
+    table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic);
+    if env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        table.force_no_tty();
+    }
+    // on a terminal the table asks for its width
+    if !table.is_tty() {
+        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        table.set_width(columns.unwrap_or(DEFAULT_WIDTH));
+    }
+    table
+}
+
+/// A closed pipe ends the command without an error: `attn list | head`.
 fn quiet_on_closed_pipe(result: std::io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -91,7 +114,7 @@ fn quiet_on_closed_pipe(result: std::io::Result<()>) -> Result<()> {
     }
 }
 
-/// A bar on stderr; nothing where that is not a terminal.
+/// A progress bar on stderr. It draws nothing where stderr is no terminal.
 pub(crate) fn progress(len: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(len as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}");
@@ -100,7 +123,7 @@ pub(crate) fn progress(len: usize) -> ProgressBar {
     bar
 }
 
-/// A figure for a table: four significant digits.
+/// A number for a table, with four significant digits.
 pub(crate) fn figure(x: Option<f64>) -> String {
     match x {
         None => String::new(),
@@ -112,10 +135,23 @@ pub(crate) fn figure(x: Option<f64>) -> String {
     }
 }
 
-/// Fields added to an object.
+/// An object with more fields.
 pub(crate) fn with(mut object: Value, more: Value) -> Value {
     if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
         object.extend(more);
     }
     object
+}
+
+/// An error and its causes in one line. A cause that the error repeats is left out.
+pub(crate) fn causes(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
 }

@@ -1,4 +1,5 @@
-//! `attn bench --serve`: the line protocol of race.py, one JSON object a line, answered by one a line.
+//! `attn bench --serve`: the line protocol of the interleaved benchmark. Each line is a JSON object, and so is each
+//! answer.
 //!
 //! ```text
 //! {"prepare": CASE}            -> {"ready": {"attn": {..}}, "cannot": {"flat": why}}
@@ -6,9 +7,10 @@
 //! {"drop": true}               -> {"dropped": true}
 //! ```
 //!
-//! The runners are `attn`, the case as it is, and its forms that the case asks for by name (`"ours_also": ["flat"]`).
+//! The runners are `attn`, which is the case as it is, and the run modes that the case names (`"ours_also": ["flat"]`).
 //!
-//! With `--variant EXPR` every case is prepared with that variant in place of its own. A line that is none of these is answered by `{"error": why}`.
+//! With `--variant EXPR` every case is prepared with that variant in place of its own. Another line is answered by
+//! `{"error": why}`.
 
 use std::{
     collections::HashMap,
@@ -17,48 +19,46 @@ use std::{
 };
 
 use anyhow::Result;
-use attn::{
-    Engine,
-    testing::{Case, Form, Prepared},
-};
+use attn::Engine;
+use attn_testing::{Case, Prepared, RunMode};
 use serde_json::{Map, Value, json};
 
-/// What is prepared, by the name of its form.
-type Held = HashMap<String, Prepared>;
+/// The prepared runners, by the name of their run mode.
+type Runners = HashMap<String, Prepared>;
 
 /// Serves until stdin ends.
 pub(crate) fn run(engine: &Engine, variant: Option<&str>) -> Result<ExitCode> {
-    let mut held = Held::new();
+    let mut runners = Runners::new();
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let answer = answer(&line, engine, variant, &mut held).unwrap_or_else(|why| json!({ "error": why }));
+        let answer = answer(&line, engine, variant, &mut runners).unwrap_or_else(|why| json!({ "error": why }));
         writeln!(stdout, "{answer}")?;
         stdout.flush()?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(line: &str, engine: &Engine, variant: Option<&str>, held: &mut Held) -> Result<Value, String> {
+fn answer(line: &str, engine: &Engine, variant: Option<&str>, runners: &mut Runners) -> Result<Value, String> {
     let mut message: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
     if let Some(case) = message.get_mut("prepare").map(Value::take) {
-        held.clear(); // their memory first
+        runners.clear(); // frees their memory first
         let (mut ready, mut cannot) = (Map::new(), Map::new());
         match serde_json::from_value::<Case>(case) {
-            Err(e) => _ = cannot.insert(Form::AsIs.to_string(), format!("not a case: {e}").into()),
+            Err(e) => _ = cannot.insert(RunMode::AsIs.to_string(), format!("not a case: {e}").into()),
             Ok(case) => {
                 let case = Case { variant: variant.map_or(case.variant, str::to_owned), ..case };
-                for form in std::iter::once(Form::AsIs).chain(case.ours_also.iter().copied()) {
-                    match Prepared::form(&case, form, engine) {
+                for mode in std::iter::once(RunMode::AsIs).chain(case.ours_also.iter().copied()) {
+                    match Prepared::with_mode(&case, mode, engine) {
                         Ok(prepared) => {
                             let extra = serde_json::to_value(prepared.info()).unwrap_or(Value::Null);
-                            ready.insert(form.to_string(), extra);
-                            held.insert(form.to_string(), prepared);
+                            ready.insert(mode.to_string(), extra);
+                            runners.insert(mode.to_string(), prepared);
                         }
-                        Err(e) => _ = cannot.insert(form.to_string(), crate::causes(&e.into()).into()),
+                        Err(e) => _ = cannot.insert(mode.to_string(), crate::output::causes(&e.into()).into()),
                     }
                 }
             }
@@ -67,16 +67,16 @@ fn answer(line: &str, engine: &Engine, variant: Option<&str>, held: &mut Held) -
     }
     if let Some(runner) = message.get("time") {
         let reps = message.get("reps").and_then(Value::as_u64).unwrap_or(3).max(1);
-        if held.is_empty() {
+        if runners.is_empty() {
             return Err("nothing is prepared".to_owned());
         }
-        let prepared = runner.as_str().and_then(|name| held.get_mut(name));
+        let prepared = runner.as_str().and_then(|name| runners.get_mut(name));
         let prepared = prepared.ok_or_else(|| format!("no runner {runner} is prepared"))?;
-        let ms = prepared.time(reps as usize, 1).map_err(|e| crate::causes(&e.into()))?;
+        let ms = prepared.time(reps as usize, 1).map_err(|e| crate::output::causes(&e.into()))?;
         return Ok(json!({ "ms": ms }));
     }
     if message.get("drop").is_some() {
-        held.clear();
+        runners.clear();
         return Ok(json!({ "dropped": true }));
     }
     Err("expected one of prepare, time, drop".to_owned())

@@ -3,39 +3,38 @@
 use std::{io::Write as _, process::ExitCode};
 
 use anyhow::{Context as _, Result};
-use attn_core::{expr::Variant, spec::KernelKind};
+use attn_core::spec::KernelKind;
 
-use crate::kernels::Wanted;
+use crate::kernels::KernelArgs;
 
 #[derive(clap::Args)]
+#[command(mut_group("KernelArgs", |group| group.requires("full")))]
 pub(crate) struct Source {
-    /// A variant expression: 'causal + soft_cap(cap=30)'.
+    /// A variant expression: 'causal + soft_cap(cap=30)'. Parameters without a default may be left out.
     #[arg(value_name = "EXPR")]
     expr: String,
-    /// prefill, decode or mixed.
-    #[arg(long, default_value = "prefill")]
+    /// Prints the whole translation unit of a kernel. The options below choose the kernel and need this one.
+    #[arg(long)]
+    full: bool,
+    /// The kernel: prefill, decode or mixed.
+    #[arg(long, default_value = "prefill", requires = "full")]
     kernel: KernelKind,
     #[command(flatten)]
-    wanted: Wanted,
-    /// Prints the variant's struct alone, without the template.
-    #[arg(long)]
-    variant_only: bool,
+    kernel_args: KernelArgs,
 }
 
-/// Prints the translation unit.
+/// Prints the functor of the variant: its structs with constants, helpers and hooks. With `--full` it prints the
+/// translation unit.
 pub(crate) fn run(args: &Source) -> Result<ExitCode> {
-    let variant = Variant::parse(&args.expr)?;
-    let sources = args.wanted.sources(&variant, args.kernel)?;
-    let source = sources.first().context("nothing was asked for")?;
-    let text = if args.variant_only { variant_struct(&source.text) } else { &source.text };
-    // `attn source .. | head` is no error
+    // parameters are kernel arguments: the text does not depend on the values that stand in for missing ones
+    let variant = attn_testing::complete(&args.expr)?;
+    let text = if args.full {
+        let sources = args.kernel_args.sources(&variant, args.kernel)?;
+        sources.into_iter().next().context("no kernel was chosen")?.text
+    } else {
+        attn::cuda_source(&variant)?
+    };
+    // a closed pipe is no error: `attn source .. | head`
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(ExitCode::SUCCESS)
-}
-
-/// From the first struct of the variant to the template.
-fn variant_struct(text: &str) -> &str {
-    let begin = text.find("// ---- variant").unwrap_or(0);
-    let end = text[begin..].find("// ---- template").map_or(text.len(), |n| begin + n);
-    &text[begin..end]
 }

@@ -3,32 +3,32 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
-use attn::testing::{Case, Lens, case_variant};
 use attn_core::{
     expr::Variant,
     lang::{Dims, Hook, TileClass},
 };
+use attn_testing::{Case, Lens, case_variant};
 use serde_json::json;
 
 use crate::{
-    Global,
+    global::Global,
     output::{Output, with},
 };
 
 mod map;
 mod picture;
 
-use map::Map;
+use map::{Shape, TileMap};
 
 #[derive(clap::Args)]
 pub(crate) struct Tiles {
-    /// A variant expression: 'causal + sliding_window(window=1024)'. Tensors that it must be given are made up from the seed.
+    /// A variant expression: 'causal + sliding_window(window=1024)'. Required tensors are random, from the seed.
     #[arg(value_name = "EXPR")]
     expr: String,
-    /// Queries of the one request.
+    /// Queries of the request.
     #[arg(long, default_value_t = 2048)]
     qo: u32,
-    /// Its keys.
+    /// Keys of the request.
     #[arg(long, default_value_t = 2048)]
     kv: u32,
     /// Queries and keys of a tile.
@@ -37,25 +37,25 @@ pub(crate) struct Tiles {
     /// Query heads and KV heads.
     #[arg(long, default_value = "4x2", value_name = "QOxKV", value_parser = extents)]
     heads: (u32, u32),
-    /// The query head that is looked at.
+    /// The query head whose tiles are classified.
     #[arg(long, default_value_t = 0)]
     head: u32,
-    /// Of tensors that are made up.
+    /// The seed of random tensors.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Evaluates every element of the mask too: how many of the tiles that are empty or full were found. Fails if one was
-    /// taken for what it is not.
+    /// Also evaluates every element of the mask, and counts how many empty and full tiles were found. Fails if a class
+    /// is wrong.
     #[arg(long)]
     check: bool,
-    /// Draws the tiles.
+    /// Draws the tiles with axes and a legend.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draws the tiles.
+    /// Draws the tiles alone, as pixels.
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
 }
 
-/// `128x64`.
+/// Parses `128x64`.
 fn extents(text: &str) -> Result<(u32, u32), String> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0);
     let pair = text.split_once('x').and_then(|(a, b)| number(a).zip(number(b)));
@@ -65,7 +65,8 @@ fn extents(text: &str) -> Result<(u32, u32), String> {
 /// Counts and draws the tiles of a mask.
 pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
     let variant = bound(args)?;
-    let map = Map::new(&variant, args);
+    let shape = Shape { qo: args.qo, kv: args.kv, tile: args.tile, heads: args.heads, head: args.head };
+    let map = TileMap::new(&variant, &shape);
     let count = |class| map.classes.iter().filter(|c| **c == class).count();
     let (skip, full, partial) = (count(TileClass::Skip), count(TileClass::Full), count(TileClass::Partial));
     let mut record = json!({
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
     let mut sound = true;
     let mut row = [map.classes.len(), skip, full, partial].iter().map(ToString::to_string).collect::<Vec<_>>();
     if args.check {
-        let truth = map.truth(&variant, args);
+        let truth = map.truth(&variant, &shape);
         sound = truth.unsound == 0;
         record = with(
             record,
@@ -89,43 +90,46 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
         row.push(format!("{} of {}", truth.full_found, truth.full));
         row.push(truth.unsound.to_string());
     }
-    let mut columns = vec!["tiles", "skipped", "without mask", "with mask"];
+    let mut columns = vec!["tiles", "skip", "full", "partial"];
     if args.check {
-        columns.extend(["empty, found", "full, found", "wrong"]);
+        columns.extend(["empty tiles found", "full tiles found", "wrong"]);
     }
     let mut output = Output::new(global, &columns)?;
     if output.is_table() {
-        output.text(&picture::text(&map))?;
+        output.text(&picture::text(&map, output.width()))?;
     }
     output.record(&record, || row)?;
     output.finish()?;
     if variant.has_kv_list() {
-        eprintln!("keys come from lists: tiles of a list are not classified");
+        eprintln!("the keys come from a list: its tiles are not classified");
     }
     if !variant.has(Hook::LogitsMask) {
-        eprintln!("there is no mask");
+        eprintln!("the variant has no mask");
     }
     let write = |path: &PathBuf, bytes: Vec<u8>| {
         fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     };
     if let Some(path) = &args.svg {
-        write(path, picture::svg(&map).into_bytes())?;
+        let (rows, keys) = args.tile;
+        let title = format!("{}: tiles of {rows} queries x {keys} keys, query head {}", args.expr, args.head);
+        write(path, picture::svg(&map, &title, args.tile).into_bytes())?;
     }
     if let Some(path) = &args.png {
         write(path, picture::png(&map)?)?;
     }
     if !sound {
-        eprintln!("tiles are taken for what they are not: the library is wrong, or a `kv_range` breaks its promise");
+        eprintln!("a tile class is wrong: either the library is, or a `kv_range` leaves out keys that the mask keeps");
     }
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The variant, complete and bound.
+/// The variant with synthetic tensors, bound to the shape.
 fn bound(args: &Tiles) -> Result<Variant> {
     let (qo_heads, kv_heads) = args.heads;
     if qo_heads % kv_heads != 0 || args.head >= qo_heads {
         bail!(
-            "--heads {qo_heads}x{kv_heads} --head {}: query heads are a multiple of KV heads, and the head is one of them",
+            "--heads {qo_heads}x{kv_heads} --head {}: query heads are a multiple of KV heads, \
+             and the head is one of them",
             args.head
         );
     }
@@ -148,5 +152,5 @@ fn bound(args: &Tiles) -> Result<Variant> {
     Ok(case_variant(&case)?.bind(&dims)?)
 }
 
-/// More are a mistake.
+/// The most tiles that are classified.
 const MAX_TILES: u64 = 1 << 22;

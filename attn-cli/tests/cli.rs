@@ -1,4 +1,4 @@
-//! The `attn` command from outside: what it prints, what it says of mistakes, and its exit codes. No GPU is needed.
+//! Runs the `attn` command: its output, its error messages and its exit codes. No GPU is needed.
 
 use std::{
     collections::BTreeSet,
@@ -22,6 +22,11 @@ fn command(cache: &Path, args: &[&str]) -> Command {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs `attn --json` with a cache of its own.
+fn attn_json(cache: &Path, args: &[&str]) -> Output {
+    attn(cache, &[args, &["--json"]].concat())
 }
 
 /// The JSON lines of stdout of a run that succeeds.
@@ -49,7 +54,7 @@ fn scratch() -> tempfile::TempDir {
 #[test]
 fn list_names_every_stock_variant_with_parameters_hooks_and_doc() {
     let dir = scratch();
-    let records = records(&attn(dir.path(), &["list"]));
+    let records = records(&attn_json(dir.path(), &["list"]));
     let names: Vec<_> = records.iter().filter_map(|r| r["variant"].as_str()).collect();
     assert!(names.is_sorted() && names.len() >= 9, "{names:?}");
     let soft_cap = records.iter().find(|r| r["variant"] == "soft_cap").expect("soft_cap");
@@ -57,8 +62,32 @@ fn list_names_every_stock_variant_with_parameters_hooks_and_doc() {
     assert_eq!(soft_cap["params"][0]["type"], "f32");
     assert_eq!(soft_cap["hooks"][0], "logits_transform");
     assert!(records.iter().all(|r| r["summary"].as_str().is_some_and(|s| !s.is_empty())), "{records:?}");
-    let table = text(&attn(dir.path(), &["list", "--table"]).stdout);
+    let table = text(&attn(dir.path(), &["list"]).stdout);
     assert!(table.contains("soft_cap") && table.contains("cap: f32") && table.contains("logits_transform"), "{table}");
+}
+
+#[test]
+fn a_pipe_gets_a_table_without_colours_in_the_width_that_columns_names() {
+    let dir = scratch();
+    for args in [&["list"][..], &["list", "sliding_window"], &["doctor"], &["tiles", "causal"]] {
+        let output = command(dir.path(), args).env("COLUMNS", "80").output().expect("attn runs");
+        let table = text(&output.stdout);
+        assert!(output.status.success() && !table.starts_with('{') && !table.contains('\u{1b}'), "{table}");
+        let wide: Vec<_> = table.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{args:?}: {wide:#?}");
+    }
+}
+
+#[test]
+fn one_variant_is_a_page() {
+    let dir = scratch();
+    let output = command(dir.path(), &["list", "sliding_window"]).env("COLUMNS", "80").output().expect("attn runs");
+    let page = text(&output.stdout);
+    for label in ["name", "summary", "parameters", "hooks", "tile classes", "source"] {
+        assert!(page.lines().any(|line| line.trim_start().starts_with(label)), "no `{label}` in:\n{page}");
+    }
+    assert!(page.contains("window: i32") && page.contains("logits_mask"), "{page}");
+    assert_eq!(records(&attn_json(dir.path(), &["list", "sliding_window"])).len(), 1);
 }
 
 #[test]
@@ -75,30 +104,68 @@ fn an_unknown_variant_suggests_the_nearest() {
 }
 
 #[test]
-fn source_is_one_unit_without_includes() {
+fn source_prints_the_functor_alone() {
     let dir = scratch();
-    let args = ["source", "causal + soft_cap(cap=30)", "--kernel", "prefill", "--arch", "sm_90a"];
-    let output = attn(dir.path(), &args);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let unit = text(&output.stdout);
+    let source = |expr| {
+        let output = attn(dir.path(), &["source", expr]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let functor = source("soft_cap(cap=30)");
+    assert!(functor.lines().count() < 100, "{functor}");
+    assert!(functor.starts_with("struct SoftCap {") && functor.contains("logits_transform"), "{functor}");
+    assert_eq!(functor, source("soft_cap(cap=50)"), "a parameter is an argument and no part of the text");
+    assert_eq!(functor, source("soft_cap"));
+    let composed = source("causal + sliding_window(window=512) + documents");
+    for word in ["struct Variant", "logits_mask", "struct Causal"] {
+        assert!(composed.contains(word), "no `{word}` in:\n{composed}");
+    }
+    for text in [&functor, &composed] {
+        for absent in ["#include", "#line", "attn_prefill", "/home", "/work", env!("CARGO_MANIFEST_DIR")] {
+            assert!(!text.contains(absent), "`{absent}` in:\n{text}");
+        }
+        let absolute = |word: &str| word.len() > 1 && word.starts_with('/') && !word.starts_with("//");
+        assert!(!text.split([' ', '"', '(', '\n']).any(absolute), "an absolute path in:\n{text}");
+    }
+}
+
+#[test]
+fn options_of_the_kernel_need_full() {
+    let dir = scratch();
+    for option in [["--kernel", "decode"], ["--arch", "sm_80"], ["--head-dim", "64"], ["--prefill", "sm80"]] {
+        let output = attn(dir.path(), &["source", "causal", option[0], option[1]]);
+        assert_eq!(output.status.code(), Some(2), "{option:?}");
+        assert!(text(&output.stderr).contains("--full"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn full_source_is_one_unit_without_includes() {
+    let dir = scratch();
+    let full = |expr, options: &[&str]| {
+        let output = attn(dir.path(), &[&["source", expr, "--full"], options].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let unit = full("causal + soft_cap(cap=30)", &["--kernel", "prefill", "--arch", "sm_90a"]);
     assert!(!unit.lines().any(|line| line.trim_start().starts_with("#include")));
     for word in ["struct Variant", "logits_transform", "logits_mask", "attn_prefill"] {
         assert!(unit.contains(word), "no `{word}` in:\n{unit}");
     }
-    let decode = text(&attn(dir.path(), &["source", "causal", "--kernel", "decode", "--head-dim", "64"]).stdout);
+    let decode = full("causal", &["--kernel", "decode", "--head-dim", "64"]);
     assert!(decode.contains("attn_decode") && !decode.contains("attn_prefill"));
-    let rope = |stored| text(&attn(dir.path(), &["source", "rope", "--kernel", "prefill", "--stored", stored]).stdout);
+    let rope = |stored| full("rope", &["--stored", stored]);
     assert!(rope("raw").contains("attn_kv_pass(") && !rope("transformed").contains("attn_kv_pass("));
 }
 
 #[test]
-fn what_there_is_no_kernel_for_is_refused_by_name() {
+fn kernels_that_do_not_exist_are_refused_by_name() {
     let dir = scratch();
     let refused = |args: &[&str]| failure(&attn(dir.path(), args));
-    assert!(refused(&["source", "causal", "--head-dim", "72"]).contains("multiples of 16 up to 256"));
-    assert!(refused(&["source", "causal", "--dtype", "f32"]).contains("f16 and bf16"));
-    assert!(refused(&["source", "causal", "--kv-dtype", "f32"]).contains("of bf16 with k and v of f32"));
-    assert!(refused(&["source", "causal", "--arch", "sm_75"]).contains("sm_80 is the oldest"));
+    assert!(refused(&["source", "causal", "--full", "--head-dim", "72"]).contains("multiples of 16 up to 256"));
+    assert!(refused(&["source", "causal", "--full", "--dtype", "f32"]).contains("f16 and bf16"));
+    assert!(refused(&["source", "causal", "--full", "--kv-dtype", "f32"]).contains("of bf16 with k and v of f32"));
+    assert!(refused(&["source", "causal", "--full", "--arch", "sm_75"]).contains("sm_80 is the oldest"));
     let message = refused(&["compile"]);
     assert!(message.contains("name an expression"), "{message}");
     let message = refused(&["check", "--grid", "small", "--device", "tpu"]);
@@ -106,10 +173,10 @@ fn what_there_is_no_kernel_for_is_refused_by_name() {
 }
 
 #[test]
-fn compile_tells_resources_and_compiles_once() {
+fn compile_reports_resources_and_compiles_once() {
     let dir = scratch();
     let args = ["compile", "causal + soft_cap(cap=30)", "--arch", "90a;80", "--head-dim", "64"];
-    let output = attn(dir.path(), &args);
+    let output = attn_json(dir.path(), &args);
     if attn_kernels::compile::nvrtc::Nvrtc::find().is_err() {
         // `cargo xtask test` always brings one
         assert_eq!(output.status.code(), Some(1));
@@ -126,17 +193,17 @@ fn compile_tells_resources_and_compiles_once() {
         let launches = if record["kernel"] == "prefill" { 2 } else { 1 };
         assert!(entries.len() >= launches && record["bytes"].as_u64() > Some(1000), "{record}");
     }
-    let again = records(&attn(dir.path(), &args));
+    let again = records(&attn_json(dir.path(), &args));
     assert!(again.iter().all(|r| r["from"] == "disk"), "{again:?}");
     // a parameter is an argument and not text: another value is the same kernel
     let other = ["compile", "causal + soft_cap(cap=50)", "--arch", "90a", "--head-dim", "64"];
-    assert!(records(&attn(dir.path(), &other)).iter().all(|r| r["from"] == "disk"));
+    assert!(records(&attn_json(dir.path(), &other)).iter().all(|r| r["from"] == "disk"));
 }
 
 #[test]
 fn a_missing_compiler_says_how_to_get_one() {
     let dir = scratch();
-    let output = command(dir.path(), &["compile", "causal", "--arch", "90a"])
+    let output = command(dir.path(), &["compile", "causal", "--arch", "90a", "--json"])
         .env("ATTN_NVRTC", "/nowhere/libnvrtc.so")
         .env("ATTN_COMPILER", "nvrtc")
         .output()
@@ -185,10 +252,10 @@ fn a_case_that_cannot_be_run_fails_a_check_and_not_a_bench() {
         r#"{"variant":"full","dtype":"e4m3","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[3],"kv_lens":[5]}"#;
     std::fs::write(&path, case).expect("written");
     let path = path.to_str().expect("UTF-8");
-    let checked = attn(dir.path(), &["check", path, "--device", "cpu"]);
+    let checked = attn_json(dir.path(), &["check", path, "--device", "cpu"]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(lines(&checked)[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
-    let timed = records(&attn(dir.path(), &["bench", path, "--device", "cpu"]));
+    let timed = records(&attn_json(dir.path(), &["bench", path, "--device", "cpu"]));
     assert!(timed[0]["cannot"].as_str().is_some_and(|why| why.contains("e4m3")));
 }
 
@@ -196,9 +263,11 @@ fn a_case_that_cannot_be_run_fails_a_check_and_not_a_bench() {
 fn bench_times_a_case() {
     let dir = scratch();
     let path = dir.path().join("cases.jsonl");
-    let case = r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[64],"kv_lens":[64],"mine":1}"#;
-    std::fs::write(&path, case).expect("written");
-    let timed = records(&attn(dir.path(), &["bench", path.to_str().expect("UTF-8"), "--device", "cpu", "--reps", "3"]));
+    let case = r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,
+        "qo_lens":[64],"kv_lens":[64],"mine":1}"#;
+    std::fs::write(&path, case.replace('\n', "")).expect("written");
+    let timed =
+        records(&attn_json(dir.path(), &["bench", path.to_str().expect("UTF-8"), "--device", "cpu", "--reps", "3"]));
     let record = &timed[0];
     assert_eq!(record["mine"], 1, "unknown fields come back");
     for field in ["ms", "gbps", "tflops", "plan_us"] {
@@ -210,7 +279,7 @@ fn bench_times_a_case() {
 }
 
 #[test]
-fn caches_of_eight_bits_are_checked_and_their_bytes_counted() {
+fn fp8_caches_are_checked_and_their_bytes_counted() {
     let dir = scratch();
     let path = dir.path().join("cases.jsonl");
     let case = r#"{"variant":"causal + rope","dtype":"bf16","kv_dtype":"e4m3","kv_scale":0.5,"kv_scale_per_head":true,
@@ -218,10 +287,10 @@ fn caches_of_eight_bits_are_checked_and_their_bytes_counted() {
     let case = case.replace('\n', "");
     std::fs::write(&path, format!("{case}\n{}", case.replace("e4m3", "e5m2"))).expect("written");
     let path = path.to_str().expect("UTF-8");
-    for record in records(&attn(dir.path(), &["check", path, "--device", "cpu"])) {
+    for record in records(&attn_json(dir.path(), &["check", path, "--device", "cpu"])) {
         assert!(record["passed"] == true && record["kv_scale_per_head"] == true, "{record}");
     }
-    for record in records(&attn(dir.path(), &["bench", path, "--device", "cpu", "--reps", "1"])) {
+    for record in records(&attn_json(dir.path(), &["bench", path, "--device", "cpu", "--reps", "1"])) {
         let bytes = f64::from(2 * 103 * 2 * 64);
         let said = record["gbps"].as_f64().expect("a number") * record["ms"].as_f64().expect("a number") * 1e6;
         assert!((said / bytes - 1.0).abs() < 1e-6, "{said} is not {bytes}: {record}");
@@ -229,7 +298,7 @@ fn caches_of_eight_bits_are_checked_and_their_bytes_counted() {
 }
 
 #[test]
-fn serve_speaks_the_protocol_of_race() {
+fn serve_speaks_the_protocol_of_the_interleaved_benchmark() {
     let dir = scratch();
     let mut child = command(dir.path(), &["bench", "--serve", "--device", "cpu"])
         .stdin(Stdio::piped())
@@ -239,13 +308,14 @@ fn serve_speaks_the_protocol_of_race() {
     let case =
         r#"{"variant":"causal","dtype":"bf16","qo_heads":2,"kv_heads":1,"head_dim":64,"qo_lens":[8],"kv_lens":[8]}"#;
     let bad = case.replace("bf16", "e4m3");
-    let forms = case.replace(
+    let modes = case.replace(
         r#""qo_lens":[8],"kv_lens":[8]"#,
         r#""qo_lens":[20,1],"kv_lens":[20,9],"ours_also":["sequential","flat"]"#,
     );
     let script = format!(
-        "{{\"time\": \"attn\"}}\n{{\"prepare\": {case}}}\n{{\"time\": \"attn\", \"reps\": 3}}\n{{\"drop\": true}}\n{{\"prepare\": {bad}}}\nnonsense\n\
-         {{\"prepare\": {forms}}}\n{{\"time\": \"sequential\", \"reps\": 1}}\n{{\"time\": \"flat\"}}\n"
+        "{{\"time\": \"attn\"}}\n{{\"prepare\": {case}}}\n{{\"time\": \"attn\", \"reps\": 3}}\n{{\"drop\": true}}\n\
+         {{\"prepare\": {bad}}}\nnonsense\n\
+         {{\"prepare\": {modes}}}\n{{\"time\": \"sequential\", \"reps\": 1}}\n{{\"time\": \"flat\"}}\n"
     );
     child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("ends");
@@ -264,9 +334,9 @@ fn serve_speaks_the_protocol_of_race() {
 }
 
 #[test]
-fn doctor_finds_or_tells_the_way_out() {
+fn doctor_reports_each_part_or_how_to_get_it() {
     let dir = scratch();
-    let records = records(&attn(dir.path(), &["doctor"]));
+    let records = records(&attn_json(dir.path(), &["doctor"]));
     for what in ["cpu", "nvrtc", "nvcc", "embedded kernels", "cache", "host c++"] {
         let record = records.iter().find(|r| r["what"] == what).unwrap_or_else(|| panic!("no {what} in {records:?}"));
         let ok = record["ok"] == true;
@@ -294,8 +364,8 @@ fn all_names_every_registered_variant() {
     let names = |output: &Output| -> BTreeSet<String> {
         records(output).iter().filter_map(|r| r["variant"].as_str().map(str::to_owned)).collect()
     };
-    let listed = names(&attn(cache.path(), &["list", "--json"]));
-    let compiled = names(&attn(cache.path(), &["compile", "all", "--kernel", "decode", "--head-dim", "64", "--json"]));
+    let listed = names(&attn_json(cache.path(), &["list"]));
+    let compiled = names(&attn_json(cache.path(), &["compile", "all", "--kernel", "decode", "--head-dim", "64"]));
     assert_eq!(compiled.len(), listed.len(), "{compiled:?}");
     let some = ["soft_cap(cap=1)", "rope", "dropout(rate=0.5)"];
     assert!(some.iter().all(|expr| compiled.contains(*expr)), "{compiled:?}");
@@ -308,14 +378,17 @@ fn tiles_are_counted_checked_and_drawn() {
     let (svg_arg, png_arg) = (svg.to_str().expect("UTF-8"), png.to_str().expect("UTF-8"));
     let expr = "causal + sliding_window(window=256)";
     let args = ["tiles", expr, "--qo", "1024", "--kv", "1024", "--check", "--svg", svg_arg, "--png", png_arg];
-    let record = &records(&attn(dir.path(), &args))[0];
+    let record = &records(&attn_json(dir.path(), &args))[0];
     // 8 x 8 tiles: the diagonal and the one two below it are cut by the mask, the one between is full
     assert_eq!([&record["tiles"], &record["partial"], &record["full"], &record["skip"]], [64, 8 + 6, 7, 64 - 21]);
     assert_eq!([&record["empty"], &record["empty_found"], &record["unsound"]], [43, 43, 0]);
     let drawn = std::fs::read_to_string(svg).expect("an SVG");
     assert!(drawn.starts_with("<svg ") && drawn.matches("<rect ").count() >= 8, "{drawn}");
+    for label in [">key (kv_pos)<", ">query (row)<", ">skipped<", ">full: no mask<", ">partial: mask<", ">512<", expr] {
+        assert!(drawn.contains(label), "no {label} in:\n{drawn}");
+    }
     assert!(std::fs::read(png).expect("a PNG").starts_with(b"\x89PNG\r\n"));
-    let table = attn(dir.path(), &["tiles", "causal", "--qo", "256", "--kv", "256", "--table"]);
+    let table = attn(dir.path(), &["tiles", "causal", "--qo", "256", "--kv", "256"]);
     assert!(text(&table.stdout).starts_with("▒▒··\n██▒▒\n"), "{}", text(&table.stdout));
     let error = failure(&attn(dir.path(), &["tiles", "causal", "--heads", "3x2"]));
     assert!(error.contains("query heads are a multiple of KV heads"), "{error}");
@@ -327,7 +400,7 @@ fn expressions_are_checked_over_a_grid() {
     let file = dir.path().join("exprs");
     std::fs::write(&file, "# of this test\n\ncausal + sink\n").expect("written");
     let args = ["check", "--exprs", file.to_str().expect("UTF-8"), "--expr", "full", "--list"];
-    let cases = records(&attn(dir.path(), &args));
+    let cases = records(&attn_json(dir.path(), &args));
     assert_eq!(cases.iter().map(|c| c["variant"].as_str().expect("an expression")).collect::<Vec<_>>(), {
         let of = |expr| std::iter::repeat_n(expr, 6);
         of("full").chain(of("causal + sink")).collect::<Vec<_>>()
@@ -337,9 +410,9 @@ fn expressions_are_checked_over_a_grid() {
 #[test]
 fn calibrate_prints_a_case_for_each_kernel_and_measures_on_gpus_alone() {
     let dir = scratch();
-    let cases = records(&attn(dir.path(), &["calibrate", "--cases"]));
+    let cases = records(&attn_json(dir.path(), &["calibrate", "--cases"]));
     assert_eq!(cases.len(), 66);
-    let decode = records(&attn(dir.path(), &["calibrate", "--cases", "--match", "decode of 16 rows, 8-bit"]));
+    let decode = records(&attn_json(dir.path(), &["calibrate", "--cases", "--match", "decode of 16 rows, 8-bit"]));
     assert_eq!(decode.len(), 6, "two head_dims, three classes of hooks");
     assert!(decode.iter().all(|case| case["kv_dtype"] == "e4m3" && case["kernel"] == "decode"), "{decode:?}");
     let error = failure(&attn(dir.path(), &["calibrate", "--device", "cpu", "--commit", "x"]));

@@ -3,15 +3,19 @@
 //! `#[attention_variant] impl AttentionVariant for X` emits, beside the impl:
 //!
 //! ```text
-//! impl ::attn::lang::erased::Described for X {
-//!     fn desc() -> &'static ::attn::lang::VariantDesc { static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X> }; &DESC }
+//! impl ::attn::lang::erased_variant::Described for X {
+//!     fn desc() -> &'static ::attn::lang::VariantDesc {
+//!         static DESC: VariantDesc = VariantDesc { .., make: ::attn::__private::make::<X> };
+//!         &DESC
+//!     }
 //! }
-//! impl ::attn::lang::compose::Part for X { type Normalizer = ::attn::lang::compose::Keeps; .. }   // facts that decide where it may stand
+//! // where the part may stand in a composition
+//! impl ::attn::expr::compose::Part for X { type Normalizer = ::attn::expr::compose::Keeps; .. }
 //! ::attn::__private::submit!(X);
 //! ```
 
-pub use crate::lang::bind::{ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
-pub use crate::lang::erased::make;
+pub use crate::lang::derive_support::{ShapeProblem, bind_tensor, call_default, dim, dim_i32, require_failed};
+pub use crate::lang::erased_variant::make;
 pub use crate::lang::field::TensorField;
 
 #[doc(hidden)]
@@ -19,7 +23,7 @@ pub use crate::__attn_submit as submit;
 #[cfg(feature = "inventory")]
 pub use inventory;
 
-/// A variant that registered itself: the descriptor, by call, so that a submission is a constant.
+/// The descriptor of a linked variant, as a function, so that a submission is a constant.
 #[cfg(feature = "inventory")]
 #[derive(Debug)]
 pub struct Submitted(pub fn() -> &'static crate::lang::VariantDesc);
@@ -34,12 +38,12 @@ inventory::collect!(Submitted);
 macro_rules! __attn_submit {
     ($variant:ty) => {
         $crate::__private::inventory::submit! {
-            $crate::__private::Submitted(<$variant as $crate::lang::erased::Described>::desc)
+            $crate::__private::Submitted(<$variant as $crate::lang::erased_variant::Described>::desc)
         }
     };
 }
 
-/// Without `inventory`, variants are registered by tables and calls alone.
+/// Without `inventory` this does nothing: variants are registered by tables and calls.
 #[cfg(not(feature = "inventory"))]
 #[doc(hidden)]
 #[macro_export]

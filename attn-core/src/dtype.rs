@@ -2,21 +2,23 @@
 
 use std::{fmt, str::FromStr};
 
-/// An element type. Sealed in meaning: a kernel exists for each on some backend.
+/// An element type of queries, keys, values and outputs.
 ///
-/// Keys and values may be of any of these; queries and outputs of none with 8 bits ([`Dtypes::check`]).
+/// Keys and values may have any of them; queries and outputs not those of 8 bits ([`Dtypes::check`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
-    /// IEEE half.
+    /// IEEE binary16.
     F16,
     /// bfloat16.
     Bf16,
-    /// Single precision; on the CPU backend only.
+    /// IEEE binary32; CPU backend only.
     F32,
-    /// Eight bits, three of them mantissa ([`F8E4M3`](crate::lang::F8E4M3)): up to 448, no infinities, NaN is 0x7f. OCP's e4m3fn.
+    /// FP8 with 4 bits of exponent and 3 of mantissa ([`F8E4M3`](crate::lang::F8E4M3)), OCP's e4m3fn: magnitudes up to
+    /// 448, no infinities, NaN is 0x7f.
     E4m3,
-    /// Eight bits, two of them mantissa ([`F8E5M2`](crate::lang::F8E5M2)): up to 57344, with infinities and NaN as IEEE has them.
+    /// FP8 with 5 bits of exponent and 2 of mantissa ([`F8E5M2`](crate::lang::F8E5M2)), OCP's e5m2: magnitudes up to
+    /// 57344, infinities and NaN as in IEEE formats.
     E5m2,
 }
 
@@ -24,7 +26,7 @@ impl Dtype {
     /// Every element type.
     pub const ALL: [Dtype; 5] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::E4m3, Dtype::E5m2];
 
-    /// Bytes of one element.
+    /// Size of an element in bytes.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -34,7 +36,7 @@ impl Dtype {
         }
     }
 
-    /// Whether it has 8 bits: a type of keys and values alone.
+    /// Whether it has 8 bits. Only keys and values can have such a type.
     #[must_use]
     pub fn is_fp8(self) -> bool {
         matches!(self, Dtype::E4m3 | Dtype::E5m2)
@@ -57,7 +59,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// A dtype that is not known.
+/// A text that is not a [`Dtype`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dtype `{0}`; there are: f16, bf16, f32, and for keys and values e4m3, e5m2")]
 pub struct UnknownDtype(pub String);
@@ -72,9 +74,9 @@ impl FromStr for Dtype {
 /// The element types of one attention: queries and outputs share one, keys and values the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dtypes {
-    /// Of q and o.
+    /// Element type of q and o.
     pub qo: Dtype,
-    /// Of k and v.
+    /// Element type of k and v.
     pub kv: Dtype,
 }
 
@@ -87,31 +89,31 @@ pub struct DtypesError {
 }
 
 impl Dtypes {
-    /// bf16 throughout.
+    /// bf16 for all tensors.
     #[must_use]
     pub fn bf16() -> Self {
         Dtypes { qo: Dtype::Bf16, kv: Dtype::Bf16 }
     }
-    /// f16 throughout.
+    /// f16 for all tensors.
     #[must_use]
     pub fn f16() -> Self {
         Dtypes { qo: Dtype::F16, kv: Dtype::F16 }
     }
-    /// f32 throughout; CPU only.
+    /// f32 for all tensors; CPU backend only.
     #[must_use]
     pub fn f32() -> Self {
         Dtypes { qo: Dtype::F32, kv: Dtype::F32 }
     }
-    /// The same q and o over other keys and values: `Dtypes::bf16().with_kv(Dtype::E4m3)`.
+    /// The same types with another type of k and v: `Dtypes::bf16().with_kv(Dtype::E4m3)`.
     #[must_use]
     pub fn with_kv(self, kv: Dtype) -> Self {
         Dtypes { kv, ..self }
     }
-    /// Checks that q and o are of a type that queries can have. Which pairs a kernel exists for is the backend's matter.
+    /// Checks that q and o do not have 8 bits. Each backend checks which pairs it has a kernel for.
     ///
     /// # Errors
     ///
-    /// q and o of 8 bits.
+    /// [`DtypesError`] if q and o have 8 bits.
     pub fn check(self) -> Result<(), DtypesError> {
         if self.qo.is_fp8() { Err(DtypesError { qo: self.qo }) } else { Ok(()) }
     }

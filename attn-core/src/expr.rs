@@ -1,11 +1,11 @@
-//! Variants by name, at run time: `causal + sliding_window(window=4096) + soft_cap(cap=50)`.
+//! Variants as expressions, read at run time: `causal + sliding_window(window=4096) + soft_cap(cap=50)`.
 //!
 //! ```text
 //! expr  = item ("+" item)*
 //! item  = "(" expr ")"
 //!       | "or"       "(" expr "," expr ("," expr)* [","] ")"                  keys that one of the masks attends to
 //!       | "not"      "(" expr [","] ")"                                       keys that the mask does not attend to
-//!       | "remap"    "(" part "," expr [","] ")"                              expr at the positions that the part makes
+//!       | "remap"    "(" part "," expr [","] ")"                              expr at the positions that part gives
 //!       | "per_head" "(" "heads" "=" value ("," expr)+ [","] ")"              a branch for each query head
 //!       | "union"    "(" expr "," expr ("," expr)* [","] ")"                  disjoint sets of keys, one softmax
 //!       | part
@@ -14,54 +14,49 @@
 //! value = number | "true" | "false" | "[" [ value ("," value)* [","] ] "]"
 //! ```
 //!
-//! A name is letters, digits and `_`, not a digit first. A number is written as in Rust, without suffix: `30`, `-0.5`,
-//! `1e4`, `10_000`, and `inf`, `-inf`, `nan`. White space is free, and so is where `heads` stands.
+//! A name has letters, digits and `_`, and does not begin with a digit. A number is written as in Rust, without a
+//! suffix: `30`, `-0.5`, `1e4`, `10_000`, `inf`, `-inf`, `nan`. White space and the place of `heads` do not matter.
 //!
-//! `+` composes: masks AND, rows and logits transform in order, sinks add up as exponentials, and at most one part changes the
-//! normaliser. `full` is the identity. Brackets group, and change nothing: `+` is associative.
+//! `+` composes: masks are ANDed, transforms of rows and logits apply in order, sinks add up as exponentials, and at
+//! most one part changes the normaliser. `full` is the identity. `+` is associative, so brackets only group.
 //!
-//! - `or(a, b)` and `not(a)` take masks alone. That a key exists (`kv_pos < kv_len`) is not part of a mask: `not` attends to
+//! - `or(a, b)` and `not(a)` take masks only. The bound `kv_pos < kv_len` is not part of a mask: `not` attends to
 //!   existing keys.
-//! - `remap(map, a)`: the hooks of `a` see `qo_pos` and `kv_pos` as `map` rewrites them (`remap_qo_pos`, `remap_kv_pos`).
+//! - `remap(map, a)`: the hooks of `a` see `qo_pos` and `kv_pos` as `map` rewrites them (`remap_qo_pos`,
+//!   `remap_kv_pos`).
 //! - `per_head(heads=[0, 0, 1], a, b)`: query heads 0 and 1 have every hook of `a`, head 2 those of `b`.
-//! - `union(a, b)`: the keys of `a`, and those of `b` that are not keys of `a`; the transforms of an arm are for its keys.
-//!   What stands outside is for both.
+//! - `union(a, b)`: the keys of `a`, and the keys of `b` that are not keys of `a`. The transforms of a branch apply to
+//!   its keys. Parts outside of the union apply to both.
 //!
-//! What goes together is in [`lang::compose`](crate::lang::compose).
+//! [`expr::compose`](crate::expr::compose) has the rules of what composes.
 //!
-//! `token` cuts the text, `parse` reads it, `variant` is what comes out, a list of `node`s, `spec` its serde form; `hooks` runs it on the
-//! CPU, `class` says what is known of tiles, `arms` takes unions apart, `structure` compares variants whose parameters differ.
+//! Files: `token` and `parse` read a text; `spec` is the serde form; `tree` has the data types, `variant` composition
+//! and binding; `hooks` runs a variant on the CPU; `class` and `refine` classify tiles; `branches` splits a union;
+//! `structure` compares variants whose parameters differ.
 
-mod arms;
+mod branches;
 mod class;
-mod closely;
+pub mod compose;
 mod content;
 mod error;
 mod hooks;
+mod missing;
 mod node;
 mod parse;
 mod per_head;
+mod refine;
+mod set;
 mod spec;
 mod spec_serde;
 mod structure;
 mod token;
+mod tree;
 mod values;
 mod variant;
 
 pub use content::{ContentError, TensorContent, TensorSlot};
 pub use error::ExprError;
-pub use node::Node;
-pub use per_head::PerHead;
+pub use missing::MissingTensor;
 pub use spec::{NodeSpec, PartSpec, PerHeadSpec, RemapSpec, VariantSpec};
-pub use variant::{MissingTensor, Variant};
-
-/// The names of the combinators.
-pub(crate) const COMBINATORS: [&str; 5] = ["or", "not", "remap", "per_head", "union"];
-
-/// Words that cannot name a variant: the grammar gives them another meaning.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    matches!(name, "true" | "false" | "inf" | "nan") || COMBINATORS.contains(&name)
-}
-
-/// How deep combinators may be nested, brackets included.
-const MAX_DEPTH: usize = 24;
+pub use structure::StructureError;
+pub use tree::{Node, PerHead, Variant};

@@ -1,9 +1,9 @@
-//! The heart of attn-rs, with no CUDA in it: the variant language, the registry of variants, KV layouts,
-//! the planner, and the CPU backend.
+//! The core of attn-rs, without CUDA: the variant language, the registry of variants, KV layouts, the planner, and the
+//! CPU backend.
 //!
 //! Users depend on the facade `attn-rs` (lib name `attn`), which re-exports this crate.
 
-// The macros emit paths that start with `::attn`; inside this crate that is this crate.
+// macros emit paths that start with `::attn`; inside this crate that is this crate
 #[allow(unused_extern_crates)] // used by tests alone
 extern crate self as attn;
 

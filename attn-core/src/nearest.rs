@@ -1,6 +1,6 @@
-//! Suggestions for names that are not known.
+//! Suggestions for unknown names.
 
-/// The candidate nearest to `name`, if one is near enough to be what was meant: at most a third of its letters differ.
+/// The candidate nearest to `name`, if at most a third of its letters differ.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -10,7 +10,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, ignoring case and `-`/`_`.
+/// The edit distance of `a` and `b` (insertions, deletions, replacements, swaps of neighbours), ignoring case and
+/// `-`/`_`.
 fn distance(a: &str, b: &str) -> usize {
     let letters =
         |s: &str| -> Vec<char> { s.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect() };
@@ -39,7 +40,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_is_found_and_another_word_is_not() {
+    fn misspelled_names_are_found_and_other_words_are_not() {
         let names = ["alibi", "causal", "sliding_window", "soft_cap"];
         assert_eq!(nearest("casual", names), Some("causal"));
         assert_eq!(nearest("softcap", names), Some("soft_cap"));

@@ -1,6 +1,8 @@
-//! What an engine needs around attention: states merged, keys and values appended, copied, gathered and converted, masks packed.
+//! Ops that an inference engine needs around attention: merge states; append, copy, gather and convert keys and values;
+//! pack masks.
 //!
-//! Here is what each op means, what it refuses, and how it runs on the CPU. The CUDA backend takes the same descriptors.
+//! This module defines each op, its checks, and its implementation on the CPU. The CUDA backend takes the same
+//! descriptors.
 //!
 //! | op | what it does |
 //! |---|---|
@@ -9,11 +11,12 @@
 //! | [`append`] | new keys and values into pools: by positions or slots, transformed, quantised |
 //! | [`gather`] | pages of requests into packed tensors |
 //! | [`copy`] | pages to pages, within a pool or between two |
-//! | [`x_packed`] | pools whose keys lie as (blocks, heads, dim / x, slots, x), to and from pools in pages |
+//! | [`x_packed`] | pools with keys as (blocks, heads, dim / x, slots, x), to and from pools in pages |
 //! | [`bits`] | masks of bools into bits |
 //!
-//! All that can be seen from the host is checked before anything is written. On the CPU that is everything. What a kernel reads from memory of the
-//! device (slots, pages, positions) it checks itself: an entry outside is left out, and counted where the caller asks for it.
+//! Everything visible to the host is checked before anything is written; on the CPU that is everything. A kernel checks
+//! what it reads from device memory (slots, pages, positions) itself: it skips an entry out of bounds, and counts it if
+//! the caller passes a status word.
 
 pub mod append;
 pub mod array;
@@ -26,7 +29,7 @@ pub mod gather;
 mod kv;
 pub mod lse;
 pub mod merge;
-mod places;
+mod slot_mapping;
 pub mod x_packed;
 
 pub use append::Append;
@@ -35,5 +38,5 @@ pub use bits::BitOrder;
 pub use error::OpError;
 pub use gather::Gather;
 pub use kv::{KvMut, KvRef};
-pub use merge::{State, StateMut};
-pub use places::{PageRows, Places, slots_of_new_keys};
+pub use merge::{StateMut, StateRef};
+pub use slot_mapping::{PageTableRows, SlotMapping, slots_of_new_keys};

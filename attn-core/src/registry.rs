@@ -1,8 +1,8 @@
-//! The registry: variants by name.
+//! The registry of variants by name.
 //!
-//! Three equal doors lead in: `inventory` (a linked variant is there by itself), tables made by [`variants!`](crate::variants)
-//! and given to [`register`], and [`Registry::register`] on a registry of one's own. Static libraries lose
-//! `inventory` entries, which is why it is never the only one.
+//! Variants are registered in three ways: by `inventory`, which finds every linked variant; by tables that
+//! [`variants!`](crate::variants) makes, given to [`register`]; and by [`Registry::register`] on a registry of your
+//! own. Static libraries lose `inventory` entries, so it is never the only way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,25 +15,27 @@ pub struct Registry {
     by_name: BTreeMap<&'static str, &'static VariantDesc>,
 }
 
-/// What can be wrong with a registration.
+/// Why a variant cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Two variants of one name.
+    /// Two variants have the same name.
     #[error(
-        "two variants are called `{name}`: at {first} and at {second}; rename one with `#[attention_variant(name = \"..\")]`"
+        "two variants are called `{name}`: at {first} and at {second}; rename one with `#[attention_variant(name = \
+         \"..\")]`"
     )]
     Duplicate {
         /// The name.
         name: String,
-        /// File and line of the variant that was there.
+        /// File and line of the variant registered first.
         first: String,
-        /// File and line of the variant that came.
+        /// File and line of the other variant.
         second: String,
     },
-    /// A name that an expression cannot write.
+    /// An expression cannot write the name.
     #[error(
-        "`{name}` at {place} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
+        "`{name}` at {place} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no word \
+         of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
     Name {
         /// The name.
@@ -50,19 +52,19 @@ impl Registry {
         Self::default()
     }
 
-    /// The variants of the program so far: those that `inventory` found, and those given to [`register`].
+    /// The variants of the program so far: those found by `inventory`, and those given to [`register`].
     ///
     /// # Errors
-    /// Two linked variants of one name, found at first use and from then on.
+    /// Two linked variants have the same name. It is found at the first use, and returned from then on.
     pub fn global() -> Result<Arc<Registry>, RegistryError> {
         let mut global = GLOBAL.lock().unwrap_or_else(PoisonError::into_inner);
         global.get_or_insert_with(linked).clone()
     }
 
-    /// Adds a variant. Adding the same one again changes nothing.
+    /// Adds a variant. Adding it again has no effect.
     ///
     /// # Errors
-    /// Another variant has its name, or the name is not one that an expression can write.
+    /// Another variant has the name, or an expression cannot write it.
     pub fn register(&mut self, desc: &'static VariantDesc) -> Result<(), RegistryError> {
         if !is_name(desc.name) {
             return Err(RegistryError::Name { name: desc.name.to_owned(), place: place(desc) });
@@ -107,7 +109,7 @@ impl Registry {
     }
 }
 
-/// Adds variants to the global registry, all or none: the way in where `inventory` is off or its entries were lost.
+/// Adds variants to the global registry, all or none. Use it where `inventory` is off or its entries were lost.
 ///
 /// # Errors
 /// As [`Registry::register`], and as [`Registry::global`].
@@ -119,13 +121,13 @@ pub fn register(table: &[&'static VariantDesc]) -> Result<(), RegistryError> {
     Ok(())
 }
 
-/// `None` before first use. Readers get a snapshot, so that nobody waits for a lock held by another.
+/// `None` before the first use. Readers get a snapshot, so they do not hold the lock.
 static GLOBAL: Mutex<Option<Result<Arc<Registry>, RegistryError>>> = Mutex::new(None);
 
-/// What `inventory` found.
+/// The variants found by `inventory`.
 #[cfg(feature = "inventory")]
 fn linked() -> Result<Arc<Registry>, RegistryError> {
-    // the linker's order is no order: sort, so that the error names the same two files every time
+    // link order is arbitrary: sort, so that the error always names the same two files
     let mut found: Vec<_> = inventory::iter::<crate::__private::Submitted>().map(|s| (s.0)()).collect();
     found.sort_by_key(|desc| (desc.name, desc.file, desc.line));
     let mut registry = Registry::empty();
@@ -143,7 +145,7 @@ fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !crate::expr::is_reserved(name)
+        && !crate::lang::keywords::is_reserved(name)
 }
 
 fn place(desc: &VariantDesc) -> String {
@@ -181,7 +183,7 @@ macro_rules! variants {
         static TABLE: ::std::sync::OnceLock<::std::vec::Vec<&'static $crate::lang::VariantDesc>> =
             ::std::sync::OnceLock::new();
         TABLE
-            .get_or_init(|| ::std::vec![$(<$variant as $crate::lang::erased::Described>::desc()),*])
+            .get_or_init(|| ::std::vec![$(<$variant as $crate::lang::erased_variant::Described>::desc()),*])
             .as_slice()
     }};
 }

@@ -1,4 +1,4 @@
-//! What an attention is asked to be: heads, dtypes, kernel family.
+//! What is asked of an attention: head counts, head dimensions, the prefill backend, the kind of kernel.
 
 use std::{fmt, str::FromStr};
 
@@ -11,81 +11,86 @@ pub struct Heads {
     pub qo: u32,
     /// Key and value heads.
     pub kv: u32,
-    /// Elements of a query or key of a head; of a value too, unless [`ValueRows`] says otherwise.
+    /// Elements of a query or key of one head (`head_dim_qk`); of a value too, unless [`HeadDimVo`] says otherwise.
     pub head_dim: u32,
 }
 
-/// What the keys and values in memory are, for a variant that rewrites them.
+/// Whether keys and values are stored before or after `key_transform` and `value_transform`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvStored {
-    /// As the model made them: `key_transform` and `value_transform` run where a key or value is read.
+    /// Before: the kernel applies `key_transform` and `value_transform` when it loads a key or value.
     #[default]
     Raw,
-    /// What `key_transform` and `value_transform` give, rounded to the type of the cache: whoever appended a key or value had applied them
-    /// (most engines rotate keys so). They are left out then, and so is the pass over keys and values of a prefill, with its workspace;
-    /// queries are transformed as ever, and every other hook runs. A variant without these hooks is the same either way.
+    /// After, rounded to the type of the cache: whoever appended a key or value applied the hooks. Most engines store
+    /// rotated keys like this. The kernel then skips both hooks, and prefill needs no K/V preprocessing kernel and no
+    /// workspace for it. Queries are still transformed, and every other hook runs. Variants without these hooks behave
+    /// the same with either value.
     Transformed,
 }
 
-/// The template of prefill: the fastest that runs a kernel, unless another is asked for.
+/// The prefill kernel. The default takes the fastest one that supports a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PrefillTemplate {
-    /// `mma.sync`, which every GPU from sm_80 on runs.
-    Mma,
-    /// Warpgroups that multiply (`wgmma`) beside one that copies: Hopper alone, rows of up to 256 elements, no lists of keys, no values that are read where keys are, and
-    /// not in mixed launches. Whatever it does not run, the other one does.
+pub enum PrefillBackend {
+    /// `mma.sync` and `cp.async`, as in FlashAttention-2; runs on every GPU from sm_80 on.
+    Sm80,
+    /// TMA and `wgmma` in a warp-specialised kernel, as in FlashAttention-3; Hopper (sm_90a) only.
+    ///
+    /// It does not support head dimensions above 256, lists of keys, [`HeadDimVo::SharedWithKeys`] and mixed launches;
+    /// [`PrefillBackend::Sm80`] runs those, and every problem on other GPUs.
     #[default]
-    Warpgroups,
+    Sm90,
 }
 
-impl fmt::Display for PrefillTemplate {
+impl fmt::Display for PrefillBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PrefillTemplate::Mma => "mma",
-            PrefillTemplate::Warpgroups => "warpgroups",
+            PrefillBackend::Sm80 => "sm80",
+            PrefillBackend::Sm90 => "sm90",
         })
     }
 }
 
-/// Not the name of a [`PrefillTemplate`].
+/// A text that is not a [`PrefillBackend`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no template of prefill; there are: mma, warpgroups")]
-pub struct UnknownTemplate {
-    /// What was asked.
+#[error("unknown prefill backend `{name}`; there are: sm80, sm90")]
+pub struct UnknownPrefillBackend {
+    /// The text.
     pub name: String,
 }
 
-impl FromStr for PrefillTemplate {
-    type Err = UnknownTemplate;
+impl FromStr for PrefillBackend {
+    type Err = UnknownPrefillBackend;
 
-    fn from_str(name: &str) -> Result<Self, UnknownTemplate> {
-        [PrefillTemplate::Mma, PrefillTemplate::Warpgroups]
+    fn from_str(name: &str) -> Result<Self, UnknownPrefillBackend> {
+        [PrefillBackend::Sm80, PrefillBackend::Sm90]
             .into_iter()
-            .find(|template| template.to_string() == name)
-            .ok_or_else(|| UnknownTemplate { name: name.to_owned() })
+            .find(|backend| backend.to_string() == name)
+            .ok_or_else(|| UnknownPrefillBackend { name: name.to_owned() })
     }
 }
 
-/// How wide the rows of values are, and where they lie. Queries and keys have [`Heads::head_dim`] elements a row.
+/// The head dimension of values and outputs, and the tensor that holds the values. Queries and keys have
+/// [`Heads::head_dim`] elements.
 ///
-/// Outputs, `value_transform` and `output_transform` have rows of [`ValueRows::dim`] elements.
+/// `value_transform` and `output_transform` see rows of [`HeadDimVo::dim`] elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ValueRows {
-    /// As wide as keys, in a tensor of their own.
+pub enum HeadDimVo {
+    /// That of keys; values have a tensor of their own.
     #[default]
     Same,
-    /// Of so many elements, in a tensor of their own.
+    /// This many elements; values have a tensor of their own.
     Dim(u32),
-    /// The first so many elements of the rows of keys, as they are stored: one tensor is both, see [`Kv::latent`](crate::tensor::Kv::latent). In
-    /// multi-head latent attention (DeepSeek's, over the compressed cache) keys have 576 elements, of which 512 are the values.
-    OfKeys(u32),
+    /// This many elements, the first ones of each stored key: one tensor holds both, see
+    /// [`Kv::latent`](crate::tensor::Kv::latent). Multi-head latent attention (DeepSeek-V2, over the compressed cache)
+    /// has keys of 576 elements, of which the first 512 are the value.
+    SharedWithKeys(u32),
 }
 
-/// Heads, widths of values, or a scale of logits, that no attention has.
+/// Head counts, head dimensions or a scale of logits that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadsError {
-    /// A count of 0, or past what an index counts.
+    /// A count of 0, or above 65535.
     #[error("{what} = {value}; it must be 1 to 65535")]
     Count {
         /// `qo_heads`, `kv_heads`, `head_dim` or `value_dim`.
@@ -93,7 +98,7 @@ pub enum HeadsError {
         /// Its value.
         value: u32,
     },
-    /// Query heads that do not share KV heads evenly.
+    /// The query heads are not a multiple of the KV heads.
     #[error("qo_heads = {qo} is not a multiple of kv_heads = {kv}")]
     Group {
         /// Query heads.
@@ -101,15 +106,15 @@ pub enum HeadsError {
         /// KV heads.
         kv: u32,
     },
-    /// Values that reach past the keys whose first elements they are.
+    /// Values that share memory with keys have more elements than the keys.
     #[error("values are the first {values} elements of keys that have {head_dim}")]
-    ValuesOfKeys {
+    ValuesExceedKeys {
         /// Elements of a value.
         values: u32,
         /// Elements of a key.
         head_dim: u32,
     },
-    /// A scale that no softmax has.
+    /// The softmax scale is not positive and finite.
     #[error("sm_scale = {value}; it must be positive and finite (1 / sqrt(head_dim) unless given)")]
     SmScale {
         /// Its value.
@@ -118,8 +123,8 @@ pub enum HeadsError {
 }
 
 impl Heads {
-    /// Checks the counts: each 1 to 65535, and `qo` a multiple of `kv`. Which of them a kernel exists for is the
-    /// backend's matter.
+    /// Checks the counts: each 1 to 65535, and `qo` a multiple of `kv`. Each backend checks which of them it has a
+    /// kernel for.
     ///
     /// # Errors
     ///
@@ -140,7 +145,8 @@ impl Heads {
     pub fn group(self) -> u32 {
         self.qo.checked_div(self.kv).unwrap_or(0)
     }
-    /// The sizes that shapes of parameters are written in, as far as heads say them; [`Layout::dims`](crate::batch::Layout::dims) says all.
+    /// The dimensions that shapes of parameter tensors are written in, as far as heads determine them;
+    /// [`Layout::dims`](crate::batch::Layout::dims) adds those of the batch.
     #[must_use]
     pub fn dims(self) -> Dims {
         Dims {
@@ -151,11 +157,11 @@ impl Heads {
             ..Dims::default()
         }
     }
-    /// The scale of logits: as given, or [`Heads::default_sm_scale`].
+    /// The scale of logits: `given`, or [`Heads::default_sm_scale`].
     ///
     /// # Errors
     ///
-    /// One that is not positive and finite: kernels compare logits before they scale them.
+    /// [`HeadsError::SmScale`] unless it is positive and finite: kernels compare logits before they scale them.
     pub fn sm_scale(self, given: Option<f32>) -> Result<f32, HeadsError> {
         match given {
             None => Ok(self.default_sm_scale()),
@@ -170,21 +176,22 @@ impl Heads {
     }
 }
 
-impl ValueRows {
-    /// Elements of a value, and of an output.
+impl HeadDimVo {
+    /// Elements of a value and of an output of one head.
     #[must_use]
     pub fn dim(self, heads: Heads) -> u32 {
         match self {
-            ValueRows::Same => heads.head_dim,
-            ValueRows::Dim(dim) | ValueRows::OfKeys(dim) => dim,
+            HeadDimVo::Same => heads.head_dim,
+            HeadDimVo::Dim(dim) | HeadDimVo::SharedWithKeys(dim) => dim,
         }
     }
-    /// Whether the tensor of keys holds the values too.
+    /// Whether the tensor of keys also holds the values.
     #[must_use]
-    pub fn are_of_keys(self) -> bool {
-        matches!(self, ValueRows::OfKeys(_))
+    pub fn shares_keys(self) -> bool {
+        matches!(self, HeadDimVo::SharedWithKeys(_))
     }
-    /// Checks the width: 1 to 65535, and within the keys where it is of them. Which a kernel exists for is the backend's matter.
+    /// Checks the dimension: 1 to 65535, and at most that of keys where values share memory with them. Each backend
+    /// checks which of them it has a kernel for.
     ///
     /// # Errors
     ///
@@ -194,56 +201,56 @@ impl ValueRows {
         if values == 0 || values > 65535 {
             return Err(HeadsError::Count { what: "value_dim", value: values });
         }
-        if self.are_of_keys() && values > head_dim {
-            return Err(HeadsError::ValuesOfKeys { values, head_dim });
+        if self.shares_keys() && values > head_dim {
+            return Err(HeadsError::ValuesExceedKeys { values, head_dim });
         }
         Ok(())
     }
-    /// The sizes that shapes of parameters are written in, with the width of values.
+    /// `dims` with `value_dim` set.
     #[must_use]
     pub fn dims(self, heads: Heads, dims: Dims) -> Dims {
         Dims { value_dim: Some(self.dim(heads).into()), ..dims }
     }
 }
 
-impl fmt::Display for ValueRows {
+impl fmt::Display for HeadDimVo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ValueRows::Same => f.write_str("same"),
-            ValueRows::Dim(dim) => write!(f, "{dim}"),
-            ValueRows::OfKeys(dim) => write!(f, "keys:{dim}"),
+            HeadDimVo::Same => f.write_str("same"),
+            HeadDimVo::Dim(dim) => write!(f, "{dim}"),
+            HeadDimVo::SharedWithKeys(dim) => write!(f, "keys:{dim}"),
         }
     }
 }
 
-/// A way to write widths of values that is not known.
+/// A text that is not a [`HeadDimVo`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "values `{0}` are not known; write: same, a number of elements, or keys:NUMBER for the first elements of the keys"
+    "unknown head_dim_vo `{0}`; write: same, a number of elements, or keys:NUMBER for the first elements of the keys"
 )]
-pub struct UnknownValues(pub String);
+pub struct UnknownHeadDimVo(pub String);
 
-impl FromStr for ValueRows {
-    type Err = UnknownValues;
-    fn from_str(s: &str) -> Result<Self, UnknownValues> {
-        let number = |text: &str| text.parse().map_err(|_| UnknownValues(s.to_owned()));
+impl FromStr for HeadDimVo {
+    type Err = UnknownHeadDimVo;
+    fn from_str(s: &str) -> Result<Self, UnknownHeadDimVo> {
+        let number = |text: &str| text.parse().map_err(|_| UnknownHeadDimVo(s.to_owned()));
         match s.strip_prefix("keys:") {
-            Some(dim) => Ok(ValueRows::OfKeys(number(dim)?)),
-            None if s == "same" => Ok(ValueRows::Same),
-            None => Ok(ValueRows::Dim(number(s)?)),
+            Some(dim) => Ok(HeadDimVo::SharedWithKeys(number(dim)?)),
+            None if s == "same" => Ok(HeadDimVo::Same),
+            None => Ok(HeadDimVo::Dim(number(s)?)),
         }
     }
 }
 
-/// The families of kernels.
+/// The kinds of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelKind {
-    /// Tensor cores, tiles of query rows: FlashAttention-2 style.
+    /// Tiles of many query rows of one request on tensor cores, as in FlashAttention-2 and -3.
     Prefill,
-    /// Tensor cores, few query rows per request against many keys.
+    /// Few query rows of a request against many keys, on tensor cores with swapped operands; split-KV.
     Decode,
-    /// Both in one launch: requests of few rows as in decode, those of many as in prefill, and rows of several requests against keys that they
-    /// share.
+    /// Both in one launch: requests with few query rows run as in decode, the others as in prefill. In a cascade, rows
+    /// of several requests share a tile against the keys that they have in common.
     Mixed,
 }
 
@@ -257,7 +264,7 @@ impl fmt::Display for KernelKind {
     }
 }
 
-/// A kernel name that is not known.
+/// A text that is not a [`KernelKind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown kernel `{0}`; there are: prefill, decode, mixed")]
 pub struct UnknownKernel(pub String);

@@ -1,4 +1,4 @@
-//! Two linked variants of one name: an error at first use, that names both places.
+//! Two linked variants with one name: the first use of the registry reports both places.
 
 #![cfg(feature = "inventory")]
 
@@ -32,7 +32,7 @@ mod two {
 }
 
 #[test]
-fn the_first_use_says_so() {
+fn the_first_use_reports_the_duplicate() {
     let error = Registry::global().map(|_| ()).expect_err("two of one name");
     let RegistryError::Duplicate { name, first, second } = &error else { panic!("{error}") };
     assert_eq!(name, "same");

@@ -1,7 +1,8 @@
-//! Expressions: round trips, and what is said of wrong ones.
+//! Expressions: round trips and error messages.
 
 extern crate attn_core as attn;
 
+#[path = "common/variants.rs"]
 mod common;
 
 use attn::lang::{
@@ -39,7 +40,7 @@ fn the_canonical_form() {
 }
 
 #[test]
-fn text_and_types_are_one() {
+fn text_and_types_give_equal_variants() {
     let typed = attn::compose!(Causal, SoftCap { cap: 30.0 });
     assert_eq!(parse("causal + soft_cap(cap=30)").expect("valid"), typed);
     assert_ne!(parse("soft_cap(cap=30) + causal").expect("valid"), typed);
@@ -88,7 +89,7 @@ fn unknown_names_suggest_the_nearest() {
 }
 
 #[test]
-fn wrong_values_stand_at_their_parameter() {
+fn errors_of_values_have_the_column_of_the_parameter() {
     for (text, at, want) in [
         ("soft_cap(cap=0)", 10, "parameter `cap` = 0 is not allowed: `cap > 0.0` must hold"),
         ("soft_cap(cap=true)", 10, "parameter `cap` is f32; got `true`"),
@@ -107,7 +108,7 @@ fn wrong_values_stand_at_their_parameter() {
 }
 
 #[test]
-fn parts_that_do_not_go_together() {
+fn parts_that_do_not_compose_are_refused() {
     let two = ComposeError::TwoNormalizers { first: "relu".to_owned(), second: "relu".to_owned() };
     assert_eq!(error("relu + causal + relu"), ExprError::Compose(two.clone()));
     assert_eq!(Variant::from(Relu).and(Relu), Err(two));
@@ -162,7 +163,7 @@ fn binding_names_the_part() {
     assert!(matches!(error.root(), BindError::Require { .. }));
     let variant = Variant::from(Everything::default());
     let bound = variant.bind(&Dims { qo_heads: Some(2), kv_heads: Some(1), ..Dims::default() }).expect("valid");
-    assert_eq!(bound, variant, "what was computed is no value given");
+    assert_eq!(bound, variant, "computed values are not given values");
     assert_eq!(bound.to_string(), "everything(rate=0.5, offset=-4, seed=7, on=true)");
 }
 
@@ -187,7 +188,7 @@ fn hooks_run_over_all_parts() {
 }
 
 #[test]
-fn a_tile_is_classed_by_every_mask() {
+fn the_class_of_a_tile_combines_all_masks() {
     let newer = Tile { kv_pos_min: 5, kv_pos_max: 6, ..Tile::default() };
     let class = |text| parse(text).expect(text).tile_class(newer);
     assert_eq!(class("full"), TileClass::Full);
@@ -251,7 +252,7 @@ fn any_part() -> impl Strategy<Value = Variant> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(parts in proptest::collection::vec(any_part(), 0..5)) {
+    fn expressions_round_trip(parts in proptest::collection::vec(any_part(), 0..5)) {
         let variant = parts.into_iter().try_fold(Variant::full(), Variant::and).expect("softmax all");
         let text = variant.to_string();
         prop_assert_eq!(parse(&text).expect(&text), variant);

@@ -1,7 +1,8 @@
-//! Combinators in expressions: the grammar, what does not go together, and what the tree means.
+//! Combinators in expressions: grammar, rules of composition, and evaluation.
 
 extern crate attn_core as attn;
 
+#[path = "common/variants.rs"]
 mod common;
 
 use attn::expr::Node;
@@ -13,7 +14,7 @@ use attn::{ExprError, Registry, Variant, VariantParams, VariantSpec, attention_v
 use common::{Causal, Even, Relu, Sink, SoftCap};
 use proptest::prelude::*;
 
-/// Queries and keys count from the start of their block.
+/// Positions count from the start of their block.
 #[derive(Clone, Copy, VariantParams)]
 struct Blocks {
     #[require(size > 0)]
@@ -33,7 +34,7 @@ impl AttentionVariant for Blocks {
     }
 }
 
-/// Adds its position to every key, and its queries' to every query.
+/// Adds its position to every query and key.
 #[derive(Clone, Copy, VariantParams)]
 struct AddPosition;
 
@@ -50,7 +51,7 @@ impl AttentionVariant for AddPosition {
     }
 }
 
-/// The first blocks of two keys, every query on its own.
+/// A list of the first blocks of two keys, for each query on its own.
 #[derive(Clone, Copy, VariantParams)]
 struct FirstBlocks {
     blocks: i32,
@@ -69,7 +70,7 @@ impl AttentionVariant for FirstBlocks {
     }
 }
 
-/// Keys from `begin` to `end`, and says so.
+/// A mask of the keys `begin..end`, with a `kv_range`.
 #[derive(Clone, Copy, VariantParams)]
 struct Between {
     begin: i32,
@@ -86,7 +87,7 @@ impl AttentionVariant for Between {
     }
 }
 
-/// Twice the output.
+/// Doubles the output.
 #[derive(Clone, Copy, VariantParams)]
 struct Twice;
 
@@ -149,7 +150,7 @@ fn the_canonical_form() {
 }
 
 #[test]
-fn text_and_types_are_one() {
+fn text_and_types_give_equal_variants() {
     let cap = SoftCap { cap: 2.0 };
     let blocks = Blocks { size: 4 };
     for (typed, text) in [
@@ -164,7 +165,7 @@ fn text_and_types_are_one() {
         assert_eq!(typed, valid(text));
         assert_eq!(typed.to_string(), text);
     }
-    use attn::lang::compose::{And, Chain, Not, Or, Part, Remap, Union, per_head};
+    use attn::expr::compose::{And, Chain, Not, Or, Part, Remap, Union, per_head};
     let by_hand = Union(Or(Causal, Not(Even)), Remap(blocks, And(Causal, cap))).into_variant();
     let text = "union(or(causal, not(even)), remap(blocks(size=4), causal + soft_cap(cap=2)))";
     assert_eq!(by_hand, valid(text));
@@ -201,7 +202,7 @@ fn syntax_errors_say_where_and_what() {
 }
 
 #[test]
-fn wrong_names_and_heads_stand_where_they_are() {
+fn errors_of_names_and_heads_have_their_column() {
     for (text, want) in [
         ("or(causal, evn)", "at column 12: no variant `evn` (did you mean `even`?)"),
         ("nott(causal)", "at column 1: no variant `nott` (did you mean `not`?)"),
@@ -218,7 +219,7 @@ fn wrong_names_and_heads_stand_where_they_are() {
 }
 
 #[test]
-fn the_names_of_combinators_are_taken() {
+fn the_names_of_combinators_are_reserved() {
     for name in ["or", "not", "remap", "per_head", "union"] {
         let desc = <Causal as attn::lang::Described>::desc();
         let renamed = Box::leak(Box::new(attn::lang::VariantDesc {
@@ -239,7 +240,7 @@ fn the_names_of_combinators_are_taken() {
             divisors: desc.divisors,
             stores: desc.stores,
             slots: desc.slots,
-            kv_words: desc.kv_words,
+            kv_coordinates: desc.kv_coordinates,
             device_fns: desc.device_fns,
             types: desc.types,
             consts: desc.consts,
@@ -251,7 +252,7 @@ fn the_names_of_combinators_are_taken() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_by_name() {
+fn parts_that_do_not_compose_are_refused_by_name() {
     for (text, words) in [
         ("or(causal, soft_cap(cap=1))", ["`soft_cap` has `logits_transform`", "or(..) + soft_cap"]),
         ("not(sink(logits=[1]))", ["`not` takes masks alone", "`sink_logit`"]),
@@ -279,14 +280,14 @@ fn what_does_not_go_together_is_refused_by_name() {
         assert!(words.iter().all(|word| shown.contains(word)), "{text}: {shown}");
         assert!(matches!(parse(text), Err(ExprError::Compose(_))), "{text}");
     }
-    // by types it is refused when it is bound
+    // composed by types, it is refused when it is bound
     let late = Variant::from(Node::Not(SoftCap { cap: 1.0 }.into()));
     assert!(matches!(late.bind(&Dims::default()), Err(BindError::Compose(ComposeError::NotAMask { .. }))));
     assert!(matches!(Variant::from(Causal).and(late), Err(ComposeError::NotAMask { .. })));
 }
 
 #[test]
-fn masks_are_what_the_words_say() {
+fn or_not_and_remap_combine_masks() {
     let row = at(5, 0).row;
     for (text, want) in [
         ("or(causal, even)", vec![0, 1, 2, 3, 4, 5, 6, 8]),
@@ -307,14 +308,14 @@ fn masks_are_what_the_words_say() {
     assert_eq!(keys_of(&heads, RowIndex { qo_head: 0, ..row }, 8), [0, 1, 2, 3, 4, 5]);
     assert_eq!(keys_of(&heads, RowIndex { qo_head: 1, ..row }, 8), [0, 2, 4, 6]);
     assert_eq!(keys_of(&heads, RowIndex { qo_head: 9, ..row }, 8), [0, 2, 4, 6], "clamped");
-    // longer than what is looked at together
+    // longer than a chunk
     let long = keys_of(&valid("not(even)"), row, 1000);
     assert_eq!(long, (0..500).map(|i| 2 * i + 1).collect::<Vec<_>>());
     assert_eq!(keys_of(&valid("or(even, between(begin=300, end=302))"), row, 400).len(), 201);
 }
 
 #[test]
-fn a_map_moves_what_is_inside_only() {
+fn a_map_changes_the_positions_of_inner_parts_only() {
     let variant = valid("add_position + remap(blocks(size=4), add_position + soft_cap(cap=1000000))");
     let mut q = [0.0];
     variant.query_row(&mut q, at(6, 0).row);
@@ -329,7 +330,7 @@ fn a_map_moves_what_is_inside_only() {
 }
 
 #[test]
-fn heads_choose_every_hook() {
+fn per_head_selects_every_hook() {
     let text = "per_head(heads=[0, 0, 1, 1], add_position + sink(logits=[0, 1, 2, 3]), twice)";
     let dims = Dims { qo_heads: Some(4), kv_heads: Some(2), ..Dims::default() };
     let variant = valid(text).bind(&dims).expect("two heads for each KV head");
@@ -353,7 +354,7 @@ fn heads_choose_every_hook() {
 }
 
 #[test]
-fn heads_are_checked_when_they_are_bound() {
+fn binding_checks_heads() {
     let dims = |qo_heads, kv_heads| Dims { qo_heads: Some(qo_heads), kv_heads: Some(kv_heads), ..Dims::default() };
     let masks = valid("per_head(heads=[0, 1, 1, 0], causal, even)");
     masks.bind(&dims(4, 1)).expect("masks may differ inside a group");
@@ -372,7 +373,7 @@ fn heads_are_checked_when_they_are_bound() {
 }
 
 #[test]
-fn parameters_inside_are_set_and_bound() {
+fn parameters_inside_combinators_are_set_and_bound() {
     let mut variant = valid("or(causal, between(begin=0, end=4)) + remap(blocks(size=4), soft_cap(cap=1))");
     let names: Vec<_> = variant.parts().map(|part| part.desc().name).collect();
     assert_eq!(names, ["causal", "between", "blocks", "soft_cap"]);
@@ -388,7 +389,7 @@ fn parameters_inside_are_set_and_bound() {
 }
 
 #[test]
-fn only_what_runs_is_there() {
+fn hooks_that_do_not_run_are_not_reported() {
     let variant = valid("not(causal)");
     assert!(variant.has(Hook::LogitsMask) && !variant.has(Hook::LogitsTransform));
     assert!(valid("not(full)").has(Hook::LogitsMask));
@@ -406,25 +407,25 @@ fn only_what_runs_is_there() {
 }
 
 #[test]
-fn a_union_comes_apart_into_disjoint_arms() {
+fn a_union_splits_into_disjoint_branches() {
     let variant = valid("causal + union(even + add_position, between(begin=2, end=6), full) + soft_cap(cap=9)");
-    let arms = variant.arms();
-    assert_eq!(arms.len(), 3);
-    assert!(variant.has_union() && arms.iter().all(|arm| !arm.has_union()));
+    let branches = variant.branches();
+    assert_eq!(branches.len(), 3);
+    assert!(variant.has_union() && branches.iter().all(|branch| !branch.has_union()));
     let row = at(7, 0).row;
-    assert_eq!(keys_of(&arms[0], row, 10), [0, 2, 4, 6]);
-    assert_eq!(keys_of(&arms[1], row, 10), [3, 5]);
-    assert_eq!(keys_of(&arms[2], row, 10), [1, 7]);
+    assert_eq!(keys_of(&branches[0], row, 10), [0, 2, 4, 6]);
+    assert_eq!(keys_of(&branches[1], row, 10), [3, 5]);
+    assert_eq!(keys_of(&branches[2], row, 10), [1, 7]);
     assert_eq!(keys_of(&variant, row, 10), [0, 1, 2, 3, 4, 5, 6, 7]);
-    let keys = arms.iter().map(|arm| arm.has(Hook::KeyTransform)).collect::<Vec<_>>();
-    assert_eq!(keys, [true, false, false], "what an earlier arm does to its keys is its own");
-    assert!(arms.iter().all(|arm| arm.has(Hook::LogitsTransform)));
-    assert_eq!(valid("causal").arms(), [valid("causal")]);
-    arms[2].bind(&Dims::default()).expect("an arm may be bound again");
+    let keys = branches.iter().map(|branch| branch.has(Hook::KeyTransform)).collect::<Vec<_>>();
+    assert_eq!(keys, [true, false, false], "a branch does not have the transforms of an earlier one");
+    assert!(branches.iter().all(|branch| branch.has(Hook::LogitsTransform)));
+    assert_eq!(valid("causal").branches(), [valid("causal")]);
+    branches[2].bind(&Dims::default()).expect("a branch may be bound again");
 }
 
 #[test]
-fn a_list_is_found_at_the_top() {
+fn a_key_list_is_found_at_the_top_level() {
     let variant = valid("causal + first_blocks(blocks=3)");
     let row = RowIndex::default();
     assert_eq!(variant.kv_list_sizes(), Some((2, 1)));
@@ -435,7 +436,7 @@ fn a_list_is_found_at_the_top() {
 }
 
 #[test]
-fn ranges_go_through_the_tree() {
+fn key_ranges_combine_along_the_tree() {
     let (near, far) = ("between(begin=2, end=6)", "between(begin=4, end=9)");
     let all = (0, i32::MAX);
     for (text, want) in [
@@ -528,7 +529,7 @@ fn serde_takes_combinators() {
 }
 
 #[test]
-fn serde_says_where() {
+fn serde_errors_have_a_path() {
     let build = |json: &str| serde_json::from_str::<VariantSpec>(json).expect(json).build_with(&registry());
     for (json, want) in [
         (
@@ -568,7 +569,7 @@ fn serde_says_where() {
     assert!(matches!(build(&deep).map_err(|e| e.root().clone()), Err(ExprError::Depth { most: 24 })));
 }
 
-/// A mask of any shape.
+/// An arbitrary mask.
 fn any_mask() -> impl Strategy<Value = Variant> {
     let leaf = prop_oneof![
         Just(Variant::from(Causal)),
@@ -592,19 +593,19 @@ fn any_mask() -> impl Strategy<Value = Variant> {
     })
 }
 
-/// A mask that is a variant already, for `compose!`.
+/// A mask that is a `Variant` already, as an operand of `compose!`.
 struct Same(Variant);
 
-impl attn::lang::compose::Part for Same {
-    type Normalizer = attn::lang::compose::Keeps;
-    type Sink = attn::lang::compose::NoSink;
-    type Place = attn::lang::compose::Mask;
+impl attn::expr::compose::Part for Same {
+    type Normalizer = attn::expr::compose::Keeps;
+    type Sink = attn::expr::compose::NoSink;
+    type Place = attn::expr::compose::Mask;
     fn into_variant(self) -> Variant {
         self.0
     }
 }
 
-/// The mask of one logit, from the definition.
+/// The mask of one logit, evaluated directly.
 fn attends(variant: &Variant, at: LogitIndex) -> bool {
     variant.nodes().iter().all(|node| match node {
         Node::Part(part) => {
@@ -627,8 +628,8 @@ fn attends(variant: &Variant, at: LogitIndex) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(mask in any_mask(), cap in 1f32..9.0) {
-        let variant = mask.and(SoftCap { cap }).expect("they go together");
+    fn expressions_round_trip(mask in any_mask(), cap in 1f32..9.0) {
+        let variant = mask.and(SoftCap { cap }).expect("they compose");
         let text = variant.to_string();
         prop_assert_eq!(&parse(&text).expect(&text), &variant);
         let json = serde_json::to_string(&VariantSpec::from(&variant)).expect("plain data");
@@ -637,20 +638,26 @@ proptest! {
     }
 
     #[test]
-    fn a_mask_is_what_its_words_say(mask in any_mask(), qo_pos in 0..10, qo_head in 0..3) {
+    fn masks_agree_with_a_direct_evaluation(mask in any_mask(), qo_pos in 0..10, qo_head in 0..3) {
         let row = RowIndex { qo_pos, qo_head, ..RowIndex::default() };
         let mut keep = [true; 150];
         mask.mask_tile(&mut keep, LogitIndex { row, kv_pos: 0, kv_token: 0, kv_slot: 0 });
         for (kv_pos, got) in (0..).zip(keep) {
-            prop_assert_eq!(got, attends(&mask, LogitIndex { row, kv_pos, kv_token: kv_pos, kv_slot: 0 }), "{}: key {}", mask, kv_pos);
+            let want = attends(&mask, LogitIndex { row, kv_pos, kv_token: kv_pos, kv_slot: 0 });
+            prop_assert_eq!(got, want, "{}: key {}", mask, kv_pos);
         }
     }
 
     #[test]
-    fn arms_are_disjoint_and_together_all(a in any_mask(), b in any_mask(), c in any_mask(), qo_pos in 0..10) {
+    fn branches_of_a_union_are_disjoint_and_cover_all_keys(
+        a in any_mask(),
+        b in any_mask(),
+        c in any_mask(),
+        qo_pos in 0..10,
+    ) {
         let variant: Variant = Node::union(vec![a, b, c]).into();
         let row = at(qo_pos, 0).row;
-        let mut keys: Vec<_> = variant.arms().iter().flat_map(|arm| keys_of(arm, row, 20)).collect();
+        let mut keys: Vec<_> = variant.branches().iter().flat_map(|branch| keys_of(branch, row, 20)).collect();
         keys.sort_unstable();
         prop_assert_eq!(keys, keys_of(&variant, row, 20));
     }

@@ -1,10 +1,10 @@
-//! Elements of 8 bits against the OCP specification (8-bit Floating Point Specification, revision 1.0), read a second time.
+//! FP8 elements against an independent implementation of the OCP 8-bit Floating Point Specification, revision 1.0.
 
 use attn_core::dtype::Dtype;
 use attn_core::lang::{F8E4M3, F8E5M2};
 use attn_core::tensor::Element;
 
-/// What the specification says of a format.
+/// The parameters of a format.
 struct Format {
     mantissa: u32,
     bias: i32,
@@ -16,7 +16,7 @@ const E4M3: Format = Format { mantissa: 3, bias: 7, last: 0x7e };
 const E5M2: Format = Format { mantissa: 2, bias: 15, last: 0x7b };
 
 impl Format {
-    /// The value of a finite code: sign, exponent and mantissa by the definition, in f64.
+    /// The value of a finite code: sign, exponent and mantissa by definition, in f64.
     fn value(&self, code: u8) -> f64 {
         let sign = if code >> 7 == 1 { -1.0 } else { 1.0 };
         let ones = 1u32 << self.mantissa;
@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// The nearest finite code by trying all of them; of two that are as near, the even one. NaN is not asked.
+    /// The nearest finite code by exhaustive search; the even one of a tie. Not for NaN.
     fn nearest(&self, x: f32) -> u8 {
         let sign = if x.is_sign_negative() { 0x80 } else { 0 };
         let size = f64::from(x.abs());
@@ -55,7 +55,7 @@ fn check<T: Element>(format: &Format, code: fn(T) -> u8, of: fn(u8) -> T) {
             assert!(of(code(T::from_f32(x))).to_f32().is_nan(), "and stays NaN");
         }
     }
-    // between any two neighbours: the middle goes to the even one, what is beside it to the nearer
+    // between neighbours: ties go to the even code, other values to the nearer one
     for byte in 0..format.last {
         let middle = ((format.value(byte) + format.value(byte + 1)) / 2.0) as f32;
         let even = if byte % 2 == 0 { byte } else { byte + 1 };
@@ -64,7 +64,7 @@ fn check<T: Element>(format: &Format, code: fn(T) -> u8, of: fn(u8) -> T) {
             assert_eq!(code(T::from_f32(-x)), 0x80 | want, "{x}");
         }
     }
-    // past the last one
+    // beyond the greatest code
     let last = format.value(format.last) as f32;
     for x in [last, last.next_up(), last * 1.03, last * 1.07, last * 2.0, 1e30, f32::MAX, f32::INFINITY] {
         assert_eq!(code(T::from_f32(x)), format.last, "{x} saturates");
@@ -73,14 +73,14 @@ fn check<T: Element>(format: &Format, code: fn(T) -> u8, of: fn(u8) -> T) {
     for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001)] {
         assert!(of(code(T::from_f32(nan))).to_f32().is_nan());
     }
-    // anything, of every size
+    // random values of every magnitude
     let mut state = 1u32;
     for _ in 0..20_000 {
         state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         let x = f32::from_bits(state ^ state >> 15);
         if !x.is_nan() {
             assert_eq!(code(T::from_f32(x)), format.nearest(x), "{x:e}");
-            // of the sizes that the type has
+            // of magnitudes within the type's range
             let x = x.signum() * (state % 100_000) as f32 * 2f32.powi((state >> 27) as i32 - 20);
             assert_eq!(code(T::from_f32(x)), format.nearest(x), "{x:e}");
         }
@@ -88,16 +88,16 @@ fn check<T: Element>(format: &Format, code: fn(T) -> u8, of: fn(u8) -> T) {
 }
 
 #[test]
-fn e4m3_is_that_of_the_specification_and_saturates() {
+fn e4m3_matches_the_specification_and_saturates() {
     assert_eq!((E4M3.value(E4M3.last), E4M3.value(1), F8E4M3::DTYPE), (448.0, 2f64.powi(-9), Dtype::E4m3));
     check::<F8E4M3>(&E4M3, |x| x.0, F8E4M3);
 }
 
 #[test]
-fn e5m2_is_that_of_the_specification_and_saturates() {
+fn e5m2_matches_the_specification_and_saturates() {
     assert_eq!((E5M2.value(E5M2.last), E5M2.value(1), F8E5M2::DTYPE), (57344.0, 2f64.powi(-16), Dtype::E5m2));
     check::<F8E5M2>(&E5M2, |x| x.0, F8E5M2);
-    // captured tensors keep infinities, which IEEE has
+    // the conversion of parameter tensors keeps the infinities that IEEE formats have
     assert_eq!(F8E5M2::from_f32(f32::INFINITY).0, 0x7c);
     assert_eq!(<F8E5M2 as Element>::from_f32(f32::INFINITY).0, 0x7b);
 }

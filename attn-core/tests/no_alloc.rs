@@ -1,4 +1,4 @@
-//! What a server does every step, validate, plan and pack, allocates nothing once memory has grown.
+//! A serving step (validate, plan, pack) allocates nothing once memory has grown.
 #![allow(missing_docs)] // a test
 
 extern crate attn_core as attn;
@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use attn::batch::{Batch, BatchCapacity, Layout, PageTableBuf, indptr};
 use attn::lang::{AttentionVariant, LogitIndex};
-use attn::plan::{Cost, PlanBlob, PlanRoom, PlanRule, Schedule, Scratch, WorkList};
+use attn::plan::{Cost, PlanBlob, PlanCapacity, PlanRule, PlanScratch, Schedule, WorkList};
 use attn::spec::Heads;
 use attn::{Variant, VariantParams, attention_variant};
 
@@ -54,7 +54,7 @@ impl AttentionVariant for Last {
 }
 
 #[test]
-fn a_step_allocates_nothing() {
+fn a_serving_step_allocates_nothing() {
     let heads = Heads { qo: 8, kv: 2, head_dim: 64 };
     let table = |step: u32| {
         let lens: Vec<u32> = (0..100).map(|i| (i * 617 + step * 91) % 3000).collect();
@@ -64,20 +64,20 @@ fn a_step_allocates_nothing() {
     };
     let tables: Vec<_> = (0..20).map(table).collect();
     let qo = indptr(&[1; 100]).expect("short");
-    for schedule in [Schedule::Line, Schedule::LongestFirst, Schedule::Fixed { keys: 512 }] {
-        let cost = Cost { piece: 1, block: 2, spread: 0 };
+    for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 512 }] {
+        let cost = Cost { item: 1, block: 2, merge: 0 };
         let rule = PlanRule { tile_rows: 4, kv_align: 64, min_span: 64, workers: 300, cost, schedule };
         for variant in [Variant::full(), Last { window: 512 }.into()] {
             let (mut layout, mut work, mut blob) = (Layout::default(), WorkList::default(), PlanBlob::default());
-            let (mut scratch, mut within) = (Scratch::default(), PlanBlob::default());
+            let (mut scratch, mut within) = (PlanScratch::default(), PlanBlob::default());
             let capacity = BatchCapacity::decode(100, 200_000).in_pages(16, 20_000);
-            let room = PlanRoom::of(&capacity, &variant, heads, &rule).expect("small");
+            let plan_capacity = PlanCapacity::of(&capacity, &variant, heads, &rule).expect("small");
             let mut step = |table: &PageTableBuf| {
                 Batch::paged(&qo, &table.table()).validate_into(&mut layout).expect("sound");
                 work.rebuild_for(&mut scratch, &variant, &layout, heads, &rule).expect("small");
                 blob.repack(&layout, &work);
                 capacity.check(&layout).expect("within");
-                within.repack_within(&room, &layout, &work).expect("room");
+                within.repack_within(&plan_capacity, &layout, &work).expect("within the capacity");
                 assert!(work.merges.len() > 1);
             };
             tables.iter().for_each(&mut step);

@@ -1,12 +1,13 @@
-//! What `#[derive(VariantParams)]` makes: values by name, conditions, defaults, shapes, kernel arguments.
+//! The code of `#[derive(VariantParams)]`: values by name, conditions, defaults, shapes, kernel arguments.
 
 extern crate attn_core as attn;
 
+#[path = "common/variants.rs"]
 mod common;
 
 use attn::VariantParams as Derive;
+use attn::lang::param_tensor::OutBuffer;
 use attn::lang::params::{ArgVisitor, TensorArg};
-use attn::lang::table::OutBuffer;
 use attn::lang::{
     BindError, Bits, Dims, F8E4M3, FieldType, OutTensor1, ParamError, ParamValue, ParamValues, Tensor, Tensor0,
     Tensor1, Tensor2, Tensor3, Tensor4, VariantParams,
@@ -23,7 +24,7 @@ fn dims(qo_heads: i64, kv_heads: i64) -> Dims {
 }
 
 #[test]
-fn descriptors_say_what_was_written() {
+fn descriptors_have_the_attributes_of_fields() {
     let field = |name: &str| Everything::FIELDS.iter().find(|f| f.name == name).expect("a field");
     assert_eq!(field("table").shape, "kv_heads, 2 * seed + 1");
     assert_eq!(field("rate").default, Some("0.5"));
@@ -35,7 +36,7 @@ fn descriptors_say_what_was_written() {
 }
 
 #[test]
-fn defaults_fill_what_is_not_given() {
+fn defaults_fill_missing_values() {
     let given = values(&[("offset", ParamValue::Float(3.0)), ("rate", ParamValue::Int(2))]);
     let v = Everything::from_values(&given).expect("valid");
     assert_eq!((v.rate, v.offset, v.seed, v.on), (2.0, 3, 7, true));
@@ -66,7 +67,7 @@ fn wrong_names_and_values_are_typed_errors() {
 }
 
 #[test]
-fn binding_fills_tensors_as_far_as_sizes_are_known() {
+fn binding_fills_tensors_of_known_shape() {
     let mut v = Everything { seed: 1, ..Everything::default() };
     v.bind(&dims(4, 2)).expect("valid");
     assert_eq!(v.bias.as_slice(), [0.5; 4]);
@@ -74,7 +75,7 @@ fn binding_fills_tensors_as_far_as_sizes_are_known() {
     assert!(!v.starts.is_set(), "the batch is not known yet");
     v.bind(&Dims { batch: Some(3), ..dims(4, 2) }).expect("valid");
     assert_eq!(v.starts.as_slice(), [0, 1, 2]);
-    // what was computed follows its causes, and is not a value given
+    // computed values are computed again when their inputs change, and do not count as given
     v.rate = 0.25;
     v.bind(&dims(2, 2)).expect("valid");
     assert_eq!(v.bias.as_slice(), [0.25; 2]);
@@ -82,7 +83,7 @@ fn binding_fills_tensors_as_far_as_sizes_are_known() {
 }
 
 #[test]
-fn given_tensors_are_held_to_their_shapes() {
+fn shapes_of_given_tensors_are_checked() {
     let mut v = Everything { bias: Tensor1::from([1.0, 2.0]), ..Everything::default() };
     let error = v.bind(&dims(4, 2)).expect_err("two of four");
     let BindError::Shape { name, shape, want, got } = &error else { panic!("{error}") };
@@ -103,7 +104,7 @@ fn given_tensors_are_held_to_their_shapes() {
     assert_eq!(sink.bind(&Dims::default()), Err(BindError::Unset { name: "logits".to_owned() }));
 }
 
-/// Shapes that can go wrong, and a condition over a size.
+/// Shapes with arithmetic that can fail, and a condition on a dimension.
 #[derive(Clone, Derive)]
 struct Odd {
     groups: i32,
@@ -163,7 +164,7 @@ fn arguments_are_the_bits_of_the_fields_in_order() {
     assert_eq!(args.0, want);
 }
 
-/// Tables of every rank, and one that is stored to.
+/// Tensors of every rank, and an output tensor.
 #[derive(Clone, Derive)]
 struct Deep {
     #[default(|_, _| vec![0.1])]
@@ -196,7 +197,7 @@ fn deep() -> Deep {
 }
 
 #[test]
-fn tables_of_every_rank_and_type_are_bound() {
+fn tensors_of_every_rank_and_type_are_bound() {
     let dims = Dims { batch: Some(2), kv_tokens: Some(3), ..dims(1, 1) };
     let mut v = deep();
     v.bind(&dims).expect("valid");
@@ -216,7 +217,7 @@ fn tables_of_every_rank_and_type_are_bound() {
     assert_eq!(types, names);
     let monotone: Vec<bool> = Deep::FIELDS.iter().map(|f| f.monotone).collect();
     assert_eq!(monotone, [false, true, false, true, false, false]);
-    // an output stays the one that it was, so that who holds the handle finds the values
+    // an output tensor keeps its handle, so that its owner finds the values
     let (most, known) = (v.most.clone(), v.clone());
     v.bind(&dims).expect("valid");
     assert_eq!((&v.most, &v.flags), (&most, &known.flags));
@@ -229,7 +230,7 @@ fn tables_of_every_rank_and_type_are_bound() {
 }
 
 #[test]
-fn what_is_monotone_rises_along_the_last_axis() {
+fn monotone_tensors_never_decrease_along_the_last_axis() {
     let says = |mut v: Deep| v.bind(&Dims::default()).expect_err("falls").to_string();
     let document = Tensor1::from([0, 7, 7, 3, 1]);
     let want = "tensor parameter `document` is #[monotone], but 3 at [3] follows 7";
@@ -238,9 +239,8 @@ fn what_is_monotone_rises_along_the_last_axis() {
     let want = "tensor parameter `bias` is #[monotone], but 1.5 at [1, 0, 2] follows 2";
     assert_eq!(says(Deep { bias, ..deep() }), want);
     let bias = Tensor3::from_values(vec![0.0, f32::NAN, 2.0], [1, 1, 3]).expect("three");
-    assert!(
-        matches!(Deep { bias, ..deep() }.bind(&Dims::default()), Err(BindError::NotMonotone { at, .. }) if at == [0, 0, 1])
-    );
+    assert!(matches!(Deep { bias, ..deep() }.bind(&Dims::default()), Err(BindError::NotMonotone { at, .. })
+            if at == [0, 0, 1]));
 }
 
 #[test]

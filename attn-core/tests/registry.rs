@@ -1,7 +1,8 @@
-//! The registry: three doors, one name each.
+//! The registry: three ways to register, unique names.
 
 extern crate attn_core as attn;
 
+#[path = "common/variants.rs"]
 mod common;
 
 use attn::lang::{AttentionVariant, Described, LogitIndex};
@@ -10,7 +11,8 @@ use attn::{Registry, RegistryError, Variant, VariantParams, attention_variant, r
 mod other {
     use super::*;
 
-    /// Has the name of another variant; in no crate with that one but this test, so `inventory` must not see both.
+    /// Has the name of another variant. No other crate that has that variant links this one, so `inventory` must not
+    /// see both.
     #[derive(Clone, Copy, VariantParams)]
     pub(crate) struct SoftCap;
 
@@ -22,7 +24,7 @@ mod other {
     }
 }
 
-/// A descriptor like another, of another name.
+/// A copy of a descriptor with another name.
 fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::lang::VariantDesc {
     Box::leak(Box::new(attn::lang::VariantDesc {
         name,
@@ -42,7 +44,7 @@ fn renamed(of: &attn::lang::VariantDesc, name: &'static str) -> &'static attn::l
         divisors: of.divisors,
         stores: of.stores,
         slots: of.slots,
-        kv_words: of.kv_words,
+        kv_coordinates: of.kv_coordinates,
         device_fns: of.device_fns,
         types: of.types,
         consts: of.consts,
@@ -61,7 +63,7 @@ fn names_are_sorted_and_found() {
 }
 
 #[test]
-fn one_name_is_one_variant() {
+fn a_name_belongs_to_one_variant() {
     let mut registry = common::registry();
     registry.register(common::Causal::desc()).expect("the same again changes nothing");
     let thief = renamed(other::SoftCap::desc(), "soft_cap");
@@ -76,7 +78,7 @@ fn one_name_is_one_variant() {
 }
 
 #[test]
-fn a_name_can_be_written() {
+fn a_name_must_fit_the_grammar() {
     for name in ["", "soft cap", "9lives", "true", "größe", "a-b"] {
         let error = Registry::empty().register(renamed(common::Even::desc(), name));
         assert!(matches!(error, Err(RegistryError::Name { .. })), "{name}");
@@ -98,12 +100,12 @@ fn the_global_registry_takes_tables() {
 
 #[cfg(feature = "inventory")]
 #[test]
-fn linked_variants_are_there_by_themselves() {
+fn linked_variants_are_registered_by_inventory() {
     assert!(Registry::global().expect("no duplicates are linked").get("squash").is_some());
 }
 
 #[cfg(not(feature = "inventory"))]
 #[test]
-fn without_inventory_only_tables_count() {
+fn without_inventory_only_tables_register() {
     assert!(Registry::global().expect("no duplicates are linked").get("squash").is_none());
 }

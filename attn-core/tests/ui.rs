@@ -1,4 +1,4 @@
-//! What the compiler says of wrong parameters and compositions, word for word. `TRYBUILD=overwrite` accepts changes.
+//! Compiler errors of wrong parameters and compositions, compared word by word. `TRYBUILD=overwrite` accepts changes.
 
 #[test]
 fn ui() {

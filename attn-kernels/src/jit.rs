@@ -1,41 +1,41 @@
-//! A kernel's source becomes a cubin: embedded, cached, or compiled now.
+//! From a kernel's source to its cubin: embedded, cached, or compiled now.
 
 use std::{env, sync::Arc};
 
 use crate::{
-    aot,
     cache::{CubinCache, Origin},
     compile::{Arch, CompileError, Compiled, Compiler, NoCompiler},
+    prebuilt,
     splice::{KernelSource, SpliceError, Unit},
 };
 
 /// A cubin that is ready to be loaded.
 #[derive(Clone, Debug)]
 pub struct Ready<S = KernelSource> {
-    /// The cubin and what is known of its making.
+    /// The cubin and its compile log.
     pub compiled: Arc<Compiled>,
     /// Where it came from.
     pub origin: Origin,
-    /// What it was made from.
+    /// Its source.
     pub source: S,
 }
 
-/// Why there is no cubin.
+/// Why there is no cubin for a source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JitError {
-    /// The variant does not go into the kernel.
+    /// The kernel does not support the variant.
     #[error(transparent)]
     Splice(#[from] SpliceError),
     /// The source does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// There is nothing to compile it with.
+    /// No compiler was found.
     #[error("cannot compile `{name}`: {source}")]
     NoCompiler {
         /// The kernel.
         name: String,
-        /// What was tried.
+        /// The places that were searched.
         source: NoCompiler,
     },
     /// `ATTN_JIT=off`, and the kernel was neither embedded nor cached.
@@ -61,24 +61,24 @@ pub fn allowed() -> bool {
 ///
 /// # Errors
 ///
-/// [`JitError`] says what is missing.
+/// [`JitError`] names the cause.
 pub fn obtain<S: Unit>(source: S) -> Result<Ready<S>, JitError> {
     obtain_from(CubinCache::global(), source)
 }
 
-/// As [`obtain`], with a cache of one's own.
+/// As [`obtain`], with a cache of the caller.
 ///
 /// # Errors
 ///
 /// As [`obtain`].
 pub fn obtain_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
-    if let Some(prebuilt) = aot::find(&source.key()) {
-        return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
+    if let Some(found) = prebuilt::find(&source.key()) {
+        return Ok(Ready { compiled: Arc::new(found.compiled()), origin: Origin::Prebuilt, source });
     }
     cached(cache, source, allowed())
 }
 
-/// As [`obtain_from`], for build scripts: whatever `ATTN_JIT` and embedded cubins say.
+/// As [`obtain_from`], for build scripts: ignores `ATTN_JIT` and embedded cubins.
 pub(crate) fn build_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
     cached(cache, source, true)
 }
@@ -87,7 +87,7 @@ fn cached<S: Unit>(cache: &CubinCache, source: S, may_compile: bool) -> Result<R
     let (compiled, origin) = cache.get_or_compile(&source.key(), || {
         if !may_compile {
             let arch = source.arch();
-            let embedded = aot::embedded().filter(|p| p.arch() == Some(arch)).count();
+            let embedded = prebuilt::embedded().filter(|p| p.arch() == Some(arch)).count();
             return Err(JitError::Refused { name: source.name().to_owned(), embedded });
         }
         let compiler =
@@ -97,8 +97,8 @@ fn cached<S: Unit>(cache: &CubinCache, source: S, may_compile: bool) -> Result<R
     Ok(Ready { compiled, origin, source })
 }
 
-/// The cubin for a device: an embedded one of any architecture that runs there, else one for the device itself.
-/// `build` gives the source for an architecture.
+/// The cubin for a device: an embedded one of any architecture that runs there, or else one for the exact architecture.
+/// `build` returns the source for an architecture.
 ///
 /// # Errors
 ///
@@ -107,17 +107,17 @@ pub fn obtain_for_device<S: Unit, E: From<JitError>>(
     (major, minor): (u32, u32),
     build: impl Fn(Arch) -> Result<S, E>,
 ) -> Result<Ready<S>, E> {
-    for arch in aot::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
-        // what there is no kernel for on one of them may have one on the device's own
+    for arch in prebuilt::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
+        // a problem without a kernel on this architecture may have one on the exact architecture
         let Ok(source) = build(arch) else { continue };
-        if let Some(prebuilt) = aot::find(&source.key()) {
-            return Ok(Ready { compiled: Arc::new(prebuilt.compiled()), origin: Origin::Prebuilt, source });
+        if let Some(found) = prebuilt::find(&source.key()) {
+            return Ok(Ready { compiled: Arc::new(found.compiled()), origin: Origin::Prebuilt, source });
         }
     }
     let exact = Arch::for_device(major, minor);
     let ready = obtain(build(exact)?);
     match ready {
-        // a compiler older than the GPU: what it makes for an earlier minor version runs there too
+        // the compiler is older than the GPU: a cubin for an earlier minor version runs there too
         Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {
             let mut last = ready;
             for minor in (0..=minor).rev() {

@@ -1,28 +1,32 @@
-//! The CUDA side of attn-rs: splice a variant into a template, compile, cache, load, launch.
+//! The CUDA backend of attn-rs: it splices a variant into a kernel template, compiles and caches the cubin, and
+//! launches it.
 //!
-//! Users depend on the facade `attn-rs` (lib name `attn`), which re-exports what they need of this crate.
+//! Users depend on the facade `attn-rs` (library name `attn`), which re-exports what they need.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`cell`] | which tile sizes a kernel gets |
-//! | [`cost`] | what work costs a kernel, as measured |
-//! | [`family`] | which kernels a batch runs |
-//! | [`splice`] | a variant and a cell become one translation unit |
-//! | [`compile`] | a translation unit becomes a cubin: NVRTC or nvcc |
-//! | [`cache`] | a cubin is compiled once |
-//! | [`aot`] | cubins made by build scripts, embedded |
-//! | [`jit`] | a source becomes a cubin by whichever of these has it |
-//! | [`launch`] | what the host hands to kernels |
-//! | `cuda` | the driver: devices, streams, buffers; attention, plan, run (feature `cuda`) |
+//! | [`kernel_traits`] | tile sizes and other compile-time constants of a kernel |
+//! | [`cost`] | measured costs of kernels |
+//! | [`select`] | kernel selection: which kernel runs a batch |
+//! | [`splice`] | variant and traits become one translation unit |
+//! | [`compile`] | a translation unit becomes a cubin, by NVRTC or nvcc |
+//! | [`cache`] | the cache of cubins |
+//! | [`aot`] | cubins that build scripts compile and embed |
+//! | [`jit`] | the cubin of a source: embedded, cached, or compiled now |
+//! | [`launch`] | kernel parameters |
+//! | `cuda` | devices, streams, buffers; attention, plan, run (feature `cuda`) |
 
 pub mod aot;
 pub mod cache;
-pub mod cell;
 pub mod compile;
 pub mod cost;
-pub mod family;
 pub mod jit;
+pub mod kernel_traits;
 pub mod launch;
+mod plan_rules;
+mod prebuilt;
+pub mod select;
+mod sha256;
 pub mod splice;
 
 #[cfg(feature = "cuda")]

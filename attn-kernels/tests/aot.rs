@@ -1,4 +1,4 @@
-//! Kernels built ahead of time: what is embedded, what is found again, what is said when nothing can be.
+//! Kernels built ahead of time: which are embedded, how they are found at run time, and notes and errors of the build.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::{
@@ -10,13 +10,13 @@ use std::{
 use attn_core::{
     Registry, Variant,
     dtype::{Dtype, Dtypes},
-    spec::{KernelKind, PrefillTemplate, ValueRows},
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
 };
 use attn_kernels::{
     aot::{Aot, AotError},
-    cell::{Cell, CellRequest},
     compile::{Arch, Compiler},
     jit::{self, JitError},
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
 
@@ -24,16 +24,16 @@ fn aot() -> Aot {
     Aot::new(attn_variants::variants()).head_dims([64]).groups([1]).layouts(true, false)
 }
 
-/// The source that a run on `arch` would ask for.
+/// The source that a run on `arch` looks up.
 fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants()).unwrap();
     let variant = Variant::parse_with(expr, &registry).unwrap();
     let dtypes = Dtypes::bf16();
-    let cell = Cell::choose(&CellRequest {
+    let traits = KernelTraits::choose(&KernelTraitsRequest {
         kind,
         head_dim: 64,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         dtypes,
         paged: false,
         group: 1,
@@ -41,9 +41,9 @@ fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
         value_hooks: false,
         arch,
         key_lists: false,
-        template: PrefillTemplate::default(),
+        prefill: PrefillBackend::default(),
     });
-    KernelSource::build(&variant, &cell.unwrap()).unwrap()
+    KernelSource::build(&variant, &traits.unwrap()).unwrap()
 }
 
 fn table(dir: &Path) -> String {
@@ -51,14 +51,14 @@ fn table(dir: &Path) -> String {
 }
 
 #[test]
-fn what_is_embedded_is_what_a_run_asks_for() {
+fn embedded_kernels_are_found_at_run_time() {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let archs = [Arch::new(8, 0), Arch::for_device(9, 0)];
-    // one cubin serves every value of a parameter, so that the second expression adds nothing
+    // one cubin serves all parameter values, so the second expression adds none
     let expressions = ["causal + soft_cap(cap=30)", "causal + soft_cap(cap=50)"];
     let report = aot().expressions(expressions).archs(archs).build(dir.path()).unwrap();
     assert_eq!((report.cubins, report.notes), (4, Vec::<String>::new()), "two kernels, two architectures");
@@ -75,7 +75,7 @@ fn what_is_embedded_is_what_a_run_asks_for() {
     assert!(!table.contains(&other), "another variant has another key");
 }
 
-/// What the embedded kernels are called, decode's alone.
+/// The names of the embedded decode kernels.
 fn decode_names(table: &str) -> Vec<&str> {
     table.split('"').filter(|word| word.contains("decode head_dim")).collect()
 }
@@ -96,7 +96,7 @@ fn groups_of_one_kernel_are_embedded_once() {
 }
 
 #[test]
-fn kernels_that_plan_are_embedded_when_asked_for() {
+fn planner_kernels_are_embedded_on_request() {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");
         return;
@@ -108,11 +108,15 @@ fn kernels_that_plan_are_embedded_when_asked_for() {
     let table = table(dir.path());
     let mut names: Vec<_> = table.split('"').filter(|word| word.ends_with("plans sm_80")).collect();
     names.sort_unstable();
-    assert_eq!((report.cubins, names), (2, vec!["causal: plans sm_80", "plans sm_80"]), "what masks nothing has one");
+    assert_eq!(
+        (report.cubins, names),
+        (2, vec!["causal: plans sm_80", "plans sm_80"]),
+        "variants without a mask share one"
+    );
 }
 
 #[test]
-fn caches_of_other_types() {
+fn kv_dtypes_are_embedded() {
     if let Err(error) = Compiler::find() {
         eprintln!("SKIPPED: {error}");
         return;
@@ -130,7 +134,7 @@ fn caches_of_other_types() {
 }
 
 #[test]
-fn nothing_asked_for_is_nothing_embedded() {
+fn an_empty_request_embeds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let report = aot().expressions(["causal"]).archs([]).build(dir.path()).unwrap();
     assert_eq!((report.cubins, report.notes.len()), (0, 0));
@@ -138,16 +142,19 @@ fn nothing_asked_for_is_nothing_embedded() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error_that_names_it() {
+fn errors_name_the_wrong_request() {
     let dir = tempfile::tempdir().unwrap();
     let arch = [Arch::new(8, 0)];
     let wrong = aot().expressions(["causl"]).archs(arch).build(dir.path()).unwrap_err();
     assert!(matches!(wrong, AotError::Expr { .. }) && wrong.to_string().contains("causal"), "{wrong}");
     let of_keys = |kv| aot().expressions(["causal"]).dtypes([Dtype::F16]).kv_dtypes([kv]).archs(arch).build(dir.path());
     let wrong = of_keys(Dtype::Bf16).unwrap_err();
-    assert!(matches!(wrong, AotError::Cell(_)) && wrong.to_string().contains("f16 with k and v of bf16"), "{wrong}");
+    assert!(
+        matches!(wrong, AotError::KernelTraits(_)) && wrong.to_string().contains("f16 with k and v of bf16"),
+        "{wrong}"
+    );
     let wrong = aot().expressions(["causal"]).head_dims([72]).archs(arch).build(dir.path()).unwrap_err();
-    assert!(matches!(wrong, AotError::Cell(_)) && wrong.to_string().contains("72"), "{wrong}");
+    assert!(matches!(wrong, AotError::KernelTraits(_)) && wrong.to_string().contains("72"), "{wrong}");
 }
 
 /// Runs one of the `child_*` tests in a process with another environment.
@@ -221,8 +228,8 @@ fn child_sizes() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let told = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
-    told.sizes_or_env().build(dir.path()).unwrap();
+    let sized = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
+    sized.sizes_or_env().build(dir.path()).unwrap();
     let table = table(dir.path());
     let names = decode_names(&table);
     assert_eq!(names.len(), 4, "{names:?}");

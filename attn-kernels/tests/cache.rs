@@ -1,4 +1,4 @@
-//! The cubin cache under damage, other processes, and lack of room.
+//! The cubin cache with damaged entries, concurrent processes and a size limit.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -24,8 +24,8 @@ fn cubin(bytes: usize) -> Compiled {
     Compiled { cubin: vec![7; bytes].into(), log: "log".into(), compiler: "test".into(), ms: 1.0 }
 }
 
-/// Asks a new process's cache; tells where the cubin came from.
-fn ask(dir: &Path, limit: u64, text: &str) -> Origin {
+/// Looks a cubin up in a new cache object, as a new process would; returns its origin.
+fn look_up(dir: &Path, limit: u64, text: &str) -> Origin {
     let cache = CubinCache::at(dir, limit);
     let (compiled, origin) = cache.get_or_compile(&key(text), || Ok::<_, Infallible>(cubin(1000))).unwrap();
     assert_eq!((compiled.cubin.len(), compiled.log.as_str()), (1000, "log"));
@@ -42,9 +42,9 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_cubin_is_compiled_once_and_read_afterwards() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Compiled);
-    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk);
-    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+    assert_eq!(look_up(dir.path(), LIMIT, "a"), Origin::Compiled);
+    assert_eq!(look_up(dir.path(), LIMIT, "a"), Origin::Disk);
+    assert_eq!(look_up(dir.path(), LIMIT, "b"), Origin::Compiled);
     let cache = CubinCache::at(dir.path(), LIMIT);
     for origin in [Origin::Disk, Origin::Memory] {
         assert_eq!(cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1))).unwrap().1, origin);
@@ -55,7 +55,7 @@ fn a_cubin_is_compiled_once_and_read_afterwards() {
 }
 
 #[test]
-fn a_failure_to_compile_is_not_kept() {
+fn compile_errors_are_not_cached() {
     let dir = tempfile::tempdir().unwrap();
     let cache = CubinCache::at(dir.path(), LIMIT);
     assert_eq!(cache.get_or_compile(&key("a"), || Err::<Compiled, _>("no")).unwrap_err(), "no");
@@ -74,7 +74,7 @@ fn damaged_entries_are_compiled_again() {
     ];
     for damage in damages {
         let dir = tempfile::tempdir().unwrap();
-        ask(dir.path(), LIMIT, "a");
+        look_up(dir.path(), LIMIT, "a");
         let path = entries(dir.path()).remove(0);
         let mut file = fs::read(&path).unwrap();
         damage(&mut file);
@@ -82,24 +82,24 @@ fn damaged_entries_are_compiled_again() {
         let cache = CubinCache::at(dir.path(), LIMIT);
         let (compiled, origin) = cache.get_or_compile(&key("a"), || Ok::<_, Infallible>(cubin(1000))).unwrap();
         assert_eq!((origin, compiled.cubin.len(), cache.stats().damaged), (Origin::Compiled, 1000, 1));
-        assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk, "and kept again");
+        assert_eq!(look_up(dir.path(), LIMIT, "a"), Origin::Disk, "and kept again");
     }
 }
 
 #[test]
-fn an_entry_under_the_name_of_another_is_not_taken() {
+fn an_entry_under_a_wrong_name_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
-    ask(dir.path(), LIMIT, "a");
+    look_up(dir.path(), LIMIT, "a");
     let from = entries(dir.path()).remove(0);
     let name = key("b").to_string();
     let to = dir.path().join(&name[..2]).join(format!("{name}.cubin"));
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     fs::copy(from, to).unwrap();
-    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+    assert_eq!(look_up(dir.path(), LIMIT, "b"), Origin::Compiled);
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_costs_nothing_but_the_cache() {
+fn an_unwritable_folder_only_disables_the_cache() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "in the way").unwrap();
@@ -111,37 +111,37 @@ fn a_folder_that_cannot_be_written_costs_nothing_but_the_cache() {
 }
 
 #[test]
-fn what_was_used_longest_ago_is_evicted() {
+fn the_least_recently_used_entry_is_evicted() {
     let dir = tempfile::tempdir().unwrap();
     let limit = 4 * 1200;
     for (age, text) in [(4, "a"), (3, "b"), (2, "c")] {
-        ask(dir.path(), limit, text);
+        look_up(dir.path(), limit, text);
         let name = key(text).to_string();
         let path = dir.path().join(&name[..2]).join(format!("{name}.cubin"));
         let time = SystemTime::now() - Duration::from_secs(age * 86_400);
         fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
     }
-    assert_eq!(ask(dir.path(), limit, "a"), Origin::Disk, "used again, so no longer the oldest");
-    ask(dir.path(), limit, "d");
-    ask(dir.path(), limit, "e");
+    assert_eq!(look_up(dir.path(), limit, "a"), Origin::Disk, "used again, so no longer the oldest");
+    look_up(dir.path(), limit, "d");
+    look_up(dir.path(), limit, "e");
     let total: u64 = entries(dir.path()).iter().map(|p| fs::metadata(p).unwrap().len()).sum();
     assert!(total <= limit, "{total} bytes");
-    assert_eq!(ask(dir.path(), LIMIT, "a"), Origin::Disk);
-    assert_eq!(ask(dir.path(), LIMIT, "e"), Origin::Disk);
-    assert_eq!(ask(dir.path(), LIMIT, "b"), Origin::Compiled);
+    assert_eq!(look_up(dir.path(), LIMIT, "a"), Origin::Disk);
+    assert_eq!(look_up(dir.path(), LIMIT, "e"), Origin::Disk);
+    assert_eq!(look_up(dir.path(), LIMIT, "b"), Origin::Compiled);
 }
 
 #[cfg(unix)]
 #[test]
-fn the_folder_is_its_owners_alone() {
+fn the_folder_is_accessible_to_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let below = dir.path().join("cache");
-    ask(&below, LIMIT, "a");
+    look_up(&below, LIMIT, "a");
     assert_eq!(fs::metadata(&below).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
-/// What each process of `processes_compile_once_between_them` does; by itself it is skipped.
+/// The body of each process of `concurrent_processes_compile_once`; skipped when run alone.
 #[test]
 fn child() {
     let Some(dir) = env::var_os("ATTN_TEST_CACHE_CHILD") else { return };
@@ -160,7 +160,7 @@ fn child() {
 }
 
 #[test]
-fn processes_compile_once_between_them() {
+fn concurrent_processes_compile_once() {
     let dir = tempfile::tempdir().unwrap();
     let spawn = |_| -> Child {
         Command::new(env::current_exe().unwrap())

@@ -1,27 +1,27 @@
-//! Plans that the device makes, on a GPU: skipped where there is none. What a host compiler makes of the same kernel is tested in
+//! Planning on the device; skipped without a GPU. The planner kernel compiled for the host is tested in
 //! tests/tests/device_plan.rs.
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr, clippy::print_stdout)] // a test
 
 use attn_core::{
     Variant,
-    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints, PageTableBuf, indptr},
+    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{Heads, KernelKind, PrefillTemplate, ValueRows},
+    spec::{HeadDimVo, Heads, KernelKind, PrefillBackend},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
-    cell::{Cell, CellRequest},
     compile::{Arch, Compiler},
     cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Options, Plan, Stream, Workspace},
     jit,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
 };
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
 const PAGE: u32 = 16;
 const PAGES: u32 = 64;
-/// Requests that there is room for.
+/// Capacity in requests.
 const REQUESTS: usize = 1024;
 /// Those of the tests.
 const VARIANTS: [&str; 7] = [
@@ -33,10 +33,10 @@ const VARIANTS: [&str; 7] = [
     "causal + sliding_window(window=128)",
     "causal + union(sliding_window(window=70), full)",
 ];
-/// Keys that there is room for.
+/// Capacity in keys.
 const KEYS: u32 = 1024 * 4096;
 
-/// Numbers in no order.
+/// A random number generator.
 struct Random(u32);
 
 impl Random {
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// bf16 between -2 and 2.
+/// Random bf16 values between -2 and 2.
 fn values(count: usize, seed: u32) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bf16 = || {
@@ -80,7 +80,7 @@ struct Gpu {
     page_indices: DeviceBuffer,
 }
 
-/// A batch, on the host.
+/// A batch in host memory.
 struct Made {
     qo: Vec<i32>,
     kv: Vec<i32>,
@@ -143,7 +143,7 @@ impl Gpu {
         Workspace::new(&self.device).expect("empty")
     }
 
-    /// Gives the device a batch, in the order of the stream.
+    /// Copies a batch to the device, in the order of the stream.
     fn put(&self, made: &Made) {
         let write = |buffer: &DeviceBuffer, values: &[i32]| {
             buffer.write(&self.stream, 0, bytemuck::cast_slice(values)).expect("room");
@@ -154,10 +154,11 @@ impl Gpu {
         write(&self.page_indices, &made.table.indices);
     }
 
-    /// What is there, of so many requests.
+    /// The batch on the device, of `requests` requests.
     fn batch(&self, requests: usize) -> DeviceBatch<'_> {
-        // SAFETY: the buffers hold as many, and live until the device was waited for; `put` writes them in the stream's order.
-        let ints = |buffer: &DeviceBuffer, count| unsafe { Ints::device(buffer.ptr(), count) };
+        // SAFETY: the buffers hold as many, and live until the device was waited for; `put` writes them in the stream's
+        // order.
+        let ints = |buffer: &DeviceBuffer, count| unsafe { I32Slice::device(buffer.ptr(), count) };
         DeviceBatch::paged(
             ints(&self.qo_indptr, requests + 1),
             ints(&self.kv_lens, requests),
@@ -183,7 +184,7 @@ impl Gpu {
         plan.run(&self.stream, q, Kv::paged(k, v), Out::new(o))
     }
 
-    /// What a run writes; bytes of 0xff where it writes nothing.
+    /// The output of a run; bytes of 0xff where it writes nothing.
     fn written(&self, run: impl FnOnce()) -> Vec<u8> {
         self.o.fill(&self.stream, 0xff).expect("fills");
         run();
@@ -211,14 +212,14 @@ impl Gpu {
     }
 }
 
-/// The bytes of a plan's lists, as far as the host writes them.
+/// The bytes of a plan's work list that the host writes too.
 fn lists(plan: &Plan, made: &Made) -> Vec<u8> {
     let (offsets, mut bytes) = plan.read_lists().expect("current");
     bytes.truncate((offsets.page_indices.start + made.table.indices.len() * 4).next_multiple_of(16));
     bytes
 }
 
-/// Queries and keys of each request.
+/// Query and key lengths of each request.
 fn random_lens(random: &mut Random, queries: u32) -> (Vec<u32>, Vec<u32>) {
     let most = [5, 70, 300, REQUESTS as u32][random.below(4) as usize];
     let (requests, keys) = (random.below(most + 1), [1, 100, 1000, 4096][random.below(4) as usize]);
@@ -230,7 +231,8 @@ fn random_lens(random: &mut Random, queries: u32) -> (Vec<u32>, Vec<u32>) {
     lens.unzip()
 }
 
-/// Without a GPU, too: the kernels that the tests below ask for. With `ATTN_CACHE_DIR` it makes a cache for a machine that has a GPU and no compiler.
+/// Compiles the kernels of the tests below, also without a GPU. With `ATTN_CACHE_DIR` it fills a cache for a machine
+/// that has a GPU and no compiler.
 #[test]
 fn kernels_for_an_h200_compile() {
     if let Err(error) = Compiler::find() {
@@ -241,11 +243,12 @@ fn kernels_for_an_h200_compile() {
     jit::obtain(PlannerSource::checker(arch).expect("supported")).expect("compiles");
     for expr in VARIANTS {
         let variant = variant(expr);
-        for (arm, group) in variant.arms().iter().flat_map(|arm| [8, 16].map(|group| (arm.clone(), group))) {
-            let cell = Cell::choose(&CellRequest {
+        for (branch, group) in variant.branches().iter().flat_map(|branch| [8, 16].map(|group| (branch.clone(), group)))
+        {
+            let traits = KernelTraits::choose(&KernelTraitsRequest {
                 kind: KernelKind::Decode,
                 head_dim: HEADS.head_dim,
-                values: ValueRows::Same,
+                head_dim_vo: HeadDimVo::Same,
                 dtypes: Dtypes::bf16(),
                 paged: true,
                 group,
@@ -253,9 +256,10 @@ fn kernels_for_an_h200_compile() {
                 value_hooks: false,
                 arch,
                 key_lists: false,
-                template: PrefillTemplate::default(),
+                prefill: PrefillBackend::default(),
             });
-            jit::obtain(KernelSource::build(&arm, &cell.expect("a cell")).expect("supported")).expect("compiles");
+            jit::obtain(KernelSource::build(&branch, &traits.expect("a traits")).expect("supported"))
+                .expect("compiles");
         }
         if !variant.has_union() {
             jit::obtain(PlannerSource::build(&variant, arch).expect("supported")).expect("compiles");
@@ -264,13 +268,13 @@ fn kernels_for_an_h200_compile() {
 }
 
 #[test]
-fn the_device_writes_the_list_that_the_host_writes() {
+fn device_and_host_write_the_same_work_list() {
     let Some(gpu) = Gpu::find() else { return };
     let cases = [
         ("full", BatchCapacity::decode(REQUESTS as u32, KEYS), 1),
         ("causal", BatchCapacity::new(REQUESTS as u32, 3 * REQUESTS as u32, KEYS), 3),
         ("causal + sliding_window(window=300)", BatchCapacity::decode(REQUESTS as u32, KEYS), 1),
-        // several tiles a request, and more of them than shared memory holds
+        // several tiles per request, and more tiles than shared memory holds
         ("causal + sliding_window(window=70)", BatchCapacity::new(REQUESTS as u32, 9 * REQUESTS as u32, KEYS), 9),
     ];
     for (variant, capacity, queries) in cases {
@@ -296,7 +300,7 @@ fn the_device_writes_the_list_that_the_host_writes() {
 }
 
 #[test]
-fn replays_plan_what_the_arrays_hold_by_then() {
+fn replays_plan_the_current_content_of_the_arrays() {
     let Some(gpu) = Gpu::find() else { return };
     let capacity = BatchCapacity::decode(REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
     for variant in ["causal", "causal + sliding_window(window=100)"] {
@@ -337,7 +341,7 @@ fn replays_plan_what_the_arrays_hold_by_then() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_written() {
+fn a_wrong_batch_sets_the_status_and_writes_nothing() {
     let Some(gpu) = Gpu::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
     let attention = gpu.attention("causal");
@@ -377,7 +381,7 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
 }
 
 #[test]
-fn what_the_host_alone_can_plan_is_refused() {
+fn unsupported_plans_are_refused() {
     let Some(gpu) = Gpu::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
     let made = Made::decode(&[900, 30]);
@@ -391,7 +395,7 @@ fn what_the_host_alone_can_plan_is_refused() {
     let mut plan = causal.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
     let error = gpu.stream.capture(|| plan.update_on_device(&gpu.stream, &gpu.batch(2))).expect_err("not loaded");
     assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
-    let host = DeviceBatch { kv_lens: Ints::host(&made.kv), ..gpu.batch(2) };
+    let host = DeviceBatch { kv_lens: I32Slice::host(&made.kv), ..gpu.batch(2) };
     let error = plan.update_on_device(&gpu.stream, &host).expect_err("host memory");
     assert!(matches!(error, CudaError::HostInts { array: "kv_lens" }), "{error}");
     let mut plan = causal.plan(&made.batch(), &mut workspace).expect("sound");
@@ -399,7 +403,8 @@ fn what_the_host_alone_can_plan_is_refused() {
     assert!(matches!(error, CudaError::Batch(BatchError::NoCapacity)), "{error}");
 }
 
-/// What planning adds to a run in a graph, and what a chain of plans takes each. Prints a line of JSON for each.
+/// Measures what planning adds to a run in a graph, and the time of each plan of a chain. Prints a line of JSON for
+/// each.
 #[test]
 fn planning_takes_microseconds() {
     let Some(gpu) = Gpu::find() else { return };

@@ -1,4 +1,4 @@
-//! A driver that is damaged or missing is an error that says so, and no panic.
+//! A damaged or missing driver leads to an error and not to a panic.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::{env, fs, process::Command};
 use attn_kernels::cuda::{CudaError, Device};
 
 #[test]
-fn a_library_that_is_no_driver_is_named() {
+fn a_damaged_driver_library_is_named_in_the_error() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("libcuda.so.1"), vec![b'x'; 4096]).unwrap();
     fs::write(dir.path().join("libcuda.so"), vec![b'x'; 4096]).unwrap();

@@ -6,7 +6,7 @@ use attn_core::{
     batch::Layout,
     cpu::{Problem, plan_rule, run},
     plan::WorkList,
-    spec::{Heads, ValueRows},
+    spec::{Heads, HeadDimVo},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -31,7 +31,7 @@ fn attention(c: &mut Criterion, name: &str, text: &str, layout: &Layout, page_si
     let problem = Problem {
         variant: &variant,
         heads: HEADS,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         sm_scale: HEADS.default_sm_scale(),
         layout,
         work: &work,

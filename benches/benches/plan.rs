@@ -8,7 +8,7 @@ use attn_benches::{DECODE, GROUPED, ragged, skewed, variant};
 use attn_core::{
     batch::{Batch, Layout, PageTableBuf, indptr},
     lang::Dims,
-    plan::{PlanBlob, PlanRule, Schedule, Scratch, WorkList},
+    plan::{PlanBlob, PlanRule, Schedule, PlanScratch, WorkList},
     spec::Heads,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -37,7 +37,7 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
     group.bench_function("list", |b| {
         b.iter(|| black_box(WorkList::build_for(&variant, &layout, heads, rule).expect("fits")));
     });
-    let (mut work, mut scratch) = (WorkList::default(), Scratch::default());
+    let (mut work, mut scratch) = (WorkList::default(), PlanScratch::default());
     group.bench_function("list again", |b| {
         b.iter(|| work.rebuild_for(&mut scratch, &variant, black_box(&layout), heads, rule).expect("fits"));
     });

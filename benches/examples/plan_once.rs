@@ -12,14 +12,14 @@ use attn_core::{
     dtype::Dtypes,
     expr::{ExprError, Variant},
     lang::Dims,
-    plan::{PlanBlob, PlanError, Scratch, WorkList},
-    spec::{KernelKind, PrefillTemplate, ValueRows},
+    plan::{PlanBlob, PlanError, PlanScratch, WorkList},
+    spec::{KernelKind, PrefillBackend, HeadDimVo},
 };
 use attn_kernels::{
-    cell::{CellError, CellRequest},
+    kernel_traits::{KernelTraitsError, KernelTraitsRequest},
     compile::Arch,
     cost::HookClass,
-    family::Families,
+    select::KernelSelector,
 };
 
 /// What a case does.
@@ -67,7 +67,7 @@ enum Error {
     Variant(ExprError),
     Batch(BatchError),
     Plan(PlanError),
-    Cell(CellError),
+    KernelTraits(KernelTraitsError),
     Bind(String),
 }
 
@@ -79,9 +79,9 @@ struct Planner {
     table: PageTableBuf,
     layout: Layout,
     work: WorkList,
-    scratch: Scratch,
+    scratch: PlanScratch,
     blob: PlanBlob,
-    families: Families,
+    families: KernelSelector,
 }
 
 impl Planner {
@@ -107,10 +107,10 @@ impl Planner {
             kv_tokens: size(layout.kv_tokens()),
         };
         let variant = variant(case.variant).map_err(Error::Variant)?;
-        let request = CellRequest {
+        let request = KernelTraitsRequest {
             kind: KernelKind::Decode,
             head_dim: GROUPED.head_dim,
-            values: ValueRows::Same,
+            head_dim_vo: HeadDimVo::Same,
             dtypes: Dtypes::bf16(),
             paged: true,
             group: GROUPED.group(),
@@ -118,7 +118,7 @@ impl Planner {
             value_hooks: false,
             arch: Arch::for_device(9, 0),
             key_lists: false,
-            template: PrefillTemplate::default(),
+            prefill: PrefillBackend::default(),
         };
         Ok(Planner {
             what: case.what,
@@ -127,9 +127,9 @@ impl Planner {
             table,
             layout,
             work: WorkList::default(),
-            scratch: Scratch::default(),
+            scratch: PlanScratch::default(),
             blob: PlanBlob::default(),
-            families: Families::new(&request, HookClass::None, GROUPED, 132).map_err(Error::Cell)?,
+            families: KernelSelector::new(&request, HookClass::None, GROUPED, 132).map_err(Error::KernelTraits)?,
         })
     }
 
@@ -144,7 +144,7 @@ impl Planner {
                 Ok(())
             }
             What::Choose => {
-                black_box(families.cheapest(black_box(layout)));
+                black_box(families.fastest(black_box(layout)));
                 Ok(())
             }
         }

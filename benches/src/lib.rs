@@ -1,4 +1,4 @@
-//! What the benches share. GPU timings come from `attn bench` over the files in `cases/`, see `results/README.md`.
+//! Variants and plan rules of the benches. GPU timings come from `attn bench`, see `results/README.md`.
 
 use attn_core::{
     batch::{Batch, BatchError, Layout, PageTableBuf, indptr},
@@ -16,8 +16,8 @@ pub const DECODE: PlanRule = PlanRule {
     kv_align: 64,
     min_span: 128,
     workers: 33,
-    cost: Cost { piece: 1000, block: 2000, spread: 100 },
-    schedule: Schedule::Line,
+    cost: Cost { item: 1000, block: 2000, merge: 100 },
+    schedule: Schedule::StreamK,
 };
 
 /// A variant of the stock ones.

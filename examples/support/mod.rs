@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each example uses some of it
 
-use attn::{batch::PageTableBuf, ops, prelude::*};
+use attn::{Error, Stream, batch::PageTableBuf, ops, prelude::*};
 
 /// What an example ends with.
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -92,7 +92,7 @@ impl Cache {
         self.free.extend(pages);
     }
 
-    /// Writes the keys and values of a token, or of several in a row, where `pages`, those of a request, have their places.
+    /// Writes the keys and values of a token, or of several in a row, where `pages`, those of a request, map them.
     pub(crate) fn append(&mut self, stream: &Stream, pages: &[i32], first: usize, k: &[f16], v: &[f16]) -> Fallible {
         let shape = [k.len() / kv_width(), HEADS.kv as usize, HEADS.head_dim as usize];
         let slot = |place: usize| i64::from(pages[place / PAGE]) * PAGE as i64 + (place % PAGE) as i64;
@@ -101,8 +101,8 @@ impl Cache {
         let rows = ops::KvRef::new(k.tensor(&shape)?, v.tensor(&shape)?);
         let pool = self.shape();
         let mut pools = ops::KvMut::new(self.k.tensor_mut(&pool)?, self.v.tensor_mut(&pool)?);
-        let places = ops::Places::Slots { slots: slots.array(), positions: None };
-        ops::append_paged(stream, &rows, &mut pools, &ops::Append::at(places), None)?;
+        let slot_mapping = ops::SlotMapping::Slots { slots: slots.array(), positions: None };
+        ops::append_paged(stream, &rows, &mut pools, &ops::Append::at(slot_mapping), None)?;
         Ok(())
     }
 

@@ -1,17 +1,17 @@
-//! Fields of a configuration, by name and type. `null` is a field that is not there.
+//! Typed access to the fields of a configuration. `null` counts as missing.
 
 use serde_json::Value;
 
 use super::ModelError;
 
-/// What a layer sees of the sequence.
+/// The keys that a layer attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sees {
-    /// Every earlier key.
+pub(super) enum LayerMask {
+    /// All earlier keys.
     All,
-    /// The last keys.
+    /// The keys of a sliding window.
     Window,
-    /// Its chunk.
+    /// The keys of its chunk.
     Chunk,
 }
 
@@ -54,13 +54,13 @@ impl<'a> Config<'a> {
         self.typed(name, "a number", |value| value.as_f64().and_then(finite))
     }
 
-    /// A whole number above 0.
+    /// An integer above 0.
     pub(super) fn positive(&self, name: &str) -> Result<Option<u32>, ModelError> {
         let positive = |x: u64| u32::try_from(x).ok().filter(|&x| (1..=i32::MAX as u32).contains(&x));
         self.typed(name, "a whole number above 0", |value| value.as_u64().and_then(positive))
     }
 
-    /// The same, for parameters of variants.
+    /// As `positive`, as the i32 of variant parameters.
     pub(super) fn length(&self, name: &str) -> Result<Option<i32>, ModelError> {
         Ok(self.positive(name)?.map(u32::cast_signed))
     }
@@ -87,8 +87,8 @@ impl<'a> Config<'a> {
         Ok(hidden / self.heads()?)
     }
 
-    /// What each layer sees: `layer_types`, else what the family has by default.
-    pub(super) fn layer_types(&self, default: impl Fn(usize) -> Sees) -> Result<Vec<Sees>, ModelError> {
+    /// The keys of each layer: `layer_types`, else the default of the model family.
+    pub(super) fn layer_types(&self, default: impl Fn(usize) -> LayerMask) -> Result<Vec<LayerMask>, ModelError> {
         let layers = self.layers()?;
         let Some(given) = self.typed("layer_types", "a list of texts", Value::as_array)? else {
             return Ok((0..layers).map(default).collect());
@@ -98,9 +98,9 @@ impl<'a> Config<'a> {
             return Err(ModelError::Type { field: "layer_types".to_owned(), expected: "one text for each layer", got });
         }
         let one = |(i, value): (usize, &Value)| match value.as_str() {
-            Some("full_attention") => Ok(Sees::All),
-            Some("sliding_attention") => Ok(Sees::Window),
-            Some("chunked_attention") => Ok(Sees::Chunk),
+            Some("full_attention") => Ok(LayerMask::All),
+            Some("sliding_attention") => Ok(LayerMask::Window),
+            Some("chunked_attention") => Ok(LayerMask::Chunk),
             other => Err(ModelError::Unsupported {
                 field: format!("layer_types[{i}]"),
                 got: other.map_or_else(|| value.to_string(), str::to_owned),
@@ -110,7 +110,7 @@ impl<'a> Config<'a> {
         given.iter().take(layers).enumerate().map(one).collect()
     }
 
-    /// Refuses a setting that is on.
+    /// Refuses a boolean setting that is on.
     pub(super) fn off(&self, name: &str) -> Result<(), ModelError> {
         match self.truth(name)? {
             Some(true) => {
@@ -120,14 +120,14 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// The mask of a decoder's layer.
-    pub(super) fn mask(&self, sees: Sees) -> Result<crate::Variant, ModelError> {
+    /// The mask of a decoder layer.
+    pub(super) fn mask(&self, sees: LayerMask) -> Result<crate::Variant, ModelError> {
         use crate::stock::{Causal, Chunked, SlidingWindow};
         let needed = |field| self.length(field)?.ok_or(ModelError::Missing { field });
         Ok(match sees {
-            Sees::All => crate::compose!(Causal),
-            Sees::Window => crate::compose!(Causal, SlidingWindow { window: needed("sliding_window")? }),
-            Sees::Chunk => crate::compose!(Causal, Chunked { chunk: needed("attention_chunk_size")? }),
+            LayerMask::All => crate::compose!(Causal),
+            LayerMask::Window => crate::compose!(Causal, SlidingWindow { window: needed("sliding_window")? }),
+            LayerMask::Chunk => crate::compose!(Causal, Chunked { chunk: needed("attention_chunk_size")? }),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! Gemma 2 (`gemma2`, arXiv 2408.00118): every other layer has a sliding window, the first one does; logits are capped, and scaled
-//! by a number of the configuration's.
+//! Gemma 2 (`gemma2`, arXiv 2408.00118). Layers alternate between sliding window and full attention, starting with a
+//! window. Logits have a soft cap and a scale from the configuration.
 
-use super::{Layer, ModelError, config::Config, config::Sees, rope};
+use super::{Layer, ModelError, config::Config, config::LayerMask, rope};
 use crate::stock::SoftCap;
 
 pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
@@ -9,7 +9,7 @@ pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
     let rope = rope::read(config, "full_attention", 10_000.0)?;
     let cap = config.number("attn_logit_softcapping")?;
     let sm_scale = 1.0 / config.number("query_pre_attn_scalar")?.unwrap_or(256.0).sqrt();
-    let sees = config.layer_types(|i| if i % 2 == 0 { Sees::Window } else { Sees::All })?;
+    let sees = config.layer_types(|i| if i % 2 == 0 { LayerMask::Window } else { LayerMask::All })?;
     sees.into_iter()
         .map(|sees| {
             let mut variant = config.mask(sees)?.and(rope.clone())?;

@@ -1,14 +1,14 @@
-//! gpt-oss (`gpt_oss`, arXiv 2508.10925): every other layer has a sliding window, the first one does; YaRN; a learnt sink for each head,
-//! whose tensor is set layer by layer: `variant.set("logits", ..)`.
+//! gpt-oss (`gpt_oss`, arXiv 2508.10925). Layers alternate between sliding window and full attention, starting with a
+//! window. YaRN. Each head has a learnt sink, whose tensor is set layer by layer: `variant.set("logits", ..)`.
 
-use super::{Layer, ModelError, config::Config, config::Sees, rope};
+use super::{Layer, ModelError, config::Config, config::LayerMask, rope};
 use crate::stock::{Sink, Yarn};
 
 pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
-    let sees = config.layer_types(|i| if i % 2 == 0 { Sees::Window } else { Sees::All })?;
+    let sees = config.layer_types(|i| if i % 2 == 0 { LayerMask::Window } else { LayerMask::All })?;
     let rope = match config.field("rope_parameters").or(config.field("rope_scaling")) {
         Some(_) => rope::read(config, "full_attention", 150_000.0)?,
-        // what the model has where its configuration says nothing
+        // the model's defaults
         None => Yarn {
             theta: config.number("rope_theta")?.unwrap_or(150_000.0),
             factor: 32.0,

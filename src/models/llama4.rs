@@ -1,17 +1,18 @@
-//! Llama 4 (`llama4`, `llama4_text`): layers with rotary embedding see their chunk, and normalise queries and keys after it, without weights;
-//! every fourth layer has no positions, sees everything, and scales queries by a temperature (after arXiv 2501.19399).
+//! Llama 4 (`llama4`, `llama4_text`). Layers with rotary embedding attend to their chunk, and normalise queries and
+//! keys after it, without weights. Every fourth layer has no positions and full attention, and scales queries by a
+//! temperature (after arXiv 2501.19399).
 
-use super::{Layer, ModelError, config::Config, config::Sees, rope};
+use super::{Layer, ModelError, config::Config, config::LayerMask, rope};
 use crate::Variant;
 use crate::stock::{QkNorm, Temperature};
 
 pub(super) fn layers(config: &Config<'_>) -> Result<Vec<Layer>, ModelError> {
     let rotates = rotates(config)?;
-    let sees = config.layer_types(|i| if rotates[i] { Sees::Chunk } else { Sees::All })?;
+    let sees = config.layer_types(|i| if rotates[i] { LayerMask::Chunk } else { LayerMask::All })?;
     let scaling = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
     let given = scaling.map_or(Ok(None), |own| own.number("rope_theta"))?;
     let theta = given.or(config.number("rope_theta")?).unwrap_or(500_000.0);
-    // pairs are neighbours
+    // interleaved pairs
     let rope = rope::of(config, scaling.as_ref(), theta, true)?;
     let norm = match config.truth("use_qk_norm")?.unwrap_or(true) {
         true => QkNorm { eps: config.number("rms_norm_eps")?.unwrap_or(1e-5), ..QkNorm::default() }.into(),

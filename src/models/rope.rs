@@ -1,10 +1,10 @@
-//! Rotary embedding as a configuration says it: `rope_theta` and `rope_scaling`, or both in `rope_parameters`.
+//! The rotary embedding of a configuration: `rope_theta` and `rope_scaling`, or both in `rope_parameters`.
 
 use super::{ModelError, config::Config};
 use crate::Variant;
 use crate::stock::{Llama3Rope, Rope, Yarn};
 
-/// The rotary embedding of layers of one kind. `kind` is the name of their own parameters, where kinds differ.
+/// The rotary embedding of one kind of layer. `kind` names the kind's own parameters, where kinds differ.
 pub(super) fn read(config: &Config<'_>, kind: &str, default_theta: f32) -> Result<Variant, ModelError> {
     let all = config.object("rope_parameters")?;
     let own = match &all {
@@ -16,7 +16,7 @@ pub(super) fn read(config: &Config<'_>, kind: &str, default_theta: f32) -> Resul
     of(config, own.as_ref(), theta, false)
 }
 
-/// Rotary embedding with these parameters. Without any, plain.
+/// Rotary embedding with these parameters; unscaled without any.
 pub(super) fn of(
     config: &Config<'_>,
     scaling: Option<&Config<'_>>,
@@ -68,7 +68,7 @@ pub(super) fn of(
     }
 }
 
-/// The factor of `ln(factor)` that makes rows as long as the configuration wants them.
+/// The `mscale` of YaRN that gives the attention factor of the configuration.
 fn mscale(scaling: &Config<'_>, factor: f32) -> Result<f32, ModelError> {
     const BY_DEFAULT: f32 = 0.1;
     let length = |mscale: f32| BY_DEFAULT * mscale * factor.ln() + 1.0;

@@ -1,4 +1,4 @@
-//! Rows into pools and out of them.
+//! Appending keys and values to KV pools, and gathering them.
 
 use attn_core::ops::{append, gather as gathering};
 #[cfg(feature = "cuda")]
@@ -7,17 +7,17 @@ use attn_kernels::cuda;
 use super::{Append, Gather, KvMut, KvRef, on_stream};
 use crate::{Dtype, Engine, Error, Heads, Stream, Variant, engine::Backend};
 
-/// The transforms of keys and values that a cache is said to hold ([`KvStored::Transformed`](crate::KvStored)): `key_transform` and `value_transform` of a variant,
-/// with what they need on the engine. One serves every layer whose parameters are the same.
+/// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
+/// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
 ///
-/// Of the index words of a key, `kv_pos` and `kv_head` are known where it is appended; a hook that reads another is refused by name.
+/// An append knows the coordinates `kv_pos` and `kv_head` of a key. A hook that reads another one is refused by name.
 #[derive(Debug)]
 pub struct KvTransform {
-    inner: Inner,
+    backend: KvTransformBackend,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum KvTransformBackend {
     Cpu(append::Transform),
     #[cfg(feature = "cuda")]
     Cuda(cuda::ops::KvTransform),
@@ -28,58 +28,67 @@ impl KvTransform {
     ///
     /// # Errors
     ///
-    /// Heads that are none, a parameter that does not fit them; a union; a hook that reads `kv_len`, `kv_token` or `batch`.
+    /// Invalid heads, a parameter that does not fit them, a union, or a hook that reads `kv_len`, `kv_token` or
+    /// `batch`.
     pub fn new(engine: &Engine, variant: &Variant, heads: Heads) -> Result<Self, Error> {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu(append::Transform::new(variant, heads)?),
+        let backend = match &engine.backend {
+            Backend::Cpu => KvTransformBackend::Cpu(append::Transform::new(variant, heads)?),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => Inner::Cuda(cuda::ops::KvTransform::new(device, variant, heads)?),
+            Backend::Cuda(device) => KvTransformBackend::Cuda(cuda::ops::KvTransform::new(device, variant, heads)?),
         };
-        Ok(KvTransform { inner })
+        Ok(KvTransform { backend })
     }
 
-    /// Makes an append from one type to another ready, so that the first call may be captured: on CUDA a kernel is compiled and loaded.
+    /// Prepares an append from one type to another, so that the first call can be captured: on CUDA it compiles and
+    /// loads the kernel.
     ///
     /// # Errors
     ///
-    /// No kernel and no compiler.
+    /// Neither a kernel nor a compiler.
     pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), Error> {
-        match &self.inner {
-            Inner::Cpu(_) => {
+        match &self.backend {
+            KvTransformBackend::Cpu(_) => {
                 let _ = (from, to);
                 Ok(())
             }
             #[cfg(feature = "cuda")]
-            Inner::Cuda(transform) => Ok(transform.prepare(from, to)?),
+            KvTransformBackend::Cuda(transform) => Ok(transform.prepare(from, to)?),
         }
     }
 
     fn cpu(&self) -> Result<&append::Transform, Error> {
-        match &self.inner {
-            Inner::Cpu(transform) => Ok(transform),
+        match &self.backend {
+            KvTransformBackend::Cpu(transform) => Ok(transform),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(_) => Err(Error::Backend { what: "transform", got: "a CUDA device", want: "the CPU" }),
+            KvTransformBackend::Cuda(_) => {
+                Err(Error::Backend { what: "transform", got: "a CUDA device", want: "the CPU" })
+            }
         }
     }
 
     #[cfg(feature = "cuda")]
     fn cuda(&self) -> Result<&cuda::ops::KvTransform, Error> {
-        match &self.inner {
-            Inner::Cpu(_) => Err(Error::Backend { what: "transform", got: "the CPU", want: "a CUDA device" }),
-            Inner::Cuda(transform) => Ok(transform),
+        match &self.backend {
+            KvTransformBackend::Cpu(_) => {
+                Err(Error::Backend { what: "transform", got: "the CPU", want: "a CUDA device" })
+            }
+            KvTransformBackend::Cuda(transform) => Ok(transform),
         }
     }
 }
 
-/// Writes new keys and values, (tokens, kv_heads, head_dim), into pools of (pages, slots, kv_heads, head_dim), at the places that [`Append`] says: by slots, or by
-/// requests and positions through a page table. A token whose place is below 0 is padding: nothing is written for it. Of two tokens with one place, either stays.
+/// Appends new keys and values, (tokens, kv_heads, head_dim), to pools of (pages, slots, kv_heads, head_dim).
+/// [`Append`] gives the places: slots, or requests and positions through a page table. A token with a place below 0 is
+/// padding, for which nothing is written. Of two tokens with the same place, either is stored.
 ///
-/// A row goes through the transform if there is one, is multiplied by `1 / scale`, and rounded to the type of the pool, saturating in types of 8 bits
-/// ([`Element::from_f32`](crate::tensor::Element::from_f32)). New rows are f16, bf16 or f32, or of the pool's own type. For a latent cache there are keys alone ([`KvRef::latent`]).
+/// A row goes through the transform, if given, is multiplied by `1 / scale`, and rounded to the type of the pool,
+/// saturating for fp8 ([`Element::from_f32`](crate::tensor::Element::from_f32)). New rows are f16, bf16 or f32, or of
+/// the pool's type. A latent cache has keys alone ([`KvRef::latent`]).
 ///
 /// # Errors
 ///
-/// Tensors or arrays that do not go together, or in other memory than the stream; a scale that is none; on the CPU a place outside of the pool; on CUDA no kernel.
+/// Tensors or arrays of contradicting shapes, or in other memory than the stream; an invalid scale; on the CPU a place
+/// outside of the pool; on CUDA no kernel.
 pub fn append_paged(
     stream: &Stream,
     kv: &KvRef<'_>,
@@ -97,8 +106,8 @@ pub fn append_paged(
     Ok(append::append(kv, pools, append, transform)?)
 }
 
-/// Reads the pages of requests into packed tensors of (tokens, kv_heads, head_dim), each element times its scale, rounded to f16, bf16 or f32; or as it is stored, to a
-/// tensor of its own type.
+/// Gathers the pages of requests into packed tensors of (tokens, kv_heads, head_dim). Each element is multiplied by its
+/// scale and rounded to f16, bf16 or f32, or copied as stored to a tensor of the pool's type.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Masks into bits.
+//! Packing masks into bits.
 
 use attn_core::ops::bits;
 #[cfg(feature = "cuda")]
@@ -7,25 +7,31 @@ use attn_kernels::cuda;
 use super::{Array, ArrayMut, BitOrder, on_stream};
 use crate::{Error, Stream};
 
-/// Packs bools (bytes; not 0 is true) into bits, eight in a byte; the last byte is filled with 0. Bytes of `out` past those needed stay as they are.
+/// Packs bools (bytes; nonzero is true) into bits, eight a byte. The last byte is padded with 0. Bytes of `out` past
+/// those needed stay as they are.
 ///
 /// # Errors
 ///
-/// Too little room, or arrays in other memory than the stream; on CUDA no kernel.
+/// Too small an output, or arrays in other memory than the stream; on CUDA no kernel.
 pub fn packbits(
     stream: &Stream,
     bools: &Array<'_, u8>,
     order: BitOrder,
     out: &mut ArrayMut<'_, u8>,
 ) -> Result<(), Error> {
-    on_stream!(stream, cpu: bits::packbits(bools, order, out), cuda: |stream| cuda::ops::packbits(stream, bools, order, out))
+    on_stream!(
+        stream,
+        cpu: bits::packbits(bools, order, out),
+        cuda: |stream| cuda::ops::packbits(stream, bools, order, out)
+    )
 }
 
-/// Packs lists of bools one after the other, `indptr` their prefix sums: the bits of each begin at a byte, and `out_indptr` gets the prefix sums of bytes. There has to be room for
-/// the worst, `(bools + 7 lists) / 8` bytes.
+/// Packs consecutive segments of bools, with prefix sums `indptr`. The bits of each segment begin at a byte, and
+/// `out_indptr` receives the prefix sums of bytes. `out` must hold the worst case, `(bools + 7 segments) / 8` bytes.
 ///
-/// These are the masks of [`CustomMask`](crate::stock::CustomMask), bits in [`BitOrder::Little`]; but its offsets count bits: eight times those of `out_indptr`. On the host, [`pack_segments`](super::pack_segments)
-/// does the same:
+/// This is the format of [`CustomMask`](crate::stock::CustomMask), with bits in [`BitOrder::Little`]. Its offsets count
+/// bits: they are eight times those of `out_indptr`. On the host, [`pack_segments`](super::pack_segments) does the
+/// same:
 ///
 /// ```
 /// use attn::{lang::{Bits, Tensor1}, ops, stock::CustomMask};
@@ -44,7 +50,8 @@ pub fn packbits(
 ///
 /// # Errors
 ///
-/// Arrays that do not go together, too little room, or other memory than the stream; on the CPU an `indptr` that is not in order; on CUDA no kernel.
+/// Arrays of contradicting lengths, too small an output, or other memory than the stream; on the CPU an `indptr` that
+/// decreases; on CUDA no kernel.
 pub fn segment_packbits(
     stream: &Stream,
     bools: &Array<'_, u8>,

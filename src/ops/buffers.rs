@@ -1,4 +1,4 @@
-//! Memory that ops need beside tensors: numbers of an engine, and host memory that a device reaches.
+//! Memory of ops beside tensors: arrays of integers, and pinned host memory.
 
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
@@ -6,80 +6,82 @@ use attn_kernels::cuda;
 use super::{Array, ArrayMut, Number};
 use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::Element};
 
-/// Numbers in memory of an engine: of the device, or of the host where the engine is the CPU. Freed on drop.
+/// An array of integers in memory of an engine: on the device, or on the host where the engine is the CPU. Freed on
+/// drop.
 ///
-/// A convenience for programs without a tensor library: ops take descriptors of anybody's memory ([`Array::device`], [`Array::host`]).
+/// A convenience for programs without a tensor library. Ops take descriptors of any memory ([`Array::device`],
+/// [`Array::host`]).
 #[derive(Debug)]
 pub struct Numbers<T> {
-    memory: Memory<T>,
+    memory: NumbersMemory<T>,
 }
 
 #[derive(Debug)]
-enum Memory<T> {
+enum NumbersMemory<T> {
     Host(Vec<T>),
-    /// And how many.
+    /// The buffer and its number of elements.
     #[cfg(feature = "cuda")]
     Cuda(cuda::DeviceBuffer, usize),
 }
 
 impl<T: Number> Numbers<T> {
-    /// A copy of numbers.
+    /// Allocates an array and copies `values` into it.
     ///
     /// # Errors
     ///
-    /// No memory, or a failure of the driver.
+    /// Out of memory, or a failure of the driver.
     pub fn upload(engine: &Engine, values: &[T]) -> Result<Self, Error> {
         let memory = match &engine.backend {
-            Backend::Cpu => Memory::Host(values.to_vec()),
+            Backend::Cpu => NumbersMemory::Host(values.to_vec()),
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                Memory::Cuda(cuda::DeviceBuffer::upload(device, bytemuck::cast_slice(values))?, values.len())
+                NumbersMemory::Cuda(cuda::DeviceBuffer::upload(device, bytemuck::cast_slice(values))?, values.len())
             }
         };
         Ok(Numbers { memory })
     }
 
-    /// So many zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Errors
     ///
-    /// No memory, or a failure of the driver.
+    /// Out of memory, or a failure of the driver.
     pub fn zeroed(engine: &Engine, len: usize) -> Result<Self, Error> {
         Self::upload(engine, &vec![T::zeroed(); len])
     }
 
-    /// The numbers, to be read.
+    /// The array to read.
     #[must_use]
     pub fn array(&self) -> Array<'_, T> {
         match &self.memory {
-            Memory::Host(values) => Array::host(values),
+            NumbersMemory::Host(values) => Array::host(values),
             // SAFETY: it holds as many; it outlives the borrow, and freeing it waits for the device.
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) },
+            NumbersMemory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) },
         }
     }
 
-    /// The numbers, to be written.
+    /// The array to write.
     #[must_use]
     pub fn array_mut(&mut self) -> ArrayMut<'_, T> {
         match &mut self.memory {
-            Memory::Host(values) => ArrayMut::host(values),
+            NumbersMemory::Host(values) => ArrayMut::host(values),
             // SAFETY: as in `array`, and the borrow is exclusive.
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer, len) => unsafe { ArrayMut::device(buffer.ptr(), *len) },
+            NumbersMemory::Cuda(buffer, len) => unsafe { ArrayMut::device(buffer.ptr(), *len) },
         }
     }
 
-    /// A copy, after everything that was given to the device has finished.
+    /// Copies the array to the host, after everything launched on the device has finished.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into.
+    /// A fault of a kernel that ran before.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         match &self.memory {
-            Memory::Host(values) => Ok(values.clone()),
+            NumbersMemory::Host(values) => Ok(values.clone()),
             #[cfg(feature = "cuda")]
-            Memory::Cuda(buffer, len) => {
+            NumbersMemory::Cuda(buffer, len) => {
                 let mut values = vec![T::zeroed(); *len];
                 buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
                 Ok(values)
@@ -88,48 +90,48 @@ impl<T: Number> Numbers<T> {
     }
 }
 
-/// Host memory that the engine's device reads and writes itself (pinned), with a type of elements: where pages are swapped to. Freed on drop. Where the engine is the CPU
-/// it is ordinary memory.
+/// Pinned host memory with a type of elements, which the engine's device accesses directly: the destination of swapped
+/// pages. Freed on drop. Where the engine is the CPU it is ordinary memory.
 #[derive(Debug)]
 pub struct HostBuffer {
-    inner: Inner,
+    memory: HostBufferMemory,
     dtype: Dtype,
     elements: usize,
 }
 
 #[derive(Debug)]
-enum Inner {
+enum HostBufferMemory {
     Cpu(crate::DeviceBuffer),
     #[cfg(feature = "cuda")]
     Cuda(cuda::HostBuffer),
 }
 
 impl HostBuffer {
-    /// So many elements, all zero.
+    /// Allocates `elements` elements, all zero.
     ///
     /// # Errors
     ///
-    /// No memory, or a failure of the driver.
+    /// Out of memory, or a failure of the driver.
     pub fn new(engine: &Engine, dtype: Dtype, elements: usize) -> Result<Self, Error> {
-        let inner = match &engine.backend {
-            Backend::Cpu => Inner::Cpu(engine.alloc(dtype, elements)?),
+        let memory = match &engine.backend {
+            Backend::Cpu => HostBufferMemory::Cpu(engine.alloc(dtype, elements)?),
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
                 let bytes = elements.checked_mul(dtype.size());
                 let bytes = bytes.ok_or_else(|| crate::tensor::TensorError::TooLarge { shape: vec![elements] })?;
-                Inner::Cuda(cuda::HostBuffer::new(device, bytes)?)
+                HostBufferMemory::Cuda(cuda::HostBuffer::new(device, bytes)?)
             }
         };
-        Ok(HostBuffer { inner, dtype, elements })
+        Ok(HostBuffer { memory, dtype, elements })
     }
 
-    /// Type of the elements.
+    /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.elements
@@ -139,12 +141,12 @@ impl HostBuffer {
     ///
     /// # Errors
     ///
-    /// A shape of more elements than there are.
+    /// A shape of more elements than the buffer has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
-        match &self.inner {
-            Inner::Cpu(buffer) => buffer.tensor(shape),
+        match &self.memory {
+            HostBufferMemory::Cpu(buffer) => buffer.tensor(shape),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(buffer) => {
+            HostBufferMemory::Cuda(buffer) => {
                 let strides = strides(shape, self.elements)?;
                 // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
                 Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?)
@@ -156,12 +158,12 @@ impl HostBuffer {
     ///
     /// # Errors
     ///
-    /// A shape of more elements than there are.
+    /// A shape of more elements than the buffer has.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, Error> {
-        match &mut self.inner {
-            Inner::Cpu(buffer) => buffer.tensor_mut(shape),
+        match &mut self.memory {
+            HostBufferMemory::Cpu(buffer) => buffer.tensor_mut(shape),
             #[cfg(feature = "cuda")]
-            Inner::Cuda(buffer) => {
+            HostBufferMemory::Cuda(buffer) => {
                 let strides = strides(shape, self.elements)?;
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
                 Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?)
@@ -169,18 +171,18 @@ impl HostBuffer {
         }
     }
 
-    /// A copy of the elements, after everything that was given to the device has finished.
+    /// Copies the elements, after everything launched on the device has finished.
     ///
     /// # Errors
     ///
-    /// Elements of another type, or what a kernel ran into.
+    /// Another element type, or a fault of a kernel that ran before.
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
         self.check::<T>()?;
         let mut out = vec![T::from_f32(0.0); self.elements];
-        match &self.inner {
-            Inner::Cpu(buffer) => buffer.read(bytemuck::cast_slice_mut(&mut out))?,
+        match &self.memory {
+            HostBufferMemory::Cpu(buffer) => buffer.read(bytemuck::cast_slice_mut(&mut out))?,
             #[cfg(feature = "cuda")]
-            Inner::Cuda(buffer) => buffer.read(0, bytemuck::cast_slice_mut(&mut out))?,
+            HostBufferMemory::Cuda(buffer) => buffer.read(0, bytemuck::cast_slice_mut(&mut out))?,
         }
         Ok(out)
     }
@@ -191,7 +193,7 @@ impl HostBuffer {
     }
 }
 
-/// Contiguous strides of a shape that the elements suffice for.
+/// Contiguous strides of a shape that fits the buffer.
 #[cfg(feature = "cuda")]
 fn strides(shape: &[usize], elements: usize) -> Result<Vec<i64>, Error> {
     let too_large = || crate::tensor::TensorError::TooLarge { shape: shape.to_vec() };

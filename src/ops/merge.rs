@@ -1,4 +1,4 @@
-//! States merged.
+//! Merging partial attention states.
 
 use std::f32::consts::{LN_2, LOG2_E};
 
@@ -6,31 +6,37 @@ use attn_core::ops::{lse, merge};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Array, State, StateMut, on_stream};
+use super::{Array, StateMut, StateRef, on_stream};
 use crate::{Error, Out, Stream, TensorMut, TensorRef};
 
-/// Merges finished states over disjoint keys: `o` of (tokens, heads, dim), f16, bf16 or f32, all of one type, and `lse` of (tokens, heads) f32 in natural log.
+/// Merges states over disjoint keys: `o` of (tokens, heads, dim) in f16, bf16 or f32, all of one type, and `lse` of
+/// (tokens, heads) in f32, natural log.
 ///
-/// With `m = max(lse_a, lse_b)` and `w = exp(lse - m)`: `o = (w_a o_a + w_b o_b) / (w_a + w_b)`, `lse = m + ln(w_a + w_b)`. A state without keys (`lse = -inf`)
-/// changes nothing, whatever its output holds; where neither has keys, o is 0 and lse `-inf`. A sink must be in one of the two at most.
+/// With `m = max(lse_a, lse_b)` and `w = exp(lse - m)`: `o = (w_a o_a + w_b o_b) / (w_a + w_b)`,
+/// `lse = m + ln(w_a + w_b)`. A state without keys (`lse = -inf`) changes nothing, whatever its output holds. Where
+/// neither has keys, o is 0 and lse `-inf`. At most one of the two may include a sink.
 ///
 /// # Errors
 ///
-/// Tensors that do not go together, or in other memory than the stream; on CUDA also no kernel.
-pub fn merge_state(stream: &Stream, a: &State<'_>, b: &State<'_>, out: Out<'_>) -> Result<(), Error> {
+/// Tensors of contradicting shapes, or in other memory than the stream; on CUDA also no kernel.
+pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: Out<'_>) -> Result<(), Error> {
     let mut out = out;
-    on_stream!(stream, cpu: merge::merge_state(a, b, &mut out), cuda: |stream| cuda::ops::merge_state(stream, a, b, &out))
+    on_stream!(
+        stream,
+        cpu: merge::merge_state(a, b, &mut out),
+        cuda: |stream| cuda::ops::merge_state(stream, a, b, &out)
+    )
 }
 
-/// Merges `b` into `a`, for tokens whose entry of the mask is not 0 (`None`: for all).
+/// Merges `b` into `a`, for tokens with a nonzero entry in the mask (`None`: for all).
 ///
 /// # Errors
 ///
-/// As [`merge_state`], and a mask that has not one entry for each token.
+/// As [`merge_state`], and a mask without one entry a token.
 pub fn merge_state_in_place(
     stream: &Stream,
     a: &mut StateMut<'_>,
-    b: &State<'_>,
+    b: &StateRef<'_>,
     mask: Option<&Array<'_, u8>>,
 ) -> Result<(), Error> {
     on_stream!(
@@ -40,17 +46,21 @@ pub fn merge_state_in_place(
     )
 }
 
-/// Merges any number of states, none included: `o` of (tokens, states, heads, dim), `lse` of (tokens, states, heads).
+/// Merges any number of states, including zero: `o` of (tokens, states, heads, dim), `lse` of (tokens, states, heads).
 ///
 /// # Errors
 ///
 /// As [`merge_state`].
-pub fn merge_states(stream: &Stream, states: &State<'_>, out: Out<'_>) -> Result<(), Error> {
+pub fn merge_states(stream: &Stream, states: &StateRef<'_>, out: Out<'_>) -> Result<(), Error> {
     let mut out = out;
-    on_stream!(stream, cpu: merge::merge_states(states, &mut out), cuda: |stream| cuda::ops::merge_states(stream, states, &out))
+    on_stream!(
+        stream,
+        cpu: merge::merge_states(states, &mut out),
+        cuda: |stream| cuda::ops::merge_states(stream, states, &out)
+    )
 }
 
-/// Adds outputs that were not divided (`Normalizer::Plain { divide: false }`), which is how those merge: (tokens, heads, dim).
+/// Adds undivided outputs (`Normalizer::Plain { divide: false }`) of (tokens, heads, dim), which merge by addition.
 ///
 /// # Errors
 ///
@@ -60,7 +70,7 @@ pub fn merge_sums(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: Tens
     on_stream!(stream, cpu: merge::sum(a, b, &mut o), cuda: |stream| cuda::ops::sum(stream, a, b, &o))
 }
 
-/// Log-sum-exps in natural log to base 2, in place: (tokens) or (tokens, heads) f32.
+/// Converts log-sum-exps from natural log to base 2, in place: (tokens) or (tokens, heads) in f32.
 ///
 /// # Errors
 ///
@@ -69,7 +79,7 @@ pub fn lse_to_base_2(stream: &Stream, lse: TensorMut<'_>) -> Result<(), Error> {
     scale(stream, lse, LOG2_E)
 }
 
-/// Log-sum-exps in base 2, as FlashInfer has them, to natural log, in place: (tokens) or (tokens, heads) f32.
+/// Converts log-sum-exps from base 2, as in FlashInfer, to natural log, in place: (tokens) or (tokens, heads) in f32.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Whole pages: copied, swapped, converted.
+//! Ops on whole pages: copy, swap, convert.
 
 use attn_core::ops::{copy, x_packed};
 #[cfg(feature = "cuda")]
@@ -7,24 +7,30 @@ use attn_kernels::cuda::{self, ops::Speed};
 use super::{Array, ArrayMut, KvMut, KvRef, on_stream};
 use crate::{Error, Stream, TensorMut, TensorRef};
 
-/// Copies pages within pools of (pages, slots, kv_heads, head_dim): `pairs` are (from, to). No page may be written twice, or written and read.
+/// Copies pages within pools of (pages, slots, kv_heads, head_dim): `pairs` are (from, to). No page may be written
+/// twice, or both written and read.
 ///
-/// The list may be in memory of the host, and is then checked and brought by the launch itself; or on the device, where pairs with a page outside of the pool are left
-/// out, and counted in `status` (one word of the device).
+/// The list may be in host memory; it is then checked and passed with the launch. On the device, pairs with a page
+/// outside of the pool are skipped and counted in `status` (one word of device memory).
 ///
 /// # Errors
 ///
-/// Pools that are none, or in other memory than the stream; a `status` without a word; a page of a list on the host that is not in the pool; on CUDA no kernel.
+/// Invalid pools, or pools in other memory than the stream; an empty `status`; a page of a host list that is not in the
+/// pool; on CUDA no kernel.
 pub fn copy_pages(
     stream: &Stream,
     pools: &mut KvMut<'_>,
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), Error> {
-    on_stream!(stream, cpu: copy::check_status(status).and_then(|()| copy::within(pools, pairs)), cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status))
+    on_stream!(
+        stream,
+        cpu: copy::check_status(status).and_then(|()| copy::within(pools, pairs)),
+        cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status)
+    )
 }
 
-/// As [`copy_pages`], from one pool to another of the same page size, heads and type, in any strides.
+/// As [`copy_pages`], from one pool to another with the same page size, heads and type, in any strides.
 ///
 /// # Errors
 ///
@@ -43,8 +49,9 @@ pub fn copy_pages_between(
     )
 }
 
-/// Copies pages of a pool on the device to one in pinned host memory ([`HostBuffer`](super::HostBuffer)), in the order of the stream, on as many multiprocessors as keep the bus busy:
-/// `pairs` are (page of the device, page of the host). When the stream has been waited for, the host may read them.
+/// Copies pages of a pool on the device to a pool in pinned host memory ([`HostBuffer`](super::HostBuffer)), in the
+/// order of the stream, on as many SMs as keep the bus busy. `pairs` are (device page, host page). The host may read
+/// the pages once the stream has reached the copy.
 ///
 /// # Errors
 ///
@@ -58,7 +65,7 @@ pub fn swap_out(
     swap(stream, from, host, pairs)
 }
 
-/// Copies pages of a pool in pinned host memory back to one on the device: `pairs` are (page of the host, page of the device).
+/// Copies pages of a pool in pinned host memory back to a pool on the device. `pairs` are (host page, device page).
 ///
 /// # Errors
 ///
@@ -80,12 +87,13 @@ fn swap(stream: &Stream, from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_,
     )
 }
 
-/// Turns a cache whose keys lie as (blocks, kv_heads, head_dim / x, slots, x) and values as (blocks, kv_heads, head_dim, slots), as vLLM's first kernels have it, into
-/// pools of (pages, slots, kv_heads, head_dim) in any strides: block `i` becomes page `i`.
+/// Converts a cache in the layout of vLLM's first kernels, keys of (blocks, kv_heads, head_dim / x, slots, x) and
+/// values of (blocks, kv_heads, head_dim, slots), to pools of (pages, slots, kv_heads, head_dim) in any strides. Block
+/// `i` becomes page `i`.
 ///
 /// # Errors
 ///
-/// Tensors that do not go together, or in other memory than the stream; on CUDA no kernel.
+/// Tensors of contradicting shapes, or in other memory than the stream; on CUDA no kernel.
 pub fn x_packed_to_pages(
     stream: &Stream,
     k: &TensorRef<'_>,
@@ -95,7 +103,7 @@ pub fn x_packed_to_pages(
     on_stream!(stream, cpu: x_packed::to_pages(k, v, pools), cuda: |stream| cuda::ops::to_pages(stream, k, v, pools))
 }
 
-/// The way back of [`x_packed_to_pages`].
+/// The inverse of [`x_packed_to_pages`].
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Every hook of a variant, as C++ on the host and as Rust, on random index words.
+//! Every hook of a variant, as C++ on the host and as Rust, on random coordinates.
 
 use attn::Variant;
 use attn::lang::{Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile};

@@ -5,7 +5,7 @@ use std::{ffi::c_void, path::Path};
 use attn::{
     Variant,
     batch::{BatchCapacity, BatchError, Layout},
-    plan::{PlanError, PlanOffsets, PlanRoom, PlanRule},
+    plan::{PlanError, PlanOffsets, PlanCapacity, PlanRule},
     spec::Heads,
 };
 use attn_kernels::{
@@ -70,7 +70,7 @@ impl Arrays {
             page_indptr: self.page_indptr.as_ref().map_or(0, |indptr| indptr.as_ptr() as u64),
             page_indices: self.page_indices.as_ptr() as u64,
             requests: self.qo_indptr.len() as i32 - 1,
-            most_pages: if self.page_stride.is_some() { of.most_pages } else { of.most_pages.min(entries) },
+            max_page_entries: if self.page_stride.is_some() { of.max_page_entries } else { of.max_page_entries.min(entries) },
             page_stride: self.page_stride.map_or(-1, |stride| stride as i64),
             ..*of
         }
@@ -81,7 +81,7 @@ impl Arrays {
 #[derive(Debug)]
 pub struct HostPlan {
     /// What a batch may be.
-    pub room: PlanRoom,
+    pub room: PlanCapacity,
     /// Where its sections are.
     pub offsets: PlanOffsets,
     /// The sections.
@@ -173,7 +173,7 @@ impl HostPlan {
         heads: Heads,
         rule: &PlanRule,
     ) -> Result<HostPlan, PlanError> {
-        let room = PlanRoom::of(capacity, variant, heads, rule)?;
+        let room = PlanCapacity::of(capacity, variant, heads, rule)?;
         let (offsets, params) = (PlanOffsets::within(&room), PlanParams::new(capacity, &room, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
         let mut plan = HostPlan { room, offsets, lists, status: PlanStatus::default(), params };

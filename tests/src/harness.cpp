@@ -1,4 +1,4 @@
-// The hooks of a variant behind a C interface, for the host differential test. Rows are as on the CPU backend.
+// C interface to the hooks of a variant, for the host differential test. Rows behave as on the CPU backend.
 
 template <class T>
 int element_of(lang::ElementRow<T> row, int i, float* element) {
@@ -78,7 +78,7 @@ int logits_slope(const Variant* v, const LogitIndex* at, float* slope) {
   *slope = v->logits_slope(*at);
   return Variant::HAS_LOGITS_SLOPE;
 }
-// whether there are rows
+// Returns whether the variant has bias rows.
 int logits_bias_row(const Variant* v, const LogitIndex* at, float* element) {
   return element_of(v->logits_bias_row(*at), at->kv_pos, element);
 }
@@ -97,7 +97,7 @@ int kv_list_len(const Variant* v, const RowIndex* at) { return v->kv_list_len(*a
 int kv_list_block(const Variant* v, const RowIndex* at, int n) { return v->kv_list_block(*at, n); }
 float sink_logit(const Variant* v, const RowIndex* at) { return v->sink_logit(*at); }
 int tile_class(const Variant* v, const Tile* tile) { return int(v->tile_class(*tile)); }
-// whether there are bounds
+// Returns whether the variant has key bounds.
 int kv_bounds(const Variant* v, const RowIndex* at, int* begin_end) {
   const Bounds keys = v->kv_bounds(*at);
   begin_end[0] = keys.begin;

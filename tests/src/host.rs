@@ -31,7 +31,7 @@ pub struct HostVariant {
     library: Arc<Library>,
     /// `struct Variant`, aligned for pointers.
     args: Vec<u64>,
-    /// The captured tensors that it points at, aligned for their elements. Those that it stores to are the variant's own.
+    /// The parameter tensors that it points at, aligned for their elements. Those that it stores to are the variant's own.
     _tables: Vec<Vec<u64>>,
     _variant: Variant,
 }

@@ -8,5 +8,6 @@ pub mod compare;
 pub mod device_plan;
 pub mod host;
 pub mod oddities;
+pub mod synthetic;
 pub mod tables;
 pub mod torture;

@@ -1,5 +1,6 @@
-// What the kernel that plans needs of CUDA, on a host: its threads are fibers of one thread. Each runs until it has to wait for its warp or its CTA;
-// in which order, is another each time, and some warps are late for a while, so that what is read before it was written, or after, does not go unseen.
+// Emulates on the host the part of CUDA that the planner kernel uses: the threads of a CTA are fibers of one thread.
+// A fiber runs until it waits at a warp-wide or CTA-wide barrier. The order of fibers is random and some warps are
+// delayed for a while, so that missing barriers show as wrong results.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -47,64 +48,68 @@ void atomicAdd(T* at, T value) {
   *at += value;
 }
 
-// So many threads wait for each other, and see what each has brought.
-struct Meeting {
-  int members;
-  unsigned long long brought[2][1024];
+// A barrier of `threads` threads that also exchanges one value of each.
+struct SyncPoint {
+  int threads;
+  unsigned long long values[2][1024];
   int arrivals = 0;
 };
 
 class Fibers {
-  static constexpr int STACK = 64 << 10, MOST = 1024;
-  ucontext_t scheduler_, fibers_[MOST];
-  std::unique_ptr<char[]> stacks_ = std::unique_ptr<char[]>(new char[MOST * STACK]);
-  bool done_[MOST] = {};
-  Meeting *waits_in_[MOST] = {}, warps_[MOST / 32], cta_;
-  int waits_for_[MOST] = {}, threads_;
+  static constexpr int STACK = 64 << 10, MAX_THREADS = 1024;
+  ucontext_t scheduler_, fibers_[MAX_THREADS];
+  std::unique_ptr<char[]> stacks_ = std::unique_ptr<char[]>(new char[MAX_THREADS * STACK]);
+  bool done_[MAX_THREADS] = {};
+  SyncPoint *waits_at_[MAX_THREADS] = {}, warps_[MAX_THREADS / 32], cta_;
+  int waits_for_[MAX_THREADS] = {}, threads_;
   unsigned seed_;
   void (*body_)(void*);
-  void* of_;
+  void* argument_;
 
   static void start(unsigned low, unsigned high) {
     auto* self = reinterpret_cast<Fibers*>(static_cast<unsigned long long>(high) << 32 | low);
-    self->body_(self->of_);
+    self->body_(self->argument_);
     self->done_[threadIdx.x] = true;
     self->wait();
   }
   unsigned random() { return (seed_ = seed_ * 1664525 + 1013904223) >> 8; }
   void wait() { swapcontext(&fibers_[threadIdx.x], &scheduler_); }
-  bool ready(int i) const { return !done_[i] && (!waits_in_[i] || waits_in_[i]->arrivals >= waits_for_[i]); }
+  bool ready(int i) const { return !done_[i] && (!waits_at_[i] || waits_at_[i]->arrivals >= waits_for_[i]); }
 
-  const unsigned long long* meet(Meeting& meeting, int place, unsigned long long value) {
-    int i = threadIdx.x, round = meeting.arrivals / meeting.members;
-    unsigned long long* brought = meeting.brought[round % 2];
-    brought[place] = value;
-    ++meeting.arrivals;
-    waits_in_[i] = &meeting;
-    waits_for_[i] = (round + 1) * meeting.members;
+  // Waits for all threads of `point` and returns the values of all of them. `index`: that of this thread.
+  const unsigned long long* sync_at(SyncPoint& point, int index, unsigned long long value) {
+    int i = threadIdx.x, round = point.arrivals / point.threads;
+    unsigned long long* values = point.values[round % 2];
+    values[index] = value;
+    ++point.arrivals;
+    waits_at_[i] = &point;
+    waits_for_[i] = (round + 1) * point.threads;
     wait();
-    waits_in_[i] = nullptr;
-    return brought;
+    waits_at_[i] = nullptr;
+    return values;
   }
 
  public:
   static Fibers* running;
 
-  Fibers(int threads, unsigned seed, void (*body)(void*), void* of) : threads_(threads), seed_(seed), body_(body), of_(of) {
+  // Runs `body` in every thread of a CTA, to the end.
+  Fibers(int threads, unsigned seed, void (*body)(void*), void* argument)
+      : threads_(threads), seed_(seed), body_(body), argument_(argument) {
     running = this;
-    cta_.members = threads;
-    for (Meeting& warp : warps_) warp.members = 32;
+    cta_.threads = threads;
+    for (SyncPoint& warp : warps_) warp.threads = 32;
     auto self = reinterpret_cast<unsigned long long>(this);
     for (int i = 0; i < threads; ++i) {
       getcontext(&fibers_[i]);
       fibers_[i].uc_stack.ss_sp = stacks_.get() + i * STACK;
       fibers_[i].uc_stack.ss_size = STACK;
-      makecontext(&fibers_[i], reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
+      makecontext(&fibers_[i], reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(self),
+                  static_cast<unsigned>(self >> 32));
     }
-    unsigned late = 0;  // warps
+    unsigned delayed = 0;  // a bit for each warp
     for (int left = threads, round = 0; left > 0; ++round) {
-      if (round % 16 == 0) late = random() ^ random() << 16;
-      int order[MOST];
+      if (round % 16 == 0) delayed = random() ^ random() << 16;
+      int order[MAX_THREADS];
       for (int i = 0; i < threads; ++i) {
         int j = random() % (i + 1);
         order[i] = order[j];
@@ -115,40 +120,42 @@ class Fibers {
         int i = order[n];
         if (!ready(i)) continue;
         stuck = false;
-        if (late >> i / 32 & 1) continue;
+        if (delayed >> i / 32 & 1) continue;
         threadIdx.x = i;
         swapcontext(&scheduler_, &fibers_[i]);
         left -= done_[i];
       }
       if (stuck) {
-        std::fprintf(stderr, "%d of %d threads wait for threads that have gone\n", left, threads);
+        std::fprintf(stderr, "deadlock: %d of %d threads wait for threads that have exited\n", left, threads);
         std::abort();
       }
     }
   }
 
-  const unsigned long long* meet_warp(unsigned long long value) { return meet(warps_[threadIdx.x / 32], threadIdx.x % 32, value); }
-  const unsigned long long* meet_cta(unsigned long long value) { return meet(cta_, threadIdx.x, value); }
+  const unsigned long long* sync_warp(unsigned long long value) {
+    return sync_at(warps_[threadIdx.x / 32], threadIdx.x % 32, value);
+  }
+  const unsigned long long* sync_cta(unsigned long long value) { return sync_at(cta_, threadIdx.x, value); }
   int threads() const { return threads_; }
 };
 Fibers* Fibers::running = nullptr;
 
-inline void __syncthreads() { Fibers::running->meet_cta(0); }
+inline void __syncthreads() { Fibers::running->sync_cta(0); }
 inline bool __syncthreads_or(bool mine) {
-  const unsigned long long* all = Fibers::running->meet_cta(mine);
+  const unsigned long long* all = Fibers::running->sync_cta(mine);
   bool any = false;
   for (int i = 0; i < Fibers::running->threads(); ++i) any |= all[i] != 0;
   return any;
 }
 inline unsigned long long __shfl_sync(unsigned, unsigned long long value, int lane) {
-  return Fibers::running->meet_warp(value)[lane % 32];
+  return Fibers::running->sync_warp(value)[lane % 32];
 }
 inline unsigned long long __shfl_up_sync(unsigned, unsigned long long value, int step) {
   int lane = threadIdx.x % 32;
-  return Fibers::running->meet_warp(value)[lane < step ? lane : lane - step];
+  return Fibers::running->sync_warp(value)[lane < step ? lane : lane - step];
 }
 inline int __reduce_max_sync(unsigned, int value) {
-  const unsigned long long* all = Fibers::running->meet_warp(static_cast<unsigned>(value));
+  const unsigned long long* all = Fibers::running->sync_warp(static_cast<unsigned>(value));
   for (int i = 0; i < 32; ++i) value = max(value, static_cast<int>(all[i]));
   return value;
 }

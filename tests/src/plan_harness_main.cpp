@@ -6,17 +6,17 @@ struct Launch {
   void* shared;
 };
 
-// What attn_plan does, with so many threads a CTA, one CTA after the other.
+// Runs attn_plan with COUNT threads per CTA, one CTA after the other.
 template <int COUNT>
 void launch(const PlanParams* p, const Variant* variant, int parts, unsigned seed) {
-  using Threads = PlanThreads<COUNT>;
+  using Cta = CtaCollectives<COUNT>;
   for (int part = 0; part <= parts; ++part) {
-    typename Threads::Shared shared;
+    typename Cta::TempStorage shared;
     Launch all = {p, variant, part, parts, &shared};
-    auto thread = [](void* of) {
-      const Launch& launch = *static_cast<Launch*>(of);
-      Threads cta(*static_cast<typename Threads::Shared*>(launch.shared));
-      if (launch.part < launch.parts) return copy_pages(cta, *launch.p, launch.part, launch.parts);
+    auto thread = [](void* argument) {
+      const Launch& launch = *static_cast<Launch*>(argument);
+      Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
+      if (launch.part < launch.parts) return copy_page_table(cta, *launch.p, launch.part, launch.parts);
       plan_batch(cta, *launch.p, *launch.variant, launch.parts, launch.p->scratch);
     };
     std::make_unique<Fibers>(COUNT, seed + part, thread, &all);
@@ -30,15 +30,15 @@ extern "C" void plan_by_1024(const PlanParams* p, const Variant* variant, int pa
   launch<1024>(p, variant, parts, seed);
 }
 
-// What attn_check does, with so many threads.
+// Runs attn_check with COUNT threads.
 template <int COUNT>
 void check_with(const PlanParams* p, unsigned seed) {
-  using Threads = PlanThreads<COUNT>;
-  typename Threads::Shared shared;
+  using Cta = CtaCollectives<COUNT>;
+  typename Cta::TempStorage shared;
   Launch all = {p, nullptr, 0, 0, &shared};
-  auto thread = [](void* of) {
-    const Launch& launch = *static_cast<Launch*>(of);
-    Threads cta(*static_cast<typename Threads::Shared*>(launch.shared));
+  auto thread = [](void* argument) {
+    const Launch& launch = *static_cast<Launch*>(argument);
+    Cta cta(*static_cast<typename Cta::TempStorage*>(launch.shared));
     check_batch(cta, *launch.p);
   };
   std::make_unique<Fibers>(COUNT, seed, thread, &all);

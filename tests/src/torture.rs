@@ -52,7 +52,7 @@ const LOWEST: i32 = i32::MIN;
 
 /// Integer arithmetic: wrapping, division, shifts, methods, of every width.
 #[derive(Clone, Debug, VariantParams)]
-pub struct Ints {
+pub struct I32Slice {
     /// Any.
     pub a: i32,
     /// Any.
@@ -68,7 +68,7 @@ pub struct Ints {
 }
 
 #[attention_variant]
-impl AttentionVariant for Ints {
+impl AttentionVariant for I32Slice {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         let (a, b) = (self.a, self.b);
         let i = at.kv_pos;
@@ -341,7 +341,7 @@ impl AttentionVariant for Rows {
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
     use subset::{Arrays, Divisions, Ranks, Windowed};
     attn::variants![
-        Ints,
+        I32Slice,
         Casts,
         Floats,
         Control,

@@ -1,4 +1,4 @@
-//! Biases that are rows of a captured tensor: their elements are what is added to logits, wherever the generated text says that they are.
+//! Biases that are rows of a parameter tensor: their elements are what is added to logits, wherever the generated text says that they are.
 
 extern crate attn_core as attn;
 

@@ -1,5 +1,5 @@
-//! `benches/cases/catalogue.jsonl`: what GPUs are to run passes on the CPU backend, long cases are cut and merged on a GPU, and hooks of
-//! every kind meet that. What is in the file is what entries make of it (`catalogue_docs.rs`).
+//! The GPU cases of the catalogue's entries pass on the CPU backend; the long ones are split and merged on a GPU, and hooks
+//! of every kind are among them.
 
 extern crate attn_core as attn;
 
@@ -14,19 +14,19 @@ use attn_kernels::cost::HookClass;
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::cells;
 use facade::Engine;
-use facade::testing::{Case, LayoutKind, Order, case_variant, check};
+use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 
 /// Tests run at the same time: each takes a part of the cases, of both kernels.
 const SHARDS: usize = 3;
 
-fn committed() -> Vec<Case> {
+fn all_cases() -> Vec<Case> {
     catalogue::register();
-    Case::parse_lines(include_str!("../../benches/cases/catalogue.jsonl")).expect("a committed case file")
+    catalogue::cases::gpu(&catalogue::entries())
 }
 
 /// Those whose work is cut and merged, or so they say.
 fn long() -> Vec<Case> {
-    committed().into_iter().filter(|case| case.title().ends_with("of long keys")).collect()
+    all_cases().into_iter().filter(|case| case.title().ends_with("of long keys")).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn last_third_passes() {
 
 fn passes(shard: usize) {
     let engine = Engine::cpu();
-    for case in committed().iter().skip(shard).step_by(SHARDS) {
+    for case in all_cases().iter().skip(shard).step_by(SHARDS) {
         let result = check(case, &engine).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
         assert!(result.passed, "{}: {}", case.title(), result.why());
         // what stores is known by the records, and stores something
@@ -64,7 +64,7 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     // where keys lie changes no plan
     let layout = Batch::ragged(&qo, &kv).validate().expect("a batch of ours");
     let cells = cells(case, variant);
-    let step = cells.iter().map(|(_, cell)| cell.step_keys()).max().expect("an arm");
+    let step = cells.iter().map(|(_, cell)| cell.step_keys()).max().expect("a branch");
     let rule = cells[0].1.plan_rule(step, resident_ctas, case.kv_heads, HookClass::of(variant));
     WorkList::build_for(variant, &layout, case.heads(), &rule).expect("it can be planned")
 }
@@ -77,9 +77,9 @@ fn long_cases_are_cut_and_merged() {
         let variant = case_variant(&case).expect("an entry").bind(&case.dims()).expect("it fits");
         for resident_ctas in RESIDENT_CTAS {
             let work = planned(&case, &variant, resident_ctas);
-            // arms of a union are merged anyway
-            let (most, arms) = (work.merges.iter().map(|merge| merge.count).max().unwrap_or(0), work.arms().len());
-            assert!(most as usize > arms, "{}, {resident_ctas} CTAs: {most} states, {arms} arms", case.title());
+            // branches of a union are merged anyway
+            let (most, branches) = (work.merges.iter().map(|merge| merge.count).max().unwrap_or(0), work.branches().len());
+            assert!(most as usize > branches, "{}, {resident_ctas} CTAs: {most} states, {branches} branches", case.title());
         }
     }
 }
@@ -151,6 +151,6 @@ fn every_kind_of_hook_is_merged_in_both_kernels() {
 /// What a whole check of the file costs.
 #[test]
 fn references_are_affordable() {
-    let dearest = committed().iter().map(Case::check_cost).max();
+    let dearest = all_cases().iter().map(Case::check_cost).max();
     assert!(dearest < Some(1_500_000_000), "{dearest:?}");
 }

@@ -10,7 +10,7 @@ use attn::lang::Hook;
 use attn_kernels::compile::Compiler;
 use attn_kernels::splice::{KernelSource, variant::outline};
 use attn_tests::catalogue::{self, kernels::cells};
-use facade::testing::{Case, case_variant};
+use attn_testing::case_variant;
 
 /// What `tests/composition.rs` does not compile: a `kv_range`, heads with branches of their own, what a `not` leaves.
 #[test]
@@ -32,7 +32,7 @@ fn every_case_compiles() {
 fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
     catalogue::register();
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
-    let cases = Case::parse_lines(include_str!("../../benches/cases/catalogue.jsonl")).expect("a committed case file");
+    let cases = catalogue::cases::gpu(&catalogue::entries());
     let mut seen = BTreeSet::new();
     // long cases, which have more cells, are last
     for case in cases.iter().rev() {
@@ -40,11 +40,11 @@ fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
         if !wanted(&variant) {
             continue;
         }
-        for (arm, cell) in cells(case, &variant) {
-            if !seen.insert((outline(&arm), case.kernel.clone())) {
+        for (branch, cell) in cells(case, &variant) {
+            if !seen.insert((outline(&branch), case.kernel.clone())) {
                 continue;
             }
-            let source = KernelSource::build(&arm, &cell).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+            let source = KernelSource::build(&branch, &cell).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
             if let Err(error) = compiler.compile(&source.name, &source.text, cell.arch) {
                 panic!("{}: {error}", case.title());
             }

@@ -13,7 +13,7 @@ use attn_tests::catalogue::rows::{self, Differential};
 use attn_tests::catalogue::run::{run, tensors};
 use attn_tests::catalogue::{At, Formula, Shape, cases};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
-use facade::testing::{Case, Inputs, LayoutKind, promises};
+use attn_testing::{Case, Inputs, LayoutKind, properties};
 
 /// Rows whose output and LSE are those of causal attention: what they do shows elsewhere.
 const AS_CAUSAL: [u32; 2] = [42, 72];
@@ -112,7 +112,7 @@ fn the_largest_logit_of_each_head() {
 fn spans_of_heads_are_ranges_of_keys() {
     let span = Tensor1::from([30.5f32, 0.0, 7.25, 0.5, 2.0, 64.0, 3.0, 1.0]);
     let variant: Variant = AdaptiveSpan { ramp: 4.0, span }.into();
-    for promise in [promises::keys, promises::tiles, promises::splits] {
+    for promise in [properties::keys, properties::tiles, properties::splits] {
         promise(&variant).expect("kept");
     }
     let class = |first_head: i32, kv_pos_max: i32| {

@@ -6,8 +6,8 @@ extern crate attn_core as attn;
 use attn::Variant;
 use attn::dtype::Dtypes;
 use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
-use attn::spec::{KernelKind, PrefillTemplate, ValueRows};
-use attn_kernels::cell::{Cell, CellRequest};
+use attn::spec::{KernelKind, PrefillBackend, HeadDimVo};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_kernels::compile::{Arch, Compiler};
 use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
 use attn_tests::compare::compare;
@@ -45,7 +45,7 @@ const TREES: &[&str] = &[
     "per_head(heads=[0, 1, 1, 0, 0, 1], output_scale, output_norm + causal)",
     "per_head(heads=[1, 0, 1, 0, 1, 0], not(causal), remap(batchify(block=4), per_head(heads=[0, 1, 0, 1, 0, 1], causal, full)))",
     "per_head(heads=[0, 1, 0, 1, 0, 1], softpick, softpick + causal)",
-    // the mask of all arms, and each arm below
+    // the mask of all branches, and each branch below
     "union(causal + sliding_window(window=4), prefix_lm(prefix=[8, 3]) + soft_cap(cap=3), full + rope) + causal",
 ];
 
@@ -75,7 +75,7 @@ fn trees_mean_what_the_rust_means() {
     for text in TREES {
         let variant = tree(text);
         match variant.has_union() {
-            true => variant.arms().iter().for_each(|arm| compare(arm, &mut rng, 1000)),
+            true => variant.branches().iter().for_each(|branch| compare(branch, &mut rng, 1000)),
             false => compare(&variant, &mut rng, 1000),
         }
     }
@@ -168,14 +168,14 @@ fn trees_compile_inside_both_kernels() {
         "per_head(heads=[0, 1, 0, 1, 0, 1], output_norm + causal, full)",
         "union(causal + sliding_window(window=4) + rope, full + soft_cap(cap=3)) + causal",
     ] {
-        for variant in tree(text).arms() {
+        for variant in tree(text).branches() {
             for kind in [KernelKind::Prefill, KernelKind::Decode] {
                 let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
                 let (head_dim, dtypes, paged, group) = (64, Dtypes::bf16(), true, 2);
-                let request = CellRequest {
+                let request = KernelTraitsRequest {
                     kind,
                     head_dim,
-                    values: ValueRows::Same,
+                    head_dim_vo: HeadDimVo::Same,
                     dtypes,
                     paged,
                     group,
@@ -183,10 +183,10 @@ fn trees_compile_inside_both_kernels() {
                     value_hooks,
                     arch,
                     key_lists: false,
-                    template: PrefillTemplate::default(),
+                    prefill: PrefillBackend::default(),
                 };
                 let source =
-                    KernelSource::build(&variant, &Cell::choose(&request).expect("a cell")).expect("supported");
+                    KernelSource::build(&variant, &KernelTraits::choose(&request).expect("a cell")).expect("supported");
                 if let Err(error) = compiler.compile(&source.name, &source.text, arch) {
                     panic!("{variant}, {kind}: {error}");
                 }

@@ -22,8 +22,8 @@ const DECODE: PlanRule = PlanRule {
     kv_align: 64,
     min_span: 128,
     workers: 33,
-    cost: Cost { piece: 1000, block: 2000, spread: 100 },
-    schedule: Schedule::Line,
+    cost: Cost { item: 1000, block: 2000, merge: 100 },
+    schedule: Schedule::StreamK,
 };
 
 fn random_rule(rng: &mut SmallRng) -> PlanRule {
@@ -31,9 +31,9 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
         return PlanRule { tile_rows: [8, 16][rng.random_range(0..2)], workers: rng.random_range(1..280), ..DECODE };
     }
     let cost = Cost {
-        piece: rng.random_range(0..9) * rng.random_range(0..900),
+        item: rng.random_range(0..9) * rng.random_range(0..900),
         block: rng.random_range(1..2000),
-        spread: rng.random_range(0..200),
+        merge: rng.random_range(0..200),
     };
     PlanRule {
         tile_rows: rng.random_range(1..20),
@@ -41,7 +41,7 @@ fn random_rule(rng: &mut SmallRng) -> PlanRule {
         min_span: rng.random_range(0..300),
         workers: [rng.random_range(1..20), rng.random_range(1..700)][rng.random_range(0..2)],
         cost,
-        schedule: Schedule::Line,
+        schedule: Schedule::StreamK,
     }
 }
 
@@ -95,7 +95,7 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
         for (how, arrays) in padded.iter().map(|arrays| ("padded", arrays)).chain([("compressed", &arrays)]) {
             planner.plan(&mut plan, arrays, parts, seed);
             plan.check().unwrap_or_else(|error| panic!("{title}, {how}: {error}"));
-            assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
+            assert_eq!((plan.status.copied, plan.status.first_bad_page), (0, 0));
             let differs = blob.bytes.iter().zip(plan.bytes()).position(|(host, device)| host != device);
             assert!(
                 differs.is_none(),
@@ -234,7 +234,7 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
         }
         let workers = &plan.bytes()[plan.offsets.workers.clone()];
         assert!(workers.iter().all(|&byte| byte == 0), "case {number}");
-        assert_eq!((plan.status.copied, plan.status.bad_page), (0, 0));
+        assert_eq!((plan.status.copied, plan.status.first_bad_page), (0, 0));
         planner.plan(&mut plan, &sound, 3, 8);
         plan.check().unwrap_or_else(|error| panic!("case {number}, sound again: {error}"));
         assert!(plan.bytes()[plan.offsets.workers.clone()].iter().any(|&byte| byte != 0));

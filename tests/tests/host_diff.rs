@@ -75,7 +75,7 @@ fn entries(half: usize) {
     let mut rng = SmallRng::seed_from_u64(5);
     for entry in catalogue::entries().iter().skip(half).step_by(2) {
         let variant = Variant::parse(&(entry.make)(&shape).expr).expect("an entry").bind(&DIMS).expect("it fits");
-        variant.arms().iter().for_each(|arm| compare(arm, &mut rng, 500));
+        variant.branches().iter().for_each(|branch| compare(branch, &mut rng, 500));
     }
 }
 

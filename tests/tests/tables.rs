@@ -1,4 +1,4 @@
-//! Captured tensors of every rank and type, and tensors that hooks store to: C++ of a host compiler against Rust, to the bit.
+//! Parameter tensors of every rank and type, and tensors that hooks store to: C++ of a host compiler against Rust, to the bit.
 //! Their layout, as the compiler sees it; and that all of it compiles as CUDA.
 
 extern crate attn_core as attn;
@@ -6,8 +6,8 @@ extern crate attn_core as attn;
 use std::ffi::c_void;
 
 use attn::lang::params::{ArgVisitor, ParamField, TensorArg};
-use attn::lang::range::RangeOf;
-use attn::lang::table::{OutBuffer, TableElem};
+use attn::lang::interval::IntervalOf;
+use attn::lang::param_tensor::{OutBuffer, ParamElement};
 use attn::lang::{
     Bits, Dims, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile, RowIndex,
     Tensor, Tensor0, Tensor2, Tensor3, Tensor4, Tile, TileClass,
@@ -34,11 +34,11 @@ fn noise(n: usize, stream: u32) -> Vec<u32> {
     (0..n as u32).map(|i| random::bits(9, stream, i, 0)).collect()
 }
 
-fn tensor<T: TableElem, const RANK: usize>(shape: [usize; RANK], values: Vec<T>) -> Tensor<T, RANK> {
+fn tensor<T: ParamElement, const RANK: usize>(shape: [usize; RANK], values: Vec<T>) -> Tensor<T, RANK> {
     Tensor::new(values, shape).expect("as many as the shape has")
 }
 
-fn filled<T: TableElem, const RANK: usize>(
+fn filled<T: ParamElement, const RANK: usize>(
     shape: [usize; RANK],
     stream: u32,
     of: impl Fn(u32) -> T,
@@ -178,7 +178,7 @@ fn mask_tables(rng: &mut SmallRng) -> MaskTables {
     }
 }
 
-/// Tile classes over captured tensors: sound, and the same on either side.
+/// Tile classes over parameter tensors: sound, and the same on either side.
 #[test]
 fn masks_over_tables_are_classed_alike_and_soundly() {
     let mut rng = SmallRng::seed_from_u64(5);
@@ -291,7 +291,7 @@ fn random_numbers_are_the_same_to_the_bit() {
     }
 }
 
-/// The bytes of a `TensorN` and a `TableRange`, and the tables that they point to.
+/// The bytes of a `TensorN` and a `TensorBounds`, and the tables that they point to.
 #[derive(Default)]
 struct Asked {
     tensor: Vec<u64>,
@@ -307,7 +307,7 @@ impl ArgVisitor for Asked {
             self.tables.last().map_or(0, |words| words.as_ptr() as u64)
         };
         let data = table(tensor.bytes);
-        let blocks = tensor.ranges.blocks();
+        let blocks = tensor.bounds.blocks();
         let blocks = if blocks.is_empty() {
             0
         } else {
@@ -315,24 +315,24 @@ impl ArgVisitor for Asked {
         };
         let extents: Vec<u8> = tensor.shape.iter().flat_map(|&n| (n as i32).to_ne_bytes()).collect();
         self.tensor = [vec![data], host::words(&extents)].concat();
-        let whole: Vec<u8> = tensor.ranges.whole().into_iter().flat_map(u32::to_ne_bytes).collect();
+        let whole: Vec<u8> = tensor.bounds.whole().into_iter().flat_map(u32::to_ne_bytes).collect();
         self.range = [vec![blocks], host::words(&whole)].concat();
     }
     fn out(&mut self, _: Option<&OutBuffer>, _: &[i64]) {}
 }
 
 /// Asks for the range of boxes of a tensor, in C++ and in Rust.
-fn ask<T: TableElem, const RANK: usize>(ty: &str, t: &Tensor<T, RANK>, rng: &mut SmallRng)
+fn ask<T: ParamElement, const RANK: usize>(ty: &str, t: &Tensor<T, RANK>, rng: &mut SmallRng)
 where
     Tensor<T, RANK>: ParamField,
 {
     let axes: Vec<String> =
-        (0..RANK).map(|axis| format!(", lang::range::word(box[{axis}], box[{}])", RANK + axis)).collect();
+        (0..RANK).map(|axis| format!(", lang::interval::coordinate(box[{axis}], box[{}])", RANK + axis)).collect();
     let text = format!(
-        "{}\ninline void put(long long* out, Tri t) {{ out[0] = t == Tri::True; out[1] = t != Tri::False; }}\n\
-         template <class I> void put(long long* out, lang::range::Ints<I> i) {{ out[0] = i.lo; out[1] = i.hi; }}\n\
-         extern \"C\" void ask(const Tensor{RANK}<{ty}>* t, const lang::TableRange* r, const int* box, long long* out) {{\n\
-         put(out, lang::range_of(*t, *r{}));\n}}\n",
+        "{}\ninline void put(long long* out, Tristate t) {{ out[0] = t == Tristate::True; out[1] = t != Tristate::False; }}\n\
+         template <class I> void put(long long* out, lang::interval::Interval<I> i) {{ out[0] = i.lo; out[1] = i.hi; }}\n\
+         extern \"C\" void ask(const Tensor{RANK}<{ty}>* t, const lang::TensorBounds* r, const int* box, long long* out) {{\n\
+         put(out, lang::interval_of(*t, *r{}));\n}}\n",
         host::lang(),
         axes.concat()
     );
@@ -357,7 +357,7 @@ where
             function(asked.tensor.as_ptr().cast(), asked.range.as_ptr().cast(), bounds.as_ptr(), got.as_mut_ptr());
         }
         let wide: Vec<i64> = bounds.iter().map(|&x| i64::from(x)).collect();
-        let want = t.range_of(&wide[..RANK], &wide[RANK..2 * RANK]).expect("integers");
+        let want = t.interval_of(&wide[..RANK], &wide[RANK..2 * RANK]).expect("integers");
         assert_eq!((got[0], got[1]), want, "{ty} of {:?}: {bounds:?}", t.shape());
     }
 }

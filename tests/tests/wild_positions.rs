@@ -1,4 +1,4 @@
-//! Positions that a map reads from a table of anything: kernels and Rust clamp them alike, below 2^30, as index words are.
+//! Positions that a map reads from a table of anything: kernels and Rust clamp them alike, below 2^30, as coordinates are.
 
 extern crate attn_core as attn;
 

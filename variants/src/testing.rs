@@ -2,18 +2,18 @@
 
 use attn::lang::{AttentionVariant, Described, LogitIndex, QueryTile, RowIndex, Tile, TileClass};
 
-/// A logit at two positions.
+/// The logit of a query position and a key position.
 pub(crate) fn at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
     LogitIndex { row: RowIndex { qo_pos, ..RowIndex::default() }, kv_pos, ..LogitIndex::default() }
 }
 
-/// Which of `kv_len` keys a query attends to.
+/// Whether a query attends to each of `kv_len` keys.
 pub(crate) fn keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) -> Vec<bool> {
     (0..kv_len).map(|kv_pos| variant.logits_mask(at(qo_pos, kv_pos))).collect()
 }
 
-/// Compares the derived class with every logit of all small tiles; panics where it is unsound, and counts where it knows
-/// less than there is to know.
+/// Compares the derived class of every small tile with its logits. Panics where the class is unsound; returns how many
+/// tiles it leaves unknown.
 pub(crate) fn check_tile_class(variant: &impl Described) -> usize {
     let spans = || (0..9).flat_map(|min| (min..9).map(move |max| (min, max)));
     let mut unknown = 0;
@@ -37,7 +37,7 @@ pub(crate) fn check_tile_class(variant: &impl Described) -> usize {
     unknown
 }
 
-/// A logit of one request whose tokens are its positions.
+/// The logit of a request whose tokens are its positions.
 pub(crate) fn token_at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
     LogitIndex {
         row: RowIndex { qo_pos, qo_row: qo_pos, qo_token: qo_pos, ..RowIndex::default() },
@@ -47,7 +47,7 @@ pub(crate) fn token_at(qo_pos: i32, kv_pos: i32) -> LogitIndex {
     }
 }
 
-/// [`keys`] for variants with tables over tokens.
+/// Like [`keys`], for variants with tensors over tokens.
 pub(crate) fn token_keys(variant: &impl AttentionVariant, qo_pos: i32, kv_len: i32) -> Vec<bool> {
     (0..kv_len).map(|kv_pos| variant.logits_mask(token_at(qo_pos, kv_pos))).collect()
 }

@@ -1,4 +1,4 @@
-//! Builds with `ATTN_CUDA_ARCHS` as a user would, and asks the binaries what they hold. No GPU is needed.
+//! Builds with `ATTN_CUDA_ARCHS` as a user would, and lists the kernels that the binaries embed. No GPU is needed.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use xshell::{Shell, cmd};
 
 const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 
-/// Kernels are embedded by a plain `cargo build`, `attn list` shows them, and they are used where nothing may or can be
-/// compiled; a crate with variants of its own embeds those.
+/// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a compiler,
+/// and that a crate with its own variants embeds those.
 pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
-    // a folder of its own: the variable makes build scripts run again
+    // a separate folder: the variable makes build scripts run again
     let dir = target.join("aot");
     let _dir = sh.push_env("CARGO_TARGET_DIR", &dir);
     let _exprs = sh.push_env("ATTN_AOT_EXPRS", "causal");

@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{nvrtc, target_dir};
+use crate::{nvrtc, paths::target_dir};
 
-/// The folder must fit where it is carried to.
+/// Bytes that the folder may have: machines with a GPU accept archives up to this size.
 const LIMIT: u64 = 32 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Architectures whose cubins go in.
+    /// Architectures to compile cubins for.
     #[arg(long, default_value = "sm_90a")]
     arch: String,
     /// Further case files, beside those of benches/cases.
@@ -26,8 +26,10 @@ pub(crate) struct Args {
     no_cubins: bool,
 }
 
-/// Case files of more kernels than the folder has room for: they go in, and their kernels are compiled there.
-const MANY: [&str; 1] = ["serving.jsonl"];
+/// The grids of the `attn` command, which become case files.
+const GRIDS: [&str; 4] = ["check", "dims", "small", "serving"];
+/// Case files whose kernels exceed [`LIMIT`]: the cases go in, and their kernels are compiled on the machine.
+const COMPILED_THERE: [&str; 1] = ["serving.jsonl"];
 
 const RUN: &str = r#"#!/usr/bin/env bash
 # attn, with the cubins that the case files beside it need: ./run.sh check cases/check.jsonl
@@ -43,7 +45,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     sh.remove_path(&bundle)?;
     sh.create_dir(bundle.join("cases"))?;
 
-    // stripping the last crate alone leaves the other artefacts of a release build as they are
+    // `-C strip` for the last crate alone: the other artefacts of a release build stay valid
     let built = if args.catalogue {
         cmd!(sh, "cargo rustc --release -p attn-tests --features cuda --bin attn-catalogue -- -C strip=symbols")
             .run()?;
@@ -56,10 +58,18 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     fs::copy(target.join("release").join(built), &attn).context("copying the binary")?;
 
     let mut cases = Vec::new();
-    if args.catalogue {
-        let to = bundle.join("cases/catalogue.jsonl");
-        fs::write(&to, cmd!(sh, "{attn} cases").read().context("writing the cases of the catalogue")?)?;
+    let mut write = |name: &str, lines: String| -> Result<()> {
+        let to = bundle.join("cases").join(format!("{name}.jsonl"));
+        fs::write(&to, lines).with_context(|| to.display().to_string())?;
         cases.push(to);
+        Ok(())
+    };
+    if args.catalogue {
+        write("catalogue", cmd!(sh, "{attn} cases").read().context("writing the cases of the catalogue")?)?;
+    }
+    for grid in GRIDS {
+        let lines = cmd!(sh, "{attn} check --grid {grid} --list --json").read();
+        write(grid, lines.with_context(|| format!("writing the cases of the grid {grid}"))?)?;
     }
     let mut listed: Vec<_> = fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
     listed.sort_by_key(fs::DirEntry::file_name);
@@ -70,23 +80,23 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             cases.push(to);
         }
     }
-    sh.create_dir(bundle.join("peers"))?;
-    for entry in fs::read_dir(root.join("benches/peers"))? {
+    sh.create_dir(bundle.join("baselines"))?;
+    for entry in fs::read_dir(root.join("benches/baselines"))? {
         let from = entry?.path();
         if let Some(name) = from.file_name().filter(|_| from.extension().is_some_and(|x| x == "py")) {
-            fs::copy(&from, bundle.join("peers").join(name)).with_context(|| from.display().to_string())?;
+            fs::copy(&from, bundle.join("baselines").join(name)).with_context(|| from.display().to_string())?;
         }
     }
 
     if !args.no_cubins {
         let nvrtc = nvrtc::ensure(sh, &target)?;
         let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
-        // cubins are kept between bundles; only those that the cases ask for are copied
+        // the cache outlives a bundle; only the cubins that the cases need are copied
         let kept = target.join("gpu-bundle-cubins");
         let _kept = sh.push_env("ATTN_CACHE_DIR", &kept);
         let arch = &args.arch;
-        let few = cases.iter().filter(|path| !MANY.iter().any(|many| path.ends_with(many)));
-        let files = few.flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
+        let compiled = cases.iter().filter(|path| !COMPILED_THERE.iter().any(|name| path.ends_with(name)));
+        let files = compiled.flat_map(|c| [OsString::from("--cases"), c.clone().into()]);
         let lines = cmd!(sh, "{attn} compile --json --arch {arch}")
             .args(files)
             .read()
@@ -172,7 +182,7 @@ mod tests {
     use super::newest_glibc;
 
     #[test]
-    fn the_newest_symbol_version_counts() {
+    fn the_newest_symbol_version_is_found() {
         assert_eq!(newest_glibc(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0"), Some(34));
         assert_eq!(newest_glibc(b"static"), None);
     }

@@ -1,6 +1,7 @@
-//! `cargo xtask costs`: the table of costs of `attn-kernels`, made of what `attn calibrate` measured.
+//! `cargo xtask costs`: writes the cost table of `attn-kernels` from what `attn calibrate` measured.
 //!
-//! A file `attn-kernels/costs/ARCH.jsonl` has lines `{"about": {..}}`, which name device, commit and date for the rows that follow, and rows.
+//! A file `attn-kernels/costs/ARCH.jsonl` has lines `{"about": {..}}`, which name device, commit and date of the rows that
+//! follow, and rows.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -19,9 +20,10 @@ const HEAD: &str = "//! Made by `cargo xtask costs` of `costs/*.jsonl`; not to b
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, Measured, row, warpgroups};
+use super::{HookClass, measured::{Measured, row, sm90}};
 
-/// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM; launch, piece, block, first, merge, spread.
+/// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM;
+/// in nanoseconds: launch, item, block, first, merge_launch, merge.
 #[rustfmt::skip]
 pub(super) const TABLE: &[Measured] = &[
 ";
@@ -79,13 +81,13 @@ fn rows(lines: &str) -> Result<String> {
             [("none", "HookClass::None"), ("logits", "HookClass::Logits"), ("rewrites", "HookClass::Rewrites")];
         let hooks = word("hooks", &classes)?;
         let [rows, head_dim, ctas] = ["rows", "head_dim", "ctas_per_sm"].map(number);
-        let costs = ["launch", "piece", "block", "first", "merge", "spread"].map(number);
+        let costs = ["launch", "item", "block", "first", "merge_launch", "merge"].map(number);
         let costs: Vec<String> = costs.into_iter().map(|cost| Ok(cost?.to_string())).collect::<Result<_>>()?;
         let (rows, head_dim, ctas, costs) = (rows?, head_dim?, ctas?, costs.join(", "));
         let row = format!("row({major}, {kind}, {rows}, {fp8}, {head_dim}, {hooks}, {ctas}, [{costs}])");
-        match value.get("template") {
+        match value.get("prefill") {
             None => writeln!(out, "    {row},")?,
-            Some(_) => writeln!(out, "    {}({row}),", word("template", &[("warpgroups", "warpgroups")])?)?,
+            Some(_) => writeln!(out, "    {}({row}),", word("prefill", &[("sm90", "sm90")])?)?,
         }
     }
     Ok(out)
@@ -96,10 +98,10 @@ mod tests {
     use super::rows;
 
     const ABOUT: &str = r#"{"about": {"arch": "sm_120", "device": "D", "commit": "c", "date": "2026-01-01"}}"#;
-    const ROW: &str = r#"{"kernel": "decode", "rows": 8, "kv": "8-bit", "head_dim": 64, "hooks": "logits", "ctas_per_sm": 1, "launch": 1, "piece": 2, "block": 3, "first": 4, "merge": 5, "spread": 6, "off": 0.1}"#;
+    const ROW: &str = r#"{"kernel": "decode", "rows": 8, "kv": "8-bit", "head_dim": 64, "hooks": "logits", "ctas_per_sm": 1, "launch": 1, "item": 2, "block": 3, "first": 4, "merge_launch": 5, "merge": 6, "off": 0.1}"#;
 
     #[test]
-    fn rows_say_where_they_were_measured() {
+    fn rows_name_their_device_and_commit() {
         let text = rows(&format!("{ABOUT}\n\n{ROW}\n")).expect("sound");
         assert_eq!(
             text,
@@ -108,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_line() {
+    fn missing_fields_are_named_with_their_line() {
         let error = |text: &str| format!("{:#}", rows(text).expect_err("not sound"));
         assert!(error(ROW).contains("line 1: a row before any"));
         assert!(error(&ABOUT.replace("commit", "comit")).contains("no commit"));
         let row = |from: &str, to: &str| error(&format!("{ABOUT}\n{}", ROW.replace(from, to)));
         assert!(row("8-bit", "4-bit").contains("line 2: kv is \"4-bit\""));
-        assert!(row("\"piece\": 2", "\"piece\": -2").contains("line 2: no number piece"));
+        assert!(row("\"item\": 2", "\"item\": -2").contains("line 2: no number item"));
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
 
-/// The wheel. Pinned: register and spill budgets in the tests are those of one compiler.
+use crate::wheel::python;
+
+/// The wheel. Pinned: the tests' register and spill budgets hold for one compiler.
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
 
 /// An NVRTC library: `ATTN_NVRTC`, else the pinned wheel under `target/nvrtc`, fetched through pip the first time,
@@ -35,7 +37,7 @@ pub(crate) fn ensure(sh: &Shell, target: &Path) -> Result<PathBuf> {
 
 fn install(sh: &Shell, dir: &Path) -> Result<PathBuf> {
     eprintln!("xtask: fetching {WHEEL} into {}", dir.display());
-    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let python = python();
     cmd!(sh, "{python} -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target {dir} {WHEEL}")
         .run()?;
     library_below(dir).with_context(|| format!("the wheel holds no libnvrtc.so below {}", dir.display()))
@@ -71,7 +73,7 @@ mod tests {
     use super::library_below;
 
     #[test]
-    fn finds_the_library_of_a_wheel_and_not_its_helper() {
+    fn the_library_of_a_wheel_is_found_and_not_its_helper() {
         let dir = tempfile::tempdir().expect("a folder");
         assert_eq!(library_below(dir.path()), None);
         let lib = dir.path().join("nvidia/cu13/lib");

@@ -1,6 +1,8 @@
-//! `cargo xtask plan-instructions`: how many instructions planning takes, under valgrind's callgrind, against the committed counts.
+//! `cargo xtask plan-instructions`: counts the instructions of planning under valgrind's callgrind, and compares them with
+//! the committed counts.
 //!
-//! Counts do not depend on what else a machine does, as times do; they do on the compiler, so that they are compared under the same one alone.
+//! Unlike times, counts do not depend on other load. They depend on the compiler, so they are compared only under the
+//! compiler that the committed counts name.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -8,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use crate::target_dir;
+use crate::paths::target_dir;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,7 +23,7 @@ pub(crate) struct Args {
 }
 
 const FILE: &str = "benches/results/plan-instructions.jsonl";
-/// By so much may a count differ, in per cent.
+/// The largest allowed difference of a count, in per cent.
 const ALLOWED: u64 = 2;
 /// A `rep movsb` counts every byte, and glibc uses it on some CPUs and not on others.
 const NO_REP: &str = "glibc.cpu.x86_rep_movsb_threshold=1073741824:glibc.cpu.x86_rep_stosb_threshold=1073741824";
@@ -60,7 +62,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     bail!("{}\nif that is meant: `cargo xtask plan-instructions --write`", off.join("\n"))
 }
 
-/// As a step of `cargo xtask test`: says so where there is no valgrind.
+/// The step of `cargo xtask test`: skipped, with a message, where valgrind is not installed.
 pub(crate) fn test(sh: &Shell, root: &Path) -> Result<()> {
     if valgrind(sh).is_none() {
         eprintln!("xtask: instructions of planning are not counted: valgrind is not installed");
@@ -81,7 +83,7 @@ fn count(sh: &Shell, root: &Path) -> Result<BTreeMap<String, u64>> {
     let _tunables = sh.push_env("GLIBC_TUNABLES", NO_REP);
     let mut counts = BTreeMap::new();
     for name in names.lines() {
-        // the name of a function of the example
+        // `measured_plan` is a function of the example
         let tool = ["--tool=callgrind", "--toggle-collect=*measured_plan*", "--callgrind-out-file=/dev/null"];
         let output = cmd!(sh, "valgrind {tool...} {program} {name}").quiet().read_stderr()?;
         counts.insert(name.to_owned(), collected(&output).with_context(|| format!("{name}: {output}"))?);
@@ -89,7 +91,7 @@ fn count(sh: &Shell, root: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(counts)
 }
 
-/// What callgrind says that it collected; nothing where the function was never entered.
+/// The count that callgrind prints; `None` where the function was never entered.
 fn collected(stderr: &str) -> Option<u64> {
     let line = stderr.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok().filter(|&count| count > 0)
@@ -110,7 +112,7 @@ fn read(text: &str) -> Result<(String, BTreeMap<String, u64>)> {
     Ok((rustc.with_context(|| format!("{FILE}: no rustc in `about`"))?, counts))
 }
 
-/// What differs by more than is allowed, in words.
+/// The differences of more than [`ALLOWED`] per cent, in words.
 fn compare(wanted: &BTreeMap<String, u64>, counts: &BTreeMap<String, u64>) -> Vec<String> {
     let mut off = Vec::new();
     for (case, &count) in counts {
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_callgrind_collected_is_read() {
+    fn the_count_of_callgrind_is_read() {
         let text = "==1== Callgrind, a call-graph\n==1== Events    : Ir\n==1== Collected : 12345\n==1== \n";
         assert_eq!(collected(text), Some(12345));
         assert_eq!(collected(&text.replace("12345", "0")), None, "the function was not found");
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_two_per_cent_either_way_is_told() {
+    fn differences_of_more_than_two_per_cent_are_reported() {
         let of = |pairs: &[(&str, u64)]| pairs.iter().map(|&(case, count)| (case.to_owned(), count)).collect();
         let wanted: BTreeMap<_, _> = of(&[("a", 1000), ("b", 1000), ("c", 1000), ("gone", 1)]);
         let off = compare(&wanted, &of(&[("a", 1020), ("b", 1021), ("c", 979), ("new", 5)]));

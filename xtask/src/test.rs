@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{aot, nvrtc, plan_instructions, target_dir};
+use crate::{aot, nvrtc, paths::target_dir, plan_instructions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -17,12 +17,12 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
-/// Runs every step; what fails is named at the end.
+/// Runs every step, and names those that fail at the end.
 pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     let nvrtc = nvrtc::ensure(sh, &target_dir(root)?)?;
     eprintln!("xtask: NVRTC is {}", nvrtc.display());
     let _nvrtc = sh.push_env("ATTN_NVRTC", &nvrtc);
-    // tests read and write a cache of their own, never the user's
+    // tests use their own cache, never the user's
     let cache = target_dir(root)?.join("test-cache");
     let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
 
@@ -33,7 +33,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         eprintln!("xtask: cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using `cargo test`");
         &["test", "--lib", "--bins", "--tests"]
     };
-    // the leg without inventory: variants are registered by tables and calls alone
+    // without `inventory`, variants are registered by tables and calls alone
     let bare = ["-p", "attn-core", "-p", "attn-variants", "--no-default-features"];
     let doc = ["--workspace", "--doc"];
     let steps: [(&str, Vec<&str>); 3] = [
@@ -55,7 +55,7 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
             }
         }
     }
-    // not where single tests were asked for
+    // skipped when the caller names tests
     if (failed.is_empty() || args.keep_going) && rest.is_empty() {
         eprintln!("xtask: kernels embedded ahead of time");
         if let Err(error) = aot::run(sh, &target_dir(root)?) {

@@ -1,4 +1,4 @@
-//! The table of stock variants in README, made from the registry.
+//! The table of stock variants in the book, made from the registry.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ fn table(registry: &Registry) -> String {
     out
 }
 
-/// `cap: f32`; with `= ..` where it may be left out.
+/// `cap: f32`, followed by `= ..` where it has a default.
 fn parameter(field: &FieldDesc) -> String {
     let tensor = !matches!(field.ty, FieldType::Scalar(_));
     let shape = if tensor { format!(" of ({})", field.shape) } else { String::new() };
@@ -44,7 +44,7 @@ fn parameter(field: &FieldDesc) -> String {
     format!("`{}: {}{shape}{default}`", field.name, field.ty)
 }
 
-/// The hooks that kernels run, and a normaliser other than softmax.
+/// The hooks of a variant, and its normaliser where that is not softmax.
 fn hooks(desc: &VariantDesc) -> impl Iterator<Item = String> {
     let hooks = desc.hooks.iter();
     let normalizer = (desc.normalizer != Normalizer::Softmax).then(|| format!("`Normalizer::{:?}`", desc.normalizer));
@@ -55,7 +55,7 @@ fn joined(words: impl Iterator<Item = String>) -> String {
     escaped(&words.collect::<Vec<_>>().join(", "))
 }
 
-/// A bar would begin another column.
+/// Bars are escaped: they would begin another column.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -65,12 +65,13 @@ mod tests {
     use super::rewrite;
 
     #[test]
-    fn the_table_of_readme_is_that_of_the_registry() {
-        let readme = std::fs::read_to_string(crate::root().join("README.md")).expect("README.md");
-        let new = rewrite(&readme).expect("the marks are there");
-        assert!(new == readme, "README's table of variants is not the registry's; run `cargo xtask bench-report`");
+    fn the_table_of_variants_equals_the_registry() {
+        let page =
+            std::fs::read_to_string(crate::paths::root().join("book/src/reference/variants.md")).expect("the page");
+        let new = rewrite(&page).expect("the marks are there");
+        assert!(new == page, "the table of variants differs from the registry; run `cargo xtask bench-report`");
         for desc in attn_variants::variants() {
-            assert!(readme.contains(&format!("| `{}` | ", desc.name)), "{} is not in README", desc.name);
+            assert!(page.contains(&format!("| `{}` | ", desc.name)), "{} is not in the table", desc.name);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Least squares: what was measured becomes costs.
+//! Least squares: from measured times to costs.
 
 use super::batches::Work;
 
@@ -6,46 +6,46 @@ use super::batches::Work;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Fitted {
     pub(super) launch: f64,
-    pub(super) piece: f64,
+    pub(super) item: f64,
     pub(super) block: f64,
     pub(super) first: f64,
-    /// How far off the worst prediction is, as a share of what was measured.
+    /// The largest error of a prediction, relative to the measured time.
     pub(super) off: f64,
 }
 
-/// What merging takes.
+/// Nanoseconds of merges, before they are rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Merged {
+    pub(super) merge_launch: f64,
     pub(super) merge: f64,
-    pub(super) spread: f64,
 }
 
-/// A linear equation: what coefficients are multiplied by, and what that should sum to.
+/// A linear equation: the factors of the coefficients, and the sum.
 type Row<const N: usize> = ([f64; N], f64);
 
-/// Costs for runs of known work that took so many nanoseconds. All runs count alike: errors are shares of what was measured. No cost is negative; `first` is 0
-/// where no two tiles of any run read the same keys.
+/// Fits costs to runs of known work and their nanoseconds. The fit minimises relative errors, so short and long runs
+/// count alike. No cost is negative. `first` is 0 if no two tiles of any run read the same keys.
 pub(super) fn work(runs: &[(Work, f64)]) -> Fitted {
-    let again = runs.iter().any(|(work, _)| work.tiles_of_a_request > 1);
-    let row = |work: &Work| [1.0, work.tiles(), work.blocks(), if again { work.first_blocks() } else { 0.0 }];
+    let shared = runs.iter().any(|(work, _)| work.tiles_of_a_request > 1);
+    let row = |work: &Work| [1.0, work.tiles(), work.blocks(), if shared { work.first_blocks() } else { 0.0 }];
     let rows: Vec<Row<4>> = runs.iter().map(|(work, ns)| (row(work), *ns)).collect();
     let weighted: Vec<Row<4>> = rows.iter().map(|(row, ns)| (row.map(|x| x / ns.max(1.0)), 1.0)).collect();
     let costs = least_squares(&weighted);
     let predicted = |row: &[f64; 4]| row.iter().zip(costs).map(|(x, cost)| x * cost).sum::<f64>();
     let off = rows.iter().map(|(row, ns)| (predicted(row) / ns.max(1.0) - 1.0).abs()).fold(0.0, f64::max);
-    let [launch, piece, block, first] = costs;
-    Fitted { launch, piece, block, first, off }
+    let [launch, item, block, first] = costs;
+    Fitted { launch, item, block, first, off }
 }
 
-/// The cost of merging for numbers of states, and by how many nanoseconds a run with a merge of so many takes longer than the same work without.
+/// Fits the cost of merges to pairs: the number of partial states, and the nanoseconds that the merge adds to a run.
 pub(super) fn merge(runs: &[(f64, f64)]) -> Merged {
     let rows: Vec<Row<2>> = runs.iter().map(|&(states, ns)| ([1.0, states], ns)).collect();
-    let [merge, spread] = least_squares(&rows);
-    Merged { merge, spread }
+    let [merge_launch, merge] = least_squares(&rows);
+    Merged { merge_launch, merge }
 }
 
-/// The coefficients, none negative, with which columns come nearest to the last: the column whose coefficient is most negative is left out, until there is none.
-/// Columns of zeros get 0.
+/// The least-squares coefficients under the constraint that none is negative: the column with the most negative
+/// coefficient is dropped until none is left. Dropped columns and columns of zeros get 0.
 fn least_squares<const N: usize>(rows: &[Row<N>]) -> [f64; N] {
     let mut kept: [bool; N] = std::array::from_fn(|i| rows.iter().any(|(row, _)| row[i] != 0.0));
     loop {
@@ -58,16 +58,17 @@ fn least_squares<const N: usize>(rows: &[Row<N>]) -> [f64; N] {
     }
 }
 
-/// The coefficients of the columns that are kept, by Gauss-Jordan elimination with pivoting; 0 for the others, and for columns that say nothing new.
+/// The coefficients of the kept columns, by Gauss-Jordan elimination with pivoting. The others get 0, and so do linearly
+/// dependent columns.
 fn normal_equations<const N: usize>(rows: &[Row<N>], kept: [bool; N]) -> [f64; N] {
-    // columns to a common size: milliseconds and counts meet here
+    // columns are scaled to a common norm: nanoseconds and counts differ by orders of magnitude
     let scale: [f64; N] = std::array::from_fn(|i| {
         let size = rows.iter().map(|(row, _)| row[i] * row[i]).sum::<f64>().sqrt();
         if kept[i] && size > 0.0 { size } else { 0.0 }
     });
     let column = |row: &[f64; N], i: usize| if scale[i] > 0.0 { row[i] / scale[i] } else { 0.0 };
     let sum = |term: &dyn Fn(&Row<N>) -> f64| rows.iter().map(term).sum::<f64>();
-    // each equation with its right side
+    // the normal equations with their right sides
     let mut equations: [Row<N>; N] = std::array::from_fn(|i| {
         let left = std::array::from_fn(|j| sum(&|(row, _)| column(row, i) * column(row, j)));
         (left, sum(&|(row, value)| column(row, i) * value))
@@ -95,10 +96,10 @@ mod tests {
     use super::*;
     use crate::calibrate::batches::{ALONE, SHARED};
 
-    const TRUE: Fitted = Fitted { launch: 5200.0, piece: 940.0, block: 1810.0, first: 330.0, off: 0.0 };
+    const TRUE: Fitted = Fitted { launch: 5200.0, item: 940.0, block: 1810.0, first: 330.0, off: 0.0 };
 
     fn time(of: &Fitted, work: &Work) -> f64 {
-        of.launch + work.tiles() * of.piece + work.blocks() * of.block + work.first_blocks() * of.first
+        of.launch + work.tiles() * of.item + work.blocks() * of.block + work.first_blocks() * of.first
     }
 
     fn close(a: f64, b: f64, by: f64) {
@@ -106,18 +107,18 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_found_from_what_they_add_up_to() {
+    fn exact_times_give_exact_costs() {
         let runs: Vec<(Work, f64)> = ALONE.iter().chain(&SHARED).map(|work| (*work, time(&TRUE, work))).collect();
         let fitted = work(&runs);
         close(fitted.launch, TRUE.launch, 1e-6);
-        close(fitted.piece, TRUE.piece, 1e-6);
+        close(fitted.item, TRUE.item, 1e-6);
         close(fitted.block, TRUE.block, 1e-6);
         close(fitted.first, TRUE.first, 1e-6);
         assert!(fitted.off < 1e-9);
     }
 
     #[test]
-    fn where_no_keys_are_shared_a_block_is_all_that_it_takes() {
+    fn without_shared_keys_the_block_cost_includes_the_first_read() {
         let runs: Vec<(Work, f64)> = ALONE.iter().map(|work| (*work, time(&TRUE, work))).collect();
         let fitted = work(&runs);
         close(fitted.block, TRUE.block + TRUE.first, 1e-6);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_of_two_per_cent_moves_costs_by_little_and_is_told() {
+    fn noise_of_two_per_cent_changes_costs_little_and_is_reported() {
         let noise = [0.02, -0.015, 0.01, -0.02, 0.015, -0.01, 0.005, -0.005, 0.02];
         let runs: Vec<(Work, f64)> = (ALONE.iter().chain(&SHARED).zip(noise))
             .map(|(work, noise)| (*work, time(&TRUE, work) * (1.0 + noise)))
@@ -139,25 +140,25 @@ mod tests {
 
     #[test]
     fn no_cost_is_negative() {
-        // a block that is dearer in long tiles would make a piece negative
+        // blocks that cost more in long tiles would give a negative item cost
         let runs: Vec<(Work, f64)> =
             ALONE.iter().map(|work| (*work, 5000.0 + 2000.0 * work.blocks() - 300.0 * work.tiles())).collect();
         let fitted = work(&runs);
-        assert_eq!(fitted.piece, 0.0);
+        assert_eq!(fitted.item, 0.0);
         assert!(fitted.launch >= 0.0 && fitted.block > 1500.0, "{fitted:?}");
         let merged = merge(&[(4.0, 900.0), (8.0, 800.0), (16.0, 700.0), (32.0, 600.0)]);
-        assert_eq!(merged.spread, 0.0);
-        close(merged.merge, 750.0, 1e-9);
+        assert_eq!(merged.merge, 0.0);
+        close(merged.merge_launch, 750.0, 1e-9);
     }
 
     #[test]
-    fn merges_are_a_line_over_their_states() {
+    fn merge_cost_is_linear_in_states() {
         let merged = merge(&[(4.0, 1900.0), (8.0, 2300.0), (16.0, 3100.0), (32.0, 4700.0)]);
-        close(merged.merge, 1500.0, 1e-9);
-        close(merged.spread, 100.0, 1e-9);
+        close(merged.merge_launch, 1500.0, 1e-9);
+        close(merged.merge, 100.0, 1e-9);
         assert_eq!(merge(&[]), Merged::default());
-        // of one run, all that can be said
+        // one run determines only the sum
         let one = merge(&[(4.0, 1000.0)]);
-        close(one.merge + 4.0 * one.spread, 1000.0, 1e-9);
+        close(one.merge_launch + 4.0 * one.merge, 1000.0, 1e-9);
     }
 }

@@ -1,23 +1,23 @@
-//! Tiles as text, SVG and PNG: queries downwards, keys to the right.
+//! Tile classes as text, SVG and PNG. Rows are tiles of queries, columns are tiles of keys.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
 use attn_core::lang::TileClass;
 
-use super::Map;
+use super::map::TileMap;
 
-/// A terminal shows no more tiles than this in a row.
-const WIDEST: usize = 150;
-/// Pixels of a tile.
+/// The most rows of a picture in text.
+const ROWS: usize = 150;
+/// The side of a tile in pixels.
 const TILE: usize = 8;
 
-/// Two characters a tile where there is room.
-pub(super) fn text(map: &Map) -> String {
-    if map.columns > WIDEST || map.rows > WIDEST {
+/// A row of text for each row of tiles: two characters a tile if they fit into the width, else one.
+pub(super) fn text(map: &TileMap, width: usize) -> String {
+    if map.columns > width || map.rows > ROWS {
         return "too many tiles for a terminal: --svg FILE or --png FILE draws them\n".to_owned();
     }
-    let wide = if 2 * map.columns <= WIDEST { 2 } else { 1 };
+    let repeat = if 2 * map.columns <= width { 2 } else { 1 };
     let mut text = String::new();
     for row in map.classes.chunks(map.columns.max(1)) {
         for class in row {
@@ -26,11 +26,11 @@ pub(super) fn text(map: &Map) -> String {
                 TileClass::Partial => "▒",
                 TileClass::Full => "█",
             };
-            text.push_str(&mark.repeat(wide));
+            text.push_str(&mark.repeat(repeat));
         }
         text.push('\n');
     }
-    text + "· skipped   █ without mask   ▒ with mask   (queries downwards, keys to the right)\n"
+    text + "· skip   █ full (no mask)   ▒ partial (mask)   rows: queries, columns: keys\n"
 }
 
 /// Red, green, blue.
@@ -42,31 +42,92 @@ fn colour(class: TileClass) -> [u8; 3] {
     }
 }
 
-/// A rectangle for each run of equal tiles in a row.
-pub(super) fn svg(map: &Map) -> String {
+/// Space around the tiles, in pixels: tick labels and the name of an axis at the left and the top, the legend below.
+const LEFT: usize = 64;
+const TOP: usize = 64;
+const BELOW: usize = 44;
+const RIGHT: usize = 24;
+/// The legend needs this width.
+const LEGEND: usize = 330;
+
+/// Tiles with axes in tokens, a title and a legend. Equal tiles in a row are one rectangle.
+pub(super) fn svg(map: &TileMap, title: &str, (tile_rows, tile_columns): (u32, u32)) -> String {
     let (width, height) = (map.columns * TILE, map.rows * TILE);
+    let (all_width, all_height) = (LEFT + width.max(LEGEND) + RIGHT, TOP + height + BELOW);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         shape-rendering=\"crispEdges\">\n<title>tiles: light skipped, blue without mask, orange with mask</title>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {all_width} {all_height}\" width=\"{all_width}\" \
+         height=\"{all_height}\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n\
+         <title>{title}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{title}</text>\n",
+        title = escaped(title)
     );
+    // writing to a string cannot fail
+    let _ = writeln!(svg, "<g shape-rendering=\"crispEdges\">");
     for (y, row) in map.classes.chunks(map.columns.max(1)).enumerate() {
         let mut x = 0;
         for run in row.chunk_by(PartialEq::eq) {
-            let [r, g, b] = colour(run[0]);
-            let (left, top, wide) = (x * TILE, y * TILE, run.len() * TILE);
-            // writing to a string cannot fail
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{TILE}\" fill=\"#{r:02x}{g:02x}{b:02x}\"/>"
-            );
+            let (left, top, wide) = (LEFT + x * TILE, TOP + y * TILE, run.len() * TILE);
+            let fill = hex(colour(run[0]));
+            let _ =
+                writeln!(svg, "<rect x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{TILE}\" fill=\"{fill}\"/>");
             x += run.len();
         }
+    }
+    let _ = writeln!(svg, "</g>");
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"#888\"/>"
+    );
+    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\">key (kv_pos)</text>", TOP - 22);
+    let middle = TOP + height / 2;
+    let _ = writeln!(
+        svg,
+        "<text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">query (row)</text>"
+    );
+    for tile in ticks(map.columns) {
+        let (x, token) = (LEFT + tile * TILE, tile * tile_columns as usize);
+        let (from, to) = (TOP - 4, TOP);
+        let _ = writeln!(svg, "<path d=\"M{x} {from}V{to}\" stroke=\"#888\"/>");
+        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{token}</text>", TOP - 7);
+    }
+    for tile in ticks(map.rows) {
+        let (y, token) = (TOP + tile * TILE, tile * tile_rows as usize);
+        let _ = writeln!(svg, "<path d=\"M{} {y}H{LEFT}\" stroke=\"#888\"/>", LEFT - 4);
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{token}</text>", LEFT - 7, y + 4);
+    }
+    let legend =
+        [(TileClass::Skip, "skipped"), (TileClass::Full, "full: no mask"), (TileClass::Partial, "partial: mask")];
+    for (i, (class, label)) in legend.into_iter().enumerate() {
+        let (x, y) = (LEFT + i * 110, TOP + height + 18);
+        let fill = hex(colour(class));
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\" stroke=\"#888\"/>\n\
+             <text x=\"{}\" y=\"{}\">{label}</text>",
+            x + 17,
+            y + 10
+        );
     }
     svg + "</svg>\n"
 }
 
-/// The same as pixels.
-pub(super) fn png(map: &Map) -> Result<Vec<u8>> {
+/// The tiles that get a label on an axis: at most nine, at round distances.
+fn ticks(tiles: usize) -> impl Iterator<Item = usize> {
+    let step = tiles.div_ceil(8).next_power_of_two();
+    (0..=tiles).step_by(step)
+}
+
+fn hex([r, g, b]: [u8; 3]) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// Text in XML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The tiles alone, without axes.
+pub(super) fn png(map: &TileMap) -> Result<Vec<u8>> {
     let (width, height) = (map.columns * TILE, map.rows * TILE);
     let mut pixels = Vec::with_capacity(3 * width * height);
     for y in 0..height {

@@ -1,31 +1,32 @@
-//! Page tables as padded rows.
+//! Page tables in padded rows (block tables).
 
-use super::{BatchError, MAX_TOKENS, Pages, check_len, scan::scan};
+use super::{error::BatchError, indptr::check_len, layout::Pages, limits::MAX_TOKENS, scan::scan};
 
-/// A page table in padded rows: the pages of request `i` are `pages[i * max_pages ..][.. ceil(kv_lens[i] / page_size)]`. Entries past those are
-/// never read, and may be anything.
+/// A page table in padded rows: the pages of request `i` are `pages[i * max_pages ..][.. ceil(kv_lens[i] /
+/// page_size)]`. Later entries of a row are never read and may have any value.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTable<'a> {
-    /// `[requests][max_pages]` pages in the pool; more may follow.
+    /// `[requests][max_pages]` page numbers in the pool; the slice may be longer.
     pub pages: &'a [i32],
-    /// Entries from one row to the next.
+    /// Entries per row.
     pub max_pages: usize,
-    /// `[requests]` keys of each.
+    /// `[requests]` key counts.
     pub kv_lens: &'a [i32],
-    /// Keys that a page holds.
+    /// Keys per page.
     pub page_size: u32,
     /// Pages in the pool.
     pub num_pages: u32,
 }
 
-/// Arrays of u32 as the batch takes them: the same words. What does not fit an `i32` is negative then, and refused when the batch is checked.
+/// Reinterprets an array of u32 as the i32 that a batch takes. Values above `i32::MAX` become negative, and validation
+/// refuses them.
 #[must_use]
 pub fn words(u32s: &[u32]) -> &[i32] {
     bytemuck::cast_slice(u32s)
 }
 
 impl BlockTable<'_> {
-    /// Checks all of it, and writes the table in compressed rows, with prefix sums of the keys of each request.
+    /// Checks the table, and writes it in compressed rows, with prefix sums of the key counts.
     pub(super) fn fill(&self, requests: usize, to: &mut Pages, kv_indptr: &mut Vec<i32>) -> Result<(), BatchError> {
         let &BlockTable { pages, max_pages, kv_lens, page_size, num_pages } = self;
         check_len("kv_lens", kv_lens.len(), "qo_indptr", requests)?;

@@ -1,9 +1,9 @@
-//! How large the batches of one plan may become.
+//! The capacity of a plan: an upper bound of its batches.
 
-use super::{BatchError, Layout};
+use super::{description::Batch, error::BatchError, layout::Layout, layout::Pages};
 
-/// The largest batch that a plan has room for, of a plan whose batch changes while everything that was captured of it stays: what an engine
-/// knows beforehand.
+/// An upper bound of the batches that one plan may be given. An engine knows it beforehand; the grids and memory of a
+/// plan are sized for it, so captured graphs stay valid when the batch changes.
 ///
 /// ```
 /// use attn_core::batch::BatchCapacity;
@@ -14,34 +14,36 @@ use super::{BatchError, Layout};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchCapacity {
-    /// Requests, those without queries among them.
+    /// Requests, including those without queries.
     pub requests: u32,
     /// Queries of one request.
     pub qo_len: u32,
     /// Queries of all requests.
     pub qo_tokens: u32,
-    /// Keys of all requests; a key that several requests share counts for each of them.
+    /// Keys of all requests. A key that several requests share counts once for each.
     pub kv_tokens: u32,
-    /// The pool that pages are of, or `None`: keys are ragged.
+    /// The pool of pages; `None` for ragged keys.
     pub pages: Option<PagePool>,
-    /// Levels of a cascade ([`Batch::cascade`](super::Batch::cascade)). With 1 there is room for batches without levels alone: a plan runs a cascade as such
-    /// ([`Layout::flattened`]).
+    /// Levels of a cascade ([`Batch::cascade`](super::Batch::cascade)). With 1, only batches without levels fit; a
+    /// cascade must be flattened first ([`Layout::flattened`]).
     pub levels: u32,
-    /// Tokens that ragged k and v have, where these are not `kv_tokens`: levels name them wherever they lie, and requests share some.
+    /// Tokens of ragged k and v, if they differ from `kv_tokens`: levels may name tokens in any order, and requests
+    /// share some.
     pub kv_memory_tokens: Option<u32>,
 }
 
-/// A pool of pages.
+/// The dimensions of a pool of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PagePool {
-    /// Keys that a page holds.
+    /// Keys per page.
     pub page_size: u32,
-    /// Pages.
+    /// Number of pages.
     pub num_pages: u32,
 }
 
 impl BatchCapacity {
-    /// Room for `qo_tokens` queries, however they are spread over `requests` requests, and for `kv_tokens` ragged keys.
+    /// Capacity for `qo_tokens` queries, distributed in any way over `requests` requests, and for `kv_tokens` ragged
+    /// keys.
     #[must_use]
     pub fn new(requests: u32, qo_tokens: u32, kv_tokens: u32) -> Self {
         BatchCapacity {
@@ -55,7 +57,7 @@ impl BatchCapacity {
         }
     }
 
-    /// Room for `requests` requests of at most one query each, with `kv_tokens` ragged keys in all.
+    /// Capacity for `requests` requests of at most one query each, with `kv_tokens` ragged keys in all.
     #[must_use]
     pub fn decode(requests: u32, kv_tokens: u32) -> Self {
         BatchCapacity { qo_len: 1, ..Self::new(requests, requests, kv_tokens) }
@@ -67,19 +69,21 @@ impl BatchCapacity {
         BatchCapacity { pages: Some(PagePool { page_size, num_pages }), ..self }
     }
 
-    /// The same with ragged keys in k and v of so many tokens.
+    /// The same with k and v of `kv_memory_tokens` tokens.
     #[must_use]
     pub fn in_tokens(self, kv_memory_tokens: u32) -> Self {
         BatchCapacity { kv_memory_tokens: Some(kv_memory_tokens), ..self }
     }
 
-    /// The same with room for cascades of up to so many levels, and for batches without. A plan then runs cascades along their levels where that
-    /// pays, and what it runs is a mixed launch, whatever the batch. Its workspace has room for a partial state of every row in every level.
+    /// The same for cascades of up to `levels` levels, and for batches without levels. A plan then runs levels where
+    /// that is predicted to be faster, and always launches a mixed kernel. Its workspace holds a partial state (O, LSE)
+    /// of every row in every level.
     ///
     /// ```
     /// use attn_core::batch::BatchCapacity;
     ///
-    /// // a prompt that all share, examples of each group, and a text of each request; keys of the prompt count for each of them
+    /// // level 0: a prompt that all share; level 1: examples of each group; level 2: the text of each request.
+    /// // Keys of the prompt count once for each request.
     /// let capacity = BatchCapacity::decode(64, 64 * 4096).in_pages(16, 4096).in_levels(3);
     /// assert_eq!(capacity.levels, 3);
     /// ```
@@ -88,14 +92,14 @@ impl BatchCapacity {
         BatchCapacity { levels, ..self }
     }
 
-    /// The same for so many requests, each of as many queries as before, and for all keys.
+    /// The same for `requests` requests with as many queries each, and the same number of keys in all.
     #[must_use]
     pub fn with_requests(self, requests: u32) -> Self {
         let qo_tokens = requests.saturating_mul(self.qo_len).min(self.qo_tokens);
         BatchCapacity { requests, qo_tokens, qo_len: self.qo_len.min(qo_tokens), ..self }
     }
 
-    /// Room for this batch, and not for more.
+    /// The capacity of exactly this batch.
     #[must_use]
     pub fn of(layout: &Layout) -> Self {
         // a layout counts in i32
@@ -111,29 +115,31 @@ impl BatchCapacity {
         }
     }
 
-    /// The most entries that a page table has; 0 for ragged keys.
+    /// Upper bound of the entries of a page table; 0 for ragged keys.
     #[must_use]
     pub fn page_entries(&self) -> u64 {
         let Some(PagePool { page_size, .. }) = self.pages else { return 0 };
         sum_of_ceils(self.kv_tokens.into(), self.runs(), u64::from(page_size).max(1))
     }
 
-    /// The most runs of keys, each of which may end in a page begun: one of each request, or of each in each level.
+    /// Upper bound of the runs of keys, each of which may end in a partly filled page: one for each request and level.
     fn runs(&self) -> u64 {
         u64::from(self.requests) * u64::from(self.levels.max(1))
     }
 
-    /// The most [segments](Layout::segments) of a cascade: they have a key at least, and those of a request none in common.
+    /// Upper bound of the [segments](Layout::segments) of a cascade: each has at least one key, and those of a request
+    /// are disjoint.
     pub(crate) fn segments(&self) -> u64 {
         self.runs().min(self.kv_tokens.into())
     }
 
-    /// The most blocks of `block_keys` keys in the segments of all requests, each segment counted for every one of `requests` requests that has it.
+    /// Upper bound of the blocks of `block_keys` keys in all segments; a segment counts once for each of up to
+    /// `requests` requests that has it.
     pub(crate) fn blocks_of_segments(&self, requests: u64, block_keys: u32) -> u64 {
         sum_of_ceils(self.kv_tokens.into(), requests * u64::from(self.levels.max(1)), u64::from(block_keys).max(1))
     }
 
-    /// The most keys of a batch without levels: ragged ones lie there one after the other.
+    /// Upper bound of the keys of a batch without levels, where ragged keys are contiguous.
     #[must_use]
     pub fn flat_kv_tokens(&self) -> u32 {
         self.kv_tokens.min(self.ragged_tokens().unwrap_or(self.kv_tokens))
@@ -144,13 +150,15 @@ impl BatchCapacity {
         self.pages.is_none().then(|| self.kv_memory_tokens.unwrap_or(self.kv_tokens))
     }
 
-    /// The most query tiles: of `tile_rows` packed rows, `group` a query, with rows of one run of `run` queries alone where there are such runs.
+    /// Upper bound of the query tiles of `tile_rows` packed rows; a query has `group` rows. With `run`, a tile has rows
+    /// of a single run of `run` queries.
     #[must_use]
     pub fn tiles(&self, group: u32, tile_rows: u32, run: Option<u64>) -> u64 {
         tiles(self.qo_tokens.into(), self.requests.into(), group.into(), u64::from(tile_rows).max(1), run)
     }
 
-    /// The most blocks of `block_keys` keys that the tiles of [`BatchCapacity::tiles`] see in all, each counted for every tile that sees it.
+    /// Upper bound of the blocks of `block_keys` keys that the tiles of [`BatchCapacity::tiles`] attend to; a block
+    /// counts once for each tile.
     #[must_use]
     pub fn blocks(&self, group: u32, tile_rows: u32, run: Option<u64>, block_keys: u32) -> u64 {
         let queries = self.qo_len.min(self.qo_tokens);
@@ -164,14 +172,15 @@ impl BatchCapacity {
     ///
     /// # Errors
     ///
-    /// [`BatchError::Capacity`] says what there is too much of; [`BatchError::OtherKeys`] is for pages in place of ragged keys or the other way
-    /// round, and for pages of another size; [`BatchError::LevelsInCapacity`] for a cascade where there is no room for levels.
+    /// [`BatchError::Capacity`] names the count that is too large; [`BatchError::OtherKeys`] is for pages in place of
+    /// ragged keys or the reverse, and for another page size; [`BatchError::LevelsInCapacity`] for a cascade where the
+    /// capacity has no levels.
     pub fn check(&self, layout: &Layout) -> Result<(), BatchError> {
         if layout.has_levels() && self.levels <= 1 {
             return Err(BatchError::LevelsInCapacity);
         }
         let page_size = |pages: Option<u32>| pages.map_or_else(|| "ragged".to_owned(), |n| format!("in pages of {n}"));
-        let (got, want) = (layout.pages().map(super::Pages::page_size), self.pages.map(|pool| pool.page_size));
+        let (got, want) = (layout.pages().map(Pages::page_size), self.pages.map(|pool| pool.page_size));
         if got != want {
             return Err(BatchError::OtherKeys { got: page_size(got), want: page_size(want) });
         }
@@ -194,8 +203,8 @@ impl BatchCapacity {
         }
     }
 
-    /// A layout with as many queries, and of a pool with as many pages or of as many ragged keys, as any batch within the capacity: tensors that fit it fit
-    /// them all.
+    /// A layout with the greatest counts of queries, and of pages or ragged keys, within the capacity: tensors that fit
+    /// it fit every batch.
     ///
     /// # Errors
     ///
@@ -205,26 +214,27 @@ impl BatchCapacity {
         let qo_tokens = i32::try_from(self.qo_tokens).map_err(|_| too_many("qo_indptr"))?;
         let kv_tokens = i32::try_from(self.kv_tokens).map_err(|_| too_many("kv_indptr"))?;
         let memory = self.ragged_tokens().map_or(Ok(kv_tokens), i32::try_from).map_err(|_| too_many("k and v"))?;
-        super::Batch::ragged(&[0, 0], &[0, kv_tokens]).validate()?;
+        Batch::ragged(&[0, 0], &[0, kv_tokens]).validate()?;
         let (qo_indptr, kv_indptr) = ([0, qo_tokens], [0, memory]);
-        let mut layout = super::Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
+        let mut layout = Batch::ragged(&qo_indptr, &kv_indptr).validate()?;
         if let Some(PagePool { page_size, num_pages }) = self.pages {
             if !i32::try_from(page_size).is_ok_and(|size| size > 0) {
                 return Err(BatchError::PageSize { page_size });
             }
             let (indptr, indices) = (vec![0, 0], Vec::new());
-            layout.pages = Some(super::Pages { indptr, indices, page_size, min_pool: num_pages });
+            layout.pages = Some(Pages { indptr, indices, page_size, min_pool: num_pages });
         }
         Ok(layout)
     }
 }
 
-/// The most that `ceil(n / of)` sums to, over up to `parts` parts that have `total` in all.
+/// Upper bound of the sum of `ceil(n / of)` over up to `parts` numbers `n` whose sum is `total`.
 fn sum_of_ceils(total: u64, parts: u64, of: u64) -> u64 {
     (total + parts.min(total) * (of - 1)) / of
 }
 
-/// The most tiles of up to `requests` requests with `queries` queries in all. The arguments but `run` are below 2^32.
+/// Upper bound of the tiles of up to `requests` requests with `queries` queries in all. The arguments except `run` are
+/// below 2^32.
 fn tiles(queries: u64, requests: u64, group: u64, tile_rows: u64, run: Option<u64>) -> u64 {
     let requests = requests.min(queries);
     let by_query = queries.saturating_mul(group.div_ceil(tile_rows));

@@ -1,98 +1,107 @@
-//! A batch whose lengths nobody on the host has read.
+//! A batch in device memory, whose lengths the host does not know.
 
-use super::{Batch, BatchError, BlockTable, Layout, PagePool, PageTableBuf, check_indptr, check_len, indptr};
+use super::{
+    block_table::BlockTable,
+    capacity::PagePool,
+    description::Batch,
+    error::BatchError,
+    indptr::{check_indptr, check_len, indptr},
+    layout::Layout,
+    page_table::PageTableBuf,
+};
 
-/// Numbers in memory of a device, or of the host where that is the device.
+/// An array of i32 in device memory, or in host memory for the CPU backend.
 #[derive(Clone, Copy, Debug)]
-pub struct Ints<'a> {
-    place: Place<'a>,
+pub struct I32Slice<'a> {
+    memory: I32Memory<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place<'a> {
+enum I32Memory<'a> {
     Host(&'a [i32]),
     Device { ptr: u64, len: usize },
 }
 
-impl<'a> Ints<'a> {
-    /// Numbers in memory of the host: for the CPU backend.
+impl<'a> I32Slice<'a> {
+    /// An array in host memory, for the CPU backend.
     #[must_use]
     pub fn host(values: &'a [i32]) -> Self {
-        Ints { place: Place::Host(values) }
+        I32Slice { memory: I32Memory::Host(values) }
     }
 
-    /// `len` contiguous i32 at a device pointer, aligned to 4 bytes.
+    /// `len` contiguous i32 at a device pointer that is aligned to 4 bytes.
     ///
     /// # Safety
     ///
-    /// They are there, and are written in the order of the stream that an update is given to, until everything that was launched with them, captured
-    /// launches that are replayed included, has finished.
+    /// The memory is valid, and written in stream order before each update that reads it, until all work launched with
+    /// it has finished, replayed graph captures included.
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
-        Ints { place: Place::Device { ptr, len } }
+        I32Slice { memory: I32Memory::Device { ptr, len } }
     }
 
-    /// How many.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        match self.place {
-            Place::Host(values) => values.len(),
-            Place::Device { len, .. } => len,
+        match self.memory {
+            I32Memory::Host(values) => values.len(),
+            I32Memory::Device { len, .. } => len,
         }
     }
 
-    /// Whether there are none.
+    /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The numbers, if they are in memory of the host.
+    /// The elements; `None` in device memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&'a [i32]> {
-        match self.place {
-            Place::Host(values) => Some(values),
-            Place::Device { .. } => None,
+        match self.memory {
+            I32Memory::Host(values) => Some(values),
+            I32Memory::Device { .. } => None,
         }
     }
 
-    /// The device pointer; `None` for memory of the host.
+    /// The device pointer; `None` in host memory.
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
-        match self.place {
-            Place::Host(_) => None,
-            Place::Device { ptr, .. } => Some(ptr),
+        match self.memory {
+            I32Memory::Host(_) => None,
+            I32Memory::Device { ptr, .. } => Some(ptr),
         }
     }
 }
 
-/// A batch that the device reads when it plans (`Plan::update_on_device`), each time anew: how many requests there are is known, and their lengths
-/// and pages are what is in memory by then. A request without queries is nothing, so that a batch may be padded.
+/// A batch that the device reads when it plans (`Plan::update_on_device`). The host knows the number of requests; the
+/// device reads lengths and pages anew at each planning. Requests without queries do nothing, so a batch may be padded
+/// with them.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceBatch<'a> {
     /// `[requests + 1]` prefix sums of query counts, from 0.
-    pub qo_indptr: Ints<'a>,
-    /// `[requests]` keys of each.
-    pub kv_lens: Ints<'a>,
-    /// Where the keys are; `None`: ragged, the keys of a request behind those of the request before.
+    pub qo_indptr: I32Slice<'a>,
+    /// `[requests]` key counts.
+    pub kv_lens: I32Slice<'a>,
+    /// The page table; `None` for ragged keys, packed request by request.
     pub pages: Option<DevicePages<'a>>,
 }
 
-/// A page table, of the page size and the pool that the plan's capacity says.
+/// A page table with the page size and the pool of the plan's capacity.
 #[derive(Clone, Copy, Debug)]
 pub enum DevicePages<'a> {
     /// In compressed rows.
     Compressed {
-        /// `[requests + 1]` prefix sums of page counts, from 0: at least as many as a request's keys need.
-        indptr: Ints<'a>,
-        /// Pages in the pool, request by request: at least as many as `indptr` ever counts.
-        indices: Ints<'a>,
+        /// `[requests + 1]` prefix sums of page counts, from 0. A request may have more pages than its keys need.
+        indptr: I32Slice<'a>,
+        /// Page numbers in the pool, request by request; at least as many as `indptr` ever counts.
+        indices: I32Slice<'a>,
     },
-    /// In padded rows, as block tables are. Entries past the pages that a request's keys need are never read.
+    /// In padded rows, as in a [`BlockTable`]. Entries past the pages that a request's keys need are never read.
     Padded {
-        /// `[requests][max_pages]` pages in the pool; more may follow.
-        indices: Ints<'a>,
-        /// Entries from one row to the next.
+        /// `[requests][max_pages]` page numbers in the pool; the array may be longer.
+        indices: I32Slice<'a>,
+        /// Entries per row.
         max_pages: usize,
     },
 }
@@ -100,18 +109,18 @@ pub enum DevicePages<'a> {
 impl<'a> DeviceBatch<'a> {
     /// Queries and keys in packed tensors.
     #[must_use]
-    pub fn ragged(qo_indptr: Ints<'a>, kv_lens: Ints<'a>) -> Self {
+    pub fn ragged(qo_indptr: I32Slice<'a>, kv_lens: I32Slice<'a>) -> Self {
         DeviceBatch { qo_indptr, kv_lens, pages: None }
     }
 
     /// Queries in a packed tensor, keys in pages.
     #[must_use]
-    pub fn paged(qo_indptr: Ints<'a>, kv_lens: Ints<'a>, pages: DevicePages<'a>) -> Self {
+    pub fn paged(qo_indptr: I32Slice<'a>, kv_lens: I32Slice<'a>, pages: DevicePages<'a>) -> Self {
         DeviceBatch { qo_indptr, kv_lens, pages: Some(pages) }
     }
 
-    /// Every array, with its name.
-    pub fn arrays(&self) -> impl Iterator<Item = (&'static str, Ints<'a>)> + use<'a> {
+    /// The arrays and their names.
+    pub fn arrays(&self) -> impl Iterator<Item = (&'static str, I32Slice<'a>)> + use<'a> {
         let pages = match self.pages {
             None => [None, None],
             Some(DevicePages::Padded { indices, .. }) => [None, Some(("page_indices", indices))],
@@ -122,11 +131,11 @@ impl<'a> DeviceBatch<'a> {
         [("qo_indptr", self.qo_indptr), ("kv_lens", self.kv_lens)].into_iter().chain(pages.into_iter().flatten())
     }
 
-    /// How many requests the arrays are of.
+    /// The number of requests, by the lengths of the arrays.
     ///
     /// # Errors
     ///
-    /// Arrays that do not go together.
+    /// The lengths of the arrays do not fit each other.
     pub fn requests(&self) -> Result<usize, BatchError> {
         let entries = self.qo_indptr.len();
         let requests = entries.checked_sub(1).ok_or(BatchError::EmptyIndptr { array: "qo_indptr" })?;
@@ -146,11 +155,11 @@ impl<'a> DeviceBatch<'a> {
         Ok(requests)
     }
 
-    /// The batch as it is now, of arrays in memory of the host; `None` for others. Pages beyond the keys of a request are left out.
+    /// The layout of the batch, if its arrays are in host memory, else `None`. Surplus pages are left out.
     ///
     /// # Errors
     ///
-    /// The first thing found wrong; [`BatchError::OtherKeys`] for pages without a pool, and the other way round.
+    /// The first error found; [`BatchError::OtherKeys`] for pages without a pool, or a pool without pages.
     pub fn layout(&self, pool: Option<PagePool>) -> Result<Option<Layout>, BatchError> {
         let requests = self.requests()?;
         let (Some(qo_indptr), Some(kv_lens)) = (self.qo_indptr.as_host(), self.kv_lens.as_host()) else {

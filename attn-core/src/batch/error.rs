@@ -1,16 +1,16 @@
-//! What can be wrong with a batch.
+//! Errors of a batch.
 
-/// What can be wrong with a batch: each names the value, its place, and what is allowed.
+/// Errors of a batch. Each names a value, its place, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// An indptr without a single element.
+    /// An indptr is empty.
     #[error("{array} is empty; it has one element more than there are requests, so a batch of none is [0]")]
     EmptyIndptr {
         /// The array.
         array: &'static str,
     },
-    /// An indptr that does not start at 0.
+    /// An indptr does not start at 0.
     #[error("{array}[0] = {first}; prefix sums start at 0")]
     IndptrStart {
         /// The array.
@@ -18,7 +18,7 @@ pub enum BatchError {
         /// Its first element.
         first: i32,
     },
-    /// An indptr that decreases.
+    /// An indptr decreases.
     #[error("{array}[{index}] = {value} is less than {array}[{}] = {before}; prefix sums never decrease", .index - 1)]
     IndptrNotMonotone {
         /// The array.
@@ -30,7 +30,7 @@ pub enum BatchError {
         /// The element before.
         before: i32,
     },
-    /// Two arrays that do not belong to the same batch.
+    /// The lengths of two arrays do not fit each other.
     #[error("{array} has length {len}; {other} asks for {want}")]
     LengthMismatch {
         /// The array.
@@ -42,13 +42,13 @@ pub enum BatchError {
         /// The length wanted.
         want: usize,
     },
-    /// A page size of 0, or past `i32`.
+    /// The page size is 0, or exceeds `i32::MAX`.
     #[error("page_size = {page_size}; a page holds 1 to {} keys", i32::MAX)]
     PageSize {
         /// The page size.
         page_size: u32,
     },
-    /// A page table that ends before its indptr.
+    /// The page indices end before the indptr does.
     #[error("page indices has length {indices}; page_indptr ends at {indptr_end}")]
     TooFewPages {
         /// Length of the page indices.
@@ -56,7 +56,7 @@ pub enum BatchError {
         /// Last element of the indptr.
         indptr_end: i32,
     },
-    /// A page that is not in the pool.
+    /// A page number is outside the pool.
     #[error("page indices[{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
     PageOutOfPool {
         /// Where in the page indices.
@@ -66,9 +66,10 @@ pub enum BatchError {
         /// Pages in the pool.
         num_pages: u32,
     },
-    /// A last page that is empty or holds more than a page.
+    /// A last page is empty, or has more keys than a page.
     #[error(
-        "last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one (give a request without keys no page)"
+        "last_page_len[{request}] = {last_page_len}; a request with pages has 1 to {page_size} keys in its last one \
+         (give a request without keys no page)"
     )]
     LastPageLen {
         /// The request.
@@ -78,18 +79,18 @@ pub enum BatchError {
         /// Keys that a page holds.
         page_size: u32,
     },
-    /// More tokens than index words count.
-    #[error("{array} counts {total} tokens; at most {} are supported in a batch", super::MAX_TOKENS)]
+    /// More tokens tha coordinates count.
+    #[error("{array} counts {total} tokens; at most {} are supported in a batch", super::limits::MAX_TOKENS)]
     TooManyTokens {
         /// The array.
         array: &'static str,
         /// Its last element.
         total: i32,
     },
-    /// More keys in pages than index words count.
+    /// More keys in pages than a coordinate may count.
     #[error(
         "the keys up to request {request} are {total} in all; at most {} are supported in a batch",
-        super::MAX_TOKENS
+        super::limits::MAX_TOKENS
     )]
     TooManyKeys {
         /// The request that goes past.
@@ -97,7 +98,7 @@ pub enum BatchError {
         /// The total.
         total: i64,
     },
-    /// A request of fewer keys than none.
+    /// A negative key count.
     #[error("kv_lens[{request}] = {kv_len}; a request has 0 keys at least")]
     KvLen {
         /// The request.
@@ -105,7 +106,7 @@ pub enum BatchError {
         /// What was given.
         kv_len: i32,
     },
-    /// A request whose pages do not hold its keys.
+    /// The pages of a request do not hold its keys.
     #[error("request {request} has {kv_len} keys, and {pages} pages of {page_size}")]
     FewPages {
         /// The request.
@@ -117,7 +118,7 @@ pub enum BatchError {
         /// Keys that a page holds.
         page_size: u32,
     },
-    /// Lengths whose sum does not fit an indptr.
+    /// The sum of lengths does not fit an indptr.
     #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
     LengthsTooLong {
         /// The length that goes past.
@@ -125,28 +126,28 @@ pub enum BatchError {
         /// The sum.
         total: u64,
     },
-    /// More than a plan has room for.
-    #[error("the batch has {count} {what}; the plan has room for {capacity}. Make a plan with a larger capacity")]
+    /// The batch exceeds the plan's capacity.
+    #[error("the batch has {count} {what}; the plan's capacity is {capacity}. Make a plan with a larger capacity")]
     Capacity {
-        /// What there is too much of.
+        /// The count that is too large.
         what: &'static str,
-        /// How many there are.
+        /// Its value.
         count: usize,
-        /// How many there may be.
+        /// Its greatest allowed value.
         capacity: u32,
     },
-    /// A plan of one batch that is to be given another.
+    /// A plan that was made for one batch is given another.
     #[error("this plan is of one batch alone; make it with `plan_with_capacity`, and it can be given others")]
     NoCapacity,
-    /// Keys that lie otherwise than those that a plan was made for.
+    /// The keys are stored in another form than the plan was made for.
     #[error("the keys of the batch are {got}; the plan was made for keys that are {want}")]
     OtherKeys {
-        /// `ragged`, or `in pages of` so many keys.
+        /// `ragged`, or `in pages of` a number of keys.
         got: String,
         /// What they must be.
         want: String,
     },
-    /// A page of a block table that is not in the pool.
+    /// A page number of a block table is outside the pool.
     #[error("block_table[{request}][{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
     BlockTablePage {
         /// The request.
@@ -158,24 +159,24 @@ pub enum BatchError {
         /// Pages in the pool.
         num_pages: u32,
     },
-    /// A cascade without a level.
+    /// A cascade has no level.
     #[error("a cascade of no levels has no keys; give one at least")]
     NoLevels,
-    /// Ragged and paged levels together.
+    /// A cascade has both ragged and paged levels.
     #[error("level {level} is not as level 0: the levels of a cascade are all ragged, or all paged")]
     LevelsDiffer {
         /// The level.
         level: usize,
     },
-    /// What is wrong with one level of a cascade.
+    /// An error in one level of a cascade.
     #[error("level {level}: {error}")]
-    Level {
+    CascadeLevel {
         /// The level.
         level: usize,
-        /// What is wrong with its arrays; a request is a group there.
+        /// The error in its arrays; requests in it are groups.
         error: Box<BatchError>,
     },
-    /// A level that has not the queries of the batch.
+    /// A level does not cover the queries of the batch.
     #[error("qo_indptr ends at {value}; the batch has {want} queries")]
     LevelEnd {
         /// Its last element.
@@ -183,7 +184,7 @@ pub enum BatchError {
         /// The last element of the batch's.
         want: i32,
     },
-    /// A group that ends within a request.
+    /// A group ends within a request.
     #[error("qo_indptr[{index}] = {value} lies within request {request}; a group has whole requests")]
     GroupCutsRequest {
         /// Where in the level's array.
@@ -193,9 +194,10 @@ pub enum BatchError {
         /// The request.
         request: usize,
     },
-    /// A group whose requests are in several groups of the level before.
+    /// The requests of a group are in several groups of the level before.
     #[error(
-        "group {group} has requests of several groups of the level before (request {request} is in another than the one before it)"
+        "group {group} has requests of several groups of the level before (request {request} is in another than the \
+         one before it)"
     )]
     NotNested {
         /// The group.
@@ -203,7 +205,7 @@ pub enum BatchError {
         /// Its first request that is in another group of the level before than the request ahead of it.
         request: usize,
     },
-    /// Keys of a level that begin before the first token.
+    /// The keys of a level begin before the first token.
     #[error("{array}[0] = {value}; the first token is 0")]
     NegativeToken {
         /// The array.
@@ -211,9 +213,10 @@ pub enum BatchError {
         /// Its first element.
         value: i32,
     },
-    /// Pages of several sizes, whose pool has more of the smallest than an index counts.
+    /// With several page sizes, the pool has more pages of their greatest common divisor than an index counts.
     #[error(
-        "the pool has {pages} pages of {page_size} keys, the size that goes into those of all levels; at most {} are supported",
+        "the pool has {pages} pages of {page_size} keys, the size that goes into those of all levels; at most {} are \
+         supported",
         i32::MAX
     )]
     PoolTooLarge {
@@ -222,9 +225,10 @@ pub enum BatchError {
         /// Keys that one holds.
         page_size: u32,
     },
-    /// A cascade where there is only room for batches without levels.
+    /// A cascade is given to a plan whose capacity has no levels.
     #[error(
-        "the batch has levels, for which the plan's capacity has no room: make it with `BatchCapacity::in_levels`, or give the keys of each request in one run, as `Layout::flattened` does"
+        "the batch has levels, and the plan's capacity has none: make it with `BatchCapacity::in_levels`, or give the \
+         keys of each request in one run, as `Layout::flattened` does"
     )]
     LevelsInCapacity,
 }

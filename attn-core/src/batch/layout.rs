@@ -1,22 +1,19 @@
-//! A batch that is known to be sound.
+//! A validated batch.
 
-use super::segment::Levels;
-use crate::{
-    lang::{Dims, RowIndex},
-    spec::Heads,
-};
+use super::segment::CascadeSegments;
+use crate::{lang::Dims, spec::Heads};
 
-/// A validated batch. Lengths are in tokens, also for paged keys.
+/// A validated batch. Lengths are in tokens, for paged keys too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub(crate) qo_indptr: Vec<i32>,
     pub(crate) kv_indptr: Vec<i32>,
     pub(crate) pages: Option<Pages>,
-    /// `None`: every request has its keys in one run.
-    pub(crate) levels: Option<Levels>,
+    /// `None` without a cascade: every request has its keys in one run.
+    pub(crate) levels: Option<CascadeSegments>,
 }
 
-/// The layout of no requests.
+/// The layout without requests.
 impl Default for Layout {
     fn default() -> Self {
         Layout { qo_indptr: vec![0], kv_indptr: vec![0], pages: None, levels: None }
@@ -38,7 +35,7 @@ impl Layout {
     pub fn batch(&self) -> usize {
         self.qo_indptr.len() - 1
     }
-    /// The sizes that shapes of parameters are written in, for a batch of these heads.
+    /// The dimensions that shapes of parameter tensors are written in.
     #[must_use]
     pub fn dims(&self, heads: Heads) -> Dims {
         let count = |n: usize| i64::try_from(n).ok();
@@ -54,12 +51,12 @@ impl Layout {
     pub fn qo_indptr(&self) -> &[i32] {
         &self.qo_indptr
     }
-    /// `[batch + 1]` prefix sums of key counts, in tokens, also for paged keys.
+    /// `[batch + 1]` prefix sums of key counts in tokens, for paged keys too.
     #[must_use]
     pub fn kv_indptr(&self) -> &[i32] {
         &self.kv_indptr
     }
-    /// The page table, if keys are paged.
+    /// The page table; `None` for ragged keys.
     #[must_use]
     pub fn pages(&self) -> Option<&Pages> {
         self.pages.as_ref()
@@ -84,18 +81,12 @@ impl Layout {
     pub fn kv_len(&self, request: usize) -> usize {
         (self.kv_indptr[request + 1] - self.kv_indptr[request]) as usize
     }
-    /// The index words of a row: query number `query` of a request, under a query head.
-    #[must_use]
-    pub fn row(&self, heads: Heads, request: usize, query: usize, qo_head: usize) -> RowIndex {
-        let group = heads.group() as usize;
-        crate::plan::row_index(self, heads, request, qo_head / group, query * group + qo_head % group)
-    }
-    /// Queries of the request that has most.
+    /// Queries of the longest request.
     #[must_use]
     pub fn max_qo_len(&self) -> usize {
         (0..self.batch()).map(|request| self.qo_len(request)).max().unwrap_or(0)
     }
-    /// Keys of the request that has most.
+    /// Keys of the request with most keys.
     #[must_use]
     pub fn max_kv_len(&self) -> usize {
         (0..self.batch()).map(|request| self.kv_len(request)).max().unwrap_or(0)
@@ -103,32 +94,33 @@ impl Layout {
 }
 
 impl Pages {
-    /// `[batch + 1]` prefix sums of page counts; zeros in a cascade, where [`Layout::segments`] say whose the pages are.
+    /// `[batch + 1]` prefix sums of page counts. They are zeros in a cascade, where [`Layout::segments`] name the
+    /// pages.
     #[must_use]
     pub fn indptr(&self) -> &[i32] {
         &self.indptr
     }
-    /// Pages in the pool, request by request; in a cascade level by level, and group by group, of groups that have requests.
+    /// Page numbers in the pool, request by request; in a cascade by level and group, for groups that have requests.
     #[must_use]
     pub fn indices(&self) -> &[i32] {
         &self.indices
     }
-    /// Keys that a page holds.
+    /// Keys per page.
     #[must_use]
     pub fn page_size(&self) -> u32 {
         self.page_size
     }
-    /// Pages that a pool must have: one more than the highest page in use.
+    /// The least number of pages of a pool: one more than the highest page number in use.
     #[must_use]
     pub fn min_pool(&self) -> u32 {
         self.min_pool
     }
-    /// Page and slot of a key of a request. The key is below the request's `kv_len`. Not for a cascade.
+    /// Page and slot of a key of a request, for `key < kv_len`. Not for a cascade.
     #[must_use]
     pub fn locate(&self, request: usize, key: usize) -> (usize, usize) {
         self.locate_from(self.indptr[request] as usize, key)
     }
-    /// Page and slot of a key, counted from the first key of the page at some entry of the table.
+    /// Page and slot of a key, counted from the first key of the page at entry `entry` of the table.
     #[must_use]
     pub fn locate_from(&self, entry: usize, key: usize) -> (usize, usize) {
         let size = self.page_size as usize;

@@ -32,7 +32,7 @@ fn paged_lengths_come_from_the_last_page() {
 }
 
 #[test]
-fn page_indices_past_the_table_are_slack() {
+fn page_indices_past_the_table_are_ignored() {
     let layout = paged(&[0, 1], &table(&[0, 1], &[2, -7, 99], &[1])).expect("sound");
     assert_eq!(layout.pages().expect("paged").indices(), [2]);
 }
@@ -73,7 +73,7 @@ fn bad_page_tables_are_named() {
 }
 
 #[test]
-fn lengths_past_what_hooks_count_are_refused() {
+fn lengths_beyond_the_limits_are_refused() {
     let most = MAX_TOKENS;
     assert!(Batch::ragged(&[0, most], &[0, most]).validate().is_ok());
     let past = Batch::ragged(&[0, 1], &[0, most + 1]).validate().expect_err("too long");
@@ -89,7 +89,7 @@ fn lengths_past_what_hooks_count_are_refused() {
 }
 
 #[test]
-fn tables_from_lengths() {
+fn tables_are_made_from_lengths() {
     let mut next = 0..;
     let buf = PageTableBuf::from_lens(&[5, 0, 4], 4, 10, || next.next().expect("endless"));
     assert_eq!(
@@ -101,7 +101,7 @@ fn tables_from_lengths() {
 }
 
 #[test]
-fn memory_of_another_batch_changes_nothing() {
+fn reused_memory_changes_nothing() {
     let (ragged, small) = (Batch::ragged(&[0, 2, 5], &[0, 3, 9]), table(&[0, 1], &[7], &[4]));
     let large = table(&[0, 2, 2, 3], &[9, 0, 5], &[3, 0, 4]);
     let (large, small) = (Batch::paged(&[0, 1, 2, 3], &large), Batch::paged(&[0, 1], &small));
@@ -110,7 +110,7 @@ fn memory_of_another_batch_changes_nothing() {
         batch.validate_into(&mut layout).expect("sound");
         assert_eq!(layout, batch.validate().expect("sound"));
     }
-    // what is found wrong last leaves nothing behind
+    // an error found last leaves no trace
     let bad = table(&[0, 1, 2], &[1, 2], &[4, 0]);
     let error = Batch::paged(&[0, 1, 2], &bad).validate_into(&mut layout).expect_err("bad");
     assert!(matches!(error, BatchError::LastPageLen { request: 1, .. }));
@@ -119,12 +119,12 @@ fn memory_of_another_batch_changes_nothing() {
 }
 
 #[test]
-fn a_batch_of_a_device_is_read_where_it_can_be() {
-    let ints = Ints::host;
+fn a_device_batch_in_host_memory_is_read() {
+    let ints = I32Slice::host;
     let pool = PagePool { page_size: 4, num_pages: 9 };
     let pages = |indptr, indices| DevicePages::Compressed { indptr: ints(indptr), indices: ints(indices) };
     let paged = |kv_lens, pages| DeviceBatch::paged(ints(&[0, 1, 1, 2]), ints(kv_lens), pages);
-    // the first request has a page to spare
+    // the first request has a surplus page
     let batch = paged(&[5, 0, 4], pages(&[0, 3, 3, 4], &[7, 8, 0, 2, 99]));
     let layout = batch.layout(Some(pool)).expect("sound").expect("on the host");
     assert_eq!((layout.qo_indptr(), layout.kv_indptr()), (&[0, 1, 1, 2][..], &[0, 5, 5, 9][..]));
@@ -150,9 +150,9 @@ fn a_batch_of_a_device_is_read_where_it_can_be() {
     let lens = DeviceBatch::ragged(ints(&[0, 1, 2]), ints(&[3]));
     assert!(matches!(lens.requests(), Err(BatchError::LengthMismatch { array: "kv_lens", len: 1, want: 2, .. })));
     // SAFETY: it is never read.
-    let elsewhere = DeviceBatch { kv_lens: unsafe { Ints::device(0x1000, 1) }, ..ragged };
+    let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 1) }, ..ragged };
     assert_eq!(elsewhere.layout(None), Ok(None));
 }
 
-mod levels;
+mod cascade;
 mod padded;

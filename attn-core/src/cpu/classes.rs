@@ -1,10 +1,9 @@
-//! Whether what is derived of tiles is right: each class against every element of its tile.
+//! Checks tile classes: each class against the mask of every element of its tile.
 
 use crate::{
-    batch::Layout,
+    batch::{Layout, logit_index, row_index},
     expr::Variant,
     lang::{LogitIndex, QueryTile, Tile, TileClass},
-    plan::{logit_index, row_index},
     spec::Heads,
 };
 
@@ -20,11 +19,12 @@ pub struct UnsoundTile {
     pub tile: Tile,
     /// Its class.
     pub class: TileClass,
-    /// An element that says otherwise.
+    /// An element that contradicts the class.
     pub at: LogitIndex,
 }
 
-/// Checks the class of every tile of `tile_rows` packed query rows by `tile_keys` keys against the mask of each of its elements.
+/// Checks the class of every tile of `tile_rows` PackGQA rows by `tile_keys` keys against the mask of each of its
+/// elements.
 ///
 /// For tests: it evaluates every element of every mask.
 ///
@@ -55,7 +55,7 @@ pub fn check_tile_classes(
     Ok(())
 }
 
-/// Checks one tile: `at` is the first element of each of its rows.
+/// Checks one tile; `at` yields the first element of each of its rows.
 fn check_tile(
     variant: &Variant,
     group: i32,
@@ -70,8 +70,8 @@ fn check_tile(
         kv_token_min: first.kv_token,
         kv_token_max: first.kv_token + keys as i32 - 1,
     };
-    // what a closer look proves contains what one look does
-    let class = variant.tile_class_closely(tile);
+    // a refined class proves at least what the class proves
+    let class = variant.refined_tile_class(tile);
     let proven = match class {
         TileClass::Skip => false,
         TileClass::Full => true,

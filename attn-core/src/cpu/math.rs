@@ -1,10 +1,10 @@
-//! Arithmetic of the working path, written so that the compiler vectorises it, and compiled twice: for any
-//! processor, and for x86 with AVX2 and FMA, which is chosen at run time.
+//! Arithmetic of the fast path, written for auto-vectorisation and compiled twice: for any processor, and for x86 with
+//! AVX2 and FMA, which is selected at run time.
 
-/// Lanes that a row is padded to.
+/// Rows are padded to a multiple of this many elements.
 pub(super) const LANES: usize = 16;
 
-/// Which of the two compilations this processor runs.
+/// The compilation that this processor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Simd {
     Any,
@@ -12,7 +12,7 @@ pub(super) enum Simd {
     Avx2,
 }
 
-/// Whether a fused multiply-add is an instruction, rather than a call, where nothing is detected.
+/// Whether the target has a fused multiply-add instruction without run-time detection.
 const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 /// Declares functions that run one body in either compilation.
@@ -102,7 +102,7 @@ fn matmul_block<const FMA: bool, const R: usize>(
 ) {
     let rows: [&[f32]; R] = std::array::from_fn(|r| &a[(i + r) * lda..][..k]);
     let mut acc: [[f32; LANES]; R] = std::array::from_fn(|r| lanes(c, (i + r) * ldc + j));
-    #[allow(clippy::needless_range_loop)] // p walks rows of b and, in each row of a, values
+    #[allow(clippy::needless_range_loop)] // p indexes rows of b, and columns of a
     for p in 0..k {
         let b = lanes(b, p * ldb + j);
         for r in 0..R {
@@ -248,7 +248,8 @@ mod tests {
         #[test]
         fn matmul_is_matmul(m in 1usize..10, k in 0usize..20, blocks in 1usize..4, seed in any::<u32>()) {
             let n = blocks * LANES;
-            let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761).wrapping_add(seed) >> 20) as f32 / 4096.0 - 0.5;
+            let hash = |i: usize| (i as u32).wrapping_mul(2_654_435_761).wrapping_add(seed);
+            let value = |i: usize| (hash(i) >> 20) as f32 / 4096.0 - 0.5;
             let a: Vec<f32> = (0..m * k).map(value).collect();
             let b: Vec<f32> = (0..k * n).map(|i| value(i + 1000)).collect();
             for simd in simds() {

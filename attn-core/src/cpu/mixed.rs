@@ -1,4 +1,4 @@
-//! The working path over mixed lists: items times KV heads in parallel, then the merges.
+//! The fast path over mixed lists: items times KV heads in parallel, then the merges.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -6,10 +6,10 @@ use rayon::prelude::*;
 
 use super::{
     CpuError, Problem,
-    problem::Sound,
-    run::{Partial, check_lse, merge_rows, partial_of, write},
-    tile::{Scratch, Span},
-    write::Writer,
+    checked_problem::CheckedProblem,
+    run::{Partial, check_lse, copy_partial, finalize_and_write, merge_rows},
+    tile::{TileBuffers, WorkTile},
+    write::OutputWriter,
 };
 use crate::{
     plan::{MixedItem, MixedList, MixedMerge},
@@ -17,41 +17,42 @@ use crate::{
     tensor::{Out, check_run},
 };
 
-struct Run<'a> {
-    sound: Sound<'a>,
-    /// The item, and the row in it, of each partial row.
-    places: Vec<(u32, u32)>,
-    /// `[items][kv_heads]`; of items that write the output nothing.
+struct MixedRun<'a> {
+    checked: CheckedProblem<'a>,
+    /// `[partial_rows]`: the item that writes a partial row, and the row within that item.
+    partial_sources: Vec<(u32, u32)>,
+    /// `[items][kv_heads]`; empty for items that write the output.
     partials: Vec<OnceLock<Partial>>,
-    writer: Mutex<Writer<'a>>,
+    writer: Mutex<OutputWriter<'a>>,
 }
 
-/// Computes attention along a mixed list: of requests of few rows and of many, and of cascades, whose items have rows of several requests against
-/// keys that these share, each read and rewritten once for all of them.
+/// Computes attention along a mixed list: decode and prefill requests, and cascades, in which an item has rows of
+/// several requests against keys that they share. Each shared key is read and transformed once for all of them.
 ///
-/// The result depends on the inputs and the list, not on the number of threads. Nothing outside the requests' pages and lengths is read.
+/// The result depends on the inputs and the list, not on the number of threads. Only keys within the requests' pages
+/// and lengths are read.
 ///
 /// # Errors
 ///
-/// As [`run`](super::run); also a variant that has no mixed lists ([`MixedList::supports`]).
+/// As [`run`](super::run); also a variant without mixed lists ([`MixedList::supports`]).
 pub fn run_mixed(problem: &Problem<'_>, work: &MixedList, out: Out<'_>) -> Result<(), CpuError> {
     run_rows(problem, work, out, false)
 }
 
-/// As [`run_mixed`], of rows that are left unfinished: see [`run_unfinished`](super::run_unfinished).
+/// As [`run_mixed`], but writes partial states: see [`run_partial`](super::run_partial).
 ///
 /// # Errors
 ///
-/// As [`run_mixed`]; and an output without lse.
-pub fn run_mixed_unfinished(problem: &Problem<'_>, work: &MixedList, out: Out<'_>) -> Result<(), CpuError> {
+/// As [`run_mixed`]; also an output without lse.
+pub fn run_mixed_partial(problem: &Problem<'_>, work: &MixedList, out: Out<'_>) -> Result<(), CpuError> {
     check_lse(&out)?;
     run_rows(problem, work, out, true)
 }
 
-fn run_rows(problem: &Problem<'_>, work: &MixedList, out: Out<'_>, unfinished: bool) -> Result<(), CpuError> {
+fn run_rows(problem: &Problem<'_>, work: &MixedList, out: Out<'_>, partial: bool) -> Result<(), CpuError> {
     let mut out = out;
-    check_run(problem.layout, problem.heads, problem.values, problem.dtypes(), &problem.q, &problem.kv, &out)?;
-    let sound = Sound { unfinished, ..problem.sound()? };
+    check_run(problem.layout, problem.heads, problem.head_dim_vo, problem.dtypes(), &problem.q, &problem.kv, &out)?;
+    let checked = CheckedProblem { partial, ..problem.checked()? };
     MixedList::supports(problem.variant, problem.layout)?;
     let (planned, group) = (work.group, problem.heads.group());
     if planned != group {
@@ -59,65 +60,66 @@ fn run_rows(problem: &Problem<'_>, work: &MixedList, out: Out<'_>, unfinished: b
     }
     work.check(problem.layout)?;
     let items: Vec<&MixedItem> = work.items().collect();
-    let mut places = vec![(0, 0); work.partial_rows as usize];
+    let mut partial_sources = vec![(0, 0); work.partial_rows as usize];
     for (index, item) in items.iter().enumerate().filter(|(_, item)| item.partial >= 0) {
-        let rows = places[item.partial as usize..][..item.rows as usize].iter_mut();
-        rows.enumerate().for_each(|(row, place)| *place = (index as u32, row as u32));
+        let rows = partial_sources[item.partial as usize..][..item.rows as usize].iter_mut();
+        rows.enumerate().for_each(|(row, source)| *source = (index as u32, row as u32));
     }
     let kv_heads = problem.heads.kv as usize;
-    let run = Run {
-        sound,
-        places,
+    let run = MixedRun {
+        checked,
+        partial_sources,
         partials: (0..items.len() * kv_heads).map(|_| OnceLock::new()).collect(),
-        writer: Mutex::new(Writer::new(&mut out)?),
+        writer: Mutex::new(OutputWriter::new(&mut out)?),
     };
-    let widths = [problem.heads.head_dim, problem.values.dim(problem.heads)].map(|dim| dim as usize);
+    let widths = [problem.heads.head_dim, problem.head_dim_vo.dim(problem.heads)].map(|dim| dim as usize);
     (0..items.len() * kv_heads)
         .into_par_iter()
         .with_max_len(1)
-        .for_each_init(|| Scratch::new(widths), |scratch, task| run.item(scratch, task, items[task / kv_heads]));
+        .for_each_init(|| TileBuffers::new(widths), |buffers, task| run.item(buffers, task, items[task / kv_heads]));
     let merges = work.merges.len() * kv_heads;
     (0..merges).into_par_iter().for_each(|task| run.merge(work, &work.merges[task / kv_heads], task % kv_heads));
     Ok(())
 }
 
-impl Run<'_> {
-    fn item(&self, scratch: &mut Scratch, task: usize, item: &MixedItem) {
-        let span = Span {
+impl MixedRun<'_> {
+    fn item(&self, buffers: &mut TileBuffers, task: usize, item: &MixedItem) {
+        let tile = WorkTile {
             request: item.request as usize,
             requests: item.requests as usize,
-            kv_head: task % self.sound.heads.kv as usize,
+            kv_head: task % self.checked.heads.kv as usize,
             first_row: item.first_row as usize,
             rows: item.rows as usize,
             begin: item.kv_begin as usize,
             end: item.kv_end as usize,
         };
-        scratch.run(&self.sound, span);
+        buffers.run(&self.checked, tile);
         if item.partial < 0 {
-            let width = scratch.value_width();
-            write(&self.writer, &self.sound, span, (&mut scratch.o, width), &scratch.states);
+            let width = buffers.value_width();
+            finalize_and_write(&self.writer, &self.checked, tile, (&mut buffers.o, width), &buffers.states);
         } else {
-            // each item is run once
-            let _ = self.partials[task].set(partial_of(scratch, self.sound.value_dim));
+            // each item runs once
+            let _ = self.partials[task].set(copy_partial(buffers, self.checked.value_dim));
         }
     }
 
-    /// Merges the states of some rows in the order of keys, so that the sum is the same every time.
+    /// Merges the partial states of a unit of rows in the order of keys, so that the sum is deterministic.
     fn merge(&self, work: &MixedList, merge: &MixedMerge, kv_head: usize) {
-        let value_dim = self.sound.value_dim;
+        let value_dim = self.checked.value_dim;
         let (first_row, rows) = (merge.first_row as usize, merge.rows as usize);
-        let span = Span { request: merge.request as usize, requests: 1, kv_head, first_row, rows, begin: 0, end: 0 };
+        let tile =
+            WorkTile { request: merge.request as usize, requests: 1, kv_head, first_row, rows, begin: 0, end: 0 };
         let mut o = vec![0f32; rows * value_dim];
         let mut states = vec![State::EMPTY; rows];
         for &part in &work.merge_parts[merge.first as usize..][..merge.count as usize] {
-            let (item, row) = self.places[part as usize];
-            let Some(partial) = self.partials[item as usize * self.sound.heads.kv as usize + kv_head].get() else {
+            let (item, row) = self.partial_sources[part as usize];
+            let Some(partial) = self.partials[item as usize * self.checked.heads.kv as usize + kv_head].get() else {
                 continue;
             };
             let of_rows = row as usize..row as usize + rows;
             let part = (&partial.o[of_rows.start * value_dim..of_rows.end * value_dim], &partial.states[of_rows]);
             merge_rows(&mut o, &mut states, part, value_dim);
         }
-        write(&self.writer, &self.sound, span, (&mut o, value_dim), &states);
+        finalize_and_write(&self.writer, &self.checked, tile, (&mut o, value_dim), &states);
     }
 }

@@ -1,15 +1,15 @@
 //! The reference: attention by its definition, in plain loops that accumulate in f64.
 //!
-//! It shares with the working path only how rows are read and what the index words are. There are no tiles, no splits, no
-//! running maximum; tile classes, `kv_range` and the arms that a plan makes of a union are never asked.
+//! It shares with the fast path only how rows are read and how coordinates are computed. It has no tiles, no KV splits
+//! and no running maximum, and it never uses tile classes, `kv_range` or the branches that a plan makes of a union.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
 use super::{
     CpuError, Problem,
+    checked_problem::CheckedProblem,
     math::{Simd, axpy64, dot64},
-    problem::Sound,
 };
 use crate::{
     dtype::Dtype,
@@ -26,24 +26,26 @@ pub struct OracleOut {
     pub lse: Vec<f64>,
 }
 
-/// To what rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant has these hooks.
+/// The type to which rows are rounded after `query_transform`, `key_transform` and `value_transform`, where a variant
+/// has these hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowRounding {
-    /// Not at all: attention by its definition.
+    /// No rounding: attention by its definition.
     #[default]
     None,
-    /// As kernels do that multiply rows on tensor cores: rewritten values to the element type of v; queries and keys to f16
-    /// (saturating) where a variant rewrites keys; queries that are rewritten alone to the element type of q. All of these to f16
-    /// where k and v have 8 bits. Nothing where q is f32, which has no such kernel.
+    /// As kernels that multiply rows on tensor cores: transformed values are rounded to the element type of v; queries
+    /// and keys to f16 (saturating) if the variant transforms keys; transformed queries alone to the element type of q.
+    /// All of these are rounded to f16 if k and v have 8 bits. Nothing is rounded if q is f32, for which there is no
+    /// such kernel.
     ///
-    /// f16 moves each of a row's values (past 2^-14) by at most 2^-11 of itself, and so a logit by at most about
-    /// `2^-10 * sm_scale * sum |q_d * k_d|`: little, but not nothing where rows are long. A reference that rounds alike keeps
-    /// that apart from errors of a kernel.
+    /// Rounding to f16 changes each element of a row (past 2^-14) by at most 2^-11 of itself, and so a logit by at most
+    /// about `2^-10 * sm_scale * sum(abs(q_d * k_d))`: little, but not nothing for long rows. A reference that rounds
+    /// alike keeps this apart from errors of a kernel.
     Elements,
 }
 
-/// Computes attention in f64. Hooks are in f32, so what they see is rounded to f32 once, and only where the variant
-/// has the hook. Hooks of logits are called for attended keys alone.
+/// Computes attention in f64. Hooks are in f32, so their inputs are rounded to f32 once, and only if the variant has
+/// the hook. Hooks on logits are called for attended keys alone.
 ///
 /// # Errors
 ///
@@ -60,16 +62,16 @@ pub fn oracle(problem: &Problem<'_>) -> Result<OracleOut, CpuError> {
 pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<OracleOut, CpuError> {
     let dtypes = problem.dtypes();
     let sets = key_sets(problem.variant);
-    let sets = sets.iter().map(|(variant, own)| {
+    let sets = sets.iter().map(|(variant, branch_mask)| {
         let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
-        // with the keys, queries become f16
+        // queries are rounded to f16 together with the keys
         let half = if dtypes.qo == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
         let as_stored = |dtype| if dtypes.kv.is_fp8() { half } else { dtype };
         let round_k = rounds(Hook::KeyTransform).then_some(half);
         let alone = rounds(Hook::QueryTransform).then_some(as_stored(dtypes.qo));
-        Ok(Set {
-            problem: Problem { variant, ..*problem }.sound()?,
-            own,
+        Ok(KeySet {
+            problem: Problem { variant, ..*problem }.checked()?,
+            branch_mask,
             round_q: round_k.or(alone),
             round_k,
             round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
@@ -79,7 +81,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let (heads, layout) = (problem.heads, problem.layout);
     let (kv_heads, group) = (heads.kv as usize, heads.group() as usize);
     let mut out = OracleOut {
-        o: vec![0.0; layout.qo_tokens() * heads.qo as usize * problem.values.dim(heads) as usize],
+        o: vec![0.0; layout.qo_tokens() * heads.qo as usize * problem.head_dim_vo.dim(heads) as usize],
         lse: vec![f64::NEG_INFINITY; layout.qo_tokens() * heads.qo as usize],
     };
     let finished: Vec<_> = (0..layout.batch() * kv_heads)
@@ -88,7 +90,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
             let (request, kv_head) = (task / kv_heads, task % kv_heads);
             let rows = layout.qo_len(request) * group;
             let keys = if rows == 0 { 0 } else { layout.kv_len(request) };
-            let keys: Vec<_> = sets.iter().map(|set| Keys::load(set, request, keys, kv_head)).collect();
+            let keys: Vec<_> = sets.iter().map(|set| LoadedKeys::load(set, request, keys, kv_head)).collect();
             (0..rows).into_par_iter().map(|packed| attend(&keys, request, kv_head, packed)).collect::<Vec<_>>()
         })
         .collect();
@@ -100,39 +102,39 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     Ok(out)
 }
 
-/// The sets of keys that a variant has, each as (everything that applies to its keys, its own mask). An arm of a union has
-/// the keys that its mask attends to and no earlier arm's does; what stands outside of the union applies to every arm.
+/// The key sets of a variant, each as (all parts that apply to its keys, its own mask). A branch of a union has the
+/// keys that its mask attends to and no earlier branch's mask does; parts outside of the union apply to every branch.
 fn key_sets(variant: &Variant) -> Vec<(Variant, Variant)> {
     let nodes = variant.nodes();
     let union = nodes.iter().enumerate().find_map(|(place, node)| match node {
-        Node::Union(arms) => Some((place, arms)),
+        Node::Union(branches) => Some((place, branches)),
         _ => None,
     });
-    let Some((place, arms)) = union else { return vec![(variant.clone(), Variant::full())] };
-    let with = |arm: &Variant| [&nodes[..place], arm.nodes(), &nodes[place + 1..]].concat();
-    arms.iter().map(|arm| (Variant::of(with(arm)).over(variant.stored()), arm.clone())).collect()
+    let Some((place, branches)) = union else { return vec![(variant.clone(), Variant::full())] };
+    let with = |branch: &Variant| [&nodes[..place], branch.nodes(), &nodes[place + 1..]].concat();
+    branches.iter().map(|branch| (Variant::of(with(branch)).with_stored(variant.stored()), branch.clone())).collect()
 }
 
-/// One set of keys and all that applies to it.
-struct Set<'a> {
-    problem: Sound<'a>,
-    /// The mask that makes the set.
-    own: &'a Variant,
+/// One key set, and the parts that apply to it.
+struct KeySet<'a> {
+    problem: CheckedProblem<'a>,
+    /// The mask that defines the set.
+    branch_mask: &'a Variant,
     round_q: Option<Dtype>,
     round_k: Option<Dtype>,
     round_v: Option<Dtype>,
 }
 
-/// The keys and values (transformed) of one request and one KV head, as one set sees them.
-struct Keys<'a> {
-    set: &'a Set<'a>,
+/// The transformed keys and values of one request and one KV head, for one key set.
+struct LoadedKeys<'a> {
+    set: &'a KeySet<'a>,
     simd: Simd,
     len: usize,
     k: Vec<f32>,
     v: Vec<f32>,
 }
 
-/// An attended key: its logit, its weight, and which value it has.
+/// An attended key: its logit, weight and value.
 struct Attended<'a> {
     logit: f32,
     exact: f64,
@@ -141,8 +143,8 @@ struct Attended<'a> {
     value: &'a [f32],
 }
 
-/// The output of one query row over all sets of keys, and its log-sum-exp.
-fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (RowIndex, Vec<f64>, f64) {
+/// The output of one query row over all key sets, and its log-sum-exp.
+fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize) -> (RowIndex, Vec<f64>, f64) {
     let problem = &sets[0].set.problem;
     let at = problem.row_index(request, kv_head, packed);
     let sink = match problem.variant.has(Hook::SinkLogit) {
@@ -150,7 +152,7 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
         false => f64::NEG_INFINITY,
     };
     let mut taken = vec![false; sets[0].len];
-    let mut attended: Vec<Vec<Run<'_>>> = sets.iter().map(|keys| keys.logits(at, &mut taken)).collect();
+    let mut attended: Vec<Vec<AttendedRun<'_>>> = sets.iter().map(|keys| keys.logits(at, &mut taken)).collect();
 
     let logits = || attended.iter().flatten().flat_map(|run| &run.keys).map(|key| key.exact);
     let normalizer = problem.normalizer;
@@ -163,12 +165,12 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
         Normalizer::MaxScaled if some => row_max.max(f64::from(problem.max_floor)),
         _ => row_max,
     };
-    // a row of NaN has no maximum, but is not empty
+    // a row of NaN logits has no maximum, but is not empty
     let subtract = if row_max == f64::NEG_INFINITY { 0.0 } else { row_max };
     for (keys, runs) in sets.iter().zip(&mut attended) {
-        runs.iter_mut().for_each(|run| keys.weigh(run, subtract));
+        runs.iter_mut().for_each(|run| keys.fill_weights(run, subtract));
     }
-    let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { share_of_sink(problem, sink, subtract, at) };
+    let mut denominator = if sink == f64::NEG_INFINITY { 0.0 } else { sink_denominator(problem, sink, subtract, at) };
     let mut o = vec![0f64; problem.value_dim];
     for key in attended.iter().flatten().flat_map(|run| &run.keys) {
         denominator += key.denominator;
@@ -188,13 +190,13 @@ fn attend(sets: &[Keys<'_>], request: usize, kv_head: usize, packed: usize) -> (
 }
 
 /// Consecutive attended keys.
-struct Run<'a> {
+struct AttendedRun<'a> {
     at: LogitIndex,
     keys: Vec<Attended<'a>>,
 }
 
-impl<'a> Keys<'a> {
-    fn load(set: &'a Set<'a>, request: usize, len: usize, kv_head: usize) -> Self {
+impl<'a> LoadedKeys<'a> {
+    fn load(set: &'a KeySet<'a>, request: usize, len: usize, kv_head: usize) -> Self {
         let problem = &set.problem;
         let head_dim = problem.heads.head_dim as usize;
         let (mut k, mut v) = (vec![0f32; len * head_dim], vec![0f32; len * problem.value_dim]);
@@ -206,23 +208,26 @@ impl<'a> Keys<'a> {
                 round_row(v, set.round_v);
             },
         );
-        Keys { set, simd: Simd::detect(), len, k, v }
+        LoadedKeys { set, simd: Simd::detect(), len, k, v }
     }
 
-    /// The logits of the keys of this set that a row attends to. `taken` says which keys earlier sets have, and later which
-    /// this one has.
-    fn logits(&'a self, at: RowIndex, taken: &mut [bool]) -> Vec<Run<'a>> {
+    /// The logits of the keys of this set that a row attends to. `taken` marks the keys of earlier sets; those of this
+    /// set are added to it.
+    fn logits(&'a self, at: RowIndex, taken: &mut [bool]) -> Vec<AttendedRun<'a>> {
         let (problem, variant) = (&self.set.problem, self.set.problem.variant);
         let from = problem.logit_index(at, 0);
-        let mut own = vec![true; self.len];
-        self.set.own.mask_tile(&mut own, from);
-        let mut keep: Vec<bool> = own.iter().zip(&*taken).map(|(own, taken)| *own && !*taken).collect();
-        taken.iter_mut().zip(own).for_each(|(taken, own)| *taken |= own);
+        let mut branch_mask = vec![true; self.len];
+        self.set.branch_mask.mask_tile(&mut branch_mask, from);
+        let mut keep: Vec<bool> =
+            branch_mask.iter().zip(&*taken).map(|(branch_mask, taken)| *branch_mask && !*taken).collect();
+        taken.iter_mut().zip(branch_mask).for_each(|(taken, branch_mask)| *taken |= branch_mask);
         let slots = slots(variant, self.len, at);
         keep.iter_mut().zip(&slots).for_each(|(keep, slot)| *keep &= *slot >= 0);
-        // of the keys from one on, those that a hook may be asked about at once
+        // the run of keys from `key` on that one call of a hook may cover
         let alike = |key: usize| match slots.get(key) {
-            Some(slot) if problem.asks_slots => (*slot, slots[key..].iter().take_while(|other| *other == slot).count()),
+            Some(slot) if problem.reads_kv_slot => {
+                (*slot, slots[key..].iter().take_while(|other| *other == slot).count())
+            }
             _ => (0, self.len - key),
         };
         let mut key = 0;
@@ -253,8 +258,8 @@ impl<'a> Keys<'a> {
         runs
     }
 
-    /// Consecutive attended keys, the first being `key`, after `logits_transform`.
-    fn run(&'a self, key: usize, mut logits: Vec<f64>, at: LogitIndex) -> Run<'a> {
+    /// Consecutive attended keys from `key` on, after `logits_transform`.
+    fn run(&'a self, key: usize, mut logits: Vec<f64>, at: LogitIndex) -> AttendedRun<'a> {
         let value_dim = self.set.problem.value_dim;
         let mut rounded: Vec<f32> = logits.iter().map(|logit| *logit as f32).collect();
         if self.set.problem.has_logits_transform {
@@ -264,11 +269,11 @@ impl<'a> Keys<'a> {
         let values = self.v[key * value_dim..].chunks_exact(value_dim);
         let keys = rounded.into_iter().zip(logits).zip(values);
         let key = |((logit, exact), value)| Attended { logit, exact, weight: 0.0, denominator: 0.0, value };
-        Run { at, keys: keys.map(key).collect() }
+        AttendedRun { at, keys: keys.map(key).collect() }
     }
 
-    /// Fills in the weights, and what goes into the denominator.
-    fn weigh(&self, run: &mut Run<'_>, row_max: f64) {
+    /// Fills in weights and denominator terms.
+    fn fill_weights(&self, run: &mut AttendedRun<'_>, row_max: f64) {
         let problem = &self.set.problem;
         if problem.normalizer == Normalizer::Softmax {
             for key in &mut run.keys {
@@ -293,7 +298,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// For each key, which block of a row's own list it is of; -1 for none. Empty without lists.
+/// For each key the index of its block in the row's list; -1 for a key in none. Empty without lists.
 fn slots(variant: &Variant, keys: usize, at: RowIndex) -> Vec<i32> {
     let Some((block_size, _)) = variant.kv_list_sizes() else { return Vec::new() };
     let mut slots = vec![-1; keys];
@@ -308,8 +313,8 @@ fn slots(variant: &Variant, keys: usize, at: RowIndex) -> Vec<i32> {
     slots
 }
 
-/// What a sink adds to the denominator.
-fn share_of_sink(problem: &Sound<'_>, sink: f64, row_max: f64, at: RowIndex) -> f64 {
+/// The denominator term of a sink.
+fn sink_denominator(problem: &CheckedProblem<'_>, sink: f64, row_max: f64, at: RowIndex) -> f64 {
     if problem.normalizer != Normalizer::MaxScaled {
         return (sink - row_max).exp();
     }
@@ -320,7 +325,7 @@ fn share_of_sink(problem: &Sound<'_>, sink: f64, row_max: f64, at: RowIndex) -> 
     f64::from(denominator[0])
 }
 
-fn transform_output(problem: &Sound<'_>, o: &mut [f64], at: RowIndex, [row_max, denominator, lse]: [f64; 3]) {
+fn transform_output(problem: &CheckedProblem<'_>, o: &mut [f64], at: RowIndex, [row_max, denominator, lse]: [f64; 3]) {
     if problem.variant.has(Hook::OutputTransform) {
         let mut rounded: Vec<f32> = o.iter().map(|x| *x as f32).collect();
         let state = RowState { row_max: row_max as f32, denominator: denominator as f32, lse: lse as f32 };

@@ -1,4 +1,4 @@
-//! Rows of tensors as f32, whatever their type and layout. Only rows that are asked for are read.
+//! Reads rows of tensors as f32, whatever their type and layout. Memory outside of the requested rows is never read.
 
 use std::sync::LazyLock;
 
@@ -7,14 +7,12 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use crate::{
     batch::{Layout, Pages},
     dtype::Dtype,
-    lang::{F8E4M3, F8E5M2, KvIndex, RowIndex},
+    lang::{F8E4M3, F8E5M2},
     tensor::{Scale, TensorError, TensorRef},
 };
 
-use super::problem::Sound;
-
 #[derive(Clone, Copy)]
-enum Data<'a> {
+enum HostElements<'a> {
     F32(&'a [f32]),
     F16(&'a [f16]),
     Bf16(&'a [bf16]),
@@ -22,32 +20,32 @@ enum Data<'a> {
     E5m2(&'a [F8E5M2]),
 }
 
-/// The value of every code.
+/// The value of every 8-bit code.
 static E4M3: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|code| F8E4M3(code as u8).to_f32()));
 static E5M2: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|code| F8E5M2(code as u8).to_f32()));
 
-impl<'a> Data<'a> {
+impl<'a> HostElements<'a> {
     fn new(tensor: &TensorRef<'a>) -> Option<Self> {
         Some(match tensor.dtype() {
-            Dtype::F32 => Data::F32(tensor.as_host()?),
-            Dtype::F16 => Data::F16(tensor.as_host()?),
-            Dtype::Bf16 => Data::Bf16(tensor.as_host()?),
-            Dtype::E4m3 => Data::E4m3(tensor.as_host()?),
-            Dtype::E5m2 => Data::E5m2(tensor.as_host()?),
+            Dtype::F32 => HostElements::F32(tensor.as_host()?),
+            Dtype::F16 => HostElements::F16(tensor.as_host()?),
+            Dtype::Bf16 => HostElements::Bf16(tensor.as_host()?),
+            Dtype::E4m3 => HostElements::E4m3(tensor.as_host()?),
+            Dtype::E5m2 => HostElements::E5m2(tensor.as_host()?),
         })
     }
 
     fn read(&self, at: usize, row: &mut [f32]) {
         let range = at..at + row.len();
         match self {
-            Data::F32(data) => row.copy_from_slice(&data[range]),
-            Data::F16(data) => data[range].convert_to_f32_slice(row),
+            HostElements::F32(data) => row.copy_from_slice(&data[range]),
+            HostElements::F16(data) => data[range].convert_to_f32_slice(row),
             // a loop over bits, which vectorises: a bf16 is the upper half of an f32
-            Data::Bf16(data) => row.iter_mut().zip(&data[range]).for_each(|(to, from)| {
+            HostElements::Bf16(data) => row.iter_mut().zip(&data[range]).for_each(|(to, from)| {
                 *to = f32::from_bits(u32::from(from.to_bits()) << 16);
             }),
-            Data::E4m3(data) => look_up(&E4M3, data[range].iter().map(|code| code.0), row),
-            Data::E5m2(data) => look_up(&E5M2, data[range].iter().map(|code| code.0), row),
+            HostElements::E4m3(data) => look_up(&E4M3, data[range].iter().map(|code| code.0), row),
+            HostElements::E5m2(data) => look_up(&E5M2, data[range].iter().map(|code| code.0), row),
         }
     }
 }
@@ -58,17 +56,17 @@ fn look_up(values: &[f32; 256], codes: impl Iterator<Item = u8>, row: &mut [f32]
 
 /// A tensor of (tokens, heads, head_dim).
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
-    data: Data<'a>,
+pub(super) struct TensorRows<'a> {
+    data: HostElements<'a>,
     token: usize,
     head: usize,
 }
 
-impl<'a> Rows<'a> {
-    /// `None` for device memory. The shape is checked already.
+impl<'a> TensorRows<'a> {
+    /// `None` for device memory. The shape has been checked.
     pub(super) fn new(tensor: &TensorRef<'a>) -> Option<Self> {
         let strides = tensor.strides();
-        Some(Rows { data: Data::new(tensor)?, token: strides[0] as usize, head: strides[1] as usize })
+        Some(TensorRows { data: HostElements::new(tensor)?, token: strides[0] as usize, head: strides[1] as usize })
     }
 
     pub(super) fn read(&self, token: usize, head: usize, row: &mut [f32]) {
@@ -76,19 +74,19 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Keys or values, ragged or in pages, perhaps in levels.
-pub(super) struct Kv<'a> {
-    rows: Rows<'a>,
+/// Keys or values: ragged or in pages, with or without levels.
+pub(super) struct KvRows<'a> {
+    rows: TensorRows<'a>,
     kv_indptr: &'a [i32],
     pages: Option<(&'a Pages, usize)>,
-    /// The layout of a cascade.
+    /// The layout, if it has levels.
     levels: Option<&'a Layout>,
-    /// Of each KV head; empty where all are 1.
+    /// One scale for each KV head; empty if all are 1.
     scales: Vec<f32>,
 }
 
-impl<'a> Kv<'a> {
-    /// A tensor and its scales, by their names. Shapes are checked already; device memory is an error.
+impl<'a> KvRows<'a> {
+    /// A tensor and its scales; the names are for errors. Shapes have been checked; device memory is an error.
     pub(super) fn new(
         [name, scales]: [&'static str; 2],
         tensor: &TensorRef<'a>,
@@ -97,14 +95,14 @@ impl<'a> Kv<'a> {
     ) -> Result<Self, TensorError> {
         let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
         let (shape, strides) = (tensor.shape(), tensor.strides());
-        let data = Data::new(tensor).ok_or_else(|| device(name))?;
+        let data = HostElements::new(tensor).ok_or_else(|| device(name))?;
         let [token, head] = [2, 1].map(|back| strides[strides.len() - 1 - back] as usize);
         let scales = match scale.is_one() {
             true => Vec::new(),
             false => scale.on_host(shape[shape.len() - 2]).ok_or_else(|| device(scales))?,
         };
-        Ok(Kv {
-            rows: Rows { data, token, head },
+        Ok(KvRows {
+            rows: TensorRows { data, token, head },
             kv_indptr: layout.kv_indptr(),
             pages: layout.pages().map(|pages| (pages, strides[0] as usize)),
             levels: layout.has_levels().then_some(layout),
@@ -112,7 +110,7 @@ impl<'a> Kv<'a> {
         })
     }
 
-    /// Row of a key of a request, scaled; the key is below the request's `kv_len`.
+    /// Reads the scaled row of a key; the key is below the request's `kv_len`.
     pub(super) fn read(&self, request: usize, key: usize, head: usize, row: &mut [f32]) {
         let segment = self.levels.and_then(|layout| layout.segment_at(request, key));
         let of_segment = segment.map(|segment| (segment.memory as usize, key - segment.kv_begin as usize));
@@ -131,37 +129,5 @@ impl<'a> Kv<'a> {
         if let Some(&scale) = self.scales.get(head) {
             row.iter_mut().for_each(|x| *x *= scale);
         }
-    }
-}
-
-impl Sound<'_> {
-    /// A key row, after `key_transform`.
-    pub(super) fn key(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
-        self.k.read(request, key, kv_head, row);
-        self.variant.key_row(row, self.kv_index(request, key, kv_head));
-    }
-
-    /// A value row, after `value_transform`.
-    pub(super) fn value(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
-        self.v.read(request, key, kv_head, row);
-        self.variant.value_row(row, self.kv_index(request, key, kv_head));
-    }
-
-    /// The index words of a key.
-    fn kv_index(&self, request: usize, key: usize, kv_head: usize) -> KvIndex {
-        let kv_pos = key as i32;
-        KvIndex {
-            batch: request as i32,
-            kv_pos,
-            kv_token: self.layout.kv_indptr()[request] + kv_pos,
-            kv_head: kv_head as i32,
-            kv_len: self.layout.kv_len(request) as i32,
-        }
-    }
-
-    /// A query row, after `query_transform`.
-    pub(super) fn query(&self, at: RowIndex, row: &mut [f32]) {
-        self.q.read(at.qo_token as usize, at.qo_head as usize, row);
-        self.variant.query_row(row, at);
     }
 }

@@ -1,34 +1,36 @@
-//! One query tile against one span of keys, for one KV head: the inner loop of the working path.
+//! The mainloop of the fast path: one Q tile against one KV range, for one KV head.
 
 use super::{
+    checked_problem::CheckedProblem,
+    key_run::KeyRun,
     math::{LANES, Matrix, Simd, dot, matmul},
-    problem::{BLOCK, Sound},
-    weights::{RowLogits, Run},
+    problem::BLOCK,
+    softmax_step::RowLogits,
 };
 use crate::{
     lang::{Hook, QueryTile, RowIndex, Tile, TileClass},
     state::State,
 };
 
-/// Which tile, and which keys.
+/// A work tile: rows of Q and a range of keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    /// The first request of the rows.
+pub(super) struct WorkTile {
+    /// First request of the rows.
     pub(super) request: usize,
-    /// Requests, to the last that has rows here; all of them have the keys.
+    /// Number of requests, up to the last that has rows here; all of them have the keys.
     pub(super) requests: usize,
     pub(super) kv_head: usize,
-    /// Packed rows `first_row .. first_row + rows`, counted from the first row of `request`.
+    /// PackGQA rows `first_row .. first_row + rows`, counted from the first row of `request`.
     pub(super) first_row: usize,
     pub(super) rows: usize,
-    /// Keys, or virtual keys where they come from a list.
+    /// KV range; of virtual keys if keys come from a list.
     pub(super) begin: usize,
     pub(super) end: usize,
 }
 
-/// Buffers of one thread, and after [`Scratch::run`] the unfinished state of each row. Rows are padded with zeros to `width` elements, those of values
-/// and outputs to `value_width`.
-pub(super) struct Scratch {
+/// Buffers of one thread; after [`TileBuffers::run`] they hold the partial state of each row. Rows of Q and K are
+/// padded with zeros to `width` elements, rows of V and O to `value_width`.
+pub(super) struct TileBuffers {
     simd: Simd,
     width: usize,
     value_width: usize,
@@ -36,22 +38,22 @@ pub(super) struct Scratch {
     keys: Vec<f32>,
     keys_by_dim: Vec<f32>,
     values: Vec<f32>,
-    /// `[rows][BLOCK]`: logits of a block of keys, then their weights.
+    /// `[rows][BLOCK]`: S of a block of keys, then P.
     logits: Vec<f32>,
     keep: Vec<bool>,
-    /// Which keys the columns of a block are.
-    runs: Vec<Run>,
+    /// The keys of the columns of a block.
+    runs: Vec<KeyRun>,
     denominators: Vec<f32>,
-    /// Sums of weight times value.
+    /// `[rows][value_width]`: unnormalised output, P times V.
     pub(super) o: Vec<f32>,
     pub(super) states: Vec<State>,
 }
 
-impl Scratch {
-    /// For keys and values of so many elements.
+impl TileBuffers {
+    /// Buffers for keys and values of `dims` elements.
     pub(super) fn new(dims: [usize; 2]) -> Self {
         let [width, value_width] = dims.map(|dim| dim.next_multiple_of(LANES));
-        Scratch {
+        TileBuffers {
             simd: Simd::detect(),
             width,
             value_width,
@@ -68,42 +70,42 @@ impl Scratch {
         }
     }
 
-    /// Distance between rows of `o`.
+    /// Distance between rows of `o`, in elements.
     pub(super) fn value_width(&self) -> usize {
         self.value_width
     }
 
-    /// Computes the unfinished state of every row of the tile over the span.
-    pub(super) fn run(&mut self, problem: &Sound<'_>, span: Span) {
-        self.start(problem, span);
+    /// Computes the partial state of every row of the tile over its KV range.
+    pub(super) fn run(&mut self, problem: &CheckedProblem<'_>, tile: WorkTile) {
+        self.start(problem, tile);
         let has_mask = problem.variant.has(Hook::LogitsMask);
         let list = problem.lists.map(|lists| {
-            let at = span.row(problem, 0);
+            let at = tile.row(problem, 0);
             (lists, at, lists.keys(at))
         });
-        let end = list.map_or(span.end, |(_, _, len)| span.end.min(usize::try_from(len).unwrap_or(usize::MAX)));
-        for begin in (span.begin..end).step_by(BLOCK) {
+        let end = list.map_or(tile.end, |(_, _, len)| tile.end.min(usize::try_from(len).unwrap_or(usize::MAX)));
+        for begin in (tile.begin..end).step_by(BLOCK) {
             let len = BLOCK.min(end - begin);
             self.runs.clear();
             let class = match list {
                 None => {
-                    self.runs.push(Run { column: 0, key: begin, len, slot: 0 });
-                    class(problem, span, begin, len)
+                    self.runs.push(KeyRun { column: 0, key: begin, len, slot: 0 });
+                    class(problem, tile, begin, len)
                 }
                 Some((lists, at, _)) => {
                     let keys = (begin..begin + len).filter_map(|v| lists.key(at, v as u64));
-                    keys.for_each(|(key, slot)| self.push(key, if problem.asks_slots { slot } else { 0 }));
+                    keys.for_each(|(key, slot)| self.push(key, if problem.reads_kv_slot { slot } else { 0 }));
                     TileClass::Partial
                 }
             };
             let columns = self.runs.last().map_or(0, |run| run.column + run.len);
             if class != TileClass::Skip && columns > 0 {
-                self.block(problem, span, columns, class == TileClass::Partial && has_mask);
+                self.block(problem, tile, columns, class == TileClass::Partial && has_mask);
             }
         }
     }
 
-    /// Adds a key to the block.
+    /// Appends a key to the block.
     fn push(&mut self, key: usize, slot: i32) {
         let column = match self.runs.last_mut() {
             Some(run) if run.key + run.len == key && run.slot == slot => {
@@ -112,68 +114,69 @@ impl Scratch {
             }
             last => last.map_or(0, |run| run.column + run.len),
         };
-        self.runs.push(Run { column, key, len: 1, slot });
+        self.runs.push(KeyRun { column, key, len: 1, slot });
     }
 
-    fn start(&mut self, problem: &Sound<'_>, span: Span) {
+    fn start(&mut self, problem: &CheckedProblem<'_>, tile: WorkTile) {
         let head_dim = problem.heads.head_dim as usize;
         self.q.clear();
-        self.q.resize(span.rows * self.width, 0.0);
+        self.q.resize(tile.rows * self.width, 0.0);
         self.o.clear();
-        self.o.resize(span.rows * self.value_width, 0.0);
-        self.logits.resize(span.rows * BLOCK, 0.0);
-        self.keep.resize(span.rows * BLOCK, true);
+        self.o.resize(tile.rows * self.value_width, 0.0);
+        self.logits.resize(tile.rows * BLOCK, 0.0);
+        self.keep.resize(tile.rows * BLOCK, true);
         self.states.clear();
-        self.states.resize(span.rows, State::EMPTY);
-        if span.begin < span.end {
+        self.states.resize(tile.rows, State::EMPTY);
+        if tile.begin < tile.end {
             for (i, row) in self.q.chunks_exact_mut(self.width).enumerate() {
-                problem.query(span.row(problem, i), &mut row[..head_dim]);
+                problem.query(tile.row(problem, i), &mut row[..head_dim]);
             }
         }
     }
 
-    fn block(&mut self, problem: &Sound<'_>, span: Span, columns: usize, masked: bool) {
-        let finite = self.load(problem, span, masked);
-        self.products(span.rows, columns);
-        for i in 0..span.rows {
+    fn block(&mut self, problem: &CheckedProblem<'_>, tile: WorkTile, columns: usize, masked: bool) {
+        let finite = self.load(problem, tile, masked);
+        self.gemm_qk(tile.rows, columns);
+        for i in 0..tile.rows {
             let mut row = RowLogits {
                 problem,
                 simd: self.simd,
-                at: span.row(problem, i),
+                at: tile.row(problem, i),
                 runs: &self.runs,
                 logits: &mut self.logits[i * BLOCK..][..columns],
                 keep: masked.then_some(&mut self.keep[i * BLOCK..][..columns]),
                 denominators: &mut self.denominators[..columns],
             };
-            row.weights(&mut self.states[i], &mut self.o[i * self.value_width..][..self.value_width]);
+            row.softmax_step(&mut self.states[i], &mut self.o[i * self.value_width..][..self.value_width]);
         }
         if finite {
             let (weights, values) = (Matrix(&self.logits, BLOCK), Matrix(&self.values, self.value_width));
-            let sizes = [span.rows, columns, self.value_width];
+            let sizes = [tile.rows, columns, self.value_width];
             matmul(self.simd, weights, values, &mut self.o, self.value_width, sizes);
         } else {
-            self.add_attended(span.rows, columns);
+            self.gemm_pv_attended(tile.rows, columns);
         }
     }
 
-    /// Loads keys and values of a block. Whether all values are finite, which only a masked block needs to know.
-    fn load(&mut self, problem: &Sound<'_>, span: Span, masked: bool) -> bool {
+    /// Loads keys and values of a block. Returns whether all values of a masked block are finite; true for other
+    /// blocks.
+    fn load(&mut self, problem: &CheckedProblem<'_>, tile: WorkTile, masked: bool) -> bool {
         let head_dim = problem.heads.head_dim as usize;
         let mut finite = true;
-        for (column, key) in self.runs.iter().flat_map(Run::keys) {
+        for (column, key) in self.runs.iter().flat_map(KeyRun::keys) {
             let row = column * self.width..column * self.width + head_dim;
-            problem.key(span.request, key, span.kv_head, &mut self.keys[row]);
+            problem.key(tile.request, key, tile.kv_head, &mut self.keys[row]);
             let value = &mut self.values[column * self.value_width..][..problem.value_dim];
-            problem.value(span.request, key, span.kv_head, value);
+            problem.value(tile.request, key, tile.kv_head, value);
             finite &= !masked || value.iter().fold(true, |finite, x| finite & x.is_finite());
         }
         finite
     }
 
-    /// `logits = q . k`, not yet scaled.
-    fn products(&mut self, rows: usize, len: usize) {
+    /// S = Q times K^T, not yet scaled.
+    fn gemm_qk(&mut self, rows: usize, len: usize) {
         if rows <= 4 {
-            // too few rows to pay for turning the keys around
+            // too few rows to pay for transposing the keys
             for (q, logits) in self.q.chunks_exact(self.width).zip(self.logits.chunks_exact_mut(BLOCK)) {
                 for (k, logit) in self.keys.chunks_exact(self.width).zip(&mut logits[..len]) {
                     *logit = dot(self.simd, q, k);
@@ -181,7 +184,7 @@ impl Scratch {
             }
             return;
         }
-        // four rows of keys at a time, so that the writes are not all to different cache lines
+        // four keys at a time, so that consecutive writes share cache lines
         for c in (0..len).step_by(4) {
             for c in c..(c + 4).min(len) {
                 for (d, x) in self.keys[c * self.width..][..self.width].iter().enumerate() {
@@ -195,8 +198,8 @@ impl Scratch {
         matmul(self.simd, q, k, &mut self.logits, BLOCK, [rows, self.width, columns]);
     }
 
-    /// As the product of weights and values, but what is masked is not touched: 0 times NaN is NaN.
-    fn add_attended(&mut self, rows: usize, len: usize) {
+    /// Adds P times V without touching the values of masked keys: 0 times NaN is NaN.
+    fn gemm_pv_attended(&mut self, rows: usize, len: usize) {
         for i in 0..rows {
             for c in (0..len).filter(|c| self.keep[i * BLOCK + c]) {
                 let (weight, value) = (&self.logits[i * BLOCK + c..], &self.values[c * self.value_width..]);
@@ -208,14 +211,15 @@ impl Scratch {
     }
 }
 
-impl Span {
-    /// The index words of one of its rows.
-    pub(super) fn row(&self, problem: &Sound<'_>, row: usize) -> RowIndex {
+impl WorkTile {
+    /// The coordinates of one of its rows.
+    pub(super) fn row(&self, problem: &CheckedProblem<'_>, row: usize) -> RowIndex {
         let (mut request, mut packed) = (self.request, self.first_row + row);
         if self.requests > 1 {
             let (ends, group) = (problem.layout.qo_indptr(), problem.heads.group() as usize);
             let token = ends[request] as usize + packed / group;
-            // the last that begins here, or before: those in front of it have no queries
+            // the last request that begins at or before the token: those in front of it at the same token have no
+            // queries
             let of_token = ends.partition_point(|&end| end as usize <= token) - 1;
             packed -= (ends[of_token] - ends[request]) as usize * group;
             request = of_token;
@@ -224,11 +228,11 @@ impl Span {
     }
 }
 
-/// What is known of the logits of a block: of the rows of all requests.
-fn class(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> TileClass {
+/// The tile class of a block, over the rows of all requests.
+fn class(problem: &CheckedProblem<'_>, tile: WorkTile, begin: usize, len: usize) -> TileClass {
     let of_request = |first: RowIndex, last: RowIndex| {
         let (key, last_key) = (problem.logit_index(first, begin), problem.logit_index(last, begin + len - 1));
-        problem.variant.tile_class_closely(Tile {
+        problem.variant.refined_tile_class(Tile {
             rows: QueryTile::of(first, last, problem.heads.group() as i32),
             kv_pos_min: key.kv_pos,
             kv_pos_max: last_key.kv_pos,
@@ -236,9 +240,9 @@ fn class(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> TileClass
             kv_token_max: last_key.kv_token,
         })
     };
-    let (mut first, mut known) = (span.row(problem, 0), None);
+    let (mut first, mut known) = (tile.row(problem, 0), None);
     let mut last = first;
-    for row in (1..span.rows).map(|row| span.row(problem, row)) {
+    for row in (1..tile.rows).map(|row| tile.row(problem, row)) {
         if row.batch != first.batch {
             known = both(known, of_request(first, last));
             first = row;
@@ -248,7 +252,7 @@ fn class(problem: &Sound<'_>, span: Span, begin: usize, len: usize) -> TileClass
     both(known, of_request(first, last)).unwrap_or(TileClass::Partial)
 }
 
-/// What two requests have in common.
+/// The class that holds for both requests.
 fn both(known: Option<TileClass>, class: TileClass) -> Option<TileClass> {
     if known.is_none_or(|known| known == class) { Some(class) } else { Some(TileClass::Partial) }
 }

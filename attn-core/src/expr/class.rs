@@ -1,18 +1,17 @@
-//! What is known of a whole tile under the mask of a composition, and which keys it may attend to.
+//! Tile classes and key ranges of a composition.
 
-use super::node::Node;
-use super::variant::Variant;
+use super::tree::{Node, Variant};
 use crate::lang::{ErasedVariant, Hook, QueryTile, RowIndex, Tile, TileClass};
 
-/// The largest magnitude of an index word: generated arithmetic relies on it.
+/// The largest magnitude of a coordinate. Generated arithmetic relies on it not to overflow.
 const MOST: i32 = (1 << 30) - 1;
 
-/// A remapped position as parts under the map see it: kept below 2^30 in magnitude, as every index word is.
+/// A remapped position as the inner parts see it: clamped below 2^30 in magnitude, like every coordinate.
 pub(super) fn position(pos: i32) -> i32 {
     pos.clamp(-MOST, MOST)
 }
 
-/// A tile as parts under a map see it.
+/// A tile as the inner parts of `remap` see it.
 fn mapped(map: &dyn ErasedVariant, tile: &Tile) -> Tile {
     let mut to = map.remap_over(tile);
     for pos in [&mut to.rows.qo_pos_min, &mut to.rows.qo_pos_max, &mut to.kv_pos_min, &mut to.kv_pos_max] {
@@ -25,56 +24,58 @@ fn mapped(map: &dyn ErasedVariant, tile: &Tile) -> Tile {
 const ALL_KEYS: (i32, i32) = (0, i32::MAX);
 
 impl Variant {
-    /// What is known of a tile under the masks of all parts.
+    /// The class of a tile under the masks of all parts. It is sound: `Skip` and `Full` are proven, `Partial` is the
+    /// default.
     #[must_use]
     pub fn tile_class(&self, tile: Tile) -> TileClass {
         self.nodes().iter().fold(TileClass::Full, |class, node| class.and(class_of(node, &tile)))
     }
 
-    /// The keys `(begin, end)` that rows of a tile may attend to, by what parts promise (`kv_range`); the mask is false
+    /// The keys `begin..end` that rows of a tile may attend to, from the `kv_range` of the parts. The mask is false
     /// elsewhere.
     #[must_use]
     pub fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
         self.nodes().iter().filter(|node| node.has(Hook::KvRange)).fold(ALL_KEYS, |all, node| {
             let one = match node {
                 Node::Part(part) => part.kv_range(tile),
-                // positions inside are others: what is promised there says nothing here
+                // inner parts see other positions, so their `kv_range` says nothing here
                 Node::Remap { map, .. } if map.desc().has(Hook::KvRange) => map.kv_range(tile),
                 Node::PerHead(heads) => {
                     let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
                     hull(numbers.into_iter().filter_map(|i| heads.branches().get(i)), tile)
                 }
-                Node::Union(arms) => hull(arms.iter(), tile),
+                Node::Union(branches) => hull(branches.iter(), tile),
                 Node::Remap { .. } | Node::Or(_) | Node::Not(_) | Node::Except(_) => ALL_KEYS,
             };
             (all.0.max(one.0), all.1.min(one.1))
         })
     }
 
-    /// The part whose list says which blocks of keys a row attends to.
+    /// The part that has a key list.
     fn kv_list(&self) -> Option<&dyn ErasedVariant> {
         self.nodes().iter().filter_map(Node::as_part).find(|part| part.desc().has(Hook::KvListLen))
     }
 
-    /// Whether keys come from a list of blocks.
+    /// Whether keys come from a list of blocks (`kv_list_len`).
     #[must_use]
     pub fn has_kv_list(&self) -> bool {
         self.kv_list().is_some()
     }
 
-    /// Keys of a block of the list, and how many consecutive queries share a list, each at least 1. `None` without a list.
+    /// Keys per block of the list, and the number of consecutive queries that share a list; each is at least 1. `None`
+    /// without a list.
     #[must_use]
     pub fn kv_list_sizes(&self) -> Option<(i32, i32)> {
         self.kv_list().map(|part| part.kv_list_sizes()).map(|(block, queries)| (block.max(1), queries.max(1)))
     }
 
-    /// How many blocks the list of a row has; 0 without a list.
+    /// Blocks in the list of a row; 0 without a list.
     #[must_use]
     pub fn kv_list_len(&self, at: RowIndex) -> i32 {
         self.kv_list().map_or(0, |part| part.kv_list_len(at).max(0))
     }
 
-    /// The `n`-th block of the list of a row, counted in blocks from key 0.
+    /// The `n`-th block of the list of a row, as a block number: its first key is `block * keys per block`.
     #[must_use]
     pub fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
         self.kv_list().map_or(n, |part| part.kv_list_block(at, n))
@@ -113,7 +114,7 @@ fn of_part(part: &dyn ErasedVariant, tile: &Tile) -> TileClass {
     mask
 }
 
-/// The least range around those of some variants.
+/// The smallest range that contains the ranges of all variants.
 fn hull<'v>(variants: impl Iterator<Item = &'v Variant>, tile: QueryTile) -> (i32, i32) {
     let ranges = variants.map(|v| v.kv_range(tile));
     ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or(ALL_KEYS)

@@ -1,4 +1,4 @@
-//! The content of a captured tensor, replaced where it is: what may be, and by what.
+//! Replacing the content of a parameter tensor in place, while plans that use it live on.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use super::{ExprError, Variant};
 use crate::lang::{
     ErasedVariant, FieldType, Hook, ParamValue, Tensor1,
     desc::Elem,
+    param_tensor::{OutBuffer, ParamElement},
     params::{ArgVisitor, ParamField, TensorArg},
-    table::{OutBuffer, TableElem},
 };
 
-/// Elements for a captured tensor, in the order of memory: of the host, or of a device.
+/// New elements for a parameter tensor in row-major order, in host or device memory.
 pub struct TensorContent<'a> {
     elem: Elem,
     bytes: usize,
@@ -22,14 +22,14 @@ enum Place<'a> {
     Device(u64),
 }
 
-/// Elements of some type.
+/// Host elements, without their type.
 trait Elements {
     fn bytes(&self) -> &[u8];
-    /// What an index gives, in order.
+    /// The values that an index gives, in order.
     fn values(&self) -> Vec<ParamValue>;
 }
 
-impl<T: TableElem> Elements for &[T]
+impl<T: ParamElement> Elements for &[T]
 where
     Tensor1<T>: ParamField,
 {
@@ -45,9 +45,9 @@ where
 }
 
 impl<'a> TensorContent<'a> {
-    /// Elements in memory of the host.
+    /// Elements in host memory.
     #[must_use]
-    pub fn host<T: TableElem>(values: &'a [T]) -> Self
+    pub fn host<T: ParamElement>(values: &'a [T]) -> Self
     where
         Tensor1<T>: ParamField,
     {
@@ -58,13 +58,14 @@ impl<'a> TensorContent<'a> {
     ///
     /// # Safety
     ///
-    /// They are there, and stay until everything that copies them has finished: captured copies, too, which are replayed.
+    /// `ptr` points to `len` elements of `T`, which stay valid until every copy from them has finished, replayed graph
+    /// captures included.
     #[must_use]
-    pub unsafe fn device<T: TableElem>(ptr: u64, len: usize) -> Self {
+    pub unsafe fn device<T: ParamElement>(ptr: u64, len: usize) -> Self {
         TensorContent { elem: T::ELEM, bytes: len.saturating_mul(size_of::<T>()), place: Place::Device(ptr) }
     }
 
-    /// The bytes, if they are in memory of the host.
+    /// The bytes; `None` in device memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&[u8]> {
         match &self.place {
@@ -73,7 +74,7 @@ impl<'a> TensorContent<'a> {
         }
     }
 
-    /// The device pointer; `None` for memory of the host.
+    /// The device pointer; `None` in host memory.
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
         match self.place {
@@ -90,14 +91,14 @@ impl fmt::Debug for TensorContent<'_> {
     }
 }
 
-/// Which captured tensor of a variant.
+/// A parameter tensor of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSlot {
-    /// The number of its part, as [`Variant::parts`] counts.
+    /// Number of its part, counted as [`Variant::parts`] does.
     pub part: usize,
-    /// The number of its field.
+    /// Number of its field.
     pub field: usize,
-    /// The name of the field.
+    /// Name of the field.
     pub name: &'static str,
     /// What it is made of.
     pub elem: Elem,
@@ -107,16 +108,16 @@ pub struct TensorSlot {
     pub bytes: usize,
 }
 
-/// Why the content of a tensor is not replaced.
+/// Why the content of a tensor cannot be replaced.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
-    /// No parameter of that name, or several, or one that refuses the values.
+    /// No parameter or several have that name, or it refuses the values.
     #[error(transparent)]
     Expr(#[from] Box<ExprError>),
-    /// A parameter that is no captured tensor with values.
+    /// The parameter is not a tensor with values.
     #[error(
-        "`{name}` {why}; what is replaced in place is a captured tensor that was given when the attention was made"
+        "`{name}` {why}; what is replaced in place is a parameter tensor that was given when the attention was made"
     )]
     NoTensor {
         /// The parameter.
@@ -124,7 +125,7 @@ pub enum ContentError {
         /// What it is.
         why: &'static str,
     },
-    /// A tensor whose values plans and tiles were made from.
+    /// Plans or tile classes depend on the values of the tensor.
     #[error("`{name}` cannot be replaced in place: {why}; make another attention with the new values")]
     Fixed {
         /// The parameter.
@@ -132,7 +133,7 @@ pub enum ContentError {
         /// What was made from it.
         why: &'static str,
     },
-    /// Elements of another type.
+    /// The elements have another type.
     #[error("`{name}` is of {want}; got {got}")]
     Elem {
         /// The parameter.
@@ -142,7 +143,7 @@ pub enum ContentError {
         /// What was given.
         got: &'static str,
     },
-    /// More or fewer of them.
+    /// The number of elements differs.
     #[error("`{name}` takes {want} bytes, since its shape stays {shape:?}; got {got}")]
     Len {
         /// The parameter.
@@ -154,7 +155,7 @@ pub enum ContentError {
         /// Those given.
         got: usize,
     },
-    /// Elements in other memory.
+    /// The elements are in the wrong memory: host or device.
     #[error("the values for `{name}` are in memory of {got}, and this attention is on {want}")]
     Memory {
         /// The parameter.
@@ -167,7 +168,7 @@ pub enum ContentError {
 }
 
 impl TensorSlot {
-    /// Checks that elements are of the type and as many as the tensor has.
+    /// Checks the type and the number of the elements.
     ///
     /// # Errors
     ///
@@ -186,16 +187,17 @@ impl TensorSlot {
 }
 
 impl Variant {
-    /// The captured tensor of a name (`page_list.pages`, or `pages` where one part alone has it), if its content may be replaced while plans
-    /// that were made with it go on.
+    /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it), if its content
+    /// can be replaced while plans that were made with it live on.
     ///
-    /// That is refused for what more than kernels read: tables that masks over tiles ask, those of a part with `kv_range`, those that are `#[monotone]`, and of
-    /// unions, whose arms have copies. Of lists of keys (`kv_list_len`, `kv_list_block`) plans take the length alone, and kernels look at it again:
-    /// a plan is good for lists that are not longer than those that it was made with, and what is beyond is not read.
+    /// It cannot where the host read the values: tensors that tile classes depend on, tensors of a part with
+    /// `kv_range`, `#[monotone]` tensors, and tensors of a union, whose branches have copies. Of key lists
+    /// (`kv_list_len`, `kv_list_block`) a plan depends on the lengths only, and kernels read the lists again: a plan
+    /// stays valid for lists that are not longer, and reads no further.
     ///
     /// # Errors
     ///
-    /// [`ContentError`] says why not.
+    /// [`ContentError`] says why it cannot be replaced.
     pub fn tensor_slot(&self, path: &str) -> Result<TensorSlot, ContentError> {
         let (part, name) = self.place_of(path).map_err(Box::new)?;
         let not = |why| Err(ContentError::NoTensor { name: name.to_owned(), why });
@@ -205,9 +207,9 @@ impl Variant {
             return not("is not there");
         };
         let desc = owner.desc();
-        let FieldType::Tensor { elem, .. } = desc.fields[field].ty else { return not("is not a captured tensor") };
+        let FieldType::Tensor { elem, .. } = desc.fields[field].ty else { return not("is not a parameter tensor") };
         if self.has_union() {
-            return fixed("each arm of a union has a copy");
+            return fixed("each branch of a union has a copy");
         }
         if desc.mask.tables.contains(&name) {
             return fixed("tiles are skipped by what it held");
@@ -224,11 +226,11 @@ impl Variant {
         }
     }
 
-    /// Puts other values into a tensor, of this handle of the variant alone.
+    /// Replaces the values of a tensor in this handle of the variant only.
     ///
     /// # Errors
     ///
-    /// Values that do not fit, that are on a device, or that a condition of the parameter refuses.
+    /// The values do not fit, are in device memory, or break a `#[require]`.
     pub fn set_content(&mut self, slot: &TensorSlot, content: &TensorContent<'_>) -> Result<(), ContentError> {
         slot.check(content)?;
         let Place::Host(elements) = &content.place else {
@@ -238,7 +240,8 @@ impl Variant {
         self.set_in(slot.part, slot.name, value).map_err(|error| Box::new(error).into())
     }
 
-    /// Where the elements of a tensor are in memory of the host, and how many captured tensors before it, in the order of visits, are at the same place.
+    /// The host address of a tensor's elements, and how many parameter tensors before it, in the order of visits, share
+    /// that address.
     #[must_use]
     pub fn content_address(&self, slot: &TensorSlot) -> Option<(usize, usize)> {
         let address = arg(self.parts().nth(slot.part)?, slot.field)?.address;
@@ -254,7 +257,7 @@ fn field_of(part: &dyn ErasedVariant, name: &str) -> Option<usize> {
     part.desc().fields.iter().position(|field| field.name == name)
 }
 
-/// A captured tensor as an argument.
+/// Finds one parameter tensor among the arguments.
 struct Found {
     address: usize,
     shape: Vec<i64>,
@@ -292,7 +295,7 @@ fn arg(part: &dyn ErasedVariant, field: usize) -> Option<Found> {
     finder.found
 }
 
-/// Values as the rows of a tensor.
+/// The values as nested lists.
 fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
     match shape {
         [] => values.next().unwrap_or(ParamValue::Int(0)),

@@ -4,16 +4,16 @@ use crate::lang::params::{did_you_mean, list};
 use crate::lang::{ComposeError, ParamError};
 use crate::registry::RegistryError;
 
-/// What can be wrong with an expression. Columns count characters from 1.
+/// Errors of an expression. Columns count characters from 1.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExprError {
-    /// Not in the grammar.
+    /// A syntax error.
     #[error("at column {column}: expected {expected}, found {found}\n  {text}\n  {:>column$}", "^")]
     Syntax {
         /// The expression.
         text: String,
-        /// Where.
+        /// Column.
         column: usize,
         /// What may stand there.
         expected: String,
@@ -23,26 +23,27 @@ pub enum ExprError {
     /// No variant has this name.
     #[error("{}no variant `{name}`{}; there are: {}", at(*.column), did_you_mean(.nearest.as_deref()), list(.known))]
     UnknownVariant {
-        /// Where, in a text.
+        /// Column, in a text.
         column: Option<usize>,
-        /// What was asked.
+        /// The name that was given.
         name: String,
         /// The nearest known name.
         nearest: Option<String>,
-        /// What there is.
+        /// The known names.
         known: Vec<String>,
     },
-    /// A part's parameters are wrong.
+    /// The parameters of a part are wrong.
     #[error("{}in `{variant}`: {source}", at(*.column))]
     Param {
-        /// Where the part or its parameter stands, in a text.
+        /// Column of the part or of its parameter, in a text.
         column: Option<usize>,
         /// The part.
         variant: String,
         /// What is wrong.
         source: Box<ParamError>,
     },
-    /// What is wrong inside a structured form, and where: `[1].or[0]` is the first operand of the `or` that is the second part.
+    /// An error inside the structured form, with its path: `[1].or[0]` is the first operand of the `or` that is the
+    /// second element.
     #[error("at `{place}`: {source}")]
     At {
         /// The place.
@@ -50,13 +51,13 @@ pub enum ExprError {
         /// What is wrong there.
         source: Box<ExprError>,
     },
-    /// Combinators inside each other, more than anyone reads.
+    /// Combinators are nested too deeply.
     #[error("more than {most} combinators inside each other")]
     Depth {
         /// How many there may be.
         most: usize,
     },
-    /// A combinator of a structured form that takes more operands.
+    /// A combinator of the structured form has too few or too many operands.
     #[error("`{combinator}` takes {takes}; here are {got}")]
     Operands {
         /// Its name.
@@ -66,25 +67,28 @@ pub enum ExprError {
         /// How many were given.
         got: usize,
     },
-    /// Parts that do not go together.
+    /// The parts do not compose.
     #[error(transparent)]
     Compose(#[from] ComposeError),
-    /// The registry itself is wrong.
+    /// Registering the linked variants failed.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// [`Variant::set`](super::Variant::set) of a name that no part has.
-    #[error("no part of `{expr}` has a parameter `{path}`{}; there are: {}", did_you_mean(.nearest.as_deref()), list(.known))]
+    /// [`Variant::set`](super::Variant::set) found no part with the parameter.
+    #[error(
+        "no part of `{expr}` has a parameter `{path}`{}; there are: {}",
+        did_you_mean(.nearest.as_deref()), list(.known)
+    )]
     NoParameter {
         /// The expression.
         expr: String,
-        /// What was asked.
+        /// The name that was given.
         path: String,
         /// The nearest there is.
         nearest: Option<String>,
-        /// What there is.
+        /// The known names.
         known: Vec<String>,
     },
-    /// [`Variant::set`](super::Variant::set) of a name that several parts have.
+    /// [`Variant::set`](super::Variant::set) found several parts with the parameter.
     #[error(
         "`{path}` means several parameters of `{expr}`: {}; name the part too, or its number with `Variant::set_in`",
         list(.candidates)
@@ -92,7 +96,7 @@ pub enum ExprError {
     Ambiguous {
         /// The expression.
         expr: String,
-        /// What was asked.
+        /// The name that was given.
         path: String,
         /// What it may mean.
         candidates: Vec<String>,
@@ -100,7 +104,7 @@ pub enum ExprError {
 }
 
 impl ExprError {
-    /// The same error, inside `place`.
+    /// The same error inside `place`.
     pub(super) fn inside(self, place: &str) -> ExprError {
         match self {
             ExprError::At { place: inner, source } => ExprError::At { place: format!("{place}{inner}"), source },
@@ -108,7 +112,7 @@ impl ExprError {
         }
     }
 
-    /// What is wrong, without the place.
+    /// The error without its path.
     #[must_use]
     pub fn root(&self) -> &ExprError {
         match self {

@@ -1,11 +1,9 @@
-//! The hooks of a composition, on the CPU. Indices and tiles are as in [`ErasedVariant`].
+//! The hooks of a composition on the CPU. Coordinates and tile rows are as in [`ErasedVariant`].
 //!
-//! Of a variant with a `union`, they are those of [`Variant::arms`], each a variant of its own: asked directly, the union
-//! does nothing but mask.
+//! A `union` only masks here. Its other hooks are those of [`Variant::branches`], which are variants of their own.
 
 use super::class::position;
-use super::node::Node;
-use super::variant::Variant;
+use super::tree::{Node, Variant};
 use crate::lang::{ErasedVariant, Hook, KvIndex, LogitIndex, Normalizer, RowIndex, RowState};
 
 impl Variant {
@@ -22,7 +20,7 @@ impl Variant {
         });
     }
 
-    /// Transforms a key row, part by part; not if keys are stored transformed.
+    /// Transforms a key row, part by part, unless keys are stored transformed.
     pub fn key_row(&self, k: &mut [f32], at: KvIndex) {
         if self.is_stored(Hook::KeyTransform) {
             return;
@@ -38,7 +36,7 @@ impl Variant {
         });
     }
 
-    /// Transforms a value row, part by part; not if values are stored transformed.
+    /// Transforms a value row, part by part, unless values are stored transformed.
     pub fn value_row(&self, v: &mut [f32], at: KvIndex) {
         if self.is_stored(Hook::ValueTransform) {
             return;
@@ -73,7 +71,7 @@ impl Variant {
         }
     }
 
-    /// `keep[i] &=` whether the composition attends.
+    /// Clears `keep[i]` where the composition does not attend.
     pub fn mask_tile(&self, keep: &mut [bool], at: LogitIndex) {
         for node in self.nodes().iter().filter(|node| node.has(Hook::LogitsMask)) {
             match node {
@@ -96,12 +94,13 @@ impl Variant {
         }
     }
 
-    /// The node that changes the normaliser.
+    /// The node that replaces the softmax.
     fn normalizing(&self) -> Option<&Node> {
         self.nodes().iter().find(|node| node.normalizer() != Normalizer::Softmax)
     }
 
-    /// Turns logits into weights: by the part that changes the normaliser, else `exp(logit - row_max)`.
+    /// Turns logits into weights in place: with the `weight` hook of the part that has a normaliser, else as `exp(logit
+    /// - row_max)`.
     pub fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex) {
         match self.normalizing() {
             Some(Node::Part(part)) => part.weight_tile(logits, row_max, at),
@@ -118,8 +117,8 @@ impl Variant {
         }
     }
 
-    /// What logits add to the denominator: `denominators` come in as logits, `weights` are what [`Self::weight_tile`] made of
-    /// these. By the part that changes the normaliser, else the weights themselves.
+    /// The terms of the denominator. `denominators` holds logits on entry, `weights` the result of
+    /// [`Self::weight_tile`] for them. Without a part that has a normaliser the terms are the weights.
     pub fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex) {
         match self.normalizing() {
             Some(Node::Part(part)) => part.denominator_tile(denominators, weights, row_max, at),
@@ -137,7 +136,7 @@ impl Variant {
         }
     }
 
-    /// Where the running maximum starts: `MAX_FLOOR` of the part that changes the normaliser, else `-inf`.
+    /// The initial row max: `MAX_FLOOR` of the part that has a normaliser, else `-inf`.
     #[must_use]
     pub fn max_floor(&self) -> f32 {
         match self.normalizing() {
@@ -149,7 +148,7 @@ impl Variant {
         }
     }
 
-    /// The logit of all sinks together: the logarithm of the sum of their exponentials.
+    /// The logit of all sinks together: the log-sum-exp of their logits.
     #[must_use]
     pub fn sink_logit(&self, at: RowIndex) -> f32 {
         let of_part = |part: &dyn ErasedVariant, at| match part.desc().has(Hook::SinkLogit) {
@@ -171,7 +170,7 @@ impl Variant {
         })
     }
 
-    /// Transforms the finished output row, part by part.
+    /// Transforms the normalised output row, part by part.
     pub fn output_row(&self, o: &mut [f32], state: RowState, at: RowIndex) {
         self.nodes().iter().for_each(|node| match node {
             Node::Part(part) => part.output_row(o, state, at),
@@ -193,23 +192,24 @@ fn log_add_exp(a: f32, b: f32) -> f32 {
     if low == f32::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-/// The row that parts under a map see.
+/// The row as the inner parts of `remap` see it.
 fn mapped_row(map: &dyn ErasedVariant, at: RowIndex) -> RowIndex {
     RowIndex { qo_pos: position(map.remap_qo_pos(at)), ..at }
 }
 
-/// The key that parts under a map see.
+/// The key as the inner parts of `remap` see it.
 fn mapped_key(map: &dyn ErasedVariant, at: KvIndex) -> KvIndex {
     KvIndex { kv_pos: position(map.remap_kv_pos(at)), ..at }
 }
 
-/// The `i`-th logit from `at` on.
+/// The `i`-th logit after `at`.
 fn ahead(at: LogitIndex, i: usize) -> LogitIndex {
     let i = i as i32;
     LogitIndex { kv_pos: at.kv_pos.wrapping_add(i), kv_token: at.kv_token.wrapping_add(i), ..at }
 }
 
-/// Cuts a tile row where mapped positions are not consecutive: `f(from, to, first logit as the inner parts see it)`.
+/// Splits a tile row where mapped positions are not consecutive, and calls `f(from, to, first)`; `first` is the logit
+/// at `from` as the inner parts see it.
 fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(usize, usize, LogitIndex)) {
     let row = mapped_row(map, at.row);
     let mapped = |i: usize| {
@@ -232,10 +232,10 @@ fn runs(map: &dyn ErasedVariant, at: LogitIndex, len: usize, mut f: impl FnMut(u
     }
 }
 
-/// Keys that are looked at together under `or` and `not`.
+/// Keys per chunk under `or` and `not`.
 const CHUNK: usize = 128;
 
-/// Calls `f(keep, as many trues, first logit)` for chunks of a tile row.
+/// Calls `f(keep, attended, first logit)` for chunks of a tile row; `attended` is all true.
 fn in_chunks(keep: &mut [bool], at: LogitIndex, mut f: impl FnMut(&mut [bool], &mut [bool], LogitIndex)) {
     for (i, keep) in keep.chunks_mut(CHUNK).enumerate() {
         let mut attended = [true; CHUNK];
@@ -244,7 +244,7 @@ fn in_chunks(keep: &mut [bool], at: LogitIndex, mut f: impl FnMut(&mut [bool], &
     }
 }
 
-/// `keep[i] &=` whether one of the masks attends.
+/// Clears `keep[i]` where none of the masks attends.
 fn any_of(masks: &[Variant], keep: &mut [bool], at: LogitIndex) {
     in_chunks(keep, at, |keep, attended, at| {
         let mut any = [false; CHUNK];

@@ -1,41 +1,12 @@
-//! What a variant is made of.
+//! Nodes: constructors, which hooks they have, and how they are written.
 
 use std::fmt;
 
-use super::per_head::PerHead;
-use super::variant::Variant;
+use super::tree::{Node, PerHead, Variant};
 use crate::lang::{ErasedVariant, Hook, Normalizer};
 
-/// One element of a [`Variant`]: a part, or a combinator over variants.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum Node {
-    /// A variant with hooks of its own.
-    Part(Box<dyn ErasedVariant>),
-    /// Keys that one of these masks attends to.
-    Or(Vec<Variant>),
-    /// Keys that this mask does not attend to.
-    Not(Variant),
-    /// Keys that no earlier arm of a union attends to: made by [`Variant::arms`]. Parts may have other hooks here, which do
-    /// not run.
-    Except(Variant),
-    /// `inner`, whose hooks see the positions that `map` makes of the true ones. The mask of `map` applies too, and its other
-    /// hooks run before those of `inner`, at the true positions.
-    Remap {
-        /// The part with `remap_qo_pos` or `remap_kv_pos`.
-        map: Box<dyn ErasedVariant>,
-        /// What sees other positions.
-        inner: Variant,
-    },
-    /// A branch for each query head.
-    PerHead(PerHead),
-    /// Disjoint sets of keys, each with transforms of its own, under one softmax. Its hooks run arm by arm: see
-    /// [`Variant::arms`]. Asked directly it is a mask: the keys of any arm.
-    Union(Vec<Variant>),
-}
-
 impl Node {
-    /// `or` of masks; an operand that is an `or` itself brings its operands.
+    /// `or` of masks. Operands that are an `or` themselves are flattened into it.
     #[must_use]
     pub fn or(masks: Vec<Variant>) -> Node {
         Node::Or(flat(masks, |node| match node {
@@ -44,17 +15,17 @@ impl Node {
         }))
     }
 
-    /// `union` of arms; an operand that is a `union` itself brings its arms.
+    /// `union` of branches. Operands that are a `union` themselves are flattened into it.
     #[must_use]
-    pub fn union(arms: Vec<Variant>) -> Node {
-        Node::Union(flat(arms, |node| match node {
+    pub fn union(branches: Vec<Variant>) -> Node {
+        Node::Union(flat(branches, |node| match node {
             Node::Union(inner) => Ok(inner),
             other => Err(other),
         }))
     }
 
-    /// `per_head`: `heads` holds the number of a branch, from 0, for each query head. What is wrong with them is found when
-    /// the variant is checked: by [`Variant::and`] and [`Variant::bind`].
+    /// `per_head`: `heads[h]` is the number of the branch, from 0, of query head `h`. [`Variant::and`] and
+    /// [`Variant::bind`] check both arguments.
     #[must_use]
     pub fn per_head(heads: impl Into<Vec<i32>>, branches: Vec<Variant>) -> Node {
         Node::PerHead(PerHead::new(heads.into(), branches))
@@ -69,7 +40,7 @@ impl Node {
         }
     }
 
-    /// The part that stands here itself (of a `remap`, the map), and the variants inside, in order of writing.
+    /// The part of this node (for `remap`, the map) and the variants inside, as written.
     pub(super) fn inside(&self) -> (Option<&dyn ErasedVariant>, &[Variant]) {
         match self {
             Node::Part(part) => (Some(&**part), &[]),
@@ -91,12 +62,12 @@ impl Node {
         }
     }
 
-    /// Whether a hook of this name does something here. What is under `or` and `not` has no say but in the mask.
+    /// Whether this node runs the hook. Parts under `or` and `not` only mask.
     #[must_use]
     pub fn has(&self, hook: Hook) -> bool {
         match self {
             Node::Or(_) | Node::Not(_) | Node::Except(_) => hook == Hook::LogitsMask,
-            // a mask at least: that of the arms together
+            // the mask of the union itself
             Node::Union(_) if hook == Hook::LogitsMask => true,
             _ => {
                 let (part, inner) = self.inside();
@@ -105,7 +76,7 @@ impl Node {
         }
     }
 
-    /// How weights become an output, as far as this node changes it.
+    /// The normaliser of this node; softmax unless a part replaces it.
     #[must_use]
     pub fn normalizer(&self) -> Normalizer {
         match self {
@@ -119,7 +90,7 @@ impl Node {
     }
 }
 
-/// Operands, those that `inner` takes apart replaced by what is in them.
+/// Flattens operands that consist of one node of the same kind. `inner` takes such a node apart.
 fn flat(operands: Vec<Variant>, inner: fn(Node) -> Result<Vec<Variant>, Node>) -> Vec<Variant> {
     let mut all = Vec::with_capacity(operands.len());
     for operand in operands {
@@ -139,7 +110,7 @@ fn flat(operands: Vec<Variant>, inner: fn(Node) -> Result<Vec<Variant>, Node>) -
     all
 }
 
-/// As an expression writes it.
+/// Writes the node as an expression.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -163,7 +134,8 @@ impl fmt::Debug for Node {
     }
 }
 
-/// The same combinator over equal variants; parts with the same descriptor and the same values given.
+/// Equal nodes have the same combinator over equal variants, or parts with the same descriptor and the same given
+/// values.
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
         let same_heads = match (self, other) {

@@ -1,43 +1,45 @@
-//! Reads an expression.
+//! A recursive-descent parser of expressions.
 
 use super::error::ExprError;
-use super::node::Node;
 use super::token::{Token, Tokens};
-use super::variant::Variant;
-use super::{COMBINATORS, MAX_DEPTH, is_reserved};
+use super::tree::Node;
+use super::tree::Variant;
+use crate::lang::keywords::{COMBINATORS, is_reserved};
 use crate::lang::params::ParamField;
 use crate::lang::{ComposeError, ErasedVariant, ParamError, ParamValue, ParamValues};
 use crate::nearest::nearest;
 use crate::registry::Registry;
 
-/// How deep lists may be nested: rank 4 is the most that a parameter takes.
+/// The greatest nesting of combinators and brackets.
+pub(super) const MAX_DEPTH: usize = 24;
+/// The greatest nesting of lists; parameter tensors have a rank of at most 4.
 const MAX_LIST_DEPTH: u32 = 8;
 
-/// Where an item may stand.
+/// What may stand where an item is expected.
 const ITEM: &str = "the name of a variant, or `(`";
 
-/// Reads an expression over the variants of a registry.
+/// Reads and checks an expression over the variants of a registry.
 pub(super) fn parse(text: &str, registry: &Registry) -> Result<Variant, ExprError> {
     read(text, registry, 0)?.checked()
 }
 
-/// Reads an expression that stands `depth` combinators deep, without checking that its parts go together.
+/// Reads an expression at nesting `depth`, without checking that its parts compose.
 pub(super) fn read(text: &str, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
-    let mut reader = Reader { tokens: Tokens::new(text), registry };
-    let variant = reader.expr(depth)?;
-    match reader.tokens.peek() {
+    let mut parser = Parser { tokens: Tokens::new(text), registry };
+    let variant = parser.expr(depth)?;
+    match parser.tokens.peek() {
         Token::End => Ok(variant),
-        _ => Err(reader.tokens.expected("`+` or the end")),
+        _ => Err(parser.tokens.expected("`+` or the end")),
     }
 }
 
-struct Reader<'t, 'r> {
+struct Parser<'t, 'r> {
     tokens: Tokens<'t>,
     registry: &'r Registry,
 }
 
-impl Reader<'_, '_> {
-    /// Items joined by `+`; what follows is left to the caller.
+impl Parser<'_, '_> {
+    /// Items joined by `+`, up to the first other token.
     fn expr(&mut self, depth: usize) -> Result<Variant, ExprError> {
         let mut variant = self.item(depth)?;
         while self.tokens.eat('+') {
@@ -101,7 +103,7 @@ impl Reader<'_, '_> {
         Ok(node.into())
     }
 
-    /// Expressions up to the closing bracket, `least` of them at least.
+    /// At least `least` expressions, up to the closing bracket.
     fn operands(&mut self, depth: usize, least: usize) -> Result<Vec<Variant>, ExprError> {
         let mut operands = Vec::new();
         loop {
@@ -158,11 +160,11 @@ impl Reader<'_, '_> {
         if self.tokens.eat(')') { Ok(()) } else { Err(self.tokens.expected(expected)) }
     }
 
-    /// `name(arg, ..)`, `None` for the identity of an empty registry.
+    /// `name(arg, ..)`; `None` for the identity `full` if the registry lacks it.
     fn part(&mut self) -> Result<Option<Box<dyn ErasedVariant>>, ExprError> {
         let column = self.tokens.column();
         let Token::Name(name) = self.tokens.take() else { return Err(self.tokens.expected(ITEM)) };
-        // before its arguments: an unknown name is the first thing to say
+        // an unknown name is reported before its arguments are read
         if !known(name, self.registry) {
             return Err(unknown(name, self.registry, Some(column)));
         }
@@ -179,7 +181,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The branches of query heads.
+/// The value of `heads`: the branch of each query head.
 fn head_table(value: &ParamValue) -> Result<Vec<i32>, ParamError> {
     let ParamValue::List(values) = value else {
         let (name, ty) = ("heads".to_owned(), "a list of i32".to_owned());
@@ -188,7 +190,7 @@ fn head_table(value: &ParamValue) -> Result<Vec<i32>, ParamError> {
     values.iter().enumerate().map(|(i, value)| i32::from_value(&format!("heads[{i}]"), value)).collect()
 }
 
-/// A part by name; `None` for the identity of an empty registry.
+/// A part by name; `None` for the identity `full` if the registry lacks it.
 pub(super) fn part_by_name(
     name: &str,
     values: &ParamValues,
@@ -205,7 +207,7 @@ pub(super) fn part_by_name(
     }
 }
 
-/// The identity, known even to an empty registry.
+/// The identity, which every registry knows.
 const IDENTITY: &str = "full";
 
 fn known(name: &str, registry: &Registry) -> bool {
@@ -226,7 +228,7 @@ fn unknown(name: &str, registry: &Registry, column: Option<usize>) -> ExprError 
     }
 }
 
-/// The parameter that an error is about, without `[i]`.
+/// The parameter that an error names, without an element index.
 fn param_of(error: &ParamError) -> Option<&str> {
     match error {
         ParamError::Unknown { name, .. }
@@ -238,7 +240,7 @@ fn param_of(error: &ParamError) -> Option<&str> {
     }
 }
 
-/// What follows the opening bracket: values by name, and the column of each.
+/// Arguments after the opening bracket, with their columns.
 fn args(tokens: &mut Tokens<'_>, variant: &str) -> Result<(ParamValues, Vec<usize>), ExprError> {
     let (mut values, mut columns) = (ParamValues::default(), Vec::new());
     while !tokens.eat(')') {
@@ -282,7 +284,7 @@ fn value(tokens: &mut Tokens<'_>, depth: u32) -> Result<ParamValue, ExprError> {
     Ok(value)
 }
 
-/// What follows the opening bracket of a list.
+/// The elements of a list after the opening bracket.
 fn list(tokens: &mut Tokens<'_>, depth: u32) -> Result<ParamValue, ExprError> {
     let mut values = Vec::new();
     while !tokens.eat(']') {
@@ -294,7 +296,7 @@ fn list(tokens: &mut Tokens<'_>, depth: u32) -> Result<ParamValue, ExprError> {
     Ok(ParamValue::List(values))
 }
 
-/// A number as Rust writes it: whole if it has no point and no exponent, and fits.
+/// A number in Rust's syntax: an integer if it has no point or exponent and fits an i64.
 fn number(written: &str) -> Option<ParamValue> {
     let digits = written.strip_prefix('-').unwrap_or(written);
     let plain = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')

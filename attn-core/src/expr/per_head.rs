@@ -1,32 +1,21 @@
-//! A branch for each query head.
+//! `per_head`: a table of the branch of each query head.
 
-use std::sync::Arc;
-
-use super::variant::Variant;
+use super::tree::{PerHead, Variant};
 use crate::lang::params::{ArgVisitor, ParamField};
 use crate::lang::{BindError, ComposeError, Dims, Hook, Tensor1};
-
-/// `per_head(heads=[0, 0, 1, 1], a, b)`: query heads 0 and 1 have the hooks of `a`, 2 and 3 those of `b`.
-#[derive(Clone, Debug)]
-pub struct PerHead {
-    heads: Arc<[i32]>,
-    /// The same by KV head, once that is known to make sense: for hooks of keys and values.
-    kv_heads: Option<Arc<[i32]>>,
-    branches: Vec<Variant>,
-}
 
 impl PerHead {
     pub(super) fn new(heads: Vec<i32>, branches: Vec<Variant>) -> Self {
         PerHead { heads: heads.into(), kv_heads: None, branches }
     }
 
-    /// The number of a branch for each query head.
+    /// The number of the branch of each query head.
     #[must_use]
     pub fn heads(&self) -> &[i32] {
         &self.heads
     }
 
-    /// The same for each KV head, where a branch rewrites keys or values: known once it is bound.
+    /// The number of the branch of each KV head, where a branch rewrites keys or values; known after binding.
     #[must_use]
     pub fn kv_heads(&self) -> Option<&[i32]> {
         self.rewrites_keys().then(|| self.kv_heads.as_deref().unwrap_or(&[0]))
@@ -42,13 +31,14 @@ impl PerHead {
         &mut self.branches
     }
 
-    /// Whether a branch rewrites keys or values: all query heads of a KV head then have one branch.
+    /// Whether a branch rewrites keys or values. Then all query heads of a KV head must have the same branch.
     #[must_use]
     pub fn rewrites_keys(&self) -> bool {
         self.branches.iter().any(|b| b.has(Hook::KeyTransform) || b.has(Hook::ValueTransform))
     }
 
-    /// Number of the branch of a query head. A head outside is clamped into the table, as indices of captured tensors are.
+    /// The number of the branch of a query head. The head is clamped into the table, like an index of a parameter
+    /// tensor.
     #[must_use]
     pub fn number_of(&self, qo_head: i32) -> usize {
         look_up(&self.heads, qo_head)
@@ -59,12 +49,12 @@ impl PerHead {
         self.branches.get(self.number_of(qo_head))
     }
 
-    /// The branch of a KV head; the first one, while the number of KV heads is not known.
+    /// The branch of a KV head; the first one while the number of KV heads is unknown.
     pub(super) fn kv_branch(&self, kv_head: i32) -> Option<&Variant> {
         self.branches.get(self.kv_heads.as_deref().map_or(0, |table| look_up(table, kv_head)))
     }
 
-    /// Numbers of the branches that query heads `min` to `max` have, each once.
+    /// The distinct branches of query heads `min..=max`, in order.
     pub(super) fn numbers_of(&self, min: i32, max: i32) -> Vec<usize> {
         let last = self.heads.len().saturating_sub(1) as i32;
         let mut numbers: Vec<usize> = match min <= max {
@@ -88,7 +78,7 @@ impl PerHead {
         }
     }
 
-    /// Checks the table against the heads of the attention, as far as they are known, and finds the branches of KV heads.
+    /// Checks the table against the head counts, as far as they are known, and derives the branches of KV heads.
     pub(super) fn bind(&mut self, dims: &Dims) -> Result<(), BindError> {
         let got = self.heads.len() as i64;
         if let Some(want) = dims.qo_heads.filter(|&want| want != got) {
@@ -111,8 +101,8 @@ impl PerHead {
         Ok(())
     }
 
-    /// Visits the tables as kernel arguments, before those of the branches: the branch of each query head, and, if a branch
-    /// rewrites keys or values, that of each KV head.
+    /// Visits the tables as kernel arguments, before the arguments of the branches: the branch of each query head and,
+    /// if a branch rewrites keys or values, of each KV head.
     pub fn visit_args(&self, visitor: &mut dyn ArgVisitor) {
         Tensor1::from(&*self.heads).visit(visitor);
         if let Some(kv_heads) = self.kv_heads() {

@@ -1,12 +1,11 @@
-//! A variant as serde reads and writes it: the expression, or a list of parts and combinators.
+//! The serde form of a variant: an expression, or a list of parts and combinators.
 
 use serde::{Deserialize, Serialize};
 
-use super::MAX_DEPTH;
 use super::error::ExprError;
-use super::node::Node;
-use super::parse;
-use super::variant::Variant;
+use super::parse::{self, MAX_DEPTH};
+use super::tree::Node;
+use super::tree::Variant;
 use crate::lang::{ComposeError, ParamValues};
 use crate::registry::Registry;
 
@@ -14,7 +13,8 @@ use crate::registry::Registry;
 /// `[{"name": "causal"}, {"name": "soft_cap", "params": {"cap": 30}}]`.
 ///
 /// Combinators: `{"or": [a, b]}`, `{"not": a}`, `{"union": [a, b]}`, `{"remap": {"map": part, "inner": a}}`,
-/// `{"per_head": {"heads": [0, 1], "branches": [a, b]}}`, where each operand is again an expression, a list, or one element.
+/// `{"per_head": {"heads": [0, 1], "branches": [a, b]}}`, where each operand is again an expression, a list, or one
+/// element.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum VariantSpec {
@@ -58,7 +58,7 @@ pub struct PartSpec {
 pub struct RemapSpec {
     /// The part that rewrites positions.
     pub map: PartSpec,
-    /// What sees them.
+    /// The variant that sees the rewritten positions.
     pub inner: VariantSpec,
 }
 
@@ -66,22 +66,22 @@ pub struct RemapSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerHeadSpec {
-    /// The number of a branch, from 0, for each query head.
+    /// The number of the branch, from 0, of each query head.
     pub heads: Vec<i32>,
     /// The branches.
     pub branches: Vec<VariantSpec>,
 }
 
 impl VariantSpec {
-    /// The variant, over the variants of the program.
+    /// Builds the variant from the variants of the program.
     ///
     /// # Errors
-    /// As [`Variant::parse`]; in a list, the place of what is wrong.
+    /// As [`Variant::parse`]; for a list, with the path to the faulty element.
     pub fn build(&self) -> Result<Variant, ExprError> {
         self.build_with(&*Registry::global()?)
     }
 
-    /// The variant, over the variants of a registry.
+    /// Builds the variant from the variants of a registry.
     ///
     /// # Errors
     /// As [`Self::build`].
@@ -105,7 +105,7 @@ impl VariantSpec {
 
 impl NodeSpec {
     fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
-        // operands of a combinator, each with its place
+        // operands of a combinator, with the path to each
         let operands = |list: &[VariantSpec], place: &'static str, least: usize, takes: &'static str| {
             if list.len() < least {
                 let combinator = place.split('.').nth(1).unwrap_or_default();
@@ -122,7 +122,7 @@ impl NodeSpec {
                 return Ok(part.into_iter().fold(Variant::full(), Variant::push));
             }
             NodeSpec::Or(list) => Node::or(operands(list, ".or", 2, "two masks or more")?),
-            NodeSpec::Union(list) => Node::union(operands(list, ".union", 2, "two arms or more")?),
+            NodeSpec::Union(list) => Node::union(operands(list, ".union", 2, "two branches or more")?),
             NodeSpec::Not(inner) => Node::Not(inner.read(registry, depth + 1).map_err(|e| e.inside(".not"))?),
             NodeSpec::Remap(remap) => {
                 let map = parse::part_by_name(&remap.map.name, &remap.map.params, registry)
@@ -163,7 +163,7 @@ impl From<&Node> for NodeSpec {
             Node::PerHead(per_head) => {
                 NodeSpec::PerHead(PerHeadSpec { heads: per_head.heads().to_vec(), branches: all(per_head.branches()) })
             }
-            Node::Union(arms) => NodeSpec::Union(all(arms)),
+            Node::Union(branches) => NodeSpec::Union(all(branches)),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How [`VariantSpec`] is read, so that an error says what may stand there and what is wrong inside a part, where an untagged enum
-//! would say neither; and how its elements are written.
+//! Reads and writes [`VariantSpec`] by hand: errors of an untagged enum would neither say what is expected nor what is
+//! wrong inside a part.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for VariantSpec {
     }
 }
 
-/// The keys of an element.
+/// Keys of an element.
 const KEYS: &[&str] = &["name", "params", "or", "not", "remap", "per_head", "union"];
 
 impl<'de> Deserialize<'de> for NodeSpec {
@@ -96,7 +96,7 @@ impl Serialize for NodeSpec {
             NodeSpec::Not(mask) => map.serialize_entry("not", mask)?,
             NodeSpec::Remap(remap) => map.serialize_entry("remap", remap)?,
             NodeSpec::PerHead(per_head) => map.serialize_entry("per_head", per_head)?,
-            NodeSpec::Union(arms) => map.serialize_entry("union", arms)?,
+            NodeSpec::Union(branches) => map.serialize_entry("union", branches)?,
         }
         map.end()
     }

@@ -1,4 +1,4 @@
-//! Cuts an expression into tokens.
+//! The tokens of an expression.
 
 use super::error::ExprError;
 
@@ -16,7 +16,7 @@ pub(super) enum Token<'t> {
 }
 
 impl Token<'_> {
-    /// For "found ..".
+    /// The token as error messages write it.
     pub(super) fn describe(self) -> String {
         match self {
             Token::Name(s) | Token::Number(s) => format!("`{s}`"),
@@ -26,13 +26,13 @@ impl Token<'_> {
     }
 }
 
-/// A text being read, with the next token known.
+/// A text and its next token.
 #[derive(Debug)]
 pub(super) struct Tokens<'t> {
     text: &'t str,
-    /// Where the next token starts, in bytes.
+    /// Start of the next token, in bytes.
     start: usize,
-    /// Where it ends.
+    /// End of the next token, in bytes.
     end: usize,
     next: Token<'t>,
 }
@@ -44,7 +44,7 @@ impl<'t> Tokens<'t> {
         tokens
     }
 
-    /// The next token, which stays.
+    /// The next token; it is not consumed.
     pub(super) fn peek(&self) -> Token<'t> {
         self.next
     }
@@ -54,14 +54,14 @@ impl<'t> Tokens<'t> {
         self.text[..self.start].chars().count() + 1
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub(super) fn take(&mut self) -> Token<'t> {
         let token = self.next;
         self.advance();
         token
     }
 
-    /// Takes the next token if it is this mark.
+    /// Consumes the next token if it is this mark.
     pub(super) fn eat(&mut self, mark: char) -> bool {
         let found = self.next == Token::Mark(mark);
         if found {
@@ -75,7 +75,7 @@ impl<'t> Tokens<'t> {
         self.text[self.end..].trim_start().starts_with(mark)
     }
 
-    /// The error that something else stands here.
+    /// The error for an unexpected token here.
     pub(super) fn expected(&self, expected: &str) -> ExprError {
         ExprError::Syntax {
             text: self.text.to_owned(),
@@ -94,7 +94,7 @@ impl<'t> Tokens<'t> {
     }
 }
 
-/// The token that a text starts with, and its length in bytes.
+/// The first token of a text, and its length in bytes.
 fn token(text: &str) -> (Token<'_>, usize) {
     let Some(first) = text.chars().next() else { return (Token::End, 0) };
     let word_len = |text: &str| text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
@@ -104,7 +104,7 @@ fn token(text: &str) -> (Token<'_>, usize) {
             let len = word_len(text);
             (Token::Name(&text[..len]), len)
         }
-        // a sign belongs to the number or word that follows it at once
+        // a sign belongs to the number or word right after it
         '-' | '.' | '0'..='9' => {
             let len = number_len(text);
             if len == 1 && !first.is_ascii_digit() {
@@ -117,8 +117,8 @@ fn token(text: &str) -> (Token<'_>, usize) {
     }
 }
 
-/// How far a number reaches: a sign, then letters, digits, `_`, `.`, and a sign after an exponent's `e`.
-/// What it holds is checked where it is read, so that `1x` is one wrong number and not two tokens.
+/// The length of a number: a sign, then letters, digits, `_`, `.`, and a sign after an exponent's `e`. The parser
+/// checks it, so `1x` is one malformed number and not two tokens.
 fn number_len(text: &str) -> usize {
     let mut previous = None;
     for (i, c) in text.char_indices() {

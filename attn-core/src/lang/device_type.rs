@@ -1,9 +1,9 @@
-//! Structs and enums of a user's, as kernels know them.
+//! Structs and enums of users in kernels.
 //!
-//! `#[attention_variant]` and `#[device_fn]` see neither the fields of a struct nor the variants of an enum: what they write of
-//! a type goes by its path, through [`DeviceType`], which `#[device_type]` implements.
+//! `#[attention_variant]` and `#[device_fn]` see neither the fields of a struct nor the variants of an enum. Their text
+//! refers to a type by path, through [`DeviceType`], which `#[device_type]` implements.
 
-/// A struct of numbers, or an enum without fields, that hooks and helpers may use: `#[device_type]` implements it.
+/// A struct of numbers, or an enum without fields, that hooks and helpers may use. `#[device_type]` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not known to kernels",
     label = "kernels have to know this type",
@@ -11,7 +11,7 @@
     note = "of another name of a number (`type Scalar = f32`), write the number's own"
 )]
 pub trait DeviceType: Sized {
-    /// What kernels know of it.
+    /// Its descriptor.
     const DESC: &'static TypeDesc;
 }
 
@@ -23,40 +23,40 @@ pub trait DeviceType: Sized {
 )]
 pub trait DeviceEnum: DeviceType {}
 
-/// What kernels know of a type.
+/// The descriptor of a [`DeviceType`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct TypeDesc {
     /// Its name in the text.
     pub name: &'static str,
-    /// Its definition, of an enum without what is in its braces; `#line` directives inside.
+    /// Its definition with `#line` directives; of an enum the part before the braces.
     pub cuda: &'static str,
-    /// Of an enum, each variant's name in the text, and its value.
+    /// The name and the value of each variant of an enum.
     pub variants: &'static [(&'static str, i32)],
-    /// The types that it is made of.
+    /// The types that it contains.
     pub types: &'static [TypeLink],
 }
 
-/// A type, under the name that a text gives it.
+/// A type and its name in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TypeLink {
-    /// The name: another than the type's own after `use .. as ..`.
+    /// The name; `use .. as ..` may make it differ from the type's own.
     pub name: &'static str,
     /// The type.
     pub ty: &'static TypeDesc,
 }
 
-/// Values of a type are compared.
+/// Asserts that values of the type can be compared.
 #[doc(hidden)]
 pub const fn compared<T: DeviceEnum>() {}
 
-/// Values of a type in a hook are copied.
+/// Asserts that values of the type can be copied.
 #[doc(hidden)]
 pub const fn values_are_copied<T: Copy>() {}
 
-/// The value of a variant.
+/// The value of an enum's variant.
 ///
 /// # Panics
-/// While compiling: it does not fit an i32.
+/// At compile time, if it does not fit an i32.
 #[doc(hidden)]
 #[must_use]
 pub const fn value(of: i128) -> i32 {

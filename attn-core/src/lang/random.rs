@@ -1,8 +1,8 @@
-//! Random numbers in hooks: dropout, noise on logits. A number is a function of where it is asked for, so that it is the same
-//! on either side, in whatever order tiles run, and in a backward pass.
+//! Counter-based random numbers for hooks: dropout, noise on logits. A number is a function of its coordinates, so it
+//! is the same on CPU and GPU, in any order of tiles, and in a backward pass.
 //!
-//! Philox-4x32-10 of J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
-//! with key (seed, stream) and counter (i, j, 0, 0), of which the first word is taken.
+//! The generator is Philox-4x32-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as
+//! easy as 1, 2, 3", SC 2011) with key (seed, stream) and counter (i, j, 0, 0); the first word of its output is used.
 //!
 //! ```
 //! # extern crate attn_core as attn;
@@ -13,19 +13,19 @@
 //! assert!(random::uniform(seed, head, i, j) >= 0.1);
 //! ```
 
-/// 32 random bits: the same for the same seed, stream, i and j, on either side.
+/// 32 random bits, a function of seed, stream, i and j.
 #[must_use]
 pub fn bits(seed: u32, stream: u32, i: u32, j: u32) -> u32 {
     philox([i, j, 0, 0], [seed, stream])[0]
 }
 
-/// A number in 0 <= x < 1, a multiple of 2^-24: the first 24 of [`bits`].
+/// A uniform number in `0 <= x < 1`, a multiple of 2^-24: the upper 24 [`bits`].
 #[must_use]
 pub fn uniform(seed: u32, stream: u32, i: u32, j: u32) -> f32 {
     (bits(seed, stream, i, j) >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// Ten rounds.
+/// Philox-4x32 with ten rounds.
 fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     let product = |a: u32, b: u32| {
         let wide = u64::from(a) * u64::from(b);
@@ -46,7 +46,7 @@ mod tests {
 
     /// The known answers that the authors publish with their code (Random123, `kat_vectors`).
     #[test]
-    fn the_answers_are_the_known_ones() {
+    fn philox_gives_the_published_answers() {
         assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
         let counter = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
@@ -59,7 +59,7 @@ mod tests {
         let numbers: Vec<f32> = (0..40_000).map(|n| uniform(1, 2, n / 200, n % 200)).collect();
         assert!(numbers.iter().all(|x| (0.0..1.0).contains(x)));
         let mean = numbers.iter().map(|&x| f64::from(x)).sum::<f64>() / numbers.len() as f64;
-        // six standard deviations of the mean of so many
+        // six standard deviations of the mean
         assert!((mean - 0.5).abs() < 6.0 * (1.0f64 / 12.0 / 40_000.0).sqrt(), "{mean}");
         assert_ne!(bits(1, 2, 3, 4), bits(2, 1, 3, 4));
         assert_ne!(bits(1, 2, 3, 4), bits(1, 2, 4, 3));

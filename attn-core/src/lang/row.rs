@@ -1,15 +1,15 @@
-//! Rows of `head_dim` values, and what a hook may do with one.
+//! Rows of `head_dim` elements, as hooks see them.
 
-/// A row of `head_dim` values in `f32`: a query, a key, a value, or an output.
+/// A row of `head_dim` elements in `f32`: a query, a key, a value, or an output.
 ///
-/// Combinators only, so that a kernel may spread a row over lanes or tensor-core fragments. Closures get the
-/// index `d` in `0..dim()` and must not depend on the order in which elements are visited.
+/// It has combinators only, so that a kernel can distribute a row over lanes or tensor-core fragments. Closures get the
+/// index `d` in `0..dim()` and must not depend on the order of calls.
 pub trait Row {
-    /// Values in the row: head_dim.
+    /// Elements of the row.
     fn dim(&self) -> i32;
     /// `x[d] = f(d, x[d])`.
     fn map(&mut self, f: impl Fn(i32, f32) -> f32);
-    /// `x[d] = f(d, x[d], t(d))`: the row and a table.
+    /// `x[d] = f(d, x[d], t(d))`, for example with `t` a parameter tensor.
     fn zip(&mut self, t: impl Fn(i32) -> f32, f: impl Fn(i32, f32, f32) -> f32);
     /// Sum of `x[d] * f(d)`.
     fn dot(&self, f: impl Fn(i32) -> f32) -> f32;
@@ -83,14 +83,14 @@ fn pairs(rot: i32, dim: usize) -> usize {
     usize::try_from(rot).unwrap_or(0).min(dim) / 2
 }
 
-/// The finished state of one query row, as `output_transform` sees it.
+/// The softmax state of a query row, as `output_transform` sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowState {
     /// Largest logit (0 under `Normalizer::Plain`).
     pub row_max: f32,
-    /// What the output was divided by, relative to `exp(row_max)`; the sink is in it.
+    /// The row sum that the output was divided by, relative to `exp(row_max)`, sink included.
     pub denominator: f32,
-    /// Log-sum-exp of the logits in natural log, sink included.
+    /// Log-sum-exp of the logits, natural logarithm, sink included.
     pub lse: f32,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_rotated_and_the_rest_stays() {
+    fn rotations_change_the_first_rot_elements_only() {
         let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         (&mut x[..]).rotate_half(4, quarter);
         assert_eq!(x, [-3.0, -4.0, 1.0, 2.0, 5.0, 6.0]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_and_a_table() {
+    fn zip_takes_an_element_of_the_second_operand() {
         let mut x = [1.0, 2.0, 3.0];
         (&mut x[..]).zip(|d| d as f32, |d, x, t| x * t - d as f32 / 2.0);
         assert_eq!(x, [0.0, 1.5, 5.0]);

@@ -1,12 +1,12 @@
-//! Tiles: rectangles of logits that a kernel may skip, or run without a mask.
+//! Tiles: rectangles of logits, which a kernel may skip or run without a mask.
 
 use std::ops::Deref;
 
 use super::RowIndex;
 
-/// Query rows of one request that a kernel works on together. All bounds are inclusive.
+/// Query rows of one request that a kernel processes together. All bounds are inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // each is the least and the greatest of the index word of its name
+#[allow(missing_docs)] // the least and the greatest value of the coordinate of that name
 pub struct QueryTile {
     /// Request within the batch.
     pub batch: i32,
@@ -30,7 +30,7 @@ pub struct QueryTile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Tile {
-    /// The rows.
+    /// The query rows.
     pub rows: QueryTile,
     pub kv_pos_min: i32,
     pub kv_pos_max: i32,
@@ -39,11 +39,11 @@ pub struct Tile {
 }
 
 impl QueryTile {
-    /// The tile of the packed rows from `first` to `last` of one request and KV head: packed rows run over the heads of
-    /// a query, then over queries. `group` is query heads per KV head.
+    /// The tile of the PackGQA rows `first` to `last` of one request and KV head. PackGQA rows run over the
+    /// heads of a query, then over queries. `group` is query heads per KV head.
     #[must_use]
     pub fn of(first: RowIndex, last: RowIndex, group: i32) -> Self {
-        // rows of several queries may have every head of the group among them
+        // rows of several queries may include every head of the group
         let heads = match first.qo_row == last.qo_row {
             true => (first.qo_head, last.qo_head),
             false => (first.kv_head * group, last.kv_head * group + group - 1),
@@ -73,19 +73,19 @@ impl Deref for Tile {
     }
 }
 
-/// What is known of a bool over a whole tile.
+/// A three-valued bool: its value over a whole tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Tri {
+pub enum Tristate {
     False,
     Unknown,
     True,
 }
 
-/// What is proven of a tile under a mask.
+/// The class of a tile under a mask, as far as it is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TileClass {
-    /// No logit of the tile is attended: it is not even loaded.
+    /// No logit of the tile is attended: the tile is not loaded.
     Skip,
     /// Nothing is proven: the mask is evaluated for every logit.
     Partial,
@@ -94,7 +94,7 @@ pub enum TileClass {
 }
 
 impl TileClass {
-    /// The class of a tile under both of two masks.
+    /// The class under the conjunction of two masks.
     #[must_use]
     pub fn and(self, other: TileClass) -> TileClass {
         match (self, other) {
@@ -103,7 +103,7 @@ impl TileClass {
             _ => TileClass::Partial,
         }
     }
-    /// The class of a tile under one of two masks at least.
+    /// The class under the disjunction of two masks.
     #[must_use]
     pub fn or(self, other: TileClass) -> TileClass {
         match (self, other) {
@@ -112,7 +112,7 @@ impl TileClass {
             _ => TileClass::Partial,
         }
     }
-    /// The class of a tile under the opposite of a mask.
+    /// The class under the negation of a mask.
     #[must_use]
     #[allow(clippy::should_implement_trait)] // a class is no number
     pub fn not(self) -> TileClass {
@@ -124,12 +124,12 @@ impl TileClass {
     }
 }
 
-impl From<Tri> for TileClass {
-    fn from(attended: Tri) -> Self {
+impl From<Tristate> for TileClass {
+    fn from(attended: Tristate) -> Self {
         match attended {
-            Tri::False => TileClass::Skip,
-            Tri::Unknown => TileClass::Partial,
-            Tri::True => TileClass::Full,
+            Tristate::False => TileClass::Skip,
+            Tristate::Unknown => TileClass::Partial,
+            Tristate::True => TileClass::Full,
         }
     }
 }

@@ -1,9 +1,10 @@
-//! New keys and values into pools.
+//! Appends new keys and values to pools.
 //!
-//! A row goes through the transform of a variant if there is one, is divided by the scale of its head (multiplied by `1 / scale`, in f32), and rounded to
-//! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Where nothing of this changes an element, its bits are copied.
+//! A row is transformed if a variant is given, divided by the scale of its head (multiplied by `1 / scale`, in f32),
+//! and rounded to the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Where none of
+//! this changes an element, its bits are copied.
 
-use super::{ArrayMut, KvMut, KvRef, OpError, Places, check, elements, places::Pool};
+use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, check, elements, slot_mapping::PoolShape};
 use crate::{
     Variant,
     dtype::Dtype,
@@ -15,24 +16,25 @@ use crate::{
 /// How rows are appended.
 #[derive(Debug)]
 pub struct Append<'a> {
-    /// Where each token's rows go.
-    pub places: Places<'a>,
-    /// What the stored elements will be multiplied by where they are read.
+    /// The slot of each token.
+    pub slot_mapping: SlotMapping<'a>,
+    /// Scales by which readers multiply the stored elements.
     pub scales: KvScales<'a>,
-    /// One word of the device, to which a kernel adds the tokens that it left out since their place is outside of the pool or the page table. On
-    /// the CPU such a token is an error instead.
+    /// A word in device memory, to which a kernel adds the number of tokens that it skipped, because their slot is
+    /// outside of the pool or the page table. On the CPU such a token is an error instead.
     pub status: Option<ArrayMut<'a, u32>>,
 }
 
 impl<'a> Append<'a> {
-    /// As they are, to these places.
+    /// Rows without scales, at these slots.
     #[must_use]
-    pub fn at(places: Places<'a>) -> Self {
-        Append { places, scales: KvScales::default(), status: None }
+    pub fn at(slot_mapping: SlotMapping<'a>) -> Self {
+        Append { slot_mapping, scales: KvScales::default(), status: None }
     }
 }
 
-/// The transforms of keys and values that a cache is said to hold ([`KvStored::Transformed`](crate::spec::KvStored)): those of a variant, bound to heads.
+/// The transforms of keys and values that a cache holds ([`KvStored::Transformed`](crate::spec::KvStored)): those of a
+/// variant, bound to heads.
 #[derive(Clone, Debug)]
 pub struct Transform {
     variant: Variant,
@@ -44,17 +46,17 @@ impl Transform {
     ///
     /// # Errors
     ///
-    /// Heads that are none, a parameter that does not fit; a union; a transform that reads index words that an append does not know (`kv_len`,
-    /// `kv_token`, `batch`).
+    /// Invalid heads, a parameter that does not fit, a union, or a transform that reads coordinates that an append does
+    /// not know (`kv_len`, `kv_token`, `batch`).
     pub fn new(variant: &Variant, heads: Heads) -> Result<Self, OpError> {
         heads.check().map_err(crate::tensor::TensorError::from)?;
         if variant.has_union() {
             return Err(OpError::Union { variant: variant.to_string() });
         }
         let read = |word: &str| {
-            let moves = [Hook::KeyTransform, Hook::ValueTransform, Hook::RemapKvPos];
+            let transforms = [Hook::KeyTransform, Hook::ValueTransform, Hook::RemapKvPos];
             let hooks = variant.parts().flat_map(|part| part.desc().hooks);
-            hooks.filter(|hook| moves.contains(&hook.hook)).any(|hook| hook.cuda.contains(word))
+            hooks.filter(|hook| transforms.contains(&hook.hook)).any(|hook| hook.cuda.contains(word))
         };
         for (word, in_text) in [("kv_len", ".kv_len"), ("kv_token", ".kv_token"), ("batch", ".batch")] {
             if read(in_text) {
@@ -72,14 +74,14 @@ impl Transform {
 
     /// Whether keys (0) or values (1) are transformed.
     #[must_use]
-    pub fn moves(&self, part: usize) -> bool {
+    pub fn applies_to(&self, part: usize) -> bool {
         self.variant.has(if part == 0 { Hook::KeyTransform } else { Hook::ValueTransform })
     }
 
-    /// Checks that rows are of the heads that it is bound to.
+    /// Checks that rows have the heads that the transform is bound to.
     fn check(&self, kv: &KvRef<'_>) -> Result<(), OpError> {
         let names = ["k", "v"].into_iter().zip(kv.parts()).enumerate();
-        for (part, (name, tensor)) in names.filter(|&(part, _)| self.moves(part)) {
+        for (part, (name, tensor)) in names.filter(|&(part, _)| self.applies_to(part)) {
             check::extent(name, &tensor, 1, "heads", self.heads.kv as usize)?;
             if part == 0 {
                 check::extent(name, &tensor, 2, "values per head", self.heads.head_dim as usize)?;
@@ -89,11 +91,12 @@ impl Transform {
     }
 }
 
-/// Checks what can be seen from the host: all but the numbers in arrays.
+/// Checks everything except the entries of arrays.
 ///
 /// # Errors
 ///
-/// Tensors that do not go together, arrays of other lengths, types that are not converted, a scale that is none, a transform without positions.
+/// Tensors of different shapes, arrays of a wrong length, types without conversion, an invalid scale, or a transform
+/// without positions.
 pub fn check(
     kv: &KvRef<'_>,
     pools: &KvMut<'_>,
@@ -102,30 +105,30 @@ pub fn check(
 ) -> Result<(), OpError> {
     let from = check::Side { name: "the new rows", k: "k", v: "v", paged: false };
     let to = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
-    check::both(from, kv, to, pools)?;
+    check::both_sides(from, kv, to, pools)?;
     let [source, target] = [*kv, pools.as_ref()].map(|kv| kv.parts().next());
     let (Some(source), Some(target)) = (source, target) else { return Ok(()) };
-    append.places.check(source.shape()[0])?;
-    scales(&append.scales, source.shape()[1])?;
+    append.slot_mapping.check(source.shape()[0])?;
+    check_scales(&append.scales, source.shape()[1])?;
     let changed = transform.is_some() || !append.scales.is_one();
-    converts(["k", "k pool"], source.dtype(), target.dtype(), changed)?;
+    check_conversion(["k", "k pool"], source.dtype(), target.dtype(), changed)?;
     check::status(append.status.as_ref())?;
     let Some(transform) = transform else { return Ok(()) };
     transform.check(kv)?;
-    let asks = transform.moves(0) || transform.moves(1);
+    let asks = transform.applies_to(0) || transform.applies_to(1);
     let variant = || transform.variant.to_string();
-    if asks && !append.places.has_positions() { Err(OpError::Positions { variant: variant() }) } else { Ok(()) }
+    if asks && !append.slot_mapping.has_positions() { Err(OpError::Positions { variant: variant() }) } else { Ok(()) }
 }
 
-/// Rows of 8 bits are copied as they are or not at all.
-fn converts(names: [&'static str; 2], from: Dtype, to: Dtype, changed: bool) -> Result<(), OpError> {
+/// 8-bit rows can only be copied unchanged.
+fn check_conversion(names: [&'static str; 2], from: Dtype, to: Dtype, changed: bool) -> Result<(), OpError> {
     if from == to && !(changed && from.is_fp8()) {
         return Ok(());
     }
     check::dtype(names[0], from, &[Dtype::F16, Dtype::Bf16, Dtype::F32])
 }
 
-pub(super) fn scales(scales: &KvScales<'_>, heads: usize) -> Result<(), OpError> {
+pub(super) fn check_scales(scales: &KvScales<'_>, heads: usize) -> Result<(), OpError> {
     for (names, scale) in [(["k_scale", "k_scales"], &scales.k), (["v_scale", "v_scales"], &scales.v)] {
         if let Some(tensor) = &scale.heads {
             check::rank(names[1], tensor, 1, "1: (kv_heads)")?;
@@ -138,8 +141,8 @@ pub(super) fn scales(scales: &KvScales<'_>, heads: usize) -> Result<(), OpError>
     Ok(())
 }
 
-/// The scale of each head, from memory of the host.
-pub(super) fn by_head(scale: &Scale<'_>, name: &'static str, heads: usize) -> Result<Vec<f32>, OpError> {
+/// The scale of each head; scales in device memory are an error.
+pub(super) fn scales_of_heads(scale: &Scale<'_>, name: &'static str, heads: usize) -> Result<Vec<f32>, OpError> {
     Ok(scale.on_host(heads).ok_or_else(|| elements::on_device(name))?)
 }
 
@@ -147,7 +150,7 @@ pub(super) fn by_head(scale: &Scale<'_>, name: &'static str, heads: usize) -> Re
 ///
 /// # Errors
 ///
-/// As [`check()`], memory of a device, and a place outside of the pool or the page table. Nothing is written then.
+/// As [`check()`]; also device memory, and a slot outside of the pool or the page table. Nothing is written then.
 pub fn append(
     kv: &KvRef<'_>,
     pools: &mut KvMut<'_>,
@@ -156,9 +159,10 @@ pub fn append(
 ) -> Result<(), OpError> {
     check(kv, pools, append, transform)?;
     let Some(shape) = pools.as_ref().parts().next().map(|pool| pool.shape().to_vec()) else { return Ok(()) };
-    let targets = append.places.targets(Pool { pages: shape[0], page_size: shape[1] })?;
+    let targets = append.slot_mapping.targets(PoolShape { pages: shape[0], page_size: shape[1] })?;
     let heads = shape[2];
-    let all_scales = [by_head(&append.scales.k, "k_scales", heads)?, by_head(&append.scales.v, "v_scales", heads)?];
+    let all_scales =
+        [scales_of_heads(&append.scales.k, "k_scales", heads)?, scales_of_heads(&append.scales.v, "v_scales", heads)?];
     let (sources, pool_names) = (["k", "v"], ["k pool", "v pool"]);
     for (part, name) in pool_names.into_iter().enumerate().take(kv.parts().count()) {
         pools.part(part)?.host_bytes_mut().ok_or_else(|| elements::on_device(name))?;
@@ -169,15 +173,15 @@ pub fn append(
         let (strides, dtype, dim) = (pool.strides().to_vec(), pool.dtype(), source.shape()[2]);
         let to = pool.host_bytes_mut().ok_or_else(|| elements::on_device(pool_names[part]))?;
         if dim == 0 {
-            continue; // rows without values, which lie nowhere
+            continue; // rows of no elements have no memory
         }
         let scale = if part == 0 { &append.scales.k } else { &append.scales.v };
-        let moved = transform.filter(|transform| transform.moves(part));
+        let moved = transform.filter(|transform| transform.applies_to(part));
         let raw = source.dtype() == dtype && scale.is_one() && moved.is_none();
         let mut row = vec![0.0; dim];
         for (token, target) in targets.iter().enumerate() {
             let Some(target) = target else { continue };
-            let (page, slot) = target.place;
+            let (page, slot) = target.page_slot;
             for (head, scale) in all_scales[part].iter().enumerate() {
                 let from = elements::offset(&source.strides()[..2], &[token, head], source.dtype().size());
                 let at = elements::offset(&strides[..3], &[page, slot, head], dtype.size());

@@ -1,7 +1,7 @@
-//! Masks of bools into bits, eight in a byte.
+//! Packs masks of bools into bits, eight to a byte.
 //!
-//! The stock variant `custom_mask` reads bits of [`BitOrder::Little`], and says in *bits* where each request's begin: eight times what [`segments`] puts into
-//! `out_indptr`, which counts bytes as FlashInfer does.
+//! The stock variant `custom_mask` reads bits in [`BitOrder::Little`], and takes the offset of each request in *bits*:
+//! eight times what [`segments`] writes to `out_indptr`, which counts bytes as FlashInfer does.
 //!
 //! ```
 //! use attn_core::ops::bits::{BitOrder, pack, pack_segments};
@@ -17,20 +17,20 @@
 //! # Ok::<(), attn_core::ops::OpError>(())
 //! ```
 
-use super::{Array, ArrayMut, OpError, places::entry};
+use super::{Array, ArrayMut, OpError, slot_mapping::check_entry};
 
-/// In which order bits fill a byte.
+/// Order of bits within a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BitOrder {
-    /// The first in the lowest bit.
+    /// The first bool is the lowest bit.
     #[default]
     Little,
-    /// The first in the highest bit.
+    /// The first bool is the highest bit.
     Big,
 }
 
 impl BitOrder {
-    /// Up to eight bools, not 0 where true, as a byte; what is missing is 0.
+    /// Packs up to eight bools (nonzero is true) into a byte; missing bools are 0.
     fn byte(self, bools: &[u8]) -> u8 {
         let little = bools.iter().rev().fold(0, |byte, &x| byte << 1 | u8::from(x != 0));
         match self {
@@ -40,17 +40,18 @@ impl BitOrder {
     }
 }
 
-/// The bits of a list of bools; the last byte is filled with 0.
+/// Packs a list of bools; unused bits of the last byte are 0.
 #[must_use]
 pub fn pack(bools: &[bool], order: BitOrder) -> Vec<u8> {
     bytemuck::cast_slice(bools).chunks(8).map(|eight| order.byte(eight)).collect()
 }
 
-/// The bits of lists of bools one after the other, `indptr` their prefix sums: each list begins at a byte, and the prefix sums of bytes come with them.
+/// Packs consecutive lists of bools, whose prefix sums are `indptr`. Each list starts at a new byte. Returns the bytes,
+/// and their prefix sums.
 ///
 /// # Errors
 ///
-/// An `indptr` that is not from 0 to the number of bools, in order.
+/// An `indptr` that does not rise from 0 to the number of bools.
 pub fn pack_segments(bools: &[bool], indptr: &[i32], order: BitOrder) -> Result<(Vec<u8>, Vec<i32>), OpError> {
     let mut bytes = vec![0; bools.len().div_ceil(8) + indptr.len()];
     let mut ends = vec![0; indptr.len()];
@@ -60,45 +61,46 @@ pub fn pack_segments(bools: &[bool], indptr: &[i32], order: BitOrder) -> Result<
     Ok((bytes, ends))
 }
 
-/// Checks what [`packbits`] is given.
+/// Checks the arguments of [`packbits`].
 ///
 /// # Errors
 ///
-/// Too little room.
+/// An output that is too short.
 pub fn check(bools: &Array<'_, u8>, out: &ArrayMut<'_, u8>) -> Result<(), OpError> {
-    room("out", out.len(), bools.len().div_ceil(8))
+    check_min_len("out", out.len(), bools.len().div_ceil(8))
 }
 
-/// Checks what [`segments`] is given, but for the numbers. There must be room for the worst: a byte more for each list than all bools fill.
+/// Checks the arguments of [`segments`], except for the entries of arrays. The output must hold the worst case: one
+/// byte more for each list than all bools together need.
 ///
 /// # Errors
 ///
-/// Arrays that do not go together, or too little room.
+/// Arrays of different lengths, or an output that is too short.
 pub fn check_segments(
     bools: &Array<'_, u8>,
     indptr: &Array<'_, i32>,
     out: &ArrayMut<'_, u8>,
     out_indptr: &ArrayMut<'_, i32>,
 ) -> Result<(), OpError> {
-    room("indptr", indptr.len(), 1)?;
+    check_min_len("indptr", indptr.len(), 1)?;
     if out_indptr.len() != indptr.len() {
         let (len, want) = (out_indptr.len(), indptr.len());
         return Err(OpError::Len { array: "out_indptr", len, want, exact: true });
     }
     // k lists of n bools: at most (n + 7 k) / 8 bytes, rounded down
     let lists = indptr.len() - 1;
-    room("out", out.len(), (bools.len() + 7 * lists) / 8)
+    check_min_len("out", out.len(), (bools.len() + 7 * lists) / 8)
 }
 
-fn room(array: &'static str, len: usize, want: usize) -> Result<(), OpError> {
+fn check_min_len(array: &'static str, len: usize, want: usize) -> Result<(), OpError> {
     if len >= want { Ok(()) } else { Err(OpError::Len { array, len, want, exact: false }) }
 }
 
-/// Packs bools (bytes; not 0 is true), on the CPU. Bytes of `out` past those needed stay as they are.
+/// Packs bools (bytes; nonzero is true) on the CPU. Bytes of `out` past those needed are unchanged.
 ///
 /// # Errors
 ///
-/// As [`check()`], and memory of a device.
+/// As [`check()`]; also device memory.
 pub fn packbits(bools: &Array<'_, u8>, order: BitOrder, out: &mut ArrayMut<'_, u8>) -> Result<(), OpError> {
     check(bools, out)?;
     let bools = bools.on_host("bools")?;
@@ -106,11 +108,11 @@ pub fn packbits(bools: &Array<'_, u8>, order: BitOrder, out: &mut ArrayMut<'_, u
     Ok(())
 }
 
-/// Packs lists of bools, each from a byte on, and writes the prefix sums of their bytes; on the CPU.
+/// Packs lists of bools on the CPU, each from a new byte, and writes the prefix sums of their bytes.
 ///
 /// # Errors
 ///
-/// As [`check_segments`], memory of a device, and an `indptr` that is not from 0 to at most the number of bools, in order.
+/// As [`check_segments`]; also device memory, and an `indptr` that does not rise from 0 to at most the number of bools.
 pub fn segments(
     bools: &Array<'_, u8>,
     indptr: &Array<'_, i32>,
@@ -122,7 +124,7 @@ pub fn segments(
     let (bools, indptr) = (bools.on_host("bools")?, indptr.on_host("indptr")?);
     let mut before = 0;
     for (index, &end) in indptr.iter().enumerate() {
-        entry("indptr", index, end.into(), before, if index == 0 { 0 } else { bools.len() as i64 })?;
+        check_entry("indptr", index, end.into(), before, if index == 0 { 0 } else { bools.len() as i64 })?;
         before = end.into();
     }
     let (out, out_indptr) = (out.on_host("out")?, out_indptr.on_host("out_indptr")?);

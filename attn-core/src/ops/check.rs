@@ -1,4 +1,4 @@
-//! Checks that ops share.
+//! Checks that several ops share.
 
 use super::{ArrayMut, KvMut, KvRef, OpError};
 use crate::{
@@ -31,7 +31,7 @@ pub(super) fn dtype(name: &'static str, got: Dtype, allowed: &[Dtype]) -> Result
     Err(OpError::Dtype { tensor: name, got, want: names.join(" or ") })
 }
 
-/// Neighbours of the innermost dimension are neighbours in memory.
+/// Checks that elements of the innermost dimension are contiguous.
 pub(super) fn innermost(name: &'static str, tensor: &TensorRef<'_>) -> Result<(), OpError> {
     let dim = tensor.shape().len() - 1;
     let stride = tensor.strides()[dim];
@@ -47,19 +47,19 @@ pub(super) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(),
     if tensor.is_disjoint() { Ok(()) } else { Err(overlap().into()) }
 }
 
-/// There is a word that what is left out is counted in, if anybody asks.
+/// Checks that the status array, if given, has an entry.
 pub(super) fn status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
     let none = status.is_some_and(ArrayMut::is_empty);
     if none { Err(OpError::Len { array: "status", len: 0, want: 1, exact: false }) } else { Ok(()) }
 }
 
-/// On which side of an op keys and values are.
+/// One side of an op that moves keys and values, with the names of its tensors for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Side {
     pub(super) name: &'static str,
     pub(super) k: &'static str,
     pub(super) v: &'static str,
-    /// In pages, or packed.
+    /// Whether tensors are pools of pages; otherwise they are contiguous rows.
     pub(super) paged: bool,
 }
 
@@ -74,8 +74,9 @@ impl Side {
     }
 }
 
-/// Keys, and values if there are any, of two sides: heads and head_dim are the same, and of each side the dimensions before them.
-pub(super) fn both(from: Side, source: &KvRef<'_>, to: Side, target: &KvMut<'_>) -> Result<(), OpError> {
+/// Checks keys (and values, if any) of two sides: both have the same heads and head_dim, and the tensors of one side
+/// agree in the outer dimensions.
+pub(super) fn both_sides(from: Side, source: &KvRef<'_>, to: Side, target: &KvMut<'_>) -> Result<(), OpError> {
     match (source.has_values(), target.has_values()) {
         (true, false) => return Err(OpError::Values { there: from.name, missing: to.name }),
         (false, true) => return Err(OpError::Values { there: to.name, missing: from.name }),

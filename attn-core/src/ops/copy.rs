@@ -1,28 +1,28 @@
-//! Pages to pages: within a pool (copy on write, beams), or between two pools (swapping out and in).
+//! Copies pages: within a pool (copy on write, beam search), or between two pools (swap out and in).
 
-use super::{Array, ArrayMut, KvMut, KvRef, OpError, check, elements, places::entry};
+use super::{Array, ArrayMut, KvMut, KvRef, OpError, check, elements, slot_mapping::check_entry};
 
-/// Checks a copy within one pool: all but the numbers of a list in memory of a device.
+/// Checks a copy within one pool, except for the entries of a list in device memory.
 ///
 /// # Errors
 ///
-/// A pool that has not the shape of one, or a page outside of it.
+/// A tensor that has not the shape of a pool, or a page outside of it.
 pub fn check_within(pools: &KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     let side = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
-    check::both(side, &pools.as_ref(), side, pools)?;
+    check::both_sides(side, &pools.as_ref(), side, pools)?;
     let pages = pools.as_ref().parts().next().map_or(0, |pool| pool.shape()[0]);
     in_pools(pairs, [pages; 2])
 }
 
-/// Checks a copy between two pools: all but the numbers of a list in memory of a device.
+/// Checks a copy between two pools, except for the entries of a list in device memory.
 ///
 /// # Errors
 ///
-/// Pools that differ in their pages' shape or type, or a page outside of its pool.
+/// Pools whose pages differ in shape or type, or a page outside of its pool.
 pub fn check_between(from: &KvRef<'_>, to: &KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     let source = check::Side { name: "the source", k: "from.k", v: "from.v", paged: true };
     let target = check::Side { name: "the target", k: "to.k", v: "to.v", paged: true };
-    check::both(source, from, target, to)?;
+    check::both_sides(source, from, target, to)?;
     let mut sizes = [0; 2];
     for (names, (x, y)) in
         [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.as_ref().parts()))
@@ -39,7 +39,7 @@ pub fn check_between(from: &KvRef<'_>, to: &KvMut<'_>, pairs: &Array<'_, [i32; 2
     in_pools(pairs, sizes)
 }
 
-/// Checks that there is a word for the pairs that a kernel leaves out, if anybody asks for them.
+/// Checks that the status array, in which a kernel counts skipped pairs, has an entry if given.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn check_status(status: Option<&ArrayMut<'_, u32>>) -> Result<(), OpError> {
 fn in_pools(pairs: &Array<'_, [i32; 2]>, pages: [usize; 2]) -> Result<(), OpError> {
     for (index, pair) in pairs.as_host().unwrap_or_default().iter().enumerate() {
         for (array, (&page, pages)) in ["from", "to"].into_iter().zip(pair.iter().zip(pages)) {
-            entry(array, index, page.into(), 0, pages as i64 - 1)?;
+            check_entry(array, index, page.into(), 0, pages as i64 - 1)?;
         }
     }
     Ok(())
@@ -61,7 +61,7 @@ fn in_pools(pairs: &Array<'_, [i32; 2]>, pages: [usize; 2]) -> Result<(), OpErro
 ///
 /// # Errors
 ///
-/// As [`check_within`], and memory of a device.
+/// As [`check_within`]; also device memory.
 pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     check_within(pools, pairs)?;
     let pairs = pairs.on_host("pairs")?;
@@ -69,7 +69,7 @@ pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), 
         let mut pool = pools.part(part)?;
         let (shape, strides, size) = (pool.shape().to_vec(), pool.strides().to_vec(), pool.dtype().size());
         let bytes = pool.host_bytes_mut().ok_or_else(|| elements::on_device("the pool"))?;
-        // pages without values lie nowhere
+        // pages of no elements have no memory
         for &[from, to] in pairs.iter().filter(|_| shape[3] > 0) {
             for (slot, head) in rows(&shape) {
                 let [from, to] =
@@ -85,7 +85,7 @@ pub fn within(pools: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), 
 ///
 /// # Errors
 ///
-/// As [`check_between`], and memory of a device.
+/// As [`check_between`]; also device memory.
 pub fn between(from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), OpError> {
     check_between(from, to, pairs)?;
     let pairs = pairs.on_host("pairs")?;
@@ -106,7 +106,7 @@ pub fn between(from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>
     Ok(())
 }
 
-/// Slots and heads of a page.
+/// (slot, head) of each row of a page.
 fn rows(shape: &[usize]) -> impl Iterator<Item = (usize, usize)> + use<> {
     let heads = shape[2];
     (0..shape[1]).flat_map(move |slot| (0..heads).map(move |head| (slot, head)))

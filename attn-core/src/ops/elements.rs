@@ -8,7 +8,7 @@ use crate::{
     tensor::{Element, TensorError},
 };
 
-/// Rows of a tensor as f32. `bytes` begin at the row.
+/// Reads a row as f32; `bytes` begin at the row.
 pub(super) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {
     fn of<T: Element>(bytes: &[u8], row: &mut [f32]) {
         let size = size_of::<T>();
@@ -25,7 +25,7 @@ pub(super) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {
     }
 }
 
-/// Rounds as [`Element::from_f32`] does.
+/// Writes a row, rounded as [`Element::from_f32`] does.
 pub(super) fn write(dtype: Dtype, bytes: &mut [u8], row: &[f32]) {
     fn of<T: Element>(bytes: &mut [u8], row: &[f32]) {
         let size = size_of::<T>();
@@ -42,12 +42,12 @@ pub(super) fn write(dtype: Dtype, bytes: &mut [u8], row: &[f32]) {
     }
 }
 
-/// Where index words lie, in bytes from the first element.
+/// Offset of an element in bytes.
 pub(super) fn offset(strides: &[i64], at: &[usize], size: usize) -> usize {
     strides.iter().zip(at).map(|(&stride, &i)| stride as usize * i).sum::<usize>() * size
 }
 
-/// That a tensor which must be in host memory is not.
+/// The error for a tensor in device memory that must be in host memory.
 pub(super) fn on_device(tensor: &'static str) -> TensorError {
     TensorError::Memory { tensor, got: "device", want: "host" }
 }

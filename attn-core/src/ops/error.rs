@@ -1,15 +1,15 @@
-//! What can be wrong with an op.
+//! Errors of ops.
 
 use crate::{dtype::Dtype, lang::BindError, tensor::TensorError};
 
-/// What can be wrong with what an op is given. Nothing is written, and nothing launched, when there is an error.
+/// Why an op refuses its arguments. Nothing is written or launched if there is an error.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// A tensor that does not fit.
+    /// A tensor of the wrong shape, strides or memory.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// An element type that the op has no meaning for.
+    /// An element type that the op does not support.
     #[error("{tensor} is {got}; it must be {want}")]
     Dtype {
         /// The tensor.
@@ -19,7 +19,7 @@ pub enum OpError {
         /// What is allowed.
         want: String,
     },
-    /// An array of a length that does not go with the rest.
+    /// An array of a wrong length.
     #[error("`{array}` has {len} entries; {at_least}{want} are needed", at_least = if *.exact { "" } else { "at least " })]
     Len {
         /// The array.
@@ -28,15 +28,15 @@ pub enum OpError {
         len: usize,
         /// The length needed.
         want: usize,
-        /// Whether it must be just that, or may be more.
+        /// Whether the length must be exact, or may be greater.
         exact: bool,
     },
-    /// An entry that is outside of what it is an index of.
+    /// An entry out of bounds.
     #[error("`{array}[{index}]` is {value}; it must be {least} to {most}")]
     Entry {
         /// The array.
         array: &'static str,
-        /// Where in it.
+        /// Index of the entry.
         index: usize,
         /// The entry.
         value: i64,
@@ -54,7 +54,7 @@ pub enum OpError {
         position: i64,
         /// Its request.
         request: usize,
-        /// How many pages that has.
+        /// Number of pages of the request.
         pages: usize,
         /// Slots of a page.
         page_size: usize,
@@ -69,31 +69,31 @@ pub enum OpError {
         /// Where it must be.
         want: &'static str,
     },
-    /// Values where there are none on the other side.
+    /// Values on one side only.
     #[error("{there} has values and {missing} has none; give both or neither (a latent cache has one tensor)")]
     Values {
-        /// Which side has them.
+        /// The side with values.
         there: &'static str,
-        /// Which has not.
+        /// The side without values.
         missing: &'static str,
     },
-    /// Rows that are to be transformed without their positions.
+    /// A transform of rows without positions.
     #[error("`{variant}` transforms keys or values by their positions; give `positions` beside `slots`")]
     Positions {
         /// The variant.
         variant: String,
     },
-    /// A transform that reads what an append does not know.
+    /// A transform that reads a coordinate that an append does not know.
     #[error(
         "`{variant}` reads `{word}` of a key, which is not known where the key is appended; append without the transform, and leave the cache raw"
     )]
     Word {
         /// The variant.
         variant: String,
-        /// The index word.
+        /// The coordinate.
         word: &'static str,
     },
-    /// A union, of which each arm might transform differently.
+    /// A union, whose branches may transform differently.
     #[error("`{variant}` is a union; give the part that transforms keys and values by itself")]
     Union {
         /// The variant.
@@ -102,7 +102,7 @@ pub enum OpError {
     /// A parameter that does not fit.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// Page sizes, or other sizes of two pools, that differ.
+    /// Extents of two tensors that differ.
     #[error("{tensor} has {got} {dim}; {other} has {want}")]
     Differs {
         /// One tensor.

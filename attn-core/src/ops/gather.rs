@@ -1,45 +1,46 @@
-//! Pages of requests into packed tensors: the keys and values of each request behind those of the request before.
+//! Gathers pages of requests into packed tensors, request by request.
 //!
-//! An element is multiplied by its scale, in f32, and rounded to the type of the packed tensor; where neither changes it, its bits are copied.
+//! An element is multiplied by its scale in f32 and rounded to the type of the packed tensor. Where neither changes it,
+//! its bits are copied.
 
-use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageRows, append, check, elements, places};
+use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows, append, check, elements, slot_mapping};
 use crate::{dtype::Dtype, tensor::KvScales};
 
 /// What is gathered.
 #[derive(Debug)]
 pub struct Gather<'a> {
-    /// `[requests + 1]` prefix sums of the keys that are wanted of each request, from its first on: from 0, and at most as many as the packed tensors
-    /// have room for. Rows past the last are not written.
+    /// `[requests + 1]` prefix sums, from 0, of the number of keys to gather of each request, from its first key on.
+    /// The last sum is at most the token count of the packed tensors; rows past it are not written.
     pub kv_indptr: Array<'a, i32>,
     /// The pages of the requests.
-    pub rows: PageRows<'a>,
-    /// What stored elements are multiplied by.
+    pub rows: PageTableRows<'a>,
+    /// Scales of the stored elements.
     pub scales: KvScales<'a>,
-    /// One word of the device, to which a kernel adds the tokens that it left out: since their place is outside of the pool or the page table, or since
-    /// the packed tensors have no room for them. On the CPU such a token is an error instead.
+    /// A word in device memory, to which a kernel adds the number of tokens that it skipped, because they are outside
+    /// of the pool, the page table or the packed tensors. On the CPU such a token is an error instead.
     pub status: Option<ArrayMut<'a, u32>>,
 }
 
 impl<'a> Gather<'a> {
-    /// Elements as they are stored.
+    /// Gathers elements without scales.
     #[must_use]
-    pub fn new(kv_indptr: Array<'a, i32>, rows: PageRows<'a>) -> Self {
+    pub fn new(kv_indptr: Array<'a, i32>, rows: PageTableRows<'a>) -> Self {
         Gather { kv_indptr, rows, scales: KvScales::default(), status: None }
     }
 }
 
-/// Checks what can be seen from the host: all but the numbers in arrays.
+/// Checks everything except the entries of arrays.
 ///
 /// # Errors
 ///
-/// Tensors that do not go together, arrays of other lengths, types that are not converted, a scale that is none.
+/// Tensors of different shapes, arrays of a wrong length, types without conversion, or an invalid scale.
 pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
     let from = check::Side { name: "the pool", k: "k pool", v: "v pool", paged: true };
-    let to = check::Side { name: "the packed rows", k: "k", v: "v", paged: false };
-    check::both(from, pools, to, kv)?;
+    let to = check::Side { name: "the contiguous rows", k: "k", v: "v", paged: false };
+    check::both_sides(from, pools, to, kv)?;
     gather.kv_indptr.expect_len("kv_indptr", gather.rows.requests()? + 1)?;
     let (Some(source), Some(target)) = (pools.parts().next(), kv.as_ref().parts().next()) else { return Ok(()) };
-    append::scales(&gather.scales, source.shape()[2])?;
+    append::check_scales(&gather.scales, source.shape()[2])?;
     if source.dtype() != target.dtype() || !gather.scales.is_one() {
         check::dtype("k", target.dtype(), &[Dtype::F16, Dtype::Bf16, Dtype::F32])?;
     }
@@ -50,26 +51,29 @@ pub fn check(pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(
 ///
 /// # Errors
 ///
-/// As [`check()`], memory of a device, and an entry outside of the pool or the page table. Nothing is written then.
+/// As [`check()`]; also device memory, and an entry outside of the pool or the page table. Nothing is written then.
 pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), OpError> {
     check(pools, kv, gather)?;
-    let (Some(pool), Some(room)) = (pools.parts().next(), kv.as_ref().parts().next().map(|k| k.shape()[0])) else {
+    let (Some(pool), Some(token_capacity)) = (pools.parts().next(), kv.as_ref().parts().next().map(|k| k.shape()[0]))
+    else {
         return Ok(());
     };
-    let size = places::Pool { pages: pool.shape()[0], page_size: pool.shape()[1] };
+    let size = slot_mapping::PoolShape { pages: pool.shape()[0], page_size: pool.shape()[1] };
     let rows = gather.rows.on_host()?;
     let ends = gather.kv_indptr.on_host("kv_indptr")?;
     let mut from = Vec::new();
     for (index, &end) in ends.iter().enumerate() {
-        let (least, most) = (from.len() as i64, if index == 0 { 0 } else { room as i64 });
-        places::entry("kv_indptr", index, end.into(), least, most)?;
+        let (least, most) = (from.len() as i64, if index == 0 { 0 } else { token_capacity as i64 });
+        slot_mapping::check_entry("kv_indptr", index, end.into(), least, most)?;
         for position in 0..end as usize - from.len() {
             from.push(rows.locate(size, from.len(), index - 1, position)?);
         }
     }
     let heads = pool.shape()[2];
-    let scales =
-        [append::by_head(&gather.scales.k, "k_scales", heads)?, append::by_head(&gather.scales.v, "v_scales", heads)?];
+    let scales = [
+        append::scales_of_heads(&gather.scales.k, "k_scales", heads)?,
+        append::scales_of_heads(&gather.scales.v, "v_scales", heads)?,
+    ];
     let names = [["k pool", "k"], ["v pool", "v"]];
     for (part, source) in pools.parts().enumerate() {
         let bytes = source.host_bytes().ok_or_else(|| elements::on_device(names[part][0]))?;
@@ -77,7 +81,7 @@ pub fn gather(pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Res
         let (strides, dtype, dim) = (packed.strides().to_vec(), packed.dtype(), source.shape()[3]);
         let to = packed.host_bytes_mut().ok_or_else(|| elements::on_device(names[part][1]))?;
         if dim == 0 {
-            continue; // rows without values, which lie nowhere
+            continue; // rows of no elements have no memory
         }
         let scale = if part == 0 { &gather.scales.k } else { &gather.scales.v };
         let raw = source.dtype() == dtype && scale.is_one();

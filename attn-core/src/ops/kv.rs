@@ -1,10 +1,11 @@
-//! Keys and values that ops read and write: packed, or in pages.
+//! Keys and values that ops read and write: contiguous rows, or pools of pages.
 
 use super::OpError;
 use crate::tensor::{Kv, PageOrder, TensorError, TensorMut, TensorRef};
 
-/// Keys and values that an op reads: packed tensors of (tokens, kv_heads, head_dim), or pools of (pages, slots, kv_heads, head_dim), in any
-/// strides. A latent cache (MLA) has one tensor, which is given as keys alone. Keys and values may differ in head_dim.
+/// Keys and values that an op reads: packed tensors of (tokens, kv_heads, head_dim), or pools of (pages, slots,
+/// kv_heads, head_dim), in any strides. A latent cache (MLA) has one tensor, which is given as keys alone. Keys and
+/// values may differ in head_dim.
 #[derive(Clone, Copy, Debug)]
 pub struct KvRef<'a> {
     k: TensorRef<'a>,
@@ -14,12 +15,12 @@ pub struct KvRef<'a> {
 /// Keys and values that an op writes, as [`KvRef`]; no two elements may share memory.
 #[derive(Debug)]
 pub struct KvMut<'a> {
-    inner: Inner<'a>,
+    tensors: KvTensors<'a>,
 }
 
 #[derive(Debug)]
-enum Inner<'a> {
-    Apart {
+enum KvTensors<'a> {
+    Separate {
         k: TensorMut<'a>,
         v: Option<TensorMut<'a>>,
     },
@@ -40,7 +41,7 @@ impl<'a> KvRef<'a> {
         KvRef { k: c, v: None }
     }
 
-    /// Two pools whose pages lie in `order`.
+    /// Two pools with pages in `order`.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl<'a> KvRef<'a> {
     }
 }
 
-/// Without its scales, which an op is given apart.
+/// Drops the scales: ops take scales separately.
 impl<'a> From<Kv<'a>> for KvRef<'a> {
     fn from(kv: Kv<'a>) -> Self {
         Self::new(kv.k, kv.v)
@@ -81,16 +82,16 @@ impl<'a> KvMut<'a> {
     /// Keys and values.
     #[must_use]
     pub fn new(k: TensorMut<'a>, v: TensorMut<'a>) -> Self {
-        KvMut { inner: Inner::Apart { k, v: Some(v) } }
+        KvMut { tensors: KvTensors::Separate { k, v: Some(v) } }
     }
 
     /// One tensor: a latent cache, or keys alone.
     #[must_use]
     pub fn latent(c: TensorMut<'a>) -> Self {
-        KvMut { inner: Inner::Apart { k: c, v: None } }
+        KvMut { tensors: KvTensors::Separate { k: c, v: None } }
     }
 
-    /// Two pools whose pages lie in `order`.
+    /// Two pools with pages in `order`.
     ///
     /// # Errors
     ///
@@ -111,21 +112,21 @@ impl<'a> KvMut<'a> {
     pub fn fused(pool: TensorMut<'a>, order: PageOrder) -> Result<Self, OpError> {
         Kv::paged_fused(pool.as_ref(), order)?; // checks the shape
         let pool = if order == PageOrder::Hnd { pool.permuted(&[0, 1, 3, 2, 4])? } else { pool };
-        Ok(KvMut { inner: Inner::Fused(pool) })
+        Ok(KvMut { tensors: KvTensors::Fused(pool) })
     }
 
     /// Whether there are values.
     #[must_use]
     pub fn has_values(&self) -> bool {
-        !matches!(self.inner, Inner::Apart { v: None, .. })
+        !matches!(self.tensors, KvTensors::Separate { v: None, .. })
     }
 
-    /// The same, to be read.
+    /// A view for reading.
     #[must_use]
     pub fn as_ref(&self) -> KvRef<'_> {
-        match &self.inner {
-            Inner::Apart { k, v } => KvRef { k: k.as_ref(), v: v.as_ref().map(TensorMut::as_ref) },
-            Inner::Fused(pool) => {
+        match &self.tensors {
+            KvTensors::Separate { k, v } => KvRef { k: k.as_ref(), v: v.as_ref().map(TensorMut::as_ref) },
+            KvTensors::Fused(pool) => {
                 // the shape was checked when this was made
                 let part = |index| pool.as_ref().select(1, index).unwrap_or(pool.as_ref());
                 KvRef { k: part(0), v: Some(part(1)) }
@@ -137,13 +138,13 @@ impl<'a> KvMut<'a> {
     ///
     /// # Errors
     ///
-    /// Values where there are none.
+    /// The value tensor of a cache without values.
     pub fn part(&mut self, part: usize) -> Result<TensorMut<'_>, TensorError> {
         let missing = TensorError::Select { dim: 0, index: part, shape: vec![1] };
-        match &mut self.inner {
-            Inner::Apart { k, .. } if part == 0 => Ok(k.reborrow()),
-            Inner::Apart { v, .. } => v.as_mut().map(TensorMut::reborrow).ok_or(missing),
-            Inner::Fused(pool) => pool.reborrow().select(1, part),
+        match &mut self.tensors {
+            KvTensors::Separate { k, .. } if part == 0 => Ok(k.reborrow()),
+            KvTensors::Separate { v, .. } => v.as_mut().map(TensorMut::reborrow).ok_or(missing),
+            KvTensors::Fused(pool) => pool.reborrow().select(1, part),
         }
     }
 }

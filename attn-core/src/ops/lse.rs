@@ -1,23 +1,24 @@
-//! Log-sum-exp in natural log, which is what everything here gives and takes, and in base 2, which FlashInfer gives.
+//! Converts log-sum-exp between natural logarithms, which attn-rs uses throughout, and base 2, which FlashInfer
+//! returns.
 
 use std::f32::consts::{LN_2, LOG2_E};
 
 use super::{OpError, check, elements};
 use crate::{dtype::Dtype, tensor::TensorMut};
 
-/// In base 2, of one in natural log.
+/// Converts from natural logarithm to base 2.
 #[must_use]
 pub fn to_base_2(natural: f32) -> f32 {
     natural * LOG2_E
 }
 
-/// In natural log, of one in base 2.
+/// Converts from base 2 to natural logarithm.
 #[must_use]
 pub fn from_base_2(base_2: f32) -> f32 {
     base_2 * LN_2
 }
 
-/// What a whole tensor is multiplied by, in place. It has rank 1 or 2.
+/// Checks a tensor for [`scale`]: rank 1 or 2, f32.
 ///
 /// # Errors
 ///
@@ -30,11 +31,11 @@ pub fn check(lse: &TensorMut<'_>) -> Result<(), OpError> {
     check::disjoint("lse", lse)
 }
 
-/// Multiplies every element, on the CPU.
+/// Multiplies every element by `factor`, on the CPU.
 ///
 /// # Errors
 ///
-/// As [`check()`], and memory of a device.
+/// As [`check()`]; also device memory.
 pub fn scale(lse: &mut TensorMut<'_>, factor: f32) -> Result<(), OpError> {
     check(lse)?;
     let (mut extents, mut strides) = ([1; 2], [0; 2]);

@@ -1,8 +1,9 @@
-//! States of attention over disjoint keys become one.
+//! Merges partial states (O, LSE) over disjoint keys.
 //!
-//! A finished state is an output, already divided, and its log-sum-exp in natural log. Merging is associative up to rounding and commutative. A state
-//! over no keys (`lse = -inf`) changes nothing, whatever its output holds, NaN included; where no state has keys, the output is 0 and the
-//! log-sum-exp `-inf`. A sink must be in one of the states at most. Under `Normalizer::Plain { divide: false }` outputs add up ([`sum`]).
+//! A state is an output, divided by its own denominator, and its natural log-sum-exp. Merging is commutative, and
+//! associative up to rounding. A state over no keys (`lse = -inf`) is the identity, whatever its output holds (NaN
+//! included). If no state has keys, the output is 0 and the log-sum-exp `-inf`. At most one of the states may contain
+//! the sink. Under `Normalizer::Plain { divide: false }` outputs are added instead ([`sum`]).
 
 use super::{Array, OpError, check, elements};
 use crate::{
@@ -13,16 +14,16 @@ use crate::{
 /// Types of outputs that are merged.
 const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::F32];
 
-/// A finished state, to be read.
+/// A state to read.
 #[derive(Clone, Copy, Debug)]
-pub struct State<'a> {
+pub struct StateRef<'a> {
     /// (tokens, heads, dim) f16, bf16 or f32; of several states (tokens, states, heads, dim).
     pub o: TensorRef<'a>,
     /// (tokens, heads) f32, natural log; of several states (tokens, states, heads).
     pub lse: TensorRef<'a>,
 }
 
-/// A finished state that another is merged into.
+/// A state that is updated in place.
 #[derive(Debug)]
 pub struct StateMut<'a> {
     /// (tokens, heads, dim) f16, bf16 or f32.
@@ -34,12 +35,12 @@ pub struct StateMut<'a> {
 /// Tokens, heads and values of a head.
 pub type Sizes = [usize; 3];
 
-/// Checks what [`merge_state`] is given.
+/// Checks the arguments of [`merge_state`].
 ///
 /// # Errors
 ///
 /// A tensor that does not fit the others.
-pub fn check_two(a: &State<'_>, b: &State<'_>, out: &Out<'_>) -> Result<Sizes, OpError> {
+pub fn check_two(a: &StateRef<'_>, b: &StateRef<'_>, out: &Out<'_>) -> Result<Sizes, OpError> {
     let sizes = output(&out.o.as_ref())?;
     check::disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
@@ -51,12 +52,12 @@ pub fn check_two(a: &State<'_>, b: &State<'_>, out: &Out<'_>) -> Result<Sizes, O
     Ok(sizes)
 }
 
-/// Checks what [`merge_state_in_place`] is given.
+/// Checks the arguments of [`merge_state_in_place`].
 ///
 /// # Errors
 ///
-/// A tensor that does not fit the others, a mask that has not an entry for each token.
-pub fn check_in_place(a: &StateMut<'_>, b: &State<'_>, mask: Option<&Array<'_, u8>>) -> Result<Sizes, OpError> {
+/// Tensors of different shapes, or a mask whose length is not the number of tokens.
+pub fn check_in_place(a: &StateMut<'_>, b: &StateRef<'_>, mask: Option<&Array<'_, u8>>) -> Result<Sizes, OpError> {
     let sizes = output(&a.o.as_ref())?;
     check::disjoint("a.o", &a.o)?;
     logs("a.lse", &a.lse.as_ref(), &sizes[..2])?;
@@ -66,12 +67,12 @@ pub fn check_in_place(a: &StateMut<'_>, b: &State<'_>, mask: Option<&Array<'_, u
     Ok(sizes)
 }
 
-/// Checks what [`merge_states`] is given.
+/// Checks the arguments of [`merge_states`].
 ///
 /// # Errors
 ///
 /// A tensor that does not fit the others.
-pub fn check_many(states: &State<'_>, out: &Out<'_>) -> Result<Sizes, OpError> {
+pub fn check_many(states: &StateRef<'_>, out: &Out<'_>) -> Result<Sizes, OpError> {
     let sizes = output(&out.o.as_ref())?;
     check::disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
@@ -92,7 +93,7 @@ pub fn check_many(states: &State<'_>, out: &Out<'_>) -> Result<Sizes, OpError> {
     Ok(sizes)
 }
 
-/// Checks what [`sum`] is given.
+/// Checks the arguments of [`sum`].
 ///
 /// # Errors
 ///
@@ -112,7 +113,7 @@ fn output(o: &TensorRef<'_>) -> Result<Sizes, OpError> {
     Ok([o.shape()[0], o.shape()[1], o.shape()[2]])
 }
 
-fn state(names: [&'static str; 2], state: &State<'_>, sizes: Sizes, dtype: Dtype) -> Result<(), OpError> {
+fn state(names: [&'static str; 2], state: &StateRef<'_>, sizes: Sizes, dtype: Dtype) -> Result<(), OpError> {
     rows(names[0], &state.o, sizes, dtype)?;
     logs(names[1], &state.lse, &sizes[..2])
 }
@@ -132,12 +133,12 @@ fn logs(name: &'static str, lse: &TensorRef<'_>, sizes: &[usize]) -> Result<(), 
     dims.into_iter().try_for_each(|(dim, (what, &want))| check::extent(name, lse, dim, what, want))
 }
 
-/// Merges two states, on the CPU.
+/// Merges two states on the CPU.
 ///
 /// # Errors
 ///
-/// As [`check_two`], and memory of a device.
-pub fn merge_state(a: &State<'_>, b: &State<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
+/// As [`check_two`]; also device memory.
+pub fn merge_state(a: &StateRef<'_>, b: &StateRef<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_two(a, b, out)?;
     let readers = [Reader::new(["a.o", "a.lse"], a)?, Reader::new(["b.o", "b.lse"], b)?];
     let mut row = Row::new(dim);
@@ -153,8 +154,12 @@ pub fn merge_state(a: &State<'_>, b: &State<'_>, out: &mut Out<'_>) -> Result<()
 ///
 /// # Errors
 ///
-/// As [`check_in_place`], and memory of a device.
-pub fn merge_state_in_place(a: &mut StateMut<'_>, b: &State<'_>, mask: Option<&Array<'_, u8>>) -> Result<(), OpError> {
+/// As [`check_in_place`]; also device memory.
+pub fn merge_state_in_place(
+    a: &mut StateMut<'_>,
+    b: &StateRef<'_>,
+    mask: Option<&Array<'_, u8>>,
+) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_in_place(a, b, mask)?;
     let mask = mask.map(|mask| mask.on_host("mask")).transpose()?;
     let other = Reader::new(["b.o", "b.lse"], b)?;
@@ -163,7 +168,7 @@ pub fn merge_state_in_place(a: &mut StateMut<'_>, b: &State<'_>, mask: Option<&A
         if mask.is_some_and(|mask| mask[token] == 0) {
             continue;
         }
-        let own = State { o: a.o.as_ref(), lse: a.lse.as_ref() };
+        let own = StateRef { o: a.o.as_ref(), lse: a.lse.as_ref() };
         let own = Reader::new(["a.o", "a.lse"], &own)?;
         row.merge([(&own, [token, 0, head]), (&other, [token, 0, head])].into_iter());
         Writer::new(&mut a.o, Some(&mut a.lse))?.write(token, head, &row);
@@ -175,8 +180,8 @@ pub fn merge_state_in_place(a: &mut StateMut<'_>, b: &State<'_>, mask: Option<&A
 ///
 /// # Errors
 ///
-/// As [`check_many`], and memory of a device.
-pub fn merge_states(states: &State<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
+/// As [`check_many`]; also device memory.
+pub fn merge_states(states: &StateRef<'_>, out: &mut Out<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_many(states, out)?;
     let reader = Reader::new(["states.o", "states.lse"], states)?;
     let mut row = Row::new(dim);
@@ -192,7 +197,7 @@ pub fn merge_states(states: &State<'_>, out: &mut Out<'_>) -> Result<(), OpError
 ///
 /// # Errors
 ///
-/// As [`check_sum`], and memory of a device.
+/// As [`check_sum`]; also device memory.
 pub fn sum(a: &TensorRef<'_>, b: &TensorRef<'_>, o: &mut TensorMut<'_>) -> Result<(), OpError> {
     let [tokens, heads, dim] = check_sum(a, b, o)?;
     let dtype = o.dtype();
@@ -226,7 +231,7 @@ impl<'a> Rows<'a> {
 
     fn read(&self, at: [usize; 3], dtype: Dtype, row: &mut [f32]) {
         if row.is_empty() {
-            return; // a row without values lies nowhere
+            return; // a row of no elements has no memory
         }
         elements::read(dtype, &self.bytes[elements::offset(&self.strides, &at, dtype.size())..], row);
     }
@@ -250,7 +255,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(names: [&'static str; 2], state: &State<'a>) -> Result<Self, OpError> {
+    fn new(names: [&'static str; 2], state: &StateRef<'a>) -> Result<Self, OpError> {
         let lse = state.lse.as_host().ok_or_else(|| elements::on_device(names[1]))?;
         let lse_strides = by_state(state.lse.strides());
         Ok(Reader { rows: Rows::new(names[0], &state.o)?, dtype: state.o.dtype(), lse, lse_strides })

@@ -1,16 +1,17 @@
-//! Pools whose keys lie as (blocks, kv_heads, head_dim / x, slots, x), and values as (blocks, kv_heads, head_dim, slots), to and from pools in pages.
+//! Converts between pools in pages and the packed cache of vLLM's first kernels: keys as (blocks, kv_heads, head_dim /
+//! x, slots, x), values as (blocks, kv_heads, head_dim, slots).
 //!
-//! That is what vLLM's first kernels read, with `x` elements in 16 bytes. Block `i` is page `i`.
+//! `x` elements have 16 bytes. Block `i` is page `i`.
 
 use super::{KvMut, KvRef, OpError, check, elements};
 use crate::tensor::{TensorMut, TensorRef};
 
-/// Sizes of both: pages, slots, heads, values of a key, elements that lie together.
+/// Sizes of a packed cache and of its pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Blocks, and pages.
+    /// Number of blocks, and of pages.
     pub pages: usize,
-    /// Slots of one.
+    /// Slots per page.
     pub slots: usize,
     /// KV heads.
     pub heads: usize,
@@ -18,11 +19,11 @@ pub struct Sizes {
     pub dim_k: usize,
     /// Values per head of values.
     pub dim_v: usize,
-    /// Elements of a key that lie together.
+    /// Contiguous elements of a key.
     pub x: usize,
 }
 
-/// Checks that packed tensors and pools go together.
+/// Checks that packed tensors and pools agree.
 ///
 /// # Errors
 ///
@@ -55,11 +56,11 @@ pub fn check(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &KvRef<'_>) -> Result<
     Ok(sizes)
 }
 
-/// Packed tensors into pools, on the CPU.
+/// Copies packed tensors into pools, on the CPU.
 ///
 /// # Errors
 ///
-/// As [`check()`], elements of a pool that overlap, and memory of a device.
+/// As [`check()`]; also a pool whose elements overlap, and device memory.
 pub fn to_pages(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> Result<(), OpError> {
     let sizes = check(k, v, &pools.as_ref())?;
     for (part, packed) in [k, v].into_iter().enumerate() {
@@ -68,18 +69,18 @@ pub fn to_pages(k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> 
         let (strides, size) = (pool.strides().to_vec(), pool.dtype().size());
         let to = pool.host_bytes_mut().ok_or_else(|| elements::on_device("the pool"))?;
         let from = packed.host_bytes().ok_or_else(|| elements::on_device("the packed cache"))?;
-        each(sizes, part, packed.strides(), &strides, size, |packed, paged| {
+        for_each_element(sizes, part, packed.strides(), &strides, size, |packed, paged| {
             to[paged..paged + size].copy_from_slice(&from[packed..packed + size]);
         });
     }
     Ok(())
 }
 
-/// Pools into packed tensors, on the CPU.
+/// Copies pools into packed tensors, on the CPU.
 ///
 /// # Errors
 ///
-/// As [`check()`], elements of a packed tensor that overlap, and memory of a device.
+/// As [`check()`]; also a packed tensor whose elements overlap, and device memory.
 pub fn from_pages(pools: &KvRef<'_>, k: &mut TensorMut<'_>, v: &mut TensorMut<'_>) -> Result<(), OpError> {
     let sizes = check(&k.as_ref(), &v.as_ref(), pools)?;
     for (part, (mut packed, pool)) in [k.reborrow(), v.reborrow()].into_iter().zip(pools.parts()).enumerate() {
@@ -87,15 +88,22 @@ pub fn from_pages(pools: &KvRef<'_>, k: &mut TensorMut<'_>, v: &mut TensorMut<'_
         let (strides, size) = (packed.strides().to_vec(), packed.dtype().size());
         let to = packed.host_bytes_mut().ok_or_else(|| elements::on_device("the packed cache"))?;
         let from = pool.host_bytes().ok_or_else(|| elements::on_device("the pool"))?;
-        each(sizes, part, &strides, pool.strides(), size, |packed, paged| {
+        for_each_element(sizes, part, &strides, pool.strides(), size, |packed, paged| {
             to[packed..packed + size].copy_from_slice(&from[paged..paged + size]);
         });
     }
     Ok(())
 }
 
-/// Every element: where it is packed, and where it is in pages, in bytes.
-fn each(sizes: Sizes, part: usize, packed: &[i64], paged: &[i64], size: usize, mut f: impl FnMut(usize, usize)) {
+/// Calls `f` with the byte offsets of every element: packed, and in pages.
+fn for_each_element(
+    sizes: Sizes,
+    part: usize,
+    packed: &[i64],
+    paged: &[i64],
+    size: usize,
+    mut f: impl FnMut(usize, usize),
+) {
     let Sizes { pages, slots, heads, dim_k, dim_v, x } = sizes;
     for page in 0..pages {
         for head in 0..heads {

@@ -1,13 +1,13 @@
-//! A plan as bytes, so that a backend uploads it in one copy.
+//! A plan as bytes, which a backend uploads in one copy.
 
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{ArmWork, MergeItem, PlanError, PlanRoom, WorkItem, WorkList};
+use super::{BranchWork, MergeItem, PlanCapacity, PlanError, WorkItem, WorkList};
 use crate::batch::Layout;
 
-/// Sections start at multiples of this many bytes.
+/// Alignment of every section, in bytes.
 const ALIGN: usize = 16;
 
 /// A batch and its work in one buffer.
@@ -15,11 +15,11 @@ const ALIGN: usize = 16;
 pub struct PlanBlob {
     /// The sections, with padding of zeros between them.
     pub bytes: Vec<u8>,
-    /// Where they are.
+    /// Byte ranges of the sections.
     pub offsets: PlanOffsets,
 }
 
-/// Byte ranges of the sections of a [`PlanBlob`]; starts are 16-byte aligned, and no two overlap. Every
+/// Byte ranges of the sections of a [`PlanBlob`]. Sections start at multiples of 16 bytes and do not overlap. Every
 /// section is an array of `i32`, or of structs of `i32`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanOffsets {
@@ -37,20 +37,20 @@ pub struct PlanOffsets {
     pub merges: Range<usize>,
     /// [`WorkerStart`]s, one for each entry of [`WorkList::workers`].
     pub workers: Range<usize>,
-    /// Bytes in all, a multiple of 16.
+    /// Size of the blob in bytes, a multiple of 16.
     pub total: usize,
 }
 
-/// Bytes of the buffers that hold partial states.
+/// Sizes in bytes of the buffers that hold partial states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialBytes {
-    /// `[slots][kv_heads][tile_rows][head_dim]` f32: sums of weight times value, relative to the row's maximum.
+    /// `[slots][kv_heads][tile_rows][head_dim]` f32: unnormalised outputs, sums of `exp(logit - row_max) * value`.
     pub o: u64,
-    /// `[slots][kv_heads][tile_rows]` pairs of f32: maximum and denominator.
+    /// `[slots][kv_heads][tile_rows]` pairs of f32: `row_max` and denominator.
     pub md: u64,
 }
 
-/// How many of each there are.
+/// Element counts of the sections.
 struct Counts {
     requests: usize,
     /// Entries of the page table.
@@ -61,7 +61,7 @@ struct Counts {
 }
 
 impl PlanOffsets {
-    /// The sections of a batch and its work.
+    /// The sections that hold a batch and its work list.
     #[must_use]
     pub fn of(layout: &Layout, work: &WorkList) -> Self {
         Self::counted(&Counts {
@@ -73,11 +73,12 @@ impl PlanOffsets {
         })
     }
 
-    /// The sections of every batch that there is room for: where they begin, and the most that they hold.
+    /// The sections of a plan with a capacity: they start at the same bytes for every batch, and have the size of the
+    /// largest.
     #[must_use]
-    pub fn within(room: &PlanRoom) -> Self {
-        let &PlanRoom { requests, pages, arms, items, workers, merges, .. } = room;
-        Self::counted(&Counts { requests, pages, items: arms * items, workers: arms * workers, merges })
+    pub fn within(capacity: &PlanCapacity) -> Self {
+        let &PlanCapacity { requests, pages, branches, items, workers, merges, .. } = capacity;
+        Self::counted(&Counts { requests, pages, items: branches * items, workers: branches * workers, merges })
     }
 
     fn counted(counts: &Counts) -> Self {
@@ -88,7 +89,7 @@ impl PlanOffsets {
             start..end
         };
         let indptr = (counts.requests + 1) * size_of::<i32>();
-        // pages come last: what a table has room for, and this batch does not use, is then not uploaded
+        // the page table comes last, so that its unused part need not be uploaded
         PlanOffsets {
             qo_indptr: section(indptr),
             kv_indptr: section(indptr),
@@ -102,17 +103,18 @@ impl PlanOffsets {
     }
 }
 
-/// What a worker is told, in one piece, so that it waits for memory once before it knows where its keys are.
+/// What a worker loads first. One load gives the worker its range of items and the first item, so that it waits for
+/// memory only once before it knows its keys.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WorkerStart {
-    /// Its first item.
+    /// Index of its first item.
     pub first: i32,
-    /// One past its last item.
+    /// One past the index of its last item.
     pub end: i32,
     #[doc(hidden)]
     pub _pad: [i32; 2],
-    /// The first item itself; zeros where there is none.
+    /// A copy of the first item; zeros if the worker has no item.
     pub item: WorkItem,
 }
 
@@ -126,7 +128,7 @@ impl WorkerStart {
 }
 
 impl PlanBlob {
-    /// Packs a batch and its work.
+    /// Packs a batch and its work list.
     #[must_use]
     pub fn pack(layout: &Layout, work: &WorkList) -> Self {
         let mut blob = PlanBlob::default();
@@ -134,7 +136,7 @@ impl PlanBlob {
         blob
     }
 
-    /// Packs again, into the same memory.
+    /// As [`PlanBlob::pack`], into the memory of this blob.
     pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
         self.offsets = PlanOffsets::of(layout, work);
         self.fill(layout, work);
@@ -145,31 +147,37 @@ impl PlanBlob {
         self.put(items, bytemuck::cast_slice(&work.items));
     }
 
-    /// As [`PlanBlob::repack`], into sections that have room for more, so that they stay where they are. The rest of each says that there is
-    /// nothing to do: requests without queries and keys, workers without items, items without rows, merges without states. Items of arm `a` of a
-    /// union begin at item `a * room.items`, its workers at `a * room.workers`. Bytes end with the pages in use.
+    /// As [`PlanBlob::repack`], into sections of a plan with a capacity, so that every section keeps its address.
+    /// Unused entries hold no work: requests without queries and keys, workers without items, items without rows,
+    /// merges without partial states. Items of branch `b` of a union begin at item `b * capacity.items`, its workers at
+    /// `b * capacity.workers`. The bytes end with the page-table entries in use.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Room`] where there is not enough of it; nothing is changed then.
-    pub fn repack_within(&mut self, room: &PlanRoom, layout: &Layout, work: &WorkList) -> Result<(), PlanError> {
-        room.check(layout, work)?;
-        self.offsets = PlanOffsets::within(room);
+    /// [`PlanError::Capacity`] if the batch or its list exceeds the capacity; the blob is unchanged then.
+    pub fn repack_within(
+        &mut self,
+        capacity: &PlanCapacity,
+        layout: &Layout,
+        work: &WorkList,
+    ) -> Result<(), PlanError> {
+        capacity.check(layout, work)?;
+        self.offsets = PlanOffsets::within(capacity);
         self.fill(layout, work);
-        for (arm, ArmWork { items, workers }) in work.arms().enumerate() {
-            let moved = (arm * room.items) as i32 - items.start as i32;
+        for (branch, BranchWork { items, workers }) in work.branches().enumerate() {
+            let moved = (branch * capacity.items) as i32 - items.start as i32;
             for (at, worker) in workers.clone().take(workers.len().saturating_sub(1)).enumerate() {
                 let start = WorkerStart::of(work, worker);
                 let start = WorkerStart { first: start.first + moved, end: start.end + moved, ..start };
-                self.worker(arm * room.workers + at, start);
+                self.worker(branch * capacity.workers + at, start);
             }
-            let first = self.offsets.items.start + arm * room.items * size_of::<WorkItem>();
+            let first = self.offsets.items.start + branch * capacity.items * size_of::<WorkItem>();
             self.put(first, bytemuck::cast_slice(&work.items[items]));
         }
         Ok(())
     }
 
-    /// Zeros, and in them all but workers and items.
+    /// Clears the blob and writes every section except workers and items.
     fn fill(&mut self, layout: &Layout, work: &WorkList) {
         let offsets = self.offsets.clone();
         self.bytes.clear();
@@ -179,13 +187,13 @@ impl PlanBlob {
         self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
         if let Some(pages) = layout.pages() {
             self.indptr(&offsets.page_indptr, pages.indptr());
-            // most of all bytes, and the last: not zeroed before
+            // by far the largest section, and the last one: it is appended, so that it need not be zeroed first
             self.bytes.extend_from_slice(bytemuck::cast_slice(pages.indices()));
         }
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
     }
 
-    /// Prefix sums: those past the last request stay where they are.
+    /// Writes prefix sums; entries past the last request repeat the last sum.
     fn indptr(&mut self, at: &Range<usize>, sums: &[i32]) {
         let (first, end) = (at.start, at.start + size_of_val(sums));
         self.put(first, bytemuck::cast_slice(sums));
@@ -205,8 +213,9 @@ impl PlanBlob {
     }
 }
 
-impl PlanRoom {
-    /// Bytes of the buffers for partial states, in tiles of so many rows.
+impl PlanCapacity {
+    /// Sizes of the buffers for the partial states of a plan with this capacity; `tile_rows` is that of the rule,
+    /// `head_dim` that of values.
     ///
     /// # Errors
     ///
@@ -217,7 +226,7 @@ impl PlanRoom {
 }
 
 impl WorkList {
-    /// Bytes of the buffers for partial states.
+    /// Sizes of the buffers for the partial states of this list; `head_dim` is that of values.
     ///
     /// # Errors
     ///

@@ -1,27 +1,26 @@
-//! Whether work that someone else made belongs to a batch.
+//! Checks that a given work list belongs to a batch.
 
 use super::{PlanError, WorkList};
 use crate::batch::Layout;
 
-/// Names of the fields of a tile's first row and number of rows, as errors name them.
+/// Name and value of the wrong field of a tile.
 type Field = (&'static str, i32);
 
 impl WorkList {
-    /// Checks that the list belongs to a batch: every item and merge names rows, a span, slots and merges that are there, and workers
-    /// run every item once.
-    /// Time is linear in the list. Where spans count virtual keys, their end is not checked: who runs the list knows
-    /// how long its lists are.
+    /// Checks that the list belongs to a batch: the rows, KV range, slot and merge of every item and merge exist, and
+    /// workers run every item once. Takes time linear in the list. The end of a KV range of virtual keys is not checked
+    /// here: the backend that runs the list knows the lengths of key lists.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Foreign`] for the first that does not.
+    /// [`PlanError::Foreign`] names the first item or merge that does not belong to the batch.
     pub fn check(&self, layout: &Layout) -> Result<(), PlanError> {
         for (what, value) in [("tile_rows", self.tile_rows), ("group", self.group)] {
             if value == 0 {
                 return Err(PlanError::Zero { what });
             }
         }
-        self.check_arms()?;
+        self.check_branches()?;
         self.check_workers()?;
         let slots = i64::from(self.slots);
         for (index, item) in self.items.iter().enumerate() {
@@ -58,36 +57,36 @@ impl WorkList {
         Ok(())
     }
 
-    /// The arms have the items and the workers, all of them.
-    fn check_arms(&self) -> Result<(), PlanError> {
-        if self.arm_counts.is_empty() {
+    /// Checks that the counts of the branches add up to the items and workers of the list.
+    fn check_branches(&self) -> Result<(), PlanError> {
+        if self.branch_counts.is_empty() {
             return Ok(());
         }
-        let items = self.arm_counts.iter().map(|count| u64::from(count.items)).sum();
-        let entries = self.arm_counts.iter().map(|count| u64::from(count.workers) + 1).sum();
+        let items = self.branch_counts.iter().map(|count| u64::from(count.items)).sum();
+        let entries = self.branch_counts.iter().map(|count| u64::from(count.workers) + 1).sum();
         for (what, counted, listed) in
             [("items", items, self.items.len()), ("entries of workers", entries, self.workers.len())]
         {
             if counted != listed as u64 {
-                return Err(PlanError::Arms { what, counted, listed });
+                return Err(PlanError::Branches { what, counted, listed });
             }
         }
         Ok(())
     }
 
-    /// The workers of each arm run its items, all of them, in order.
+    /// Checks that the workers of each branch run its items once, in order.
     fn check_workers(&self) -> Result<(), PlanError> {
-        for arm in self.arms() {
-            let (first, last) = (arm.items.start, arm.items.end);
-            if arm.workers.len() < 2 && first < last {
+        for branch in self.branches() {
+            let (first, last) = (branch.items.start, branch.items.end);
+            if branch.workers.len() < 2 && first < last {
                 return Err(PlanError::NoWorkers { items: last - first });
             }
             let mut before = first;
-            for entry in arm.workers.clone() {
+            for entry in branch.workers.clone() {
                 let value = self.workers[entry];
                 let (least, most) = match entry {
-                    _ if entry + 1 == arm.workers.end => (last, last),
-                    _ if entry == arm.workers.start => (first, first),
+                    _ if entry + 1 == branch.workers.end => (last, last),
+                    _ if entry == branch.workers.start => (first, first),
                     _ => (before, last),
                 };
                 before = match usize::try_from(value) {
@@ -99,7 +98,7 @@ impl WorkList {
         Ok(())
     }
 
-    /// The request, if it is there and has the rows.
+    /// The request of a tile, if it exists and has the rows.
     fn check_rows(&self, layout: &Layout, request: i32, first_row: i32, rows: i32) -> Result<usize, Field> {
         let index = usize::try_from(request).ok().filter(|&r| r < layout.batch()).ok_or(("request", request))?;
         let packed = layout.qo_len(index) as u64 * u64::from(self.group);

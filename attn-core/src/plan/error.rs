@@ -1,6 +1,6 @@
-//! What can be wrong with a plan.
+//! Errors of planning.
 
-/// What can be wrong with a rule, a plan, or work that someone else made.
+/// Why a rule or a batch cannot be planned, or why a given work list does not fit its batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -30,17 +30,17 @@ pub enum PlanError {
         /// The field's value.
         value: i32,
     },
-    /// Arms that do not have the items and workers of the list.
-    #[error("the arms have {counted} {what}, the list has {listed}")]
-    Arms {
+    /// Branches that do not have the items and workers of the list.
+    #[error("the branches have {counted} {what}, the list has {listed}")]
+    Branches {
         /// `items`, or `entries of workers`.
         what: &'static str,
-        /// Those of all arms.
+        /// Those of all branches.
         counted: u64,
         /// Those of the list.
         listed: usize,
     },
-    /// Items that nobody runs.
+    /// Items without a worker.
     #[error("{items} items have no workers")]
     NoWorkers {
         /// How many.
@@ -49,7 +49,7 @@ pub enum PlanError {
     /// Workers that do not run every item once, in order.
     #[error("entry {entry} of workers is {value}; it must be in {least}..={most}")]
     Workers {
-        /// The entry; of a union, counted over all arms.
+        /// The entry; of a union, counted over all branches.
         entry: usize,
         /// Its value.
         value: i32,
@@ -58,36 +58,36 @@ pub enum PlanError {
         /// The most that it may be.
         most: usize,
     },
-    /// A list that is longer than there is room for.
-    #[error("the batch makes {count} {what}; the plan has room for {room}. Make a plan with a larger capacity")]
-    Room {
+    /// A batch or its work list exceeds the capacity that the plan was made with.
+    #[error("the batch makes {count} {what}; the plan has capacity for {capacity}. Make a plan with a larger capacity")]
+    Capacity {
         /// What there is too much of.
         what: &'static str,
         /// How many there are.
         count: usize,
         /// How many there may be.
-        room: usize,
+        capacity: usize,
     },
-    /// A cascade where there is only a way for batches without levels.
+    /// A cascade, given to something that takes flat batches alone.
     #[error("the batch has levels; {what} takes batches without (`Layout::flattened` gives one, where pages are full)")]
     Levels {
         /// What does not take it.
         what: &'static str,
     },
-    /// A variant that mixed lists cannot run.
+    /// A variant or a schedule that mixed lists do not support.
     #[error("{what} is not run by the mixed kernel; let requests of few rows and of many run in batches of their own")]
     NotMixed {
         /// What the variant has.
         what: &'static str,
     },
-    /// Keys or values that are rewritten for one request, and shared by several.
+    /// Keys or values that are transformed by a coordinate of one request, and shared by several requests.
     #[error(
         "`{part}` rewrites keys or values by `at.{word}`, which differs between requests that share them; give the batch without levels"
     )]
     RewrittenForOne {
         /// The part of the variant.
         part: &'static str,
-        /// The index word.
+        /// The coordinate.
         word: &'static str,
     },
 }

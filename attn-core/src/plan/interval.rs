@@ -1,49 +1,50 @@
-//! Keys of a single query that are an interval, guessed from the query before.
+//! Visible keys of a single query that form an interval, guessed from the query before.
 //!
-//! Under most masks, queries of a decode step see the same keys as seen from where they stand: all, or the last so many. Two answers then say
-//! which blocks these are: that the keys before are skipped, and that the others all count. Both are proofs, so that a wrong guess costs time alone.
+//! Under most masks the queries of a decode step see the same keys relative to their position: all of them, or the last
+//! `n`. Two tile classes then prove the guess: the keys before are skipped, and the others are full. A guess is only
+//! used when both are proven, so a wrong guess costs time and never correctness.
 
 use std::ops::Range;
 
-use super::{mask::Mask, search::last_true};
+use super::{search::last_true, tile_classifier::TileClassifier};
 use crate::lang::{QueryTile, Tile, TileClass};
 
-/// What is known of intervals.
+/// The interval of the last query, as a guess for the next.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Intervals {
+pub(super) struct IntervalGuess {
     last: Option<Offsets>,
-    /// Guesses in a row that were wrong, and intervals that were none.
+    /// Consecutive misses: wrong guesses, and visible keys that form no interval.
     misses: u32,
 }
 
-/// An interval as seen from the query.
+/// Key offsets relative to the position of the query.
 #[derive(Clone, Copy, Debug)]
 struct Offsets {
-    /// First key; `None`: the first of all.
+    /// First key; `None`: the first key of the request.
     from: Option<i64>,
-    /// One past the last key; `None`: of all.
+    /// One past the last key; `None`: the end of the request.
     to: Option<i64>,
 }
 
-/// After so many misses no more intervals are looked for.
-const MOST_MISSES: u32 = 4;
+/// Guessing stops after this many consecutive misses.
+const MAX_MISSES: u32 = 4;
 
-/// The keys of one query, and who knows the classes of some of them.
-pub(super) struct Keys<'a> {
-    mask: &'a Mask<'a>,
-    /// The query; its keys are those that were asked for last.
+/// The keys of one query, with the classifier for ranges of them.
+pub(super) struct QueryKeys<'a> {
+    classifier: &'a TileClassifier<'a>,
+    /// The query; the key range is overwritten by every class that is asked for.
     tile: Tile,
     first_key: i32,
     count: u32,
 }
 
-impl<'a> Keys<'a> {
-    /// `count` keys of a request, whose first is so far into packed keys.
-    pub(super) fn new(mask: &'a Mask<'a>, rows: QueryTile, first_key: i32, count: u32) -> Self {
-        Keys { mask, tile: Tile { rows, ..Tile::default() }, first_key, count }
+impl<'a> QueryKeys<'a> {
+    /// `count` keys of a request; `first_key` is the index of its first key among packed keys.
+    pub(super) fn new(classifier: &'a TileClassifier<'a>, rows: QueryTile, first_key: i32, count: u32) -> Self {
+        QueryKeys { classifier, tile: Tile { rows, ..Tile::default() }, first_key, count }
     }
 
-    /// Whether all of some keys are proven to be of a class; of none, it is.
+    /// Whether a range of keys is proven to be of a class; true for an empty range.
     fn all(&mut self, keys: Range<u32>, class: TileClass) -> bool {
         if keys.is_empty() {
             return true;
@@ -51,29 +52,29 @@ impl<'a> Keys<'a> {
         let (first, last) = (keys.start as i32, keys.end as i32 - 1);
         (self.tile.kv_pos_min, self.tile.kv_pos_max) = (first, last);
         (self.tile.kv_token_min, self.tile.kv_token_max) = (self.first_key + first, self.first_key + last);
-        self.mask.class(&self.tile) == class
+        self.classifier.class(&self.tile) == class
     }
 
-    /// The most keys up to `most`, at least none, of which `range` says that they are skipped.
+    /// The largest `n` up to `most` for which the keys `range(n)` are proven skipped.
     fn most_skipped(&self, most: u32, range: impl Fn(u32) -> Range<u32>) -> u32 {
-        let skipped = |n: u64| Keys { ..*self }.all(range(n as u32), TileClass::Skip);
+        let skipped = |n: u64| QueryKeys { ..*self }.all(range(n as u32), TileClass::Skip);
         last_true(most.into(), &skipped) as u32
     }
 }
 
-impl Intervals {
-    /// The keys, if they are as the guess says.
-    pub(super) fn guess(&mut self, of: &mut Keys<'_>) -> Option<Range<u32>> {
+impl IntervalGuess {
+    /// The visible keys, if the guess is proven right.
+    pub(super) fn guess(&mut self, keys: &mut QueryKeys<'_>) -> Option<Range<u32>> {
         let Offsets { from, to } = self.last?;
-        let (count, pos) = (of.count, i64::from(of.tile.rows.qo_pos_min));
+        let (count, pos) = (keys.count, i64::from(keys.tile.rows.qo_pos_min));
         let key = |offset: i64| (pos + offset).clamp(0, count.into()) as u32;
         let (begin, end) = (from.map_or(0, key), to.map_or(count, key));
         if begin >= end {
             return None;
         }
-        let right = of.all(begin..end, TileClass::Full)
-            && of.all(0..begin, TileClass::Skip)
-            && of.all(end..count, TileClass::Skip);
+        let right = keys.all(begin..end, TileClass::Full)
+            && keys.all(0..begin, TileClass::Skip)
+            && keys.all(end..count, TileClass::Skip);
         if right {
             self.misses = 0;
             return Some(begin..end);
@@ -82,18 +83,18 @@ impl Intervals {
         None
     }
 
-    /// Looks for an interval that begins and ends within `align` keys of the ends of what is left of them.
-    pub(super) fn learn(&mut self, of: &mut Keys<'_>, left: Range<u32>, align: u32) {
-        if self.misses >= MOST_MISSES || left.is_empty() {
+    /// Refines the visible blocks `left` to single keys, and remembers them if they form an interval.
+    pub(super) fn learn(&mut self, keys: &mut QueryKeys<'_>, left: Range<u32>, align: u32) {
+        if self.misses >= MAX_MISSES || left.is_empty() {
             return;
         }
-        let count = of.count;
+        let count = keys.count;
         let inside = (left.end - left.start - 1).min(align - 1);
-        let begin = left.start + of.most_skipped(inside, |n| 0..left.start + n);
+        let begin = left.start + keys.most_skipped(inside, |n| 0..left.start + n);
         let inside = (left.end - begin - 1).min(align - 1);
-        let end = left.end - of.most_skipped(inside, |n| left.end - n..count);
-        if of.all(begin..end, TileClass::Full) {
-            let offset = |key: u32| i64::from(key) - i64::from(of.tile.rows.qo_pos_min);
+        let end = left.end - keys.most_skipped(inside, |n| left.end - n..count);
+        if keys.all(begin..end, TileClass::Full) {
+            let offset = |key: u32| i64::from(key) - i64::from(keys.tile.rows.qo_pos_min);
             let from = (begin > 0).then(|| offset(begin));
             self.last = Some(Offsets { from, to: (end < count).then(|| offset(end)) });
         } else {

@@ -1,61 +1,65 @@
-//! How a batch is cut.
+//! Rules of the planner: how a batch is cut into work, and what work costs.
 
 use super::PlanError;
 
-/// How a batch is cut.
+/// How a batch is cut into work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanRule {
-    /// Packed query rows of a tile; at least 1.
+    /// PackGQA rows of a Q tile; at least 1.
     pub tile_rows: u32,
-    /// Keys of a block: spans begin and end at multiples of so many (a span may end at the last key); at least 1.
+    /// Keys per block; at least 1. KV splits begin and end at multiples of this (or at the last key).
     pub kv_align: u32,
-    /// A cut leaves no span shorter than so many keys, except at the end of a tile's keys.
+    /// Least number of keys of a KV split, except for the last of a tile.
     pub min_span: u32,
-    /// Workers per KV head: as many as the device holds at a time; at least 1. 1 under [`Schedule::LongestFirst`]: nothing is cut.
+    /// Workers per KV head, at least 1: as many as the device runs at a time. 1 under [`Schedule::LongestFirst`] means
+    /// that no tile is split.
     pub workers: u32,
-    /// What work costs.
+    /// Costs of the parts of the work.
     pub cost: Cost,
-    /// Where keys are cut, and who runs what.
+    /// How tiles are split and assigned to workers.
     pub schedule: Schedule,
 }
 
-/// What a worker's time goes into, in whole units of one kind, whichever: nanoseconds, say.
+/// Costs of the parts of a worker's work, in whole units of one kind (nanoseconds, for instance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Start and end of one item.
-    pub piece: u32,
-    /// One block of `kv_align` keys; at least 1.
+    /// Overhead of one item: prologue and epilogue.
+    pub item: u32,
+    /// One block of `kv_align` keys of a tile; at least 1.
     pub block: u32,
-    /// One more partial state in a merge.
-    pub spread: u32,
+    /// One more partial state to merge.
+    pub merge: u32,
 }
 
 impl Cost {
-    /// Of one who counts blocks alone.
-    pub const BLOCKS: Cost = Cost { piece: 0, block: 1, spread: 0 };
+    /// Counts blocks alone: no overhead for items and merges.
+    pub const BLOCKS: Cost = Cost { item: 0, block: 1, merge: 0 };
 }
 
-/// Where keys are cut, and who runs what.
+/// How tiles are split along their keys, and how items are assigned to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Tiles in order on one line, which is cut into spans of equal cost, one a worker: no worker has more than two partial states, unless arms
-    /// of a union share tiles. There are fewer workers where spans would be shorter than [`PlanRule::min_span`], or where merging more
-    /// states takes longer than shorter spans save. For decode.
-    Line,
-    /// One item a worker, longest first. Keys are cut, into spans of equal length, only where there are fewer tiles than workers. For prefill.
+    /// Stream-K: the tiles of a batch, laid end to end, are cut into spans of equal cost, one for each worker. A worker
+    /// writes at most two partial states (more if branches of a union share tiles). Fewer workers are used if splits
+    /// would be shorter than [`PlanRule::min_span`], or if merging more states takes longer than shorter splits save.
+    /// For decode.
+    StreamK,
+    /// One item per worker, longest first. Keys are split, into equal splits, only if there are fewer tiles than
+    /// workers. For prefill.
     LongestFirst,
-    /// Cuts at every multiple of so many keys of a request (rounded up to whole blocks; at least 1), and nowhere else: what is cut depends on the
-    /// request alone, so that a request gives the same bits alone and in any batch. Items are dealt to workers in order, about equal
-    /// costs to each.
-    Fixed {
-        /// Keys from cut to cut.
+    /// Splits at every multiple of a fixed number of keys of the request (rounded up to whole blocks; at least 1), and
+    /// nowhere else. The splits depend on the request alone, so that a request gives the same bits alone and in any
+    /// batch. Items are assigned to workers in order, at about equal cost.
+    FixedSplit {
+        /// Keys per split.
         keys: u32,
     },
 }
 
-/// The most that a list may have: what memory must hold for every batch up to some size, of a variant without a union.
+/// Upper bounds of a work list, for memory that holds the list of every batch up to some size, under a variant without
+/// a union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
+pub struct WorkCapacity {
     /// Work items.
     pub items: u64,
     /// Workers.
@@ -67,24 +71,25 @@ pub struct Capacity {
 }
 
 impl PlanRule {
-    /// The most that a list of up to `tiles` query tiles has, which see up to `blocks` blocks of [`PlanRule::kv_align`] keys in all.
+    /// Upper bounds of a list of up to `tiles` Q tiles, which see up to `blocks` blocks of [`PlanRule::kv_align`] keys
+    /// in total.
     #[must_use]
-    pub fn capacity(&self, tiles: u64, blocks: u64) -> Capacity {
+    pub fn capacity(&self, tiles: u64, blocks: u64) -> WorkCapacity {
         let workers = u64::from(self.workers);
         match self.schedule {
-            Schedule::Line => {
+            Schedule::StreamK => {
                 let cuts = workers.saturating_sub(1).min(blocks);
-                Capacity { items: tiles + cuts, workers, merges: cuts.min(tiles), slots: cuts + cuts.min(tiles) }
+                WorkCapacity { items: tiles + cuts, workers, merges: cuts.min(tiles), slots: cuts + cuts.min(tiles) }
             }
             Schedule::LongestFirst => {
                 let items = tiles.max(workers);
-                Capacity { items, workers: items, merges: tiles.min(workers / 2), slots: workers }
+                WorkCapacity { items, workers: items, merges: tiles.min(workers / 2), slots: workers }
             }
-            Schedule::Fixed { keys } => {
-                // a span that begins between two cuts meets one more of them
+            Schedule::FixedSplit { keys } => {
+                // a range that begins between two cuts meets one cut more
                 let step = u64::from(keys.div_ceil(self.kv_align.max(1)).max(1));
                 let items = tiles + blocks.min(blocks / step + tiles);
-                Capacity { items, workers: items.min(workers).max(1), merges: tiles, slots: items }
+                WorkCapacity { items, workers: items.min(workers).max(1), merges: tiles, slots: items }
             }
         }
     }
@@ -92,8 +97,8 @@ impl PlanRule {
     /// Refuses a 0 where 1 is the least.
     pub(super) fn check(&self, group: u32) -> Result<(), PlanError> {
         let keys = match self.schedule {
-            Schedule::Fixed { keys } => keys,
-            Schedule::Line | Schedule::LongestFirst => 1,
+            Schedule::FixedSplit { keys } => keys,
+            Schedule::StreamK | Schedule::LongestFirst => 1,
         };
         let least = [
             ("tile_rows", self.tile_rows),
@@ -109,9 +114,9 @@ impl PlanRule {
         }
     }
 
-    /// The fewest blocks that a cut leaves before it, but for the end of a tile's keys; at least 1.
+    /// Least number of blocks of a KV split, except for the last of a tile; at least 1.
     #[must_use]
-    pub fn shortest(&self) -> u64 {
+    pub fn min_split_blocks(&self) -> u64 {
         u64::from(self.min_span.div_ceil(self.kv_align).max(1))
     }
 }

@@ -1,18 +1,18 @@
-//! Memory of planning.
+//! Buffers of the planner.
 
-use super::{line::Cut, place::Place, rows::RowTile, visible::Visible};
+use super::{q_tiles::QTile, slots::TileSlots, stream_k::Cut, visible::VisibleBlocks};
 
-/// What planning writes down on the way. Kept from plan to plan ([`WorkList::rebuild_for`](super::WorkList::rebuild_for)), it makes planning
-/// free of allocations once it has grown to the largest batch.
+/// Buffers of the planner. Kept from plan to plan ([`WorkList::rebuild_for`](super::WorkList::rebuild_for)), they make
+/// planning free of allocations once they have grown to the largest batch.
 #[derive(Clone, Debug, Default)]
-pub struct Scratch {
-    pub(super) tiles: Vec<RowTile>,
-    /// `[tiles][arms]`.
-    pub(super) seen: Vec<Visible>,
-    /// `[tiles]` where each tile ends on the line of one arm.
+pub struct PlanScratch {
+    pub(super) tiles: Vec<QTile>,
+    /// `[tiles][branches]`.
+    pub(super) visible: Vec<VisibleBlocks>,
+    /// `[tiles]`: prefix sums of tile costs, for one branch ([`Schedule::StreamK`](super::Schedule::StreamK)).
     pub(super) ends: Vec<u64>,
-    /// Where workers begin, one arm after the other: as the entries of the list.
+    /// Where workers begin, branch by branch: one entry for each of [`WorkList::workers`](super::WorkList::workers).
     pub(super) cuts: Vec<Cut>,
     /// `[tiles]`.
-    pub(super) places: Vec<Place>,
+    pub(super) tile_slots: Vec<TileSlots>,
 }

@@ -1,15 +1,15 @@
-//! Where a condition that holds for small numbers ends.
+//! Bisection: where a condition that holds for small numbers ends.
 
 /// The largest `n <= max` with `holds(n)`, where `holds(0)` is given, found by bisection.
 pub(super) fn last_true(max: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
     if max == 0 || holds(max) {
         return max;
     }
-    between(0, max, holds)
+    bisect(0, max, holds)
 }
 
-/// As [`last_true`], looked for around `guess` first. `is_last(n)` may know that nothing above `n` holds; with the result comes whether it
-/// was this that said so.
+/// As [`last_true`], searched around `guess` first. `is_last(n)` may prove that nothing above `n` holds. Returns the
+/// number, and whether `is_last` proved it.
 pub(super) fn last_true_near(
     max: u64,
     guess: u64,
@@ -26,7 +26,7 @@ pub(super) fn last_true_near(
         while yes < max {
             let next = (yes + step).min(max);
             if !holds(next) {
-                return (between(yes, next, holds), false);
+                return (bisect(yes, next, holds), false);
             }
             (yes, step) = (next, step * 2);
         }
@@ -36,14 +36,14 @@ pub(super) fn last_true_near(
     loop {
         let next = no.saturating_sub(step);
         if next == 0 || holds(next) {
-            return (between(next, no, holds), false);
+            return (bisect(next, no, holds), false);
         }
         (no, step) = (next, step * 2);
     }
 }
 
-/// Bisection: `holds(yes)`, not `holds(no)`.
-fn between(mut yes: u64, mut no: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
+/// Bisects between `yes`, which holds, and `no`, which does not.
+fn bisect(mut yes: u64, mut no: u64, holds: &dyn Fn(u64) -> bool) -> u64 {
     while no - yes > 1 {
         let mid = yes + (no - yes) / 2;
         if holds(mid) { yes = mid } else { no = mid }
@@ -59,25 +59,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_find_the_end_and_a_good_guess_finds_it_at_once(max in 0u64..2000, end in 0u64..2500, guess in 0u64..2500, tells: bool) {
+        fn both_searches_find_the_end_and_a_good_guess_costs_few_calls(
+            max in 0u64..2000, end in 0u64..2500, guess in 0u64..2500, is_known: bool,
+        ) {
             let end = end.min(max);
-            let asked = Cell::new(0);
+            let calls = Cell::new(0);
             let holds = |n: u64| {
-                asked.set(asked.get() + 1);
+                calls.set(calls.get() + 1);
                 assert!(n > 0 && n <= max, "{n} is given, or out of range");
                 n <= end
             };
             let is_last = |n: u64| {
                 assert!(n < max);
-                tells && n == end
+                is_known && n == end
             };
             prop_assert_eq!(last_true(max, &holds), end);
-            asked.set(0);
+            calls.set(0);
             let (found, said) = last_true_near(max, guess, &holds, &is_last);
             prop_assert_eq!(found, end);
-            prop_assert!(!said || tells);
+            prop_assert!(!said || is_known);
             let far = end.abs_diff(guess.min(max)) + 1;
-            prop_assert!(asked.get() <= 2 * (far.ilog2() + 1) + 1, "{} for {}", asked.get(), far);
+            prop_assert!(calls.get() <= 2 * (far.ilog2() + 1) + 1, "{} for {}", calls.get(), far);
         }
     }
 }

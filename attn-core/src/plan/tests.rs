@@ -1,6 +1,6 @@
+mod capacity;
 mod decode;
-mod line;
-mod room;
+mod stream_k;
 
 use super::*;
 use crate::{
@@ -34,8 +34,8 @@ fn causal(tile: Tile) -> TileClass {
     }
 }
 
-/// (request, tile) -> spans in key order.
-fn spans(list: &WorkList) -> std::collections::BTreeMap<(i32, i32), Vec<WorkItem>> {
+/// (request, first row) -> items in key order.
+fn splits_of_tiles(list: &WorkList) -> std::collections::BTreeMap<(i32, i32), Vec<WorkItem>> {
     let mut map = std::collections::BTreeMap::<_, Vec<WorkItem>>::new();
     for item in &list.items {
         map.entry((item.request, item.first_row)).or_default().push(*item);
@@ -50,11 +50,11 @@ fn requests() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
 
 fn rules() -> impl Strategy<Value = PlanRule> {
     let schedules = prop_oneof![
-        Just(Schedule::Line),
+        Just(Schedule::StreamK),
         Just(Schedule::LongestFirst),
-        (1u32..500).prop_map(|keys| Schedule::Fixed { keys }),
+        (1u32..500).prop_map(|keys| Schedule::FixedSplit { keys }),
     ];
-    let cost = (0u32..9, 1u32..9, 0u32..3).prop_map(|(piece, block, spread)| Cost { piece, block, spread });
+    let cost = (0u32..9, 1u32..9, 0u32..3).prop_map(|(item, block, merge)| Cost { item, block, merge });
     (1u32..40, 1u32..100, 0u32..300, 1u32..64, cost, schedules).prop_map(
         |(tile_rows, kv_align, min_span, workers, cost, schedule)| PlanRule {
             tile_rows,
@@ -73,7 +73,7 @@ proptest! {
         let layout = layout(&qo, &kv);
         let list = WorkList::build(&layout, group, &rule).expect("small");
         prop_assert_eq!(list.check(&layout), Ok(()));
-        let map = spans(&list);
+        let map = splits_of_tiles(&list);
         let blocks = |items: &Vec<WorkItem>| u64::from((items[items.len() - 1].kv_end as u32).div_ceil(rule.kv_align));
         let most = rule.capacity(map.len() as u64, map.values().map(blocks).sum());
         prop_assert!(list.items.len() as u64 <= most.items && list.workers.len() as u64 <= most.workers + 1);
@@ -84,14 +84,15 @@ proptest! {
         }
         for ((request, first_row), items) in &map {
             let left = layout.qo_len(*request as usize) as u32 * group - *first_row as u32;
-            prop_assert!((*first_row as u32).is_multiple_of(rule.tile_rows) && items[0].rows as u32 == left.min(rule.tile_rows));
+            prop_assert!((*first_row as u32).is_multiple_of(rule.tile_rows));
+            prop_assert!(items[0].rows as u32 == left.min(rule.tile_rows));
             let mut end = 0;
             for (i, item) in items.iter().enumerate() {
                 prop_assert_eq!(item.kv_begin, end);
                 end = item.kv_end;
                 prop_assert!(end > item.kv_begin || items.len() == 1);
                 prop_assert_eq!(item.kv_begin as u32 % rule.kv_align, 0);
-                let cut = !matches!(rule.schedule, Schedule::Fixed { .. });
+                let cut = !matches!(rule.schedule, Schedule::FixedSplit { .. });
                 let short = cut && ((end - item.kv_begin) as u32) < rule.min_span;
                 prop_assert!(!short || i + 1 == items.len(), "{:?} is short", item);
             }
@@ -103,7 +104,7 @@ proptest! {
     fn slots_of_a_tile_are_contiguous_and_in_key_order((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
         let list = WorkList::build(&layout, 4, &rule).expect("small");
-        let map = spans(&list);
+        let map = splits_of_tiles(&list);
         let mut used = vec![false; list.slots as usize];
         for merge in &list.merges {
             let items = &map[&(merge.request, merge.first_row)];
@@ -120,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn longest_first_has_as_many_items_as_workers_at_most((qo, kv) in requests(), rule in rules()) {
+    fn longest_first_has_at_most_as_many_items_as_workers((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
         let rule = PlanRule { schedule: Schedule::LongestFirst, ..rule };
         let whole = WorkList::build(&layout, 1, &PlanRule { workers: 1, ..rule }).expect("small");
@@ -133,18 +134,18 @@ proptest! {
     }
 
     #[test]
-    fn fixed_cuts_are_at_every_multiple_and_nowhere_else((qo, kv) in requests(), rule in rules(), keys in 1u32..500) {
+    fn fixed_splits_are_at_every_multiple_and_nowhere_else((qo, kv) in requests(), rule in rules(), keys in 1u32..500) {
         let layout = layout(&qo, &kv);
-        let rule = PlanRule { schedule: Schedule::Fixed { keys }, ..rule };
+        let rule = PlanRule { schedule: Schedule::FixedSplit { keys }, ..rule };
         let list = WorkList::build(&layout, 1, &rule).expect("small");
         let step = keys.next_multiple_of(rule.kv_align) as i32;
         for item in &list.items {
             prop_assert_eq!((item.kv_begin % step, item.kv_end), (0, (item.kv_begin + step).min(item.kv_len)));
         }
-        // contiguous spans of about equal cost
+        // workers run contiguous items of about equal cost
         let cost = |items: &[WorkItem]| -> u64 {
             let blocks = |item: &WorkItem| u64::from(((item.kv_end - item.kv_begin) as u32).div_ceil(rule.kv_align));
-            items.iter().map(|item| u64::from(rule.cost.piece) + blocks(item) * u64::from(rule.cost.block)).sum()
+            items.iter().map(|item| u64::from(rule.cost.item) + blocks(item) * u64::from(rule.cost.block)).sum()
         };
         let workers = list.workers.len() as u64 - 1;
         prop_assert!(workers <= rule.workers.into());
@@ -156,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_mask_lets_through_is_covered(
+    fn every_visible_key_is_covered_once(
         (qo, kv) in requests(), group in 1u32..5, rule in rules(), window in 0i32..300,
     ) {
         let layout = layout(&qo, &kv);
@@ -166,7 +167,7 @@ proptest! {
         };
         let list = WorkList::build_visible(&layout, group, &rule, &classify).expect("small");
         prop_assert!(list.check(&layout).is_ok());
-        for ((request, first_row), items) in spans(&list) {
+        for ((request, first_row), items) in splits_of_tiles(&list) {
             let (qo_len, kv_len) = (layout.qo_len(request as usize) as i32, layout.kv_len(request as usize) as i32);
             for row in first_row..first_row + items[0].rows {
                 let pos = row / group as i32 + kv_len - qo_len;
@@ -180,11 +181,11 @@ proptest! {
 }
 
 #[test]
-fn one_long_decode_is_split_into_equal_spans() {
+fn one_long_decode_is_split_equally() {
     let layout = layout(&[1], &[1000]);
     let list = WorkList::build(&layout, 8, &PlanRule { workers: 4, ..RULE }).expect("small");
-    let spans: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
-    assert_eq!(spans, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
+    let splits_of_tiles: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
+    assert_eq!(splits_of_tiles, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
     assert_eq!(
         list.merges,
         [MergeItem { request: 0, first_row: 0, rows: 8, first: 0, count: 4, qo_token: 0, qo_len: 1, kv_len: 1000 }]
@@ -196,7 +197,7 @@ fn one_long_decode_is_split_into_equal_spans() {
 }
 
 #[test]
-fn causal_and_window_cut_the_span() {
+fn causal_and_window_shorten_the_kv_range() {
     let layout = layout(&[1024], &[1024]);
     let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &causal).expect("small");
     assert!(list.items.iter().all(|item| item.kv_begin == 0 && item.kv_end == item.first_row + 64));
@@ -206,7 +207,7 @@ fn causal_and_window_cut_the_span() {
 }
 
 #[test]
-fn requests_without_keys_still_write_and_without_queries_do_nothing() {
+fn requests_without_keys_have_an_item_and_requests_without_queries_have_none() {
     let layout = layout(&[3, 0, 2], &[0, 10, 10]);
     let list = WorkList::build_visible(&layout, 1, &RULE, &|_| TileClass::Skip).expect("small");
     let items: Vec<_> =
@@ -223,11 +224,11 @@ fn zeros_and_overflows_are_refused() {
     assert_eq!(WorkList::build(&layout, 1, &PlanRule { kv_align: 0, ..RULE }), zero("kv_align"));
     assert_eq!(WorkList::build(&layout, 0, &RULE), zero("group"));
     let many = WorkList::build(&layout, 8, &RULE).expect_err("too many");
-    assert_eq!(many, PlanError::TooMany { what: "packed rows of one request", value: 1 << 32 });
+    assert_eq!(many, PlanError::TooMany { what: "PackGQA rows of one request", value: 1 << 32 });
 }
 
 #[test]
-fn work_of_another_batch_is_found() {
+fn a_list_of_another_batch_is_refused() {
     let (small, large) = (layout(&[20], &[100]), layout(&[20, 70], &[300, 1]));
     let list = WorkList::build(&large, 2, &PlanRule { workers: 16, ..RULE }).expect("small");
     assert!(list.check(&large).is_ok());

@@ -1,19 +1,22 @@
-//! Which keys a tile of rows may attend to: all but a prefix and a suffix that a mask is proven to skip, or those of a list.
+//! Which blocks of keys a tile may attend to: all except a prefix and a suffix that the mask is proven to skip, or the
+//! keys of a list.
 //!
-//! The class of the whole span answers most of the time. Where it does not, both ends are found by looking at prefixes and suffixes, first
-//! near where they were for the tile before. The block that stands at an end is then looked at closely, unless a logit of it is
-//! seen to count; but not on a line ([`Schedule::Line`]). What is found there follows from the classes of prefixes and suffixes alone, whatever was
-//! asked before: what is proven of keys is proven of fewer of them too. So a kernel that plans on a device finds the same by bisection
-//! (attn-kernels/cuda/planner/visible.cuh).
+//! One class of the whole KV range decides most tiles. Otherwise prefixes and suffixes are bisected, starting near the
+//! ends that the tile before had. The block at each end is then classified again with the refined class, unless one of
+//! its logits is known to count; under stream-K ([`Schedule::StreamK`]) this is left out.
+//!
+//! **Tile classes are monotone.** Proven for a range implies proven for every sub-range. Bisection is therefore valid,
+//! and its result depends on the classes of prefixes and suffixes alone, not on where the search began. So the planner
+//! kernel (attn-kernels/cuda/planner/visible.cuh), which bisects without hints, finds the same blocks.
 
 use std::ops::Range;
 
 use super::{
     PlanRule, Schedule,
-    interval::{Intervals, Keys},
-    mask::{End, Mask, keys_of},
-    rows::RowTile,
+    interval::{IntervalGuess, QueryKeys},
+    q_tiles::QTile,
     search::{last_true, last_true_near},
+    tile_classifier::{End, TileClassifier, tile_of},
 };
 use crate::{
     batch::Layout,
@@ -22,28 +25,29 @@ use crate::{
     spec::Heads,
 };
 
-/// The keys that a tile may attend to: blocks `begin..end` of `kv_align` keys each, of `keys` in all.
+/// The blocks `begin..end` of keys that a tile may attend to. Blocks have `kv_align` keys; the request has `keys` keys
+/// in total.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Visible {
+pub(super) struct VisibleBlocks {
     pub(super) keys: u32,
     pub(super) begin: u32,
     pub(super) end: u32,
 }
 
-impl Visible {
-    /// How many blocks.
+impl VisibleBlocks {
+    /// Number of visible blocks.
     #[inline]
     pub(super) fn blocks(&self) -> u32 {
         self.end - self.begin
     }
 
-    /// What either sees, and what lies between.
-    pub(super) fn hull(self, other: Visible) -> Visible {
+    /// The smallest range that contains both.
+    pub(super) fn join(self, other: VisibleBlocks) -> VisibleBlocks {
         match (self.blocks(), other.blocks()) {
             (_, 0) => self,
             (0, _) => other,
-            _ => Visible {
-                keys: self.keys.max(other.keys), // of lists, the longer
+            _ => VisibleBlocks {
+                keys: self.keys.max(other.keys), // of two key lists, the longer
                 begin: self.begin.min(other.begin),
                 end: self.end.max(other.end),
             },
@@ -51,103 +55,128 @@ impl Visible {
     }
 }
 
-/// Finds the keys of tiles, one after the other.
-pub(super) struct Finder<'a> {
+/// Finds the visible blocks of tiles, one tile after the other.
+pub(super) struct VisibleBlockFinder<'a> {
     layout: &'a Layout,
-    mask: Mask<'a>,
+    classifier: TileClassifier<'a>,
     group: u32,
     heads: [[i32; 2]; 2],
     align: u32,
-    /// Whether what is found for a request may not depend on others.
-    alone: bool,
-    /// Whether blocks at the ends are looked at closely.
-    closely: bool,
-    /// The request of the tile before.
+    /// Whether hints are reset between requests, so that the result for a request cannot depend on other requests.
+    hints_per_request: bool,
+    /// Whether the blocks at the ends are classified again with the refined class.
+    refine: bool,
+    /// Request of the previous tile.
     request: u32,
-    /// What keys single queries saw.
-    intervals: Intervals,
-    /// Where keys began and ended for the tile before; `None` where none was cut off.
-    ends: [Option<Last>; 2],
+    /// The interval of keys of the previous single query.
+    intervals: IntervalGuess,
+    /// Where the visible keys of the previous tile began and ended; `None` where nothing was skipped.
+    hints: [Option<CutHint>; 2],
 }
 
-/// Where keys began, or ended, for the tile before.
+/// Where the visible keys of the previous tile began, or ended: the hint for the next tile.
 #[derive(Clone, Copy)]
-struct Last {
+struct CutHint {
     request: u32,
     block: u64,
-    /// From the position of its first query to the first key, or of its last query to one past the last key.
+    /// Key offset from the tile's first query to the first visible key, or from its last query to one past the last
+    /// visible key.
     from: i64,
-    /// Whether it was elsewhere for the tile before that.
+    /// Whether the block differed from the one before it.
     moved: bool,
 }
 
-impl Last {
-    /// The block to look at first, for a query at `pos`: as far from it as before, unless the keys stay where they are. Half a block more is
-    /// cut off rather than less: one answer then says that it is too much, and the next one how much it is.
-    fn guess(self, span: &Span, end: End, pos: i32) -> u64 {
-        if self.request == span.request && !self.moved {
-            return self.block.min(span.blocks);
+impl CutHint {
+    /// The block to test first for a query at `pos`: at the same offset from the query as before, or the same block if
+    /// it did not move. The guess is rounded towards skipping more: one test then shows that it skips too much, and the
+    /// next one by how much.
+    fn guess(self, kv_range: &KvRange, end: End, pos: i32) -> u64 {
+        if self.request == kv_range.request && !self.moved {
+            return self.block.min(kv_range.blocks);
         }
         let at = (i64::from(pos) + self.from).max(0) as u64;
-        let block = if end == End::Front { at.div_ceil(span.align) } else { at / span.align };
-        block.min(span.blocks)
+        let block = if end == End::Front { at.div_ceil(kv_range.align) } else { at / kv_range.align };
+        block.min(kv_range.blocks)
     }
 
-    fn next(before: Option<Last>, span: &Span, block: u64, pos: i32) -> Last {
-        let moved = before.is_none_or(|last| last.request != span.request || last.block != block);
-        Last { request: span.request, block, from: (block * span.align) as i64 - i64::from(pos), moved }
+    fn next(before: Option<CutHint>, kv_range: &KvRange, block: u64, pos: i32) -> CutHint {
+        let moved = before.is_none_or(|last| last.request != kv_range.request || last.block != block);
+        CutHint { request: kv_range.request, block, from: (block * kv_range.align) as i64 - i64::from(pos), moved }
     }
 }
 
-impl<'a> Finder<'a> {
-    /// Of a function, which shall know the classes of tiles of all heads.
+impl<'a> VisibleBlockFinder<'a> {
+    /// A finder for a function that classifies tiles over all heads.
     pub(super) fn of_function(
         layout: &'a Layout,
         classify: &'a dyn Fn(Tile) -> TileClass,
         group: u32,
         rule: &PlanRule,
     ) -> Self {
-        // the same list serves every head, however many there are
+        // one list serves every head, however many there are
         let heads = [[0, i32::MAX]; 2];
-        Finder::new(layout, Mask::Function(classify), group, heads, rule)
+        VisibleBlockFinder::new(layout, TileClassifier::Function(classify), group, heads, rule)
     }
 
-    /// Of a variant: the keys for every KV head, since one list of work serves all of them.
+    /// A finder for a variant: the keys that any KV head attends to, since one work list serves all heads.
     pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, rule: &PlanRule) -> Self {
-        let (mask, group) = (Mask::of(variant, heads), heads.group());
+        let (classifier, group) = (TileClassifier::of(variant, heads), heads.group());
         let heads = [[0, heads.qo as i32 - 1], [0, heads.kv as i32 - 1]];
-        Finder::new(layout, mask, group, heads, rule)
+        VisibleBlockFinder::new(layout, classifier, group, heads, rule)
     }
 
-    fn new(layout: &'a Layout, mask: Mask<'a>, group: u32, heads: [[i32; 2]; 2], rule: &PlanRule) -> Self {
-        let alone = matches!(rule.schedule, Schedule::Fixed { .. });
-        let closely = !matches!(rule.schedule, Schedule::Line);
-        let (align, intervals) = (rule.kv_align, Intervals::default());
-        Finder { layout, mask, group, heads, align, alone, closely, intervals, ends: [None; 2], request: 0 }
+    fn new(
+        layout: &'a Layout,
+        classifier: TileClassifier<'a>,
+        group: u32,
+        heads: [[i32; 2]; 2],
+        rule: &PlanRule,
+    ) -> Self {
+        let hints_per_request = matches!(rule.schedule, Schedule::FixedSplit { .. });
+        let refine = !matches!(rule.schedule, Schedule::StreamK);
+        let (align, intervals) = (rule.kv_align, IntervalGuess::default());
+        VisibleBlockFinder {
+            layout,
+            classifier,
+            group,
+            heads,
+            align,
+            hints_per_request,
+            refine,
+            intervals,
+            hints: [None; 2],
+            request: 0,
+        }
     }
 
-    /// The keys of a tile.
-    pub(super) fn find(&mut self, tile: RowTile) -> Visible {
+    /// The visible blocks of a tile.
+    pub(super) fn find(&mut self, tile: QTile) -> VisibleBlocks {
         let keys = self.layout.kv_len(tile.request as usize) as u32;
-        let seen = if keys == 0 || matches!(self.mask, Mask::None) { 0..keys } else { self.look(tile, keys) };
-        Visible { keys, begin: seen.start / self.align, end: seen.end.div_ceil(self.align) }
+        let visible = if keys == 0 || matches!(self.classifier, TileClassifier::Unmasked) {
+            0..keys
+        } else {
+            self.search(tile, keys)
+        };
+        VisibleBlocks { keys, begin: visible.start / self.align, end: visible.end.div_ceil(self.align) }
     }
 
-    /// The keys that a tile sees, in whole blocks or closer.
-    fn look(&mut self, tile: RowTile, keys: u32) -> Range<u32> {
-        if self.alone && tile.request != self.request {
-            (self.ends, self.intervals) = ([None; 2], Intervals::default());
+    /// The visible keys of a tile: whole blocks, or a tighter range.
+    fn search(&mut self, tile: QTile, keys: u32) -> Range<u32> {
+        if self.hints_per_request && tile.request != self.request {
+            (self.hints, self.intervals) = ([None; 2], IntervalGuess::default());
         }
         self.request = tile.request;
         let [qo_heads, kv_heads] = self.heads;
         let rows = tile.query_tile(self.layout, self.group, qo_heads, kv_heads);
         let first_key = self.layout.kv_indptr()[tile.request as usize];
-        let one_query = rows.qo_row_min == rows.qo_row_max && !matches!(self.mask, Mask::ByHead { .. });
-        if one_query && let Some(keys) = self.intervals.guess(&mut Keys::new(&self.mask, rows, first_key, keys)) {
+        let one_query = rows.qo_row_min == rows.qo_row_max && !matches!(self.classifier, TileClassifier::ByHead { .. });
+        if one_query
+            && let Some(keys) = self.intervals.guess(&mut QueryKeys::new(&self.classifier, rows, first_key, keys))
+        {
             return keys;
         }
         let align = u64::from(self.align);
-        let span = Span {
+        let kv_range = KvRange {
             request: tile.request,
             rows,
             keys: keys.into(),
@@ -155,19 +184,19 @@ impl<'a> Finder<'a> {
             align,
             first_key,
         };
-        let class = match self.ends {
-            [None, None] => self.mask.class(&span.tile(0..span.blocks)),
-            // most likely it is as for the tile before
+        let class = match self.hints {
+            [None, None] => self.classifier.class(&kv_range.tile(0..kv_range.blocks)),
+            // the tile most likely resembles the one before
             _ => TileClass::Partial,
         };
         match class {
             TileClass::Skip => 0..0,
             TileClass::Full => 0..keys,
             TileClass::Partial => {
-                let left = self.trimmed(&span);
+                let left = self.trim(&kv_range);
                 let left = (left.start * align) as u32..(left.end * align).min(keys.into()) as u32;
                 if one_query {
-                    let of = &mut Keys::new(&self.mask, rows, first_key, keys);
+                    let of = &mut QueryKeys::new(&self.classifier, rows, first_key, keys);
                     self.intervals.learn(of, left.clone(), self.align);
                 }
                 left
@@ -175,76 +204,77 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The blocks that are left when the longest proven prefix and suffix are cut off.
-    fn trimmed(&mut self, span: &Span) -> Range<u64> {
-        let (blocks, first, last) = (span.blocks, span.rows.qo_pos_min, span.rows.qo_pos_max);
-        let [front, back] = self.ends;
-        let guess = front.map_or(0, |front| front.guess(span, End::Front, first));
-        let begin = self.cut(span, End::Front, blocks, guess);
+    /// The blocks that remain after the longest proven prefix and suffix are skipped.
+    fn trim(&mut self, kv_range: &KvRange) -> Range<u64> {
+        let (blocks, first, last) = (kv_range.blocks, kv_range.rows.qo_pos_min, kv_range.rows.qo_pos_max);
+        let [front, back] = self.hints;
+        let guess = front.map_or(0, |front| front.guess(kv_range, End::Front, first));
+        let begin = self.skipped_blocks(kv_range, End::Front, blocks, guess);
         if begin == blocks {
             return 0..0;
         }
-        let guess = back.map_or(0, |back| blocks - back.guess(span, End::Back, last));
-        let end = blocks - self.cut(span, End::Back, blocks - begin, guess);
+        let guess = back.map_or(0, |back| blocks - back.guess(kv_range, End::Back, last));
+        let end = blocks - self.skipped_blocks(kv_range, End::Back, blocks - begin, guess);
         if begin >= end {
             return 0..0;
         }
-        self.ends = [
-            (begin > 0).then(|| Last::next(front, span, begin, first)),
-            (end < blocks).then(|| Last::next(back, span, end, last)),
+        self.hints = [
+            (begin > 0).then(|| CutHint::next(front, kv_range, begin, first)),
+            (end < blocks).then(|| CutHint::next(back, kv_range, end, last)),
         ];
         begin..end
     }
 
-    /// How many blocks, up to `max`, are proven empty at one end; about `guess`.
+    /// The number of blocks, up to `max`, that are proven skipped at one end; the search starts at `guess`.
     ///
-    /// What is cut is proven as a whole by one answer (and what a close look adds, by another), so the result is sound whatever the
-    /// answers are; it is the most there is when a part of what is proven empty is proven so too.
-    fn cut(&self, span: &Span, end: End, max: u64, guess: u64) -> u64 {
-        let tile = |n: Range<u64>| span.tile(span.counted(end, n));
-        let skips = |n: u64| self.mask.class(&tile(0..n)) == TileClass::Skip;
-        let counts = |n: u64| self.counts(span, end, span.counted(end, n..n + 1));
-        let (cut, is_last) = last_true_near(max, guess, &skips, &counts);
-        if is_last || !self.closely || cut == max || counts(cut) {
+    /// One class proves the whole skipped range (a refined class may extend it), so the result is sound for any
+    /// classifier. Since tile classes are monotone it is also the largest such number.
+    fn skipped_blocks(&self, kv_range: &KvRange, end: End, max: u64, guess: u64) -> u64 {
+        let tile = |n: Range<u64>| kv_range.tile(kv_range.counted(end, n));
+        let skips = |n: u64| self.classifier.class(&tile(0..n)) == TileClass::Skip;
+        let may_attend = |n: u64| self.may_attend(kv_range, end, kv_range.counted(end, n..n + 1));
+        let (cut, is_last) = last_true_near(max, guess, &skips, &may_attend);
+        if is_last || !self.refine || cut == max || may_attend(cut) {
             return cut;
         }
-        // bounds of all rows together say less than there is to prove
-        let skips_closely = |n: u64| self.mask.class_closely(tile(cut..cut + n)) == TileClass::Skip;
-        if !skips_closely(1) {
+        // bounds over all rows of the tile prove less than the refined class can
+        let skips_refined = |n: u64| self.classifier.refined_class(tile(cut..cut + n)) == TileClass::Skip;
+        if !skips_refined(1) {
             return cut;
         }
-        cut + 1 + last_true(max - cut - 1, &|n| skips_closely(1 + n))
+        cut + 1 + last_true(max - cut - 1, &|n| skips_refined(1 + n))
     }
 
-    /// Whether a logit of a block is seen that may count: then no class, however closely looked for, says that the block is empty.
-    /// `end` is that at which the block stands, where the rows of that end are most likely to attend to it.
-    fn counts(&self, span: &Span, end: End, block: Range<u64>) -> bool {
-        let (rows, keys) = (span.rows, span.keys_of(block));
+    /// Whether a block has a logit that is not proven masked: then no class, refined or not, proves the block skipped.
+    /// Tests at most three logits. `end` is the end of the KV range at which the block is; the rows at that end are the
+    /// most likely to attend to it.
+    fn may_attend(&self, kv_range: &KvRange, end: End, block: Range<u64>) -> bool {
+        let (rows, keys) = (kv_range.rows, kv_range.tile_of(block));
         let other = if end == End::Front { End::Back } else { End::Front };
-        // the key of a row that is closest to its query
+        // the key closest to the query of a row
         let closest = |row: End| {
             let pos = if row == End::Front { rows.qo_pos_min } else { rows.qo_pos_max };
             pos.clamp(keys.start, keys.end - 1)
         };
         let outer = if end == End::Front { keys.start } else { keys.end - 1 };
-        let may_count = |row, key| self.mask.may_count(rows, row, key, span.first_key);
-        may_count(end, closest(end)) || may_count(other, closest(other)) || may_count(end, outer)
+        let may_attend = |row, key| self.classifier.may_attend(rows, row, key, kv_range.first_key);
+        may_attend(end, closest(end)) || may_attend(other, closest(other)) || may_attend(end, outer)
     }
 }
 
 /// The rows of a tile and all keys of their request, in blocks.
-struct Span {
+struct KvRange {
     request: u32,
     rows: QueryTile,
     keys: u64,
     blocks: u64,
     align: u64,
-    /// The index into packed keys of the request's first one.
+    /// Index of the request's first key among packed keys.
     first_key: i32,
 }
 
-impl Span {
-    /// Blocks as counted from one end.
+impl KvRange {
+    /// Converts blocks that are counted from one end.
     fn counted(&self, end: End, blocks: Range<u64>) -> Range<u64> {
         match end {
             End::Front => blocks,
@@ -252,11 +282,11 @@ impl Span {
         }
     }
 
-    fn keys_of(&self, blocks: Range<u64>) -> Range<i32> {
+    fn tile_of(&self, blocks: Range<u64>) -> Range<i32> {
         (blocks.start * self.align) as i32..(blocks.end * self.align).min(self.keys) as i32
     }
 
     fn tile(&self, blocks: Range<u64>) -> Tile {
-        keys_of(self.rows, self.first_key, self.keys_of(blocks))
+        tile_of(self.rows, self.first_key, self.tile_of(blocks))
     }
 }

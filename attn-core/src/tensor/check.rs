@@ -1,17 +1,17 @@
-//! The check of a whole run, shared by the backends: does everything fit together?
+//! Checks the tensors of a run; the backends share it.
 
-use super::{Kv, Out, Scale, Shape, TensorError, TensorMut, TensorRef};
+use super::{Kv, Out, Scale, TensorError, TensorMut, TensorRef, shape::Shape};
 use crate::{
     batch::Layout,
     dtype::{Dtype, Dtypes},
-    spec::{Heads, ValueRows},
+    spec::{HeadDimVo, Heads},
 };
 
 /// Checks the tensors of a run against the batch, the heads and the element types.
 ///
-/// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides may be
-/// anything in k, v and q as long as head_dim is contiguous; elements of `o` and `lse` must not overlap. Scales of heads are checked
-/// where they are in host memory.
+/// Tensors may have more tokens or pages than the batch uses; the rest is neither read nor written. Strides of q, k and
+/// v are free, except that head_dim is contiguous. Elements of `o` and `lse` must not overlap. Scales by head are
+/// checked if they are in host memory.
 ///
 /// # Errors
 ///
@@ -19,15 +19,15 @@ use crate::{
 pub fn check_run(
     layout: &Layout,
     heads: Heads,
-    values: ValueRows,
+    head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
     q: &TensorRef<'_>,
     kv: &Kv<'_>,
     out: &Out<'_>,
 ) -> Result<(), TensorError> {
-    check_inputs(layout, heads, values, dtypes, q, kv)?;
+    check_inputs(layout, heads, head_dim_vo, dtypes, q, kv)?;
     let tokens = layout.qo_tokens();
-    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, values.dim(heads))?;
+    rows(&Named("o", out.o.dtype, &out.o.shape), dtypes.qo, tokens, heads.qo, head_dim_vo.dim(heads))?;
     disjoint("o", &out.o)?;
     if let Some(lse) = &out.lse {
         let named = Named("lse", lse.dtype, &lse.shape);
@@ -40,7 +40,7 @@ pub fn check_run(
     Ok(())
 }
 
-/// The part of [`check_run`] that does not need an output.
+/// The checks of [`check_run`] that do not need an output.
 ///
 /// # Errors
 ///
@@ -48,13 +48,13 @@ pub fn check_run(
 pub fn check_inputs(
     layout: &Layout,
     heads: Heads,
-    values: ValueRows,
+    head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
     q: &TensorRef<'_>,
     kv: &Kv<'_>,
 ) -> Result<(), TensorError> {
     heads.check()?;
-    values.check(heads)?;
+    head_dim_vo.check(heads)?;
     dtypes.check()?;
     let (group, qo_len) = (heads.group(), layout.max_qo_len());
     if qo_len as u64 * u64::from(group) > i32::MAX as u64 {
@@ -62,12 +62,12 @@ pub fn check_inputs(
     }
     let tokens = layout.qo_tokens();
     rows(&Named("q", q.dtype, &q.shape), dtypes.qo, tokens, heads.qo, heads.head_dim)?;
-    if values.are_of_keys() && !kv.v.is_rows_of(&kv.k) {
+    if head_dim_vo.shares_keys() && !kv.v.is_rows_of(&kv.k) {
         return Err(TensorError::NotTheKeys);
     }
-    // values of the keys are within rows that the first round has checked
-    let of_both = [("k", &kv.k, heads.head_dim), ("v", &kv.v, values.dim(heads))];
-    for (name, tensor, dim) in of_both.into_iter().take(if values.are_of_keys() { 1 } else { 2 }) {
+    // values that share memory with keys are within rows that the first iteration has checked
+    let of_both = [("k", &kv.k, heads.head_dim), ("v", &kv.v, head_dim_vo.dim(heads))];
+    for (name, tensor, dim) in of_both.into_iter().take(if head_dim_vo.shares_keys() { 1 } else { 2 }) {
         let named = Named(name, tensor.dtype, &tensor.shape);
         match layout.pages() {
             None => rows(&named, dtypes.kv, layout.kv_memory_tokens(), heads.kv, dim)?,
@@ -85,7 +85,7 @@ pub fn check_inputs(
     scale(["v_scale", "v_scales"], &kv.scales.v, heads.kv)
 }
 
-/// A scale, and its tensor of (kv_heads).
+/// Checks a scale, and its tensor of (kv_heads).
 fn scale(names: [&'static str; 2], scale: &Scale<'_>, kv_heads: u32) -> Result<(), TensorError> {
     if let Some(heads) = &scale.heads {
         let named = Named(names[1], heads.dtype, &heads.shape);
@@ -97,7 +97,7 @@ fn scale(names: [&'static str; 2], scale: &Scale<'_>, kv_heads: u32) -> Result<(
     scale.check(names)
 }
 
-/// A tensor of (tokens, heads, head_dim).
+/// Checks a tensor of (tokens, heads, head_dim).
 fn rows(t: &Named<'_>, dtype: Dtype, tokens: usize, heads: u32, head_dim: u32) -> Result<(), TensorError> {
     t.rank(3, "3: (tokens, heads, head_dim)")?;
     t.dtype(dtype)?;
@@ -136,7 +136,7 @@ impl Named<'_> {
         self.step(dim)
     }
 
-    /// Neighbours of a dimension are neighbours in memory.
+    /// Checks that a dimension is contiguous.
     fn step(&self, dim: usize) -> Result<(), TensorError> {
         let stride = self.2.strides()[dim];
         let fits = stride == 1 || self.2.extents()[dim] == 1;

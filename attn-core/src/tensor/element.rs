@@ -1,4 +1,4 @@
-//! Rust types of elements.
+//! The Rust types of tensor elements.
 
 use half::{bf16, f16};
 
@@ -7,20 +7,21 @@ use crate::{
     lang::{F8E4M3, F8E5M2},
 };
 
-/// A Rust type that has a [`Dtype`]. Sealed: `f32`, `half::f16`, `half::bf16`, and for keys and values [`F8E4M3`] and [`F8E5M2`].
+/// The Rust type of a [`Dtype`]. Sealed: `f32`, `half::f16`, `half::bf16`, and for keys and values [`F8E4M3`] and
+/// [`F8E5M2`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     label = "use f32, half::f16, half::bf16, or for keys and values F8E4M3 or F8E5M2"
 )]
 pub trait Element: bytemuck::Pod + Send + Sync + sealed::Sealed {
-    /// Its name.
+    /// The dtype.
     const DTYPE: Dtype;
-    /// Rounds to nearest even. What is past the greatest finite value, infinities too, becomes an infinity in f16 and bf16, and that
-    /// greatest value in the types of 8 bits, as CUDA's `cvt.rn.satfinite` has it: what a kernel would append to a cache. NaN stays NaN.
+    /// Rounds to nearest, ties to even. Values beyond the greatest finite one become infinities in f16 and bf16, and
+    /// saturate to it in the types of 8 bits, like CUDA's `cvt.rn.satfinite`, which appends to a cache. NaN stays NaN.
     ///
-    /// (`F8E5M2::from_f32`, without the trait, is the conversion of captured tensors, and gives infinities.)
+    /// `F8E5M2::from_f32` is another conversion, which gives infinities: that of parameter tensors.
     fn from_f32(x: f32) -> Self;
-    /// Exact.
+    /// Converts exactly.
     fn to_f32(self) -> f32;
 }
 

@@ -1,12 +1,12 @@
-//! What can be wrong with a tensor.
+//! Errors of tensors.
 
 use crate::dtype::Dtype;
 
-/// What can be wrong with a tensor: each names the tensor, the value, and what is allowed.
+/// Errors of tensors. Each names the tensor, a value, and what is allowed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// A rank that the tensor cannot have.
+    /// The rank is not allowed.
     #[error("{tensor} has rank {rank}; it must be {want}")]
     Rank {
         /// The tensor.
@@ -16,7 +16,7 @@ pub enum TensorError {
         /// What is allowed.
         want: &'static str,
     },
-    /// Strides of another rank than the shape.
+    /// The strides have another rank than the shape.
     #[error("{strides} strides are given for a tensor of rank {rank}")]
     StrideRank {
         /// Number of strides.
@@ -24,7 +24,7 @@ pub enum TensorError {
         /// Rank of the shape.
         rank: usize,
     },
-    /// A tensor that is not there.
+    /// A tensor is missing.
     #[error("there is no {tensor}: {why}")]
     Absent {
         /// The tensor.
@@ -32,7 +32,7 @@ pub enum TensorError {
         /// What it is for.
         why: &'static str,
     },
-    /// A stride that the tensor cannot have.
+    /// The stride is not allowed.
     #[error("{tensor} has stride {stride} in dimension {dim}; it must be {want}")]
     Stride {
         /// The tensor.
@@ -44,21 +44,21 @@ pub enum TensorError {
         /// What is allowed.
         want: &'static str,
     },
-    /// A tensor whose elements go past the end of its memory.
+    /// The elements exceed the memory.
     #[error("the tensor reaches over {extent} elements, its memory holds {len}")]
     Extent {
         /// One past the largest offset.
         extent: u64,
-        /// Elements there are.
+        /// Elements in memory.
         len: u64,
     },
-    /// Extents that 63 bits do not count.
+    /// The extents exceed 63 bits.
     #[error("a tensor of shape {shape:?} is too large to address")]
     TooLarge {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// An order of dimensions that is not a permutation.
+    /// The order of dimensions is not a permutation.
     #[error("{order:?} is not an order of the {rank} dimensions: name each of 0 to {} once", .rank.saturating_sub(1))]
     Order {
         /// What was given.
@@ -66,7 +66,7 @@ pub enum TensorError {
         /// Rank of the tensor.
         rank: usize,
     },
-    /// A part that is not there.
+    /// The selected part does not exist.
     #[error("index {index} in dimension {dim} is not in a tensor of shape {shape:?}")]
     Select {
         /// The dimension.
@@ -76,7 +76,7 @@ pub enum TensorError {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// An element type that was not agreed.
+    /// The element type differs from the agreed one.
     #[error("{tensor} is {got}; this attention has it as {want}")]
     Dtype {
         /// The tensor.
@@ -86,7 +86,7 @@ pub enum TensorError {
         /// The type agreed.
         want: Dtype,
     },
-    /// A scale of keys or values that is none.
+    /// A scale is not positive and finite.
     #[error("{tensor} is or holds {value}; a scale must be positive and finite")]
     Scale {
         /// `k_scale`, `v_scale`, or of each head `k_scales`, `v_scales`.
@@ -94,8 +94,11 @@ pub enum TensorError {
         /// Its value.
         value: f32,
     },
-    /// An extent that does not fit the batch or the heads.
-    #[error("{tensor} has {got} {dim}; this run needs {at_least}{want}", at_least = if *.exact { "" } else { "at least " })]
+    /// An extent does not fit the batch or the heads.
+    #[error(
+        "{tensor} has {got} {dim}; this run needs {at_least}{want}",
+        at_least = if *.exact { "" } else { "at least " }
+    )]
     Shape {
         /// The tensor.
         tensor: &'static str,
@@ -105,10 +108,10 @@ pub enum TensorError {
         got: usize,
         /// The extent needed.
         want: usize,
-        /// Whether it must be just that, or may be more.
+        /// Whether the extent must be equal; otherwise it may be larger.
         exact: bool,
     },
-    /// An output whose elements share memory.
+    /// Elements of an output share memory.
     #[error("{tensor} has shape {shape:?} and strides {strides:?}: elements overlap")]
     Overlap {
         /// The tensor.
@@ -118,7 +121,7 @@ pub enum TensorError {
         /// Its strides.
         strides: Vec<i64>,
     },
-    /// A tensor in memory that the backend cannot reach.
+    /// The backend cannot access the memory of the tensor.
     #[error("{tensor} is in {got} memory; this backend runs on {want} memory")]
     Memory {
         /// The tensor.
@@ -128,16 +131,16 @@ pub enum TensorError {
         /// Where it must be.
         want: &'static str,
     },
-    /// Values that should be of the keys, in a tensor of their own.
+    /// The values are in another tensor than the keys that they should share memory with.
     #[error("values are the first elements of the keys, so v must be the tensor k; make both with `Kv::latent`")]
     NotTheKeys,
-    /// Head counts that no attention has.
+    /// The head counts are not allowed.
     #[error(transparent)]
     Heads(#[from] crate::spec::HeadsError),
-    /// Element types that no attention has.
+    /// The element types are not allowed.
     #[error(transparent)]
     Dtypes(#[from] crate::dtype::DtypesError),
-    /// More rows than work items can count.
+    /// More rows than a work item can count.
     #[error("{qo_len} queries of one request times {group} query heads per KV head is past {}", i32::MAX)]
     TooManyRows {
         /// Queries of the longest request.

@@ -4,20 +4,20 @@ use std::{fmt, str::FromStr};
 
 use super::{KvScales, TensorError, TensorRef};
 
-/// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of
-/// (pages, slots, kv_heads, head_dim). The logical order is always this one; a pool that lies
-/// as (pages, kv_heads, slots, head_dim) has this shape with other strides, see [`TensorRef::permuted`].
+/// Keys and values of all requests: packed tensors of (tokens, kv_heads, head_dim), or pools of (pages, slots,
+/// kv_heads, head_dim). The shape always has this logical order; a pool stored as (pages, kv_heads, slots, head_dim)
+/// has it with other strides, see [`TensorRef::permuted`].
 #[derive(Clone, Copy, Debug)]
 pub struct Kv<'a> {
     /// The keys.
     pub k: TensorRef<'a>,
     /// The values.
     pub v: TensorRef<'a>,
-    /// What stored elements are multiplied by; 1 unless [`Kv::with_scales`] says otherwise.
+    /// Scales of stored elements; 1 unless [`Kv::with_scales`] sets them.
     pub scales: KvScales<'a>,
 }
 
-/// In which order slots and heads of a page lie.
+/// The order of slots and heads within a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PageOrder {
     /// (slots, kv_heads, head_dim).
@@ -40,36 +40,38 @@ impl<'a> Kv<'a> {
         Self::ragged(k_pool, v_pool)
     }
 
-    /// One tensor or pool of keys, whose first elements are the values: for
-    /// [`ValueRows::OfKeys`](crate::spec::ValueRows::OfKeys). Mostly there is one KV head, as in the compressed cache of multi-head latent attention.
+    /// One tensor or pool of keys whose first elements are the values, for
+    /// [`HeadDimVo::SharedWithKeys`](crate::spec::HeadDimVo::SharedWithKeys). The compressed cache of multi-head latent
+    /// attention (DeepSeek-V2) is one, with a single KV head.
     #[must_use]
     pub fn latent(keys: TensorRef<'a>) -> Self {
         Self::ragged(keys, keys)
     }
 
-    /// As [`Kv::latent`], of a pool whose pages lie in `order`.
+    /// As [`Kv::latent`], for a pool whose pages have the order `order`.
     ///
     /// # Errors
     ///
-    /// A pool that has not rank 4.
+    /// The rank of a pool is not 4.
     pub fn latent_pages(pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
         Ok(Self::latent(order.logical("k pool", pool)?))
     }
 
-    /// Two pools whose pages lie in `order`: (pages, slots, kv_heads, head_dim) or (pages, kv_heads, slots, head_dim).
+    /// Two pools whose pages have the order `order`: (pages, slots, kv_heads, head_dim) or (pages, kv_heads, slots,
+    /// head_dim).
     ///
     /// # Errors
     ///
-    /// A pool that has not rank 4.
+    /// The rank of a pool is not 4.
     pub fn paged_in(k_pool: TensorRef<'a>, v_pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
         Ok(Self::paged(order.logical("k pool", k_pool)?, order.logical("v pool", v_pool)?))
     }
 
-    /// One pool that holds the keys and the values of each page, in this order: (pages, 2, ..) with the rest in `order`.
+    /// One pool with the keys and then the values of each page: (pages, 2, ..), the rest in the order `order`.
     ///
     /// # Errors
     ///
-    /// A pool that has not rank 5, or not 2 in its second dimension.
+    /// The rank is not 5, or the second dimension is not 2.
     pub fn paged_fused(pool: TensorRef<'a>, order: PageOrder) -> Result<Self, TensorError> {
         let shape = pool.shape();
         if shape.len() != 5 {
@@ -82,7 +84,7 @@ impl<'a> Kv<'a> {
         Self::paged_in(pool.select(1, 0)?, pool.select(1, 1)?, order)
     }
 
-    /// The same memory, of which each element stands for itself times a scale.
+    /// The same tensors, of which each stored element is multiplied by a scale.
     ///
     /// ```
     /// # use attn_core::{lang::F8E4M3, tensor::{Element, Kv, KvScales, Scale, TensorRef}};
@@ -120,7 +122,7 @@ impl fmt::Display for PageOrder {
     }
 }
 
-/// A page order that is not known.
+/// A text that is not a [`PageOrder`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown page order `{0}`; there are: NHD, HND")]
 pub struct UnknownPageOrder(pub String);

@@ -1,8 +1,8 @@
-//! Extents and strides, with arithmetic that cannot overflow.
+//! Extents and strides, with checked arithmetic.
 
 use super::TensorError;
 
-/// Largest rank of a tensor: a fused pool is (pages, 2, slots, kv_heads, head_dim).
+/// The greatest rank of a tensor: a fused pool is (pages, 2, slots, kv_heads, head_dim).
 pub const MAX_RANK: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Shape {
         &self.strides[..self.rank]
     }
 
-    /// One past the largest offset, 0 without elements.
+    /// One past the greatest offset, in elements; 0 without elements.
     pub(super) fn extent(&self) -> Result<u64, TensorError> {
         if self.extents().contains(&0) {
             return Ok(0);
@@ -83,12 +83,12 @@ impl Shape {
         Ok(to)
     }
 
-    /// Offset and shape of what has `index` in dimension `dim`.
+    /// Offset and shape of the part with `index` in dimension `dim`.
     pub(super) fn select(&self, dim: usize, index: usize) -> Result<(u64, Self), TensorError> {
         if self.rank < 2 || dim >= self.rank || index >= self.extents[dim] {
             return Err(TensorError::Select { dim, index, shape: self.extents().to_vec() });
         }
-        // no overflow when there are elements: the offset is inside the extent, which is checked
+        // the offset is within the extent, which is checked, so it does not overflow if there are elements
         let offset = if self.extent()? == 0 { 0 } else { index as u64 * self.strides[dim] as u64 };
         let mut to = *self;
         to.extents.copy_within(dim + 1.., dim);
@@ -97,7 +97,8 @@ impl Shape {
         Ok((offset, to))
     }
 
-    /// Whether it is plain that no two indices share an element: each stride steps over all that is inside it.
+    /// Whether each stride exceeds the greatest offset of the dimensions inside it, so that no two indices share an
+    /// element.
     pub(super) fn is_disjoint(&self) -> bool {
         let mut dims: Vec<_> = self.strides().iter().zip(self.extents()).filter(|(_, n)| **n > 1).collect();
         dims.sort_unstable();

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     batch::{Batch, Layout, PageTable},
-    dtype::{Dtypes, DtypesError},
-    spec::{Heads, HeadsError, ValueRows},
+    dtype::{Dtype, Dtypes, DtypesError},
+    spec::{HeadDimVo, Heads, HeadsError},
 };
 use half::f16;
 
@@ -74,7 +74,7 @@ fn orders_must_be_permutations() {
     }
 }
 
-/// A run that fits, with one thing changed.
+/// A valid run with one change.
 fn run_with(change: impl FnOnce(&mut Shapes)) -> Result<(), TensorError> {
     let mut s = Shapes::default();
     change(&mut s);
@@ -90,13 +90,13 @@ fn run_with(change: impl FnOnce(&mut Shapes)) -> Result<(), TensorError> {
         o = o.with_strides(strides)?;
     }
     let out = Out::with_lse(o, TensorMut::host(&mut lse, &s.lse)?);
-    check_run(&s.layout, s.heads, s.values, s.dtypes, &read(&s.q), &kv, &out)
+    check_run(&s.layout, s.heads, s.head_dim_vo, s.dtypes, &read(&s.q), &kv, &out)
 }
 
 struct Shapes {
     layout: Layout,
     heads: Heads,
-    values: ValueRows,
+    head_dim_vo: HeadDimVo,
     dtypes: Dtypes,
     q: Vec<usize>,
     k: Vec<usize>,
@@ -112,7 +112,7 @@ impl Default for Shapes {
         Shapes {
             layout: ragged(),
             heads: HEADS,
-            values: ValueRows::Same,
+            head_dim_vo: HeadDimVo::Same,
             dtypes: Dtypes::f32(),
             q: vec![3, 4, 8],
             k: vec![6, 2, 8],
@@ -134,34 +134,35 @@ fn a_run_that_fits_passes() {
 }
 
 #[test]
-fn values_may_have_a_width_of_their_own() {
-    let wider = |s: &mut Shapes| (s.values, s.v[2], s.o[2]) = (ValueRows::Dim(12), 12, 12);
+fn values_may_have_another_head_dim() {
+    let wider = |s: &mut Shapes| (s.head_dim_vo, s.v[2], s.o[2]) = (HeadDimVo::Dim(12), 12, 12);
     assert_eq!(run_with(wider), Ok(()));
     let dim = |tensor, got, want| Err(TensorError::Shape { tensor, dim: "values per head", got, want, exact: true });
-    assert_eq!(run_with(|s| (s.values, s.o[2]) = (ValueRows::Dim(12), 12)), dim("v", 8, 12));
-    assert_eq!(run_with(|s| (s.values, s.v[2]) = (ValueRows::Dim(12), 12)), dim("o", 8, 12));
-    let none = run_with(|s| s.values = ValueRows::Dim(0));
+    assert_eq!(run_with(|s| (s.head_dim_vo, s.o[2]) = (HeadDimVo::Dim(12), 12)), dim("v", 8, 12));
+    assert_eq!(run_with(|s| (s.head_dim_vo, s.v[2]) = (HeadDimVo::Dim(12), 12)), dim("o", 8, 12));
+    let none = run_with(|s| s.head_dim_vo = HeadDimVo::Dim(0));
     assert_eq!(none, Err(HeadsError::Count { what: "value_dim", value: 0 }.into()));
 }
 
 #[test]
-fn values_of_the_keys_are_the_tensor_of_keys() {
+fn values_shared_with_keys_are_in_the_tensor_of_keys() {
     // `run_with` reads k and v from the same memory
-    assert_eq!(run_with(|s| (s.values, s.o[2]) = (ValueRows::OfKeys(4), 4)), Ok(()));
-    let other = |s: &mut Shapes| (s.values, s.o[2], s.k_strides) = (ValueRows::OfKeys(4), 4, Some(vec![32, 8, 1]));
+    assert_eq!(run_with(|s| (s.head_dim_vo, s.o[2]) = (HeadDimVo::SharedWithKeys(4), 4)), Ok(()));
+    let other =
+        |s: &mut Shapes| (s.head_dim_vo, s.o[2], s.k_strides) = (HeadDimVo::SharedWithKeys(4), 4, Some(vec![32, 8, 1]));
     assert_eq!(run_with(other), Err(TensorError::NotTheKeys));
-    let long = run_with(|s| (s.values, s.o[2]) = (ValueRows::OfKeys(9), 9));
-    assert_eq!(long, Err(HeadsError::ValuesOfKeys { values: 9, head_dim: 8 }.into()));
+    let long = run_with(|s| (s.head_dim_vo, s.o[2]) = (HeadDimVo::SharedWithKeys(9), 9));
+    assert_eq!(long, Err(HeadsError::ValuesExceedKeys { values: 9, head_dim: 8 }.into()));
     for (text, values) in
-        [("same", ValueRows::Same), ("128", ValueRows::Dim(128)), ("keys:512", ValueRows::OfKeys(512))]
+        [("same", HeadDimVo::Same), ("128", HeadDimVo::Dim(128)), ("keys:512", HeadDimVo::SharedWithKeys(512))]
     {
         assert_eq!((text.parse(), values.to_string()), (Ok(values), text.to_owned()));
     }
-    assert!("keys:".parse::<ValueRows>().is_err());
+    assert!("keys:".parse::<HeadDimVo>().is_err());
 }
 
 #[test]
-fn each_misfit_is_named() {
+fn each_mismatch_is_named() {
     let shape = |tensor, dim, got, want, exact| Err(TensorError::Shape { tensor, dim, got, want, exact });
     assert_eq!(run_with(|s| s.q[0] = 2), shape("q", "tokens", 2, 3, false));
     assert_eq!(run_with(|s| s.o[1] = 2), shape("o", "heads", 2, 4, true));
@@ -203,7 +204,7 @@ fn scales_are_checked() {
         let kv = TensorRef::host(&data, &[6, 2, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[3, 4, 8]).expect("fits"));
         let q = TensorRef::host(&data, &[3, 4, 8]).expect("fits");
-        check_run(&layout, HEADS, ValueRows::Same, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
+        check_run(&layout, HEADS, HeadDimVo::Same, Dtypes::f32(), &q, &Kv::ragged(kv, kv).with_scales(scales), &out)
     };
     let heads = [0.5f32, 2.0, 0.0, f32::NAN];
     let of = |n| TensorRef::host(&heads, &[n]).expect("fits");
@@ -244,7 +245,7 @@ fn pools_must_hold_every_page_and_slot() {
         let (mut o, pool) = ([0f32; 32], TensorRef::host(&data, shape).expect("fits"));
         let q = TensorRef::host(&data, &[1, 4, 8]).expect("fits");
         let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
-        check_run(&layout, HEADS, ValueRows::Same, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
+        check_run(&layout, HEADS, HeadDimVo::Same, Dtypes::f32(), &q, &Kv::paged(pool, pool), &out)
     };
     assert_eq!(run(&[4, 4, 2, 8]), Ok(()));
     let shape = |dim, got, want, exact| Err(TensorError::Shape { tensor: "k", dim, got, want, exact });

@@ -1,6 +1,6 @@
 //! Cascades with their keys, and the same requests with keys of their own.
 
-use attn::batch::{Batch, Layout, Level, LevelKv, PageTableBuf, indptr};
+use attn::batch::{Batch, CascadeLevel, CascadeLevelKv, Layout, PageTableBuf, indptr};
 use attn::spec::Heads;
 use attn::tensor::{Kv, TensorRef};
 use proptest::prelude::*;
@@ -102,7 +102,8 @@ impl Cascade {
         let row = (heads.kv * heads.head_dim) as usize;
         let mut next = numbers(self.seed ^ 1);
         let mut random = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
-        // where each key of each group is, in tokens from the start of the memory; 8 tokens are a block that no two groups share
+        // where each key of each group is, in tokens from the start of the memory; 8 tokens are a block that no two
+        // groups share
         let blocks: usize = self.levels.iter().flat_map(|(_, lens)| lens).map(|len| len.div_ceil(8) as usize + 1).sum();
         let step = (blocks / 2..).find(|step| *step > 0 && gcd(*step, blocks) == 1).expect("there is one");
         let mut used = 0;
@@ -140,12 +141,12 @@ impl Cascade {
                 }
             }
         }
-        let levels: Vec<Level<'_>> = (self.levels.iter().zip(&tables))
-            .map(|((groups, _), (ends, table))| Level {
+        let levels: Vec<CascadeLevel<'_>> = (self.levels.iter().zip(&tables))
+            .map(|((groups, _), (ends, table))| CascadeLevel {
                 qo_indptr: groups,
                 kv: match self.memory {
-                    Memory::Ragged => LevelKv::Ragged(ends),
-                    Memory::Paged { .. } => LevelKv::Paged(table.table()),
+                    Memory::Ragged => CascadeLevelKv::Ragged(ends),
+                    Memory::Paged { .. } => CascadeLevelKv::Paged(table.table()),
                 },
             })
             .collect();

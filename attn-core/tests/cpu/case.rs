@@ -5,7 +5,7 @@ use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
 use attn::lang::{F8E4M3, F8E5M2};
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
-use attn::spec::{Heads, ValueRows};
+use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Element, Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
 use half::{bf16, f16};
@@ -13,8 +13,8 @@ use half::{bf16, f16};
 use super::naive::{At, Naive};
 use super::variants;
 
-/// Small, so that little work is cut and merged too.
-pub(crate) const COST: Cost = Cost { piece: 1, block: 2, spread: 0 };
+/// Small, so that little work is split and merged too.
+pub(crate) const COST: Cost = Cost { item: 1, block: 2, merge: 0 };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keys {
@@ -29,7 +29,7 @@ pub(crate) struct Case {
     pub(crate) group: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
-    pub(crate) values: ValueRows,
+    pub(crate) head_dim_vo: HeadDimVo,
     pub(crate) keys: Keys,
     /// Of queries and outputs, and of keys and values unless they have another.
     pub(crate) dtype: Dtype,
@@ -37,7 +37,7 @@ pub(crate) struct Case {
     pub(crate) scales: Scales,
     pub(crate) variant: usize,
     pub(crate) tile_rows: u32,
-    /// As many as that; 1: nothing is cut, but by a schedule with fixed cuts.
+    /// Number of workers; 1: nothing is split, except by a schedule with fixed splits.
     pub(crate) workers: u32,
     pub(crate) schedule: Schedule,
     pub(crate) seed: u64,
@@ -161,7 +161,7 @@ impl Case {
 
     /// Keys and values in one pool: of one width.
     fn is_fused(&self) -> bool {
-        self.values == ValueRows::Same && matches!(self.keys, Keys::Paged { fused: true, .. })
+        self.head_dim_vo == HeadDimVo::Same && matches!(self.keys, Keys::Paged { fused: true, .. })
     }
 
     pub(crate) fn setup(&self) -> Setup {
@@ -173,7 +173,7 @@ impl Case {
             Heads { qo: (self.group * self.kv_heads) as u32, kv: self.kv_heads as u32, head_dim: self.head_dim as u32 };
         let (qo_lens, kv_lens): (Vec<u32>, Vec<u32>) = self.lens.iter().map(|&(q, k)| (q as u32, k as u32)).unzip();
         let (qo_indptr, kv_indptr) = (indptr(&qo_lens).expect("short"), indptr(&kv_lens).expect("short"));
-        let value_dim = self.values.dim(heads) as usize;
+        let value_dim = self.head_dim_vo.dim(heads) as usize;
         let (row, value_row) = (self.kv_heads * self.head_dim, self.kv_heads * value_dim);
         let (tokens, kv_tokens) = (qo_indptr[self.lens.len()] as usize, kv_indptr[self.lens.len()] as usize);
         let mut next = numbers(self.seed);
@@ -182,8 +182,8 @@ impl Case {
         let poison = vec![f32::NAN; 2 * self.group * row];
         let q = [fill(tokens * self.group * row).iter().map(|x| 3.0 * x).collect(), poison].concat();
         let keys = fill(kv_tokens * row);
-        let values = match self.values {
-            ValueRows::OfKeys(dim) => {
+        let values = match self.head_dim_vo {
+            HeadDimVo::SharedWithKeys(dim) => {
                 keys.chunks(self.head_dim).flat_map(|key| &key[..dim as usize]).copied().collect()
             }
             _ => fill(kv_tokens * value_row),
@@ -242,7 +242,7 @@ impl Case {
                 (layout, shape, k, v)
             }
         };
-        let variant = variant.bind(&self.values.dims(heads, heads.dims())).expect("bound");
+        let variant = variant.bind(&self.head_dim_vo.dims(heads, heads.dims())).expect("bound");
         let rule = PlanRule {
             tile_rows: self.tile_rows,
             kv_align: 16,
@@ -251,13 +251,13 @@ impl Case {
             cost: COST,
             schedule: self.schedule,
         };
-        // any cut is right for a variant that has neither lists nor a union
+        // any KV split is right for a variant without lists and unions
         let any_cut = !variant.has_kv_list() && !variant.has_union();
         let work = match self.seed % 3 {
             0 if any_cut => WorkList::build(&layout, heads.group(), &rule),
             1 if any_cut => {
                 WorkList::build_visible(&layout, heads.group(), &rule, &|tile| match variant.tile_class(tile) {
-                    TileClass::Full => TileClass::Partial, // the planner asks for skipped tiles only
+                    TileClass::Full => TileClass::Partial, // the planner uses skipped tiles only
                     class => class,
                 })
             }
@@ -310,19 +310,19 @@ impl Setup {
     }
 
     pub(crate) fn value_dim(&self) -> usize {
-        self.case.values.dim(self.heads) as usize
+        self.case.head_dim_vo.dim(self.heads) as usize
     }
 
     pub(crate) fn problem(&self) -> Problem<'_> {
         let k = self.k.tensor(&self.pool_shape);
         let v = || self.v.tensor(&self.value_shape());
         let kv = match self.case.keys {
-            Keys::Ragged if self.case.values.are_of_keys() => Kv::latent(k),
+            Keys::Ragged if self.case.head_dim_vo.shares_keys() => Kv::latent(k),
             Keys::Ragged => Kv::ragged(k, v()),
             Keys::Paged { hnd, .. } => {
                 let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
-                match self.case.values {
-                    ValueRows::OfKeys(_) => Kv::latent_pages(k, order),
+                match self.case.head_dim_vo {
+                    HeadDimVo::SharedWithKeys(_) => Kv::latent_pages(k, order),
                     _ if self.case.is_fused() => Kv::paged_fused(k, order),
                     _ => Kv::paged_in(k, v(), order),
                 }
@@ -336,7 +336,7 @@ impl Setup {
         Problem {
             variant: &self.variant,
             heads: self.heads,
-            values: self.case.values,
+            head_dim_vo: self.case.head_dim_vo,
             sm_scale: self.heads.default_sm_scale(),
             layout: &self.layout,
             work: &self.work,
@@ -357,7 +357,7 @@ impl Setup {
         Ok(Result64 { o: o.to_f64(), lse: lse.into_iter().map(f64::from).collect() })
     }
 
-    /// What is right.
+    /// The expected result.
     pub(crate) fn naive(&self) -> Result64 {
         let (dim, group, kv_heads) = (self.case.head_dim, self.case.group, self.case.kv_heads);
         let (q, scale) = (self.q.to_f64(), f64::from(self.heads.default_sm_scale()));

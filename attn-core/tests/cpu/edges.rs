@@ -7,7 +7,7 @@ use attn::dtype::Dtype;
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, TileClass};
 use attn::plan::{Schedule, WorkList};
-use attn::spec::{Heads, ValueRows};
+use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{VariantParams, attention_variant};
 
@@ -20,7 +20,7 @@ pub(crate) fn case() -> Case {
         group: 3,
         kv_heads: 2,
         head_dim: 64,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         keys: Keys::Paged { page_size: 16, hnd: false, fused: false },
         dtype: Dtype::Bf16,
         kv_dtype: None,
@@ -46,7 +46,7 @@ fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
     let problem = Problem {
         variant,
         heads: ONE,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         sm_scale: 0.5,
         layout: &layout,
         work: &work,
@@ -61,7 +61,7 @@ fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn a_nan_that_is_masked_does_not_show_and_one_that_is_attended_does() {
+fn a_masked_nan_is_ignored_and_an_attended_nan_propagates() {
     let mut values = vec![1f32; 5 * 4];
     values[4 * 4..].fill(f32::NAN);
     let o = attend(&Band { window: 100 }.into(), 5, &values);
@@ -70,7 +70,7 @@ fn a_nan_that_is_masked_does_not_show_and_one_that_is_attended_does() {
 }
 
 #[test]
-fn a_nan_outside_of_every_list_and_arm_does_not_show() {
+fn a_nan_outside_every_list_and_branch_is_ignored() {
     // one query and 6 keys: the list has 5, 3, 1
     let mut values = vec![1f32; 6 * 4];
     for key in [0, 2, 4] {
@@ -87,7 +87,7 @@ fn a_nan_outside_of_every_list_and_arm_does_not_show() {
 }
 
 #[test]
-fn an_attended_nan_shows_under_weights_of_ones_own() {
+fn an_attended_nan_propagates_under_custom_weights() {
     let mut values = vec![1f32; 5 * 4];
     values[4 * 4..].fill(f32::NAN);
     let variant = Variant::from(OddTwice).and(Band { window: 100 }).expect("they go together");
@@ -119,7 +119,7 @@ fn queries_before_the_first_key_give_zero() {
 }
 
 #[test]
-fn a_batch_of_none_writes_nothing() {
+fn an_empty_batch_writes_nothing() {
     let case = Case { lens: vec![], ..case() };
     assert_eq!(case.setup().run().expect("sound").o, []);
     let only_keys = Case { lens: vec![(0, 10)], ..case };
@@ -127,7 +127,7 @@ fn a_batch_of_none_writes_nothing() {
 }
 
 #[test]
-fn strides_of_the_output_are_kept_and_the_rest_is_left_alone() {
+fn only_strided_rows_of_the_output_are_written() {
     let setup = Case { keys: Keys::Ragged, dtype: Dtype::F32, ..case() }.setup();
     let want = setup.run().expect("sound").o;
     let (tokens, heads, dim) = (setup.layout.qo_tokens(), setup.heads.qo as usize, 64);
@@ -156,7 +156,7 @@ fn the_result_does_not_depend_on_threads() {
 }
 
 #[test]
-fn classes_that_are_right_pass_and_wrong_ones_are_named() {
+fn wrong_tile_classes_are_reported() {
     #[derive(Clone, Copy, Debug, VariantParams)]
     struct OffByOne;
     #[attention_variant(name = "off_by_one")]

@@ -24,7 +24,7 @@ fn of_items(work: &WorkList, items: Vec<WorkItem>) -> WorkList {
 }
 
 #[test]
-fn work_of_another_batch_or_other_heads() {
+fn lists_of_another_batch_or_other_heads_are_refused() {
     let setup = case().setup();
     let other = Case { lens: vec![(40, 151), (1, 700), (0, 3), (5, 0)], tile_rows: 3, ..case() }.setup();
     let fewer = Case { lens: vec![(40, 15)], ..case() }.setup();
@@ -36,7 +36,7 @@ fn work_of_another_batch_or_other_heads() {
 }
 
 #[test]
-fn slots_that_nothing_fills_or_two_items_fill() {
+fn slots_must_be_filled_by_one_item() {
     let setup = case().setup();
     assert!(setup.work.slots > 1);
     let mut missing = setup.work.clone();
@@ -50,7 +50,7 @@ fn slots_that_nothing_fills_or_two_items_fill() {
 }
 
 #[test]
-fn device_memory_and_other_types() {
+fn device_memory_and_wrong_types_are_refused() {
     let setup = case().setup();
     let q = setup.problem().q;
     // SAFETY: the pointer is never dereferenced.
@@ -69,7 +69,7 @@ fn device_memory_and_other_types() {
 }
 
 #[test]
-fn work_for_another_kind_of_variant() {
+fn lists_for_another_structure_are_refused() {
     let setup = case().setup();
     let union = Case { variant: 21, ..case() }.setup();
     let lists = Case { variant: 18, ..case() }.setup();
@@ -80,5 +80,5 @@ fn work_for_another_kind_of_variant() {
     let items = union.work.items[1..].to_vec();
     let fewer = WorkList { items, ..union.work.clone() };
     let error = refused(Problem { work: &fewer, ..union.problem() });
-    assert!(matches!(error, CpuError::Plan(PlanError::Arms { .. })), "{error}");
+    assert!(matches!(error, CpuError::Plan(PlanError::Branches { .. })), "{error}");
 }

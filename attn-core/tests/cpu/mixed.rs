@@ -5,10 +5,10 @@ use std::ops::Range;
 use attn::batch::{BatchCapacity, Layout, PagePool};
 use attn::cpu::{self, CpuError, Problem};
 use attn::plan::{
-    Cost, MixedBlob, MixedItem, MixedList, MixedMerge, MixedRoom, MixedRule, MixedScratch, MixedSegment, MixedStart,
-    PlanError, PlanRule, Schedule, SharedRule, Sharing, WorkList,
+    CascadeCosts, CascadePolicy, Cost, MixedBlob, MixedCapacity, MixedItem, MixedList, MixedMerge, MixedRule,
+    MixedScratch, MixedSegment, MixedStart, PlanError, PlanRule, Schedule, WorkList,
 };
-use attn::spec::{Heads, ValueRows};
+use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Out, TensorMut};
 use attn::{Variant, lang::LogitIndex, lang::RowIndex};
 use proptest::prelude::*;
@@ -19,23 +19,23 @@ use super::{variants, worst};
 fn rules() -> impl Strategy<Value = MixedRule> {
     let part = |most: u32| {
         (1..most, 1u32..80, 0u32..100, 1u32..40, (0u32..9, 1u32..9, 0u32..3)).prop_map(
-            |(tile_rows, kv_align, min_span, workers, (piece, block, spread))| PlanRule {
+            |(tile_rows, kv_align, min_span, workers, (item, block, merge))| PlanRule {
                 tile_rows,
                 kv_align,
                 min_span,
                 workers,
-                cost: Cost { piece, block, spread },
-                schedule: Schedule::Line,
+                cost: Cost { item, block, merge },
+                schedule: Schedule::StreamK,
             },
         )
     };
-    let sharing = prop_oneof![Just(Sharing::Paying), Just(Sharing::Always), Just(Sharing::Never)];
-    (part(20), part(70), sharing, (0u32..9, 0u32..9, 0u32..9, 0u32..99)).prop_map(
-        |(decode, prefill, sharing, (state, again, launch, slower))| MixedRule {
+    let policy = prop_oneof![Just(CascadePolicy::Auto), Just(CascadePolicy::Always), Just(CascadePolicy::Never)];
+    (part(20), part(70), policy, (0u32..9, 0u32..9, 0u32..9, 0u32..99)).prop_map(
+        |(decode, prefill, policy, (state, cached_block, merge_launch, decode_penalty))| MixedRule {
             decode,
             prefill: PlanRule { schedule: Schedule::LongestFirst, ..prefill },
-            beside: 1 + slower % 9,
-            shared: SharedRule { sharing, state, again, launch, slower },
+            co_run_workers: 1 + decode_penalty % 9,
+            cascade: CascadeCosts { policy, state, cached_block, merge_launch, decode_penalty },
         },
     )
 }
@@ -44,7 +44,7 @@ fn heads(group: u32) -> Heads {
     Heads { qo: 2 * group, kv: 2, head_dim: 16 }
 }
 
-/// Which keys of a request a packed row attends to, under any of the KV heads.
+/// Which keys of a request a PackGQA row attends to, under any of the KV heads.
 fn attended(variant: &Variant, layout: &Layout, heads: Heads, request: usize, packed: usize) -> Vec<bool> {
     let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
     let group = heads.group() as usize;
@@ -68,7 +68,7 @@ fn attended(variant: &Variant, layout: &Layout, heads: Heads, request: usize, pa
     any
 }
 
-/// The (request, packed row) of each row of an item.
+/// The (request, PackGQA row) of each row of an item.
 fn rows_of(layout: &Layout, group: usize, item: &MixedItem) -> Vec<(usize, usize)> {
     let begin = layout.qo_indptr()[item.request as usize] as usize * group + item.first_row as usize;
     let all =
@@ -138,7 +138,7 @@ fn problem<'a>(keys: &'a Keys, variant: &'a Variant, heads: Heads, work: &'a Wor
     Problem {
         variant,
         heads,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         sm_scale,
         layout: &keys.layout,
         work,
@@ -157,7 +157,7 @@ proptest! {
 
     /// Any variant: through levels where keys can be shared, else request by request over the levels.
     #[test]
-    fn a_cascade_is_its_requests_with_keys_of_their_own(
+    fn a_cascade_equals_its_requests_without_levels(
         cascade in cascades(), group in 1u32..5, rule in rules(), index in 0..variants::count(),
     ) {
         let heads = heads(group);
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn lists_into_memory_of_others_are_the_same_and_blobs_hold_them(
+    fn lists_rebuilt_in_place_are_the_same_and_blobs_hold_them(
         one in cascades(), two in cascades(), group in 1u32..5, rule in rules(),
     ) {
         let heads = heads(group);
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn every_batch_within_a_capacity_has_room(
+    fn every_batch_within_a_capacity_fits_the_plan(
         lens in prop::collection::vec((0u32..60, 0u32..400), 1..7), group in 1u32..5, rule in rules(),
         over in (1u32..4, 1u32..4), keep in 0usize..7, turn in 0usize..7,
     ) {
@@ -244,7 +244,7 @@ proptest! {
         };
         let whole = layout(&lens);
         let capacity = BatchCapacity::of(&whole);
-        let room = MixedRoom::of(&capacity, heads, &rule).expect("small");
+        let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
         let less: Vec<_> = lens.iter().take(keep).map(|&(qo, kv)| (qo / over.0, kv / over.1)).collect();
         // other mixtures of the same sums
         let mut turned: Vec<_> = lens.clone();
@@ -260,8 +260,8 @@ proptest! {
             capacity.check(&layout).expect("within it");
             let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
             prop_assert_eq!(list.check(&layout), Ok(()));
-            prop_assert_eq!(room.check(&layout, &list), Ok(()));
-            blob.repack_within(&room, &layout, &list).expect("room");
+            prop_assert_eq!(plan_capacity.check(&layout, &list), Ok(()));
+            blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
             let offsets = at.get_or_insert_with(|| blob.offsets.clone());
             prop_assert_eq!(&*offsets, &blob.offsets);
             packed(&blob, &layout, &list)?;
@@ -274,7 +274,7 @@ proptest! {
 
     /// Of one cascade, of its batch without levels, and of any other that is within the capacity.
     #[test]
-    fn every_cascade_within_a_capacity_has_room(
+    fn every_cascade_within_a_capacity_fits_the_plan(
         cascades in prop::collection::vec(prop_oneof![cascades(), crowds()], 2), group in 1u32..20, rule in rules(),
         over in any::<bool>(),
     ) {
@@ -284,16 +284,17 @@ proptest! {
         // room for the first, or for both
         let capacity = capacities.take(if over { 2 } else { 1 }).reduce(larger).expect("one");
         let capacity = capacity.in_levels(capacity.levels.max(2));
-        let room = MixedRoom::of(&capacity, heads, &rule).expect("small");
-        let layouts = keys.iter().flat_map(|keys| [Some(keys.layout.clone()), Some(keys.flat.clone()), keys.layout.flattened()]);
+        let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
+        let layouts_of = |keys: &Keys| [Some(keys.layout.clone()), Some(keys.flat.clone()), keys.layout.flattened()];
+        let layouts = keys.iter().flat_map(layouts_of);
         let within = layouts.flatten().filter(|layout| capacity.check(layout).is_ok());
         let (mut blob, mut at, mut batches) = (MixedBlob::default(), None, 0);
         for layout in within.chain([Layout::default()]) {
-            for sharing in [rule.shared.sharing, Sharing::Always] {
-                let rule = MixedRule { shared: SharedRule { sharing, ..rule.shared }, ..rule };
+            for policy in [rule.cascade.policy, CascadePolicy::Always] {
+                let rule = MixedRule { cascade: CascadeCosts { policy, ..rule.cascade }, ..rule };
                 let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
-                prop_assert_eq!(room.check(&layout, &list), Ok(()), "{:?} {:?}", capacity, rule);
-                blob.repack_within(&room, &layout, &list).expect("room");
+                prop_assert_eq!(plan_capacity.check(&layout, &list), Ok(()), "{:?} {:?}", capacity, rule);
+                blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
                 let offsets = at.get_or_insert_with(|| blob.offsets.clone());
                 prop_assert_eq!(&*offsets, &blob.offsets);
                 packed(&blob, &layout, &list)?;
@@ -305,7 +306,7 @@ proptest! {
     }
 }
 
-/// Room for what either has room for, of pages of the first.
+/// The capacity for both, with pages of the first.
 fn larger(one: BatchCapacity, two: BatchCapacity) -> BatchCapacity {
     let pool = |pool: Option<PagePool>| pool.map_or(0, |pool| pool.num_pages);
     BatchCapacity {
@@ -324,7 +325,7 @@ fn read<T: bytemuck::AnyBitPattern>(blob: &MixedBlob, range: &Range<usize>) -> V
     blob.bytes[range.start..end].chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// What a kernel finds in a blob is the batch and its list, and behind that nothing to do.
+/// A blob holds the batch and its list; unused entries hold no work.
 fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), TestCaseError> {
     let at = &blob.offsets;
     fn begins<T: PartialEq + std::fmt::Debug + Copy>(
@@ -362,7 +363,7 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
             prop_assert!(of_query[queries].iter().all(|&of| of as usize == request));
         }
     }
-    // a pass over all keys finds each by its place
+    // a kernel over all keys finds each by its index
     let (ends, segments): (Vec<i32>, Vec<MixedSegment>) = (read(blob, &at.segment_ends), read(blob, &at.segments));
     prop_assert_eq!(ends.len(), segments.len() + 1);
     for (ends, segment) in ends.windows(2).zip(&segments) {
@@ -375,26 +376,32 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
     Ok(())
 }
 
-/// As an H200 does it for 8 KV heads of 4 query heads, in nanoseconds.
+/// The rule of an H200 for 8 KV heads of 4 query heads; costs in nanoseconds.
 const H200: MixedRule = MixedRule {
     decode: PlanRule {
         tile_rows: 16,
         kv_align: 64,
         min_span: 128,
         workers: 33,
-        cost: Cost { piece: 1500, block: 1400, spread: 400 },
-        schedule: Schedule::Line,
+        cost: Cost { item: 1500, block: 1400, merge: 400 },
+        schedule: Schedule::StreamK,
     },
     prefill: PlanRule {
         tile_rows: 128,
         kv_align: 64,
         min_span: 512,
         workers: 33,
-        cost: Cost { piece: 3000, block: 1600, spread: 800 },
+        cost: Cost { item: 3000, block: 1600, merge: 800 },
         schedule: Schedule::LongestFirst,
     },
-    beside: 16,
-    shared: SharedRule { sharing: Sharing::Paying, state: 300, again: 1000, launch: 3000, slower: 72 },
+    co_run_workers: 16,
+    cascade: CascadeCosts {
+        policy: CascadePolicy::Auto,
+        state: 300,
+        cached_block: 1000,
+        merge_launch: 3000,
+        decode_penalty: 72,
+    },
 };
 const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 16 };
 
@@ -410,16 +417,16 @@ fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
 }
 
 #[test]
-fn keys_are_shared_where_it_pays() {
+fn shared_keys_are_read_once_where_it_pays() {
     let build =
         |layout: &Layout, rule: &MixedRule| MixedList::build_for(&Variant::full(), layout, HEADS, rule).expect("small");
     let flat = |layout: &Layout, rule: &MixedRule| {
-        MixedList::flat_instead(&Variant::full(), layout, HEADS, rule).expect("small").is_some()
+        MixedList::flattened_if_cheaper(&Variant::full(), layout, HEADS, rule).expect("small").is_some()
     };
     let long = prefix(64, 2048, 128);
     let list = build(&long, &H200);
     assert!(list.shares() && !flat(&long, &H200));
-    // two tiles of 128 rows, each cut in spans, and every key proven to count
+    // two tiles of 128 rows, each split, and every item full
     assert!(
         list.prefill.len() > 2 && list.prefill.iter().all(|item| (item.requests, item.rows, item.full) == (32, 128, 1))
     );
@@ -429,18 +436,18 @@ fn keys_are_shared_where_it_pays() {
     for layout in [prefix(64, 8, 2048), prefix(2, 64, 2048)] {
         assert!(!build(&layout, &H200).shares() && flat(&layout, &H200));
     }
-    // a prefix that saves less than the long rest costs more in the kernel with levels, unless that runs it anyway
-    let as_fast = MixedRule { shared: SharedRule { slower: 0, ..H200.shared }, ..H200 };
+    // a prefix that saves less than the long suffixes cost more in the mixed kernel, unless the batch needs it anyway
+    let as_fast = MixedRule { cascade: CascadeCosts { decode_penalty: 0, ..H200.cascade }, ..H200 };
     let short = prefix(64, 256, 2048);
     assert!(flat(&short, &H200) && !flat(&short, &as_fast));
-    let never = MixedRule { shared: SharedRule { sharing: Sharing::Never, ..H200.shared }, ..H200 };
+    let never = MixedRule { cascade: CascadeCosts { policy: CascadePolicy::Never, ..H200.cascade }, ..H200 };
     assert!(!build(&long, &never).shares() && flat(&long, &never));
-    let always = MixedRule { shared: SharedRule { sharing: Sharing::Always, ..H200.shared }, ..H200 };
+    let always = MixedRule { cascade: CascadeCosts { policy: CascadePolicy::Always, ..H200.cascade }, ..H200 };
     assert!(build(&prefix(2, 64, 2048), &always).shares());
 }
 
 #[test]
-fn parts_share_the_workers_by_what_they_cost() {
+fn parts_share_the_workers_by_cost() {
     let lens = [vec![2048], vec![1; 32]].concat();
     let kv = [vec![8192u32], vec![4096; 32]].concat();
     let ends = [lens, kv].map(|lens| attn::batch::indptr(&lens).expect("short"));
@@ -449,15 +456,16 @@ fn parts_share_the_workers_by_what_they_cost() {
     let items = |request: i32| list.items().filter(move |item| item.request == request).count();
     assert_eq!((items(0), list.prefill.len(), list.decode.len() >= 32), (64, 64, true));
     let few = list.workers.len() - 1;
-    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33; but tiles follow each other, with a worker beside each
+    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33; but tiles follow each other, with a
+    // worker beside each
     assert_eq!(few, 16);
     assert!(list.prefill.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
 }
 
 #[test]
-fn work_of_another_batch_is_found() {
+fn a_list_of_another_batch_is_refused() {
     let (one, two) = (prefix(6, 64, 16), prefix(5, 64, 8));
-    let always = MixedRule { shared: SharedRule { sharing: Sharing::Always, ..H200.shared }, ..H200 };
+    let always = MixedRule { cascade: CascadeCosts { policy: CascadePolicy::Always, ..H200.cascade }, ..H200 };
     let list = MixedList::build_for(&Variant::full(), &one, HEADS, &always).expect("small");
     assert_eq!(list.check(&one), Ok(()));
     assert!(matches!(list.check(&two), Err(PlanError::Foreign { .. })));
@@ -497,34 +505,34 @@ fn work_of_another_batch_is_found() {
 }
 
 #[test]
-fn room_for_levels_is_what_a_batch_of_many_may_take() {
-    // 64 requests of one query over a prefix; all of it is in the list but cuts
+fn capacity_for_levels_covers_the_largest_cascade() {
+    // 64 requests of one query over a prefix; the list fills the capacity except for splits
     let layout = prefix(64, 4096, 512);
     let capacity = BatchCapacity::of(&layout);
-    let room = MixedRoom::of(&capacity, HEADS, &H200).expect("small");
+    let plan_capacity = MixedCapacity::of(&capacity, HEADS, &H200).expect("small");
     let list = MixedList::build_for(&Variant::full(), &layout, HEADS, &H200).expect("small");
-    assert_eq!(room.check(&layout, &list), Ok(()));
+    assert_eq!(plan_capacity.check(&layout, &list), Ok(()));
     let rows = 64 * HEADS.group() as usize;
-    assert_eq!((room.segments, layout.segments().len(), room.queries), (2 * 64, 65, 64));
-    assert_eq!((room.merges, list.merges.len()), (64, 64));
+    assert_eq!((plan_capacity.segments, layout.segments().len(), plan_capacity.queries), (2 * 64, 65, 64));
+    assert_eq!((plan_capacity.merges, list.merges.len()), (64, 64));
     let cuts = [H200.decode, H200.prefill].map(|rule| (rule.workers as usize - 1) * rows.min(rule.tile_rows as usize));
-    assert_eq!(room.partial_rows, 2 * rows + cuts[0] + cuts[1]);
+    assert_eq!(plan_capacity.partial_rows, 2 * rows + cuts[0] + cuts[1]);
     assert!(list.partial_rows as usize >= 2 * rows, "{}", list.partial_rows);
 
-    let past = |room: MixedRoom, what| match room.check(&layout, &list) {
-        Err(PlanError::Room { what: named, .. }) => assert_eq!(named, what),
+    let past = |plan_capacity: MixedCapacity, what| match plan_capacity.check(&layout, &list) {
+        Err(PlanError::Capacity { what: named, .. }) => assert_eq!(named, what),
         other => panic!("{what}: {other:?}"),
     };
-    past(MixedRoom { segments: 64, ..room }, "segments of keys");
-    past(MixedRoom { queries: 63, ..room }, "queries");
-    past(MixedRoom { merges: 63, ..room }, "merges");
-    let one = MixedRoom::of(&capacity.in_levels(1), HEADS, &H200).expect("small");
+    past(MixedCapacity { segments: 64, ..plan_capacity }, "segments of keys");
+    past(MixedCapacity { queries: 63, ..plan_capacity }, "queries");
+    past(MixedCapacity { merges: 63, ..plan_capacity }, "merges");
+    let one = MixedCapacity::of(&capacity.in_levels(1), HEADS, &H200).expect("small");
     assert!(matches!(one.check(&layout, &list), Err(PlanError::Levels { .. })));
     assert_eq!((one.segments, one.queries), (64, 0));
 }
 
 #[test]
-fn what_has_no_mixed_list_is_refused_by_name() {
+fn variants_without_mixed_lists_are_refused() {
     let layout = prefix(3, 16, 8);
     let refused =
         |variant: &Variant, layout: &Layout| MixedList::build_for(variant, layout, HEADS, &H200).expect_err("refused");
@@ -532,13 +540,13 @@ fn what_has_no_mixed_list_is_refused_by_name() {
     assert_eq!(refused(&lists, &layout), PlanError::NotMixed { what: "a list of keys" });
     assert_eq!(refused(&unions, &layout), PlanError::NotMixed { what: "a union" });
     assert_eq!(refused(&shifted, &layout), PlanError::RewrittenForOne { part: "shifted", word: "batch" });
-    // each is run without levels
+    // each runs without levels
     for variant in [&lists, &unions, &shifted] {
-        let flat = MixedList::flat_instead(variant, &layout, HEADS, &H200).expect("small").expect("full pages");
+        let flat = MixedList::flattened_if_cheaper(variant, &layout, HEADS, &H200).expect("small").expect("full pages");
         assert!(!flat.has_levels());
     }
     assert!(MixedList::build_for(&shifted, &layout.flattened().expect("full pages"), HEADS, &H200).is_ok());
-    let fixed = PlanRule { schedule: Schedule::Fixed { keys: 64 }, ..H200.decode };
+    let fixed = PlanRule { schedule: Schedule::FixedSplit { keys: 64 }, ..H200.decode };
     let error = MixedList::build_for(&Variant::full(), &layout, HEADS, &MixedRule { decode: fixed, ..H200 });
     assert_eq!(error, Err(PlanError::NotMixed { what: "a batch-invariant plan" }));
     let zero = MixedRule { prefill: PlanRule { tile_rows: 0, ..H200.prefill }, ..H200 };

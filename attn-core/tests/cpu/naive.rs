@@ -25,7 +25,7 @@ pub(crate) enum Own {
 
 /// What a variant does to a set of keys, written down a second time.
 #[derive(Clone, Copy)]
-pub(crate) struct Arm {
+pub(crate) struct Branch {
     /// Rotates pairs `(d, d + n / 2)` of queries and keys by this angle times the position.
     pub(crate) angle: f64,
     pub(crate) logit: fn(f64, &At) -> f64,
@@ -36,7 +36,7 @@ pub(crate) struct Arm {
 #[derive(Clone, Copy)]
 pub(crate) struct Naive {
     /// The keys of each: those that its mask attends to and no earlier one's.
-    pub(crate) arms: &'static [Arm],
+    pub(crate) branches: &'static [Branch],
     pub(crate) value: fn(f64, &At) -> f64,
     /// The only keys that a row may attend to.
     pub(crate) list: Option<fn(&At) -> Vec<i64>>,
@@ -45,12 +45,12 @@ pub(crate) struct Naive {
     pub(crate) output: fn(f64, f64) -> f64,
 }
 
-pub(crate) const ALL: Arm = Arm { angle: 0.0, logit: |logit, _| logit, mask: |_| true };
+pub(crate) const ALL: Branch = Branch { angle: 0.0, logit: |logit, _| logit, mask: |_| true };
 
 pub(crate) const FULL: Naive =
-    Naive { arms: &[ALL], value: |x, _| x, list: None, own: None, sink: |_| f64::NEG_INFINITY, output: |o, _| o };
+    Naive { branches: &[ALL], value: |x, _| x, list: None, own: None, sink: |_| f64::NEG_INFINITY, output: |o, _| o };
 
-impl Arm {
+impl Branch {
     fn rotate(&self, row: &[f64], pos: i64) -> Vec<f64> {
         let (sin, cos) = (self.angle * pos as f64).sin_cos();
         let half = row.len() / 2;
@@ -63,28 +63,28 @@ impl Arm {
     }
 }
 
-/// A key row as each arm has it, and a value row.
+/// A key row as each branch has it, and a value row.
 pub(crate) type Key = (Vec<Vec<f64>>, Vec<f64>);
 
 impl Naive {
     /// A key and a value; `at` has no query.
     pub(crate) fn key(&self, k: &[f64], v: &[f64], at: &At) -> Key {
-        let keys = self.arms.iter().map(|arm| arm.rotate(k, at.key)).collect();
+        let keys = self.branches.iter().map(|branch| branch.rotate(k, at.key)).collect();
         (keys, v.iter().map(|x| (self.value)(*x, at)).collect())
     }
 
     /// Output and log-sum-exp of a row at `at` (without key).
     pub(crate) fn attend(&self, q: &[f64], scale: f64, keys: &[Key], value_dim: usize, at: At) -> (Vec<f64>, f64) {
         let listed = self.list.map(|list| list(&at));
-        let queries: Vec<_> = self.arms.iter().map(|arm| arm.rotate(q, at.qo_pos)).collect();
+        let queries: Vec<_> = self.branches.iter().map(|branch| branch.rotate(q, at.qo_pos)).collect();
         let mut attended = Vec::new();
         for (key, (k, v)) in keys.iter().enumerate() {
             let at = At { key: key as i64, kv_token: at.kv_token + key as i64, ..at };
-            let arm = self.arms.iter().position(|arm| (arm.mask)(&at));
+            let branch = self.branches.iter().position(|branch| (branch.mask)(&at));
             let listed = listed.as_ref().is_none_or(|list| list.contains(&at.key));
-            if let (Some(arm), true) = (arm, listed) {
-                let dot: f64 = queries[arm].iter().zip(&k[arm]).map(|(a, b)| a * b).sum();
-                attended.push(((self.arms[arm].logit)(dot * scale, &at), v, at));
+            if let (Some(branch), true) = (branch, listed) {
+                let dot: f64 = queries[branch].iter().zip(&k[branch]).map(|(a, b)| a * b).sum();
+                attended.push(((self.branches[branch].logit)(dot * scale, &at), v, at));
             }
         }
         let sink = (self.sink)(&at);

@@ -1,10 +1,10 @@
-//! What is planned for variants with ranges, lists and unions.
+//! Plans for variants with ranges, lists and unions.
 
 use attn::batch::{Batch, Layout, indptr};
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, RowIndex, Tensor1, Tile, TileClass};
-use attn::plan::{PlanError, PlanRule, Schedule, Scratch, WorkItem, WorkList};
-use attn::spec::{Heads, ValueRows};
+use attn::plan::{PlanError, PlanRule, PlanScratch, Schedule, WorkItem, WorkList};
+use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Kv, Out, TensorMut, TensorRef};
 use attn::{Variant, VariantParams, attention_variant, cpu};
 
@@ -15,7 +15,7 @@ use super::variants::{Band, Blocks, Near, Nothing, Scattered};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 16 };
 const RULE: PlanRule =
-    PlanRule { tile_rows: 16, kv_align: 8, min_span: 8, workers: 1, cost: COST, schedule: Schedule::Line };
+    PlanRule { tile_rows: 16, kv_align: 8, min_span: 8, workers: 1, cost: COST, schedule: Schedule::StreamK };
 
 fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
@@ -25,10 +25,10 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
 fn plan(variant: &Variant, layout: &Layout, rule: &PlanRule) -> WorkList {
     let work = WorkList::build_for(variant, layout, HEADS, rule).expect("small");
     assert_eq!(work.check(layout), Ok(()));
-    // the same every time, in the memory of another list too
+    // deterministic, also in the memory of another list
     let mut again =
         WorkList::build_for(&Blocks.into(), &self::layout(&[9, 2], &[70, 4000]), HEADS, rule).expect("small");
-    let mut scratch = Scratch::default();
+    let mut scratch = PlanScratch::default();
     for _ in 0..2 {
         again.rebuild_for(&mut scratch, variant, layout, HEADS, rule).expect("small");
         assert_eq!(again, work);
@@ -37,7 +37,7 @@ fn plan(variant: &Variant, layout: &Layout, rule: &PlanRule) -> WorkList {
 }
 
 #[test]
-fn a_range_of_keys_cuts_the_spans() {
+fn kv_range_shortens_the_kv_ranges_of_items() {
     let layout = layout(&[200], &[200]);
     let work = plan(&Near { reach: 20 }.into(), &layout, &RULE);
     assert_eq!(work.items.len(), (200 * 3_usize).div_ceil(16));
@@ -49,7 +49,7 @@ fn a_range_of_keys_cuts_the_spans() {
 }
 
 #[test]
-fn a_range_may_look_at_one_head_alone() {
+fn kv_range_may_depend_on_one_head() {
     /// KV head `h` has keys from `50 h` on, which `kv_range` says with the first head of its tile.
     #[derive(Clone, Copy, VariantParams)]
     struct FromHead;
@@ -68,7 +68,7 @@ fn a_range_may_look_at_one_head_alone() {
 }
 
 #[test]
-fn tiles_keep_to_the_queries_of_one_list_and_spans_to_its_length() {
+fn tiles_have_queries_of_one_list_and_keys_of_its_length() {
     let layout = layout(&[8, 0, 1], &[300, 5, 3]);
     for tile_rows in [4, 9, 16] {
         let work = plan(&Blocks.into(), &layout, &PlanRule { tile_rows, ..RULE });
@@ -79,7 +79,7 @@ fn tiles_keep_to_the_queries_of_one_list_and_spans_to_its_length() {
             row[item.request as usize] += item.rows;
             let run = item.first_row / 9; // 3 queries of 3 heads
             assert_eq!((item.first_row + item.rows - 1) / 9, run, "{item:?} straddles");
-            // the longer list of the two KV heads, in keys; not cut to the keys that there are
+            // the longer list of the two KV heads, in keys; not limited to the keys of the request
             let blocks = (0..2).map(|kv_head| 5 + (run + kv_head + item.request) % 4).max().expect("two");
             assert_eq!((item.kv_begin, item.kv_end), (0, 4 * blocks));
         }
@@ -90,7 +90,7 @@ fn tiles_keep_to_the_queries_of_one_list_and_spans_to_its_length() {
 }
 
 #[test]
-fn lists_of_too_many_keys_are_refused() {
+fn key_lists_that_are_too_long_are_refused() {
     #[derive(Clone, Copy, VariantParams)]
     struct Endless;
     #[attention_variant(name = "endless")]
@@ -107,25 +107,25 @@ fn lists_of_too_many_keys_are_refused() {
 }
 
 #[test]
-fn arms_of_a_union_share_the_slots_of_a_tile() {
+fn branches_of_a_union_share_the_slots_of_a_tile() {
     let layout = layout(&[30, 2], &[30, 100]);
-    let arms = vec![Band { window: 9 }.into(), Nothing.into(), Near { reach: 40 }.into()];
+    let branches = vec![Band { window: 9 }.into(), Nothing.into(), Near { reach: 40 }.into()];
     for workers in [1, 64] {
-        for schedule in [Schedule::Line, Schedule::LongestFirst, Schedule::Fixed { keys: 24 }] {
+        for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 24 }] {
             let rule = PlanRule { workers, schedule, ..RULE };
-            let work = plan(&Node::union(arms.clone()).into(), &layout, &rule);
-            let arms: Vec<_> = work.arms().map(|arm| &work.items[arm.items]).collect();
-            assert_eq!(arms.iter().map(|arm| arm.len()).sum::<usize>(), work.items.len());
-            assert!(arms.len() == 3 && !arms[0].is_empty() && !arms[2].is_empty());
+            let work = plan(&Node::union(branches.clone()).into(), &layout, &rule);
+            let branches: Vec<_> = work.branches().map(|branch| &work.items[branch.items]).collect();
+            assert_eq!(branches.iter().map(|branch| branch.len()).sum::<usize>(), work.items.len());
+            assert!(branches.len() == 3 && !branches[0].is_empty() && !branches[2].is_empty());
             let mut slots: Vec<_> = work.items.iter().map(|item| item.partial).collect();
             slots.sort_unstable();
             assert_eq!(slots, (0..work.slots as i32).collect::<Vec<_>>(), "every item has a slot of its own");
             assert_eq!(work.merges.len(), 6 + 1, "one for each tile");
-            // each arm has workers of its own, which run its items
-            for arm in work.arms() {
-                let workers = &work.workers[arm.workers];
+            // each branch has its own workers, which run its items
+            for branch in work.branches() {
+                let workers = &work.workers[branch.workers];
                 let ends = [workers[0], workers[workers.len() - 1]].map(|item| item as usize);
-                assert_eq!((ends, workers.is_sorted()), ([arm.items.start, arm.items.end], true));
+                assert_eq!((ends, workers.is_sorted()), ([branch.items.start, branch.items.end], true));
                 assert!(schedule == Schedule::LongestFirst || workers.len() <= rule.workers as usize + 1);
             }
             for merge in &work.merges {
@@ -138,12 +138,12 @@ fn arms_of_a_union_share_the_slots_of_a_tile() {
 }
 
 #[test]
-fn a_tile_that_no_arm_sees_is_written_all_the_same() {
+fn a_tile_without_visible_keys_in_any_branch_is_written() {
     let union = Node::union(vec![Near { reach: -1 }.into(), Near { reach: -1 }.into()]);
     let work = plan(&union.into(), &layout(&[1], &[0]), &RULE);
     let item = |item: &WorkItem| (item.kv_begin, item.kv_end, item.partial);
     assert_eq!(work.items.iter().map(item).collect::<Vec<_>>(), [(0, 0, 0)]);
-    let items: Vec<_> = work.arms().map(|arm| arm.items).collect();
+    let items: Vec<_> = work.branches().map(|branch| branch.items).collect();
     assert_eq!((items, work.merges.len()), (vec![0..1, 1..1], 1));
 }
 
@@ -180,7 +180,7 @@ impl AttentionVariant for Comb {
     }
 }
 
-/// The masks that the next test plans for.
+/// The masks of the next test.
 fn masks(layout: &Layout, number: usize, size: i32) -> Variant {
     let band = |window: i32| Variant::from(Band { window });
     let both = |a: Variant, b: Variant| a.and(b).expect("masks");
@@ -206,7 +206,7 @@ fn masks(layout: &Layout, number: usize, size: i32) -> Variant {
     }
 }
 
-/// The keys of a tile by one class for each prefix and suffix.
+/// The visible blocks of a tile, by one class for each prefix and suffix.
 fn by_plain_class(variant: &Variant, layout: &Layout, item: &WorkItem, align: u64) -> (u64, u64) {
     let request = item.request as usize;
     let (kv_len, qo_len) = (layout.kv_len(request) as i32, layout.qo_len(request) as i32);
@@ -266,7 +266,7 @@ fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, 
     let problem = cpu::Problem {
         variant,
         heads: HEADS,
-        values: ValueRows::Same,
+        head_dim_vo: HeadDimVo::Same,
         sm_scale: 0.25,
         layout: &layout,
         work: &work,
@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     /// Masks that go by positions: a request has the same ones alone and in a batch.
     #[test]
-    fn with_fixed_cuts_a_request_alone_gives_the_bits_that_it_gives_in_any_batch(
+    fn with_fixed_splits_a_request_gives_the_same_bits_alone_and_in_any_batch(
         lens in proptest::collection::vec((0u32..20, 0u32..300), 1..6),
         single in any::<bool>(),
         number in prop::sample::select(vec![0usize, 1, 4, 5, 7, 10]),
@@ -293,7 +293,7 @@ proptest! {
         let (qo, kv): (Vec<u32>, Vec<u32>) = lens.into_iter().map(|(qo, kv)| (if single { 1 } else { qo }, kv)).unzip();
         let layout = layout(&qo, &kv);
         let variant = masks(&layout, number, size).bind(&HEADS.dims()).expect("fits");
-        let rule = PlanRule { tile_rows, workers, schedule: Schedule::Fixed { keys }, ..RULE };
+        let rule = PlanRule { tile_rows, workers, schedule: Schedule::FixedSplit { keys }, ..RULE };
         let all = plan(&variant, &layout, &rule);
         let together = attend(&variant, &layout, 0..layout.batch(), &rule);
         let per_token = 96 + 6;
@@ -314,7 +314,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn spans_have_every_attended_key_and_no_more_than_one_class_a_prefix_leaves(
+    fn kv_ranges_have_every_attended_key_and_are_as_tight_as_tile_classes_allow(
         // a few queries, or one of each request as in decode
         lens in prop_oneof![
             proptest::collection::vec((0u32..90, 0u32..500), 1..5),
@@ -334,7 +334,8 @@ proptest! {
             let (begin, end) = by_plain_class(&variant, &layout, item, kv_align.into());
             let keys = |block: u64| (block * u64::from(kv_align)).min(layout.kv_len(request) as u64) as i32;
             let empty = item.kv_begin == item.kv_end;
-            prop_assert!(empty || (item.kv_begin >= keys(begin) && item.kv_end <= keys(end)), "{item:?} in {begin}..{end}");
+            let inside = item.kv_begin >= keys(begin) && item.kv_end <= keys(end);
+            prop_assert!(empty || inside, "{item:?} in {begin}..{end}");
             let (kv_len, qo_len) = (layout.kv_len(request) as i32, layout.qo_len(request) as i32);
             for row in item.first_row..item.first_row + item.rows {
                 for kv_head in 0..2 {

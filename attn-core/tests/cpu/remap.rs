@@ -1,4 +1,4 @@
-//! Positions that a map makes: whatever it gives, hooks under it see index words that are below 2^30.
+//! Positions that a map makes: whatever it gives, hooks under it see coordinates that are below 2^30.
 
 use attn::batch::{Batch, indptr};
 use attn::cpu::check_tile_classes;

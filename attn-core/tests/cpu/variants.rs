@@ -4,7 +4,7 @@ use attn::expr::Node;
 use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState};
 use attn::{Variant, VariantParams, attention_variant};
 
-use super::naive::{ALL, Arm, At, FULL, Naive, Own};
+use super::naive::{ALL, At, Branch, FULL, Naive, Own};
 
 /// Keys up to the query, and no further back than `window`.
 #[derive(Clone, Copy, VariantParams)]
@@ -19,7 +19,7 @@ impl AttentionVariant for Band {
     }
 }
 
-/// A mask over every index word, with nothing to prove of tiles.
+/// A mask over every coordinate, with nothing to prove of tiles.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Scattered;
 
@@ -55,7 +55,7 @@ impl AttentionVariant for Cap {
     }
 }
 
-/// A bias over every index word.
+/// A bias over every coordinate.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Bias;
 
@@ -144,9 +144,9 @@ impl AttentionVariant for Shifted {
 
 /// `max(e^s - 1, 0)` as weights, `e^s + 1` in the denominator.
 ///
-/// Softpick has `|e^s - 1|` there. In the f32 of a hook that is good to some 1e-7 and no more: a row of few keys with logits near 0
-/// has a denominator of 1e-4, and so a log-sum-exp (and outputs) only good to 1e-3, in the reference too. What is tested in
-/// here is a denominator that is not the weight, which needs no such row.
+/// Softpick has `|e^s - 1|` there. In the f32 of a hook that is good to some 1e-7 and no more: a row of few keys with
+/// logits near 0 has a denominator of 1e-4, and so a log-sum-exp (and outputs) only good to 1e-3, in the reference too.
+/// What is tested in here is a denominator that is not the weight, which needs no such row.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Rectified;
 
@@ -246,8 +246,8 @@ fn compose(parts: Vec<Variant>) -> Variant {
     parts.into_iter().fold(Variant::full(), |all, part| all.and(part).expect("parts that go together"))
 }
 
-fn union(arms: Vec<Variant>) -> Variant {
-    Node::union(arms).into()
+fn union(branches: Vec<Variant>) -> Variant {
+    Node::union(branches).into()
 }
 
 /// Each variant under test and its twin.
@@ -255,44 +255,46 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
     let band = || Variant::from(Band { window: 70 });
     match index {
         0 => (Variant::full(), FULL),
-        1 => (band(), Naive { arms: &[BAND], ..FULL }),
-        2 => (Scattered.into(), Naive { arms: &[SCATTERED], ..FULL }),
+        1 => (band(), Naive { branches: &[BAND], ..FULL }),
+        2 => (Scattered.into(), Naive { branches: &[SCATTERED], ..FULL }),
         3 => (
             compose(vec![band(), Cap { cap: 2.0 }.into()]),
-            Naive { arms: &[Arm { logit: |x, _| 2.0 * (x / 2.0).tanh(), ..BAND }], ..FULL },
+            Naive { branches: &[Branch { logit: |x, _| 2.0 * (x / 2.0).tanh(), ..BAND }], ..FULL },
         ),
-        4 => (Bias.into(), Naive { arms: &[BIAS], ..FULL }),
-        5 => (compose(vec![RowSink.into(), band()]), Naive { arms: &[BAND], sink: SINK, ..FULL }),
-        6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { arms: &[], sink: SINK, ..FULL }),
-        7 => (Nothing.into(), Naive { arms: &[], ..FULL }),
+        4 => (Bias.into(), Naive { branches: &[BIAS], ..FULL }),
+        5 => (compose(vec![RowSink.into(), band()]), Naive { branches: &[BAND], sink: SINK, ..FULL }),
+        6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { branches: &[], sink: SINK, ..FULL }),
+        7 => (Nothing.into(), Naive { branches: &[], ..FULL }),
         8 => (
             compose(vec![Sigmoid.into(), Scattered.into()]),
-            Naive { arms: &[SCATTERED], own: Some(Own::Plain(SIGMOID, false)), ..FULL },
+            Naive { branches: &[SCATTERED], own: Some(Own::Plain(SIGMOID, false)), ..FULL },
         ),
         9 => (
             compose(vec![Squares.into(), band()]),
-            Naive { arms: &[BAND], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
+            Naive { branches: &[BAND], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
         ),
-        10 => (compose(vec![Rotate.into(), Rotate.into()]), Naive { arms: &[Arm { angle: 0.5, ..ALL }], ..FULL }),
+        10 => {
+            (compose(vec![Rotate.into(), Rotate.into()]), Naive { branches: &[Branch { angle: 0.5, ..ALL }], ..FULL })
+        }
         11 => (
             compose(vec![Gate.into(), Rotate.into(), band(), RowSink.into(), Bias.into()]),
-            Naive { arms: &[ROTATED_BAND_WITH_BIAS], output: GATE, sink: SINK, ..FULL },
+            Naive { branches: &[ROTATED_BAND_WITH_BIAS], output: GATE, sink: SINK, ..FULL },
         ),
-        12 => (compose(vec![Gate.into(), Nothing.into()]), Naive { arms: &[], output: GATE, ..FULL }),
-        13 => (compose(vec![Shifted.into(), band()]), Naive { arms: &[BAND], value: SHIFTED, ..FULL }),
-        14 => (compose(vec![Rectified.into(), band()]), Naive { arms: &[BAND], own: Some(RECTIFIED), ..FULL }),
+        12 => (compose(vec![Gate.into(), Nothing.into()]), Naive { branches: &[], output: GATE, ..FULL }),
+        13 => (compose(vec![Shifted.into(), band()]), Naive { branches: &[BAND], value: SHIFTED, ..FULL }),
+        14 => (compose(vec![Rectified.into(), band()]), Naive { branches: &[BAND], own: Some(RECTIFIED), ..FULL }),
         15 => (
             compose(vec![OddTwice.into(), RowSink.into(), Gate.into(), Scattered.into(), Bias.into()]),
             Naive {
-                arms: &[Arm { mask: SCATTERED.mask, ..BIAS }],
+                branches: &[Branch { mask: SCATTERED.mask, ..BIAS }],
                 own: Some(ODD_TWICE),
                 sink: SINK,
                 output: GATE,
                 ..FULL
             },
         ),
-        16 => (compose(vec![OddTwice.into(), Nothing.into()]), Naive { arms: &[], own: Some(ODD_TWICE), ..FULL }),
-        17 => (compose(vec![Near { reach: 20 }.into(), Bias.into()]), Naive { arms: &[NEAR_WITH_BIAS], ..FULL }),
+        16 => (compose(vec![OddTwice.into(), Nothing.into()]), Naive { branches: &[], own: Some(ODD_TWICE), ..FULL }),
+        17 => (compose(vec![Near { reach: 20 }.into(), Bias.into()]), Naive { branches: &[NEAR_WITH_BIAS], ..FULL }),
         18 => (Blocks.into(), Naive { list: Some(BLOCKS), ..FULL }),
         19 => (
             compose(vec![
@@ -305,7 +307,7 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
                 Shifted.into(),
             ]),
             Naive {
-                arms: &[ROTATED_BAND_WITH_BIAS],
+                branches: &[ROTATED_BAND_WITH_BIAS],
                 list: Some(BLOCKS),
                 value: SHIFTED,
                 output: GATE,
@@ -315,11 +317,11 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
         ),
         20 => (
             compose(vec![EveryOther.into(), Scattered.into(), Sigmoid.into()]),
-            Naive { arms: &[SCATTERED], list: Some(EVERY_OTHER), own: Some(Own::Plain(SIGMOID, false)), ..FULL },
+            Naive { branches: &[SCATTERED], list: Some(EVERY_OTHER), own: Some(Own::Plain(SIGMOID, false)), ..FULL },
         ),
         21 => (
             union(vec![compose(vec![band(), Rotate.into()]), Bias.into()]),
-            Naive { arms: &[Arm { angle: 0.25, ..BAND }, BIAS], ..FULL },
+            Naive { branches: &[Branch { angle: 0.25, ..BAND }, BIAS], ..FULL },
         ),
         22 => (
             compose(vec![
@@ -330,7 +332,7 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
                 Bias.into(),
             ]),
             Naive {
-                arms: &[Arm { mask: SCATTERED.mask, ..BIAS }, Arm { angle: 0.5, mask: BAND.mask, ..BIAS }],
+                branches: &[Branch { mask: SCATTERED.mask, ..BIAS }, Branch { angle: 0.5, mask: BAND.mask, ..BIAS }],
                 sink: SINK,
                 output: GATE,
                 value: SHIFTED,
@@ -339,10 +341,10 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
         ),
         23 => (
             compose(vec![Rectified.into(), union(vec![band(), Near { reach: 90 }.into()])]),
-            Naive { arms: &[BAND, Arm { mask: |at| near(at, 90), ..ALL }], own: Some(RECTIFIED), ..FULL },
+            Naive { branches: &[BAND, Branch { mask: |at| near(at, 90), ..ALL }], own: Some(RECTIFIED), ..FULL },
         ),
         24 => {
-            let slots = Arm {
+            let slots = Branch {
                 mask: |at| (slot(at) + at.qo_row) % 2 == 0,
                 logit: |x, at| x + 0.25 * (slot(at) % 3) as f64,
                 ..ALL
@@ -350,12 +352,12 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
             let list = Some(BLOCKS);
             (
                 compose(vec![Blocks.into(), EveryOtherBlock.into()]),
-                Naive { arms: Box::leak(Box::new([slots])), list, ..FULL },
+                Naive { branches: Box::leak(Box::new([slots])), list, ..FULL },
             )
         }
         _ => (
             compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]),
-            Naive { arms: &[], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
+            Naive { branches: &[], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
         ),
     }
 }
@@ -364,22 +366,22 @@ pub(crate) fn count() -> usize {
     26
 }
 
-const BAND: Arm = Arm { mask: |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70, ..ALL };
-const SCATTERED: Arm = Arm {
+const BAND: Branch = Branch { mask: |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70, ..ALL };
+const SCATTERED: Branch = Branch {
     mask: |at| {
         (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0
     },
     ..ALL
 };
-const BIAS: Arm = Arm {
+const BIAS: Branch = Branch {
     logit: |logit, at| {
         let far = at.qo_pos - at.key + at.kv_token - at.qo_token + at.qo_row;
         logit + ((far + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request) % 11) as f64 * 0.25
     },
     ..ALL
 };
-const ROTATED_BAND_WITH_BIAS: Arm = Arm { angle: 0.25, mask: BAND.mask, ..BIAS };
-const NEAR_WITH_BIAS: Arm = Arm { mask: |at| near(at, 20), ..BIAS };
+const ROTATED_BAND_WITH_BIAS: Branch = Branch { angle: 0.25, mask: BAND.mask, ..BIAS };
+const NEAR_WITH_BIAS: Branch = Branch { mask: |at| near(at, 20), ..BIAS };
 const SIGMOID: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
 const RECTIFIED: Own = Own::Scaled(|x| (x.exp() - 1.0).max(0.0), |x, _| x.exp() + 1.0);
 const ODD_TWICE: Own = Own::Scaled(f64::exp, |x, at| if at.key % 2 == 0 { x.exp() } else { 2.0 * x.exp() });

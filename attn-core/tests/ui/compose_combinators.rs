@@ -74,7 +74,7 @@ fn sink() -> Sink {
 }
 
 fn main() {
-    // what goes together
+    // compositions that compile
     let _ = compose!(or(Causal, not(Causal)), SoftCap { cap: 1.0 }, sink());
     let _ = compose!(or(Causal, remap(Even, not(Causal))), remap(Even, SoftCap { cap: 1.0 } + sink()));
     let _ = compose!(per_head([0, 1], sink() + SoftCap { cap: 1.0 }, Causal), union(Causal, SoftCap { cap: 1.0 }));

@@ -1,4 +1,5 @@
-// Element types of tensors, and their conversion to and from f32. No CUDA header is included anywhere.
+// Element types of tensors (bf16, f16, fp8) and their conversion to and from f32. Units include no CUDA header, so that
+// the types are defined here.
 #pragma once
 
 struct bf16 {
@@ -7,7 +8,7 @@ struct bf16 {
 struct f16 {
   unsigned short bits;
 };
-// Of keys and values alone; they become f16 where they meet tensor cores, which holds all of their values.
+// fp8 types, of K and V only. They are converted to f16 before the MMA, which represents all of their values exactly.
 struct e4m3 {
   unsigned char bits;
 };
@@ -22,7 +23,7 @@ constexpr bool IS_FP8<e4m3> = true;
 template <>
 constexpr bool IS_FP8<e5m2> = true;
 
-// One of two types.
+// std::conditional: A if FIRST, else B.
 template <bool FIRST, class A, class B>
 struct Choose {
   using type = A;
@@ -55,7 +56,7 @@ inline f16 from_float<f16>(float x) {
   return y;
 }
 
-// Two elements in a register, the first in the low half, each rounded to nearest even.
+// Two elements packed in a register, the first in the low half, each rounded to nearest even.
 template <class E>
 unsigned pack2(float first, float second);
 template <>
@@ -70,8 +71,8 @@ inline unsigned pack2<f16>(float first, float second) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
 }
-// The same of f16, where what it cannot hold becomes its largest value. NaN stays NaN.
-inline unsigned saturated2_f16(float first, float second) {
+// Two f16 packed in a register, saturated: what f16 cannot represent becomes its largest finite value. NaN stays NaN.
+inline unsigned pack2_f16_satfinite(float first, float second) {
   unsigned y;
   asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
@@ -86,11 +87,13 @@ inline float2 unpack2<bf16>(unsigned x) {
 template <>
 inline float2 unpack2<f16>(unsigned x) {
   float2 y;
-  asm("{.reg .f16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi;}" : "=f"(y.x), "=f"(y.y) : "r"(x));
+  asm("{.reg .f16 lo, hi; mov.b32 {lo, hi}, %2; cvt.f32.f16 %0, lo; cvt.f32.f16 %1, hi;}"
+      : "=f"(y.x), "=f"(y.y)
+      : "r"(x));
   return y;
 }
 
-// The two fp8 elements in the low half of a register, as f16: exact.
+// The two fp8 elements in the low half of a register, converted to f16 without rounding.
 template <class E>
 unsigned fp8_to_f16(unsigned x);
 template <>
@@ -103,7 +106,7 @@ inline unsigned fp8_to_f16<e4m3>(unsigned x) {
 #if __CUDA_ARCH__ >= 890
   asm("{.reg .b16 h; cvt.u16.u32 h, %1; cvt.rn.f16x2.e4m3x2 %0, h;}" : "=r"(y) : "r"(x));
 #else
-  // Its bits as those of an f16 are 2^8 too small; NaN becomes 480.
+  // Shifted into f16 fields the value is 2^8 too small, so that it is multiplied by 2^8; NaN becomes 480.
   unsigned spread = __byte_perm(x, 0, 0x1404);
   unsigned bits = (spread & 0x80008000u) | ((spread & 0x7f007f00u) >> 1);
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(bits), "r"(0x5c005c00u));

@@ -1,4 +1,5 @@
-// The few PTX instructions that C++ does not reach.
+// Wrappers of PTX instructions that C++ does not reach: exp2 and its emulation, cp.async, named barriers, ldmatrix,
+// stmatrix and mma.sync.
 #pragma once
 #include "arch/element.cuh"
 
@@ -8,22 +9,23 @@ inline float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// To a relative 2^-23, or an absolute 2^-22 near 1.
+// log2(x), relative error 2^-23, or absolute error 2^-22 near 1.
 inline float log2_approx(float x) {
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// To a relative 2^-23, where the result is no denormal number.
+// 1 / x, relative error 2^-23 unless the result is denormal.
 inline float reciprocal_approx(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// The same by multiplications and additions, relative error 1e-4, not below 2^-126: 2^x = 2^whole * 2^rest with 0 <= rest < 1, a polynomial (FlashAttention-4). Adding the
-// constant, towards -inf, leaves `whole` in the lowest bits.
-inline float exp2_by_fma(float x) {
+// exp2 emulation on the FMA units instead of the special function unit (FlashAttention-4): 2^x = 2^whole * 2^rest with
+// 0 <= rest < 1, and a cubic polynomial for 2^rest. Relative error 1e-4; x is clamped to -126. Adding TO_INTEGER with
+// rounding towards -inf leaves `whole` in the lowest mantissa bits.
+inline float exp2_emulated(float x) {
   constexpr float TO_INTEGER = 12582912.f;
   x = fmaxf(x, -126.f);
   float whole;
@@ -33,54 +35,63 @@ inline float exp2_by_fma(float x) {
   return __int_as_float((__float_as_int(whole) << 23) + __float_as_int(power));
 }
 
-// Byte address within shared memory, as ldmatrix and cp.async want it.
+// Byte address within shared memory, as ldmatrix and cp.async take it.
 inline unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-// Stops the compiler from computing a value again and again where it would rather save the register.
+// Keeps the compiler from recomputing a value in order to save its register.
 template <class T>
 inline void keep_in_register(T*& x) {
   asm volatile("" : "+l"(x));
 }
 inline void keep_in_register(unsigned& x) { asm volatile("" : "+r"(x)); }
 
-// 16 bytes from global to shared memory, in the background. L2 only: no tile is read twice by one CTA.
-inline void copy_async_16(unsigned shared, const void* global) {
+// cp.async of 16 bytes from global to shared memory. It bypasses L1 (.cg): no CTA reads a tile twice.
+inline void cp_async_16(unsigned shared, const void* global) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
-// The same, of the first `bytes` bytes; the rest become zeros.
-inline void copy_async_16(unsigned shared, const void* global, int bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+// As above, for the first `bytes` bytes; the rest is filled with zeros.
+inline void cp_async_16(unsigned shared, const void* global, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
 }
-// The same, under a policy of the second-level cache.
-inline void copy_async_16(unsigned shared, const void* global, unsigned long long policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "l"(policy) : "memory");
+// As above, under an L2 cache policy.
+inline void cp_async_16(unsigned shared, const void* global, unsigned long long policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "l"(policy)
+               : "memory");
 }
-// What is read under it is the first to go, so that it does not drive out what others will read, or have written.
+// evict_first: lines read under this policy leave L2 first, so that they do not evict data that others will read or
+// have written.
 inline unsigned long long evict_first_policy() {
   unsigned long long policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-// Ends a group of background copies.
-inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `pending` groups of this thread are under way.
+// Commits the cp.async copies issued so far as one group.
+inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `pending` groups of this thread are in flight.
 template <int pending>
-inline void copy_async_wait() {
+inline void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// A barrier of some of the CTA's threads, whole warps: number `id`, of 1 to 15.
-inline void sync_some(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+// Named barrier `id` (1 to 15) for `threads` threads of the CTA, whole warps.
+inline void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
-// 16 bytes in one store: of a structure that it is given from somewhere, the compiler often makes four.
+// One 16-byte store. The compiler often splits the store of a structure into four.
 inline void store_16(void* to, uint4 v) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
-// From global memory, past the first-level cache, where what another SM wrote is not seen.
+// Loads from L2 (.cg): L1 does not see what other SMs wrote.
 inline float4 load_l2_16(const void* p) {
   float4 v;
-  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(p)
+               : "memory");
   return v;
 }
 inline float2 load_l2_8(const void* p) {
@@ -89,15 +100,17 @@ inline float2 load_l2_8(const void* p) {
   return v;
 }
 
-// One more; gives how many there were. Who counts later sees what this CTA wrote before, up to its last barrier.
-inline unsigned count_arrival(unsigned* arrivals) {
+// Increments a split-KV semaphore and returns its previous value. Acquire-release at GPU scope: the CTA that counts
+// later sees what this CTA wrote before its last barrier.
+inline unsigned semaphore_arrive(unsigned* arrivals) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals) : "memory");
   return before;
 }
 
 inline void store_shared_16(unsigned shared, uint4 v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 }
 inline void store_shared_4(unsigned shared, unsigned v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
@@ -117,50 +130,61 @@ inline uint2 load_shared_8(unsigned shared) {
 }
 inline uint4 load_shared_16(unsigned shared) {
   uint4 v;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(shared) : "memory");
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(shared)
+               : "memory");
   return v;
 }
 
-// Four 8x8 matrices of 16-bit elements to shared memory (sm_90); lane l gives the address of row l % 8 of matrix l / 8.
-inline void store_matrices(unsigned shared, const unsigned (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+// stmatrix (sm_90): stores four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+inline void stmatrix_x4(unsigned shared, const unsigned (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x[0]), "r"(x[1]),
+               "r"(x[2]), "r"(x[3])
+               : "memory");
 }
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. Volatile, so that it
-// stays between the barriers around it: the compiler does not know that it reads memory.
-inline void load_matrices(unsigned (&r)[4], unsigned shared) {
+// ldmatrix: loads four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. The asm
+// is volatile because the compiler does not know that it reads memory, and must not move it over barriers.
+inline void ldmatrix_x4(unsigned (&r)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared));
 }
-inline void load_matrices_transposed(unsigned (&r)[4], unsigned shared) {
+inline void ldmatrix_x4_trans(unsigned (&r)[4], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared));
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared));
 }
 
-// Two of them: of lanes 0 to 15 the addresses.
-inline void load_two_matrices(unsigned (&r)[2], unsigned shared) {
+// ldmatrix of two 8x8 matrices; lanes 0 to 15 give the addresses.
+inline void ldmatrix_x2(unsigned (&r)[2], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
 }
-inline void load_two_matrices_transposed(unsigned (&r)[2], unsigned shared) {
+inline void ldmatrix_x2_trans(unsigned (&r)[2], unsigned shared) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared));
 }
 
-// An 8x8 matrix of 16-bit elements, two neighbours of a row a lane, transposed.
-inline unsigned transpose_matrix(unsigned x) {
+// Transposes an 8x8 matrix of 16-bit elements, of which each lane holds two neighbours of a row.
+inline unsigned movmatrix_trans(unsigned x) {
   unsigned y;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
   return y;
 }
 
-// c (16 x 8, f32) += a (16 x 16) * b (16 x 8).
+// mma.sync: c (16 x 8, f32) += a (16 x 16) * b (16 x 8).
 template <class E>
 void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
 template <>
 inline void mma<bf16>(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <>
 inline void mma<f16>(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

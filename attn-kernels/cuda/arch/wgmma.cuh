@@ -1,85 +1,98 @@
-// Products of a warpgroup (wgmma): four warps, 16 rows each, whose accumulators lie in registers as those of mma.sync do, and operands in shared memory as
-// tiles are (panels of 64 elements, chunks permuted by the row: what the hardware calls a swizzle of 128 bytes). The instructions, of exactly the cell's
-// widths, are written by the splicer (`multiply_logits`, `multiply_outputs`).
+// Warpgroup MMA (WGMMA, sm_90): shared-memory descriptors, arrive/commit/wait, operand fences, gemm_qk and gemm_pv of
+// the consumer mainloop, and the ping-pong barriers (FlashAttention-3).
+//
+// A warpgroup is four warps of 16 rows each. Its accumulators have the register layout of mma.sync; tiles in shared
+// memory have the 128-byte swizzle (panels of 64 elements). The splicer emits the instructions `wgmma_qk` and
+// `wgmma_pv` for the exact widths of a kernel.
 #pragma once
 #include "prefill/fragments.cuh"
 
-constexpr int WARPGROUPS = WARPS / 4;
-static_assert(ROW_BLOCKS == 1 && COLUMN_WARPS == 1, "a warpgroup has 64 rows");
+constexpr int CONSUMER_WARPGROUPS = WARPS / 4;
+static_assert(ROW_BLOCKS == 1 && COLUMN_WARPS == 1, "a warpgroup has 64 rows, and all columns of O");
 
-using TileDescriptor = unsigned long long;
+using SmemDescriptor = unsigned long long;
 
-// Of a tile at `address`, a multiple of 1024 but for whole rows of queries. `panels`: bytes from a panel to the next, where a product runs along rows of values;
-// eight rows are 1024 bytes.
-inline TileDescriptor tile_descriptor(unsigned address, unsigned panels) {
-  return (TileDescriptor)((address & 0x3ffff) >> 4) | (TileDescriptor)(panels >> 4) << 16 | (TileDescriptor)(1024 >> 4) << 32 | 1ull << 62;
+// Descriptor of a tile with 128-byte swizzle at `address`, a multiple of 1024 except where it begins at a whole row of
+// Q. `panels`: stride in bytes between panels of 64 columns, used where V is read transposed; eight rows are 1024
+// bytes.
+inline SmemDescriptor make_smem_descriptor(unsigned address, unsigned panels) {
+  return (SmemDescriptor)((address & 0x3ffff) >> 4) | (SmemDescriptor)(panels >> 4) << 16 |
+         (SmemDescriptor)(1024 >> 4) << 32 | 1ull << 62;
 }
-// So many bytes further on.
-inline TileDescriptor further(TileDescriptor tile, unsigned bytes) { return tile + (bytes >> 4); }
+// The descriptor of the tile `bytes` bytes further on.
+inline SmemDescriptor advance_descriptor(SmemDescriptor tile, unsigned bytes) { return tile + (bytes >> 4); }
 
-// Between writing registers that products read or add to, and the products.
-inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Ends a group of products, which run in the background.
-inline void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Until at most so many groups are under way.
+// wgmma.fence: between register writes to accumulators or A operands and the WGMMAs that use them.
+inline void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// Commits the WGMMAs issued so far as one group; they run asynchronously.
+inline void warpgroup_commit_batch() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most `pending` WGMMA groups are in flight.
 template <int pending>
-inline void wait_products() {
+inline void warpgroup_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// The compiler knows nothing of what runs in the background: it must neither move arithmetic on accumulators over a wait nor keep them elsewhere.
+// The compiler does not know that WGMMA writes these registers asynchronously. The fence keeps it from moving
+// arithmetic on them over a wait, and from copying them to other registers.
 template <int N>
-inline void pin(float (&x)[N][4]) {
+inline void warpgroup_fence_operand(float (&x)[N][4]) {
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(x[n][e])::"memory");
 }
 template <int N>
-inline void pin(unsigned (&x)[N][4]) {
+inline void warpgroup_fence_operand(unsigned (&x)[N][4]) {
 #pragma unroll
   for (int n = 0; n < N; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(x[n][e])::"memory");
 }
 
-// The assembler moves a wait for products as far up as it may, and with it all that was to run beside them. It stays behind `x`, which a store depends on that
-// never happens: no arithmetic gives this NaN.
-inline void hold_wait_behind(float x, unsigned shared) {
+// ptxas hoists a wgmma wait as far as it can, and with it everything that was meant to overlap with the WGMMAs. This
+// scheduling fence keeps the wait behind `x`: a store depends on x that never executes, since no arithmetic produces
+// this NaN.
+inline void scheduling_fence(float x, unsigned shared) {
   asm volatile(
       "{\n"
       ".reg .pred never;\n"
       "setp.eq.u32 never, %0, 0x7fdeadbe;\n"
       "@never st.shared.u32 [%1], %0;\n"
-      "}" ::"r"(__float_as_uint(x)), "r"(shared) : "memory");
+      "}" ::"r"(__float_as_uint(x)),
+      "r"(shared)
+      : "memory");
 }
 
-// logits += Q K^T of the warpgroup's 64 rows, in the background; from 0 unless `s` holds what they are added to.
-inline void begin_logits(Logits& s, TileDescriptor queries, unsigned keys) {
-  TileDescriptor tile = tile_descriptor(keys, 16);
-  pin(s[0]);
-  begin_products();
+// S += Q K^T for the warpgroup's 64 rows, asynchronous. S starts from 0 unless the accumulator holds a bias already
+// (BIAS_IN_ACCUMULATOR).
+inline void gemm_qk(ScoreFragment& s, SmemDescriptor desc_q, unsigned smem_k) {
+  SmemDescriptor desc_k = make_smem_descriptor(smem_k, 16);
+  warpgroup_fence_operand(s[0]);
+  warpgroup_arrive();
 #pragma unroll
-  for (int d = 0; d < HEAD_DIM / 16; ++d)
-    multiply_logits<LogitElem>(s[0], further(queries, d / 4 * QueryTileRows::PANEL_BYTES + d % 4 * 32),
-                               further(tile, d / 4 * KeyTile::PANEL_BYTES + d % 4 * 32), BIAS_FIRST || d > 0);
-  commit_products();
+  for (int d = 0; d < HEAD_DIM_QK / 16; ++d)
+    wgmma_qk<QkElem>(s[0], advance_descriptor(desc_q, d / 4 * SmemQ::PANEL_BYTES + d % 4 * 32),
+                     advance_descriptor(desc_k, d / 4 * SmemK::PANEL_BYTES + d % 4 * 32), BIAS_IN_ACCUMULATOR || d > 0);
+  warpgroup_commit_batch();
 }
 
-// Weights of a tile, as operands.
-using TileWeights = unsigned[TILE_KEYS / 16][4];
+// P of a whole tile in registers, as A operands of gemm_pv.
+using ProbTile = unsigned[TILE_KEYS / 16][4];
 
-// outputs += weights * V, in the background.
-inline void begin_outputs(Outputs& o, TileWeights& w, unsigned values) {
-  TileDescriptor tile = tile_descriptor(values, ValueTile::PANEL_BYTES);
-  pin(o[0]);
-  pin(w);
-  begin_products();
+// O += P V, asynchronous.
+inline void gemm_pv(OutputFragment& o, ProbTile& probs, unsigned smem_v) {
+  SmemDescriptor desc_v = make_smem_descriptor(smem_v, SmemV::PANEL_BYTES);
+  warpgroup_fence_operand(o[0]);
+  warpgroup_fence_operand(probs);
+  warpgroup_arrive();
 #pragma unroll
-  for (int n = 0; n < TILE_KEYS / 16; ++n) multiply_outputs<WeightElem>(o[0], w[n], further(tile, n * 2048));
-  commit_products();
+  for (int n = 0; n < TILE_KEYS / 16; ++n) wgmma_pv<PvElem>(o[0], probs[n], advance_descriptor(desc_v, n * 2048));
+  warpgroup_commit_batch();
 }
 
-// Warpgroups take turns: each waits for its own, and gives the next one's.
-inline void wait_turn(int warpgroup) { sync_some(TURN_BARRIER + warpgroup, 256); }
-inline void give_turn(int warpgroup) { asm volatile("bar.arrive %0, 256;" ::"r"(TURN_BARRIER + warpgroup) : "memory"); }
+// Ping-pong scheduling (FlashAttention-3): a warpgroup waits on its own named barrier before its GEMMs, and arrives at
+// that of the next warpgroup after them.
+inline void warp_scheduler_barrier_sync(int warpgroup) { named_barrier_sync(WARP_SCHEDULER_BARRIER + warpgroup, 256); }
+inline void warp_scheduler_barrier_arrive(int warpgroup) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(WARP_SCHEDULER_BARRIER + warpgroup) : "memory");
+}

@@ -1,12 +1,12 @@
-// attn_decode: few packed query rows against many keys. Grid (workers * kv_heads), 32 * WARPS threads, SMEM_BYTES of dynamic shared
-// memory.
+// Kernel entry of split-KV decode: persistent CTAs attend few packed query rows (PackGQA) to many keys.
+// Grid (workers * kv_heads), 32 * WARPS threads, SMEM_BYTES of dynamic shared memory.
 #pragma once
 #include "decode/worker.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, CTAS_PER_SM)
     attn_decode(const __grid_constant__ KernelParams p, const __grid_constant__ Variant variant) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
-  // Heads run fastest over the grid, so that the heads of a page, neighbours in memory, are read at the same time.
+  // KV heads vary fastest over the grid: the heads of a page are neighbours in memory and are read at the same time.
   int worker = blockIdx.x / p.kv_heads, kv_head = blockIdx.x - worker * p.kv_heads;
   run_worker(p, variant, worker, kv_head, shared_memory);
 }

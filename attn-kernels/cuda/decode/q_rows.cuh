@@ -1,28 +1,28 @@
-// Decode's query rows on their way from memory into shared memory, through the variant's transform.
+// Loads the Q tile of decode into shared memory and applies the variant's query transform on the way.
 #pragma once
 
 #include "memory/half_row.cuh"
 #include "schedule/q_tile.cuh"
 #include "memory/kv_scales.cuh"
 
-// Queries of a tile, as they meet keys.
-using QueryRows = RowTile<LogitElem, TILE_ROWS, HEAD_DIM>;
+// The transformed rows of a Q tile, in the element type of the QK^T MMA.
+using DecodeSmemQ = RowTile<QkElem, TILE_ROWS, HEAD_DIM_QK>;
 
-// Loads a tile's queries; rows past the last one repeat it.
-inline void load_queries(const KernelParams& p, const Variant& variant, const QueryBlock& block, QueryRows queries) {
-  using Row = HookRow<HEAD_DIM>;
+// Loads a Q tile. Rows past the last one repeat it.
+inline void load_q_tile(const KernelParams& p, const Variant& variant, const QTile& q_tile, DecodeSmemQ smem_q) {
+  using Row = HookRow<HEAD_DIM_QK>;
   constexpr int LANES = Row::LANES_OF_ROW;
-  constexpr int TEAMS = WARPS * 32 / LANES;
-  int team = threadIdx.x / LANES;
-  // A transform may be long: it is in the code once.
+  constexpr int ROWS_PER_PASS = WARPS * 32 / LANES;
+  int own_row = threadIdx.x / LANES;
+  // A transform may be long, so the loop is not unrolled: its code exists once.
 #pragma unroll 1
-  for (int first = 0; first < TILE_ROWS; first += TEAMS) {
-    int r = min(first + team, TILE_ROWS - 1);
-    RowIndex at = block.at(p, block.existing(r));
+  for (int first = 0; first < TILE_ROWS; first += ROWS_PER_PASS) {
+    int r = min(first + own_row, TILE_ROWS - 1);
+    RowIndex at = q_tile.at(p, q_tile.clamp_row(r));
     const QoElem* row = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + Row::first();
     Row query;
     if constexpr (Row::IN_HALVES) {
-      uint2 low = *reinterpret_cast<const uint2*>(row), high = *reinterpret_cast<const uint2*>(row + HEAD_DIM / 2);
+      uint2 low = *reinterpret_cast<const uint2*>(row), high = *reinterpret_cast<const uint2*>(row + HEAD_DIM_QK / 2);
       unpack<QoElem>(query, {low.x, low.y, high.x, high.y});
     } else {
 #pragma unroll
@@ -33,6 +33,6 @@ inline void load_queries(const KernelParams& p, const Variant& variant, const Qu
       }
     }
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(query, at);
-    if (first + team < TILE_ROWS) store_hook_row(queries, r, query);
+    if (first + own_row < TILE_ROWS) store_hook_row(smem_q, r, query);
   }
 }

@@ -1,7 +1,8 @@
-// The query rows of a decode CTA and their online softmax on tensor cores, as one warp sees it over the keys that it owns.
+// The mainloop step of split-KV decode for one warp: swap-AB MMAs (S^T = K Q^T, O^T = V^T P^T) and online softmax over
+// the keys that the warp owns.
 //
-// A warp has blocks of 16 keys and of 8 query rows. Lane l holds, of a block of logits, keys l / 4 and l / 4 + 8 of rows 2 * (l % 4)
-// and the next; of outputs, dims in place of keys.
+// S^T is in blocks of 16 keys by 8 query rows. Lane l holds the keys l / 4 and l / 4 + 8 of the rows 2 * (l % 4) and
+// 2 * (l % 4) + 1. O^T has the same layout with dims in place of keys.
 #pragma once
 
 #include "softmax/units.cuh"
@@ -9,119 +10,127 @@
 #include "decode/q_rows.cuh"
 
 constexpr int ROW_BLOCKS = TILE_ROWS / 8;
-constexpr int LANE_ROWS = 2 * ROW_BLOCKS;  // rows of which a lane holds logits
+constexpr int ROWS_PER_LANE = 2 * ROW_BLOCKS;  // query rows of which a lane holds scores
 constexpr int KEY_BLOCKS = WARP_KEYS / 16;
 static_assert(ROW_BLOCKS * 8 == TILE_ROWS, "whole blocks of rows");
 
-// States of an item's rows in shared memory, one of each warp, sums in the stage of its ring that is free.
-struct SharedStates {
+// The partials (O, row max, row sum) of an item's rows in shared memory, one of each warp. Partial O lies in the stage
+// of the warp's pipeline into which no copy is in flight.
+struct WarpPartials {
   static constexpr int MD_BYTES = WARPS * TILE_ROWS * sizeof(float2);
 
-  unsigned char* ring;
+  unsigned char* smem;
   int stage;
-  float2* maxima;  // MD_BYTES, with denominators
+  float2* md_base;  // MD_BYTES: (row max, row sum) of each warp and row
 
-  static constexpr int PITCH = (VALUE_DIM + 31) / 32 * 32;  // of rows of sums: places are permuted within 32
+  static constexpr int PITCH = (HEAD_DIM_VO + 31) / 32 * 32;  // floats of a row of partial O; swizzled within 32
 
-  // From `dim` on to the next multiple of eight. Lanes that hold a dim of several rows use different banks; of fp8, two of them the same.
-  float* sums(int warp, int row, int dim) const {
-    return reinterpret_cast<float*>(ring + KeyTiles::spare(warp, stage)) + row * PITCH + (dim ^ row / 2 % 4 * 8);
+  // The address of `dim`; dims up to the next multiple of eight follow it. The swizzle gives lanes with the same dim of
+  // several rows different banks. With FP8, two of them share a bank.
+  float* partial_o(int warp, int row, int dim) const {
+    return reinterpret_cast<float*>(smem + KvPipeline::stage_scratch_offset(warp, stage)) + row * PITCH +
+           (dim ^ row / 2 % 4 * 8);
   }
-  float2* md(int warp, int row) const { return maxima + warp * TILE_ROWS + row; }
+  float2* md(int warp, int row) const { return md_base + warp * TILE_ROWS + row; }
 };
-static_assert(TILE_ROWS * SharedStates::PITCH * 4 <= KeyTiles::SPARE_BYTES, "a warp's states fit a stage");
+static_assert(TILE_ROWS * WarpPartials::PITCH * 4 <= KvPipeline::STAGE_SCRATCH_BYTES, "a warp's partials fit a stage");
 
-// Operands of queries stay in registers, but for rows so long that outputs need those: they are loaded again for each step.
-constexpr bool QUERIES_HELD = HEAD_DIM <= 256 && VALUE_DIM <= 256;
+// Q fragments stay in registers unless the head dim is so large that O needs the registers. Then each step reloads
+// them.
+constexpr bool Q_IN_REGISTERS = HEAD_DIM_QK <= 256 && HEAD_DIM_VO <= 256;
 
-class TensorRows {
+// A warp's fragments of Q and O and its softmax state.
+class SwapAbMma {
   const KernelParams& p_;
   const Variant& variant_;
-  const QueryBlock& block_;
-  const SpanKeys& span_;
-  float unit_;  // what a product of query and key is multiplied by: a logit
-  QueryRows queries_;
-  unsigned query_[ROW_BLOCKS][QUERIES_HELD ? HEAD_DIM / 16 : 1][2];
-  float out_[ROW_BLOCKS][VALUE_DIM / 16][4] = {};
-  RowIndex at_[LANE_ROWS];
-  Bounds bounds_[LANE_ROWS];  // of the row's keys, where they are an interval
-  float max_[LANE_ROWS];      // in units of the logits at hand
-  float sum_[LANE_ROWS];      // this lane's share
+  const QTile& q_tile_;
+  const KvRange& kv_range_;
+  float qk_scale_;  // logit = qk_scale_ * (q . k)
+  DecodeSmemQ smem_q_;
+  unsigned q_frag_[ROW_BLOCKS][Q_IN_REGISTERS ? HEAD_DIM_QK / 16 : 1][2];
+  float o_[ROW_BLOCKS][HEAD_DIM_VO / 16][4] = {};
+  RowIndex at_[ROWS_PER_LANE];
+  Bounds bounds_[ROWS_PER_LANE];  // the row's visible keys, where they are an interval
+  float row_max_[ROWS_PER_LANE];  // in the scale of S: before qk_scale_, unless SCALE_LOGITS
+  float row_sum_[ROWS_PER_LANE];  // over this lane's keys only
 
-  using Logits = float[KEY_BLOCKS][ROW_BLOCKS][4];
+  using Scores = float[KEY_BLOCKS][ROW_BLOCKS][4];
 
  public:
-  // `queries`: transformed.
-  TensorRows(const KernelParams& p, const Variant& variant, const QueryBlock& block, const SpanKeys& span, QueryRows queries)
-      : p_(p), variant_(variant), block_(block), span_(span), queries_(queries) {
-    unit_ = logit_unit(p, block.kv_head);
-    if constexpr (QUERIES_HELD)
+  // `smem_q`: after the query transform.
+  SwapAbMma(const KernelParams& p, const Variant& variant, const QTile& q_tile, const KvRange& kv_range,
+            DecodeSmemQ smem_q)
+      : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q) {
+    qk_scale_ = qk_scale(p, q_tile.kv_head);
+    if constexpr (Q_IN_REGISTERS)
 #pragma unroll
       for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
-        for (int k = 0; k < HEAD_DIM / 16; ++k) load_query(query_[n][k], n, k);
+        for (int k = 0; k < HEAD_DIM_QK / 16; ++k) load_q_fragment(q_frag_[n][k], n, k);
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; ++r) {
-      at_[r] = block.at(p, block.existing(row(r)));
+    for (int r = 0; r < ROWS_PER_LANE; ++r) {
+      at_[r] = q_tile.at(p, q_tile.clamp_row(row(r)));
       if constexpr (Variant::HAS_BOUNDS) bounds_[r] = variant.kv_bounds(at_[r]);
-      max_[r] = FIRST_MAX;
-      sum_[r] = 0.f;
+      row_max_[r] = INITIAL_MAX;
+      row_sum_[r] = 0.f;
     }
   }
 
-  // Takes in the keys of one step.
-  void step(const KeyTiles& tiles, int stage, KeyStep step) {
+  // Attends to the keys of one pipeline step: S = QK^T, hooks, mask, online softmax, O += PV.
+  void step(const KvPipeline& pipeline, int stage, KvStep step) {
     if constexpr (Variant::HAS_KEY_TRANSFORM)
-      rewrite<HookRow<HEAD_DIM>>(tiles.stored_keys(stage), tiles.keys(stage), step, key_scale(p_, block_.kv_head),
-              [&](HookRow<HEAD_DIM>& key, const KvIndex& at) { variant_.key_transform(key, at); });
+      apply_row_hook<HookRow<HEAD_DIM_QK>>(
+          pipeline.stored_keys(stage), pipeline.keys(stage), step, key_scale(p_, q_tile_.kv_head),
+          [&](HookRow<HEAD_DIM_QK>& key, const KvIndex& at) { variant_.key_transform(key, at); });
     if constexpr (Variant::HAS_VALUE_TRANSFORM)
-      rewrite<HookRow<VALUE_DIM>>(tiles.stored_values(stage), tiles.values(stage), step, value_scale(p_, block_.kv_head),
-              [&](HookRow<VALUE_DIM>& value, const KvIndex& at) { variant_.value_transform(value, at); });
-    Logits s;
-    multiply_keys(s, tiles.keys(stage), step);
-    transform(s, step);
-    mask(s, step);
-    if constexpr (!Variant::PLAIN) follow_maximum(s);
-    weigh(s, step);
-    multiply_values(s, tiles.values(stage));
+      apply_row_hook<HookRow<HEAD_DIM_VO>>(
+          pipeline.stored_values(stage), pipeline.values(stage), step, value_scale(p_, q_tile_.kv_head),
+          [&](HookRow<HEAD_DIM_VO>& value, const KvIndex& at) { variant_.value_transform(value, at); });
+    Scores s;
+    gemm_qk(s, pipeline.keys(stage), step);
+    transform_scores(s, step);
+    apply_mask(s, step);
+    if constexpr (!Variant::PLAIN) update_row_max(s);
+    compute_probabilities(s, step);
+    gemm_pv(s, pipeline.values(stage));
   }
 
-  // This warp's state of every row to shared memory.
-  void store(const SharedStates& states) {
-    float scale = value_unit(p_, block_.kv_head);
+  // Stores this warp's partial of every row in shared memory.
+  void store(const WarpPartials& partials) {
+    float scale = output_scale(p_, q_tile_.kv_head);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; ++r) {
-      float sum = sum_[r];
+    for (int r = 0; r < ROWS_PER_LANE; ++r) {
+      float sum = row_sum_[r];
 #pragma unroll
       for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, step);
-      if (lane < 4) *states.md(warp, row(r)) = {Variant::PLAIN ? 0.f : max_[r] * natural_unit(), sum};
+      if (lane < 4) *partials.md(warp, row(r)) = {Variant::PLAIN ? 0.f : row_max_[r] * score_scale(), sum};
 #pragma unroll
-      for (int t = 0; t < VALUE_DIM / 16; ++t)
+      for (int t = 0; t < HEAD_DIM_VO / 16; ++t)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
-          *states.sums(warp, row(r), output_dim<ValueElem>(t, high)) = out_[r / 2][t][r % 2 + 2 * high] * scale;
+          *partials.partial_o(warp, row(r), output_dim<ValueElem>(t, high)) = o_[r / 2][t][r % 2 + 2 * high] * scale;
     }
   }
 
  private:
   // This lane's r-th row.
   static int row(int r) { return r / 2 * 8 + threadIdx.x % 4 * 2 + r % 2; }
-  // Number in a step of the key of element e of the m-th block of keys.
+  // Index within the warp's step of the key of element e in the m-th block of keys.
   static int key_of_lane(int m, int e) { return 16 * m + e / 2 * 8 + threadIdx.x % 32 / 4; }
 
-  // From the units of `max_` to natural units, and to those of the exponent.
-  float natural_unit() const { return SCALE_LOGITS ? 1.f : unit_; }
-  float exponent_unit() const { return natural_unit() * LOG2_E; }
+  // Factors from the scale of S to logits, and to exponents of 2.
+  float score_scale() const { return SCALE_LOGITS ? 1.f : qk_scale_; }
+  float score_scale_log2() const { return score_scale() * LOG2_E; }
 
-  // Position of a key of the warp's; see SpanKeys::exists. For all lanes together.
-  static int position(KeyStep step, int key) {
-    return Variant::HAS_KV_LIST ? __shfl_sync(ALL_LANES, step.position, key) : step.key + KeyTiles::first_key() + key;
+  // Position in the request of one of the warp's keys; KvRange::exists says whether there is one. A warp-wide call.
+  static int position(KvStep step, int key) {
+    return Variant::HAS_KV_LIST ? __shfl_sync(ALL_LANES, step.position, key) : step.key + KvPipeline::first_key() + key;
   }
 
-  // f(logit, index word, r) for this lane's logits.
+  // Calls f(score, coordinates, r) for each of this lane's scores.
   template <class F>
-  void for_each(Logits& s, KeyStep step, F f) {
+  void for_each_score(Scores& s, KvStep step, F f) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m)
 #pragma unroll
@@ -133,44 +142,48 @@ class TensorRows {
           static_cast<RowIndex&>(at) = at_[2 * n + e % 2];
           if constexpr (!Variant::HAS_KV_LIST) at.kv_step = 16 * m + e / 2 * 8;
           at.kv_pos = kv_pos;
-          at.kv_token = first_key_token(p_, block_.request, at) + kv_pos;
-          if constexpr (Variant::HAS_KV_LIST) at.kv_slot = span_.slot(step.key + KeyTiles::first_key() + key_of_lane(m, e));
+          at.kv_token = first_key_token(p_, q_tile_.request, at) + kv_pos;
+          if constexpr (Variant::HAS_KV_LIST)
+            at.kv_slot = kv_range_.slot(step.key + KvPipeline::first_key() + key_of_lane(m, e));
           f(s[m][n][e], at, 2 * n + e % 2);
         }
       }
   }
 
-  // Rows of this warp's step through a hook, a row over lanes. `scale`: what stored elements are multiplied by.
+  // Passes the K or V rows of this warp's step through a row hook. `scale` multiplies the stored elements.
   template <class Row, class From, class To, class Hook>
-  void rewrite(From from, To to, KeyStep step, float scale, Hook hook) {
+  void apply_row_hook(From from, To to, KvStep step, float scale, Hook hook) {
     constexpr int LANES = Row::LANES_OF_ROW;
-    // A hook may be long: it is in the code once.
+    // A hook may be long, so the loop is not unrolled: its code exists once.
 #pragma unroll 1
     for (int first = 0; first < WARP_KEYS; first += 32 / LANES) {
       int key = first + threadIdx.x % 32 / LANES;
       Row values;
       load_hook_row(values, from, key);
       if (scale != 1.f) values.map([&](int, float x) { return x * scale; });
-      hook(values, kv_index(block_.request, block_.kv_head, span_.existing(position(step, key))));
+      hook(values, kv_index(q_tile_.request, q_tile_.kv_head, kv_range_.clamp(position(step, key))));
       store_hook_row(to, key, values);
     }
     __syncwarp();
   }
 
-  // The operand of 16 dims of a block of queries.
-  void load_query(unsigned (&q)[2], int block, int k) const {
+  // The operand B of the k-th 16 dims of a block of 8 query rows.
+  void load_q_fragment(unsigned (&q)[2], int block, int k) const {
     int row = 8 * block + threadIdx.x % 32 / 4;
 #pragma unroll
-    for (int high = 0; high < 2; ++high) q[high] = load_shared_4(queries_.at(row, 2 * query_dim<KeyElem>(k / 2, k % 2, high)));
+    for (int high = 0; high < 2; ++high)
+      q[high] = load_shared_4(smem_q_.at(row, 2 * query_dim<KeyElem>(k / 2, k % 2, high)));
   }
 
-  void multiply_keys(Logits& s, StepKeys<KeyElem> keys, KeyStep step) {
-    // Two sums where there is one block of logits: each product waits for the one before.
+  // S^T = K Q^T.
+  void gemm_qk(Scores& s, WarpSmemK<KeyElem> keys, KvStep step) {
+    // MMAs into one accumulator wait for each other: a single block of scores gets two accumulators.
     constexpr int SUMS = KEY_BLOCKS * ROW_BLOCKS == 1 ? 2 : 1;
-    Logits part[SUMS];
-    float start = 1.f / unit_;
-    if constexpr (BIAS_FIRST)
-      for_each(part[0], step, [&](float& x, const LogitIndex& at, int) { x = scaled(variant_.logits_bias(at), start); });
+    Scores part[SUMS];
+    float start = 1.f / qk_scale_;
+    if constexpr (BIAS_IN_ACCUMULATOR)
+      for_each_score(part[0], step,
+                     [&](float& x, const LogitIndex& at, int) { x = scaled(variant_.logits_bias(at), start); });
     else
 #pragma unroll
       for (auto& of_keys : part[0])
@@ -182,25 +195,25 @@ class TensorRows {
 #pragma unroll
       for (float& x : part[1][0][0]) x = 0.f;
 #pragma unroll
-    for (int k = 0; k < (HEAD_DIM + 16) / 32; ++k) {
+    for (int k = 0; k < (HEAD_DIM_QK + 16) / 32; ++k) {
       unsigned loaded[ROW_BLOCKS][2][2];
-      if constexpr (!QUERIES_HELD)
+      if constexpr (!Q_IN_REGISTERS)
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
           for (int u = 0; u < 2; ++u)
-            if (2 * k + u < HEAD_DIM / 16) load_query(loaded[n][u], n, 2 * k + u);
+            if (2 * k + u < HEAD_DIM_QK / 16) load_q_fragment(loaded[n][u], n, 2 * k + u);
 #pragma unroll
       for (int m = 0; m < KEY_BLOCKS; ++m) {
         unsigned a[2][4];
-        load_keys<KeyElem>(a, keys, 16 * m, k);
+        load_k_fragments<KeyElem>(a, keys, 16 * m, k);
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
           for (int u = 0; u < 2; ++u)
-            if (2 * k + u < HEAD_DIM / 16) {
-              const unsigned(&q)[2] = QUERIES_HELD ? query_[n][2 * k + u] : loaded[n][u];
-              mma<LogitElem>(part[u % SUMS][m][n], a[u], q[0], q[1]);
+            if (2 * k + u < HEAD_DIM_QK / 16) {
+              const unsigned(&q)[2] = Q_IN_REGISTERS ? q_frag_[n][2 * k + u] : loaded[n][u];
+              mma<QkElem>(part[u % SUMS][m][n], a[u], q[0], q[1]);
             }
       }
     }
@@ -212,25 +225,27 @@ class TensorRows {
         for (int e = 0; e < 4; ++e) s[m][n][e] = part[0][m][n][e] + (SUMS == 2 ? part[SUMS - 1][m][n][e] : 0.f);
   }
 
-  // Everything before the weights: scale and transform, weights without a running maximum.
-  void transform(Logits& s, KeyStep step) {
+  // Scales S and applies the logits transform. A variant without a softmax gets its weights here.
+  void transform_scores(Scores& s, KvStep step) {
     if constexpr (SCALE_LOGITS)
-      for_each(s, step, [&](float& x, const LogitIndex& at, int) {
-        if (Variant::STORES && !span_.exists(at.kv_pos)) return;
+      for_each_score(s, step, [&](float& x, const LogitIndex& at, int) {
+        if (Variant::STORES && !kv_range_.exists(at.kv_pos)) return;
         if constexpr (Variant::HAS_LOGITS_TRANSFORM)
-          x = variant_.logits_transform(Logit(x, unit_), at);
+          x = variant_.logits_transform(Logit(x, qk_scale_), at);
         else
-          x *= unit_;
+          x *= qk_scale_;
         if constexpr (Variant::PLAIN) x = variant_.weight(x, 0.f, at);
       });
   }
 
-  void mask(Logits& s, KeyStep step) {
-    bool all = (step.full || !Variant::HAS_LOGITS_MASK) &&
-               (Variant::HAS_KV_LIST ? step.there : step.key + KeyTiles::first_key() + WARP_KEYS <= span_.end());
+  // Masks keys that do not exist and those that the mask hides. Full steps skip it.
+  void apply_mask(Scores& s, KvStep step) {
+    bool all =
+        (step.full || !Variant::HAS_LOGITS_MASK) &&
+        (Variant::HAS_KV_LIST ? step.all_exist : step.key + KvPipeline::first_key() + WARP_KEYS <= kv_range_.end());
     if (all) return;
-    for_each(s, step, [&](float& x, const LogitIndex& at, int r) {
-      bool counts = span_.exists(at.kv_pos);
+    for_each_score(s, step, [&](float& x, const LogitIndex& at, int r) {
+      bool counts = kv_range_.exists(at.kv_pos);
       if constexpr (Variant::HAS_BOUNDS)
         counts = counts && in_bounds(bounds_[r], at.kv_pos);
       else if constexpr (Variant::HAS_LOGITS_MASK)
@@ -239,44 +254,48 @@ class TensorRows {
     });
   }
 
-  // Takes the logits into the running maximum, and rescales what was summed relative to the old one. Rarely: lanes
-  // first vote whether any of them saw more than a little growth.
-  void follow_maximum(const Logits& s) {
-    float scale = exponent_unit();
-    float most[LANE_ROWS];
+  // Online softmax with lazy rescaling: updates the row max and rescales O and the row sum, but only if any lane of the
+  // warp saw its row max grow by more than RESCALE_THRESHOLD.
+  void update_row_max(const Scores& s) {
+    float scale = score_scale_log2();
+    float new_max[ROWS_PER_LANE];
     bool grown = false;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; ++r) {
-      most[r] = max_[r];
+    for (int r = 0; r < ROWS_PER_LANE; ++r) {
+      new_max[r] = row_max_[r];
 #pragma unroll
-      for (int m = 0; m < KEY_BLOCKS; ++m) most[r] = fmaxf(most[r], fmaxf(s[m][r / 2][r % 2], s[m][r / 2][r % 2 + 2]));
-      grown |= (most[r] - max_[r]) * scale > RESCALE_SLACK;  // NaN, hence false, while a row has seen no key
+      for (int m = 0; m < KEY_BLOCKS; ++m)
+        new_max[r] = fmaxf(new_max[r], fmaxf(s[m][r / 2][r % 2], s[m][r / 2][r % 2 + 2]));
+      // NaN, hence false, while a row has seen no key
+      grown |= (new_max[r] - row_max_[r]) * scale > RESCALE_THRESHOLD;
     }
     if (!__any_sync(ALL_LANES, grown)) return;
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; ++r) {
+    for (int r = 0; r < ROWS_PER_LANE; ++r) {
 #pragma unroll
-      for (int step = 4; step < 32; step *= 2) most[r] = fmaxf(most[r], __shfl_xor_sync(ALL_LANES, most[r], step));
-      float factor = most[r] == max_[r] ? 1.f : exp2_approx((max_[r] - most[r]) * scale);
-      max_[r] = most[r];
-      sum_[r] *= factor;
+      for (int step = 4; step < 32; step *= 2)
+        new_max[r] = fmaxf(new_max[r], __shfl_xor_sync(ALL_LANES, new_max[r], step));
+      float factor = new_max[r] == row_max_[r] ? 1.f : exp2_approx((row_max_[r] - new_max[r]) * scale);
+      row_max_[r] = new_max[r];
+      row_sum_[r] *= factor;
 #pragma unroll
-      for (int t = 0; t < VALUE_DIM / 16; ++t) {
-        out_[r / 2][t][r % 2] *= factor;
-        out_[r / 2][t][r % 2 + 2] *= factor;
+      for (int t = 0; t < HEAD_DIM_VO / 16; ++t) {
+        o_[r / 2][t][r % 2] *= factor;
+        o_[r / 2][t][r % 2 + 2] *= factor;
       }
     }
   }
 
-  // Logits become weights in place, and enter the rows' sums.
-  void weigh(Logits& s, KeyStep step) {
-    float scale = exponent_unit();
-    float shift[LANE_ROWS];
+  // Turns S into P in place and adds P to the row sums.
+  void compute_probabilities(Scores& s, KvStep step) {
+    float scale = score_scale_log2();
+    float shift[ROWS_PER_LANE];
 #pragma unroll
-    for (int r = 0; r < LANE_ROWS; ++r) shift[r] = max_[r] == NO_LOGIT ? 0.f : MAX_SCALED ? max_[r] : max_[r] * scale;
-    if constexpr (MAX_SCALED) {
-      for_each(s, step, [&](float& x, const LogitIndex& at, int r) {
-        x = take_weight(variant_, x, shift[r], at, __float_as_uint(x) != MASKED_BITS, sum_[r]);
+    for (int r = 0; r < ROWS_PER_LANE; ++r)
+      shift[r] = row_max_[r] == NEG_INF ? 0.f : CUSTOM_WEIGHT ? row_max_[r] : row_max_[r] * scale;
+    if constexpr (CUSTOM_WEIGHT) {
+      for_each_score(s, step, [&](float& x, const LogitIndex& at, int r) {
+        x = apply_weight(variant_, x, shift[r], at, __float_as_uint(x) != MASKED_BITS, row_sum_[r]);
       });
     } else {
 #pragma unroll
@@ -287,30 +306,31 @@ class TensorRows {
           for (int e = 0; e < 4; ++e) {
             float& x = s[m][n][e];
             if constexpr (!Variant::PLAIN) x = exp2_approx(x * scale - shift[2 * n + e % 2]);
-            sum_[2 * n + e % 2] += x;
-            if constexpr (Variant::PLAIN && SAME<WeightElem, f16>) x = saturate_f16(x);
+            row_sum_[2 * n + e % 2] += x;
+            if constexpr (Variant::PLAIN && SAME<PvElem, f16>) x = saturate_f16(x);
           }
     }
   }
 
-  void multiply_values(const Logits& s, StepValues<ValueElem> values) {
+  // O^T += V^T P^T.
+  void gemm_pv(const Scores& s, WarpSmemV<ValueElem> values) {
 #pragma unroll
     for (int m = 0; m < KEY_BLOCKS; ++m) {
-      unsigned weights[ROW_BLOCKS][2];
+      unsigned p[ROW_BLOCKS][2];
 #pragma unroll
       for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
-          weights[n][high] = transpose_matrix(pack2<WeightElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
+          p[n][high] = movmatrix_trans(pack2<PvElem>(s[m][n][2 * high], s[m][n][2 * high + 1]));
 #pragma unroll
-      for (int k = 0; k < (VALUE_DIM + 16) / 32; ++k) {
+      for (int k = 0; k < (HEAD_DIM_VO + 16) / 32; ++k) {
         unsigned a[2][4];
-        load_values<ValueElem>(a, values, 16 * m, k);
+        load_v_fragments<ValueElem>(a, values, 16 * m, k);
 #pragma unroll
         for (int n = 0; n < ROW_BLOCKS; ++n)
 #pragma unroll
           for (int u = 0; u < 2; ++u)
-            if (2 * k + u < VALUE_DIM / 16) mma<WeightElem>(out_[n][2 * k + u], a[u], weights[n][0], weights[n][1]);
+            if (2 * k + u < HEAD_DIM_VO / 16) mma<PvElem>(o_[n][2 * k + u], a[u], p[n][0], p[n][1]);
       }
     }
   }

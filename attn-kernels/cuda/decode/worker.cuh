@@ -1,113 +1,115 @@
-// What a decode CTA does: few packed query rows against many keys. A CTA is one worker for one KV head, and runs the worker's items one
-// after the other, in WARPS warps with SMEM_BYTES of dynamic shared memory.
+// The persistent worker of split-KV decode: a CTA is one worker for one KV head and runs the worker's items in order.
 //
-// Decode moves bytes: each key is read once and used for a few rows. So all that matters is that loads never stop: warps own
-// disjoint keys, their loads run ahead over the borders of items, and they meet only where an item ends and their states
-// merge, in a fixed order.
+// Decode is bound by memory bandwidth: each key is read once and used for a few rows. So loads must never stop. Warps
+// own disjoint keys, their cp.async pipelines run ahead across the borders of items, and they synchronise only at the
+// end of an item, where their partials merge in a fixed order.
 //
-// Besides the cell block of every template: WARP_KEYS and STEP_KEYS, keys of a warp and of the CTA in one step of the ring.
+// The kernel traits also define WARP_KEYS and STEP_KEYS: the keys of a warp and of the CTA in one pipeline step.
 #pragma once
 
 #include "schedule/split_semaphore.cuh"
 #include "decode/swap_ab_mma.cuh"
 
 using Merger = RowMerger<THREADS, 8>;
-// A merge takes the place of queries, which have been read.
-constexpr int MERGE_BYTES = sizeof(Merger::Shared);
-constexpr int QUERIES_BYTES = QueryRows::BYTES > MERGE_BYTES ? QueryRows::BYTES : MERGE_BYTES;
-constexpr int SMEM_BYTES = KeyTiles::BYTES + QUERIES_BYTES + SharedStates::MD_BYTES;
+// The merge of partials reuses the memory of Q, which is no longer needed then.
+constexpr int MERGE_SMEM_BYTES = sizeof(Merger::Shared);
+constexpr int Q_SMEM_BYTES = DecodeSmemQ::BYTES > MERGE_SMEM_BYTES ? DecodeSmemQ::BYTES : MERGE_SMEM_BYTES;
+constexpr int SMEM_BYTES = KvPipeline::BYTES + Q_SMEM_BYTES + WarpPartials::MD_BYTES;
 
-// Writes the output of an item's rows, or their partial state: what the warps have of each row, merged in their order.
-inline void write_rows(const KernelParams& p, const Variant& variant, const QueryBlock& block, int slot, const SharedStates& states) {
-  int team = threadIdx.x / ROW_LANES;
+// Merges the partials of the warps in warp order, then writes the output of an item's rows or, of a KV split, its
+// partial.
+inline void epilogue(const KernelParams& p, const Variant& variant, const QTile& q_tile, int slot,
+                     const WarpPartials& partials) {
+  int own_row = threadIdx.x / ROW_LANES;
 #pragma unroll 1
-  for (int first = 0; first < block.rows; first += THREADS / ROW_LANES) {
-    int r = block.existing(first + team);
-    bool exists = block.has(first + team);
+  for (int first = 0; first < q_tile.rows; first += THREADS / ROW_LANES) {
+    int r = q_tile.clamp_row(first + own_row);
+    bool exists = q_tile.has_row(first + own_row);
     PartialRow state;
 #pragma unroll
     for (int warp = 0; warp < WARPS; ++warp)
-      state.absorb(load_partial([&](int dim) { return states.sums(warp, r, dim); }, states.md(warp, r)));
+      state.merge(load_partial([&](int dim) { return partials.partial_o(warp, r, dim); }, partials.md(warp, r)));
     if (slot < 0) {
-      write_output(p, variant, state, block.at(p, r), exists);
+      write_output(p, variant, state, q_tile.at(p, r), exists);
     } else if (exists) {
-      long long index = partial_index(p, slot, block.kv_head, r);
-      store_partial(state, p.partial_o + index * VALUE_DIM, p.partial_md + index);
+      long long index = partial_index(p, slot, q_tile.kv_head, r);
+      store_partial(state, p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
     }
   }
 }
 
-// `ring`: the dynamic shared memory, from a multiple of 128 bytes on.
-inline void run_worker(const KernelParams& p, const Variant& variant, int worker, int kv_head, unsigned char* ring) {
-  unsigned char* shared_queries = ring + KeyTiles::BYTES;
-  QueryRows queries = {shared_address(shared_queries)};
-  float2* maxima = reinterpret_cast<float2*>(shared_queries + QUERIES_BYTES);
+// Runs all items of a worker for one KV head. `smem`: the dynamic shared memory, aligned to 128 bytes.
+inline void run_worker(const KernelParams& p, const Variant& variant, int worker, int kv_head, unsigned char* smem) {
+  unsigned char* q_memory = smem + KvPipeline::BYTES;
+  DecodeSmemQ smem_q = {shared_address(q_memory)};
+  float2* md_base = reinterpret_cast<float2*>(q_memory + Q_SMEM_BYTES);
 
   Work::Start start = Work::workers(p)[worker];
   int item = start.first, end = start.end;
   if (item == end) return;
-  KeyFeed feed(p, variant, kv_head, start);
-  KeyTiles keys(p, kv_head, shared_address(ring));
+  KvLoadIter load_iter(p, variant, kv_head, start);
+  KvPipeline pipeline(p, kv_head, shared_address(smem));
 
-  // Loads are STAGES - 1 steps ahead of the arithmetic, page numbers one more.
-  KeyStep ready[STAGES];
-  KeyPlace places[STAGES];
-  // What may be long is in the code once; places are looked up where all of them are known, so that they arrive together.
+  // Loads run STAGES - 1 steps ahead of the MMAs, look-ups in the page table one step more.
+  KvStep steps[STAGES];
+  KvLocation locations[STAGES];
+  // The loop is not unrolled, since finding a step may take long code. All page look-ups follow together, so that their
+  // latencies overlap.
 #pragma unroll 1
   for (int i = 0; i < STAGES; ++i) {
 #pragma unroll
     for (int j = 0; j + 1 < STAGES; ++j) {
-      ready[j] = ready[j + 1];
-      places[j] = places[j + 1];
+      steps[j] = steps[j + 1];
+      locations[j] = locations[j + 1];
     }
-    ready[STAGES - 1] = feed.next();
-    places[STAGES - 1] = feed.find(ready[STAGES - 1], keys.first_key());
+    steps[STAGES - 1] = load_iter.next();
+    locations[STAGES - 1] = load_iter.locate(steps[STAGES - 1], pipeline.first_key());
   }
 #pragma unroll
-  for (KeyPlace& place : places) place = look_up<KV_PAGED>(p, place);
+  for (KvLocation& location : locations) location = resolve_page<KV_PAGED>(p, location);
 #pragma unroll
   for (int i = 0; i + 1 < STAGES; ++i) {
-    if (ready[i].item < end) keys.fetch(i, ready[i], places[i]);
-    copy_async_commit();
+    if (steps[i].item < end) pipeline.load_stage(i, steps[i], locations[i]);
+    cp_async_commit();
   }
-  KeyStep ahead = ready[STAGES - 1];
-  KeyPlace place = places[STAGES - 1];
+  KvStep ahead = steps[STAGES - 1];
+  KvLocation location = locations[STAGES - 1];
 
   Work::Item work = start.item;
   int stage = 0;
 #pragma unroll 1
   while (item < end) {
     bool merges = work.partial >= 0;
-    Slots slots = {};
-    if (merges) slots = slots_of(p, work);  // long before they are asked for
-    QueryBlock block(work, kv_head);
-    SpanKeys span(p, variant, block, work);
-    load_queries(p, variant, block, queries);
-    __syncthreads();  // queries are there, and the states of the item before have been read
-    TensorRows rows(p, variant, block, span, queries);
+    PartialSlots slots = {};
+    if (merges) slots = partial_slots(p, work);  // loaded early: their latency overlaps the mainloop
+    QTile q_tile(work, kv_head);
+    KvRange kv_range(p, variant, q_tile, work);
+    load_q_tile(p, variant, q_tile, smem_q);
+    __syncthreads();  // Q is in shared memory, and the partials of the previous item have been read
+    SwapAbMma mainloop(p, variant, q_tile, kv_range, smem_q);
 #pragma unroll 1
-    while (ready[0].item == item) {
-      ready[STAGES - 1] = ahead;
+    while (steps[0].item == item) {
+      steps[STAGES - 1] = ahead;
       if (ahead.item < end) {
-        keys.fetch(stage == 0 ? STAGES - 1 : stage - 1, ahead, place);  // the stage of the step before this one
-        ahead = feed.next();
-        place = look_up<KV_PAGED>(p, feed.find(ahead, keys.first_key()));
+        pipeline.load_stage(stage == 0 ? STAGES - 1 : stage - 1, ahead, location);  // the stage of the previous step
+        ahead = load_iter.next();
+        location = resolve_page<KV_PAGED>(p, load_iter.locate(ahead, pipeline.first_key()));
       }
-      copy_async_commit();  // empty at the end, so that the count of groups stays
-      copy_async_wait<STAGES - 1>();
-      __syncwarp();  // what any lane waited for has arrived
-      rows.step(keys, stage, ready[0]);
-      __syncwarp();  // the stage has been read
+      cp_async_commit();  // an empty group at the end keeps the number of groups in flight constant
+      cp_async_wait<STAGES - 1>();
+      __syncwarp();  // the copies of all lanes of the warp have arrived
+      mainloop.step(pipeline, stage, steps[0]);
+      __syncwarp();  // the warp has read the stage
 #pragma unroll
-      for (int i = 0; i + 1 < STAGES; ++i) ready[i] = ready[i + 1];
+      for (int i = 0; i + 1 < STAGES; ++i) steps[i] = steps[i + 1];
       stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 
-    SharedStates states = {ring, stage == 0 ? STAGES - 1 : stage - 1, maxima};
-    rows.store(states);
-    __syncthreads();  // every warp's states are there, and queries have been read
-    write_rows(p, variant, block, work.partial, states);
-    if (merges) merge_arrived<Merger>(p, variant, work, slots, block, *reinterpret_cast<Merger::Shared*>(shared_queries));
+    WarpPartials partials = {smem, stage == 0 ? STAGES - 1 : stage - 1, md_base};
+    mainloop.store(partials);
+    __syncthreads();  // the partials of all warps are in shared memory, and Q has been read
+    epilogue(p, variant, q_tile, work.partial, partials);
+    if (merges) merge_if_last<Merger>(p, variant, work, slots, q_tile, *reinterpret_cast<Merger::Shared*>(q_memory));
     if (++item < end) work = Work::items(p)[item];
   }
 }

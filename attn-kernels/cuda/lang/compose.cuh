@@ -1,4 +1,5 @@
-// What the structs of a composition call: see attn-kernels/src/splice/variant.
+// Helpers of composed variants: tile classes within promised key ranges, remapped positions, and row hooks per head.
+// The text that attn-kernels/src/splice/variant emits calls them.
 #pragma once
 
 #include "lang/coordinates.cuh"
@@ -6,30 +7,30 @@
 
 namespace lang {
 
-// The class of a tile whose keys are promised to be attended to from keys.x to before keys.y only.
-ATTN_FN TileClass class_in(Tuple2<int, int> keys, const Tile& tile, TileClass mask) {
+// The class of a tile under a promise that only keys from keys.x to before keys.y are visible.
+ATTN_FN TileClass class_in_kv_range(Tuple2<int, int> keys, const Tile& tile, TileClass mask) {
   return tile.kv_pos_max < keys.x || tile.kv_pos_min >= keys.y ? TileClass::Skip : mask;
 }
 
-// A remapped position as parts under the map see it: below 2^30 in magnitude, as every index word is.
-ATTN_FN int position(int pos) {
-  constexpr int MOST = (1 << 30) - 1;
-  return pos < -MOST ? -MOST : pos > MOST ? MOST : pos;
+// Clamps a remapped position to less than 2^30 in magnitude, the range of every coordinate.
+ATTN_FN int clamp_position(int pos) {
+  constexpr int LIMIT = (1 << 30) - 1;
+  return pos < -LIMIT ? -LIMIT : pos > LIMIT ? LIMIT : pos;
 }
-ATTN_FN Tile with_positions(Tile tile) {
-  tile.qo_pos_min = position(tile.qo_pos_min);
-  tile.qo_pos_max = position(tile.qo_pos_max);
-  tile.kv_pos_min = position(tile.kv_pos_min);
-  tile.kv_pos_max = position(tile.kv_pos_max);
+ATTN_FN Tile clamp_positions(Tile tile) {
+  tile.qo_pos_min = clamp_position(tile.qo_pos_min);
+  tile.qo_pos_max = clamp_position(tile.qo_pos_max);
+  tile.kv_pos_min = clamp_position(tile.kv_pos_min);
+  tile.kv_pos_max = clamp_position(tile.kv_pos_max);
   return tile;
 }
 
-// The row of a head under a hook that may be another head's: then it stays what it is. Every lane calls every combinator all the
-// same, since reductions and rotations exchange values.
+// A row passed to the hook of one branch of a union over heads. The hook changes it only if the row's head belongs to
+// that branch. Every lane calls every combinator all the same, since reductions and rotations exchange values.
 template <class R>
 struct HeadRow {
   R& row;
-  bool mine;
+  bool selected;
 
   ATTN_FN int dim() const { return row.dim(); }
   ATTN_FN float sum() const { return row.sum(); }
@@ -41,19 +42,19 @@ struct HeadRow {
   }
   template <class F>
   ATTN_FN void map(F f) {
-    row.map([&](int d, float x) { return mine ? f(d, x) : x; });
+    row.map([&](int d, float x) { return selected ? f(d, x) : x; });
   }
   template <class T, class F>
   ATTN_FN void zip(T t, F f) {
-    row.zip(t, [&](int d, float x, float y) { return mine ? f(d, x, y) : x; });
+    row.zip(t, [&](int d, float x, float y) { return selected ? f(d, x, y) : x; });
   }
   template <class F>
   ATTN_FN void rotate_half(int rot, F f) {
-    row.rotate_half(rot, [&](int d) { return mine ? f(d) : Pair{1.f, 0.f}; });
+    row.rotate_half(rot, [&](int d) { return selected ? f(d) : Pair{1.f, 0.f}; });
   }
   template <class F>
   ATTN_FN void rotate_pairs(int rot, F f) {
-    row.rotate_pairs(rot, [&](int d) { return mine ? f(d) : Pair{1.f, 0.f}; });
+    row.rotate_pairs(rot, [&](int d) { return selected ? f(d) : Pair{1.f, 0.f}; });
   }
 };
 

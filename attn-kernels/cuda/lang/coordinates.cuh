@@ -1,4 +1,5 @@
-// Index words: where a hook stands, and what it is told. See attn-core/src/lang/{index,tile,row}.rs.
+// The coordinates that hooks receive (request, row, position, token, head), their bounds over a tile, and the row
+// state. They mirror attn-core/src/lang/{index,tile,row}.rs.
 #pragma once
 
 #include "lang/factors.cuh"
@@ -17,12 +18,12 @@ struct RowIndex {
 struct LogitIndex : RowIndex {
   int kv_pos;
   int kv_token;
-  int kv_slot = 0;  // under a list of keys: which of its blocks the key is of
+  int kv_slot = 0;  // with a list of keys: index in the list of the key's block
 
 #ifdef ATTN_HOST
   ATTN_FN KeyDistance kv_pos_minus(int a) const { return {float(kv_pos - a), 0.f}; }
 #else
-  int kv_step = 0;  // what of kv_pos is a constant
+  int kv_step = 0;  // the part of kv_pos that is a compile-time constant
 
   ATTN_FN KeyDistance kv_pos_minus(int a) const { return {float(kv_pos - kv_step - a), float(kv_step)}; }
 #endif
@@ -36,7 +37,7 @@ struct KvIndex {
   int kv_len;
 };
 
-// Bounds are inclusive.
+// The bounds, inclusive, of the coordinates of a tile of query rows.
 struct QueryTile {
   int batch;
   int qo_row_min, qo_row_max;
@@ -53,10 +54,10 @@ struct Tile : QueryTile {
   int kv_token_min, kv_token_max;
 };
 
-// What is known of a bool over a whole tile.
-enum class Tri : int { False, Unknown, True };
+// A three-valued bool: what is known of a condition over a whole tile.
+enum class Tristate : int { False, Unknown, True };
 
-// In this order the class under two masks is the smaller one.
+// Ordered so that the class under the conjunction of two masks is the smaller one.
 enum class TileClass : int { Skip, Partial, Full };
 
 struct RowState {

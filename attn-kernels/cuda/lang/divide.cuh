@@ -1,8 +1,9 @@
-// Division by a scalar parameter: a multiplication by what the host prepared (attn-kernels/src/splice/divisor.rs), exact for
-// every i32 and u32, instead of the tens of instructions of a division by what is known only at run time.
+// Fast division by a scalar parameter: multiplication by a reciprocal that the host computes
+// (attn-kernels/src/splice/divisor.rs). It is exact for every i32 and u32 and saves the tens of instructions of a
+// division by a run-time value.
 //
 // T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figures 4.1 and 5.1.
-// As in operators.cuh division by zero gives 0, and the least i32 by -1 wraps.
+// As in operators.cuh, division by zero gives 0, and i32::MIN / -1 wraps.
 #pragma once
 
 #include "lang/number_fn.cuh"
@@ -12,7 +13,7 @@ namespace lang {
 template <class T>
 struct Divisor;
 
-// magic: 2^(32 + shift) / |value| + 1 - 2^32, as an i32. By zero: magic 0, shift 31.
+// magic = 2^(32 + shift) / |value| + 1 - 2^32, as an i32. For value 0: magic 0, shift 31.
 template <>
 struct Divisor<int> {
   int value;
@@ -20,7 +21,8 @@ struct Divisor<int> {
   u32 shift;
 };
 
-// With l the number of bits of value - 1, magic: 2^32 (2^l - value) / value + 1; shift: l. By zero: magic 0, shift 32.
+// With l the number of bits of value - 1: magic = 2^32 (2^l - value) / value + 1, shift = l. For value 0: magic 0,
+// shift 32.
 template <>
 struct Divisor<u32> {
   u32 value;
@@ -28,7 +30,7 @@ struct Divisor<u32> {
   u32 shift;
 };
 
-// The generator does not always see types: this divides.
+// The generator does not always know operand types, so floats have a divisor too. It divides.
 template <>
 struct Divisor<float> {
   float value;
@@ -50,19 +52,19 @@ ATTN_FN u32 mul_high(u32 a, u32 b) {
 }
 
 ATTN_FN int div_by(int a, const Divisor<int>& by) {
-  // at most |a| in magnitude; of the divisor's sign, once the quotient is rounded towards zero
+  // The quotient by |value|, at most |a| in magnitude. It is rounded towards zero, then given the divisor's sign.
   int quotient = int(u32(a) + u32(mul_high(a, int(by.magic))));
   u32 sign = u32(by.value >> 31);
   return int(((u32(quotient >> by.shift) - u32(a >> 31)) ^ sign) - sign);
 }
 ATTN_FN u32 div_by(u32 a, const Divisor<u32>& by) {
   u32 high = mul_high(by.magic, a);
-  u32 first = by.shift == 0 ? 0u : 1u;  // the same for all
+  u32 first = by.shift == 0 ? 0u : 1u;  // uniform over all threads
   return (high + ((a - high) >> first)) >> (by.shift - first);
 }
 ATTN_FN float div_by(float a, const Divisor<float>& by) { return a / by.value; }
 
-// By zero it is that of 0: a selection, where one of the results would be a branch.
+// A remainder by zero is 0. Selecting the dividend compiles to a select, selecting the result would be a branch.
 ATTN_FN int rem_by(int a, const Divisor<int>& by) {
   a = by.value == 0 ? 0 : a;
   return int(u32(a) - u32(div_by(a, by)) * u32(by.value));

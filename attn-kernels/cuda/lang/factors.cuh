@@ -1,10 +1,10 @@
-// Numbers that are not finished yet: a factor that they meet is taken in where it costs nothing, once a tile instead of once a
-// logit. They become floats by themselves. Host text rounds as Rust does; a kernel may be a few units in the last place away.
+// Lazily scaled numbers: a constant factor is folded into their scale once per tile instead of once per logit. They
+// convert to float implicitly. Host code rounds as Rust does; a kernel may differ by a few units in the last place.
 #pragma once
 
 #include "lang/math.cuh"
 
-// A logit that is still to be scaled: tensor cores leave q . k, hooks want sm_scale * q . k.
+// An unscaled logit: the MMA gives q . k, hooks expect sm_scale * q . k.
 struct Logit {
   float product, scale;
 
@@ -23,8 +23,8 @@ ATTN_FN float operator/(Logit logit, float by) {
 #endif
 }
 
-// The position of a key less something: `from` is the same for a whole tile of keys, `step` a constant of the text. So there is
-// no conversion once a logit, and one multiplication and addition. A factor has to be finite.
+// A key position minus an integer, split in two: `from` is the same for a whole tile of keys, `step` is a compile-time
+// constant. So no logit needs an int-to-float conversion; a scaled distance costs one FMA. Factors must be finite.
 struct KeyDistance {
   float from, step;
 
@@ -40,7 +40,7 @@ struct KeyTerm {
   ATTN_FN KeyTerm(float from, float factor, float step) : from(from), factor(factor), step(step) {}
   ATTN_FN operator float() const {
 #ifdef ATTN_HOST
-    return from;  // there a distance has no step
+    return from;  // on the host a distance has no step
 #else
     return fmaf(factor, step, from);
 #endif
@@ -51,6 +51,6 @@ struct KeyTerm {
 ATTN_FN float operator*(float factor, KeyDistance distance) { return KeyTerm(factor, distance); }
 ATTN_FN float operator*(KeyDistance distance, float factor) { return KeyTerm(factor, distance); }
 
-// Terms in other units.
+// A bias term multiplied by a change of scale.
 ATTN_FN float scaled(float term, float by) { return term * by; }
 ATTN_FN float scaled(KeyTerm term, float by) { return KeyTerm(term.from * by, term.factor * by, term.step); }

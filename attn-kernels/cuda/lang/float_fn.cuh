@@ -1,4 +1,4 @@
-// Methods of f32, under Rust's names.
+// The f32 methods of Rust under the same names, and the language's approximate functions.
 #pragma once
 
 #include "lang/types.cuh"
@@ -56,7 +56,7 @@ ATTN_FN bool is_infinite(float x) { return (to_bits(x) & 0x7fffffffu) == 0x7f800
 ATTN_FN bool is_sign_negative(float x) { return to_bits(x) >> 31; }
 ATTN_FN bool is_sign_positive(float x) { return !is_sign_negative(x); }
 
-// ---- approx: one instruction on the GPU, accurate on the host, see attn-core/src/lang/approx.rs ----
+// ---- approx: one instruction on the GPU, accurate on the host; see attn-core/src/lang/approx.rs ----
 
 ATTN_FN float approx_tanh(float x) {
 #ifdef ATTN_HOST
@@ -80,7 +80,7 @@ ATTN_FN Pair approx_sin_cos(float x) {
 #ifdef ATTN_HOST
   return sin_cos(x);
 #else
-  // Whole turns are left out, by 2 pi in two parts; what is added to TO_INTEGER is rounded.
+  // Reduces the argument by multiples of 2 pi, given in two parts. Adding TO_INTEGER rounds to an integer.
   constexpr float TO_INTEGER = 12582912.f, TURN = 6.28318548f, TURN_REST = -1.7484556e-7f;
   float turns = fmaf(x, 0.15915494f, TO_INTEGER) - TO_INTEGER;
   float angle = fmaf(turns, -TURN_REST, fmaf(turns, -TURN, x));

@@ -1,4 +1,4 @@
-// Methods of integers, under Rust's names.
+// The integer methods of Rust under the same names: wrapping and saturating arithmetic, bit counts, rotations.
 #pragma once
 
 #include "lang/number_fn.cuh"
@@ -152,7 +152,7 @@ template <class T>
 ATTN_FN bool is_negative(T a) {
   return a < 0;
 }
-// Of unsigned integers, as in Rust.
+// Unsigned integers only, as in Rust.
 template <class A, class B>
 ATTN_FN auto div_ceil(A a, B b) {
   using T = Join<A, B>;

@@ -1,12 +1,13 @@
-// The language of variants on this side: what the text generated from Rust is made of.
+// The CUDA side of the variant language: the types and functions that code generated from Rust hooks uses.
 //
-// Everything means what it means in Rust: integers wrap, division truncates, shifts are masked, casts from float
-// saturate, min and max ignore NaN. Where a plain C++ operator means the same, the generator writes it (index words are
-// below 2^30, so their sums and differences cannot overflow); where it may not, it calls a function of these files, since
-// NVRTC has no -fwrapv. Integer division by zero, a panic in Rust, gives 0. Of floats, + - * / and sqrt round as in Rust, but
-// for products that are contracted into sums; functions agree within a few units in the last place (recip: within one).
+// Semantics are Rust's: integers wrap, division truncates, shifts are masked, casts from float saturate, min and max
+// ignore NaN. The generator emits a plain C++ operator where it means the same (coordinates are below 2^30, so their
+// sums and differences cannot overflow) and a call of these functions elsewhere, since NVRTC has no -fwrapv. Integer
+// division by zero, a panic in Rust, gives 0. Float + - * / and sqrt round as in Rust, except where products are
+// contracted into FMAs. Other functions agree within a few units in the last place (recip: within one).
 //
-// No header of CUDA or C++ is included. With ATTN_HOST a host compiler takes the same text: variants are tested without a GPU.
+// These headers include none of CUDA or C++. With ATTN_HOST a host compiler compiles the same text, so variants are
+// tested without a GPU.
 #pragma once
 
 #include "lang/logit_bound.cuh"
@@ -21,10 +22,10 @@
 
 namespace lang {
 
-// The logit of two sinks together.
+// ln(e^a + e^b): the joint logit of two attention sinks.
 ATTN_FN float log_add_exp(float a, float b) {
-  float most = max(a, b);
-  return most == -F32_INFINITY ? most : most + ln(exp(a - most) + exp(b - most));
+  float larger = max(a, b);
+  return larger == -F32_INFINITY ? larger : larger + ln(exp(a - larger) + exp(b - larger));
 }
 
 }  // namespace lang

@@ -1,8 +1,8 @@
-// Sine, cosine and reciprocal for the GPU, where the compiler's own are long and full of branches: they would be most of
-// a kernel with a rotation, and every element's branch keeps others from overlapping with it.
+// Branch-free sine, cosine and reciprocal. CUDA's own are long and full of branches: they would be most of a kernel
+// with RoPE, and their branches would keep elements from overlapping.
 //
-// Plain arithmetic, so that a host compiler takes it too: tests/tests/math.rs compares it with f64. On a host the functions of
-// `lang` themselves do not use it: they are those of Rust.
+// They are plain arithmetic, so that a host compiler can compile them: tests/tests/math.rs compares them with f64. The
+// language's own host functions do not use them but call the C library, as Rust does.
 #pragma once
 
 #ifdef ATTN_HOST
@@ -41,22 +41,23 @@ ATTN_FN float from_bits(u32 bits) {
 
 // ---- sine and cosine: 2 units in the last place, any argument ----
 
-// x = quarter * pi / 2 + rest. Only the last two bits of `quarter` count.
+// x = quarter * pi / 2 + rest. Only the last two bits of `quarter` matter.
 struct Angle {
   float rest;
   u32 quarter;
 };
 
-// From 2^20 on, NaN and the infinities too: x * 2 / pi as integers, of which multiples of 4 are left out. Rare, so it is a
-// call, and once in a kernel.
+// Payne-Hanek reduction for |x| >= 2^20, NaN and the infinities: x * 2 / pi in integer arithmetic, modulo 4. It is
+// rare, so it is a call and exists once in a kernel.
 ATTN_CALL Angle reduce_huge_angle(float x) {
   // Five zero bits, then 2 / pi.
-  static const u32 TWO_OVER_PI[7] = {0x0517cc1b, 0x727220a9, 0x4fe13abe, 0x8fa9a6ee, 0x06db14ac, 0xc9e21c82, 0x0ff28b1d};
+  static const u32 TWO_OVER_PI[7] = {0x0517cc1b, 0x727220a9, 0x4fe13abe, 0x8fa9a6ee,
+                                     0x06db14ac, 0xc9e21c82, 0x0ff28b1d};
   u32 bits = to_bits(x);
   int exponent = int(bits >> 23 & 255) - 150;  // x = mantissa * 2^exponent
   if (exponent > 104) return {from_bits(0x7fc00000u), 0};
   u32 mantissa = (bits & 0x7fffffu) | 0x800000u;
-  // 96 bits of 2 / pi, the first of weight 2 after multiplication by 2^exponent.
+  // 96 bits of 2 / pi, the first of which has weight 2 after multiplication by 2^exponent.
   int first = exponent + 3, word = first / 32, shift = first % 32;
   u32 window[3];
   for (int i = 0; i < 3; ++i)
@@ -71,10 +72,10 @@ ATTN_CALL Angle reduce_huge_angle(float x) {
   return bits >> 31 ? Angle{-rest, 0u - quarter} : Angle{rest, quarter};
 }
 
-// Below 2^20 in size: pi / 2 in three parts (Cody and Waite), of which the first leaves no rounding error.
+// Cody-Waite reduction for |x| < 2^20: subtracts pi / 2 in three parts, the first without rounding error.
 ATTN_FN Angle reduce_angle(float x) {
   if (!(ATTN_MATH(fabsf)(x) < 1048576.f)) return reduce_huge_angle(x);
-  constexpr float TO_INTEGER = 12582912.f;  // 1.5 * 2^23: what is added to it is rounded, and its last bits are the integer
+  constexpr float TO_INTEGER = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, which the last bits hold
   float shifted = ATTN_MATH(fmaf)(x, 0.6366197467f, TO_INTEGER);
   float quarter = shifted - TO_INTEGER;
   float rest = ATTN_MATH(fmaf)(quarter, -1.5707963705f, x);
@@ -83,7 +84,7 @@ ATTN_FN Angle reduce_angle(float x) {
   return {rest, to_bits(shifted)};
 }
 
-// Both polynomials, minimax up to 0.83, and a choice: who asks for both pays little more than for one.
+// Evaluates both polynomials (minimax up to 0.83) and selects. Both results cost little more than one.
 ATTN_FN void sine_cosine(float x, float& sine, float& cosine) {
   Angle angle = reduce_angle(x);
   float rest = angle.rest, square = rest * rest;
@@ -95,7 +96,7 @@ ATTN_FN void sine_cosine(float x, float& sine, float& cosine) {
   even = ATTN_MATH(fmaf)(square, even, -0.5f);
   even = ATTN_MATH(fmaf)(square, even, 1.f);
   bool swapped = angle.quarter & 1;
-  u32 sign = angle.quarter << 30;  // its first bit; that of the cosine is of the quarter after
+  u32 sign = angle.quarter << 30;  // the first bit is the sine's sign; the cosine's is that of the next quarter
   sine = from_bits(to_bits(swapped ? even : odd) ^ (sign & 0x80000000u));
   cosine = from_bits(to_bits(swapped ? odd : even) ^ ((sign + 0x40000000u) & 0x80000000u));
 }
@@ -103,7 +104,7 @@ ATTN_FN void sine_cosine(float x, float& sine, float& cosine) {
 // ---- reciprocal ----
 
 #ifdef ATTN_HOST
-static int estimate_noise = 0;  // of the estimate, in units of the last place: for the test
+static int estimate_noise = 0;  // error of the estimate in units of the last place, set by the test
 #endif
 
 ATTN_FN float reciprocal_estimate(float x) {
@@ -117,16 +118,16 @@ ATTN_FN float reciprocal_estimate(float x) {
 #endif
 }
 
-// 1 / x without a branch, from an estimate and what it lacks: rounded correctly but for near ties.
+// 1 / x without a branch: an estimate and one Newton step. Correctly rounded except for near ties.
 ATTN_FN float reciprocal(float x) {
-  // Into the range where the estimate is a normal number.
+  // Scales x into the range where the estimate is a normal number.
   float size = ATTN_MATH(fabsf)(x);
   float scale = size < 1.17549435e-38f ? 16777216.f : size > 8.507059e37f ? 0.25f : 1.f;
   float scaled = x * scale;
   float estimate = reciprocal_estimate(scaled);
-  float lack = ATTN_MATH(fmaf)(-scaled, estimate, 1.f);
-  // NaN for 0, the infinities and NaN, whose estimate is right.
-  return (lack == lack ? ATTN_MATH(fmaf)(lack, estimate, estimate) : estimate) * scale;
+  float error = ATTN_MATH(fmaf)(-scaled, estimate, 1.f);
+  // The error is NaN for 0, the infinities and NaN. Their estimate is exact.
+  return (error == error ? ATTN_MATH(fmaf)(error, estimate, estimate) : estimate) * scale;
 }
 
 }  // namespace lang

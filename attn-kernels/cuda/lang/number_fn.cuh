@@ -1,4 +1,4 @@
-// Methods that f32 and integers share, under Rust's names.
+// The methods that f32 and integers of Rust share, under the same names.
 #pragma once
 
 #include "lang/float_fn.cuh"

@@ -1,5 +1,5 @@
-// Operators and casts whose meaning differs between Rust and C++: integers wrap, shifts are masked, division by zero gives
-// 0, casts from float saturate and take NaN to 0.
+// Operators and casts with Rust's semantics where C++ differs: integers wrap, shifts are masked, division by zero gives
+// 0, casts from float saturate and map NaN to 0.
 #pragma once
 
 #include "lang/types.cuh"

@@ -1,15 +1,15 @@
-// Captured tensors: tables that a variant reads by index. An index outside is clamped into its extent, as on the CPU.
-// What the host writes into them: attn-kernels/src/splice/variant/member.rs. Ranks 0 to 4, row-major; after the pointer come the
-// extents, and what fills up to 8 bytes.
+// Parameter tensors: row-major tensors of rank 0 to 4 that a variant reads or writes by index. Reads clamp an index
+// into its extent, as on the CPU; writes outside are dropped. The host writes the structs
+// (attn-kernels/src/splice/variant/member.rs): a pointer, the extents, and padding to a multiple of 8 bytes.
 #pragma once
 
 #include "lang/math.cuh"
 
 namespace lang {
 
-// ---- elements: see attn-core/src/lang/table/elem.rs ----
+// ---- elements: see attn-core/src/lang/param_tensor/element.rs ----
 
-// The floats of 16 and 8 bits are read as float.
+// Floats of 16 and 8 bits are read as float.
 struct F16 {
   unsigned short bits;
 };
@@ -22,7 +22,7 @@ struct F8E4M3 {
 struct F8E5M2 {
   unsigned char bits;
 };
-// Eight bools, the first in the lowest bit; read one by one.
+// Eight bools, the first in the lowest bit. They are read one at a time.
 struct PackedBits {
   unsigned char eight;
 };
@@ -38,7 +38,7 @@ ATTN_FN T load(const T* p) {
 
 ATTN_FN float half_to_float(unsigned short bits) {
 #ifdef ATTN_HOST
-  // the exponent's bias is 15, that of a float 127
+  // the exponent bias is 15; that of a float is 127
   u32 size = u32(bits & 0x7fff) << 13;
   u32 whole = size >= 0x0f800000u ? size | 0x7f800000u : to_bits(from_bits(size) * 0x1p112f);
   return from_bits(whole | u32(bits & 0x8000) << 16);
@@ -49,7 +49,7 @@ ATTN_FN float half_to_float(unsigned short bits) {
 #endif
 }
 
-// How element `i` is read.
+// Reads element `i`.
 template <class T>
 struct Element {
   using Value = T;
@@ -82,7 +82,7 @@ struct Element<F8E4M3> {
 template <>
 struct Element<F8E5M2> {
   using Value = float;
-  // the first half of an f16
+  // the bits are the upper half of an f16
   static ATTN_FN float read(const F8E5M2* p, long long i) {
     return half_to_float((unsigned short)(u32(load(&p[i].bits)) << 8));
   }
@@ -95,14 +95,15 @@ struct Element<PackedBits> {
 
 ATTN_FN int clamp_index(int i, int extent) { return i < 0 ? 0 : i < extent ? i : extent - 1; }
 
-// `at` is of what is before this index.
-ATTN_FN long long then_index(long long at, int i, int extent) { return at * extent + clamp_index(i, extent); }
+// Appends an index to the flat index `at` of the preceding axes.
+ATTN_FN long long flat_index(long long at, int i, int extent) { return at * extent + clamp_index(i, extent); }
 
-// ---- tables that a variant stores to ----
+// ---- output tensors ----
 
 ATTN_FN bool inside(int i, int extent) { return u32(i) < u32(extent); }
 
-// The larger of both, whatever their signs, by the order of their bits. A NaN there stays.
+// Atomic float max by the order of the bits: as int for non-negative x, as reversed u32 for negative x. A NaN in memory
+// stays, a NaN `x` is ignored.
 ATTN_FN void max_in_place(float* p, float x) {
   if (x != x) return;
   u32 bits = to_bits(x);
@@ -117,7 +118,7 @@ ATTN_FN void max_in_place(float* p, float x) {
 #endif
 }
 
-// Neighbouring elements, as many as the last index has values.
+// A row of a tensor: the elements along the last axis.
 template <class T>
 struct ElementRow {
   const T* data;
@@ -133,16 +134,16 @@ struct Tensor0 {
   ATTN_FN typename E::Value operator()() const { return E::read(data, 0); }
 };
 
-// A tensor is a matrix: `line` is which row of it the indices but the last have.
+// `row_number` is the flat index of all axes but the last.
 
 template <class T>
 struct Tensor1 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, pad;
-  ATTN_FN long long line() const { return 0; }
-  ATTN_FN typename E::Value operator[](int i) const { return E::read(data, lang::then_index(line(), i, shape0)); }
-  ATTN_FN lang::ElementRow<T> row() const { return {data + line() * shape0, shape0}; }
+  ATTN_FN long long row_number() const { return 0; }
+  ATTN_FN typename E::Value operator[](int i) const { return E::read(data, lang::flat_index(row_number(), i, shape0)); }
+  ATTN_FN lang::ElementRow<T> row() const { return {data + row_number() * shape0, shape0}; }
 };
 
 template <class T>
@@ -150,9 +151,11 @@ struct Tensor2 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1;
-  ATTN_FN long long line(int i) const { return lang::clamp_index(i, shape0); }
-  ATTN_FN typename E::Value operator()(int i, int j) const { return E::read(data, lang::then_index(line(i), j, shape1)); }
-  ATTN_FN lang::ElementRow<T> row(int i) const { return {data + line(i) * shape1, shape1}; }
+  ATTN_FN long long row_number(int i) const { return lang::clamp_index(i, shape0); }
+  ATTN_FN typename E::Value operator()(int i, int j) const {
+    return E::read(data, lang::flat_index(row_number(i), j, shape1));
+  }
+  ATTN_FN lang::ElementRow<T> row(int i) const { return {data + row_number(i) * shape1, shape1}; }
 };
 
 template <class T>
@@ -160,9 +163,11 @@ struct Tensor3 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1, shape2, pad;
-  ATTN_FN long long line(int i, int j) const { return lang::then_index(lang::clamp_index(i, shape0), j, shape1); }
-  ATTN_FN typename E::Value operator()(int i, int j, int k) const { return E::read(data, lang::then_index(line(i, j), k, shape2)); }
-  ATTN_FN lang::ElementRow<T> row(int i, int j) const { return {data + line(i, j) * shape2, shape2}; }
+  ATTN_FN long long row_number(int i, int j) const { return lang::flat_index(lang::clamp_index(i, shape0), j, shape1); }
+  ATTN_FN typename E::Value operator()(int i, int j, int k) const {
+    return E::read(data, lang::flat_index(row_number(i, j), k, shape2));
+  }
+  ATTN_FN lang::ElementRow<T> row(int i, int j) const { return {data + row_number(i, j) * shape2, shape2}; }
 };
 
 template <class T>
@@ -170,12 +175,16 @@ struct Tensor4 {
   using E = lang::Element<T>;
   const T* data;
   int shape0, shape1, shape2, shape3;
-  ATTN_FN long long line(int i, int j, int k) const { return lang::then_index(lang::then_index(lang::clamp_index(i, shape0), j, shape1), k, shape2); }
-  ATTN_FN typename E::Value operator()(int i, int j, int k, int l) const { return E::read(data, lang::then_index(line(i, j, k), l, shape3)); }
-  ATTN_FN lang::ElementRow<T> row(int i, int j, int k) const { return {data + line(i, j, k) * shape3, shape3}; }
+  ATTN_FN long long row_number(int i, int j, int k) const {
+    return lang::flat_index(lang::flat_index(lang::clamp_index(i, shape0), j, shape1), k, shape2);
+  }
+  ATTN_FN typename E::Value operator()(int i, int j, int k, int l) const {
+    return E::read(data, lang::flat_index(row_number(i, j, k), l, shape3));
+  }
+  ATTN_FN lang::ElementRow<T> row(int i, int j, int k) const { return {data + row_number(i, j, k) * shape3, shape3}; }
 };
 
-// Tables that a variant stores to: nothing is stored outside.
+// Output tensors: a store outside of the tensor is dropped.
 
 struct OutTensor1 {
   float* data;

@@ -1,5 +1,5 @@
-// Random numbers that depend on where they are asked for alone, as attn-core/src/lang/random.rs: Philox-4x32-10 (J. K. Salmon,
-// M. A. Moraes, R. O. Dror, D. E. Shaw, SC 2011) with key (seed, stream) and counter (i, j, 0, 0), of which the first word is taken.
+// Counter-based random numbers, the same as in attn-core/src/lang/random.rs: the first word of Philox-4x32-10 (J. K.
+// Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, SC 2011) with key (seed, stream) and counter (i, j, 0, 0).
 #pragma once
 
 #include "lang/math.cuh"
@@ -9,7 +9,7 @@ namespace lang {
 ATTN_FN u32 random_bits(u32 seed, u32 stream, u32 i, u32 j) {
   u32 a = i, b = j, c = 0, d = 0;
 #ifndef ATTN_HOST
-#pragma unroll 2  // not all ten: asked for each of a thread's logits, that is thousands of instructions
+#pragma unroll 2  // ten rounds for each of a thread's logits would be thousands of instructions
 #endif
   for (int round = 0; round < 10; ++round) {
     const u64 first = 0xd2511f53ull * a, second = 0xcd9e8d57ull * c;

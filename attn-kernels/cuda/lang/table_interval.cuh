@@ -1,44 +1,46 @@
-// The least and the greatest element in a box of indices: what a mask over a tile asks of a table. The same as
-// attn-core/src/lang/table/ranges.rs, which says what the blocks are, to the bit.
+// Interval queries of parameter tensors for the tile classifier: the minimum and maximum element in a box of indices,
+// from precomputed minima and maxima of blocks. attn-core/src/lang/param_tensor/bounds.rs defines the blocks and gives
+// the same results, bit for bit.
 #pragma once
 
 #include "lang/parameter_tensor.cuh"
 #include "lang/interval.cuh"
 
 namespace lang {
-namespace range {
+namespace interval {
 
-// The bits of two ints or u32; bools, bits and u8 widened.
-struct Pair {
+// The minimum and maximum of a block of elements, as the bits of int or u32. Bools, bits and u8 are widened.
+struct MinMax {
   u32 lo, hi;
 };
 
-}  // namespace range
+}  // namespace interval
 
-// What is known of a table beside its elements.
-struct TableRange {
-  const range::Pair* blocks;  // none of a table that is monotone
-  range::Pair whole;
+// Precomputed bounds of the elements of a tensor.
+struct TensorBounds {
+  const interval::MinMax* blocks;  // null for a monotone tensor
+  interval::MinMax whole;
 };
 
-namespace range {
+namespace interval {
 
-// Indices of four axes, from `lo` to `hi`: a table of less is one of 1 x .. x its own.
+// A box of indices along four axes, from `lo` to `hi` inclusive. A tensor of lower rank has leading axes of extent 1.
 struct Box {
   int lo[4], hi[4], extent[4];
   ATTN_FN u32 count(int axis) const { return u32(hi[axis]) - u32(lo[axis]) + 1u; }
-  // Whether there are at most `most` indices in the axes from `first` to before `end`.
-  ATTN_FN bool small(int first, int end, u32 most) const {
+  // Whether the axes from `first` to before `end` span at most `limit` indices.
+  ATTN_FN bool small(int first, int end, u32 limit) const {
     u32 all = 1;
     for (int axis = first; axis < end; ++axis) {
       u32 n = count(axis);
-      all *= n < most + 1 ? n : most + 1;
+      all *= n < limit + 1 ? n : limit + 1;
     }
-    return all <= most;
+    return all <= limit;
   }
 };
 
-struct WideRange {
+// A running minimum and maximum in 64 bits.
+struct WideMinMax {
   long long lo, hi;
   bool any;
   ATTN_FN void add(long long least, long long most) {
@@ -48,7 +50,7 @@ struct WideRange {
   }
 };
 
-// Blocks of 32 elements along an axis.
+// The number of blocks of 32 elements along an axis.
 ATTN_FN long long blocks_of(int extent) { return (long long)(extent / 32) + (extent % 32 != 0); }
 
 template <class T>
@@ -57,9 +59,9 @@ template <>
 constexpr bool IS_I32<int> = true;
 
 template <class T>
-struct AskedTable {
+struct TensorQuery {
   const T* data;
-  TableRange known;
+  TensorBounds known;
 
   ATTN_FN static long long wide(u32 word) {
     if constexpr (IS_I32<T>)
@@ -68,23 +70,22 @@ struct AskedTable {
       return word;
   }
   ATTN_FN long long value(long long place) const { return Element<T>::read(data, place); }
-  ATTN_FN void add_block(WideRange& range, long long at) const {
+  ATTN_FN void add_block(WideMinMax& range, long long at) const {
     range.add(wide(load(&known.blocks[at].lo)), wide(load(&known.blocks[at].hi)));
   }
 
-  // Calls with the number of each row in the box.
+  // Calls `call` with the index of each row in the box.
   template <class F>
   ATTN_FN static void rows(const Box& box, F call) {
     for (int i = box.lo[0]; i <= box.hi[0]; ++i)
       for (int j = box.lo[1]; j <= box.hi[1]; ++j)
-        for (int k = box.lo[2]; k <= box.hi[2]; ++k)
-          call(((long long)i * box.extent[1] + j) * box.extent[2] + k);
+        for (int k = box.lo[2]; k <= box.hi[2]; ++k) call(((long long)i * box.extent[1] + j) * box.extent[2] + k);
   }
 
   template <int RANK>
-  ATTN_FN WideRange over(const Box& box) const {
-    const WideRange whole{wide(known.whole.lo), wide(known.whole.hi), true};
-    WideRange found{0, 0, false};
+  ATTN_FN WideMinMax over(const Box& box) const {
+    const WideMinMax whole{wide(known.whole.lo), wide(known.whole.hi), true};
+    WideMinMax found{0, 0, false};
     for (int axis = 0; axis < 4; ++axis)
       if (box.extent[axis] == 0) return whole;
     const long long columns = box.extent[3];
@@ -133,83 +134,84 @@ struct AskedTable {
   }
 };
 
-// ---- what masks call: a table, what is known of it, and an index for each axis ----
+// ---- called by masks: a tensor, its bounds, and an abstract index for each axis ----
 
 template <class I>
-ATTN_FN void set_axis(Box& box, int axis, int extent, I) {
+ATTN_FN void set_box_axis(Box& box, int axis, int extent, I) {
   box.lo[axis] = 0, box.hi[axis] = extent - 1, box.extent[axis] = extent;
 }
-ATTN_FN void set_axis(Box& box, int axis, int extent, Ints<int> i) {
+ATTN_FN void set_box_axis(Box& box, int axis, int extent, Interval<int> i) {
   box.lo[axis] = clamp_index(i.lo, extent), box.hi[axis] = clamp_index(i.hi, extent), box.extent[axis] = extent;
 }
 
-// What is known of an element, by its type.
+// The abstract value of an element, by its type.
 template <class T>
-struct RangeOf {
+struct ElementInterval {
   template <int RANK>
-  static ATTN_FN Any of(const T*, const TableRange&, const Box&) {
+  static ATTN_FN Any of(const T*, const TensorBounds&, const Box&) {
     return {};
   }
 };
 template <class T>
-struct RangeOfInts {
+struct IntElementInterval {
   template <int RANK>
-  static ATTN_FN Ints<T> of(const T* data, const TableRange& known, const Box& box) {
-    const WideRange found = AskedTable<T>{data, known}.template over<RANK>(box);
+  static ATTN_FN Interval<T> of(const T* data, const TensorBounds& known, const Box& box) {
+    const WideMinMax found = TensorQuery<T>{data, known}.template over<RANK>(box);
     return between<T>(found.lo, found.hi);
   }
 };
 template <>
-struct RangeOf<int> : RangeOfInts<int> {};
+struct ElementInterval<int> : IntElementInterval<int> {};
 template <>
-struct RangeOf<u32> : RangeOfInts<u32> {};
+struct ElementInterval<u32> : IntElementInterval<u32> {};
 template <>
-struct RangeOf<u8> : RangeOfInts<u8> {};
+struct ElementInterval<u8> : IntElementInterval<u8> {};
 template <class T>
-struct RangeOfBools {
+struct BoolElementInterval {
   template <int RANK>
-  static ATTN_FN Tri of(const T* data, const TableRange& known, const Box& box) {
-    const WideRange found = AskedTable<T>{data, known}.template over<RANK>(box);
-    return found.lo == 1 ? Tri::True : found.hi == 0 ? Tri::False : Tri::Unknown;
+  static ATTN_FN Tristate of(const T* data, const TensorBounds& known, const Box& box) {
+    const WideMinMax found = TensorQuery<T>{data, known}.template over<RANK>(box);
+    return found.lo == 1 ? Tristate::True : found.hi == 0 ? Tristate::False : Tristate::Unknown;
   }
 };
 template <>
-struct RangeOf<bool> : RangeOfBools<bool> {};
+struct ElementInterval<bool> : BoolElementInterval<bool> {};
 template <>
-struct RangeOf<PackedBits> : RangeOfBools<PackedBits> {};
+struct ElementInterval<PackedBits> : BoolElementInterval<PackedBits> {};
 
 ATTN_FN Box no_box() { return {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}}; }
 
-}  // namespace range
+}  // namespace interval
 
 template <class T>
-ATTN_FN auto range_of(const Tensor0<T>& t, const TableRange& known) {
-  return range::RangeOf<T>::template of<0>(t.data, known, range::no_box());
+ATTN_FN auto interval_of(const Tensor0<T>& t, const TensorBounds& known) {
+  return interval::ElementInterval<T>::template of<0>(t.data, known, interval::no_box());
 }
 template <class T, class I>
-ATTN_FN auto range_of(const Tensor1<T>& t, const TableRange& known, I i) {
-  range::Box box = range::no_box();
-  range::set_axis(box, 3, t.shape0, i);
-  return range::RangeOf<T>::template of<1>(t.data, known, box);
+ATTN_FN auto interval_of(const Tensor1<T>& t, const TensorBounds& known, I i) {
+  interval::Box box = interval::no_box();
+  interval::set_box_axis(box, 3, t.shape0, i);
+  return interval::ElementInterval<T>::template of<1>(t.data, known, box);
 }
 template <class T, class I, class J>
-ATTN_FN auto range_of(const Tensor2<T>& t, const TableRange& known, I i, J j) {
-  range::Box box = range::no_box();
-  range::set_axis(box, 2, t.shape0, i), range::set_axis(box, 3, t.shape1, j);
-  return range::RangeOf<T>::template of<2>(t.data, known, box);
+ATTN_FN auto interval_of(const Tensor2<T>& t, const TensorBounds& known, I i, J j) {
+  interval::Box box = interval::no_box();
+  interval::set_box_axis(box, 2, t.shape0, i), interval::set_box_axis(box, 3, t.shape1, j);
+  return interval::ElementInterval<T>::template of<2>(t.data, known, box);
 }
 template <class T, class I, class J, class K>
-ATTN_FN auto range_of(const Tensor3<T>& t, const TableRange& known, I i, J j, K k) {
-  range::Box box = range::no_box();
-  range::set_axis(box, 1, t.shape0, i), range::set_axis(box, 2, t.shape1, j), range::set_axis(box, 3, t.shape2, k);
-  return range::RangeOf<T>::template of<3>(t.data, known, box);
+ATTN_FN auto interval_of(const Tensor3<T>& t, const TensorBounds& known, I i, J j, K k) {
+  interval::Box box = interval::no_box();
+  interval::set_box_axis(box, 1, t.shape0, i), interval::set_box_axis(box, 2, t.shape1, j);
+  interval::set_box_axis(box, 3, t.shape2, k);
+  return interval::ElementInterval<T>::template of<3>(t.data, known, box);
 }
 template <class T, class I, class J, class K, class L>
-ATTN_FN auto range_of(const Tensor4<T>& t, const TableRange& known, I i, J j, K k, L l) {
-  range::Box box = range::no_box();
-  range::set_axis(box, 0, t.shape0, i), range::set_axis(box, 1, t.shape1, j), range::set_axis(box, 2, t.shape2, k);
-  range::set_axis(box, 3, t.shape3, l);
-  return range::RangeOf<T>::template of<4>(t.data, known, box);
+ATTN_FN auto interval_of(const Tensor4<T>& t, const TensorBounds& known, I i, J j, K k, L l) {
+  interval::Box box = interval::no_box();
+  interval::set_box_axis(box, 0, t.shape0, i), interval::set_box_axis(box, 1, t.shape1, j);
+  interval::set_box_axis(box, 2, t.shape2, k), interval::set_box_axis(box, 3, t.shape3, l);
+  return interval::ElementInterval<T>::template of<4>(t.data, known, box);
 }
 
 }  // namespace lang

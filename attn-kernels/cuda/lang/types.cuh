@@ -1,4 +1,4 @@
-// Types of the language: tuples, names of numbers, and what two operands have in common.
+// The language's types: tuples, arrays, number types, and the common type of two operands.
 #pragma once
 
 #include "lang/math.cuh"
@@ -29,8 +29,9 @@ struct Tuple4 {
 };
 using Pair = Tuple2<float, float>;
 
-// An array of Rust. The generator has shown that no index leaves it. Short ones are read and written by comparing the index
-// with every place, so that they stay in registers: what has an index known at run time lies in memory otherwise.
+// A Rust array. The generator has proven that every index is in bounds. Arrays of up to 16 elements are accessed by
+// comparing the index with every element's, so that they stay in registers: a run-time index would force them into
+// local memory.
 template <class T, int N>
 struct Array {
   T x[N];
@@ -61,7 +62,7 @@ constexpr int I32_MIN = -2147483647 - 1;
 constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
 constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
 
-// What two operands have in common. Rust has checked that they agree, so that an odd one out is an int literal.
+// The common type of two operands. Rust has checked that they agree, so a different type is that of an int literal.
 template <class A, class B>
 struct JoinOf {};
 template <class A>
@@ -80,7 +81,7 @@ template <>
 struct JoinOf<int, int> {
   using Type = int;
 };
-// A literal beyond int.
+// A literal that does not fit an int.
 template <>
 struct JoinOf<u64, u32> {
   using Type = u64;

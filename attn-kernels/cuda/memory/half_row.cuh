@@ -1,11 +1,12 @@
-// Rows as decode's hooks rewrite them, in shared memory.
+// Moves rows between shared memory tiles and the registers of row hooks in decode. It widens FP8 elements to f16 and
+// handles rows whose lanes hold two halves (`IN_HALVES`).
 #pragma once
 #include "arch/ptx.cuh"
 #include "memory/row.cuh"
 #include "softmax/score_element.cuh"
 #include "memory/row_tile.cuh"
 
-// Four elements of 8 bits, or eight, as 16 bits each.
+// Four or eight FP8 elements as f16.
 template <class E>
 inline uint2 widened(unsigned four) {
   return {fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)};
@@ -16,27 +17,27 @@ inline uint4 widened(uint2 eight) {
   return {low.x, low.y, high.x, high.y};
 }
 
-// In shared memory: row `n` of a tile.
+// Loads row `n` of a tile.
 template <class Row, class E, int ROWS, int DIM>
 inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
   using Wide = typename Choose<IS_FP8<E>, f16, E>::type;
-  int mine = Row::first() * sizeof(E);
+  int first_byte = Row::first() * sizeof(E);
   if constexpr (Row::IN_HALVES) {
     constexpr int HALF = DIM / 2 * sizeof(E);
     uint2 low, high;
     if constexpr (IS_FP8<E>) {
-      unsigned four = load_shared_4(tile.at(n, mine)), upper = load_shared_4(tile.at(n, mine + HALF));
+      unsigned four = load_shared_4(tile.at(n, first_byte)), upper = load_shared_4(tile.at(n, first_byte + HALF));
       low = widened<E>(four);
       high = widened<E>(upper);
     } else {
-      low = load_shared_8(tile.at(n, mine));
-      high = load_shared_8(tile.at(n, mine + HALF));
+      low = load_shared_8(tile.at(n, first_byte));
+      high = load_shared_8(tile.at(n, first_byte + HALF));
     }
     unpack<Wide>(row, {low.x, low.y, high.x, high.y});
   } else {
 #pragma unroll
     for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
-      unsigned from = tile.at(n, mine + eight * 8 * sizeof(E));
+      unsigned from = tile.at(n, first_byte + eight * 8 * sizeof(E));
       uint4 words = {};
       if (Row::holds()) {
         if constexpr (IS_FP8<E>)
@@ -50,16 +51,16 @@ inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
 }
 
 template <class Row, class E, int ROWS, int DIM>
-inline void store_hook_row(RowTile<E, ROWS, DIM> tile, int n, const Row& row) {
-  int mine = Row::first() * sizeof(E);
+inline void store_hook_row(RowTile<E, ROWS, DIM> tile, int n, const Row& row) {  // saturated to E
+  int first_byte = Row::first() * sizeof(E);
   if constexpr (Row::IN_HALVES) {
     constexpr int HALF = DIM / 2 * sizeof(E);
     uint4 words = pack_saturated<E>(row);
-    store_shared_8(tile.at(n, mine), {words.x, words.y});
-    store_shared_8(tile.at(n, mine + HALF), {words.z, words.w});
+    store_shared_8(tile.at(n, first_byte), {words.x, words.y});
+    store_shared_8(tile.at(n, first_byte + HALF), {words.z, words.w});
   } else if (Row::holds()) {
 #pragma unroll
     for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight)
-      store_shared_16(tile.at(n, mine + 16 * eight), pack_saturated<E>(row, eight));
+      store_shared_16(tile.at(n, first_byte + 16 * eight), pack_saturated<E>(row, eight));
   }
 }

@@ -1,15 +1,16 @@
-// A row of a head in f32, spread over the lanes of a warp: what the row hooks of a variant work on.
-// Lane i of LANES neighbouring lanes holds values VEC * i .. VEC * i + VEC; or, as HALVES, half as many there and as many at the
-// same place of the row's other half, so that a rotation of whole halves stays within the lane. A warp holds 32 / LANES such rows
-// at a time, and all of its lanes must call a combinator together, since values travel by shuffles.
-// A row of DIM values leaves lanes over where that is no power of two: they hold zeros, and no hook is asked for them.
+// A row of a head in f32, distributed over the lanes of a warp: the type that a variant's row hooks work on.
+//
+// Lane i of LANES neighbouring lanes holds the values VEC * i .. VEC * i + VEC. With HALVES it holds VEC / 2 of them
+// from each half of the row instead, so that a rotation of the two halves (RoPE) stays within the lane. A warp holds 32
+// / LANES rows at a time. All of its lanes must call a combinator together, since values are exchanged by shuffles. If
+// DIM is not a power of two, the lanes past it hold zeros and hooks are not called for them.
 #pragma once
 
 #include "arch/element.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-// How a row of `dim` values is spread: values of a lane, whole accesses of 16 bytes where they have 16 bits, and lanes.
+// How a row of `dim` values is distributed: values per lane (16-byte accesses if elements have 16 bits), and lanes.
 constexpr int row_values(int dim) { return dim <= 256 ? 8 : dim <= 512 ? 16 : 32; }
 constexpr int row_lanes(int dim) {
   int lanes = 1;
@@ -17,12 +18,15 @@ constexpr int row_lanes(int dim) {
   return lanes;
 }
 
-template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct LaneRow {
+template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC>
+struct LaneRow {
   static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
   static_assert((VEC & (VEC - 1)) == 0, "a lane holds a power of two of values");
-  static_assert(DIM % VEC == 0 && DIM <= LANES * VEC && (!HALVES || DIM == LANES * VEC), "a lane is full or empty; halves are full");
+  static_assert(DIM % VEC == 0 && DIM <= LANES * VEC && (!HALVES || DIM == LANES * VEC),
+                "a lane is full or empty; halves are full");
 
-  template <int, int, bool, int> friend struct LaneRow;
+  template <int, int, bool, int>
+  friend struct LaneRow;
 
   static constexpr int LANES_OF_ROW = LANES, VALUES_OF_LANE = VEC;
   static constexpr bool IN_HALVES = HALVES;
@@ -31,33 +35,36 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
 
   static int lane() { return threadIdx.x % LANES; }
   static int first() { return lane() * (HALVES ? VEC / 2 : VEC); }
-  // Which value of the row x[i] is.
-  static int place(int i) { return first() + (HALVES && i >= VEC / 2 ? (LANES - 1) * (VEC / 2) : 0) + i; }
+  // The dim that x[i] is.
+  static int dim_of(int i) { return first() + (HALVES && i >= VEC / 2 ? (LANES - 1) * (VEC / 2) : 0) + i; }
 
   // Whether this lane holds values of the row.
   static bool holds() { return DIM == LANES * VEC || first() < DIM; }
 
   int dim() const { return DIM; }
 
-  template <class F> void map(F f) {
+  template <class F>
+  void map(F f) {
     if (!holds()) return;
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i]);
+    for (int i = 0; i < VEC; ++i) x[i] = f(dim_of(i), x[i]);
   }
 
   // x[d] = f(d, x[d], t(d)).
-  template <class T, class F> void zip(T t, F f) {
+  template <class T, class F>
+  void zip(T t, F f) {
     if (!holds()) return;
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(place(i), x[i], t(place(i)));
+    for (int i = 0; i < VEC; ++i) x[i] = f(dim_of(i), x[i], t(dim_of(i)));
   }
 
   // The sum of x[d] * f(d).
-  template <class F> float dot(F f) const {
+  template <class F>
+  float dot(F f) const {
     float total = 0;
     if (holds()) {
 #pragma unroll
-      for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(place(i)), total);
+      for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(dim_of(i)), total);
     }
     return sum_over_lanes(total);
   }
@@ -85,32 +92,34 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
     return most;
   }
 
-  // Pairs (2 i, 2 i + 1) lie in one lane.
-  template <class F> void rotate_pairs(int rot, F f) {
+  // Rotates the pairs (2 i, 2 i + 1). Both values of a pair are in one lane.
+  template <class F>
+  void rotate_pairs(int rot, F f) {
     static_assert(VEC % (HALVES ? 4 : 2) == 0, "a pair lies in one lane");
 #pragma unroll
     for (int i = 0; i < VEC; i += 2) {
-      int d = place(i);
+      int d = dim_of(i);
       if (d < rot) {
-        auto turn = f(d / 2);
+        auto cos_sin = f(d / 2);
         float a = x[i], b = x[i + 1];
-        x[i] = a * turn.x - b * turn.y;
-        x[i + 1] = b * turn.x + a * turn.y;
+        x[i] = a * cos_sin.x - b * cos_sin.y;
+        x[i + 1] = b * cos_sin.x + a * cos_sin.y;
       }
     }
   }
 
-  // Pairs (d, d + rot / 2). When the two halves start on lane boundaries, a lane and its partner hold the same VEC pairs:
-  // each asks `f`, which is where the time goes (a sine and a cosine), for one half of them and they swap the answers.
-  template <class F> void rotate_half(int rot, F f) {
+  // Rotates the pairs (d, d + rot / 2). If both halves start on lane boundaries, a lane and its partner hold the same
+  // VEC pairs: each calls the expensive `f` (a sine and a cosine) for half of them, and they exchange the results.
+  template <class F>
+  void rotate_half(int rot, F f) {
     int half = rot / 2;
     if constexpr (HALVES) {
       if (rot == dim()) {
-        rotate_own(f);
+        rotate_in_lane(f);
       } else {
-        auto neighbours = to_neighbours();
-        neighbours.rotate_unaligned(half, f);
-        from_neighbours(neighbours);
+        auto contiguous = to_contiguous();
+        contiguous.rotate_unaligned(half, f);
+        from_contiguous(contiguous);
       }
     } else if (LANES > 1 && half % VEC == 0)
       rotate_aligned(half, f);
@@ -119,19 +128,20 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
   }
 
  private:
-  // A row of HALVES: every pair lies in its lane.
-  template <class F> void rotate_own(F f) {
+  // With HALVES both values of a pair are in one lane.
+  template <class F>
+  void rotate_in_lane(F f) {
 #pragma unroll
     for (int i = 0; i < VEC / 2; ++i) {
-      auto turn = f(first() + i);
+      auto cos_sin = f(first() + i);
       float a = x[i], b = x[i + VEC / 2];
-      x[i] = fmaf(-b, turn.y, a * turn.x);
-      x[i + VEC / 2] = fmaf(a, turn.y, b * turn.x);
+      x[i] = fmaf(-b, cos_sin.y, a * cos_sin.x);
+      x[i + VEC / 2] = fmaf(a, cos_sin.y, b * cos_sin.x);
     }
   }
 
-  // A row of HALVES as one of neighbours, and back: a lane's values come from two lanes.
-  LaneRow<LANES, VEC> to_neighbours() const {
+  // Converts a row with HALVES to the contiguous layout and back. Each lane's values come from two lanes.
+  LaneRow<LANES, VEC> to_contiguous() const {
     LaneRow<LANES, VEC> row;
     bool upper = lane() >= LANES / 2;
     int from = 2 * lane() % LANES;
@@ -143,7 +153,7 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
     }
     return row;
   }
-  void from_neighbours(const LaneRow<LANES, VEC>& row) {
+  void from_contiguous(const LaneRow<LANES, VEC>& row) {
 #pragma unroll
     for (int i = 0; i < VEC; ++i) {
       int from = lane() / 2 + i / (VEC / 2) * (LANES / 2);
@@ -159,35 +169,38 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
     return total;
   }
 
-  template <class F> void rotate_aligned(int half, F f) {
+  template <class F>
+  void rotate_aligned(int half, F f) {
     int lanes = half / VEC;
     bool upper = lane() >= lanes, inside = lane() < 2 * lanes;
     int partner = !inside ? lane() : upper ? lane() - lanes : lane() + lanes;
     int pair = first() - (upper ? half : 0);  // of x[0]
 #pragma unroll
     for (int i = 0; i < VEC / 2; ++i) {
-      auto mine = f(inside ? pair + i + (upper ? VEC / 2 : 0) : 0);
-      float other_cos = __shfl_sync(ALL_LANES, mine.x, partner, LANES);
-      float other_sin = __shfl_sync(ALL_LANES, mine.y, partner, LANES);
-      // The lower half takes its partner times -sin: selected together with whose answer it is.
-      rotate_one(i, partner, inside, upper ? other_cos : mine.x, upper ? other_sin : -mine.y);
-      rotate_one(i + VEC / 2, partner, inside, upper ? mine.x : other_cos, upper ? mine.y : -other_sin);
+      auto cos_sin = f(inside ? pair + i + (upper ? VEC / 2 : 0) : 0);
+      float other_cos = __shfl_sync(ALL_LANES, cos_sin.x, partner, LANES);
+      float other_sin = __shfl_sync(ALL_LANES, cos_sin.y, partner, LANES);
+      // The lower half multiplies its partner by -sin. One select per value chooses the lane's own result or the
+      // partner's, and the sign with it.
+      rotate_one(i, partner, inside, upper ? other_cos : cos_sin.x, upper ? other_sin : -cos_sin.y);
+      rotate_one(i + VEC / 2, partner, inside, upper ? cos_sin.x : other_cos, upper ? cos_sin.y : -other_sin);
     }
   }
 
   void rotate_one(int i, int partner, bool inside, float cos, float sin) {
     float other = __shfl_sync(ALL_LANES, x[i], partner, LANES);
-    float turned = fmaf(other, sin, x[i] * cos);
-    x[i] = inside ? turned : x[i];
+    float rotated = fmaf(other, sin, x[i] * cos);
+    x[i] = inside ? rotated : x[i];
   }
 
-  // Any even rot. The partner of slot i sits `half` values away, in slot (i +- half) % VEC of some lane: publish the
-  // row turned by that many slots, so that every shuffle reads the slot of its own number. Rare, so small code counts:
-  // `f` is expanded once.
-  template <class F> void rotate_unaligned(int half, F f) {
+  // Any even `rot`. The partner of x[i] is `half` values away: element (i +- half) % VEC of some lane. Each lane shifts
+  // its values cyclically by that amount first, so that every shuffle reads a register with a constant index. This case
+  // is rare, so code size matters most: `f` is expanded once.
+  template <class F>
+  void rotate_unaligned(int half, F f) {
     LaneRow above = *this, below = *this;
-    above.turn_slots(half % VEC);
-    below.turn_slots((VEC - half % VEC) % VEC);
+    above.shift_cyclic(half % VEC);
+    below.shift_cyclic((VEC - half % VEC) % VEC);
     float other[VEC];
 #pragma unroll
     for (int i = 0; i < VEC; ++i) {
@@ -197,18 +210,19 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
       other[i] = d < half ? -from_above : from_below;
     }
 #pragma unroll 1
-    for (int turned = 0; turned < VEC; ++turned) {
-      int d = first() + turned;
+    for (int own = 0; own < VEC; ++own) {
+      int d = first() + own;
       if (d >= 2 * half) break;
-      auto turn = f(d < half ? d : d - half);
+      auto cos_sin = f(d < half ? d : d - half);
 #pragma unroll
       for (int i = 0; i < VEC; ++i)
-        if (i == turned) x[i] = fmaf(other[i], turn.y, x[i] * turn.x);
+        if (i == own) x[i] = fmaf(other[i], cos_sin.y, x[i] * cos_sin.x);
     }
   }
 
-  // x[i] = x[(i + by) % VEC], by a run-time amount: one conditional turn a bit, since registers have no run-time index.
-  void turn_slots(int by) {
+  // x[i] = x[(i + by) % VEC] for a run-time `by`: one conditional shift per bit, since registers have no run-time
+  // index.
+  void shift_cyclic(int by) {
 #pragma unroll
     for (int bit = 1; bit < VEC; bit *= 2) {
       float old[VEC];
@@ -220,7 +234,7 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC> struct
   }
 };
 
-// Eight 16-bit elements and back: a 16-byte access, the `eight`-th of a lane.
+// Converts eight 16-bit elements to f32 and back: one 16-byte access, the `eight`-th of a lane.
 template <class E, int LANES, int VEC, bool HALVES, int DIM>
 void unpack(LaneRow<LANES, VEC, HALVES, DIM>& row, uint4 words, int eight = 0) {
   unsigned word[4] = {words.x, words.y, words.z, words.w};
@@ -238,11 +252,11 @@ uint4 pack(const LaneRow<LANES, VEC, HALVES, DIM>& row, int eight = 0) {
   return {pack2<E>(x[0], x[1]), pack2<E>(x[2], x[3]), pack2<E>(x[4], x[5]), pack2<E>(x[6], x[7])};
 }
 
-// A row of DIM values over as many lanes as it takes, or over LANES of them.
+// A row of DIM values in the contiguous layout.
 template <int DIM, int LANES = row_lanes(DIM)>
 using RowOf = LaneRow<LANES, row_values(DIM), false, DIM>;
 
-// One as hooks rewrite it: where a row fills a power of two of lanes, half of what a lane holds is of each half of the row, so that the common rotation needs no other
+// A row in the layout for hooks: HALVES if it fills a power of two of lanes, so that the common rotation needs no other
 // lane.
 template <int DIM>
 using HookRow = LaneRow<row_lanes(DIM), row_values(DIM), row_values(DIM) == 8 && row_lanes(DIM) * 8 == DIM, DIM>;

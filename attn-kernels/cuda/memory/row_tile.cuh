@@ -1,7 +1,8 @@
-// Rows of a head in shared memory, as copies write them and ldmatrix reads them.
+// The shared memory tile of decode: rows of a head in a swizzled layout that cp.async writes and ldmatrix reads without
+// bank conflicts.
 #pragma once
 
-// From row to row, in bytes: whole lines of 128, or a power of two of rows in one.
+// Bytes from one row to the next: a multiple of 128, or a power of two of rows in 128 bytes.
 constexpr int row_pitch(int bytes) {
   if (bytes > 128) return (bytes + 127) / 128 * 128;
   int pitch = 16;
@@ -9,9 +10,9 @@ constexpr int row_pitch(int bytes) {
   return pitch;
 }
 
-// Rows lie end to end where they fill lines of 128 bytes, so that a copy fills whole ones: where rows begin within a line instead, each
-// takes part of one more, and the SM takes in a tenth less. In a line, chunks of 16 bytes are permuted by the row, so that those of eight
-// rows which ldmatrix reads at once lie in different banks.
+// Rows start on 128-byte lines wherever they fill them, so that copies write whole lines. Rows that start within a line
+// each touch one line more, which costs a tenth of the load bandwidth of an SM. Within a line the 16-byte chunks are
+// swizzled by the row, so that the eight rows that ldmatrix reads at once lie in different banks.
 template <class E, int ROWS, int DIM>
 struct RowTile {
   static constexpr int ROW_BYTES = DIM * sizeof(E);
@@ -20,19 +21,20 @@ struct RowTile {
 
   unsigned base;  // a multiple of 128
 
-  // Where a byte is, from `base` on.
+  // Swizzled offset of a byte from `base`.
   static unsigned offset(int row, int byte) {
     unsigned linear = row * PITCH + byte;
-    return linear ^ permuted(linear);
+    return linear ^ swizzle(linear);
   }
-  // So many rows and bytes behind what is at `from`; none of the bits that are set in its row and chunk may be set in these.
-  unsigned behind(unsigned from, int rows, int bytes) const {
-    unsigned far = rows * PITCH + bytes, chunk = (far & 0x70) ^ permuted(far);
-    return base + (far & ~0x7fu) + (from ^ chunk);
+  // The address `rows` and `bytes` past the swizzled offset `from`. Its row and chunk must have no set bit in common
+  // with `rows` and the chunk of `bytes`.
+  unsigned advance(unsigned from, int rows, int bytes) const {
+    unsigned linear = rows * PITCH + bytes, chunk = (linear & 0x70) ^ swizzle(linear);
+    return base + (linear & ~0x7fu) + (from ^ chunk);
   }
   unsigned at(int row, int byte) const { return base + offset(row, byte); }
 
  private:
   static constexpr int LINE = PITCH > 128 ? PITCH : 128;
-  static unsigned permuted(unsigned offset) { return offset / LINE % 8 * 16; }
+  static unsigned swizzle(unsigned offset) { return offset / LINE % 8 * 16; }
 };

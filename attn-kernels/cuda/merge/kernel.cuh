@@ -1,5 +1,5 @@
-// attn_merge: the partial states of blocks of queries become their output rows, where that is a launch of its own: after prefill and mixed launches.
-// Grid (merges, kv_heads), MERGE_THREADS threads.
+// attn_merge: merges the split-KV partials of Q tiles into output rows, where merging is a kernel of its own (after
+// prefill and mixed launches). Grid (merges, kv_heads), MERGE_THREADS threads.
 #pragma once
 
 #include "abi/launch_params.cuh"
@@ -12,9 +12,10 @@ inline MixedMerge merge_at(const MixedParams& p, int index) { return p.merges[in
 
 extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
     attn_merge(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
-  using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;  // where few rows have many states, more of them together
+  // A mixed launch has few rows with many partials, so that more loads are in flight.
+  using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;
   __shared__ __align__(16) Merger::Shared shared;
   auto merge = merge_at(p, blockIdx.x);
-  if (merge.count == 0) return;  // room that this batch does not need
-  Merger::run(p, variant, {merge.first, merge.count}, QueryBlock(merge, blockIdx.y), shared);
+  if (merge.count == 0) return;  // unused capacity of the grid
+  Merger::run(p, variant, {merge.first, merge.count}, QTile(merge, blockIdx.y), shared);
 }

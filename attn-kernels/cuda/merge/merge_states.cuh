@@ -1,70 +1,73 @@
-// The partial states of a block of queries, in slot order, become its output rows. All threads of a CTA of THREADS take part.
+// Merges the split-KV partials of a Q tile in slot order and writes its output rows. All THREADS threads of a CTA take
+// part.
 #pragma once
 
 #include "merge/partial.cuh"
 #include "schedule/q_tile.cuh"
 
-// Those of a merge.
-struct Slots {
+// The slots of partials that one merge reads.
+struct PartialSlots {
   int first, count;
 
-  // Where state n of `first` .. `first + count` is.
+  // The index of slot n, first <= n < first + count.
   static int at(const KernelParams& p, int n) { return MIXED ? mixed(p).merge_parts[n] : n; }
 };
 
-// AT_ONCE slots are asked for together, since a slot is far away and little work.
-template <int THREADS, int AT_ONCE>
+// SLOTS_IN_FLIGHT partials are loaded together, to hide the latency of L2.
+template <int THREADS, int SLOTS_IN_FLIGHT>
 class RowMerger {
-  static constexpr int TEAMS = THREADS / ROW_LANES;  // lanes that hold a row together
+  static constexpr int ROW_TEAMS = THREADS / ROW_LANES;  // teams of the lanes that hold one row
 
  public:
-  // What the CTA needs in shared memory, 16-byte aligned.
+  // Shared memory of the CTA, 16-byte aligned.
   struct Shared {
-    float sums[TEAMS][VALUE_DIM];
-    float2 md[TEAMS];
+    float o[ROW_TEAMS][HEAD_DIM_VO];
+    float2 md[ROW_TEAMS];
   };
 
-  static void run(const KernelParams& p, const Variant& variant, Slots slots, const QueryBlock& block, Shared& shared) {
-    // A block of few rows leaves teams over: they take a row's slots in turns, and each then joins what all have.
-    int per_row = TEAMS;
-    while (per_row > 1 && per_row * block.rows > TEAMS) per_row /= 2;
-    int team = threadIdx.x / ROW_LANES, turn = team % per_row, leader = team - turn;
+  static void run(const KernelParams& p, const Variant& variant, PartialSlots slots, const QTile& q_tile,
+                  Shared& shared) {
+    // A Q tile of few rows leaves teams idle: then several teams share a row's slots, and the first of them
+    // merges their results in order.
+    int per_row = ROW_TEAMS;
+    while (per_row > 1 && per_row * q_tile.rows > ROW_TEAMS) per_row /= 2;
+    int team = threadIdx.x / ROW_LANES, share = team % per_row, leader = team - share;
 #pragma unroll 1
-    for (int first = 0; first < block.rows; first += TEAMS / per_row) {
+    for (int first = 0; first < q_tile.rows; first += ROW_TEAMS / per_row) {
       int row = first + team / per_row;
-      bool exists = block.has(row);
-      row = block.existing(row);  // the warp stays together for the shuffles of the row hooks
-      PartialRow state = merge_slots(p, slots, block.kv_head, row, turn, per_row);
+      bool exists = q_tile.has_row(row);
+      row = q_tile.clamp_row(row);  // the warp stays converged for the shuffles of the row hooks
+      PartialRow state = merge_slots(p, slots, q_tile.kv_head, row, share, per_row);
       if (per_row > 1) {
-        store_partial(state, shared.sums[team], &shared.md[team]);
+        store_partial(state, shared.o[team], &shared.md[team]);
         __syncthreads();
         auto of = [&](int which) {
-          return load_partial([&](int dim) { return shared.sums[which] + dim; }, &shared.md[which]);
+          return load_partial([&](int dim) { return shared.o[which] + dim; }, &shared.md[which]);
         };
         state = of(leader);
 #pragma unroll 1
-        for (int other = 1; other < per_row; ++other) state.absorb(of(leader + other));
+        for (int other = 1; other < per_row; ++other) state.merge(of(leader + other));
         __syncthreads();
       }
-      write_output(p, variant, state, block.at(p, row), exists && turn == 0);
+      write_output(p, variant, state, q_tile.at(p, row), exists && share == 0);
     }
   }
 
  private:
-  // Slots first + begin, first + begin + step, ... of a row, merged in this order.
-  static PartialRow merge_slots(const KernelParams& p, Slots slots, int kv_head, int row, int begin, int step) {
+  // Merges slots first + begin, first + begin + step, ... of a row, in this order.
+  static PartialRow merge_slots(const KernelParams& p, PartialSlots slots, int kv_head, int row, int begin, int step) {
     PartialRow state;
 #pragma unroll 1
-    for (int i = begin; i < slots.count; i += AT_ONCE * step) {
-      PartialRow parts[AT_ONCE];
+    for (int i = begin; i < slots.count; i += SLOTS_IN_FLIGHT * step) {
+      PartialRow parts[SLOTS_IN_FLIGHT];
 #pragma unroll
-      for (int j = 0; j < AT_ONCE; ++j)
+      for (int j = 0; j < SLOTS_IN_FLIGHT; ++j)
         if (i + j * step < slots.count) {
           long long index = partial_index(p, slots.at(p, slots.first + i + j * step), kv_head, row);
-          parts[j] = load_arrived(p.partial_o + index * VALUE_DIM, p.partial_md + index);
+          parts[j] = load_partial_l2(p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
         }
 #pragma unroll
-      for (int j = 0; j < AT_ONCE; ++j) state.absorb(parts[j]);  // one of no keys changes nothing
+      for (int j = 0; j < SLOTS_IN_FLIGHT; ++j) state.merge(parts[j]);  // a partial without keys changes nothing
     }
     return state;
   }

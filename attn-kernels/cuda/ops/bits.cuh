@@ -1,4 +1,5 @@
-// attn_packbits, attn_segment_packbits: bools, a byte each, into bits. See attn-core/src/ops/bits.rs.
+// Kernel entries attn_packbits and attn_segment_packbits: pack bools of one byte each into bits.
+// attn-core/src/ops/bits.rs is the CPU reference.
 #pragma once
 #include "ops/index.cuh"
 
@@ -8,25 +9,25 @@ struct BitsParams {
   const int* indptr;   // [segments + 1], of segment_packbits
   int* out_indptr;     // [segments + 1]
   long long count;     // bools
-  long long room;      // bytes of `out`
+  long long capacity;  // bytes of `out`
   int segments;
-  int big;             // the first bit is the highest
+  int big_endian;  // the first bit is the highest
 };
 
-// The bools that are not 0, of eight, as bits: the first in the lowest.
+// Eight bools as bits, the first in the lowest.
 inline unsigned eight_bits(u64 bools) {
-  // 0x80 where a byte is not 0; no carry leaves a byte
+  // the top bit of each byte says whether the byte is not 0; no carry crosses bytes
   u64 low = (bools & 0x7f7f7f7f7f7f7f7full) + 0x7f7f7f7f7f7f7f7full;
   u64 set = (low | bools) >> 7 & 0x0101010101010101ull;
   return static_cast<unsigned>((set * 0x0102040810204080ull) >> 56);
 }
 
-inline unsigned byte_of(u64 bools, int big) {
+inline unsigned byte_of(u64 bools, int big_endian) {
   unsigned byte = eight_bits(bools);
-  return big ? __brev(byte) >> 24 : byte;
+  return big_endian ? __brev(byte) >> 24 : byte;
 }
 
-// Eight bools from any address; those from `end` on are not read, and false.
+// Loads eight bools from any address. Bools from `end` on are not read and count as false.
 inline u64 load_bools(const unsigned char* from, const unsigned char* end) {
   if (reinterpret_cast<u64>(from) % 8 == 0 && from + 8 <= end) return *reinterpret_cast<const u64*>(from);
   u64 bools = 0;
@@ -36,23 +37,25 @@ inline u64 load_bools(const unsigned char* from, const unsigned char* end) {
   return bools;
 }
 
-// Grid: threads over bytes of `out`, two of them each.
+// One thread per two bytes of `out`.
 extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_packbits(const __grid_constant__ BitsParams p) {
   long long byte = (static_cast<long long>(blockIdx.x) * OP_THREADS + threadIdx.x) * 2, bytes = (p.count + 7) / 8;
   if (byte >= bytes) return;
   const unsigned char *from = p.bools + 8 * byte, *end = p.bools + p.count;
-  if (byte + 2 <= bytes && from + 16 <= end && (reinterpret_cast<u64>(from) % 16 | reinterpret_cast<u64>(p.out) % 2) == 0) {
+  if (byte + 2 <= bytes && from + 16 <= end &&
+      (reinterpret_cast<u64>(from) % 16 | reinterpret_cast<u64>(p.out) % 2) == 0) {
     uint4 x = *reinterpret_cast<const uint4*>(from);
-    unsigned first = byte_of(static_cast<u64>(x.y) << 32 | x.x, p.big), second = byte_of(static_cast<u64>(x.w) << 32 | x.z, p.big);
+    unsigned first = byte_of(static_cast<u64>(x.y) << 32 | x.x, p.big_endian);
+    unsigned second = byte_of(static_cast<u64>(x.w) << 32 | x.z, p.big_endian);
     *reinterpret_cast<unsigned short*>(p.out + byte) = static_cast<unsigned short>(first | second << 8);
     return;
   }
-  p.out[byte] = static_cast<unsigned char>(byte_of(load_bools(from, end), p.big));
-  if (byte + 1 < bytes) p.out[byte + 1] = static_cast<unsigned char>(byte_of(load_bools(from + 8, end), p.big));
+  p.out[byte] = static_cast<unsigned char>(byte_of(load_bools(from, end), p.big_endian));
+  if (byte + 1 < bytes) p.out[byte + 1] = static_cast<unsigned char>(byte_of(load_bools(from + 8, end), p.big_endian));
 }
 
-// Grid (CTAs of a segment, segments). Each sums the bytes of the segments before its own. Of an `indptr` that is not sound, what is outside of
-// the bools or the room is left out.
+// Grid (CTAs per segment, segments). Each CTA sums the bytes of the segments before its own. If `indptr` is invalid,
+// what is outside of the bools or the capacity is skipped.
 extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_segment_packbits(const __grid_constant__ BitsParams p) {
   __shared__ long long sums[OP_THREADS / 32];
   if (p.segments == 0) {
@@ -77,7 +80,9 @@ extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_segment_packbits(c
   }
   if (first < 0 || last > p.count) return;
   const unsigned char* end = p.bools + last;
-  for (long long byte = static_cast<long long>(blockIdx.x) * OP_THREADS + threadIdx.x; byte < bytes; byte += gridDim.x * OP_THREADS)
-    if (before + byte < p.room)
-      p.out[before + byte] = static_cast<unsigned char>(byte_of(load_bools(p.bools + first + 8 * byte, end), p.big));
+  for (long long byte = static_cast<long long>(blockIdx.x) * OP_THREADS + threadIdx.x; byte < bytes;
+       byte += gridDim.x * OP_THREADS)
+    if (before + byte < p.capacity)
+      p.out[before + byte] =
+          static_cast<unsigned char>(byte_of(load_bools(p.bools + first + 8 * byte, end), p.big_endian));
 }

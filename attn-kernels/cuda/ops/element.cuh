@@ -1,4 +1,5 @@
-// Elements of every type to f32 and back, as attn_core::tensor::Element does: rounded to nearest even, saturated in 8 bits; a NaN stays one.
+// Converts elements of every type to f32 and back like attn_core::tensor::Element: rounds to nearest even, saturates
+// FP8 and keeps NaN. ElementVector loads and stores several elements at once.
 #pragma once
 #include "arch/element.cuh"
 #include "ops/fp8.cuh"
@@ -10,14 +11,14 @@ inline float decode(bf16 x) { return to_float(x); }
 inline float decode(e4m3 x) { return float_of_e4m3(x.bits); }
 inline float decode(e5m2 x) { return to_float(f16{static_cast<unsigned short>(x.bits << 8)}); }
 
-// From registers: COUNT elements, in 32-bit words or alone.
+// COUNT elements in registers, packed into 32-bit words.
 template <class E, int COUNT>
-struct Loaded {
+struct ElementVector {
   static constexpr int BYTES = COUNT * static_cast<int>(sizeof(E));
   static constexpr int WORDS = BYTES >= 4 ? BYTES / 4 : 1;
   unsigned words[WORDS];
 
-  // From memory that is aligned to all of it, or to 16 bytes.
+  // `from` is aligned to the size of the vector, or to 16 bytes if that is smaller.
   void load(const void* from) {
     if constexpr (BYTES >= 16) {
 #pragma unroll
@@ -61,7 +62,7 @@ struct Loaded {
 #pragma unroll
       for (int i = 0; i < COUNT; ++i) words[i] = __float_as_uint(x[i]);
     } else if constexpr (COUNT == 1) {
-      words[0] = encoded(x[0]);
+      words[0] = encode_one(x[0]);
     } else if constexpr (sizeof(E) == 2) {
 #pragma unroll
       for (int i = 0; i < COUNT / 2; ++i) words[i] = pack2<E>(x[2 * i], x[2 * i + 1]);
@@ -73,7 +74,7 @@ struct Loaded {
   }
 
  private:
-  static unsigned encoded(float x) {
+  static unsigned encode_one(float x) {
     if constexpr (sizeof(E) == 2)
       return from_float<E>(x).bits;
     else
@@ -81,6 +82,6 @@ struct Loaded {
   }
 };
 
-// So many elements make a chunk of 16 bytes of the smaller type of both.
+// Elements of a chunk: 16 bytes of the smaller of both types.
 template <class A, class B>
 constexpr int CHUNK = 16 / static_cast<int>(sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B));

@@ -1,20 +1,20 @@
-// f32 to and from types of 8 bits, rounded to nearest even and saturated, in integer arithmetic: for GPUs without the instructions, and for host
-// compilers (tests/tests/op_fp8.rs compares it with Rust).
+// Converts f32 to and from FP8, rounded to nearest even and saturated, in integer arithmetic: for GPUs without the
+// instructions, and for host compilers (tests/tests/op_fp8.rs compares it with Rust).
 #pragma once
 #include "lang/math.cuh"
 
-// e4m3: bias 7, 3 bits of mantissa, up to 448; NaN is 0x7f.
+// e4m3: bias 7, 3 mantissa bits, maximum 448; NaN is 0x7f.
 ATTN_FN unsigned e4m3_of_float(float x) {
   unsigned bits = lang::to_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffffu;
   if (size > 0x7f800000u) return 0x7f;
-  if (size >= 0x43e80000u) return sign | 0x7e;  // from 464 on, and what rounds to it
-  // below 2^-6, in units of 2^-9: the sum's last bits are the integer
+  if (size >= 0x43e80000u) return sign | 0x7e;  // 464 and above saturate
+  // subnormals, below 2^-6, in units of 2^-9: adding 1.5 * 2^23 leaves the integer in the last bits of the sum
   if (size < 0x3c800000u) return sign | (lang::to_bits(lang::from_bits(size) * 512.f + 12582912.f) & 0xff);
   unsigned code = ((size + 0x7ffffu + (size >> 20 & 1)) >> 20) - (120u << 3);
   return sign | (code > 0x7e ? 0x7e : code);
 }
 
-// e5m2: bias 15, 2 bits of mantissa, up to 57344; the infinities saturate too.
+// e5m2: bias 15, 2 mantissa bits, maximum 57344; the infinities saturate too.
 ATTN_FN unsigned e5m2_of_float(float x) {
   unsigned bits = lang::to_bits(x), sign = bits >> 24 & 0x80, size = bits & 0x7fffffffu;
   if (size > 0x7f800000u) return 0x7f;
@@ -31,7 +31,7 @@ ATTN_FN float float_of_e4m3(unsigned code) {
 }
 
 #ifndef ATTN_HOST
-// Two elements, the first in the low byte.
+// Converts two elements; the first is in the low byte.
 template <class E>
 unsigned fp8_pair(float first, float second);
 template <>

@@ -1,4 +1,5 @@
-// What ops share: how threads find their part, and rows that lie in any strides. Mirrored by attn-kernels/src/launch/op_abi.rs.
+// Shared by all op kernels: fast division with remainder, the assignment of threads to chunks of rows, and words of
+// memory. attn-kernels/src/launch/op_abi.rs mirrors the structs.
 #pragma once
 #include "abi/kernel_params.cuh"
 
@@ -6,12 +7,12 @@ using u64 = unsigned long long;
 
 constexpr int OP_THREADS = 256;
 
-// n = quotient * divisor + rest, for any n; one below 2^31 takes no division.
-struct Split {
+// n = quotient * divisor + remainder, for any n. If n is below 2^31, there is no division instruction.
+struct DivMod {
   u64 quotient;
-  int rest;
+  int remainder;
 };
-inline Split split(u64 n, FastDiv d) {
+inline DivMod divmod(u64 n, FastDiv d) {
   u64 quotient;
   if (n >> 31)
     quotient = n / d.divisor;
@@ -20,32 +21,32 @@ inline Split split(u64 n, FastDiv d) {
   return {quotient, static_cast<int>(n - quotient * d.divisor)};
 }
 
-// A row is a head of a token; `chunks` neighbouring threads take a chunk each, and what is left over of a CTA is idle. Rows longer than a CTA
-// are walked.
-struct RowShare {
+// A row is a head of a token. `chunks` neighbouring threads process a chunk each; leftover threads of a CTA are idle.
+// If a row has more chunks than a CTA has threads, threads loop over them.
+struct RowTiling {
   FastDiv heads;
-  FastDiv chunks;  // of a row
-  int rows;        // of a CTA at a time
+  FastDiv chunks;  // per row
+  int rows;        // per CTA at a time
   int pad;
 };
 
-struct RowPlace {
-  int row;    // of the CTA's
-  int chunk;  // the first of this thread
-  bool there;
+struct RowChunk {
+  int row;    // within the CTA's rows
+  int chunk;  // the first chunk of this thread
+  bool exists;
 };
-inline RowPlace row_place(const RowShare& share) {
-  Split at = split(threadIdx.x, share.chunks);
+inline RowChunk row_chunk(const RowTiling& share) {
+  DivMod at = divmod(threadIdx.x, share.chunks);
   int row = static_cast<int>(at.quotient);
-  return {row, at.rest, row < share.rows};
+  return {row, at.remainder, row < share.rows};
 }
 
-// Counts what was left out.
-inline void count_in(unsigned* status, unsigned count = 1u) {
+// Adds to the counter of skipped tokens or pages.
+inline void count_skipped(unsigned* status, unsigned count = 1u) {
   if (status) atomicAdd(status, count);
 }
 
-// Memory in words of so many bytes, so that a width is chosen once for all types.
+// The unsigned type of BYTES bytes.
 template <int BYTES>
 struct Word;
 template <>

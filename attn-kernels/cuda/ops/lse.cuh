@@ -1,4 +1,4 @@
-// attn_scale_lse: log-sum-exps times a number, in place: from one base to another.
+// Kernel entry attn_scale_lse: multiplies log-sum-exps by a factor in place, which converts between bases.
 #pragma once
 #include "ops/index.cuh"
 
@@ -13,7 +13,7 @@ struct ScaleLseParams {
 extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_scale_lse(const __grid_constant__ ScaleLseParams p) {
   long long i = static_cast<long long>(blockIdx.x) * OP_THREADS + threadIdx.x;
   if (i >= p.count) return;
-  Split at = split(i, p.heads);
-  float* x = p.lse + static_cast<long long>(at.quotient) * p.token + at.rest * p.head;
+  DivMod at = divmod(i, p.heads);
+  float* x = p.lse + static_cast<long long>(at.quotient) * p.token + at.remainder * p.head;
   *x *= p.factor;
 }

@@ -1,20 +1,23 @@
-// attn_rows_*: rows of FromElem become rows of ToElem, between packed tensors and pools. Grid (rows over those of a CTA, keys and values).
+// Copies rows of K and V between packed tensors and paged pools (append and gather), converting FromElem to ToElem.
+// Grid (rows / rows per CTA, keys and values).
 //
-// A CTA takes ROUNDS times its rows, and a thread asks for all of its chunks before it writes one. Of rows without values only the places are looked at.
+// A CTA processes ROUNDS times its rows. A thread issues the loads of all its chunks before the first store. Rows of
+// length 0 only have their slots checked.
 #pragma once
 #include "ops/element.cuh"
 #include "ops/slots.cuh"
 
 template <int COUNT>
-struct RowMover {
-  using From = Loaded<FromElem, COUNT>;
+struct RowCopier {
+  using From = ElementVector<FromElem, COUNT>;
   static constexpr int ROUNDS = From::WORDS <= 4 ? 4 : From::WORDS <= 8 ? 2 : 1;
 
-  static void run(const RowsParams& p, const RowsPart& part, bool counts) {
-    RowPlace at = row_place(part.share);
-    if (!at.there) return;
+  // `counts_skipped`: whether this part adds to the counter of skipped tokens.
+  static void run(const RowsParams& p, const RowsPart& part, bool counts_skipped) {
+    RowChunk at = row_chunk(part.share);
+    if (!at.exists) return;
     if constexpr (!ROWS_TO_POOL) {
-      if (counts && blockIdx.x == 0 && threadIdx.x == 0) count_past_room(p);
+      if (counts_skipped && blockIdx.x == 0 && threadIdx.x == 0) count_past_capacity(p);
     }
     const Strided &source = ROWS_TO_POOL ? part.packed : part.pool, &target = ROWS_TO_POOL ? part.pool : part.packed;
     int chunks = part.share.chunks.divisor;
@@ -29,13 +32,14 @@ struct RowMover {
         u64 row = first + round * part.share.rows;
         to[round] = -1;
         if (row >= rows) continue;
-        Split where = split(row, part.share.heads);
-        long long token = where.quotient;
-        heads[round] = where.rest;
-        PoolPlace place = place_of(p, token);
-        if (place.bad && counts && where.rest == 0 && chunk == 0) count_in(p.status);
-        if (place.page < 0 || part.dim == 0) continue;
-        long long packed = packed_offset(part.packed, token, where.rest), pool = pool_offset(part.pool, place, where.rest);
+        DivMod token_head = divmod(row, part.share.heads);
+        long long token = token_head.quotient;
+        heads[round] = token_head.remainder;
+        PoolSlot slot = pool_slot(p, token);
+        if (slot.invalid && counts_skipped && token_head.remainder == 0 && chunk == 0) count_skipped(p.status);
+        if (slot.page < 0 || part.dim == 0) continue;
+        long long packed = packed_offset(part.packed, token, token_head.remainder),
+                  pool = pool_offset(part.pool, slot, token_head.remainder);
         loaded[round].load(static_cast<const FromElem*>(source.data) + (ROWS_TO_POOL ? packed : pool) + chunk * COUNT);
         to[round] = (ROWS_TO_POOL ? pool : packed) + chunk * COUNT;
       }
@@ -54,7 +58,7 @@ struct RowMover {
     float factor = row_factor(part, head);
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) x[i] *= factor;
-    Loaded<ToElem, COUNT> result;
+    ElementVector<ToElem, COUNT> result;
     result.encode(x);
     result.store(to);
   }

@@ -1,11 +1,11 @@
-// See op_rows.cuh.
+// Kernel entries attn_rows_*: append rows to a paged pool or gather rows from it; ops/rows.cuh describes them.
 #pragma once
 #include "ops/rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(OP_THREADS, 4) attn_rows_wide(const __grid_constant__ RowsParams p) {
-  RowMover<CHUNK<FromElem, ToElem>>::run(p, p.part[blockIdx.y], blockIdx.y == 0);
+  RowCopier<CHUNK<FromElem, ToElem>>::run(p, p.part[blockIdx.y], blockIdx.y == 0);
 }
-// For rows that are not whole chunks of 16 bytes, or not aligned to them.
+// For rows that are not multiples of 16 bytes or not aligned to them.
 extern "C" __global__ void __launch_bounds__(OP_THREADS, 4) attn_rows_narrow(const __grid_constant__ RowsParams p) {
-  RowMover<1>::run(p, p.part[blockIdx.y], blockIdx.y == 0);
+  RowCopier<1>::run(p, p.part[blockIdx.y], blockIdx.y == 0);
 }

@@ -1,48 +1,49 @@
-// Where a token's rows are in the pool. Every number is checked: what is outside is left out, and counted.
+// Finds the pool slot of a token, by a slot mapping or by position through the page table. Every index is checked;
+// tokens with an invalid one are skipped and counted.
 #pragma once
 #include "ops/rows_params.cuh"
 
-struct PoolPlace {
-  long long page;  // -1: nowhere
+struct PoolSlot {
+  long long page;  // -1: none, the token is skipped
   int slot;
-  bool bad;        // it should have been somewhere
+  bool invalid;  // the token is skipped because an index is out of range
 };
 
-constexpr PoolPlace NOWHERE = {-1, 0, false};
-constexpr PoolPlace OUTSIDE = {-1, 0, true};
+constexpr PoolSlot NO_SLOT = {-1, 0, false};
+constexpr PoolSlot INVALID_SLOT = {-1, 0, true};
 
-inline PoolPlace place_of_position(const RowsParams& p, int request, int position) {
-  if (request < 0 || position < 0) return NOWHERE;
-  if (request >= p.num_requests) return OUTSIDE;
-  Split at = split(position, p.page_size);
+inline PoolSlot slot_of_position(const RowsParams& p, int request, int position) {
+  if (request < 0 || position < 0) return NO_SLOT;
+  if (request >= p.num_requests) return INVALID_SLOT;
+  DivMod at = divmod(position, p.page_size);
   long long page = at.quotient, first, end;
   if (p.page_indptr) {
     first = p.page_indptr[request], end = p.page_indptr[request + 1];
   } else {
     first = static_cast<long long>(request) * p.max_pages, end = first + p.max_pages;
   }
-  if (first < 0 || first + page >= end || first + page >= p.entries) return OUTSIDE;
+  if (first < 0 || first + page >= end || first + page >= p.entries) return INVALID_SLOT;
   int in_pool = p.pages[first + page];
-  if (in_pool < 0 || in_pool >= p.num_pages) return OUTSIDE;
-  return {in_pool, at.rest, false};
+  if (in_pool < 0 || in_pool >= p.num_pages) return INVALID_SLOT;
+  return {in_pool, at.remainder, false};
 }
 
-// By a slot.
-inline PoolPlace place_of_slot(const RowsParams& p, long long slot) {
-  if (slot < 0) return NOWHERE;
-  Split at = split(slot, p.page_size);
-  if (at.quotient >= static_cast<u64>(p.num_pages)) return OUTSIDE;
-  return {static_cast<long long>(at.quotient), at.rest, false};
+// The slot of a slot mapping entry, page * page_size + slot.
+inline PoolSlot slot_of_flat_index(const RowsParams& p, long long slot) {
+  if (slot < 0) return NO_SLOT;
+  DivMod at = divmod(slot, p.page_size);
+  if (at.quotient >= static_cast<u64>(p.num_pages)) return INVALID_SLOT;
+  return {static_cast<long long>(at.quotient), at.remainder, false};
 }
 
-// Of an append.
-inline PoolPlace place_of_new(const RowsParams& p, long long token) {
-  return p.slots ? place_of_slot(p, p.slots[token]) : place_of_position(p, p.requests[token], p.positions[token]);
+// The slot that an append writes.
+inline PoolSlot append_slot(const RowsParams& p, long long token) {
+  return p.slots ? slot_of_flat_index(p, p.slots[token]) : slot_of_position(p, p.requests[token], p.positions[token]);
 }
 
-// Of a gather: the request whose keys the token is among.
-inline PoolPlace place_of_kept(const RowsParams& p, long long token) {
-  if (p.num_requests == 0 || token >= p.indptr[p.num_requests]) return NOWHERE;
+// The slot that a gather reads: bisects `indptr` for the token's request.
+inline PoolSlot gather_slot(const RowsParams& p, long long token) {
+  if (p.num_requests == 0 || token >= p.indptr[p.num_requests]) return NO_SLOT;
   int low = 0, high = p.num_requests - 1;
   while (low < high) {
     int middle = (low + high) / 2;
@@ -52,30 +53,32 @@ inline PoolPlace place_of_kept(const RowsParams& p, long long token) {
       low = middle + 1;
   }
   long long position = token - p.indptr[low];
-  return position < 0 ? OUTSIDE : place_of_position(p, low, static_cast<int>(position));
+  return position < 0 ? INVALID_SLOT : slot_of_position(p, low, static_cast<int>(position));
 }
 
-// Of a gather: keys that the packed rows have no room for. By one thread.
-inline void count_past_room(const RowsParams& p) {
+// Counts the keys of a gather that exceed the capacity of the packed tensor. Called by one thread.
+inline void count_past_capacity(const RowsParams& p) {
   if (!p.status || p.num_requests == 0) return;
   long long past = p.indptr[p.num_requests] - p.tokens;
-  if (past > 0) count_in(p.status, static_cast<unsigned>(past));
+  if (past > 0) count_skipped(p.status, static_cast<unsigned>(past));
 }
 
-inline PoolPlace place_of(const RowsParams& p, long long token) {
+inline PoolSlot pool_slot(const RowsParams& p, long long token) {
   if constexpr (ROWS_TO_POOL)
-    return place_of_new(p, token);
+    return append_slot(p, token);
   else
-    return place_of_kept(p, token);
+    return gather_slot(p, token);
 }
 
-// In elements, where a row begins.
-inline long long pool_offset(const Strided& pool, PoolPlace place, int head) {
-  return place.page * pool.page + place.slot * pool.token + head * pool.head;
+// Offsets in elements of a row.
+inline long long pool_offset(const Strided& pool, PoolSlot at, int head) {
+  return at.page * pool.page + at.slot * pool.token + head * pool.head;
 }
-inline long long packed_offset(const Strided& packed, long long token, int head) { return token * packed.token + head * packed.head; }
+inline long long packed_offset(const Strided& packed, long long token, int head) {
+  return token * packed.token + head * packed.head;
+}
 
-// What rows of a head are multiplied by: an append divides by its scale.
+// The factor of a head's rows: a gather multiplies by the scale, an append divides by it.
 inline float row_factor(const RowsPart& part, int head) {
   float scale = part.scales ? part.scale * part.scales[head] : part.scale;
   return ROWS_TO_POOL ? __fdiv_rn(1.f, scale) : scale;

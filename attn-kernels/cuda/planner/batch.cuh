@@ -1,32 +1,34 @@
-// Planning a batch whose lengths are in memory of the device, by one CTA; others copy its page table meanwhile. The list is that of
-// attn-core/src/plan for Schedule::Line, to the bit.
+// Plans a batch whose lengths are in device memory: one CTA writes the stream-K work list while other CTAs copy and
+// check the page table. The list has the same bits as that of attn-core/src/plan with Schedule::StreamK.
 #pragma once
 #include "planner/work_list.cuh"
 #include "planner/tiles.cuh"
 
-// A part of the page table is copied: says so, and which entry of it is the first that is no page, as its complement; 0: none.
+// Reports that this CTA has copied its part of the page table. `bad`: the complement of the first entry that is not a
+// page of the pool, or 0.
 template <class Cta>
-void say_copied(Cta& cta, const PlanParams& p, unsigned bad) {
+void report_copied_pages(Cta& cta, const PlanParams& p, unsigned bad) {
   if (bad != 0) {
-    atomicMax(&p.status->bad_page, bad);
+    atomicMax(&p.status->first_bad_page, bad);
     __threadfence();
   }
   cta.sync();
   if (cta.thread() == 0) atomicAdd(&p.status->copied, 1u);
 }
 
-// Of padded rows, each by a warp: they lie end to end afterwards, with zeros up to a multiple of four as behind compressed ones.
+// Compresses a page table of padded rows, a warp per row. Zeros follow up to a multiple of four entries, as they do
+// behind a compressed table.
 template <class Cta>
-void copy_rows(Cta& cta, const PlanParams& p, int part, int parts) {
+void copy_padded_rows(Cta& cta, const PlanParams& p, int part, int parts) {
   constexpr int WARPS = Cta::THREADS / 32, AT_ONCE = 4;
-  Finding nobody;  // the CTA that plans says what is wrong
+  BatchFault ignored;  // the planning CTA reports faults of lengths
   Cost total = 0;
 #pragma unroll 1
   for (int first = 0; first < p.requests; first += Cta::THREADS) {
     int request = first + cta.thread(), count = min(p.requests - first, Cta::THREADS);
-    int keys = request < p.requests ? read_request(p, request, nobody).keys : 0;
-    Cost all, before = cta.sum_before(ceil_divide(keys, p.page_size), count, all);
-    // what the CTA that plans writes there too
+    int keys = request < p.requests ? read_request(p, request, ignored).keys : 0;
+    Cost all, before = cta.exclusive_sum(ceil_divide(keys, p.page_size), count, all);
+    // the planning CTA writes the same values
     if (request < p.requests) p.to_page_indptr[request] = static_cast<int>(min(total + before, Cost(0x7fffffff)));
     total += all;
   }
@@ -35,13 +37,13 @@ void copy_rows(Cta& cta, const PlanParams& p, int part, int parts) {
   int lane = cta.thread() % 32;
 #pragma unroll 1
   for (int request = part * WARPS + cta.thread() / 32; request < p.requests; request += parts * WARPS) {
-    int pages = ceil_divide(read_request(p, request, nobody).keys, p.page_size), to = p.to_page_indptr[request];
+    int pages = ceil_divide(read_request(p, request, ignored).keys, p.page_size), to = p.to_page_indptr[request];
     long long from = request * p.page_stride;
 #pragma unroll 1
     for (int first = lane; first < pages; first += 32 * AT_ONCE) {
 #pragma unroll
       for (int i = first; i < first + 32 * AT_ONCE; i += 32) {
-        if (i >= pages || i >= p.most_pages - to) continue;  // more than there is room for is wrong
+        if (i >= pages || i >= p.max_page_entries - to) continue;  // the planning CTA reports pages over capacity
         int page = p.page_indices[from + i];
         if (static_cast<unsigned>(page) >= static_cast<unsigned>(p.num_pages)) {
           bad = max(bad, ~static_cast<unsigned>(from + i));
@@ -51,18 +53,19 @@ void copy_rows(Cta& cta, const PlanParams& p, int part, int parts) {
       }
     }
   }
-  Cost zero = total + cta.thread();
-  if (part == 0 && zero < (total + 3) / 4 * 4 && total <= static_cast<Cost>(p.most_pages)) p.to_page_indices[zero] = 0;
-  say_copied(cta, p, bad);
+  Cost padding = total + cta.thread();
+  if (part == 0 && padding < (total + 3) / 4 * 4 && total <= static_cast<Cost>(p.max_page_entries))
+    p.to_page_indices[padding] = 0;
+  report_copied_pages(cta, p, bad);
 }
 
-// Copies a part of the page table, checks it, and says so when it is done.
+// Copies and checks a part of the page table, then reports it.
 template <class Cta>
-void copy_pages(Cta& cta, const PlanParams& p, int part, int parts) {
-  if (p.page_stride >= 0) return copy_rows(cta, p, part, parts);
+void copy_page_table(Cta& cta, const PlanParams& p, int part, int parts) {
+  if (p.page_stride >= 0) return copy_padded_rows(cta, p, part, parts);
   constexpr int AT_ONCE = 4;
   int used = p.page_indptr[p.requests];
-  if (used < 0 || used > p.most_pages) used = 0;  // the CTA that plans says what is wrong
+  if (used < 0 || used > p.max_page_entries) used = 0;  // the planning CTA reports the fault
   int end = (used + 3) / 4 * 4, step = parts * Cta::THREADS;
   unsigned bad = 0;
   for (int first = part * Cta::THREADS + cta.thread(); first < end; first += AT_ONCE * step) {
@@ -79,52 +82,54 @@ void copy_pages(Cta& cta, const PlanParams& p, int part, int parts) {
       if (index < end) p.to_page_indices[index] = pages[i];
     }
   }
-  say_copied(cta, p, bad);
+  report_copied_pages(cta, p, bad);
 }
 
-// Waits for those who copy pages, and forgets them.
-inline void check_pages(const PlanParams& p, unsigned parts, Finding& finding) {
-  auto* said = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
+// Waits until all parts of the page table are copied, and resets the counter for the next launch.
+inline void wait_for_copied_pages(const PlanParams& p, unsigned parts, BatchFault& fault) {
+  auto* report = reinterpret_cast<volatile unsigned long long*>(&p.status->copied);
   unsigned long long word;
-  do word = *said;
+  do word = *report;
   while (static_cast<unsigned>(word) < parts);
-  *said = 0;
+  *report = 0;
   unsigned bad = word >> 32;
-  if (bad != 0) finding.note(true, Fault::Page, ~bad, p.page_indices[~bad], static_cast<int>(p.page_stride));
+  if (bad != 0) fault.note(true, Fault::Page, ~bad, p.page_indices[~bad], static_cast<int>(p.page_stride));
 }
 
-// Says what is wrong, of several things the first.
+// Writes the first fault of the batch, if there is any, to the status.
 template <class Cta>
-void say_wrong(Cta& cta, const PlanParams& p, const Finding& finding) {
-  Cost rank = finding.fault == Fault::None ? ~0ull : static_cast<Cost>(finding.index) << 8 | static_cast<Cost>(finding.fault);
-  if (rank == cta.least(rank) && finding.fault != Fault::None) {
+void report_fault(Cta& cta, const PlanParams& p, const BatchFault& fault) {
+  Cost rank = fault.code == Fault::None ? ~0ull : static_cast<Cost>(fault.index) << 8 | static_cast<Cost>(fault.code);
+  if (rank == cta.min_of_all(rank) && fault.code != Fault::None) {
     PlanStatus& status = *p.status;
-    status.code = static_cast<int>(finding.fault);
-    status.index = finding.index;
-    status.value = finding.value;
-    status.other = finding.other;
+    status.code = static_cast<int>(fault.code);
+    status.index = fault.index;
+    status.value = fault.value;
+    status.other = fault.other;
   }
 }
 
-// And no worker has anything to do.
+// The device cannot return an error: it writes a status code and an empty work list.
 template <class Cta>
-void refuse(Cta& cta, const PlanParams& p, const Finding& finding) {
-  say_wrong(cta, p, finding);
+void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
+  report_fault(cta, p, fault);
 #pragma unroll 1
-  for (unsigned word = cta.thread(); word < 4 * p.workers_most; word += Cta::THREADS) p.workers[word] = make_int4(0, 0, 0, 0);
+  for (unsigned word = cta.thread(); word < 4 * p.max_workers; word += Cta::THREADS)
+    p.workers[word] = make_int4(0, 0, 0, 0);
 }
 
 template <class Cta, class Variant>
-void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* scratch) {
-  PlanMemory memory(scratch, p);
-  Finding finding;
-  Tiles tiles = make_tiles(cta, p, variant, memory, finding);
+void plan_batch(Cta& cta, const PlanParams& p, const Variant& variant, int parts, void* scratch) {  // one CTA
+  PlannerScratch memory(scratch, p);
+  BatchFault fault;
+  TileCounts tiles = make_tiles(cta, p, variant, memory, fault);
   int longest;
-  bool wrong = cta.any_and_most(finding.fault != Fault::None, tiles.longest, longest);
-  if (parts > 0 && cta.thread() == Cta::THREADS - 1) check_pages(p, parts, finding);  // who is seldom a worker
-  Pieces pieces = {};
-  if (!wrong) pieces = cut_line(cta, p, memory, tiles.count, longest);
-  if (cta.any(finding.fault != Fault::None)) return refuse(cta, p, finding);
-  ListWriter(p, memory, tiles.count, pieces).write(cta);
+  bool wrong = cta.any_and_max(fault.code != Fault::None, tiles.longest, longest);
+  // The last thread waits: it is the least likely to have a worker.
+  if (parts > 0 && cta.thread() == Cta::THREADS - 1) wait_for_copied_pages(p, parts, fault);
+  SplitCounts splits = {};
+  if (!wrong) splits = cut_into_workers(cta, p, memory, tiles.count, longest);
+  if (cta.any(fault.code != Fault::None)) return reject_batch(cta, p, fault);
+  WorkListWriter(p, memory, tiles.count, splits).write(cta);
   if (cta.thread() == 0) p.status->code = static_cast<int>(Fault::None);
 }

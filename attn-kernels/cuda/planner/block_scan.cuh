@@ -1,8 +1,8 @@
-// The threads of a CTA that plans, so many of them: barriers, and sums over them.
+// CTA-wide collectives of the planner: a prefix sum (block scan), reductions and barriers over COUNT threads.
 #pragma once
 
 template <int COUNT>
-class PlanThreads {
+class CtaCollectives {
   static constexpr unsigned ALL_LANES = 0xffffffff;
   static constexpr int WARPS = COUNT / 32;
   using Sum = unsigned long long;
@@ -10,66 +10,67 @@ class PlanThreads {
  public:
   static constexpr int THREADS = COUNT;
 
-  struct Shared {
+  struct TempStorage {
     Sum sums[2][WARPS];
-    Sum least;
-    int most;
+    Sum min;
+    int max;
   };
 
  private:
-  Shared& shared_;
-  int turn_ = 0;
+  TempStorage& storage_;
+  int buffer_ = 0;
 
-  // A lane's sum and that of the lane so many before it.
-  static Sum with_lane_before(Sum sum, int step) {
+  // One step of a warp-wide inclusive scan.
+  static Sum add_preceding_lane(Sum sum, int step) {
     Sum other = __shfl_up_sync(ALL_LANES, sum, step);
     return thread() % 32 >= step ? sum + other : sum;
   }
 
  public:
-  explicit PlanThreads(Shared& shared) : shared_(shared) {
-    if (thread() == 0) shared.least = ~0ull, shared.most = 0;
+  explicit CtaCollectives(TempStorage& shared) : storage_(shared) {
+    if (thread() == 0) shared.min = ~0ull, shared.max = 0;
     __syncthreads();
   }
 
   static int thread() { return threadIdx.x; }
   static void sync() { __syncthreads(); }
-  static bool any(bool mine) { return __syncthreads_or(mine); }
+  static bool any(bool flag) { return __syncthreads_or(flag); }
 
-  // The values of the threads before this one, of which the first `count` have any; and those of all.
-  Sum sum_before(Sum value, int count, Sum& all) {
-    Sum* sums = shared_.sums[turn_];  // by turns: who is late still reads those before
-    turn_ ^= 1;
+  // The sum of the values of the preceding threads, and in `all` that of all threads. Threads from `count` on have no
+  // value.
+  Sum exclusive_sum(Sum value, int count, Sum& all) {
+    Sum* sums = storage_.sums[buffer_];  // double buffered: slow warps may still read the previous sums
+    buffer_ ^= 1;
     int lane = thread() % 32, warp = thread() / 32, warps = (count + 31) / 32;
     Sum sum = 0;
     if (warp < warps) {
       sum = value;
 #pragma unroll
-      for (int step = 1; step < 32; step *= 2) sum = with_lane_before(sum, step);
+      for (int step = 1; step < 32; step *= 2) sum = add_preceding_lane(sum, step);
       if (lane == 31) sums[warp] = sum;
     }
     __syncthreads();
-    Sum of_warps = lane < warps ? sums[lane] : 0;
+    Sum warp_sum = lane < warps ? sums[lane] : 0;
 #pragma unroll 1
-    for (int step = 1; step < warps; step *= 2) of_warps = with_lane_before(of_warps, step);
-    all = __shfl_sync(ALL_LANES, of_warps, max(warps - 1, 0));
-    Sum before = __shfl_sync(ALL_LANES, of_warps, max(warp - 1, 0));
+    for (int step = 1; step < warps; step *= 2) warp_sum = add_preceding_lane(warp_sum, step);
+    all = __shfl_sync(ALL_LANES, warp_sum, max(warps - 1, 0));
+    Sum before = __shfl_sync(ALL_LANES, warp_sum, max(warp - 1, 0));
     return (warp > 0 ? before : 0) + sum - value;
   }
 
-  // Whether it is so for any thread, and the greatest value, not below 0. Once.
-  bool any_and_most(bool mine, int value, int& most) {
+  // Whether the flag of any thread is set, and the maximum of the values and 0. May be called once.
+  bool any_and_max(bool flag, int value, int& max_value) {
     value = __reduce_max_sync(ALL_LANES, value);
-    if (value > 0 && thread() % 32 == 0) atomicMax(&shared_.most, value);
-    bool is_so = any(mine);
-    most = shared_.most;
-    return is_so;
+    if (value > 0 && thread() % 32 == 0) atomicMax(&storage_.max, value);
+    bool result = any(flag);
+    max_value = storage_.max;
+    return result;
   }
 
-  // The least value. Once.
-  Sum least(Sum value) {
-    if (value != ~0ull) atomicMin(&shared_.least, value);
+  // The minimum of the values. May be called once.
+  Sum min_of_all(Sum value) {
+    if (value != ~0ull) atomicMin(&storage_.min, value);
     __syncthreads();
-    return shared_.least;
+    return storage_.min;
   }
 };

@@ -1,27 +1,27 @@
-// What the kernel that plans writes down on the way: in shared memory, or where the batch may be larger than that in the workspace.
-// Its size is told by attn-kernels/src/launch/plan_abi.rs.
+// Scratch memory of the planner kernel: in shared memory, or in the workspace if the capacity is too large for that.
+// attn-kernels/src/launch/plan_abi.rs computes its size.
 #pragma once
 #include "lang/math.cuh"
 #include "planner/params.cuh"
 
-// Units of cost, or a place on the line of all tiles.
+// A cost, or a position on the stream-K line of all tiles.
 using Cost = unsigned long long;
 
-// Where a worker begins: a block of a tile, counted from the first that the tile sees.
+// Where a worker begins: a tile and a block of keys, counted from the tile's first visible block.
 struct Cut {
   unsigned tile;
   unsigned block;
 };
 
-// What begins behind a cut within a tile.
-struct Piece {
+// A KV split that begins at a cut within a tile.
+struct TileSplit {
   unsigned tile;
   unsigned block;
-  int merge;  // the tile's: how many tiles before it are cut
+  int merge;  // index of the tile's merge: the number of cut tiles before it
   int pad;
 };
 
-// Items are moved in words of 16 bytes.
+// Items are loaded and stored as 16-byte words.
 inline WorkItem load_item(const int4* from) {
   int4 a = from[0], b = from[1], c = from[2];
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
@@ -32,23 +32,23 @@ inline void store_item(int4* to, const WorkItem& item) {
   to[2] = make_int4(item.qo_len, item.kv_token, item.kv_len, item.page);
 }
 
-struct PlanMemory {
-  int4* tiles;         // [tiles] items, with blocks for keys: of the first to one past the last that the tile sees
-  Piece* pieces;       // [cuts within tiles], and one more of no tile
-  Cost* ends;          // [tiles] where they end on the line
-  Cut* cuts;           // [workers + 1]; the last is where the last worker ends
-  int* firsts;         // [workers + 1] first items of workers; the last is one past all
-  int* first_pieces;   // [merges + 1] into `pieces`
-  unsigned* used;      // workers that have a share of the line
+struct PlannerScratch {
+  int4* tiles;             // [tiles] items whose kv_begin and kv_end count blocks: the visible ones
+  TileSplit* splits;       // [cuts within tiles + 1]; the last belongs to no tile
+  Cost* ends;              // [tiles] positions on the line where tiles end
+  Cut* cuts;               // [workers + 1]; the last is where the last worker ends
+  int* first_items;        // [workers + 1] first item of each worker; the last is one past all items
+  int* first_splits;       // [merges + 1] indices into `splits`
+  unsigned* used_workers;  // workers that have a share of the line
 
-  PlanMemory(void* base, const PlanParams& p) {
-    unsigned entries = p.workers_most + 1;
+  PlannerScratch(void* base, const PlanParams& p) {
+    unsigned entries = p.max_workers + 1;
     tiles = static_cast<int4*>(base);
-    pieces = reinterpret_cast<Piece*>(tiles + 3 * p.room_items);
-    ends = reinterpret_cast<Cost*>(pieces + entries);
-    cuts = reinterpret_cast<Cut*>(ends + p.room_items);
-    firsts = reinterpret_cast<int*>(cuts + entries);
-    first_pieces = firsts + entries;
-    used = reinterpret_cast<unsigned*>(first_pieces + entries);
+    splits = reinterpret_cast<TileSplit*>(tiles + 3 * p.capacity_items);
+    ends = reinterpret_cast<Cost*>(splits + entries);
+    cuts = reinterpret_cast<Cut*>(ends + p.capacity_items);
+    first_items = reinterpret_cast<int*>(cuts + entries);
+    first_splits = first_items + entries;
+    used_workers = reinterpret_cast<unsigned*>(first_splits + entries);
   }
 };

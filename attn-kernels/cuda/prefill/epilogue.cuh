@@ -1,85 +1,89 @@
-// The end of a block of queries: from accumulators to output rows, or to a partial state.
+// Epilogue of prefill: from the accumulators of a Q tile to output rows, or to split-KV partials.
 //
-// Accumulators scatter a row over four lanes. Final rows go through shared memory, so that memory sees whole rows and
-// output_transform a row over lanes. A warp (those that have the same rows, together) uses its own share of the tiles for that, which holds
-// eight rows of f32 or all of its rows in 16 bits.
+// Accumulators hold a row in four lanes. Output rows are staged in shared memory, so that global stores cover whole
+// rows and output_transform gets a row spread over lanes. Each warp (with COLUMN_WARPS > 1: the warps that share rows)
+// has its own staging area, which holds eight rows of f32 or all of its rows in 16 bits.
 #pragma once
 #include "merge/partial.cuh"
 #include "softmax/online_softmax.cuh"
 
 constexpr int ROWS_PER_WARP = 16 * ROW_BLOCKS;
-constexpr int STAGED_ROW_BYTES = (VALUE_DIM + 63) / 64 * 128;  // of 16 bits: whole groups of eight chunks, which are permuted
+// A row in 16 bits: whole groups of eight 16-byte chunks, for the swizzle.
+constexpr int STAGED_ROW_BYTES = (HEAD_DIM_VO + 63) / 64 * 128;
 constexpr int STAGING_BYTES = ROWS_PER_WARP * STAGED_ROW_BYTES;
 
-// For the warps that have the same rows.
+// Barrier of the warps that share rows.
 inline void sync_row_warps() {
   if constexpr (COLUMN_WARPS == 1)
     __syncwarp();
   else
-    sync_some(1 + threadIdx.x / (32 * COLUMN_WARPS), 32 * COLUMN_WARPS);
+    named_barrier_sync(1 + threadIdx.x / (32 * COLUMN_WARPS), 32 * COLUMN_WARPS);
 }
 
-// Eight rows of f32 in staging, in 16-byte chunks permuted by the row.
+// Address of a 16-byte chunk of one of eight f32 rows in staging, swizzled by the row.
 inline unsigned staged_sum(unsigned staging, int row, int chunk) {
   return staging + row * 2 * STAGED_ROW_BYTES + ((chunk ^ (row & 7)) << 4);
 }
-// All rows in 16 bits, in panels of 64 elements, permuted alike.
+// Address of a 16-byte chunk of a 16-bit row in staging: panels of 64 elements, swizzled by the row.
 inline unsigned staged(unsigned staging, int row, int chunk) {
   return staging + chunk / 8 * (ROWS_PER_WARP * 128) + row * 128 + ((chunk % 8 ^ (row & 7)) << 4);
 }
 
-// In all of these, `unit` is what sums of weighted values are multiplied by.
-inline void write_partial(const KernelParams& p, const Outputs& o, const RowStates& rows, float unit, int slot, const QueryBlock& block) {
+// In all functions below, `unit` is the factor (scale of V) that O is multiplied by.
+inline void store_partials(const KernelParams& p, const OutputFragment& o, const SoftmaxState& softmax, float unit,
+                           int slot, const QTile& q_tile) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    if (MIXED && !block.has(fragment_row(r))) break;  // what follows is another tile's
-    long long index = partial_index(p, slot, block.kv_head, fragment_row(r));
-    float* sums = p.partial_o + index * VALUE_DIM + first_column() + fragment_column();
+    if (MIXED && !q_tile.has_row(fragment_row(r))) break;  // later slots belong to another tile
+    long long index = partial_index(p, slot, q_tile.kv_head, fragment_row(r));
+    float* sums = p.partial_o + index * HEAD_DIM_VO + first_column() + fragment_column();
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d)
-      *reinterpret_cast<float2*>(sums + d * 8) = make_float2(o[r / 2][d][r % 2 * 2] * unit, o[r / 2][d][r % 2 * 2 + 1] * unit);
-    if (threadIdx.x % 4 == 0 && first_column() == 0) p.partial_md[index] = make_float2(rows.max[r], rows.sum[r]);
+      *reinterpret_cast<float2*>(sums + d * 8) =
+          make_float2(o[r / 2][d][r % 2 * 2] * unit, o[r / 2][d][r % 2 * 2 + 1] * unit);
+    if (threadIdx.x % 4 == 0 && first_column() == 0)
+      p.partial_md[index] = make_float2(softmax.row_max[r], softmax.row_sum[r]);
   }
 }
 
-// Rows that the warp has staged, 16 bytes a lane: of each what this warp has of it.
-inline void write_staged(const KernelParams& p, const QueryBlock& block, unsigned staging) {
+// Stores the staged rows, 16 bytes per lane: this warp's columns of each row.
+inline void store_staged(const KernelParams& p, const QTile& q_tile, unsigned staging) {
   int lane = threadIdx.x % 32;
-  using Piece = RowOf<COLUMNS>;
-  constexpr int LANES = Piece::LANES_OF_ROW;
-  static_assert(Piece::VALUES_OF_LANE == 8, "a store a lane");
+  using WarpColumns = RowOf<COLUMNS>;
+  constexpr int LANES = WarpColumns::LANES_OF_ROW;
+  static_assert(WarpColumns::VALUES_OF_LANE == 8, "one 16-byte store per lane");
 #pragma unroll 2
   for (int i = lane / LANES; i < ROWS_PER_WARP; i += 32 / LANES) {
     int row = threadIdx.x / (32 * COLUMN_WARPS) * ROWS_PER_WARP + i;
-    if (!block.has(row) || !Piece::holds()) break;
-    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, block.at(p, row)) + first_column();
-    store_16(to + Piece::first(), load_shared_16(staged(staging, i, first_column() / 8 + Piece::lane())));
+    if (!q_tile.has_row(row) || !WarpColumns::holds()) break;
+    QoElem* to = static_cast<QoElem*>(p.o.data) + row_offset(p.o, q_tile.at(p, row)) + first_column();
+    store_16(to + WarpColumns::first(), load_shared_16(staged(staging, i, first_column() / 8 + WarpColumns::lane())));
   }
 }
 
-// Final rows without an output transform: rounded in registers, stored 16 bytes a lane.
-inline void write_plain(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
-                        const QueryBlock& block, unsigned staging) {
+// Output rows without an output transform: rounded in registers, staged, and stored 16 bytes per lane.
+inline void store_untransformed(const KernelParams& p, const Variant& variant, const OutputFragment& o,
+                                const SoftmaxState& softmax, float unit, const QTile& q_tile, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    RowIndex at = block.at(p, fragment_row(r));
-    FinishedRow finished = finish_row(p, variant, rows.max[r], rows.sum[r], at);
-    if (p.lse && lane % 4 == 0 && first_column() == 0 && block.has(fragment_row(r)))
-      p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finished.state.lse;
-    float scale = finished.scale * unit;
+    RowIndex at = q_tile.at(p, fragment_row(r));
+    FinalizedRow finalized = finalize_row(p, variant, softmax.row_max[r], softmax.row_sum[r], at);
+    if (p.lse && lane % 4 == 0 && first_column() == 0 && q_tile.has_row(fragment_row(r)))
+      p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finalized.state.lse;
+    float scale = finalized.scale * unit;
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d)
       store_shared_4(staged(staging, r * 8 + lane / 4, first_column() / 8 + d) + lane % 4 * 4,
                      pack2<QoElem>(o[r / 2][d][r % 2 * 2] * scale, o[r / 2][d][r % 2 * 2 + 1] * scale));
   }
   __syncwarp();
-  write_staged(p, block, staging);
+  store_staged(p, q_tile, staging);
 }
 
-// Final rows through the output transform, eight at a time: row r of each of the warp's eight quads.
-inline void write_transformed(const KernelParams& p, const Variant& variant, const Outputs& o, const RowStates& rows, float unit,
-                              const QueryBlock& block, unsigned staging) {
+// Output rows with an output transform, eight at a time: row r of each of the warp's eight quads.
+inline void store_transformed(const KernelParams& p, const Variant& variant, const OutputFragment& o,
+                              const SoftmaxState& softmax, float unit, const QTile& q_tile, unsigned staging) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
@@ -90,49 +94,50 @@ inline void write_transformed(const KernelParams& p, const Variant& variant, con
       store_shared_4(to + 4, __float_as_uint(o[r / 2][d][r % 2 * 2 + 1] * unit));
     }
     sync_row_warps();
-    int first_row = fragment_row(r) - lane / 4, rows_here = min(block.rows - first_row, 8);
-    if (rows_here <= 0) break;  // no row of the warp from here on
+    int first_row = fragment_row(r) - lane / 4, rows_here = min(q_tile.rows - first_row, 8);
+    if (rows_here <= 0) break;  // the warp has no more rows
 #pragma unroll 1
-    for (int first = threadIdx.x / 32 % COLUMN_WARPS * (32 / ROW_LANES); first < rows_here; first += COLUMN_WARPS * 32 / ROW_LANES) {
-      // Lanes of rows past the last one repeat it: row hooks shuffle, so the warp stays together.
+    for (int first = threadIdx.x / 32 % COLUMN_WARPS * (32 / ROW_LANES); first < rows_here;
+         first += COLUMN_WARPS * 32 / ROW_LANES) {
+      // lanes past the last row repeat it: row hooks shuffle, so that the warp must stay converged
       int i = min(first + lane / ROW_LANES, rows_here - 1);
       PartialRow state;
-      state.row_max = __shfl_sync(ALL_LANES, rows.max[r], 4 * i);
-      state.denominator = __shfl_sync(ALL_LANES, rows.sum[r], 4 * i);
+      state.row_max = __shfl_sync(ALL_LANES, softmax.row_max[r], 4 * i);
+      state.row_sum = __shfl_sync(ALL_LANES, softmax.row_sum[r], 4 * i);
 #pragma unroll
       for (int half = 0; half < LANE_VALUES / 4; ++half) {
         uint4 v = {};
         if (Values::holds()) v = load_shared_16(staged_sum(staging, i, LANE_VALUES / 4 * Values::lane() + half));
-        state.sum.x[4 * half] = __uint_as_float(v.x);
-        state.sum.x[4 * half + 1] = __uint_as_float(v.y);
-        state.sum.x[4 * half + 2] = __uint_as_float(v.z);
-        state.sum.x[4 * half + 3] = __uint_as_float(v.w);
+        state.o.x[4 * half] = __uint_as_float(v.x);
+        state.o.x[4 * half + 1] = __uint_as_float(v.y);
+        state.o.x[4 * half + 2] = __uint_as_float(v.z);
+        state.o.x[4 * half + 3] = __uint_as_float(v.w);
       }
-      write_output(p, variant, state, block.at(p, first_row + i), first + lane / ROW_LANES < rows_here);
+      write_output(p, variant, state, q_tile.at(p, first_row + i), first + lane / ROW_LANES < rows_here);
     }
     sync_row_warps();
   }
 }
 
-// `place`: TILE_ROWS * STAGED_ROW_BYTES of shared memory that nobody else uses meanwhile. `write`: how final rows without a transform are written, given a unit and
-// the warp's share of the place.
+// The epilogue. `staging_base`: TILE_ROWS * STAGED_ROW_BYTES of shared memory that is free. `write(unit, staging)`:
+// stores output rows without an output transform; `staging` is the warp's area.
 template <class Write>
-inline void write_rows(const KernelParams& p, const Variant& variant, const Outputs& o, RowStates& rows, const QueryBlock& block,
-                       int partial, unsigned place, Write write) {
-  // Asked again, rather than kept: registers are scarce before.
-  float logits = natural_unit(logit_unit(p, block.kv_head)), unit = value_unit(p, block.kv_head);
+inline void store_rows(const KernelParams& p, const Variant& variant, const OutputFragment& o, SoftmaxState& softmax,
+                       const QTile& q_tile, int partial, unsigned staging_base, Write write) {
+  // read again instead of kept in registers, which are scarce in the mainloop
+  float logits = score_scale(qk_scale(p, q_tile.kv_head)), unit = output_scale(p, q_tile.kv_head);
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 1);
-    rows.sum[r] += __shfl_xor_sync(ALL_LANES, rows.sum[r], 2);
-    rows.max[r] = Variant::PLAIN ? 0.f : rows.max[r] * logits;
-    if (MAX_MAY_BE_FIXED && rows.sum[r] < LEAST_SUM) rows.max[r] = NO_LOGIT;
+    softmax.row_sum[r] += __shfl_xor_sync(ALL_LANES, softmax.row_sum[r], 1);
+    softmax.row_sum[r] += __shfl_xor_sync(ALL_LANES, softmax.row_sum[r], 2);
+    softmax.row_max[r] = Variant::PLAIN ? 0.f : softmax.row_max[r] * logits;
+    if (STATIC_MAX && softmax.row_sum[r] < MIN_ROW_SUM) softmax.row_max[r] = NEG_INF;
   }
-  unsigned staging = place + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
+  unsigned staging = staging_base + threadIdx.x / (32 * COLUMN_WARPS) * STAGING_BYTES;
   if (partial >= 0)
-    write_partial(p, o, rows, unit, partial, block);
+    store_partials(p, o, softmax, unit, partial, q_tile);
   else if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
-    write_transformed(p, variant, o, rows, unit, block, staging);
+    store_transformed(p, variant, o, softmax, unit, q_tile, staging);
   else
     write(unit, staging);
 }

@@ -1,68 +1,68 @@
-// The CTA's query rows: from memory into shared memory, and there through the variant's query_transform.
+// Loads the Q tile into shared memory, and applies the variant's query_transform there.
 #pragma once
 #include "softmax/score_element.cuh"
 #include "schedule/q_tile.cuh"
 #include "memory/row.cuh"
 #include "memory/smem_tile.cuh"
 
-// How so many threads, from the `FIRST` on, walk the query tile: neighbouring lanes hold a row, as the row hooks want it.
+// How COUNT threads from thread FIRST on cover the Q tile: neighbouring lanes hold a row, as row hooks need it.
 template <int FIRST, int COUNT>
-struct QueryWalk {
-  using Row = RowOf<HEAD_DIM>;
+struct QLoader {
+  using Row = RowOf<HEAD_DIM_QK>;
   static constexpr int LANES = Row::LANES_OF_ROW;
-  static constexpr int CHUNKS = Row::VALUES_OF_LANE / 8;  // of 16 bytes, of a lane
+  static constexpr int CHUNKS = Row::VALUES_OF_LANE / 8;  // 16-byte chunks of a lane
   static constexpr int ROWS_PER_PASS = COUNT / LANES;
-  static_assert(TILE_ROWS % ROWS_PER_PASS == 0, "passes are whole: lanes stay together");
+  static_assert(TILE_ROWS % ROWS_PER_PASS == 0, "passes are whole, so that warps stay converged");
 
-  // This thread's first.
+  // This thread's first chunk.
   static int chunk() { return threadIdx.x % LANES * CHUNKS; }
   // This thread's row in the first pass.
   static int row() { return (threadIdx.x - FIRST) / LANES; }
 };
-// Those that multiply.
-using QueryRows = QueryWalk<0, THREADS>;
+// The consumer threads.
+using ConsumerQLoader = QLoader<0, THREADS>;
 
-template <class Walk = QueryRows>
-inline void copy_queries(QueryTileRows to, const KernelParams& p, const QueryBlock& block) {
-  if (!Walk::Row::holds()) return;
-  unsigned first = to.at(Walk::row(), Walk::chunk());
+template <class Loader = ConsumerQLoader>
+inline void load_q(SmemQ to, const KernelParams& p, const QTile& q_tile) {
+  if (!Loader::Row::holds()) return;
+  unsigned first = to.at(Loader::row(), Loader::chunk());
 #pragma unroll 4
-  for (int row = 0; row < TILE_ROWS; row += Walk::ROWS_PER_PASS) {
-    RowIndex at = block.at(p, block.existing(row + Walk::row()));
-    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * Walk::chunk();
-    copy_async_16(to.down(first, row), from);
+  for (int row = 0; row < TILE_ROWS; row += Loader::ROWS_PER_PASS) {
+    RowIndex at = q_tile.at(p, q_tile.clamp_row(row + Loader::row()));
+    const QoElem* from = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + 8 * Loader::chunk();
+    cp_async_16(to.advance_rows(first, row), from);
 #pragma unroll
-    for (int i = 1; i < Walk::CHUNKS; ++i) copy_async_16(to.at(row + Walk::row(), Walk::chunk() + i), from + 8 * i);
+    for (int i = 1; i < Loader::CHUNKS; ++i) cp_async_16(to.at(row + Loader::row(), Loader::chunk() + i), from + 8 * i);
   }
 }
 
-// By the variant, or from one element type to the other.
-constexpr bool QUERIES_REWRITTEN = Variant::HAS_QUERY_TRANSFORM || !SAME<LogitElem, QoElem>;
+// Whether Q is transformed in shared memory: by the variant, or to another element type.
+constexpr bool TRANSFORM_Q = Variant::HAS_QUERY_TRANSFORM || !SAME<QkElem, QoElem>;
 
-// In place, rows as lanes of type Q hold them: of `ROWS` from the `first` on, by THREADS_OF_ROWS threads, of which this is `thread`. Where those that multiply copied the
-// queries, each works on its own chunks, and need not wait for others.
-template <int ROWS = TILE_ROWS, int THREADS_OF_ROWS = THREADS, class Q = QueryRows::Row>
-inline void transform_queries(QueryTileRows queries, const KernelParams& p, const Variant& variant, const QueryBlock& block, int first = 0,
-                              int thread = threadIdx.x) {
-  constexpr int ROWS_PER_PASS = THREADS_OF_ROWS / QueryRows::LANES;
+// Transforms Q in place, rows spread over lanes as Q: ROWS rows from `first` on, by THREADS_OF_ROWS threads, of which
+// this is `thread`. Where the consumers loaded Q themselves, each transforms its own chunks without waiting for others.
+template <int ROWS = TILE_ROWS, int THREADS_OF_ROWS = THREADS, class Q = ConsumerQLoader::Row>
+inline void transform_q(SmemQ smem_q, const KernelParams& p, const Variant& variant, const QTile& q_tile, int first = 0,
+                        int thread = threadIdx.x) {
+  constexpr int ROWS_PER_PASS = THREADS_OF_ROWS / ConsumerQLoader::LANES;
 #pragma unroll 1
   for (int pass = 0; pass < ROWS / ROWS_PER_PASS; ++pass) {
-    int row = first + pass * ROWS_PER_PASS + thread / QueryRows::LANES;
-    RowIndex at = block.at(p, block.existing(row));
+    int row = first + pass * ROWS_PER_PASS + thread / ConsumerQLoader::LANES;
+    RowIndex at = q_tile.at(p, q_tile.clamp_row(row));
     Q q;
     if constexpr (Q::IN_HALVES) {
-      auto shared = [&](int first) { return queries.at(row, first / 8) + first % 8 * 2; };
-      unsigned lower = shared(Q::first()), upper = shared(Q::first() + HEAD_DIM / 2);
+      auto shared = [&](int first) { return smem_q.at(row, first / 8) + first % 8 * 2; };
+      unsigned lower = shared(Q::first()), upper = shared(Q::first() + HEAD_DIM_QK / 2);
       uint2 low = load_shared_8(lower), high = load_shared_8(upper);
       unpack<QoElem>(q, {low.x, low.y, high.x, high.y});
       if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
-      uint4 words = pack_saturated<LogitElem>(q);
+      uint4 words = pack_saturated<QkElem>(q);
       store_shared_8(lower, {words.x, words.y});
       store_shared_8(upper, {words.z, words.w});
     } else {
-      auto shared = [&](int i) { return queries.at(row, QueryRows::chunk() + i); };
+      auto shared = [&](int i) { return smem_q.at(row, ConsumerQLoader::chunk() + i); };
 #pragma unroll
-      for (int i = 0; i < QueryRows::CHUNKS; ++i) {
+      for (int i = 0; i < ConsumerQLoader::CHUNKS; ++i) {
         uint4 words = {};
         if (q.holds()) words = load_shared_16(shared(i));
         unpack<QoElem>(q, words, i);
@@ -70,7 +70,7 @@ inline void transform_queries(QueryTileRows queries, const KernelParams& p, cons
       if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(q, at);
       if (q.holds())
 #pragma unroll
-        for (int i = 0; i < QueryRows::CHUNKS; ++i) store_shared_16(shared(i), pack_saturated<LogitElem>(q, i));
+        for (int i = 0; i < ConsumerQLoader::CHUNKS; ++i) store_shared_16(shared(i), pack_saturated<QkElem>(q, i));
     }
   }
 }

@@ -1,6 +1,7 @@
-// attn_kv_pass: every key through the variant's key_transform, every value through its value_transform, and both from 8 bits to 16, once,
-// before prefill reads them many times. Grid (ceil(total keys / KV_PASS_KEYS), ceil(kv_heads / KV_PASS_HEADS)), KV_PASS_THREADS threads. Reads p.k and
-// p.v, ragged or paged; writes p.k_pre and p.v_pre, ragged: each where the cell says so.
+// The K/V preprocessing kernel, attn_kv_pass: applies the variant's K and V transforms and dequantises FP8 to 16 bits,
+// once, before prefill reads K and V many times. It reads p.k and p.v (ragged or paged) and writes p.k_pre and p.v_pre
+// (ragged), each if the kernel traits ask for it. Grid (ceil(total keys / KV_PREPROCESS_KEYS), ceil(kv_heads /
+// KV_PREPROCESS_HEADS)), KV_PREPROCESS_THREADS threads.
 #pragma once
 #include "memory/address.cuh"
 #include "abi/launch_params.cuh"
@@ -8,22 +9,23 @@
 #include "memory/row.cuh"
 #include "memory/kv_scales.cuh"
 
-constexpr int KV_PASS_THREADS = 128;
-constexpr int KV_PASS_LANES = row_lanes(HEAD_DIM > VALUE_DIM ? HEAD_DIM : VALUE_DIM);  // of one key
-constexpr int KV_PASS_KEYS = KV_PASS_THREADS / KV_PASS_LANES;
-// Heads of a thread: where a key is, and whatever else of its transform does not depend on the head, is found out once.
-constexpr int KV_PASS_HEADS = HEAD_DIM > 256 || VALUE_DIM > 256 ? 1 : 4;
+constexpr int KV_PREPROCESS_THREADS = 128;
+constexpr int KV_PREPROCESS_LANES = row_lanes(HEAD_DIM_QK > HEAD_DIM_VO ? HEAD_DIM_QK : HEAD_DIM_VO);  // per key
+constexpr int KV_PREPROCESS_KEYS = KV_PREPROCESS_THREADS / KV_PREPROCESS_LANES;
+// Heads per thread: the location of a key and the part of its transform that is independent of the head are computed
+// once.
+constexpr int KV_PREPROCESS_HEADS = HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 1 : 4;
 
-// A row as the hook rewrites it; where it takes the lanes of a key, half of what a lane holds is of each half of the row, so that the common rotation needs no other lane.
+// The row type that the hook sees. HALVES only if it takes all lanes of a key.
 template <int DIM, bool HOOKED>
-struct PassRowOf {
-  static constexpr bool HALVES = HOOKED && HookRow<DIM>::IN_HALVES && HookRow<DIM>::LANES_OF_ROW == KV_PASS_LANES;
-  using Row = LaneRow<KV_PASS_LANES, row_values(DIM), HALVES, DIM>;
+struct PreprocessRowOf {
+  static constexpr bool HALVES = HOOKED && HookRow<DIM>::IN_HALVES && HookRow<DIM>::LANES_OF_ROW == KV_PREPROCESS_LANES;
+  using Row = LaneRow<KV_PREPROCESS_LANES, row_values(DIM), HALVES, DIM>;
 };
 template <int DIM, bool HOOKED>
-using PassRow = typename PassRowOf<DIM, HOOKED>::Row;
+using PreprocessRow = typename PreprocessRowOf<DIM, HOOKED>::Row;
 
-// Which of `count` runs of tokens a token is in; `ends`: one past the last of each.
+// Bisects for the run of tokens that contains a token, out of `count` runs. `ends`: one past the last token of each.
 inline int run_of_token(const int* ends, int count, int token) {
   int first = 0, last = count - 1;
   while (first < last) {
@@ -36,19 +38,19 @@ inline int run_of_token(const int* ends, int count, int token) {
   return first;
 }
 
-// Tokens that the pass writes; those of a mixed launch are of segments, which requests may share.
-inline int pass_tokens(const KernelParams& p) {
+// The number of tokens to write. In a mixed launch they belong to segments, which requests may share.
+inline int preprocessed_tokens(const KernelParams& p) {
   if constexpr (MIXED) return mixed(p).segment_ends[mixed(p).segment_count];
   return p.kv_indptr[p.batch];
 }
 
-// A key of the pass. Of several requests that share it, `request` is the first.
-struct PassKey {
+// A key to preprocess. If several requests share it, `request` is the first.
+struct PreprocessedKey {
   Request request;
   int position;
 };
 
-inline PassKey pass_key(const KernelParams& p, int token) {
+inline PreprocessedKey preprocessed_key(const KernelParams& p, int token) {
   if constexpr (MIXED) {
     MixedSegment segment = mixed(p).segments[run_of_token(mixed(p).segment_ends + 1, mixed(p).segment_count, token)];
     return {request_of(segment), segment.kv_begin + token - segment.pass};
@@ -57,10 +59,10 @@ inline PassKey pass_key(const KernelParams& p, int token) {
   return {request, token - request.kv_begin};
 }
 
-// Eight elements of a row, in 16 bits each: a lane's, which of a row in halves are four of each.
+// Loads eight of a lane's elements as 16-bit ones. With HALVES they are four of each half of the row.
 template <class Row, class E>
 inline uint4 load_eight(const E* row, int eight) {
-  const E *here = row + Row::first() + 8 * eight, *other = row + Row::place(4);
+  const E *here = row + Row::first() + 8 * eight, *other = row + Row::dim_of(4);
   if constexpr (IS_FP8<E>) {
     auto f16s = [](unsigned four) { return uint2{fp8_to_f16<E>(four & 0xffff), fp8_to_f16<E>(four >> 16)}; };
     uint2 words;
@@ -83,18 +85,20 @@ inline void store_eight(unsigned short* row, int eight, uint4 words) {
   unsigned short* here = row + Row::first() + 8 * eight;
   if constexpr (Row::IN_HALVES) {
     *reinterpret_cast<uint2*>(here) = {words.x, words.y};
-    *reinterpret_cast<uint2*>(row + Row::place(4)) = {words.z, words.w};
+    *reinterpret_cast<uint2*>(row + Row::dim_of(4)) = {words.z, words.w};
   } else {
     store_16(here, words);
   }
 }
 
-// Rows of DIM elements of some heads from one place to another; HOOKED: through a hook, which is shown what stored elements stand for, into elements To.
+// Copies the rows of a key for some heads, DIM elements each, widened to 16 bits. HOOKED: dequantised rows pass through
+// the hook and are stored as elements To.
 template <int DIM, bool HOOKED, class To, class Scale, class Hook>
-inline void pass_rows(const Strided& from, KeyPlace place, const Strided& to, int token, int first_head, int end_head, Scale scale, Hook hook) {
-  using Row = PassRow<DIM, HOOKED>;
+inline void preprocess_rows(const Strided& from, KvLocation location, const Strided& to, int token, int first_head,
+                            int end_head, Scale scale, Hook hook) {
+  using Row = PreprocessRow<DIM, HOOKED>;
   constexpr int EIGHTS = Row::VALUES_OF_LANE / 8;
-  const KvElem* row = static_cast<const KvElem*>(from.data) + key_offset<KV_PAGED>(from, place);
+  const KvElem* row = static_cast<const KvElem*>(from.data) + key_offset<KV_PAGED>(from, location);
   unsigned short* end = static_cast<unsigned short*>(to.data) + token * to.token;
   uint4 words[EIGHTS] = {}, next[EIGHTS] = {};
   auto load = [&](uint4(&of)[EIGHTS], int head) {
@@ -103,16 +107,16 @@ inline void pass_rows(const Strided& from, KeyPlace place, const Strided& to, in
       if (Row::holds()) of[i] = load_eight<Row>(row + head * from.head, i);
   };
   load(words, first_head);
-  // A transform may be long: it is in the code once. The next row is on its way meanwhile.
+  // A transform may be long, so the loop is not unrolled: its code exists once. It overlaps the load of the next row.
 #pragma unroll 1
   for (int head = first_head; head < end_head; ++head) {
     if (head + 1 < end_head) load(next, head + 1);
     if constexpr (HOOKED) {
       Row values;
-      float stands_for = scale(head);
+      float head_scale = scale(head);
 #pragma unroll
-      for (int i = 0; i < EIGHTS; ++i) unpack<WeightElem>(values, words[i], i);
-      values.map([&](int, float x) { return x * stands_for; });
+      for (int i = 0; i < EIGHTS; ++i) unpack<PvElem>(values, words[i], i);
+      values.map([&](int, float x) { return x * head_scale; });
       hook(values, head);
 #pragma unroll
       for (int i = 0; i < EIGHTS; ++i) words[i] = pack_saturated<To>(values, i);
@@ -125,26 +129,28 @@ inline void pass_rows(const Strided& from, KeyPlace place, const Strided& to, in
   }
 }
 
-extern "C" __global__ void __launch_bounds__(KV_PASS_THREADS, HEAD_DIM > 256 || VALUE_DIM > 256 ? 4 : 7)
+extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 4 : 7)
     attn_kv_pass(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
-  int first_head = blockIdx.y * KV_PASS_HEADS, end_head = min(first_head + KV_PASS_HEADS, p.kv_heads);
-  int tokens = pass_tokens(p);
-  if (blockIdx.x * KV_PASS_KEYS >= static_cast<unsigned>(tokens)) return;  // there may be room for more keys than there are
-  // Threads past the end repeat the last key: row hooks shuffle, so a warp stays together.
-  int token = min(static_cast<int>(blockIdx.x * KV_PASS_KEYS + threadIdx.x / KV_PASS_LANES), tokens - 1);
-  auto [request, position] = pass_key(p, token);
+  int first_head = blockIdx.y * KV_PREPROCESS_HEADS, end_head = min(first_head + KV_PREPROCESS_HEADS, p.kv_heads);
+  int tokens = preprocessed_tokens(p);
+  if (blockIdx.x * KV_PREPROCESS_KEYS >= static_cast<unsigned>(tokens)) return;  // the grid is sized for the capacity
+  // Threads past the end repeat the last key, since row hooks shuffle and need whole warps.
+  int token = min(static_cast<int>(blockIdx.x * KV_PREPROCESS_KEYS + threadIdx.x / KV_PREPROCESS_LANES), tokens - 1);
+  auto [request, position] = preprocessed_key(p, token);
   KvIndex at = kv_index(request, first_head, position);
-  KeyPlace place = find_key<KV_PAGED>(p, request, KV_PAGED ? page_row(p, request) : nullptr, at.kv_pos);
-  if constexpr (KEY_PRE_PASS)
-    pass_rows<HEAD_DIM, Variant::HAS_KEY_TRANSFORM, LogitElem>(p.k, place, p.k_pre, token, first_head, end_head, [&](int head) { return key_scale(p, head); },
-                                                               [&](auto& row, int head) {
-                                                                 at.kv_head = head;
-                                                                 if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
-                                                               });
-  if constexpr (VALUE_PRE_PASS)
-    pass_rows<VALUE_DIM, Variant::HAS_VALUE_TRANSFORM, WeightElem>(p.v, place, p.v_pre, token, first_head, end_head, [&](int head) { return value_scale(p, head); },
-                                                                   [&](auto& row, int head) {
-                                                                     at.kv_head = head;
-                                                                     if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);
-                                                                   });
+  KvLocation location = locate_key<KV_PAGED>(p, request, KV_PAGED ? page_table_row(p, request) : nullptr, at.kv_pos);
+  if constexpr (K_PREPROCESSED)
+    preprocess_rows<HEAD_DIM_QK, Variant::HAS_KEY_TRANSFORM, QkElem>(
+        p.k, location, p.k_pre, token, first_head, end_head, [&](int head) { return key_scale(p, head); },
+        [&](auto& row, int head) {
+          at.kv_head = head;
+          if constexpr (Variant::HAS_KEY_TRANSFORM) variant.key_transform(row, at);
+        });
+  if constexpr (V_PREPROCESSED)
+    preprocess_rows<HEAD_DIM_VO, Variant::HAS_VALUE_TRANSFORM, PvElem>(
+        p.v, location, p.v_pre, token, first_head, end_head, [&](int head) { return value_scale(p, head); },
+        [&](auto& row, int head) {
+          at.kv_head = head;
+          if constexpr (Variant::HAS_VALUE_TRANSFORM) variant.value_transform(row, at);
+        });
 }

@@ -1,44 +1,45 @@
-// The keys of a span. Most variants count them from the first of the request; one with lists counts along the list of its rows,
-// and where a key is, the list says.
+// The KV range of a work item: the keys that one KV split covers. Keys count from the first key of the request, or
+// along the KV list of the rows where the variant has one.
 #pragma once
 #include "schedule/q_tile.cuh"
 
-class SpanKeys {
+class KvRange {
   const KernelParams* p_;
   const Variant* variant_;
-  RowIndex row_;  // of the block's first row, whose list serves them all
+  RowIndex row_;  // of the first row of the Q tile; all rows share its list
   int end_;
-  unsigned blocks_ = 0;  // under a list: of the request
+  unsigned blocks_ = 0;  // with a KV list: blocks of the request
 
  public:
   template <class Item>
-  SpanKeys(const KernelParams& p, const Variant& variant, const QueryBlock& block, const Item& item)
-      : p_(&p), variant_(&variant), row_(block.at(p, 0)), end_(item.kv_end) {
+  KvRange(const KernelParams& p, const Variant& variant, const QTile& q_tile, const Item& item)
+      : p_(&p), variant_(&variant), row_(q_tile.at(p, 0)), end_(item.kv_end) {
     if constexpr (Variant::HAS_KV_LIST) {
-      // The span may be that of another KV head's longer list.
-      long long listed = row_.kv_len == 0 ? 0 : static_cast<long long>(variant.kv_list_len(row_)) * p.list_block.divisor;
+      // the range can be that of another KV head's longer list
+      long long listed =
+          row_.kv_len == 0 ? 0 : static_cast<long long>(variant.kv_list_len(row_)) * p.list_block.divisor;
       end_ = max(item.kv_begin, static_cast<int>(min(listed, static_cast<long long>(end_))));
       blocks_ = row_.kv_len == 0 ? 0 : divide(row_.kv_len - 1, p.list_block) + 1;
     }
   }
 
-  // One past the last key; not before the first.
+  // One past the last key; not before the first one.
   int end() const { return end_; }
 
-  // Position in the request of a key of the span, of which `exists` then asks.
+  // Position in the request of a key of the range; `exists` tells whether there is such a key.
   int position(int key) const {
-    if constexpr (Variant::HAS_KV_LIST) return position(key, listed(key));
+    if constexpr (Variant::HAS_KV_LIST) return position(key, block_in_list(key));
     return key;
   }
-  // The block that the list says a key is in, and its position there.
-  int listed(int key) const { return key < end_ ? variant_->kv_list_block(row_, slot(key)) : -1; }
+  // The list's block that holds a key, and the key's position in the request.
+  int block_in_list(int key) const { return key < end_ ? variant_->kv_list_block(row_, slot(key)) : -1; }
   int position(int key, unsigned block) const {
-    unsigned position = (block - slot(key)) * p_->list_block.divisor + key;  // of a block that is there, below 2^31
+    unsigned position = (block - slot(key)) * p_->list_block.divisor + key;  // below 2^31 for a block of the request
     return block < blocks_ && position < static_cast<unsigned>(row_.kv_len) ? static_cast<int>(position) : -1;
   }
-  // Which block of the list a key of the span is of.
+  // The index of the list's block that holds a key of the range.
   int slot(int key) const { return Variant::HAS_KV_LIST ? divide(key, p_->list_block) : 0; }
   bool exists(int position) const { return Variant::HAS_KV_LIST ? position >= 0 : position < end_; }
-  // A key to load where there is none: the mask hides its logits, and its values are finite (0 * NaN is not 0).
-  int existing(int position) const { return Variant::HAS_KV_LIST ? max(position, 0) : min(position, end_ - 1); }
+  // Clamps to a key that exists, for loads: the mask hides its S, and its V is finite (0 * NaN is not 0).
+  int clamp(int position) const { return Variant::HAS_KV_LIST ? max(position, 0) : min(position, end_ - 1); }
 };

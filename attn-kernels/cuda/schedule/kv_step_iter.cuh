@@ -1,55 +1,65 @@
-// The order in which decode reads a span of keys: steps of STEP_KEYS keys, without the blocks that the variant's tile_class
-// proves to be masked out.
+// KV step iterator of decode: steps of STEP_KEYS keys of a KV range, without the blocks that the variant's tile_class
+// proves to be fully masked (Skip).
 #pragma once
 
 #include "memory/row.cuh"
 #include "schedule/kv_range.cuh"
 
-struct KeyStep {
-  int item;      // the work that it belongs to
-  int key;       // the step's first key; at or past the span's end when the walk is over
-  bool full;     // proven: no key of the step is masked
-  int position;  // under a list: of the key that this lane looked up
-  bool there;    // under a list: this warp's keys all exist
-  bool in_line;  // this warp's keys are all there, and every 16 of them lie in a line of memory
+struct KvStep {
+  int item;         // work item of the step
+  int key;          // the step's first key; at or past the end of the KV range when the iteration is over
+  bool full;        // proven: no key of the step is masked
+  int position;     // with a KV list: position of the key that this lane looked up
+  bool all_exist;   // with a KV list: all keys of this warp exist
+  bool contiguous;  // all keys of this warp exist, and every 16 of them are contiguous in memory
 };
 
-class KeyWalk {
+class KvStepIter {
   static constexpr bool SKIPS = Variant::HAS_TILE_CLASS && !Variant::HAS_KV_LIST;
-  // Blocks are what is classified: whole steps. Smaller ones skip more, and cost more.
+  // Blocks of whole steps are classified. Smaller blocks would skip more keys, and cost more.
   static constexpr int BLOCK = STEP_KEYS > 64 ? STEP_KEYS : 64;
   static_assert(BLOCK % STEP_KEYS == 0, "a block is whole steps");
 
   Request request_;
   QueryTile rows_;
-  int begin_, end_;  // the span
+  int begin_, end_;  // the KV range
   int next_;         // first key of the next step
-  int window_;       // first of the 32 blocks whose classes are known
-  unsigned skip_;    // one bit a block
+  int window_;       // first of the 32 blocks that are classified
+  unsigned skip_;    // one bit per block
   unsigned full_;
-  bool all_full_ = !Variant::HAS_LOGITS_MASK;  // under a list: no key of the request is masked
+  bool request_full_ = !Variant::HAS_LOGITS_MASK;  // with a KV list: no key of the request is masked
 
-  // One block a lane.
+  // Classifies 32 blocks, one per lane.
   void classify(const Variant& variant, int block) {
     window_ = block;
     int first = begin_ + (block + static_cast<int>(threadIdx.x % 32)) * BLOCK, last = min(first + BLOCK, end_) - 1;
-    // Past the end: never reached, and an empty tile is no question to ask.
-    TileClass answer = first <= last ? variant.tile_class(tile_against(rows_, request_, first, last)) : TileClass::Partial;
-    skip_ = __ballot_sync(ALL_LANES, answer == TileClass::Skip);
-    full_ = __ballot_sync(ALL_LANES, answer == TileClass::Full);
+    // blocks past the end are never visited, and tile_class is not defined for an empty tile
+    TileClass tile_class =
+        first <= last ? variant.tile_class(make_tile(rows_, request_, first, last)) : TileClass::Partial;
+    skip_ = __ballot_sync(ALL_LANES, tile_class == TileClass::Skip);
+    full_ = __ballot_sync(ALL_LANES, tile_class == TileClass::Full);
   }
 
  public:
-  KeyWalk(const KernelParams& p, const Variant& variant, const QueryBlock& block, int begin, int end)
-      : request_(block.request), rows_(block.bounds(p)), begin_(begin), end_(end), next_(begin), window_(-32), skip_(0), full_(0) {
-    // Keys come from anywhere: what is asked once is whether the mask matters at all, which causal ones do not to a last query.
+  KvStepIter(const KernelParams& p, const Variant& variant, const QTile& q_tile, int begin, int end)
+      : request_(q_tile.request),
+        rows_(q_tile.bounds(p)),
+        begin_(begin),
+        end_(end),
+        next_(begin),
+        window_(-32),
+        skip_(0),
+        full_(0) {
+    // The listed keys are scattered, so that only the whole request is classified: a causal mask, for example, does not
+    // affect its last query.
     if constexpr (Variant::HAS_KV_LIST && Variant::HAS_TILE_CLASS)
-      all_full_ = request_.kv_len > 0 && variant.tile_class(tile_against(rows_, request_, 0, request_.kv_len - 1)) == TileClass::Full;
+      request_full_ = request_.kv_len > 0 &&
+                      variant.tile_class(make_tile(rows_, request_, 0, request_.kv_len - 1)) == TileClass::Full;
   }
 
-  KeyStep next(const Variant& variant) {
-    bool full = Variant::HAS_KV_LIST && all_full_;
-    if (SKIPS && shares_rows(request_)) {  // the planner asked for each of them
+  KvStep next(const Variant& variant) {
+    bool full = Variant::HAS_KV_LIST && request_full_;
+    if (SKIPS && shares_rows(request_)) {  // the planner has classified the segment
       full = request_.proven;
     } else if constexpr (SKIPS) {
       while (next_ < end_) {
@@ -65,7 +75,7 @@ class KeyWalk {
         next_ = begin_ + (block + blocks) * BLOCK;
       }
     }
-    KeyStep step = {0, next_, full, 0, false, false};
+    KvStep step = {0, next_, full, 0, false, false};
     next_ += STEP_KEYS;
     return step;
   }

@@ -1,34 +1,35 @@
-// What a CTA works on: a block of packed query rows of one request and KV head.
+// Q tile: the packed query rows (PackGQA) of one request and KV head that a CTA works on, and the order in which CTAs
+// take work tiles.
 #pragma once
 #include "memory/address.cuh"
 
-struct QueryBlock {
+struct QTile {
   Request request;
   int kv_head;
   int first_row;  // packed
   int rows;       // that exist, at most TILE_ROWS
 
-  // `item`: a work item or a merge.
+  // `item`: a work item or a merge item.
   template <class Item>
-  QueryBlock(const Item& item, int kv_head)
+  QTile(const Item& item, int kv_head)
       : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
-  // Whose rows are not those of a tile.
-  QueryBlock(const MixedMerge& merge, int kv_head)
+  // The rows of a mixed launch's merge are not bounded by a tile.
+  QTile(const MixedMerge& merge, int kv_head)
       : request(request_of(merge)), kv_head(kv_head), first_row(merge.first_row), rows(merge.rows) {}
 
-  // Index word of a row of the block. It may lie past the last one: hooks may be asked for it, nothing is stored for it.
+  // Coordinates of a row. A row past the last one is allowed: hooks may be called for it, nothing is stored for it.
   RowIndex at(const KernelParams& p, int row) const {
-    return row_index(p, request, kv_head, first_row + (SHARED_ROWS ? existing(row) : row));
+    return row_index(p, request, kv_head, first_row + (SHARED_ROWS ? clamp_row(row) : row));
   }
-  bool has(int row) const { return row < rows; }
-  // Rows past the last one repeat it.
-  int existing(int row) const { return min(row, rows - 1); }
+  bool has_row(int row) const { return row < rows; }
+  // Clamps to the last row.
+  int clamp_row(int row) const { return min(row, rows - 1); }
 
-  // Its rows as bounds, for questions about whole tiles; or some of them.
+  // Bounds of all rows, or of the rows from `begin` to `end`, as tile_class takes them.
   QueryTile bounds(const KernelParams& p) const { return bounds(p, 0, rows); }
   QueryTile bounds(const KernelParams& p, int begin, int end) const {
     RowIndex first = at(p, begin), last = at(p, end - 1);
-    // Rows of several queries may have every head of the group among them.
+    // rows of several queries can include every head of the group
     bool one_query = first.qo_row == last.qo_row;
     int group = p.group.divisor;
     QueryTile tile;
@@ -48,8 +49,8 @@ struct QueryBlock {
   }
 };
 
-// The logits of a block's rows against the keys from `first` to `last`.
-inline Tile tile_against(const QueryTile& rows, const Request& request, int first, int last) {
+// The tile of these rows and the keys from `first` to `last`, as tile_class takes it.
+inline Tile make_tile(const QueryTile& rows, const Request& request, int first, int last) {
   Tile tile;
   static_cast<QueryTile&>(tile) = rows;
   tile.kv_pos_min = first;
@@ -59,18 +60,19 @@ inline Tile tile_against(const QueryTile& rows, const Request& request, int firs
   return tile;
 }
 
-// CTAs start in the order of their linear index, and the host sorts items by length, longest first. Going through all items
-// for one head after the other would end with the last head's longest items alone on the chip; so heads take turns within
-// an item, as many of them as leave their keys and values in the L2 cache: so many unless the launch says it.
-constexpr unsigned HEADS_AT_ONCE = 4;
+// CTAs start in the order of their linear index, and the host sorts items by length, longest first. Iterating over all
+// items of one head after the other would leave the last head's longest items alone at the end. So heads alternate
+// within an item, in groups of as many heads as fit their K and V into L2: this many unless the launch says otherwise.
+constexpr unsigned HEADS_PER_GROUP = 4;
 
-struct CtaPlace {
+struct WorkTileIndex {
   int item;
   int kv_head;
 };
 
-// Of the CTA with this number, of so many items for so many heads.
-inline CtaPlace cta_place(unsigned linear, unsigned items, unsigned kv_heads, unsigned at_once = HEADS_AT_ONCE) {
+// The work tile of CTA `linear`, of `items` items for each of `kv_heads` heads.
+inline WorkTileIndex work_tile_index(unsigned linear, unsigned items, unsigned kv_heads,
+                                     unsigned at_once = HEADS_PER_GROUP) {
   unsigned first_head = linear / (at_once * items) * at_once;
   unsigned heads = min(kv_heads - first_head, at_once);
   unsigned within = linear - first_head * items;

@@ -1,32 +1,38 @@
-// Who writes the last partial state of a merge runs it. States are merged in the order of slots, so that who is last changes no bit.
+// Split-KV semaphore: the CTA that writes the last partial of a merge runs the merge. Partials are merged in slot
+// order, so that the result does not depend on which CTA is last.
 #pragma once
 #include "merge/merge_states.cuh"
 
-// Called when this CTA's partial state is written: whether those of all other items of the merge are there too, of a union those of
-// the launches before this one as well. Sets the counter back.
-inline bool arrived_last(const KernelParams& p, int merge, int count, int kv_head) {
+// Called after this CTA has written its partial: whether all partials of the merge are written, for a union those of
+// earlier launches included. The last CTA resets the semaphore.
+inline bool is_last_split(const KernelParams& p, int merge, int count, int kv_head) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    unsigned* arrivals = p.arrivals + static_cast<long long>(merge) * p.kv_heads + kv_head;
-    last = count_arrival(arrivals) + 1 == static_cast<unsigned>(count);
-    if (last) *arrivals = 0;
+    unsigned* semaphore = p.split_semaphores + static_cast<long long>(merge) * p.kv_heads + kv_head;
+    last = semaphore_arrive(semaphore) + 1 == static_cast<unsigned>(count);
+    if (last) *semaphore = 0;
   }
   __syncthreads();
   return last;
 }
 
-// The states that an item's merge takes, if there is one for all of its rows.
-inline Slots slots_of(const KernelParams& p, const WorkItem& work) { return {p.merges[work.merge].first, p.merges[work.merge].count}; }
-inline Slots slots_of(const KernelParams&, const MixedItem&) { return {}; }
+// The slots of partials that an item's merge reads, if one merge covers all of the item's rows.
+inline PartialSlots partial_slots(const KernelParams& p, const WorkItem& work) {
+  return {p.merges[work.merge].first, p.merges[work.merge].count};
+}
+inline PartialSlots partial_slots(const KernelParams&, const MixedItem&) { return {}; }
 
-// When this CTA's partial state of an item is written: its merge, if it is the last. All threads of the CTA call it, and `shared` is free.
+// Called after this CTA has written an item's partial: merges if it is the last. All threads of the CTA call it;
+// `shared` must be free.
 template <class Merger>
-inline void merge_arrived(const KernelParams& p, const Variant& variant, const WorkItem& work, Slots slots, const QueryBlock& block,
-                          typename Merger::Shared& shared) {
-  if (arrived_last(p, work.merge, slots.count, block.kv_head)) Merger::run(p, variant, slots, block, shared);
+inline void merge_if_last(const KernelParams& p, const Variant& variant, const WorkItem& work, PartialSlots slots,
+                          const QTile& q_tile, typename Merger::Shared& shared) {
+  if (is_last_split(p, work.merge, slots.count, q_tile.kv_head)) Merger::run(p, variant, slots, q_tile, shared);
 }
 
-// After a mixed launch merging is a launch of its own: a CTA may end with rows of many requests, each of a merge of its own.
+// A mixed launch merges in a kernel of its own: a CTA can end with rows of several requests, which belong to several
+// merges.
 template <class Merger>
-inline void merge_arrived(const KernelParams&, const Variant&, const MixedItem&, Slots, const QueryBlock&, typename Merger::Shared&) {}
+inline void merge_if_last(const KernelParams&, const Variant&, const MixedItem&, PartialSlots, const QTile&,
+                          typename Merger::Shared&) {}

@@ -1,48 +1,54 @@
-// Which work a CTA does: the first piece by its number, others by ticket. A piece is on its way to shared memory while the one before is at work.
+// Dynamic persistent tile scheduler of the sm_90 kernel (FlashAttention-3): a CTA's first work tile is its index, later
+// ones come from an atomic ticket counter. The next work item is prefetched into shared memory while the current one is
+// computed.
 #pragma once
 #include "prefill/sm90/pipeline.cuh"
 
-// By one thread. Not an addition, of which the assembler makes one for all lanes that ask, and has them wait for it there.
-inline unsigned count_up(unsigned* counter) {
+// By one thread. atom.inc instead of atom.add: ptxas aggregates an add over the lanes, and waits for its result at
+// once.
+inline unsigned ticket_fetch_inc(unsigned* counter) {
   unsigned before;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], 0x7fffffff;" : "=r"(before) : "l"(counter) : "memory");
   return before;
 }
 
-// Of those that copy, one asks. The two counters, tickets and CTAs that have seen the end, are 0 between launches.
-class WorkTickets {
+// One thread of the producer warpgroup fetches work. The two counters (tickets, and CTAs that are done) are 0 between
+// launches.
+class TileScheduler {
   const KernelParams& p_;
-  const WarpgroupParams& w_;
-  const Ring& ring_;
-  unsigned all_ = w_.items * p_.kv_heads;
-  bool asks_ = is_first_of(CopyWarp::WORK), shares_ = gridDim.x < all_;
-  unsigned ticket_ = 0;  // of who asks: untouched until it is needed, since it takes long to come
-  int taken_ = 0;
+  const Sm90Params& w_;
+  const Pipeline& pipeline_;
+  unsigned work_tiles_ = w_.items * p_.kv_heads;
+  bool is_scheduler_ = is_leader_of(ProducerWarp::SCHEDULE), is_dynamic_ = gridDim.x < work_tiles_;
+  unsigned ticket_ = 0;  // of the scheduler thread; not read until it is needed, since the atomic has a long latency
+  int next_ = 0;
 
  public:
-  WorkTickets(const KernelParams& p, const WarpgroupParams& w, const Ring& ring) : p_(p), w_(w), ring_(ring) {}
+  TileScheduler(const KernelParams& p, const Sm90Params& w, const Pipeline& pipeline)
+      : p_(p), w_(w), pipeline_(pipeline) {}
 
-  // The answer is on its way until `fetch`.
-  void ask() {
-    if (asks_ && shares_) ticket_ = count_up(p_.arrivals);
+  // Issues the atomic; `fetch_work` reads its result.
+  void prefetch_next_work() {
+    if (is_scheduler_ && is_dynamic_) ticket_ = ticket_fetch_inc(p_.split_semaphores);
   }
-  // The item, piece `number` of this CTA, is on its way until `take`.
-  void fetch(int number) {
-    if (!asks_) return;
-    unsigned work = taken_ == 0 ? blockIdx.x : shares_ ? gridDim.x + ticket_ : all_;
-    ring_.next_work(taken_) = work;
-    if (work >= all_) return;
-    CtaPlace place = cta_place(work, w_.items, p_.kv_heads, w_.heads);
-    ring_.place(number, p_.items[place.item], place.kv_head);
+  // Starts copying the next work item into slot `work_index`; `get_next_work` waits for it.
+  void fetch_work(int work_index) {
+    if (!is_scheduler_) return;
+    unsigned work = next_ == 0 ? blockIdx.x : is_dynamic_ ? gridDim.x + ticket_ : work_tiles_;
+    pipeline_.next_work(next_) = work;
+    if (work >= work_tiles_) return;
+    WorkTileIndex index = work_tile_index(work, w_.items, p_.kv_heads, w_.heads);
+    pipeline_.store_work(work_index, p_.items[index.item], index.kv_head);
   }
-  // Whether there is another, by all that copy; it is there then.
-  bool take() {
-    if (asks_) copy_async_wait<0>();
-    sync_some(COPY_BARRIER, 32 * COPY_WARPS);
-    return ring_.next_work(taken_++) < all_;
+  // Whether there is another work tile; its item has arrived then. All producer threads call it.
+  bool get_next_work() {
+    if (is_scheduler_) cp_async_wait<0>();
+    named_barrier_sync(PRODUCER_BARRIER, 32 * PRODUCER_WARPS);
+    return pipeline_.next_work(next_++) < work_tiles_;
   }
-  // After all work.
-  void end() const {
-    if (asks_ && shares_ && count_arrival(p_.arrivals + 1) == gridDim.x - 1) p_.arrivals[0] = p_.arrivals[1] = 0;
+  // Called after the last work tile: the last CTA resets the counters.
+  void finish() const {
+    if (is_scheduler_ && is_dynamic_ && semaphore_arrive(p_.split_semaphores + 1) == gridDim.x - 1)
+      p_.split_semaphores[0] = p_.split_semaphores[1] = 0;
   }
 };

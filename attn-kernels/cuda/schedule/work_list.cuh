@@ -1,4 +1,4 @@
-// The list that workers of decode go through: that of their launch.
+// The work list that decode workers iterate over: that of a decode launch, or the decode part of a mixed launch.
 #pragma once
 #include "abi/kernel_params.cuh"
 

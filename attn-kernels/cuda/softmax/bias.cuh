@@ -1,45 +1,46 @@
-// What is added to logits once the products of queries and keys are there, by warpgroups: terms of a row that grow evenly with the key, or elements of a captured tensor.
+// Bias terms that the sm_90 consumers add to S after gemm_qk: slopes that are affine in the key (such as ALiBi), or
+// elements of a parameter tensor.
 #pragma once
 #include "softmax/score_tile.cuh"
 #include "softmax/units.cuh"
 
-// Nothing. OF_ROWS: something of a whole row is left out of the logits, which `of` gives, and what `slope` gives from column to column until `grow` adds it. ASKED_BEFORE:
-// what was asked for before the products were there is added once.
-struct NoBiases {
-  static constexpr bool OF_ROWS = false, ASKED_BEFORE = false;
-  explicit NoBiases(const LogitTile&) {}
-  static void add(Logits&) {}
-  static void grow(Logits&) {}
-  static constexpr float of(int) { return 0.f; }
+// No bias. HAS_ROW_TERM: S lacks a term per row, `row_term`, and a slope per column, `slope`, until `add_slopes` adds
+// the latter. PREFETCHED: elements are loaded before gemm_qk has completed, and can be added only once.
+struct NoBias {
+  static constexpr bool HAS_ROW_TERM = false, PREFETCHED = false;
+  explicit NoBias(const ScoreTile&) {}
+  static void add(ScoreFragment&) {}
+  static void add_slopes(ScoreFragment&) {}
+  static constexpr float row_term(int) { return 0.f; }
 };
 
-// The word of a row of the tile, and of this thread's first key there.
-inline LogitIndex first_index(const LogitTile& tile, int r) {
+// Coordinates of a row of the tile and of this thread's first key there.
+inline LogitIndex first_coordinates(const ScoreTile& tile, int r) {
   LogitIndex at;
-  static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
+  static_cast<RowIndex&>(at) = tile.q_tile.at(tile.p, fragment_row(r));
   at.kv_step = 0;
   at.kv_pos = tile.position(fragment_column());
-  at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
+  at.kv_token = first_key_token(tile.p, tile.q_tile.request, at) + at.kv_pos;
   return at;
 }
 
-// Under BIAS_AFFINE: of each row the bias of this thread's first key, in the unit of products, is left out.
-struct AffineBiases {
-  static constexpr bool OF_ROWS = true, ASKED_BEFORE = false;
-  float of_[ROWS_PER_THREAD], slope_[ROWS_PER_THREAD];
+// BIAS_AFFINE: the row term is the bias at this thread's first key, in units of Q K^T.
+struct AffineBias {
+  static constexpr bool HAS_ROW_TERM = true, PREFETCHED = false;
+  float row_term_[ROWS_PER_THREAD], slope_[ROWS_PER_THREAD];
 
-  explicit AffineBiases(const LogitTile& tile) {
+  explicit AffineBias(const ScoreTile& tile) {
     float unit = 1.f / tile.unit;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      LogitIndex at = first_index(tile, r);
-      of_[r] = scaled(tile.variant.logits_bias(at), unit);
+      LogitIndex at = first_coordinates(tile, r);
+      row_term_[r] = scaled(tile.variant.logits_bias(at), unit);
       slope_[r] = tile.variant.logits_slope(at) * unit;
     }
   }
-  static void add(Logits&) {}
-  // Adds what comes from this thread's first key on.
-  void grow(Logits& s) const {
+  static void add(ScoreFragment&) {}
+  // Adds slope * (key - this thread's first key).
+  void add_slopes(ScoreFragment& s) const {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r)
 #pragma unroll
@@ -47,102 +48,106 @@ struct AffineBiases {
 #pragma unroll
         for (int e = 0; e < 2; ++e) s[r / 2][n][r % 2 * 2 + e] = fmaf(slope_[r], 8 * n + e, s[r / 2][n][r % 2 * 2 + e]);
   }
-  float of(int r) const { return of_[r]; }
+  float row_term(int r) const { return row_term_[r]; }
   float slope(int r) const { return slope_[r]; }
 };
 
 template <class T>
-struct StoredAs {
+struct StorageElem {
   using Elem = bf16;
 };
 template <>
-struct StoredAs<lang::F16> {
+struct StorageElem<lang::F16> {
   using Elem = f16;
 };
 
-// Two neighbouring elements, as they lie in memory.
+// Two neighbouring elements as stored in memory.
 template <class T>
 struct ElementPair {
-  unsigned both;
+  unsigned bits;
 
-  void load(const T* p) { asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(both) : "l"(p)); }
-  void set(T first, T second) { both = first.bits | static_cast<unsigned>(second.bits) << 16; }
-  float2 values() const { return unpack2<typename StoredAs<T>::Elem>(both); }
+  void load(const T* p) { asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(bits) : "l"(p)); }
+  void set(T first, T second) { bits = first.bits | static_cast<unsigned>(second.bits) << 16; }
+  float2 values() const { return unpack2<typename StorageElem<T>::Elem>(bits); }
 };
 template <>
 struct ElementPair<float> {
-  float2 both;
+  float2 bits;
 
-  void load(const float* p) { asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(both.x), "=f"(both.y) : "l"(p)); }
-  void set(float first, float second) { both = {first, second}; }
-  float2 values() const { return both; }
+  void load(const float* p) {
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(bits.x), "=f"(bits.y) : "l"(p));
+  }
+  void set(float first, float second) { bits = {first, second}; }
+  float2 values() const { return bits; }
 };
 
-// Under BIAS_IN_ROWS: elements of a captured tensor. They are asked for before products are waited for, if there are registers for them.
+// BIAS_TENSOR_ROWS: elements of a parameter tensor. They are prefetched before the wait for gemm_qk if there are
+// registers for them.
 template <class T>
-class ElementBiases {
+class TensorBias {
   struct Pairs {
-    ElementPair<T> of[TILE_KEYS / 8];
+    ElementPair<T> pair[TILE_KEYS / 8];
   };
 
  public:
-  static constexpr bool OF_ROWS = false, ASKED_BEFORE = WARPS == 8 && sizeof(T) == 2;
+  static constexpr bool HAS_ROW_TERM = false, PREFETCHED = WARPS == 8 && sizeof(T) == 2;
 
  private:
-  const LogitTile& tile_;
+  const ScoreTile& tile_;
   Pairs pairs_[ROWS_PER_THREAD];
 
-  // Of this thread's `r`-th row.
-  Pairs ask(int r) const {
-    LogitIndex at = first_index(tile_, r);
+  // Loads the elements of this thread's r-th row.
+  Pairs load_row(int r) const {
+    LogitIndex at = first_coordinates(tile_, r);
     lang::ElementRow<T> row = tile_.variant.logits_bias_row(at);
     const T* first = row.data + at.kv_pos;
     Pairs pairs;
-    if (tile_.first_key + TILE_KEYS <= row.extent && reinterpret_cast<unsigned long long>(first) % sizeof(ElementPair<T>) == 0) {
+    if (tile_.first_key + TILE_KEYS <= row.extent &&
+        reinterpret_cast<unsigned long long>(first) % sizeof(ElementPair<T>) == 0) {
 #pragma unroll
-      for (int n = 0; n < TILE_KEYS / 8; ++n) pairs.of[n].load(first + 8 * n);
-    } else {  // keys past the last element have that
+      for (int n = 0; n < TILE_KEYS / 8; ++n) pairs.pair[n].load(first + 8 * n);
+    } else {  // keys past the last element of the row take the last element
       T last = row.data[row.extent - 1];
       auto element = [&](int i) { return at.kv_pos + i < row.extent ? first[i] : last; };
 #pragma unroll
-      for (int n = 0; n < TILE_KEYS / 8; ++n) pairs.of[n].set(element(8 * n), element(8 * n + 1));
+      for (int n = 0; n < TILE_KEYS / 8; ++n) pairs.pair[n].set(element(8 * n), element(8 * n + 1));
     }
     return pairs;
   }
 
  public:
-  explicit ElementBiases(const LogitTile& tile) : tile_(tile) {
-    if constexpr (ASKED_BEFORE)
+  explicit TensorBias(const ScoreTile& tile) : tile_(tile) {
+    if constexpr (PREFETCHED)
 #pragma unroll
-      for (int r = 0; r < ROWS_PER_THREAD; ++r) pairs_[r] = ask(r);
+      for (int r = 0; r < ROWS_PER_THREAD; ++r) pairs_[r] = load_row(r);
   }
-  void add(Logits& s) const {
+  void add(ScoreFragment& s) const {
     float unit = 1.f / tile_.unit;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      Pairs pairs = ASKED_BEFORE ? pairs_[r] : ask(r);
+      Pairs pairs = PREFETCHED ? pairs_[r] : load_row(r);
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 8; ++n) {
-        float2 added = pairs.of[n].values();
+        float2 added = pairs.pair[n].values();
         s[r / 2][n][r % 2 * 2] = fmaf(added.x, unit, s[r / 2][n][r % 2 * 2]);
         s[r / 2][n][r % 2 * 2 + 1] = fmaf(added.y, unit, s[r / 2][n][r % 2 * 2 + 1]);
       }
     }
   }
-  static void grow(Logits&) {}
-  static constexpr float of(int) { return 0.f; }
+  static void add_slopes(ScoreFragment&) {}
+  static constexpr float row_term(int) { return 0.f; }
 };
 
 template <bool AFFINE, bool IN_ROWS, class Row>
-struct BiasesOf {
-  using Type = NoBiases;
+struct BiasSelector {
+  using Type = NoBias;
 };
 template <class Row>
-struct BiasesOf<true, false, Row> {
-  using Type = AffineBiases;
+struct BiasSelector<true, false, Row> {
+  using Type = AffineBias;
 };
 template <class T>
-struct BiasesOf<false, true, lang::ElementRow<T>> {
-  using Type = ElementBiases<T>;
+struct BiasSelector<false, true, lang::ElementRow<T>> {
+  using Type = TensorBias<T>;
 };
-using Biases = BiasesOf<BIAS_AFFINE, BIAS_IN_ROWS, BiasRow>::Type;
+using Bias = BiasSelector<BIAS_AFFINE, BIAS_TENSOR_ROWS, BiasRow>::Type;

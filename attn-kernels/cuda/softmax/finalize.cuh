@@ -1,45 +1,50 @@
-// From the running state of a row to its final scale and log-sum-exp: the scalar algebra that prefill, decode and merge share.
+// Finalizes a row: from row_max and row_sum to the scale of O and the log-sum-exp. Prefill, decode and merge share it.
 #pragma once
 
 #include "abi/kernel_params.cuh"
 #include "softmax/weight.cuh"
 
-struct FinishedRow {
-  float scale;     // what the unnormalised output row is multiplied by
+struct FinalizedRow {
+  float scale;     // O of the row, unnormalised, is multiplied by this
   RowState state;  // as output_transform sees it; state.lse is the log-sum-exp to store
 };
 
-// A key without a value: it enters the maximum and the denominator, never the output. Gives what the output is multiplied by.
-inline float take_sink(const Variant& variant, float& row_max, float& denominator, const RowIndex& at) {
+// Attention sink: a key without a value, which enters row_max and row_sum but not O. Returns the factor that rescales
+// O.
+inline float add_sink(const Variant& variant, float& row_max, float& row_sum, const RowIndex& at) {
   float sink = variant.sink_logit(at);
   float maximum = fmaxf(row_max, sink);
-  float rescale = exp_below(row_max, maximum);
-  denominator *= rescale;
-  if constexpr (MAX_SCALED) {
+  float rescale = exp_relative_to(row_max, maximum);
+  row_sum *= rescale;
+  if constexpr (CUSTOM_WEIGHT) {
     LogitIndex nowhere;
     static_cast<RowIndex&>(nowhere) = at;
     nowhere.kv_pos = nowhere.kv_token = -1;
-    take_weight(variant, sink, maximum, nowhere, sink != NO_LOGIT, denominator);
+    apply_weight(variant, sink, maximum, nowhere, sink != NEG_INF, row_sum);
   } else {
-    denominator += exp_below(sink, maximum);
+    row_sum += exp_relative_to(sink, maximum);
   }
   row_max = maximum;
   return rescale;
 }
 
-// `row_max`, `denominator`: the state of the whole row in natural units, all of its parts merged, no sink yet.
-inline FinishedRow finish_row(const KernelParams& p, const Variant& variant, float row_max, float denominator, const RowIndex& at) {
+// `row_max`, `row_sum`: of the whole row in natural units, after all partials are merged, before the sink.
+inline FinalizedRow finalize_row(const KernelParams& p, const Variant& variant, float row_max, float row_sum,
+                                 const RowIndex& at) {
   if constexpr (Variant::PLAIN) {
-    return {!Variant::PLAIN_DIVIDE ? 1.f : denominator == 0.f ? 0.f : 1.f / denominator,
-            {0.f, denominator, denominator > 0.f ? logf(denominator) : NO_LOGIT}};
+    return {!Variant::PLAIN_DIVIDE ? 1.f
+            : row_sum == 0.f       ? 0.f
+                                   : 1.f / row_sum,
+            {0.f, row_sum, row_sum > 0.f ? logf(row_sum) : NEG_INF}};
   } else {
     float rescale = 1.f;
     if constexpr (Variant::HAS_SINK)
-      if (!p.unfinished) rescale = take_sink(variant, row_max, denominator, at);
-    // Under MAX_SCALED the maximum does not tell whether there was a key.
-    if (MAX_SCALED ? denominator == 0.f : row_max == NO_LOGIT) return {0.f, {NO_LOGIT, 0.f, NO_LOGIT}};
-    // Relative to a maximum, the sum is about 1 or above, which the short ways take; a variant's own weights sum to anything.
-    if constexpr (MAX_SCALED) return {rescale / denominator, {row_max, denominator, row_max + logf(denominator)}};
-    return {rescale * reciprocal_approx(denominator), {row_max, denominator, row_max + LN_2 * log2_approx(denominator)}};
+      if (!p.partial_output) rescale = add_sink(variant, row_max, row_sum, at);
+    // With a custom weight, row_max does not tell whether the row has any key.
+    if (CUSTOM_WEIGHT ? row_sum == 0.f : row_max == NEG_INF) return {0.f, {NEG_INF, 0.f, NEG_INF}};
+    // Relative to a running max the sum is about 1 or more, where the approximate instructions are accurate. A custom
+    // weight can sum to anything.
+    if constexpr (CUSTOM_WEIGHT) return {rescale / row_sum, {row_max, row_sum, row_max + logf(row_sum)}};
+    return {rescale * reciprocal_approx(row_sum), {row_max, row_sum, row_max + LN_2 * log2_approx(row_sum)}};
   }
 }

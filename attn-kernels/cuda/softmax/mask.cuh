@@ -1,17 +1,19 @@
-// Which logits of a tile count, for tiles that are not proven full.
+// Masks S where a tile is not proven full: by an interval of keys per row, or by one bit per element.
 #pragma once
 #include "softmax/score_tile.cuh"
 #include "softmax/units.cuh"
 
-// Whether the keys of a row are an interval.
-constexpr bool INTERVALS = Variant::HAS_BOUNDS || !Variant::HAS_LOGITS_MASK;
+// Whether the unmasked keys of every row form an interval.
+constexpr bool MASK_IS_INTERVAL = Variant::HAS_BOUNDS || !Variant::HAS_LOGITS_MASK;
 
-// No store for a row that is not there.
-inline bool row_counts(const LogitTile& tile, int r) { return !Variant::STORES || tile.block.has(fragment_row(r)); }
+// Variants that store to memory must not do so for rows past the end of the Q tile.
+inline bool row_exists(const ScoreTile& tile, int r) {
+  return !Variant::STORES || tile.q_tile.has_row(fragment_row(r));
+}
 
-// Under a list: whether every logit of a tile counts. Its keys come from here and there; what is proven of all keys between the first and the
-// last of them is proven of them.
-inline bool all_listed_count(const LogitTile& tile) {
+// With a KV list: whether no element of the tile is masked. The listed keys are scattered; if the tile class is Full
+// for all positions from the smallest to the largest one, it is for the listed ones.
+inline bool listed_tile_is_full(const ScoreTile& tile) {
   int first = 0x7fffffff, last = -1;
 #pragma unroll
   for (int i = 0; i < TILE_KEYS; i += 32) {
@@ -23,46 +25,48 @@ inline bool all_listed_count(const LogitTile& tile) {
   if constexpr (!Variant::HAS_TILE_CLASS) return !Variant::HAS_LOGITS_MASK;
   first = __reduce_min_sync(ALL_LANES, first);
   last = __reduce_max_sync(ALL_LANES, last);
-  return tile.variant.tile_class(tile_against(tile.block.bounds(tile.p), tile.block.request, first, last)) == TileClass::Full;
+  return tile.variant.tile_class(make_tile(tile.q_tile.bounds(tile.p), tile.q_tile.request, first, last)) ==
+         TileClass::Full;
 }
 
-// Which of this thread's logits of a tile count: asked one by one, before the logits are there.
-template <bool ONE_BY_ONE>
-class MaskOf {
+// Mask of one bit per element, evaluated before S is available.
+template <bool PER_ELEMENT>
+class TileMask {
   static constexpr int FIRST_BIT = 32 - TILE_KEYS / 4;
-  static_assert(FIRST_BIT >= 0, "a row's bits are a word");
-  unsigned kept_[ROWS_PER_THREAD];  // from FIRST_BIT on, two bits for every 8 columns
+  static_assert(FIRST_BIT >= 0, "the mask bits of a row fit a word");
+  unsigned keep_bits_[ROWS_PER_THREAD];  // from FIRST_BIT on, two bits for every 8 columns
 
  public:
-  // Whether any logit of the warp counts. Nothing is behind a condition, so that what depends on the row alone, or on the key
-  // alone, is computed once for all of its logits; and it is a loop, since a mask may be long and registers are few.
-  bool ask(const LogitTile& tile) {
+  // Evaluates the mask; returns whether any element of the warp is unmasked. The body has no branches, so that the
+  // compiler computes what depends on the row or the key alone only once. It is a loop because a mask can be long and
+  // registers are few.
+  bool evaluate(const ScoreTile& tile) {
 #pragma unroll
-    for (unsigned& row : kept_) row = 0;
+    for (unsigned& row : keep_bits_) row = 0;
 #pragma unroll 1
     for (int n = 0; n < TILE_KEYS / 8; ++n)
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r) {
         LogitIndex at;
-        static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
-        kept_[r] >>= 2;
+        static_cast<RowIndex&>(at) = tile.q_tile.at(tile.p, fragment_row(r));
+        keep_bits_[r] >>= 2;
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           at.kv_pos = tile.position(fragment_column() + 8 * n + e);
-          at.kv_token = first_key_token(tile.p, tile.block.request, at) + at.kv_pos;
+          at.kv_token = first_key_token(tile.p, tile.q_tile.request, at) + at.kv_pos;
           if constexpr (Variant::HAS_KV_LIST) at.kv_slot = tile.slot(fragment_column() + 8 * n + e);
-          bool keep = tile.exists(at.kv_pos) & row_counts(tile, r);
+          bool keep = tile.exists(at.kv_pos) & row_exists(tile, r);
           if constexpr (Variant::HAS_LOGITS_MASK) keep = bool(keep & tile.variant.logits_mask(at));
-          kept_[r] |= static_cast<unsigned>(keep) << (30 + e);
+          keep_bits_[r] |= static_cast<unsigned>(keep) << (30 + e);
         }
       }
-    bool some = false;
+    bool any = false;
 #pragma unroll
-    for (unsigned row : kept_) some |= row != 0;
-    return __any_sync(ALL_LANES, some);
+    for (unsigned row : keep_bits_) any |= row != 0;
+    return __any_sync(ALL_LANES, any);
   }
 
-  void apply(Logits& s, const LogitTile&) const {
+  void apply(ScoreFragment& s, const ScoreTile&) const {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r)
 #pragma unroll
@@ -70,51 +74,51 @@ class MaskOf {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = s[r / 2][n][r % 2 * 2 + e];
-          x = kept_[r] & 1u << (FIRST_BIT + 2 * n + e) ? x : __uint_as_float(MASKED_BITS);
+          x = keep_bits_[r] & 1u << (FIRST_BIT + 2 * n + e) ? x : __uint_as_float(MASKED_BITS);
         }
   }
 };
 
-// Each row's keys are an interval: two compares a logit.
+// The keys of each row form an interval: two compares per element.
 template <>
-class MaskOf<false> {
-  static Bounds keys(const LogitTile& tile, int r) {
-    // under a list, what is not there has the position -1
-    Bounds keys = {0, Variant::HAS_KV_LIST ? 0x7fffffff : tile.span.end()};
+class TileMask<false> {
+  static Bounds keys(const ScoreTile& tile, int r) {
+    // with a KV list, a missing key has position -1
+    Bounds keys = {0, Variant::HAS_KV_LIST ? 0x7fffffff : tile.kv_range.end()};
     if constexpr (Variant::HAS_BOUNDS) {
-      Bounds of_row = tile.variant.kv_bounds(tile.block.at(tile.p, fragment_row(r)));
-      keys = {max(keys.begin, of_row.begin), min(keys.end, of_row.end)};
+      Bounds row_keys = tile.variant.kv_bounds(tile.q_tile.at(tile.p, fragment_row(r)));
+      keys = {max(keys.begin, row_keys.begin), min(keys.end, row_keys.end)};
     }
-    if (!row_counts(tile, r)) keys.end = 0;
+    if (!row_exists(tile, r)) keys.end = 0;
     return keys;
   }
 
  public:
-  // Whether any row of the warp has keys here.
-  bool ask(const LogitTile& tile) {
+  // Returns whether any row of the warp has keys in this tile.
+  bool evaluate(const ScoreTile& tile) {
     if constexpr (!Variant::HAS_BOUNDS || Variant::HAS_KV_LIST) return true;
-    bool some = false;
+    bool any = false;
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      Bounds of_row = keys(tile, r);
-      some |= max(of_row.begin, tile.first_key) < min(of_row.end, tile.first_key + TILE_KEYS);
+      Bounds row_keys = keys(tile, r);
+      any |= max(row_keys.begin, tile.first_key) < min(row_keys.end, tile.first_key + TILE_KEYS);
     }
-    return __any_sync(ALL_LANES, some);
+    return __any_sync(ALL_LANES, any);
   }
 
-  void apply(Logits& s, const LogitTile& tile) const {
+  void apply(ScoreFragment& s, const ScoreTile& tile) const {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      Bounds of_row = keys(tile, r);
+      Bounds row_keys = keys(tile, r);
 #pragma unroll
       for (int n = 0; n < TILE_KEYS / 8; ++n)
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = s[r / 2][n][r % 2 * 2 + e];
-          x = in_bounds(of_row, tile.position(fragment_column() + 8 * n + e)) ? x : __uint_as_float(MASKED_BITS);
+          x = in_bounds(row_keys, tile.position(fragment_column() + 8 * n + e)) ? x : __uint_as_float(MASKED_BITS);
         }
     }
   }
 };
 
-using LogitMask = MaskOf<!INTERVALS>;
+using ScoreMask = TileMask<!MASK_IS_INTERVAL>;

@@ -1,4 +1,5 @@
-// The variant's arithmetic on a tile of logits: transform, weights, and the running state of the rows.
+// Online softmax of a tile in registers: S = Q K^T is scaled and transformed, row_max is updated, S becomes P = exp(S -
+// row_max), and row_sum accumulates P. Both prefill mainloops use it.
 #pragma once
 #include "softmax/bias.cuh"
 #include "softmax/finalize.cuh"
@@ -7,57 +8,61 @@
 #include "softmax/units.cuh"
 #include "memory/kv_scales.cuh"
 
-// Where a transform of every logit keeps the unit for special functions busy, of three warpgroups, one exponential in eight leaves it to that. Two leave it time enough, and
-// more instructions take more power.
-constexpr bool EXP2_SHARED = IN_WARPGROUPS && WARPS > 8 && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<WeightElem, bf16>;
+// exp2 emulation for one exponential in eight (FlashAttention-4): where a logits transform already keeps the special
+// function unit busy and three consumer warpgroups share it. With two warpgroups the unit keeps up, and the extra
+// instructions cost power.
+constexpr bool EMULATE_EXP2 =
+    SM90_PREFILL && (WARPS > 8) && SCALE_LOGITS && Variant::TRANSFORM_IS_SPECIAL && SAME<PvElem, bf16>;
 
-// Running state of this thread's rows. Sums are this thread's share of the columns until the end.
-struct RowStates {
-  float max[ROWS_PER_THREAD];  // in units of the logits at hand: unscaled unless the variant is shown logits
-  float sum[ROWS_PER_THREAD];
+// Softmax state of this thread's rows. row_sum is this thread's share of the columns; the epilogue reduces it over the
+// quad.
+struct SoftmaxState {
+  float row_max[ROWS_PER_THREAD];  // in units of S: unscaled unless SCALE_LOGITS
+  float row_sum[ROWS_PER_THREAD];
 
-  RowStates() {
+  SoftmaxState() {
 #pragma unroll
     for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-      max[r] = FIRST_MAX;
-      sum[r] = 0.f;
+      row_max[r] = INITIAL_MAX;
+      row_sum[r] = 0.f;
     }
   }
-  explicit RowStates(bool max_is_fixed) : RowStates() {
-    if (max_is_fixed)
+  explicit SoftmaxState(bool is_static) : SoftmaxState() {
+    if (is_static)
 #pragma unroll
-      for (float& x : max) x = 0.f;
+      for (float& x : row_max) x = 0.f;
   }
 
-  RowStates without_sums() const {
-    RowStates rows = *this;
+  SoftmaxState with_zero_sums() const {
+    SoftmaxState copy = *this;
 #pragma unroll
-    for (float& x : rows.sum) x = 0.f;
-    return rows;
+    for (float& x : copy.row_sum) x = 0.f;
+    return copy;
   }
 };
 
-// From the units of `RowStates::max` to natural units, and to those of the exponent. `logit`: what makes a product a logit.
-inline float natural_unit(float logit) { return SCALE_LOGITS ? 1.f : logit; }
-inline float exponent_unit(float logit) { return natural_unit(logit) * LOG2_E; }
+// Factors from the units of `row_max` to natural units, and to the exponent of exp2. `unit`: the factor from Q K^T to
+// a logit.
+inline float score_scale(float unit) { return SCALE_LOGITS ? 1.f : unit; }
+inline float score_scale_log2(float unit) { return score_scale(unit) * LOG2_E; }
 
-// What the products of queries and keys are added to.
-inline void start_logits(Logits& s, const LogitTile& tile) {
-  if constexpr (BIAS_FIRST) {
+// Initialises the accumulator of gemm_qk: with the bias (BIAS_IN_ACCUMULATOR), or with 0.
+inline void init_scores(ScoreFragment& s, const ScoreTile& tile) {
+  if constexpr (BIAS_IN_ACCUMULATOR) {
     float unit = 1.f / tile.unit;
-    for_each_logit(s, tile, 0, TILE_KEYS / 8,
+    for_each_score(s, tile, 0, TILE_KEYS / 8,
                    [&](float& x, const LogitIndex& at, bool, int) { x = scaled(tile.variant.logits_bias(at), unit); });
   } else {
     clear(s);
   }
 }
 
-// Everything before the weights: scale and transform, weights without a running maximum. Of the keys from 16 * `first` to before
-// 16 * `end`.
-inline void transform_logits(Logits& s, const LogitTile& tile, int first, int end) {
+// Scales and transforms S, and applies a plain weight (one without a running max), for the keys from 16 * `first` to 16
+// * `end`.
+inline void transform_scores(ScoreFragment& s, const ScoreTile& tile, int first, int end) {
   const Variant& variant = tile.variant;
   if constexpr (SCALE_LOGITS)
-    for_each_logit(s, tile, 2 * first, 2 * end, [&](float& x, const LogitIndex& at, bool real_row, int) {
+    for_each_score(s, tile, 2 * first, 2 * end, [&](float& x, const LogitIndex& at, bool real_row, int) {
       if (Variant::STORES && !(real_row && tile.exists(at.kv_pos))) return;
       if constexpr (Variant::HAS_LOGITS_TRANSFORM)
         x = variant.logits_transform(Logit(x, tile.unit), at);
@@ -67,40 +72,42 @@ inline void transform_logits(Logits& s, const LogitTile& tile, int first, int en
     });
 }
 
-// The maxima of rows with the tile's logits, and whether one of the warp's has grown so much that sums are to be made relative to it.
+// Computes the row max including this tile. Returns whether any row of the warp exceeds its old max by more than
+// RESCALE_THRESHOLD.
 template <class B>
-inline bool maximum_grows(float (&tile_max)[ROWS_PER_THREAD], const Logits& s, const RowStates& rows, float scale, const B* biases) {
+inline bool row_max_grows(float (&tile_max)[ROWS_PER_THREAD], const ScoreFragment& s, const SoftmaxState& softmax,
+                          float scale, const B* bias) {
   bool grown = false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float x = B::OF_ROWS ? NO_LOGIT : rows.max[r];
+    float x = B::HAS_ROW_TERM ? NEG_INF : softmax.row_max[r];
 #pragma unroll
     for (int n = 0; n < TILE_KEYS / 8; ++n) x = fmaxf(x, fmaxf(s[r / 2][n][r % 2 * 2], s[r / 2][n][r % 2 * 2 + 1]));
-    if constexpr (B::OF_ROWS) x = fmaxf(x + biases->of(r), rows.max[r]);
+    if constexpr (B::HAS_ROW_TERM) x = fmaxf(x + bias->row_term(r), softmax.row_max[r]);
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
     x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
     tile_max[r] = x;
-    grown |= (x - rows.max[r]) * scale > RESCALE_SLACK;  // NaN, hence false, while a row has seen no key
+    grown |= (x - softmax.row_max[r]) * scale > RESCALE_THRESHOLD;  // false (NaN) while a row has seen no key
   }
   return __any_sync(ALL_LANES, grown);
 }
 
-// Takes the tile's logits into the running maximum. Whether that has grown, for a row of the warp: then `multiply(r, factor)` is told, of each, what sums relative to the
-// old one are to be multiplied by; `rows.sum` is.
-template <class B, class Multiply>
-inline bool follow_maximum(RowStates& rows, const Logits& s, float scale, const B* biases, Multiply multiply) {
+// Updates row_max with the tile. If any row of the warp needs rescaling, rescales row_sum, calls `rescale(r, factor)`
+// for each row so that the caller rescales O, and returns true.
+template <class B, class Rescale>
+inline bool update_row_max(SoftmaxState& softmax, const ScoreFragment& s, float scale, const B* bias, Rescale rescale) {
   float tile_max[ROWS_PER_THREAD];
-  if (!maximum_grows(tile_max, s, rows, scale, biases)) return false;
+  if (!row_max_grows(tile_max, s, softmax, scale, bias)) return false;
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    float factor = tile_max[r] == rows.max[r] ? 1.f : exp2_approx((rows.max[r] - tile_max[r]) * scale);
-    rows.max[r] = tile_max[r];
-    rows.sum[r] *= factor;
-    multiply(r, factor);
+    float factor = tile_max[r] == softmax.row_max[r] ? 1.f : exp2_approx((softmax.row_max[r] - tile_max[r]) * scale);
+    softmax.row_max[r] = tile_max[r];
+    softmax.row_sum[r] *= factor;
+    rescale(r, factor);
   }
   return true;
 }
-inline void multiply_row(Outputs& o, int r, float factor) {
+inline void rescale_o(OutputFragment& o, int r, float factor) {
 #pragma unroll
   for (int d = 0; d < COLUMNS / 8; ++d) {
     o[r / 2][d][r % 2 * 2] *= factor;
@@ -108,26 +115,28 @@ inline void multiply_row(Outputs& o, int r, float factor) {
   }
 }
 
-// What the logits of each row are relative to: 0 while all of a row is masked, so that weights are 0 and not NaN. In units of
-// the exponent, but under MAX_SCALED as the hooks want it.
-struct RowShifts {
-  float of[ROWS_PER_THREAD];
+// The subtrahend of the exponent: row_max * scale, or 0 while all of a row is masked, so that P is 0 and not NaN. With
+// a custom weight it is in natural units, as the hooks take it.
+struct ScaledRowMax {
+  float value[ROWS_PER_THREAD];
 
-  RowShifts(const RowStates& rows, float scale) {
+  ScaledRowMax(const SoftmaxState& softmax, float scale) {
 #pragma unroll
-    for (int r = 0; r < ROWS_PER_THREAD; ++r) of[r] = rows.max[r] == NO_LOGIT ? 0.f : MAX_SCALED ? rows.max[r] : rows.max[r] * scale;
+    for (int r = 0; r < ROWS_PER_THREAD; ++r)
+      value[r] = softmax.row_max[r] == NEG_INF ? 0.f : CUSTOM_WEIGHT ? softmax.row_max[r] : softmax.row_max[r] * scale;
   }
-  // Of a logit in this thread's row `r`.
-  float at(int r, int) const { return of[r]; }
+  // For an element of this thread's row `r`.
+  float at(int r, int) const { return value[r]; }
 };
 
-// Logits of the n-th 16 keys become weights, in place, and enter the rows' sums.
-template <class Shifts>
-inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, const Shifts& shift, float scale, int n) {
-  if constexpr (MAX_SCALED) {
-    for_each_logit(s, tile, 2 * n, 2 * n + 2, [&](float& x, const LogitIndex& at, bool real_row, int r) {
+// S becomes P in place for the n-th 16 keys, and row_sum accumulates it.
+template <class RowMaxT>
+inline void scores_to_probs(ScoreFragment& s, SoftmaxState& softmax, const ScoreTile& tile, const RowMaxT& scaled_max,
+                            float scale, int n) {
+  if constexpr (CUSTOM_WEIGHT) {
+    for_each_score(s, tile, 2 * n, 2 * n + 2, [&](float& x, const LogitIndex& at, bool real_row, int r) {
       bool counts = __float_as_uint(x) != MASKED_BITS && (!Variant::STORES || real_row);
-      x = take_weight(tile.variant, x, shift.of[r], at, counts, rows.sum[r]);
+      x = apply_weight(tile.variant, x, scaled_max.value[r], at, counts, softmax.row_sum[r]);
     });
   } else {
 #pragma unroll
@@ -137,13 +146,14 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
         float& x = s[r / 2][i][r % 2 * 2];
         float& y = s[r / 2][i][r % 2 * 2 + 1];
         if constexpr (!Variant::PLAIN) {
-          x = exp2_approx(x * scale - shift.at(r, 8 * i));
-          float exponent = y * scale - shift.at(r, 8 * i + 1);
-          y = EXP2_SHARED && i % 4 == 1 ? exp2_by_fma(exponent) : exp2_approx(exponent);
+          x = exp2_approx(x * scale - scaled_max.at(r, 8 * i));
+          float exponent = y * scale - scaled_max.at(r, 8 * i + 1);
+          y = EMULATE_EXP2 && i % 4 == 1 ? exp2_emulated(exponent) : exp2_approx(exponent);
         }
-        rows.sum[r] += x + y;
-        // Plain weights have no maximum that keeps them at 1: beyond what f16 holds they are its largest value, not infinite.
-        if constexpr (Variant::PLAIN && SAME<WeightElem, f16>) {
+        softmax.row_sum[r] += x + y;
+        // A plain weight has no max that bounds it by 1: values beyond the range of f16 saturate instead of becoming
+        // infinite.
+        if constexpr (Variant::PLAIN && SAME<PvElem, f16>) {
           x = saturate_f16(x);
           y = saturate_f16(y);
         }
@@ -152,8 +162,9 @@ inline void weigh_logits(Logits& s, RowStates& rows, const LogitTile& tile, cons
   }
 }
 
-// The same, and as an operand.
-inline void weigh(Weights& w, Logits& s, RowStates& rows, const LogitTile& tile, const RowShifts& shift, float scale, int n) {
-  weigh_logits(s, rows, tile, shift, scale, n);
-  pack_weights(w, s, n);
+// As above, and packs P into an A operand of gemm_pv.
+inline void scores_to_packed_probs(ProbFragment& probs, ScoreFragment& s, SoftmaxState& softmax, const ScoreTile& tile,
+                                   const ScaledRowMax& scaled_max, float scale, int n) {
+  scores_to_probs(s, softmax, tile, scaled_max, scale, n);
+  pack_probs(probs, s, n);
 }

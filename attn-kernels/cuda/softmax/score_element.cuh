@@ -1,16 +1,16 @@
-// The element type in which tensor cores multiply queries and keys.
+// Operand element types of the two GEMMs: QkElem of Q K^T, and PvElem of P V.
 //
-// Keys that a variant rewrites are written anew anyway, and so are their queries; then both are f16, also where the tensors are
-// bf16: as many bytes, but eight times the precision, without which a rotation in bf16 moves logits by some 2^-8. fp8 becomes f16, which
-// holds it.
-// What f16 cannot hold saturates: a key or query past 65504 has no softmax to speak of.
+// K that a variant transforms is preprocessed, and Q is transformed in shared memory; both are then f16 even if the
+// tensors are bf16. f16 has as many bytes and eight times the precision; a rotary embedding rounded to bf16 would move
+// logits by about 2^-8. fp8 becomes f16, which represents it exactly. Values past 65504 saturate: their softmax is
+// meaningless anyway.
 #pragma once
 #include "arch/element.cuh"
 #include "memory/row.cuh"
 
-using LogitElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
-// That of weights and values; of stored keys too, where fp8 has become 16 bits.
-using WeightElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;
+using QkElem = typename Choose<Variant::HAS_KEY_TRANSFORM || IS_FP8<KvElem>, f16, QoElem>::type;
+// P and V; also K as stored, where fp8 was converted to 16 bits.
+using PvElem = typename Choose<IS_FP8<KvElem>, f16, KvElem>::type;
 
 template <class A, class B>
 constexpr bool SAME = false;
@@ -19,14 +19,15 @@ constexpr bool SAME<A, A> = true;
 
 constexpr float F16_MAX = 65504.f;
 
-// NaN stays NaN.
+// Clamps to the range of f16; NaN stays NaN.
 inline float saturate_f16(float x) { return x > F16_MAX ? F16_MAX : x < -F16_MAX ? -F16_MAX : x; }
 
-// Eight values of a row from registers to 16 bytes of E.
+// Packs the eight-th group of eight values of a row into 16 bytes of E.
 template <class E, class R>
 inline uint4 pack_saturated(const R& row, int eight = 0) {
   const float* x = row.x + 8 * eight;
   if constexpr (SAME<E, f16>)
-    return {saturated2_f16(x[0], x[1]), saturated2_f16(x[2], x[3]), saturated2_f16(x[4], x[5]), saturated2_f16(x[6], x[7])};
+    return {pack2_f16_satfinite(x[0], x[1]), pack2_f16_satfinite(x[2], x[3]), pack2_f16_satfinite(x[4], x[5]),
+            pack2_f16_satfinite(x[6], x[7])};
   return pack<E>(row, eight);
 }

@@ -1,34 +1,34 @@
-// A tile of logits in registers, and where each of them stands.
+// A tile of S in registers together with the coordinates of its elements, as the hooks of a variant take them.
 #pragma once
 #include "prefill/fragments.cuh"
 #include "schedule/kv_range.cuh"
 
-// What the variant's hooks may ask of the tile at hand.
-struct LogitTile {
+// What the hooks of a variant may read about the tile.
+struct ScoreTile {
   const KernelParams& p;
   const Variant& variant;
-  const QueryBlock& block;
-  const SpanKeys& span;
-  int first_key;         // of the span
-  const int* positions;  // under a list: of the tile's keys
-  float unit;            // what a product of query and key is multiplied by: a logit
+  const QTile& q_tile;
+  const KvRange& kv_range;
+  int first_key;         // in the KV range
+  const int* positions;  // with a KV list: positions of the tile's keys
+  float unit;            // the factor from Q K^T to a logit
 
   int position(int column) const { return Variant::HAS_KV_LIST ? positions[column] : first_key + column; }
-  // Under a list: which block of it.
-  int slot(int column) const { return span.slot(first_key + column); }
-  bool exists(int position) const { return span.exists(position); }
+  // With a KV list: the index of the list's block that holds the column.
+  int slot(int column) const { return kv_range.slot(first_key + column); }
+  bool exists(int position) const { return kv_range.exists(position); }
 };
 
-// f(logit, index word, whether the row exists, r) for this thread's logits of the 8-column blocks from `first` to `end`; `r` is
-// the row's number among this thread's.
+// Calls f(score, coordinates, whether the row exists, r) for this thread's elements of the 8-column blocks from `first`
+// to `end`; `r` numbers the thread's rows.
 template <class F>
-inline void for_each_logit(Logits& s, const LogitTile& tile, int first, int end, F f) {
+inline void for_each_score(ScoreFragment& s, const ScoreTile& tile, int first, int end, F f) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     LogitIndex at;
-    static_cast<RowIndex&>(at) = tile.block.at(tile.p, fragment_row(r));
-    bool real_row = tile.block.has(fragment_row(r));
-    int first_token = first_key_token(tile.p, tile.block.request, at);
+    static_cast<RowIndex&>(at) = tile.q_tile.at(tile.p, fragment_row(r));
+    bool real_row = tile.q_tile.has_row(fragment_row(r));
+    int first_token = first_key_token(tile.p, tile.q_tile.request, at);
 #pragma unroll
     for (int n = first; n < end; ++n)
 #pragma unroll

@@ -1,18 +1,21 @@
-// Softmax relative to 0 instead of a running maximum: where transformed logits are proven to be small, no weight overflows, none vanishes, and nobody looks for the largest.
+// Static max: if a bound on the transformed logits proves that exp neither overflows nor underflows, the softmax is
+// relative to 0 and needs no running row_max.
 #pragma once
 #include "softmax/score_element.cuh"
 #include "softmax/units.cuh"
 
-// Hooks are not shown a maximum that was not looked for; and f16 has not the exponents.
-constexpr bool MAX_MAY_BE_FIXED = IN_WARPGROUPS && Variant::HAS_LOGITS_BOUND && !Variant::HAS_WEIGHT && !Variant::HAS_OUTPUT_TRANSFORM && SAME<WeightElem, bf16>;
+// Not available where hooks are shown the max, nor for f16, whose exponent range is too small.
+constexpr bool STATIC_MAX = SM90_PREFILL && Variant::HAS_LOGITS_BOUND && !Variant::HAS_WEIGHT &&
+                            !Variant::HAS_OUTPUT_TRANSFORM && SAME<PvElem, bf16>;
 
-// Sums of weights stay between e^-64 and e^64, floats of 32 bits between e^-87 and e^88: what is left is for values, up to 10^10.
-constexpr float LARGEST_LOG_SUM = 64.f;
-// A row with a key has a larger sum, above e^-64; one without has a smaller one, of masked logits alone, to which `exp2_by_fma` gives 2^-126 each.
-constexpr float LEAST_SUM = 1e-28f;
+// row_sum stays within e^-64 .. e^64, and f32 reaches e^-87 .. e^88. The remaining range is for V, up to 10^10.
+constexpr float MAX_LOG_SUM = 64.f;
+// A row with a key has a larger row_sum, above e^-64. A row without one has only masked elements, for which
+// `exp2_emulated` returns 2^-126 each.
+constexpr float MIN_ROW_SUM = 1e-28f;
 
-// Whether logits of so many keys are that small; not where the bound is NaN.
-inline bool max_is_fixed(const Variant& variant, int kv_len) {
-  if constexpr (MAX_MAY_BE_FIXED) return variant.logits_bound() + logf(static_cast<float>(kv_len)) < LARGEST_LOG_SUM;
+// Whether the logits of `kv_len` keys are bounded so; false if the bound is NaN.
+inline bool use_static_max(const Variant& variant, int kv_len) {
+  if constexpr (STATIC_MAX) return variant.logits_bound() + logf(static_cast<float>(kv_len)) < MAX_LOG_SUM;
   return false;
 }

@@ -1,55 +1,46 @@
 //! The builder that build scripts call.
 
-use std::{
-    env,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    str::FromStr,
-    sync::Arc,
-};
+use std::{env, path::Path};
 
 use attn_core::{
-    dtype::{Dtype, Dtypes},
-    expr::Variant,
-    lang::{Hook, VariantDesc},
-    registry::Registry,
-    spec::{KernelKind, KvStored, PrefillTemplate, ValueRows},
+    dtype::Dtype,
+    lang::VariantDesc,
+    spec::{HeadDimVo, KernelKind, KvStored},
 };
-use rayon::prelude::*;
 
-use super::{AotError, AotReport};
+use super::{
+    AotError, AotReport,
+    embed::{compile_all, write},
+    environment::{archs_from_env, split},
+};
 use crate::{
-    cache::{CubinCache, Key, Origin},
-    cell::{Cell, CellRequest},
-    compile::{Arch, Compiled, Compiler},
-    jit::{self, Ready},
-    splice::{KernelSource, Op, OpSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
+    cache::Origin,
+    compile::{Arch, Compiler},
+    splice::Op,
 };
 
-/// What is to be embedded: expressions x head dimensions x element types x kernels x layouts x group sizes, for the
-/// architectures of `ATTN_CUDA_ARCHS`. What comes to the same kernel is compiled once.
+/// The kernels to embed: the product of expressions, head dimensions, element types, kernels, layouts and group sizes,
+/// for the architectures of `ATTN_CUDA_ARCHS`. Each kernel is compiled once.
 #[derive(Clone, Debug)]
 pub struct Aot {
-    table: Vec<&'static VariantDesc>,
-    expressions: Vec<String>,
-    head_dims: Vec<u32>,
-    values: Vec<ValueRows>,
-    dtypes: Vec<Dtype>,
-    kv_dtypes: Vec<Dtype>,
-    kinds: Vec<KernelKind>,
-    paged: Vec<bool>,
-    groups: Vec<u32>,
-    stored: Vec<KvStored>,
-    device_plans: bool,
-    ops: Vec<Op>,
-    appends: bool,
-    archs: Option<Vec<Arch>>,
-    sizes_from_env: bool,
+    pub(super) table: Vec<&'static VariantDesc>,
+    pub(super) expressions: Vec<String>,
+    pub(super) head_dims: Vec<u32>,
+    pub(super) head_dim_vo: Vec<HeadDimVo>,
+    pub(super) dtypes: Vec<Dtype>,
+    pub(super) kv_dtypes: Vec<Dtype>,
+    pub(super) kinds: Vec<KernelKind>,
+    pub(super) paged: Vec<bool>,
+    pub(super) groups: Vec<u32>,
+    pub(super) stored: Vec<KvStored>,
+    pub(super) device_plans: bool,
+    pub(super) ops: Vec<Op>,
+    pub(super) appends: bool,
+    pub(super) archs: Option<Vec<Arch>>,
+    pub(super) sizes_from_env: bool,
 }
 
-/// Environment variables that change what is embedded.
+/// Environment variables that influence the build.
 const KNOBS: [&str; 12] = [
     "ATTN_CUDA_ARCHS",
     "ATTN_AOT_EXPRS",
@@ -66,16 +57,17 @@ const KNOBS: [&str; 12] = [
 ];
 
 impl Aot {
-    /// Over the variants of a table (`attn::variants![..]`), or of several one after another ([`Aot::and`]).
+    /// A build over the variants of a table (`attn::variants![..]`); [`Aot::and`] adds further tables.
     ///
-    /// Head dimension 128, bf16 (keys and values too), both kernels, paged and ragged, all group sizes, and no expressions, unless told.
+    /// By default: head
+    /// dimension 128, bf16 for all tensors, prefill and decode, paged and ragged, all group sizes, and no expressions.
     #[must_use]
     pub fn new(variants: &[&'static VariantDesc]) -> Self {
         Aot {
             table: variants.to_vec(),
             expressions: Vec::new(),
             head_dims: vec![128],
-            values: vec![ValueRows::Same],
+            head_dim_vo: vec![HeadDimVo::Same],
             dtypes: vec![Dtype::Bf16],
             kv_dtypes: Vec::new(),
             kinds: vec![KernelKind::Prefill, KernelKind::Decode],
@@ -90,21 +82,21 @@ impl Aot {
         }
     }
 
-    /// More variants that expressions may name.
+    /// Adds variants that expressions may name.
     #[must_use]
     pub fn and(mut self, variants: &[&'static VariantDesc]) -> Self {
         self.table.extend(variants);
         self
     }
 
-    /// The expressions, instead of those so far. Values of parameters do not matter: one cubin serves all.
+    /// Sets the expressions. Parameter values do not matter: one cubin serves all.
     #[must_use]
     pub fn expressions<S: Into<String>>(mut self, expressions: impl IntoIterator<Item = S>) -> Self {
         self.expressions = expressions.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The expressions of `ATTN_AOT_EXPRS` (separated by `;`) if it is set, else these.
+    /// Sets the expressions to those of `ATTN_AOT_EXPRS` (separated by `;`) if it is set, else to these.
     #[must_use]
     pub fn expressions_or_env<S: Into<String>>(self, expressions: impl IntoIterator<Item = S>) -> Self {
         match env::var("ATTN_AOT_EXPRS") {
@@ -113,7 +105,7 @@ impl Aot {
         }
     }
 
-    /// The head dimensions, instead of 128.
+    /// Sets the head dimensions, instead of 128.
     #[must_use]
     pub fn head_dims(mut self, head_dims: impl IntoIterator<Item = u32>) -> Self {
         self.head_dims = head_dims.into_iter().collect();
@@ -122,95 +114,96 @@ impl Aot {
 
     /// How wide values are, instead of as wide as keys alone: with each of the head dimensions.
     #[must_use]
-    pub fn values(mut self, values: impl IntoIterator<Item = ValueRows>) -> Self {
-        self.values = values.into_iter().collect();
+    pub fn head_dim_vo(mut self, widths: impl IntoIterator<Item = HeadDimVo>) -> Self {
+        self.head_dim_vo = widths.into_iter().collect();
         self
     }
 
-    /// The element types of q and o, instead of bf16.
+    /// Sets the element types of q and o, instead of bf16.
     #[must_use]
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
     }
 
-    /// The element types of k and v, instead of that of q and o: one of 8 bits is for every type of q and o, one of 16 for its own.
+    /// Sets the element types of k and v, instead of that of q and o. An 8-bit type is combined with every type of q
+    /// and o, a 16-bit type with itself.
     #[must_use]
     pub fn kv_dtypes(mut self, kv_dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.kv_dtypes = kv_dtypes.into_iter().collect();
         self
     }
 
-    /// The head dimensions of `ATTN_AOT_HEAD_DIMS` and the element types of `ATTN_AOT_DTYPES` and `ATTN_AOT_KV_DTYPES` (several
-    /// separated by `;`) where these are set, instead of what this was told.
+    /// Reads head dimensions from `ATTN_AOT_HEAD_DIMS` and element types from `ATTN_AOT_DTYPES` and
+    /// `ATTN_AOT_KV_DTYPES` (separated by `;`) where these are set; they take precedence.
     #[must_use]
     pub fn sizes_or_env(mut self) -> Self {
         self.sizes_from_env = true;
         self
     }
 
-    /// The kernels, instead of both.
+    /// Sets the kernel families, instead of prefill and decode.
     #[must_use]
     pub fn kinds(mut self, kinds: impl IntoIterator<Item = KernelKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Whether for paged keys, ragged keys, or both.
+    /// Sets whether kernels are for ragged keys, paged keys, or both.
     #[must_use]
     pub fn layouts(mut self, ragged: bool, paged: bool) -> Self {
         self.paged = [(ragged, false), (paged, true)].into_iter().filter(|(on, _)| *on).map(|(_, p)| p).collect();
         self
     }
 
-    /// The group sizes (query heads per KV head) that decode is built for, instead of all. One kernel serves those up to 8, and one all
-    /// beyond, so that most lists say the same. Prefill serves all.
+    /// Sets the group sizes (query heads per KV head) of decode kernels, instead of all. One kernel serves groups up to
+    /// 8, and one all larger ones. A prefill kernel serves all.
     #[must_use]
     pub fn groups(mut self, groups: impl IntoIterator<Item = u32>) -> Self {
         self.groups = groups.into_iter().collect();
         self
     }
 
-    /// What keys and values in memory are (`AttentionOptions::stored`), instead of raw alone. It makes a difference for variants that
-    /// rewrite keys or values; of the others nothing is embedded twice.
+    /// Sets how keys and values are stored (`AttentionOptions::stored`), instead of raw. It matters for variants with a
+    /// `key_transform` or `value_transform`; other kernels are not embedded twice.
     #[must_use]
     pub fn stored(mut self, stored: impl IntoIterator<Item = KvStored>) -> Self {
         self.stored = stored.into_iter().collect();
         self
     }
 
-    /// Also the kernels that plan on the device (`Plan::update_on_device`): one for all variants of whose tiles nothing is known beforehand, and one
-    /// for each other.
+    /// Adds the planner kernels (`Plan::update_on_device`): one for all variants without a tile class, and one for each
+    /// other variant.
     #[must_use]
     pub fn device_plans(mut self) -> Self {
         self.device_plans = true;
         self
     }
 
-    /// Also these ops.
+    /// Adds ops.
     #[must_use]
     pub fn ops(mut self, ops: impl IntoIterator<Item = Op>) -> Self {
         self.ops = ops.into_iter().collect();
         self
     }
 
-    /// Also appends through the transforms of the expressions that have any: from each type of q and o to each type of k and v.
+    /// Adds appends through the transforms of the expressions, from each type of q and o to each type of k and v.
     #[must_use]
     pub fn appends(mut self) -> Self {
         self.appends = true;
         self
     }
 
-    /// These architectures, instead of those of `ATTN_CUDA_ARCHS`.
+    /// Sets the architectures, instead of those of `ATTN_CUDA_ARCHS`.
     #[must_use]
     pub fn archs(mut self, archs: impl IntoIterator<Item = Arch>) -> Self {
         self.archs = Some(archs.into_iter().collect());
         self
     }
 
-    /// Everything that a build script has to do: builds into `OUT_DIR`, prints what cargo is to watch, notes as warnings
-    /// and errors as errors. `attn::include_prebuilt!` reads what it wrote.
-    #[allow(clippy::print_stdout)] // a build script speaks to cargo by printing
+    /// Does everything that a build script has to do: builds into `OUT_DIR`, and prints cargo directives, notes as
+    /// warnings and errors as errors. `attn::include_prebuilt!` reads the result.
+    #[allow(clippy::print_stdout)] // directives for cargo
     pub fn build_script(self) {
         for knob in KNOBS {
             println!("cargo::rerun-if-env-changed={knob}");
@@ -230,14 +223,13 @@ impl Aot {
         }
     }
 
-    /// Compiles in parallel, and writes `attn_aot.rs` and the cubins into a folder.
+    /// Compiles in parallel, and writes `attn_aot.rs` and the cubins to a folder.
     ///
-    /// Without architectures nothing is embedded; without a compiler nothing is embedded either, with a note that says so.
+    /// Without architectures nothing is embedded. Without a compiler nothing is embedded either, and a note says so.
     ///
     /// # Errors
     ///
-    /// Something that was asked for cannot be: an unknown architecture, an expression that does not parse, a kernel that
-    /// does not compile.
+    /// An unknown architecture, an expression that does not parse, a kernel that does not compile.
     pub fn build(&self, out: &Path) -> Result<AotReport, AotError> {
         let mut report = AotReport::default();
         let archs = match &self.archs {
@@ -245,7 +237,7 @@ impl Aot {
             None => archs_from_env(&mut report)?,
         };
         let (sources, planners, ops) = (self.sources(&archs)?, self.planners(&archs)?, self.op_sources(&archs)?);
-        // looking for a compiler takes time, and may start Python: not for nothing
+        // the search for a compiler takes time and may start Python, so it is skipped if there is nothing to compile
         let nothing = sources.is_empty() && planners.is_empty() && ops.is_empty();
         let missing = if nothing { None } else { Compiler::find().err() };
         let built = match missing {
@@ -261,224 +253,4 @@ impl Aot {
         report.compiled = built.iter().filter(|cubin| cubin.origin == Origin::Compiled).count();
         Ok(report)
     }
-
-    /// Every source that is asked for, each once.
-    fn sources(&self, archs: &[Arch]) -> Result<Vec<KernelSource>, AotError> {
-        let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let mut sources: Vec<KernelSource> = Vec::new();
-        for expr in &self.expressions {
-            let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            let arms = self.stored.iter().flat_map(|&stored| variant.clone().over(stored).arms());
-            for variant in arms {
-                for cell in self.cells(archs, &variant)? {
-                    let source = KernelSource::build(&variant, &cell)
-                        .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                    sources.push(source);
-                }
-            }
-        }
-        sources.sort_by_key(KernelSource::key);
-        sources.dedup_by_key(|source| source.key());
-        Ok(sources)
-    }
-
-    /// The kernels that plan, each once; of those that a device plans for.
-    fn planners(&self, archs: &[Arch]) -> Result<Vec<PlannerSource>, AotError> {
-        let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let mut sources: Vec<PlannerSource> = Vec::new();
-        for expr in self.expressions.iter().filter(|_| self.device_plans) {
-            let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            if variant.has_union() || variant.has_kv_list() || variant.has(Hook::KvRange) {
-                continue;
-            }
-            for (&stored, &arch) in self.stored.iter().flat_map(|stored| archs.iter().map(move |arch| (stored, arch))) {
-                let source = PlannerSource::build(&variant.clone().over(stored), arch)
-                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                sources.push(source);
-            }
-        }
-        sources.sort_by_key(Unit::key);
-        sources.dedup_by_key(|source| source.key());
-        Ok(sources)
-    }
-
-    /// The ops, each once.
-    fn op_sources(&self, archs: &[Arch]) -> Result<Vec<OpSource>, AotError> {
-        let mut sources = Vec::new();
-        for (&op, &arch) in self.ops.iter().flat_map(|op| archs.iter().map(move |arch| (op, arch))) {
-            let name = op.name();
-            sources.push(OpSource::build(op, arch).map_err(|e| AotError::Splice { expr: name, source: e })?);
-        }
-        let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
-        for expr in self.expressions.iter().filter(|_| self.appends) {
-            let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            if variant.has_union() || !(has_key_hooks(&variant) || has_value_hooks(&variant)) {
-                continue;
-            }
-            for (&arch, &dtypes, ()) in product(archs, &pairs(&qo_dtypes, &kv_dtypes), &[()]) {
-                let source = OpSource::transform(&variant, dtypes.qo, dtypes.kv, arch)
-                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                sources.push(source);
-            }
-        }
-        sources.sort_by_key(Unit::key);
-        sources.dedup_by_key(|source| source.key());
-        Ok(sources)
-    }
-
-    /// Element types of q and o, and of k and v.
-    fn dtype_lists(&self) -> Result<(Vec<Dtype>, Vec<Dtype>), AotError> {
-        let (mut qo, mut kv) = (self.dtypes.clone(), self.kv_dtypes.clone());
-        if self.sizes_from_env {
-            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo)?;
-            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv)?;
-        }
-        Ok((qo, kv))
-    }
-
-    fn cells(&self, archs: &[Arch], variant: &Variant) -> Result<Vec<Cell>, AotError> {
-        let mut cells = Vec::new();
-        let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
-        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
-        let mut head_dims = self.head_dims.clone();
-        if self.sizes_from_env {
-            list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
-        }
-        let dtypes = pairs(&qo_dtypes, &kv_dtypes);
-        let widths: Vec<_> =
-            head_dims.iter().flat_map(|&dim| self.values.iter().map(move |&values| (dim, values))).collect();
-        for (&arch, &(head_dim, values), &dtypes) in product(archs, &widths, &dtypes) {
-            for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let (key_lists, template) = (has_key_list(variant), PrefillTemplate::default());
-                let request = CellRequest {
-                    kind,
-                    head_dim,
-                    values,
-                    dtypes,
-                    paged,
-                    group,
-                    key_hooks,
-                    value_hooks,
-                    key_lists,
-                    template,
-                    arch,
-                };
-                let cell = Cell::choose(&request)?;
-                if !cells.contains(&cell) {
-                    cells.push(cell);
-                }
-            }
-        }
-        Ok(cells)
-    }
-}
-
-fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Item = (&'a A, &'a B, &'a C)> {
-    a.iter().flat_map(move |x| b.iter().flat_map(move |y| c.iter().map(move |z| (x, y, z))))
-}
-
-/// The pairs of element types that lists of both stand for. A type of keys that goes with none is left in, to be refused by name.
-fn pairs(qo: &[Dtype], kv: &[Dtype]) -> Vec<Dtypes> {
-    let own = |&qo: &Dtype| Dtypes { qo, kv: qo };
-    if kv.is_empty() {
-        return qo.iter().map(own).collect();
-    }
-    let of = |&kv: &Dtype| {
-        let alone = !kv.is_fp8() && qo.contains(&kv);
-        qo.iter().filter(move |&&qo| !alone || qo == kv).map(move |&qo| Dtypes { qo, kv })
-    };
-    kv.iter().flat_map(of).collect()
-}
-
-/// A cubin to be embedded.
-#[derive(Clone)]
-struct Cubin {
-    key: Key,
-    name: String,
-    arch: Arch,
-    compiled: Arc<Compiled>,
-    origin: Origin,
-}
-
-fn compile_all<S: Unit + Send>(sources: Vec<S>) -> Result<Vec<Cubin>, AotError> {
-    let cache = CubinCache::global();
-    let compile = |source: S| {
-        let Ready { source, compiled, origin } = jit::build_from(cache, source)?;
-        Ok(Cubin { key: source.key(), name: source.name().to_owned(), arch: source.arch(), compiled, origin })
-    };
-    sources.into_par_iter().map(compile).collect()
-}
-
-fn split(list: &str) -> impl Iterator<Item = &str> {
-    list.split(';').map(str::trim).filter(|part| !part.is_empty())
-}
-
-/// The values of a variable, if it is set.
-fn list_from_env<T: FromStr>(name: &'static str, allowed: &'static str, values: &mut Vec<T>) -> Result<(), AotError> {
-    let text = env::var(name).unwrap_or_default();
-    if !text.trim().is_empty() {
-        let bad = |word: &str| AotError::Variable { name, value: word.to_owned(), allowed };
-        *values = split(&text).map(|word| word.parse().map_err(|_| bad(word))).collect::<Result<_, _>>()?;
-    }
-    Ok(())
-}
-
-fn archs_from_env(report: &mut AotReport) -> Result<Vec<Arch>, AotError> {
-    let list = env::var("ATTN_CUDA_ARCHS").unwrap_or_default();
-    let mut archs = Vec::new();
-    for part in split(&list) {
-        if part == "native" {
-            let native = native();
-            if native.is_empty() {
-                report
-                    .notes
-                    .push("ATTN_CUDA_ARCHS=native: nvidia-smi names no GPU here, nothing is embedded for it".into());
-            }
-            archs.extend(native);
-        } else {
-            archs.push(part.parse()?);
-        }
-    }
-    archs.sort_unstable();
-    archs.dedup();
-    Ok(archs)
-}
-
-/// The architectures of the GPUs of this machine.
-fn native() -> Vec<Arch> {
-    let output = Command::new("nvidia-smi").args(["--query-gpu=compute_cap", "--format=csv,noheader"]).output();
-    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.trim().parse::<Arch>().ok())
-        .map(|arch| Arch::for_device(arch.major(), arch.minor()))
-        .collect()
-}
-
-/// The table as Rust, and the cubins beside it.
-fn write(out: &Path, built: &[Cubin]) -> Result<(), AotError> {
-    let put = |path: PathBuf, bytes: &[u8]| fs::write(&path, bytes).map_err(|source| AotError::Write { path, source });
-    let dir = out.join("attn_aot");
-    fs::create_dir_all(&dir).map_err(|source| AotError::Write { path: dir.clone(), source })?;
-    let mut table = String::from("&[\n");
-    for Cubin { key, name, arch, compiled, .. } in built {
-        let (key, arch) = (key.to_string(), arch.to_string());
-        let path = dir.join(format!("{key}.cubin"));
-        let Compiled { compiler, log, cubin, .. } = &**compiled;
-        // writing into a String does not fail
-        let _ = writeln!(
-            table,
-            "    ::attn::aot::Prebuilt {{ key: {key:?}, name: {name:?}, arch: {arch:?}, compiler: {compiler:?}, log: {log:?}, \
-             cubin: include_bytes!({path:?}) }},"
-        );
-        put(path, cubin)?;
-    }
-    table.push_str("]\n");
-    put(out.join("attn_aot.rs"), table.as_bytes())
 }

@@ -1,37 +1,37 @@
-//! What came of building ahead of time.
+//! The result of a build ahead of time.
 
 use attn_core::{expr::ExprError, registry::RegistryError};
 
-use crate::{cell::CellError, compile::UnknownArch, jit::JitError, splice::SpliceError};
+use crate::{compile::UnknownArch, jit::JitError, kernel_traits::KernelTraitsError, splice::SpliceError};
 
-/// What was embedded.
+/// The embedded cubins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AotReport {
-    /// Cubins embedded.
+    /// The number of cubins.
     pub cubins: usize,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: usize,
-    /// Of them, those that had to be compiled; the others were in the cache.
+    /// Cubins that were compiled; the others came from the cache.
     pub compiled: usize,
-    /// Why nothing, or not everything, was embedded.
+    /// Reasons why cubins are missing.
     pub notes: Vec<String>,
 }
 
-/// What is wrong with what was asked to be embedded.
+/// An error in the request, or in a kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AotError {
-    /// `ATTN_CUDA_ARCHS`.
+    /// An unknown architecture in `ATTN_CUDA_ARCHS`.
     #[error("ATTN_CUDA_ARCHS: {0}; separate several by `;`, or write `native`")]
     Arch(#[from] UnknownArch),
-    /// `ATTN_AOT_HEAD_DIMS` or `ATTN_AOT_DTYPES`.
+    /// A wrong value in `ATTN_AOT_HEAD_DIMS`, `ATTN_AOT_DTYPES` or `ATTN_AOT_KV_DTYPES`.
     #[error("{name}: `{value}` is none of the {allowed}")]
     Variable {
         /// The variable.
         name: &'static str,
-        /// The word in it.
+        /// The wrong value.
         value: String,
-        /// What may stand there.
+        /// The allowed values.
         allowed: &'static str,
     },
     /// An expression does not parse.
@@ -45,10 +45,10 @@ pub enum AotError {
     /// Two variants of one name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A head dimension or dtype that no kernel has.
+    /// A head dimension or element type without a kernel.
     #[error(transparent)]
-    Cell(#[from] CellError),
-    /// A hook that no kernel has.
+    KernelTraits(#[from] KernelTraitsError),
+    /// A variant that the kernel does not support.
     #[error("expression `{expr}`: {source}")]
     Splice {
         /// The expression.

@@ -18,8 +18,8 @@ use std::{
 use super::{Key, Origin, entry, evict, stats::Stats};
 use crate::compile::Compiled;
 
-/// After this, a compilation under way elsewhere is no longer waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for another process that compiles the same kernel.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 /// How stale the time of last use may be: writing it at every hit would cost more than it is worth.
 const USE_GRANULARITY: Duration = Duration::from_secs(600);
@@ -28,12 +28,12 @@ const USE_GRANULARITY: Duration = Duration::from_secs(600);
 pub(super) struct Disk {
     dir: PathBuf,
     limit: u64,
-    complained: Once,
+    warned: Once,
 }
 
 impl Disk {
     pub(super) fn new(dir: PathBuf, limit: u64) -> Self {
-        Disk { dir, limit, complained: Once::new() }
+        Disk { dir, limit, warned: Once::new() }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -62,12 +62,12 @@ impl Disk {
         }
         let lock = self.lock(key, stats);
         if let Some(hit) = self.read(key, stats) {
-            return Ok((hit, Origin::Disk)); // somebody else wrote it while we waited
+            return Ok((hit, Origin::Disk)); // another process wrote it while we waited
         }
         stats.compiled();
         let compiled = compile()?;
         if let Err(error) = self.write(key, &compiled) {
-            self.complain(stats, "a compiled kernel could not be kept", &error);
+            self.warn_once(stats, "a compiled kernel could not be kept", &error);
         } else {
             stats.evicted(evict::keep_within(&self.dir, self.limit));
         }
@@ -86,7 +86,7 @@ impl Disk {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                self.complain(stats, "a cached kernel could not be read", &error);
+                self.warn_once(stats, "a cached kernel could not be read", &error);
                 return None;
             }
         };
@@ -116,7 +116,7 @@ impl Disk {
         written
     }
 
-    /// The lock of a key; `None` when it cannot be had, which costs nothing but perhaps a second compilation.
+    /// Locks a key. `None` if that fails, which at worst compiles the kernel twice.
     fn lock(&self, key: &Key, stats: &Stats) -> Option<Lock> {
         let path = self.path(key, "lock");
         let opened = make_dir(path.parent().unwrap_or(&self.dir))
@@ -124,7 +124,7 @@ impl Disk {
         let file = match opened {
             Ok(file) => file,
             Err(error) => {
-                self.complain(stats, "the folder of compiled kernels cannot be written", &error);
+                self.warn_once(stats, "the folder of compiled kernels cannot be written", &error);
                 return None;
             }
         };
@@ -132,25 +132,25 @@ impl Disk {
         loop {
             match file.try_lock() {
                 Ok(()) => return Some(Lock { path, _file: file }),
-                Err(TryLockError::WouldBlock) if started.elapsed() < PATIENCE => thread::sleep(POLL),
+                Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_TIMEOUT => thread::sleep(POLL),
                 Err(TryLockError::WouldBlock) => return None,
                 Err(TryLockError::Error(error)) => {
-                    self.complain(stats, "a compiled kernel cannot be locked", &error);
+                    self.warn_once(stats, "a compiled kernel cannot be locked", &error);
                     return None;
                 }
             }
         }
     }
 
-    fn complain(&self, stats: &Stats, what: &str, error: &io::Error) {
+    fn warn_once(&self, stats: &Stats, what: &str, error: &io::Error) {
         stats.io_failure();
-        self.complained.call_once(|| {
+        self.warned.call_once(|| {
             tracing::warn!(dir = %self.dir.display(), %error, "{what}; set ATTN_CACHE_DIR to a folder that can be written");
         });
     }
 }
 
-/// Held while a key is compiled.
+/// A lock on a key during its compilation.
 struct Lock {
     path: PathBuf,
     _file: File,
@@ -158,8 +158,8 @@ struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Whoever has opened the file and waits gets the lock of a file without name; a third process may lock a new
-        // one. Both find the entry written.
+        // A process that has opened the file gets the lock of an unlinked file, while a third process may lock a new
+        // file. Both find the entry written.
         let _ = fs::remove_file(&self.path);
     }
 }

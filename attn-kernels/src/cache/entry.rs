@@ -1,4 +1,4 @@
-//! One file of the cache: a checksummed header, what is known of the compilation, the cubin.
+//! A file of the cache: a header with a checksum, metadata of the compilation, the cubin.
 //!
 //! ```text
 //! magic      8 bytes   "ATTNCUB1"

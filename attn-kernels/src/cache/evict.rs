@@ -1,4 +1,4 @@
-//! Keeps the cache within its limit: what was used longest ago goes first.
+//! Eviction of the least recently used entries, which keeps the cache within its limit.
 
 use std::{
     fs::{self, OpenOptions},
@@ -15,7 +15,7 @@ struct Found {
     used: SystemTime,
 }
 
-/// Removes entries until the rest fits; gives how many. One process at a time: another leaves it be.
+/// Removes entries until the rest fits; returns their number. Only one process evicts at a time.
 pub(super) fn keep_within(dir: &Path, limit: u64) -> u64 {
     let Ok(lock) = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join("evict.lock")) else {
         return 0;
@@ -40,7 +40,7 @@ pub(super) fn keep_within(dir: &Path, limit: u64) -> u64 {
         return 0;
     }
     entries.sort_by_key(|e| e.used);
-    // some room beyond the limit, so that the next entry does not evict again
+    // evicts a little more than needed, so that the next entry does not evict again
     let target = limit - limit / 8;
     let mut removed = 0;
     for entry in entries {

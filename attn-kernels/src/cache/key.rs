@@ -1,4 +1,4 @@
-//! The name of a cubin: a hash of everything that it is made from.
+//! The key of a cubin: a hash of its source, options and architecture.
 
 use std::fmt;
 
@@ -13,8 +13,7 @@ pub struct Key([u8; 32]);
 impl Key {
     /// The key of a translation unit for an architecture.
     ///
-    /// `#line` directives do not count: where the source of a variant lies on the disk of whoever built it changes
-    /// messages, not code.
+    /// `#line` directives do not count: the path of a variant's source changes messages, not code.
     #[must_use]
     pub fn of(source: &str, arch: Arch) -> Self {
         let mut hash = Sha256::new();
@@ -58,11 +57,6 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({self})")
     }
-}
-
-/// SHA-256 as hexadecimal digits.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Key(Sha256::digest(bytes).into()).to_string()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the cache has done.
+//! Counters of the cache.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,11 +16,11 @@ pub struct Stats {
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Cubins that were in the process.
+    /// Cubins found in memory.
     pub memory_hits: u64,
-    /// Cubins that were on disk.
+    /// Cubins found on disk.
     pub disk_hits: u64,
-    /// Cubins that had to be compiled (or failed to).
+    /// Compilations, failed ones included.
     pub compiled: u64,
     /// Entries found torn or decayed.
     pub damaged: u64,

@@ -10,7 +10,7 @@ pub struct Arch {
     scope: Scope,
 }
 
-/// Where else a cubin of an architecture runs.
+/// The devices that a cubin of an architecture runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Scope {
     /// Same major version, same or later minor version.
@@ -28,7 +28,7 @@ impl Arch {
         Arch { major, minor, scope: Scope::Portable }
     }
 
-    /// What to compile for on a device of this compute capability.
+    /// The architecture to compile for on a device of this compute capability.
     #[must_use]
     pub const fn for_device(major: u32, minor: u32) -> Self {
         let scope = match (major, minor) {
@@ -44,9 +44,9 @@ impl Arch {
         Arch { scope: Scope::Portable, ..self }
     }
 
-    /// Whether tensor cores multiply for whole warpgroups (wgmma): on `sm_90a` alone.
+    /// Whether the architecture has warpgroup MMA (`wgmma`): only `sm_90a` does.
     #[must_use]
-    pub const fn has_warpgroups(self) -> bool {
+    pub const fn has_wgmma(self) -> bool {
         self.major == 9 && matches!(self.scope, Scope::Exact)
     }
 
@@ -82,9 +82,9 @@ impl Arch {
         kib * 1024
     }
 
-    /// The same of every GPU that its cubins run on: sm_86 has less than sm_80.
+    /// The least [`Arch::max_smem`] of all GPUs that the cubins run on: sm_86 has less than sm_80.
     #[must_use]
-    pub const fn least_smem(self) -> u32 {
+    pub const fn min_smem(self) -> u32 {
         match self.scope {
             Scope::Portable | Scope::Family if self.major == 8 => Arch::new(8, 6).max_smem(),
             _ => self.max_smem(),
@@ -103,7 +103,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// An architecture that is not one.
+/// Text that names no supported architecture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a GPU architecture of attn-rs; write for example 80, 8.9, 90a, sm_100a (sm_80 is the oldest)")]
 pub struct UnknownArch(pub String);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cubin_runs_within_its_major_version_and_an_exact_one_only_at_home() {
+    fn a_cubin_runs_on_later_minor_versions_and_an_exact_one_on_its_own() {
         let sm80 = Arch::new(8, 0);
         assert!(sm80.runs_on(8, 0) && sm80.runs_on(8, 9));
         assert!(!sm80.runs_on(9, 0) && !Arch::new(8, 6).runs_on(8, 0));

@@ -1,19 +1,20 @@
-//! What can go wrong between source and cubin.
+//! Errors of compilation.
 
 use std::{env, fs, io::Write as _, path::PathBuf};
 
 use super::Arch;
+use crate::sha256::sha256_hex;
 
-/// No compiler of CUDA was found.
+/// No CUDA compiler was found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no compiler of CUDA found: {}. {}", .tried.join("; "), HOW_TO_GET_ONE)]
 pub struct NoCompiler {
-    /// What was looked at, and what was wrong with it.
+    /// The places that were searched, and why each failed.
     pub tried: Vec<String>,
 }
 
-const HOW_TO_GET_ONE: &str = "To get one: `pip install nvidia-cuda-nvrtc`, or install the CUDA toolkit, or set ATTN_NVRTC to \
-     libnvrtc (or its folder); or embed kernels ahead of time with ATTN_CUDA_ARCHS";
+const HOW_TO_GET_ONE: &str = "To get one: `pip install nvidia-cuda-nvrtc`, or install the CUDA toolkit, or set \
+     ATTN_NVRTC to libnvrtc (or its folder); or embed kernels ahead of time with ATTN_CUDA_ARCHS";
 
 impl NoCompiler {
     pub(crate) fn one(tried: impl Into<String>) -> Self {
@@ -39,15 +40,15 @@ pub enum CompileError {
     /// The compiler found errors. Lines are those of the templates and of the variant's Rust source.
     #[error("{name} does not compile for {arch} with {compiler}:\n{}{}", .log.trim_end(), dumped(.source_file))]
     Rejected {
-        /// What was compiled.
+        /// The kernel.
         name: String,
-        /// For what.
+        /// The architecture.
         arch: Arch,
-        /// By what.
+        /// The compiler.
         compiler: String,
-        /// What the compiler said.
+        /// The log of the compiler.
         log: String,
-        /// Where the whole translation unit was written to, for reading.
+        /// A copy of the translation unit, for inspection.
         source_file: Option<PathBuf>,
     },
     /// The compiler does not know the architecture.
@@ -57,17 +58,17 @@ pub enum CompileError {
         arch: Arch,
         /// The compiler.
         compiler: String,
-        /// What it knows.
+        /// The architectures that it knows.
         known: Vec<String>,
     },
     /// The compiler itself failed.
     #[error("{compiler} failed on {name}: {reason}")]
     Failed {
-        /// What was compiled.
+        /// The kernel.
         name: String,
-        /// By what.
+        /// The compiler.
         compiler: String,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
 }
@@ -77,18 +78,18 @@ fn dumped(path: &Option<PathBuf>) -> String {
 }
 
 impl CompileError {
-    /// A rejection, with the source dumped into the temporary folder.
+    /// A rejection, with a copy of the source in the temporary folder.
     pub(crate) fn rejected(name: &str, source: &str, arch: Arch, compiler: String, log: String) -> Self {
         CompileError::Rejected { name: name.to_owned(), arch, compiler, log, source_file: dump(source) }
     }
 }
 
-/// Writes a source for reading; a failure to do so is no failure.
+/// Writes a copy of the source; `None` if that fails.
 fn dump(source: &str) -> Option<PathBuf> {
     let dir = env::temp_dir().join(format!("attn-rejected-{}", std::process::id()));
     fs::create_dir_all(&dir).ok()?;
-    let path = dir.join(format!("{}.cu", &crate::cache::sha256_hex(source.as_bytes())[..16]));
-    // the folder is open to others: never write through a link of theirs
+    let path = dir.join(format!("{}.cu", &sha256_hex(source.as_bytes())[..16]));
+    // other users may write to the temporary folder: never follow a link
     match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
         Ok(mut file) => file.write_all(source.as_bytes()).ok()?,
         Err(_) if fs::read(&path).is_ok_and(|there| there == source.as_bytes()) => {}

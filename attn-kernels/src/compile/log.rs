@@ -1,4 +1,4 @@
-//! What ptxas says of a kernel (`--ptxas-options=-v`).
+//! The log of ptxas (`--ptxas-options=-v`).
 
 /// Resources of one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,11 +25,11 @@ impl Resources {
     }
 }
 
-/// Reads the resources of every kernel out of a compile log, in the order of the log.
+/// Parses the resources of every kernel from a compile log, in the order of the log.
 #[must_use]
 pub fn parse_resources(log: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
-    let mut of_kernel = true; // not of a function that kernels call, whose properties stand between theirs
+    let mut of_kernel = true; // false within the properties of a function that kernels call
     for line in log.lines() {
         if let Some(rest) = line.split_once("Compiling entry function '").map(|(_, rest)| rest) {
             let kernel = rest.split('\'').next().unwrap_or_default().to_owned();
@@ -53,9 +53,9 @@ pub fn parse_resources(log: &str) -> Vec<Resources> {
     kernels
 }
 
-/// What ptxas says where products of warpgroups cannot run in the background (messages C7500 to C7599), a line each: such a kernel gives the same, and is
-/// slow.
-pub fn serialised_products(log: &str) -> impl Iterator<Item = &str> {
+/// The lines in which ptxas reports that it serialised WGMMA instructions (messages C7500 to C7599). Such a kernel
+/// gives the same results, but it is slow.
+pub fn wgmma_serialised(log: &str) -> impl Iterator<Item = &str> {
     let code = |line: &str| {
         line.match_indices("C75")
             .any(|(at, _)| line[at..].chars().skip(3).take(2).filter(char::is_ascii_digit).count() == 2)
@@ -63,7 +63,7 @@ pub fn serialised_products(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter(move |line| code(line))
 }
 
-/// The comma-separated "12 bytes of this" of a line, whatever stands before the number.
+/// The comma-separated amounts of a line, such as "12 bytes spill stores"; words before the number are skipped.
 fn amounts(line: &str) -> impl Iterator<Item = (u32, &str)> {
     line.split(',').filter_map(|part| {
         let mut rest = part.trim();
@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_that_do_not_run_in_the_background_are_named() {
+    fn serialised_wgmma_is_reported() {
         let log = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n0x00C75 bytes\nptxas info : Used 168 registers";
-        assert_eq!(serialised_products(log).collect::<Vec<_>>(), [log.lines().next().unwrap_or_default()]);
+        assert_eq!(wgmma_serialised(log).collect::<Vec<_>>(), [log.lines().next().unwrap_or_default()]);
     }
 
     #[test]

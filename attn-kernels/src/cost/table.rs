@@ -2,9 +2,10 @@
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, Measured, row, warpgroups};
+use super::{HookClass, measured::{Measured, row, sm90}};
 
-/// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM; launch, piece, block, first, merge, spread.
+/// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM;
+/// in nanoseconds: launch, item, block, first, merge_launch, merge.
 #[rustfmt::skip]
 pub(super) const TABLE: &[Measured] = &[
     // sm_90: NVIDIA H200, 2026-11-22, commit d41c37e
@@ -57,22 +58,22 @@ pub(super) const TABLE: &[Measured] = &[
     row(9, KernelKind::Prefill, 128, true, 256, HookClass::Logits, 1, [11161, 7827, 3244, 3495, 13904, 3894]),
     row(9, KernelKind::Prefill, 128, true, 256, HookClass::Rewrites, 1, [11342, 12631, 2934, 4773, 12112, 3951]),
     // sm_90: NVIDIA H200, 2026-11-22, commit afab584
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 128, HookClass::None, 1, [9976, 2720, 660, 499, 6512, 2075])),
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 128, HookClass::Logits, 1, [10260, 3014, 850, 308, 6176, 2110])),
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 128, HookClass::Rewrites, 1, [11019, 5285, 691, 2207, 6704, 1993])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 128, HookClass::None, 1, [12585, 3560, 658, 2175, 6448, 2101])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 128, HookClass::Logits, 1, [12684, 3777, 926, 2000, 6800, 2045])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 128, HookClass::Rewrites, 1, [11694, 5345, 645, 2900, 6560, 2081])),
-    warpgroups(row(9, KernelKind::Prefill, 192, false, 64, HookClass::None, 1, [8697, 2515, 791, 67, 5632, 1544])),
-    warpgroups(row(9, KernelKind::Prefill, 192, false, 64, HookClass::Logits, 1, [9247, 2299, 1131, 68, 6000, 1517])),
-    warpgroups(row(9, KernelKind::Prefill, 192, false, 64, HookClass::Rewrites, 1, [13497, 4250, 801, 1009, 5296, 1554])),
-    warpgroups(row(9, KernelKind::Prefill, 192, true, 64, HookClass::None, 1, [12934, 3330, 763, 1013, 5920, 1491])),
-    warpgroups(row(9, KernelKind::Prefill, 192, true, 64, HookClass::Logits, 1, [13316, 3492, 1151, 1005, 5328, 1548])),
-    warpgroups(row(9, KernelKind::Prefill, 192, true, 64, HookClass::Rewrites, 1, [13304, 3733, 755, 1547, 6352, 1458])),
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 256, HookClass::None, 1, [9312, 7967, 1076, 969, 11984, 4161])),
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 256, HookClass::Logits, 1, [8186, 8304, 1364, 743, 12048, 4154])),
-    warpgroups(row(9, KernelKind::Prefill, 128, false, 256, HookClass::Rewrites, 1, [10986, 14032, 1057, 4502, 12352, 3872])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 256, HookClass::None, 1, [9507, 9208, 980, 4391, 12560, 4109])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 256, HookClass::Logits, 1, [10623, 9310, 1156, 4183, 12432, 4103])),
-    warpgroups(row(9, KernelKind::Prefill, 128, true, 256, HookClass::Rewrites, 1, [9654, 14031, 870, 5699, 13072, 3956])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 128, HookClass::None, 1, [9976, 2720, 660, 499, 6512, 2075])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 128, HookClass::Logits, 1, [10260, 3014, 850, 308, 6176, 2110])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 128, HookClass::Rewrites, 1, [11019, 5285, 691, 2207, 6704, 1993])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 128, HookClass::None, 1, [12585, 3560, 658, 2175, 6448, 2101])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 128, HookClass::Logits, 1, [12684, 3777, 926, 2000, 6800, 2045])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 128, HookClass::Rewrites, 1, [11694, 5345, 645, 2900, 6560, 2081])),
+    sm90(row(9, KernelKind::Prefill, 192, false, 64, HookClass::None, 1, [8697, 2515, 791, 67, 5632, 1544])),
+    sm90(row(9, KernelKind::Prefill, 192, false, 64, HookClass::Logits, 1, [9247, 2299, 1131, 68, 6000, 1517])),
+    sm90(row(9, KernelKind::Prefill, 192, false, 64, HookClass::Rewrites, 1, [13497, 4250, 801, 1009, 5296, 1554])),
+    sm90(row(9, KernelKind::Prefill, 192, true, 64, HookClass::None, 1, [12934, 3330, 763, 1013, 5920, 1491])),
+    sm90(row(9, KernelKind::Prefill, 192, true, 64, HookClass::Logits, 1, [13316, 3492, 1151, 1005, 5328, 1548])),
+    sm90(row(9, KernelKind::Prefill, 192, true, 64, HookClass::Rewrites, 1, [13304, 3733, 755, 1547, 6352, 1458])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 256, HookClass::None, 1, [9312, 7967, 1076, 969, 11984, 4161])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 256, HookClass::Logits, 1, [8186, 8304, 1364, 743, 12048, 4154])),
+    sm90(row(9, KernelKind::Prefill, 128, false, 256, HookClass::Rewrites, 1, [10986, 14032, 1057, 4502, 12352, 3872])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 256, HookClass::None, 1, [9507, 9208, 980, 4391, 12560, 4109])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 256, HookClass::Logits, 1, [10623, 9310, 1156, 4183, 12432, 4103])),
+    sm90(row(9, KernelKind::Prefill, 128, true, 256, HookClass::Rewrites, 1, [9654, 14031, 870, 5699, 13072, 3956])),
 ];

@@ -6,58 +6,60 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use attn_core::{expr::Variant, lang::table::OutBuffer};
+use attn_core::{expr::Variant, lang::param_tensor::OutBuffer};
 
 use super::{CudaError, Device, DeviceBuffer};
 use crate::splice::variant::{Pointee, variant_args};
 
-/// The second argument of every kernel, and what it points to.
+/// The second parameter of every kernel, and the tensors that it points to.
 #[derive(Debug)]
 pub(super) struct Args {
     bytes: Vec<u8>,
-    tensors: Vec<Tensor>,
+    tensors: Vec<UploadedTensor>,
 }
 
 #[derive(Debug)]
-struct Tensor {
-    host: Host,
+struct UploadedTensor {
+    host: HostSide,
     buffer: Arc<DeviceBuffer>,
 }
 
-/// What is in a device buffer.
+/// The content of a device buffer.
 #[derive(Debug)]
-enum Host {
+enum HostSide {
     /// A copy of these bytes, which no kernel changes.
     Table(Vec<u8>),
-    /// What kernels store for this handle.
+    /// The values that kernels store for this handle.
     Out(OutBuffer),
 }
 
 impl Args {
-    /// Uploads the tensors of a bound variant; those that it stores to start with the values of their handles. Returns when
-    /// they have arrived.
+    /// Uploads the tensors of a bound variant. Output tensors start with the values of their handles. Returns when the
+    /// uploads have finished.
     pub(super) fn upload(device: &Device, variant: &Variant) -> Result<Self, CudaError> {
-        let mut tensors: Vec<Tensor> = Vec::new();
+        let mut tensors: Vec<UploadedTensor> = Vec::new();
         let bytes = variant_args(variant, |pointee| {
             let (host, buffer) = match pointee {
-                Pointee::Table(bytes) => (Host::Table(bytes.to_vec()), Arc::new(DeviceBuffer::upload(device, bytes)?)),
-                Pointee::Out(out) => (Host::Out(out.clone()), output(device, out)?),
+                Pointee::Table(bytes) => {
+                    (HostSide::Table(bytes.to_vec()), Arc::new(DeviceBuffer::upload(device, bytes)?))
+                }
+                Pointee::Out(out) => (HostSide::Out(out.clone()), output(device, out)?),
             };
             let address = buffer.ptr();
-            tensors.push(Tensor { host, buffer });
+            tensors.push(UploadedTensor { host, buffer });
             Ok::<u64, CudaError>(address)
         })?;
         Ok(Args { bytes, tensors })
     }
 
-    /// Whether the variant's parameters are these.
+    /// Whether these are the arguments of the variant.
     pub(super) fn are_of(&self, variant: &Variant) -> bool {
         let mut known = self.tensors.iter();
         let mut same = true;
         let bytes = variant_args(variant, |pointee| {
             let found = known.next().filter(|tensor| match (&tensor.host, pointee) {
-                (Host::Table(there), Pointee::Table(bytes)) => there == bytes,
-                (Host::Out(there), Pointee::Out(out)) => there.id() == out.id(),
+                (HostSide::Table(there), Pointee::Table(bytes)) => there == bytes,
+                (HostSide::Out(there), Pointee::Out(out)) => there.id() == out.id(),
                 _ => false,
             });
             same &= found.is_some();
@@ -66,23 +68,23 @@ impl Args {
         same && bytes.is_ok_and(|bytes| bytes == self.bytes)
     }
 
-    /// Copies what kernels stored into the handles, once everything given to the device has finished.
+    /// Copies what kernels stored into the handles. Waits for all work of the device.
     pub(super) fn fetch(&self) -> Result<(), CudaError> {
-        for Tensor { host, buffer } in &self.tensors {
-            if let Host::Out(out) = host {
+        for UploadedTensor { host, buffer } in &self.tensors {
+            if let HostSide::Out(out) = host {
                 let mut values = vec![0.0f32; out.len()];
                 buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
-                // the buffer was made for as many
+                // the buffer has as many values
                 let _ = out.write_back(&values);
             }
         }
         Ok(())
     }
 
-    /// What was uploaded as number `place`, if it is a table.
+    /// The uploaded tensor number `place`, if it is a table.
     pub(super) fn buffer(&self, place: usize) -> Option<&DeviceBuffer> {
         let tensor = self.tensors.get(place)?;
-        matches!(tensor.host, Host::Table(_)).then_some(&*tensor.buffer)
+        matches!(tensor.host, HostSide::Table(_)).then_some(&*tensor.buffer)
     }
 
     /// At least `sizeof(Variant)` bytes.
@@ -91,8 +93,8 @@ impl Args {
     }
 }
 
-/// The device's values of a handle: one buffer for all arms of a union, plans and attentions that store to it. It starts with
-/// the handle's values, and lasts as long as one of these does.
+/// The device buffer of an output handle. All branches, plans and attentions that store to the handle share it. It
+/// starts with the handle's values.
 fn output(device: &Device, out: &OutBuffer) -> Result<Arc<DeviceBuffer>, CudaError> {
     /// By device and handle.
     type Outputs = HashMap<(u32, u64), Weak<DeviceBuffer>>;

@@ -1,4 +1,4 @@
-//! Device memory, and memory of the host that a device copies from by itself.
+//! Device memory.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use cudarc::driver::result;
 
 use super::{CudaError, Device, Stream};
 
-/// Device memory, freed on drop (which waits for the device). Starts are aligned to 256 bytes. `Send` and `Sync`: it is copied to and from by shared
-/// reference, in the order of streams.
+/// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
+/// it by shared reference, in the order of streams.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     device: Device,
@@ -17,7 +17,7 @@ pub struct DeviceBuffer {
 }
 
 impl DeviceBuffer {
-    /// Memory whose content is not defined.
+    /// Allocates memory with undefined content.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl DeviceBuffer {
         if bytes == 0 {
             return Ok(DeviceBuffer { device: device.clone(), ptr: 0, bytes, owned: true });
         }
-        // SAFETY: the context is current; what is in the memory is nobody's concern before it is written.
+        // SAFETY: the context is current; the content of the memory is undefined until it is written.
         match unsafe { result::malloc_sync(bytes) } {
             Ok(ptr) => Ok(DeviceBuffer { device: device.clone(), ptr, bytes, owned: true }),
             Err(error) if error.0 == cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
@@ -38,18 +38,18 @@ impl DeviceBuffer {
         }
     }
 
-    /// Memory of somebody else, which is not freed on drop.
+    /// Wraps memory that the caller owns. It is not freed on drop.
     ///
     /// # Safety
     ///
-    /// There are `bytes` bytes at `ptr`, in memory of this device; they live as long as this and all work that was given to the device with it, and
-    /// nobody else writes them meanwhile.
+    /// There are `bytes` bytes at `ptr`, in memory of this device. They outlive this object and all work that uses it,
+    /// and nothing else writes them meanwhile.
     #[must_use]
     pub unsafe fn from_raw(device: &Device, ptr: u64, bytes: usize) -> Self {
         DeviceBuffer { device: device.clone(), ptr, bytes, owned: false }
     }
 
-    /// Memory that holds a copy of `data`. Returns when it does.
+    /// Allocates memory and copies `data` to it. Returns when the copy has finished.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl DeviceBuffer {
             let _current = device.make_current()?;
             // SAFETY: the buffer is as long as the data.
             unsafe { result::memcpy_htod_sync(buffer.ptr, data) }.map_err(|e| CudaError::driver("upload", e))?;
-            // a copy from pageable memory may return before it has arrived, and other streams do not wait for it
+            // a copy from pageable memory may return before it has finished, and other streams do not wait for it
             device.synchronize()?;
         }
         Ok(buffer)
@@ -78,23 +78,23 @@ impl DeviceBuffer {
         self.bytes
     }
 
-    /// Whether there is nothing.
+    /// Whether the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Its device.
+    /// The device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Copies `out.len()` bytes from byte `offset` on, after everything that was given to the device has finished.
+    /// Copies `out.len()` bytes from byte `offset` on. Waits for all work of the device.
     ///
     /// # Errors
     ///
-    /// More than there is, or what a kernel ran into.
+    /// A range past the end, or the error of a kernel.
     pub fn download(&self, offset: usize, out: &mut [u8]) -> Result<(), CudaError> {
         self.device.synchronize()?;
         self.check(offset, out.len())?;
@@ -106,12 +106,13 @@ impl DeviceBuffer {
         unsafe { result::memcpy_dtoh_sync(out, self.ptr + offset as u64) }.map_err(|e| CudaError::driver("download", e))
     }
 
-    /// Copies `data` to byte `offset`, in the order of the stream. `data` may be reused on return, if it is in pageable memory, as ordinary memory is: the
-    /// driver then copies it first, and may wait for the stream in order to. What is pinned may be reused when the stream has got there.
+    /// Copies `data` to byte `offset`, in the order of the stream. Pageable memory may be reused on return: the driver
+    /// copies it first, and may wait for the stream to do so. Pinned memory may be reused once the stream has executed
+    /// the copy.
     ///
     /// # Errors
     ///
-    /// More than there is room, a stream that is being captured (replays would read `data`), or a failure of the driver.
+    /// A range past the end, a stream that is being captured (replays would read `data`), or a failure of the driver.
     pub fn write(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         stream.refuse_capture("copy values of the host")?;
@@ -120,7 +121,8 @@ impl DeviceBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; pinned memory is the caller's matter.
+        // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; pinned memory
+        // is the caller's matter.
         unsafe { result::memcpy_htod_async(self.ptr + offset as u64, data, stream.raw()) }
             .map_err(|e| CudaError::driver("upload", e))
     }
@@ -138,7 +140,7 @@ impl DeviceBuffer {
     ///
     /// # Errors
     ///
-    /// More than there is, or a failure of the driver.
+    /// A range past the end, or a failure of the driver.
     pub fn fill_range(&self, stream: &Stream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.check(range.start, range.len())?;
@@ -170,71 +172,6 @@ impl Drop for DeviceBuffer {
         {
             // SAFETY: it is ours; the driver waits for kernels that may use it.
             let _ = unsafe { result::free_sync(self.ptr) };
-        }
-    }
-}
-
-/// Pinned memory of the host, which a device copies from while the host goes on. Freed on drop: nobody may be copying from it then.
-#[derive(Debug)]
-pub(super) struct PinnedBuffer {
-    device: Device,
-    ptr: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: it is memory like any other.
-unsafe impl Send for PinnedBuffer {}
-// SAFETY: as above; it is written by `&mut` alone.
-unsafe impl Sync for PinnedBuffer {}
-
-impl PinnedBuffer {
-    /// So many bytes, all 0.
-    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        if bytes == 0 {
-            return Ok(PinnedBuffer { device: device.clone(), ptr: std::ptr::null_mut(), bytes });
-        }
-        let _current = device.make_current()?;
-        // SAFETY: the context is current.
-        let ptr = unsafe { result::malloc_host(bytes, 0) }
-            .map_err(|e| CudaError::driver(format!("allocate {bytes} bytes of pinned memory"), e))?;
-        let ptr = ptr.cast::<u8>();
-        // SAFETY: there are as many.
-        unsafe { ptr.write_bytes(0, bytes) };
-        Ok(PinnedBuffer { device: device.clone(), ptr, bytes })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn ptr(&self) -> *mut u8 {
-        self.ptr
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        if self.bytes == 0 {
-            return &[];
-        }
-        // SAFETY: they are ours, and were set.
-        unsafe { std::slice::from_raw_parts(self.ptr, self.bytes) }
-    }
-
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        if self.bytes == 0 {
-            return &mut [];
-        }
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.bytes) }
-    }
-}
-
-impl Drop for PinnedBuffer {
-    fn drop(&mut self) {
-        if self.bytes != 0
-            && let Ok(_current) = self.device.make_current()
-        {
-            // SAFETY: it is ours.
-            let _ = unsafe { result::free_host(self.ptr.cast()) };
         }
     }
 }

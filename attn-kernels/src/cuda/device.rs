@@ -13,19 +13,20 @@ use cudarc::driver::{
     sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
 };
 
-use super::{CudaError, captures::Captures, driver, ops::OpModule};
+use super::{CudaError, capture_lock::CaptureLock, driver, op_module::OpModule};
 use crate::splice::Op;
 
-/// A CUDA device. Cheap to clone; its primary context is kept while a clone lives.
+/// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///
-/// The primary context is the one that the CUDA runtime, cudarc, candle and PyTorch use, so pointers and streams of
-/// theirs are valid here. Every call makes it current in its thread, and puts back what was current before. `Send` and `Sync`.
+/// The CUDA runtime, cudarc, candle
+/// and PyTorch use the primary context too, so their pointers and streams are valid here. Every call makes it current
+/// in its thread, and restores the previous context. `Send` and `Sync`.
 #[derive(Clone)]
 pub struct Device {
-    inner: Arc<Inner>,
+    inner: Arc<DeviceContext>,
 }
 
-struct Inner {
+struct DeviceContext {
     ordinal: u32,
     raw: CUdevice,
     context: CUcontext,
@@ -35,15 +36,15 @@ struct Inner {
     max_smem: u32,
     l2_bytes: u32,
     memory: usize,
-    captures: Arc<Captures>,
-    /// Of ops that were asked for; unloaded with the context.
+    captures: Arc<CaptureLock>,
+    /// The loaded ops; unloaded with the context.
     ops: Mutex<HashMap<Op, OpModule>>,
 }
 
 // SAFETY: a primary context may be used from any thread, as long as it is made current there, which every call does.
-unsafe impl Send for Inner {}
+unsafe impl Send for DeviceContext {}
 // SAFETY: as above; the driver locks for itself.
-unsafe impl Sync for Inner {}
+unsafe impl Sync for DeviceContext {}
 
 impl Device {
     /// Opens a device.
@@ -77,8 +78,8 @@ impl Device {
         let memory = unsafe { device::total_mem(raw) }.map_err(fail)?;
         // SAFETY: as above; released when the last clone is dropped.
         let context = unsafe { primary_ctx::retain(raw) }.map_err(fail)?;
-        let (captures, ops) = (Captures::of(ordinal), Mutex::default());
-        let inner = Inner {
+        let (captures, ops) = (CaptureLock::of(ordinal), Mutex::default());
+        let inner = DeviceContext {
             ordinal,
             raw,
             context,
@@ -94,18 +95,18 @@ impl Device {
         Ok(Device { inner: Arc::new(inner) })
     }
 
-    /// Bytes of its second-level cache.
+    /// Bytes of the L2 cache.
     #[must_use]
     pub fn l2_bytes(&self) -> u32 {
         self.inner.l2_bytes
     }
 
-    /// Its number.
+    /// The ordinal.
     #[must_use]
     pub fn ordinal(&self) -> u32 {
         self.inner.ordinal
     }
-    /// Its name, such as `NVIDIA H200`.
+    /// The name, such as `NVIDIA H200`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -115,7 +116,7 @@ impl Device {
     pub fn capability(&self) -> (u32, u32) {
         self.inner.capability
     }
-    /// Multiprocessors.
+    /// The number of SMs.
     #[must_use]
     pub fn multiprocessors(&self) -> u32 {
         self.inner.multiprocessors
@@ -131,7 +132,7 @@ impl Device {
         self.inner.memory
     }
 
-    /// Makes the context current in this thread for as long as what is given back lives.
+    /// Makes the context current in this thread until the returned guard is dropped.
     pub(super) fn make_current(&self) -> Result<Current, CudaError> {
         let fail = |e| CudaError::driver("make the context current", e);
         let before = result::ctx::get_current().map_err(fail)?;
@@ -144,19 +145,19 @@ impl Device {
         Ok(Current { restores: Some(before.unwrap_or(ptr::null_mut())), of_this_thread: PhantomData })
     }
 
-    /// Waits for everything that was given to the device; before that for captures in other threads to end.
+    /// Waits for all work of the device, after captures in other threads have ended.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into, if one did; a capture in this thread.
+    /// The error of a kernel; a capture in this thread.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let _wait = self.captures().wait()?;
         let _current = self.make_current()?;
         result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
     }
 
-    /// Of its streams.
-    pub(super) fn captures(&self) -> &Captures {
+    /// The lock between captures and synchronisations.
+    pub(super) fn captures(&self) -> &CaptureLock {
         &self.inner.captures
     }
 
@@ -171,32 +172,33 @@ impl Device {
     }
 }
 
-/// While it lives, a device's context is current in this thread. Afterwards that is current which was before, or none: an engine that works with
-/// another context, or on another device, finds it as it left it.
+/// While this guard lives, the context of a device is current in this thread. Then the previous context is restored, so
+/// that an engine that uses another context or device finds it as it left it.
 #[must_use = "the context is current only as long as this lives"]
 pub(super) struct Current {
-    /// `None`: it was ours before.
+    /// The previous context; `None` if it is the same.
     restores: Option<CUcontext>,
-    /// What is current is a matter of each thread.
+    /// The current context belongs to the thread.
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Current {
     fn drop(&mut self) {
         if let Some(before) = self.restores {
-            // SAFETY: it was current in this thread, or null, which is none. Whoever destroyed it meanwhile has no use for it.
+            // SAFETY: it was current in this thread, or null, which is none. Whoever destroyed it meanwhile has no use
+            // for it.
             let _ = unsafe { result::ctx::set_current(before) };
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for DeviceContext {
     fn drop(&mut self) {
         let ops = self.ops.get_mut().unwrap_or_else(PoisonError::into_inner);
         let before = result::ctx::get_current().ok().flatten();
         // SAFETY: the context is retained until the end of this function.
         if !ops.is_empty() && unsafe { result::ctx::set_current(self.context) }.is_ok() {
-            // launches may be under way
+            // launches may be in flight
             let _ = result::ctx::synchronize();
             ops.values().for_each(OpModule::unload);
             // SAFETY: it was current in this thread, or null, which is none.

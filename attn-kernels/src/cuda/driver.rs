@@ -1,4 +1,4 @@
-//! The driver's library, probed before any call: calling a library or a function that is not there would panic.
+//! The driver library, probed before any call, because cudarc panics on a missing library or function.
 
 use std::{error::Error as _, ffi::c_void, sync::OnceLock};
 
@@ -9,8 +9,7 @@ use super::CudaError;
 /// Names of the library.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
-/// Every entry point that this crate calls; the oldest supported driver (CUDA 12.0) has them all. A call of one that is not
-/// there would panic.
+/// Every entry point that this crate calls. The oldest supported driver (CUDA 12.0) has all of them.
 const NEEDED: &[&str] = &[
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
@@ -60,14 +59,14 @@ const NEEDED: &[&str] = &[
     "cuTensorMapEncodeTiled",
 ];
 
-/// `cuEventElapsedTime`, which CUDA 13's bindings replace by a function that older drivers have not.
+/// `cuEventElapsedTime`. The bindings of CUDA 13 replace it by a function that older drivers do not have.
 pub(super) type ElapsedTime = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> u32;
 
 pub(super) struct Driver {
     pub(super) elapsed_time: ElapsedTime,
 }
 
-/// The driver, loaded and initialised once a process.
+/// The driver, loaded and initialised once per process.
 pub(super) fn driver() -> Result<&'static Driver, CudaError> {
     static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(|reason| CudaError::NoDriver { reason: reason.clone() })
@@ -78,7 +77,8 @@ fn load() -> Result<Driver, String> {
     let open = |name: &&str| {
         // SAFETY: the driver's initialisers have no requirements on the caller.
         let opened = unsafe { Library::new(*name) };
-        // the loader's own words tell a library that is missing from one that does not fit; `libloading` has them in the cause
+        // the loader's message distinguishes a missing library from one that does not fit; `libloading` has it as the
+        // source of its error
         opened.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))
     };
     let library = NAMES.iter().find_map(|name| match open(name) {
@@ -91,7 +91,7 @@ fn load() -> Result<Driver, String> {
         }
     });
     let library = library.ok_or(why)?;
-    // never unloaded: cudarc's own handle keeps it too
+    // never unloaded; cudarc's own handle keeps it as well
     let library: &'static Library = Box::leak(Box::new(library));
     for name in NEEDED {
         // SAFETY: the symbol is only looked up.

@@ -1,4 +1,4 @@
-//! What can go wrong on a CUDA device.
+//! Errors of the CUDA backend.
 
 use attn_core::{
     batch::BatchError,
@@ -11,68 +11,69 @@ use attn_core::{
 };
 use cudarc::driver::result::DriverError;
 
-use super::Family;
-use crate::{cell::CellError, jit::JitError, splice::SpliceError};
+use super::SelectedKernel;
+use crate::{jit::JitError, kernel_traits::KernelTraitsError, splice::SpliceError};
 
-/// What can go wrong on a CUDA device. Nothing has been launched when a run returns one, except after `Driver`.
+/// An error of the CUDA backend. A run that returns an error has launched nothing, except for `Driver`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// No driver, or none that works.
+    /// No working driver.
     #[error("no CUDA driver: {reason}. Install NVIDIA's driver (CUDA 12 or later), or use `Engine::cpu()`")]
     NoDriver {
-        /// What was found instead.
+        /// Why it does not work.
         reason: String,
     },
-    /// A device that is not there.
+    /// A device that does not exist.
     #[error("there is no CUDA device {ordinal}; this machine has {count}")]
     NoDevice {
-        /// What was asked.
+        /// The ordinal asked for.
         ordinal: u32,
-        /// How many there are.
+        /// The number of devices.
         count: u32,
     },
-    /// A device older than the templates.
+    /// A device that is too old for the kernels.
     #[error("{name} has compute capability {}.{}; kernels need 8.0 or later. Use `Engine::cpu()`", .capability.0, .capability.1)]
     TooOld {
         /// The device.
         name: String,
-        /// What it has.
+        /// Its compute capability.
         capability: (u32, u32),
     },
     /// A call of the driver failed.
     #[error("the CUDA driver could not {what}: {code}")]
     Driver {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// The driver's code and sentence.
+        /// The driver's code and message.
         code: String,
     },
-    /// Memory ran out.
+    /// Not enough device memory.
     #[error("{bytes} bytes of device memory are not to be had ({free} are free)")]
     OutOfMemory {
-        /// What was asked.
+        /// Bytes asked for.
         bytes: usize,
-        /// What there was.
+        /// Bytes that were free.
         free: usize,
     },
-    /// A plan that does not fit a workspace of a fixed size.
+    /// A plan that exceeds a workspace of a fixed size.
     #[error(
-        "the plan takes {need} bytes of workspace, and this one has {have} and is of a fixed size; `workspace_size` says how many a plan takes"
+        "the plan takes {need} bytes of workspace, and this one has {have} and is of a fixed size; `workspace_size` \
+        says how many a plan takes"
     )]
     WorkspaceSize {
-        /// What the plan takes.
+        /// Bytes that the plan takes.
         need: usize,
-        /// What there is.
+        /// Bytes of the workspace.
         have: usize,
     },
-    /// Memory for a workspace that does not begin where one may.
+    /// Misaligned memory for a workspace.
     #[error(
         "a workspace begins at a multiple of {} bytes; this one would begin at {ptr:#x}",
-        super::Workspace::ALIGNMENT
+        super::alignment::WORKSPACE_ALIGNMENT
     )]
     WorkspaceAddress {
-        /// Where it would begin.
+        /// Its address.
         ptr: u64,
     },
     /// More shared memory than a CTA of the device may use.
@@ -80,9 +81,9 @@ pub enum CudaError {
     SharedMemory {
         /// The kernel.
         kernel: String,
-        /// What it needs.
+        /// Bytes that it needs.
         need: u32,
-        /// What there is.
+        /// Bytes that a CTA may use.
         have: u32,
     },
     /// An object of another device.
@@ -105,7 +106,7 @@ pub enum CudaError {
         /// In bytes.
         value: u64,
     },
-    /// A tensor whose tokens lie too far apart.
+    /// A tensor with too large a stride between tokens.
     #[error("{tensor}: {what} is {value} bytes; at most {} are supported", i32::MAX)]
     Stride {
         /// The tensor.
@@ -117,56 +118,60 @@ pub enum CudaError {
     },
     /// The workspace was planned into again.
     #[error(
-        "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of its own"
+        "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of \
+        its own"
     )]
     StalePlan,
-    /// A plan that was made in the order of another stream.
+    /// A plan that belongs to the order of another stream.
     #[error(
-        "this plan was made by `plan_on`, or updated, in the order of another stream; run it there, or make it with `plan`"
+        "this plan was made by `plan_on`, or updated, in the order of another stream; run it there, or make it with \
+        `plan`"
     )]
     OtherStream,
-    /// Tensors of a variant that are others for another batch.
+    /// Parameter tensors whose content depends on the batch.
     #[error(
-        "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches that were captured would still read those before. Plan again, and capture again"
+        "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches \
+        that were captured would still read those before. Plan again, and capture again"
     )]
-    CapturedTensors,
-    /// A captured tensor whose content is not replaced.
+    ParameterTensors,
+    /// A parameter tensor whose content is not replaced.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// A plan whose batch only the host can change.
+    /// A plan that only the host can update.
     #[error("a plan of {what} is not made on the device; use `Plan::update`, which reads the lengths on the host")]
     NotOnDevice {
-        /// What there is no such kernel for.
+        /// What the planner kernel does not support.
         what: &'static str,
     },
-    /// Lengths that the device cannot read.
+    /// An array in host memory that the device would have to read.
     #[error("{array} is in host memory; the device reads it when it plans. Copy it there, or use `Plan::update`")]
     HostInts {
         /// The array.
         array: &'static str,
     },
-    /// What copies from the host, under a capture.
+    /// An operation that cannot be captured.
     #[error("cannot {what} on a stream that is being captured; do it before the capture, and between replays")]
     Capturing {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
     },
-    /// A request whose kernel family is not that of the plan, where requests may not depend on each other.
+    /// Under batch invariance, a request that would run another kernel if it were alone.
     #[error(
-        "request {request} is for the {asks} kernel, and this plan runs {runs}; with `batch_invariant`, plan such requests apart, or choose one `kernel` for all"
+        "request {request} is for the {alone} kernel, and this plan runs {runs}; with `fixed_split_size`, plan such \
+        requests apart, or choose one `kernel` for all"
     )]
     OtherKernel {
         /// The request.
         request: usize,
-        /// What it runs when it is alone.
-        asks: Family,
-        /// What the plan runs: that of the request that has most queries, or of the capacity.
-        runs: Family,
+        /// The kernel that it would run alone.
+        alone: SelectedKernel,
+        /// The kernel of the plan: that of the request with the most queries, or of the capacity.
+        runs: SelectedKernel,
     },
     /// A layer that cannot share a plan.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// A head count that is none.
+    /// Unsupported head counts.
     #[error(transparent)]
     Heads(#[from] HeadsError),
     /// A batch that is not sound.
@@ -181,23 +186,23 @@ pub enum CudaError {
     /// A batch too large to plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Numbers that lie across the words of memory.
+    /// An array that is not aligned to its elements.
     #[error("`{array}` is at {ptr:#x}, which is not a multiple of {size}; its numbers are read as wholes")]
     Misaligned {
         /// The array.
         array: &'static str,
         /// Its address.
         ptr: u64,
-        /// Bytes of a number.
+        /// Bytes of an element.
         size: usize,
     },
-    /// What an op cannot be given.
+    /// A wrong argument of an op.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// No template for these heads or types.
+    /// No kernel for these heads or element types.
     #[error(transparent)]
-    Cell(#[from] CellError),
-    /// A hook that the kernel does not run.
+    KernelTraits(#[from] KernelTraitsError),
+    /// A variant that the kernel does not support.
     #[error(transparent)]
     Splice(#[from] SpliceError),
     /// No cubin.

@@ -1,4 +1,4 @@
-//! Events: marks on streams, to time what lies between.
+//! Events, which measure the time between two points of a stream.
 
 use cudarc::driver::{
     result::event,
@@ -7,7 +7,7 @@ use cudarc::driver::{
 
 use super::{CudaError, Device, Stream, driver};
 
-/// A mark on a stream. `Send` and `Sync`.
+/// A CUDA event. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Event {
     device: Device,
@@ -20,7 +20,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event that keeps time.
+    /// An event that records the time.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl Event {
         Self::with_flags(device, CUevent_flags::CU_EVENT_DEFAULT)
     }
 
-    /// An event that keeps no time, to be waited for.
+    /// An event that records no time, for synchronisation.
     pub(super) fn untimed(device: &Device) -> Result<Self, CudaError> {
         Self::with_flags(device, CUevent_flags::CU_EVENT_DISABLE_TIMING)
     }
@@ -40,7 +40,7 @@ impl Event {
         Ok(Event { device: device.clone(), raw })
     }
 
-    /// Marks the place after everything given to the stream so far.
+    /// Records the event after all work that was submitted to the stream so far.
     ///
     /// # Errors
     ///
@@ -52,11 +52,11 @@ impl Event {
         unsafe { event::record(self.raw, stream.raw()) }.map_err(|e| CudaError::driver("record an event", e))
     }
 
-    /// Waits until the stream gets here.
+    /// Waits until the stream has reached the event.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into, if one did.
+    /// The error of a kernel.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         // SAFETY: the event lives.

@@ -9,19 +9,19 @@ use cudarc::driver::{
 
 use super::CudaError;
 
-/// A function by its name, ready to be launched: drivers load functions lazily, and the first launch may be in a capture, where loading fails. `within` is what
-/// messages call the module.
+/// Finds a function and loads it: drivers load functions lazily, and the first launch may be in a capture, where
+/// loading fails. Messages call the module `within`.
 ///
 /// # Safety
 ///
 /// The module is loaded, and its context is current.
-pub(super) unsafe fn find(module: CUmodule, name: &str, within: &str) -> Result<CUfunction, CudaError> {
-    let what = || format!("find {name} in `{within}`");
+pub(super) unsafe fn find_function(module: CUmodule, name: &str, within: &str) -> Result<CUfunction, CudaError> {
+    let what = || format!("find_function {name} in `{within}`");
     let symbol = CString::new(name).map_err(|e| CudaError::Driver { what: what(), code: e.to_string() })?;
     // SAFETY: the caller's promise.
     let found = unsafe { module::get_function(module, symbol) };
     let function = found.map_err(|e| CudaError::driver(what(), e))?;
-    // asking loads it
+    // querying an attribute loads the function
     // SAFETY: the function belongs to the module.
     unsafe { function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS) }
         .map_err(|e| CudaError::driver(what(), e))?;

@@ -1,4 +1,4 @@
-//! Graphs: captured launches, launched again as one.
+//! CUDA graphs: captured launches that are replayed.
 
 use cudarc::driver::{
     result::graph,
@@ -7,7 +7,8 @@ use cudarc::driver::{
 
 use super::{CudaError, Device, Stream};
 
-/// Captured launches. Whatever they read and write, plans and workspaces included, must live as long. `Send` and `Sync`.
+/// Captured launches. All memory that they access, including plans and workspaces, must outlive the graph. `Send` and
+/// `Sync`.
 #[derive(Debug)]
 pub struct Graph {
     device: Device,
@@ -33,7 +34,7 @@ impl Graph {
         }
     }
 
-    /// Gives the launches to a stream.
+    /// Replays the launches on a stream.
     ///
     /// # Errors
     ///
@@ -41,9 +42,9 @@ impl Graph {
     ///
     /// # Safety
     ///
-    /// Everything that the captured launches read and write is still there, as it was when they were captured: tensors,
-    /// and each plan's workspace, which must not have been planned into again, grown, or dropped, and the attention itself. A plan
-    /// that was given another batch in the meantime ([`Plan::update`](super::Plan::update)) was given it in the order of this stream.
+    /// All memory that the captured launches access is still valid: the tensors, the attention, and each plan's
+    /// workspace, which has not been planned into again, grown, or dropped. If a plan was given another batch in the
+    /// meantime ([`Plan::update`](super::Plan::update)), that was in the order of this stream.
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;

@@ -1,4 +1,4 @@
-//! A loaded kernel family: one cubin, its functions, and how many CTAs of it the device holds.
+//! A loaded kernel: its cubin, its functions, and the CTAs of it that are resident on the device.
 
 use std::{ffi::c_void, ptr};
 
@@ -10,20 +10,20 @@ use cudarc::driver::{
 
 use super::{CudaError, Device};
 use crate::{
-    cell::Cell,
     compile::{Arch, Resources},
     jit::Ready,
+    kernel_traits::KernelTraits,
 };
 
-/// A loaded kernel family. `Send` and `Sync`.
+/// A loaded kernel: the main function, and those that run before and after it. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Kernel {
     device: Device,
     module: CUmodule,
     pub(super) main: CUfunction,
-    /// Of all but decode, which merges by itself.
+    /// `None` for decode, which merges in the main function.
     pub(super) merge: Option<CUfunction>,
-    pub(super) kv_pass: Option<CUfunction>,
+    pub(super) kv_preprocess: Option<CUfunction>,
     ready: Ready,
     resident: u32,
 }
@@ -37,43 +37,43 @@ unsafe impl Sync for Kernel {}
 impl Kernel {
     pub(super) fn load(device: &Device, ready: Ready) -> Result<Self, CudaError> {
         let _current = device.make_current()?;
-        let cell = ready.source.cell;
+        let traits = ready.source.traits;
         let name = ready.source.name.clone();
-        let need = cell.smem_bytes();
+        let need = traits.smem_bytes();
         if need > device.max_smem() {
             return Err(CudaError::SharedMemory { kernel: name, need, have: device.max_smem() });
         }
         let fail = |e| CudaError::driver(format!("load `{name}`"), e);
-        // an embedded image lies anywhere; the driver reads it as the words of an ELF file
+        // the driver reads the image as 8-byte words of an ELF file, and an embedded image has any alignment
         let cubin = &ready.compiled.cubin;
         let mut image = vec![0u64; cubin.len().div_ceil(8)];
         bytemuck::cast_slice_mut(&mut image)[..cubin.len()].copy_from_slice(cubin);
         // SAFETY: the image is a whole cubin: from a compiler, or checksummed by the cache.
         let raw = unsafe { module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(fail)?;
-        // from here on the module is unloaded by drop
+        // from here on drop unloads the module
         let mut kernel = Kernel {
             device: device.clone(),
             module: raw,
             main: ptr::null_mut(),
             merge: None,
-            kv_pass: None,
+            kv_preprocess: None,
             ready,
             resident: 0,
         };
-        kernel.main = kernel.function(match cell.kind {
+        kernel.main = kernel.function(match traits.kind {
             KernelKind::Prefill => "attn_prefill",
             KernelKind::Decode => "attn_decode",
             KernelKind::Mixed => "attn_mixed",
         })?;
-        kernel.merge = (!cell.merges_within()).then(|| kernel.function("attn_merge")).transpose()?;
-        kernel.kv_pass = cell.has_kv_pass().then(|| kernel.function("attn_kv_pass")).transpose()?;
-        kernel.resident = kernel.opt_in(&cell).map_err(fail)?;
+        kernel.merge = (!traits.merges_in_kernel()).then(|| kernel.function("attn_merge")).transpose()?;
+        kernel.kv_preprocess = traits.has_kv_preprocess().then(|| kernel.function("attn_kv_pass")).transpose()?;
+        kernel.resident = kernel.opt_in(&traits).map_err(fail)?;
         Ok(kernel)
     }
 
-    /// Takes the shared memory that the main kernel needs; gives the CTAs that the whole device holds at a time.
-    fn opt_in(&self, cell: &Cell) -> Result<u32, cudarc::driver::result::DriverError> {
-        let smem = cell.smem_bytes();
+    /// Opts in to the shared memory of the main function; returns its resident CTAs on the device.
+    fn opt_in(&self, traits: &KernelTraits) -> Result<u32, cudarc::driver::result::DriverError> {
+        let smem = traits.smem_bytes();
         let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
         // SAFETY: the function belongs to the module, which is loaded.
         unsafe {
@@ -88,37 +88,37 @@ impl Kernel {
                 carveout,
             )?;
             let per_sm =
-                occupancy::max_active_block_per_multiprocessor(self.main, cell.threads() as i32, smem as usize)?;
+                occupancy::max_active_block_per_multiprocessor(self.main, traits.threads() as i32, smem as usize)?;
             Ok(u32::try_from(per_sm).unwrap_or(0).max(1) * self.device.multiprocessors())
         }
     }
 
     fn function(&self, name: &str) -> Result<CUfunction, CudaError> {
         // SAFETY: the module is loaded, in the context that is current.
-        unsafe { super::function::find(self.module, name, &self.ready.source.name) }
+        unsafe { super::function::find_function(self.module, name, &self.ready.source.name) }
     }
 
-    /// Its cell.
+    /// The kernel traits.
     #[must_use]
-    pub fn cell(&self) -> &Cell {
-        &self.ready.source.cell
+    pub fn traits(&self) -> &KernelTraits {
+        &self.ready.source.traits
     }
-    /// The architecture that it was compiled for.
+    /// The architecture that the kernel was compiled for.
     #[must_use]
     pub fn arch(&self) -> Arch {
-        self.cell().arch
+        self.traits().arch
     }
-    /// The cubin, its source, and where it came from.
+    /// The cubin, its source and its origin.
     #[must_use]
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
-    /// Registers, spills and shared memory of its functions, as the compiler told.
+    /// Registers, spills and shared memory of the functions, from the compile log.
     #[must_use]
     pub fn resources(&self) -> Vec<Resources> {
         self.ready.compiled.resources()
     }
-    /// CTAs of the main function that the whole device holds at a time.
+    /// Resident CTAs of the main function on the device.
     #[must_use]
     pub fn resident_ctas(&self) -> u32 {
         self.resident
@@ -127,7 +127,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // launches may be under way; a device in error cannot be waited for, and runs nothing either
+        // launches may be in flight; a device in error state cannot be waited for and runs nothing
         let _ = self.device.synchronize();
         if let Ok(_current) = self.device.make_current() {
             // SAFETY: loaded by `load`, unloaded once.

@@ -1,15 +1,16 @@
-//! Streams: the order in which a device works.
+//! CUDA streams.
 
-use std::{ffi::c_void, mem::ManuallyDrop};
+use std::ffi::c_void;
 
 use cudarc::driver::{
-    result::{self, stream},
-    sys::{CUgraph, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus},
+    result::stream,
+    sys::{CUstream, CUstreamCaptureStatus},
 };
 
-use super::{CudaError, Device, Graph};
+use super::{CudaError, Device};
 
-/// A stream: one of its own, or one of somebody else. `Send` and `Sync`: threads may give it work at once, in an order that is then theirs to know.
+/// A stream, owned or borrowed. `Send` and `Sync`: threads may submit work concurrently, in an order that they have to
+/// control.
 #[derive(Debug)]
 pub struct Stream {
     device: Device,
@@ -23,7 +24,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// A stream of its own, which does not wait for the default stream.
+    /// Creates a stream that does not synchronise with the default stream.
     ///
     /// # Errors
     ///
@@ -34,12 +35,12 @@ impl Stream {
         Ok(Stream { device: device.clone(), raw, owned: true })
     }
 
-    /// A `CUstream` (or `cudaStream_t`) of somebody else; null is the default stream.
+    /// Borrows a `CUstream` (or `cudaStream_t`); null is the default stream.
     ///
     /// # Safety
     ///
-    /// It is a stream of the device's primary context, and lives as long as this and every [`Event`](super::Event) and
-    /// [`Graph`] in use on it.
+    /// It is a stream of the device's primary context, and it outlives this object and every [`Event`](super::Event)
+    /// and [`Graph`](super::Graph) in use on it.
     #[must_use]
     pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Self {
         Stream { device: device.clone(), raw: raw.cast(), owned: false }
@@ -51,7 +52,7 @@ impl Stream {
         self.raw.cast()
     }
 
-    /// Its device.
+    /// The device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -61,77 +62,29 @@ impl Stream {
         self.raw
     }
 
-    /// Waits for everything that was given to the stream.
+    /// Waits for all work of the stream.
     ///
     /// # Errors
     ///
-    /// What a kernel ran into, if one did.
+    /// The error of a kernel.
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         // SAFETY: the stream lives.
         unsafe { stream::synchronize(self.raw) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
     }
 
-    /// Whether what is given to the stream is recorded instead of run.
+    /// Whether the stream is being captured.
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
         let _current = self.device.make_current()?;
         // SAFETY: the stream lives.
-        let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("ask a stream", e))?;
+        let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("query a stream", e))?;
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
-    /// Refuses a stream that is being captured: a copy from host memory would be recorded with an address that is soon nobody's.
+    /// Refuses a stream that is being captured, for example for a copy from host memory, which a replay would read when
+    /// it is no longer valid.
     pub(super) fn refuse_capture(&self, what: &'static str) -> Result<(), CudaError> {
         if self.is_capturing()? { Err(CudaError::Capturing { what }) } else { Ok(()) }
-    }
-
-    /// Records what `work` gives to the stream as a graph, instead of running it. Capture ends whatever `work` says. Meanwhile threads that wait for the
-    /// whole device (allocations, downloads, some drops) wait for the capture; in `work` itself such is refused.
-    ///
-    /// # Errors
-    ///
-    /// Those of `work`, and work that cannot be captured.
-    pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
-        let _capture = self.device.captures().capture();
-        self.begin_capture()?;
-        let recording = Recording(self);
-        // with the context that the caller has: `work` is the caller's
-        work()?;
-        let _current = self.device.make_current()?;
-        Ok(Graph::new(&self.device, recording.end()?)?)
-    }
-}
-
-/// A stream that is being captured; a capture that comes to nothing ends with it.
-struct Recording<'a>(&'a Stream);
-
-impl Recording<'_> {
-    fn end(self) -> Result<CUgraph, CudaError> {
-        let stream = ManuallyDrop::new(self).0;
-        // SAFETY: a capture is under way.
-        unsafe { stream::end_capture(stream.raw) }.map_err(|e| CudaError::driver("end a capture", e))
-    }
-}
-
-impl Drop for Recording<'_> {
-    fn drop(&mut self) {
-        let Ok(_current) = self.0.device.make_current() else { return };
-        // SAFETY: a capture is under way.
-        if let Ok(graph) = unsafe { stream::end_capture(self.0.raw) }
-            && !graph.is_null()
-        {
-            // SAFETY: it is ours and not used again.
-            let _ = unsafe { result::graph::destroy(graph) };
-        }
-    }
-}
-
-impl Stream {
-    fn begin_capture(&self) -> Result<(), CudaError> {
-        let _current = self.device.make_current()?;
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives.
-        unsafe { stream::begin_capture(self.raw, mode) }.map_err(|e| CudaError::driver("begin a capture", e))
     }
 }
 
@@ -140,7 +93,7 @@ impl Drop for Stream {
         if self.owned
             && let Ok(_current) = self.device.make_current()
         {
-            // its address may be given to another stream, which must not be taken for this one's order
+            // another stream may get the same address, and work on it must not count as ordered after this stream's
             let _ = self.synchronize();
             // SAFETY: it is ours.
             let _ = unsafe { stream::destroy(self.raw) };

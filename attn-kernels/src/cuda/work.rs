@@ -1,73 +1,73 @@
-//! The work of a plan, how it was cut, and where it lies: a flat list, or a mixed one.
+//! The work list of a plan, which is flat or mixed, with its rule, its capacity and its place in the workspace.
 
 use attn_core::{
     batch::{BatchCapacity, Layout},
     expr::Variant,
     plan::{
-        self, MixedBlob, MixedList, MixedOffsets, MixedRoom, MixedRule, PartialBytes, PlanBlob, PlanError, PlanOffsets,
-        PlanRoom, PlanRule, WorkList,
+        self, MixedBlob, MixedCapacity, MixedList, MixedOffsets, MixedRule, PartialBytes, PlanBlob, PlanCapacity,
+        PlanError, PlanOffsets, PlanRule, WorkList,
     },
     spec::Heads,
 };
 
-use crate::cell::Cell;
+use crate::kernel_traits::KernelTraits;
 
-/// Memory that planning takes.
+/// Host memory that planning reuses.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
-    flat: plan::Scratch,
+pub(super) struct PlanningMemory {
+    flat: plan::PlanScratch,
     mixed: plan::MixedScratch,
 }
 
-/// How a batch is cut.
+/// The planner's rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     Flat(PlanRule),
     Mixed(MixedRule),
 }
 
-/// What a batch was cut into.
+/// The work list of a batch.
 #[derive(Debug)]
 pub(super) enum Work {
     Flat(WorkList),
     Mixed(MixedList),
 }
 
-/// Room for the work of every batch up to some size.
+/// The capacity for the work lists of all batches up to a size.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Counts {
-    Flat(PlanRoom),
-    Mixed(MixedRoom),
+pub(super) enum ListCapacity {
+    Flat(PlanCapacity),
+    Mixed(MixedCapacity),
 }
 
-/// Where work lies in a workspace.
+/// The offsets of a work list in the workspace.
 #[derive(Clone, Debug)]
 pub(super) enum Lists {
     Flat(PlanOffsets),
     Mixed(MixedOffsets),
 }
 
-/// Work as it is uploaded.
+/// A work list as it is uploaded.
 #[derive(Debug)]
 pub(super) enum Blob {
     Flat(PlanBlob),
     Mixed(MixedBlob),
 }
 
-/// What a mixed launch is launched for: the batch's, or all that there is room for.
+/// The grid of a mixed launch: for the batch, or for the capacity.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MixedCounts {
-    /// Workers of the decode part.
+pub(super) struct MixedGrid {
+    /// Decode CTAs per KV head.
     pub(super) workers: u32,
-    /// Items of the prefill part.
+    /// Prefill work items per KV head.
     pub(super) prefill: u32,
     /// Segments of keys.
     pub(super) segments: u32,
     /// Keys of all segments.
-    pub(super) pass_tokens: u32,
+    pub(super) preprocess_tokens: u32,
 }
 
-impl MixedCounts {
+impl MixedGrid {
     /// CTAs of the launch.
     pub(super) fn ctas(&self, kv_heads: u32) -> u32 {
         (self.workers + self.prefill) * kv_heads
@@ -75,7 +75,7 @@ impl MixedCounts {
 }
 
 impl Work {
-    /// Cuts a batch, for what a variant sees, and others of the same structure.
+    /// Builds the work list of a batch, for all keys that `variant` or any of `others` sees.
     pub(super) fn build<'a>(
         rule: &Rule,
         variant: &'a Variant,
@@ -87,14 +87,14 @@ impl Work {
             Rule::Flat(_) => Work::Flat(WorkList::default()),
             Rule::Mixed(_) => Work::Mixed(MixedList::default()),
         };
-        work.rebuild(&mut Scratch::default(), rule, variant, others, layout, heads)?;
+        work.rebuild(&mut PlanningMemory::default(), rule, variant, others, layout, heads)?;
         Ok(work)
     }
 
-    /// The same, into the memory of this work, which is of such a rule.
+    /// Rebuilds the work list in place, with a rule of the same kind.
     pub(super) fn rebuild<'a>(
         &mut self,
-        scratch: &mut Scratch,
+        scratch: &mut PlanningMemory,
         rule: &Rule,
         variant: &'a Variant,
         others: impl IntoIterator<Item = &'a Variant>,
@@ -112,16 +112,16 @@ impl Work {
         }
     }
 
-    /// Items, and merges.
+    /// The numbers of work items and merges.
     pub(super) fn counts(&self) -> (u32, u32) {
-        // counted in i32 by the planner
+        // the planner counts in i32
         match self {
             Work::Flat(work) => (work.items.len() as u32, work.merges.len() as u32),
             Work::Mixed(work) => ((work.decode.len() + work.prefill.len()) as u32, work.merges.len() as u32),
         }
     }
 
-    /// Keys that items read, but for those of prefill's in a mixed launch.
+    /// Keys that work items read; in a mixed launch those of the decode part.
     pub(super) fn keys_read(&self) -> u64 {
         let keys = |begin: i32, end: i32| (end - begin).max(0) as u64;
         match self {
@@ -130,7 +130,7 @@ impl Work {
         }
     }
 
-    /// Whether items are about as long as each other: the longest is not a quarter longer than all are on average.
+    /// Whether work items have about the same length: the longest is at most a quarter longer than the average.
     pub(super) fn is_even(&self) -> bool {
         let Work::Flat(work) = self else { return false };
         let longest = work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0)).max().unwrap_or(0);
@@ -159,27 +159,27 @@ impl Work {
         }
     }
 
-    /// What a mixed launch of it is launched for.
-    pub(super) fn mixed(&self, layout: &Layout) -> Option<MixedCounts> {
+    /// The grid of a mixed launch for the work list.
+    pub(super) fn mixed(&self, layout: &Layout) -> Option<MixedGrid> {
         let Work::Mixed(work) = self else { return None };
         let segments = if layout.has_levels() { layout.segments().len() } else { layout.batch() };
-        // counted in i32 by the planner
-        Some(MixedCounts {
+        // the planner counts in i32
+        Some(MixedGrid {
             workers: work.workers.len().saturating_sub(1) as u32,
             prefill: work.prefill.len() as u32,
             segments: segments as u32,
-            pass_tokens: pass_tokens(layout),
+            preprocess_tokens: preprocess_tokens(layout),
         })
     }
 }
 
-/// Keys that a pass over them rewrites: those that requests share, once.
-pub(super) fn pass_tokens(layout: &Layout) -> u32 {
+/// Keys that are preprocessed. Those of a shared prefix count once.
+pub(super) fn preprocess_tokens(layout: &Layout) -> u32 {
     let last = layout.segments().last().map(|segment| segment.pass + segment.kv_len);
     if layout.has_levels() { last.unwrap_or(0) as u32 } else { layout.kv_tokens() as u32 }
 }
 
-impl Counts {
+impl ListCapacity {
     pub(super) fn of(
         capacity: &BatchCapacity,
         variant: &Variant,
@@ -187,46 +187,51 @@ impl Counts {
         rule: &Rule,
     ) -> Result<Self, PlanError> {
         Ok(match rule {
-            Rule::Flat(rule) => Counts::Flat(PlanRoom::of(capacity, variant, heads, rule)?),
-            Rule::Mixed(rule) => Counts::Mixed(MixedRoom::of(capacity, heads, rule)?),
+            Rule::Flat(rule) => ListCapacity::Flat(PlanCapacity::of(capacity, variant, heads, rule)?),
+            Rule::Mixed(rule) => ListCapacity::Mixed(MixedCapacity::of(capacity, heads, rule)?),
         })
     }
 
     pub(super) fn merges(&self) -> usize {
         match self {
-            Counts::Flat(room) => room.merges,
-            Counts::Mixed(room) => room.merges,
+            ListCapacity::Flat(capacity) => capacity.merges,
+            ListCapacity::Mixed(capacity) => capacity.merges,
         }
     }
 
     pub(super) fn lists(&self) -> Lists {
         match self {
-            Counts::Flat(room) => Lists::Flat(PlanOffsets::within(room)),
-            Counts::Mixed(room) => Lists::Mixed(MixedOffsets::within(room)),
+            ListCapacity::Flat(capacity) => Lists::Flat(PlanOffsets::within(capacity)),
+            ListCapacity::Mixed(capacity) => Lists::Mixed(MixedOffsets::within(capacity)),
         }
     }
 
-    pub(super) fn partial_bytes(&self, cell: &Cell, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
+    pub(super) fn partial_bytes(
+        &self,
+        traits: &KernelTraits,
+        kv_heads: u32,
+        head_dim: u32,
+    ) -> Result<PartialBytes, PlanError> {
         match self {
-            Counts::Flat(room) => room.partial_bytes(cell.tile_rows, kv_heads, head_dim),
-            Counts::Mixed(room) => room.partial_bytes(kv_heads, head_dim),
+            ListCapacity::Flat(capacity) => capacity.partial_bytes(traits.tile_rows, kv_heads, head_dim),
+            ListCapacity::Mixed(capacity) => capacity.partial_bytes(kv_heads, head_dim),
         }
     }
 
-    /// What a mixed launch within it is launched for.
-    pub(super) fn mixed(&self, capacity: &BatchCapacity) -> Option<MixedCounts> {
-        let Counts::Mixed(room) = self else { return None };
-        Some(MixedCounts {
-            workers: room.workers as u32,
-            prefill: room.prefill as u32,
-            segments: room.segments as u32,
-            pass_tokens: capacity.kv_tokens,
+    /// The grid of a mixed launch for the capacity.
+    pub(super) fn mixed(&self, capacity: &BatchCapacity) -> Option<MixedGrid> {
+        let ListCapacity::Mixed(list) = self else { return None };
+        Some(MixedGrid {
+            workers: list.workers as u32,
+            prefill: list.prefill as u32,
+            segments: list.segments as u32,
+            preprocess_tokens: capacity.kv_tokens,
         })
     }
 }
 
 impl Lists {
-    /// Bytes in all.
+    /// The total size in bytes.
     pub(super) fn total(&self) -> usize {
         match self {
             Lists::Flat(offsets) => offsets.total,
@@ -234,7 +239,7 @@ impl Lists {
         }
     }
 
-    /// Those of a flat list.
+    /// The offsets of a flat list.
     pub(super) fn flat(&self) -> Option<&PlanOffsets> {
         match self {
             Lists::Flat(offsets) => Some(offsets),
@@ -244,7 +249,7 @@ impl Lists {
 }
 
 impl Blob {
-    /// One that is empty, for such work.
+    /// An empty blob for a work list of this kind.
     pub(super) fn of(work: &Work) -> Self {
         match work {
             Work::Flat(_) => Blob::Flat(PlanBlob::default()),
@@ -259,11 +264,20 @@ impl Blob {
         }
     }
 
-    /// Packs work into the room for it, all three of a kind.
-    pub(super) fn repack_within(&mut self, room: &Counts, layout: &Layout, work: &Work) -> Result<(), PlanError> {
-        match (self, room, work) {
-            (Blob::Flat(blob), Counts::Flat(room), Work::Flat(work)) => blob.repack_within(room, layout, work),
-            (Blob::Mixed(blob), Counts::Mixed(room), Work::Mixed(work)) => blob.repack_within(room, layout, work),
+    /// Packs a work list for its capacity; blob, capacity and list are of the same kind.
+    pub(super) fn repack_within(
+        &mut self,
+        capacity: &ListCapacity,
+        layout: &Layout,
+        work: &Work,
+    ) -> Result<(), PlanError> {
+        match (self, capacity, work) {
+            (Blob::Flat(blob), ListCapacity::Flat(capacity), Work::Flat(work)) => {
+                blob.repack_within(capacity, layout, work)
+            }
+            (Blob::Mixed(blob), ListCapacity::Mixed(capacity), Work::Mixed(work)) => {
+                blob.repack_within(capacity, layout, work)
+            }
             _ => Err(PlanError::NotMixed { what: "work of a flat launch" }),
         }
     }

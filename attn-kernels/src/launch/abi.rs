@@ -1,10 +1,10 @@
-//! The mirror of `cuda/abi/kernel_params.cuh`, field by field. Work items and merges are [`attn_core::plan`]'s.
+//! The structs of `cuda/abi/kernel_params.cuh`, field by field. Work items and merges are in [`attn_core::plan`].
 
 use bytemuck::{Pod, Zeroable};
 
 use super::FastDiv;
 
-/// A 3-d strided tensor on the device: (token or slot, head, dim), dim contiguous; pages when it is a pool.
+/// A strided tensor of shape (token or slot, head, dim) on the device, with contiguous dim, or a pool of pages of such.
 /// Strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -16,7 +16,7 @@ pub struct Strided {
     pub page: i64,
 }
 
-/// The first argument of every kernel.
+/// The first parameter of every attention kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in abi/kernel_params.cuh
@@ -39,7 +39,7 @@ pub struct KernelParams {
     pub items: u64,
     pub merges: u64,
     pub workers: u64,
-    pub arrivals: u64,
+    pub split_semaphores: u64,
     pub partial_o: u64,
     pub partial_md: u64,
     pub group: FastDiv,
@@ -51,10 +51,11 @@ pub struct KernelParams {
     pub sm_scale: f32,
     pub k_scale: f32,
     pub v_scale: f32,
-    pub unfinished: i32,
+    pub partial_output: i32,
 }
 
-/// The first argument of the kernels of a mixed launch: lists of [`attn_core::plan::MixedList`], as [`attn_core::plan::MixedBlob`] packs them.
+/// The first parameter of the kernels of a mixed launch: the lists of [`attn_core::plan::MixedList`], as
+/// [`attn_core::plan::MixedBlob`] packs them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in abi/kernel_params.cuh
@@ -76,19 +77,19 @@ pub struct MixedParams {
     pub pad: i32,
 }
 
-/// A tensor as copies of boxes take it; what the driver encodes.
+/// A TMA tensor map (`CUtensorMap`), which the driver encodes.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 pub struct TensorMap {
-    /// The driver's.
+    /// Opaque.
     pub words: [u64; 16],
 }
 
-/// The third argument of prefill in warpgroups.
+/// The third parameter of sm90 prefill.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in abi/kernel_params.cuh
-pub struct WarpgroupParams {
+pub struct Sm90Params {
     pub k: TensorMap,
     pub v: TensorMap,
     pub q: TensorMap,
@@ -96,8 +97,8 @@ pub struct WarpgroupParams {
     pub box_rows: i32,
     pub items: i32,
     pub heads: i32,
-    pub query_boxes: i32,
-    pub output_boxes: i32,
+    pub use_tma_q: i32,
+    pub use_tma_o: i32,
     pub pad: [i32; 11],
 }
 
@@ -193,7 +194,7 @@ mod tests {
             }
         );
         mirror!("TensorMap", TensorMap { words });
-        mirror!("WarpgroupParams", WarpgroupParams { k, v, q, o, box_rows, items, heads, query_boxes, output_boxes });
+        mirror!("Sm90Params", Sm90Params { k, v, q, o, box_rows, items, heads, use_tma_q, use_tma_o });
         mirror!("MergeItem", MergeItem { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
         mirror!(
             "KernelParams",
@@ -216,7 +217,7 @@ mod tests {
                 items,
                 merges,
                 workers,
-                arrivals,
+                split_semaphores,
                 partial_o,
                 partial_md,
                 group,
@@ -228,7 +229,7 @@ mod tests {
                 sm_scale,
                 k_scale,
                 v_scale,
-                unfinished
+                partial_output
             }
         );
         let unit = include_str!("../../cuda/abi/kernel_params.cuh").replace("#pragma once", "") + &checks;

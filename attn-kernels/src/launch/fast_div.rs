@@ -1,4 +1,4 @@
-//! Division by a number that is known when a kernel is launched.
+//! Division by a number that is known at launch time.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -15,7 +15,7 @@ pub struct FastDiv {
 }
 
 impl FastDiv {
-    /// For a divisor from 1 to `i32::MAX`; 0 is taken as 1.
+    /// The words for a divisor from 1 to `i32::MAX`; 0 counts as 1.
     #[must_use]
     pub fn new(divisor: u32) -> Self {
         if divisor <= 1 {
@@ -28,7 +28,7 @@ impl FastDiv {
         FastDiv { divisor, magic, shift: log - 1 }
     }
 
-    /// What the device computes.
+    /// The quotient as the device computes it.
     #[cfg(test)]
     fn divide(self, n: u32) -> u32 {
         if self.magic == 0 { n } else { ((u64::from(n) * u64::from(self.magic)) >> 32) as u32 >> self.shift }

@@ -1,4 +1,4 @@
-//! The mirror of what ops are handed: `cuda/op_*.cuh`, field by field. The text of each unit asserts its sizes.
+//! The parameter structs of ops in `cuda/ops/*.cuh`, field by field. Each translation unit asserts their sizes.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -6,7 +6,7 @@ use super::{FastDiv, Strided};
 
 /// Threads of a CTA of every op: `OP_THREADS` of cuda/ops/index.cuh.
 pub const OP_THREADS: u32 = 256;
-/// Pairs of pages that a launch itself brings: `COPY_INLINE` of cuda/ops/copy.cuh.
+/// Pairs of pages that one launch takes as a kernel parameter: `COPY_INLINE` of cuda/ops/copy.cuh.
 pub const COPY_INLINE: usize = 448;
 
 macro_rules! mirrored {
@@ -21,7 +21,7 @@ macro_rules! mirrored {
 
 mirrored! {
     /// How threads share rows: ops/index.cuh.
-    RowShare { heads: FastDiv, chunks: FastDiv, rows: i32, pad: i32 }
+    RowTiling { heads: FastDiv, chunks: FastDiv, rows: i32, pad: i32 }
     /// ops/merge.cuh.
     MergeStates {
         o: u64, lse: u64,
@@ -31,14 +31,14 @@ mirrored! {
     /// ops/merge.cuh.
     MergeParams {
         many: MergeStates, other: MergeStates, out: MergeStates,
-        mask: u64, rows: i64, share: RowShare,
+        mask: u64, rows: i64, share: RowTiling,
         states: i32, others: i32, sums: i32, pad: i32,
     }
     /// ops/lse.cuh.
     ScaleLseParams { lse: u64, token: i64, head: i64, count: i64, heads: FastDiv, factor: f32 }
     /// ops/rows_params.cuh.
     RowsPart {
-        packed: Strided, pool: Strided, scales: u64, share: RowShare,
+        packed: Strided, pool: Strided, scales: u64, share: RowTiling,
         dim: i32, scale: f32, raw: i32, pad: i32,
     }
     /// ops/rows_params.cuh.
@@ -71,7 +71,7 @@ mirrored! {
     XPackedParams { part: [XPackedPart; 2], heads: FastDiv, slots: i32, to_pages: i32, pad: i32 }
     /// ops/bits.cuh.
     BitsParams {
-        bools: u64, out: u64, indptr: u64, out_indptr: u64, count: i64, room: i64,
-        segments: i32, big: i32,
+        bools: u64, out: u64, indptr: u64, out_indptr: u64, count: i64, capacity: i64,
+        segments: i32, big_endian: i32,
     }
 }

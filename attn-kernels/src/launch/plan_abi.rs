@@ -1,22 +1,22 @@
-//! The mirror of `cuda/planner/params.cuh`, field by field, and what of it follows from a rule.
+//! The structs of `cuda/planner/params.cuh`, field by field, and their values for a capacity and a rule.
 
 use attn_core::{
-    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, Ints},
-    plan::{PlanError, PlanRoom, PlanRule, WorkItem},
+    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
+    plan::{PlanCapacity, PlanError, PlanRule, WorkItem},
     spec::Heads,
 };
 use bytemuck::{Pod, Zeroable};
 
 use super::FastDiv;
 
-/// Tiles are counted in the bits of a word above a sum of keys.
-const MOST_TILES: u64 = (1 << 22) - 1;
-/// The shared memory that the kernel that plans may take: most of what every GPU has.
+/// The kernel packs the number of tiles and a sum of keys into one word, with these bits for tiles.
+const MAX_TILES: u64 = (1 << 22) - 1;
+/// The most shared memory that the planner kernel may take, in bytes: every GPU has as much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
-/// Bytes of the workspace for a [`PlanStatus`], before what does not fit shared memory.
+/// Bytes of the workspace for a [`PlanStatus`]; planning memory that exceeds shared memory follows.
 pub const PLAN_STATUS_BYTES: usize = 256;
 
-/// The first argument of the kernel that plans.
+/// The first parameter of the planner kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in planner/params.cuh
@@ -35,29 +35,29 @@ pub struct PlanParams {
     pub status: u64,
     pub scratch: u64,
     pub requests: i32,
-    pub room_requests: i32,
-    pub room_items: i32,
-    pub room_merges: i32,
-    pub most_queries: i32,
-    pub most_qo_tokens: i32,
-    pub most_kv_tokens: i32,
-    pub most_pages: i32,
+    pub capacity_requests: i32,
+    pub capacity_items: i32,
+    pub capacity_merges: i32,
+    pub max_queries: i32,
+    pub max_qo_tokens: i32,
+    pub max_kv_tokens: i32,
+    pub max_page_entries: i32,
     pub num_pages: i32,
     pub page_size: FastDiv,
     pub group: FastDiv,
     pub tile_rows: FastDiv,
     pub kv_align: FastDiv,
-    pub workers_most: u32,
-    pub shortest: u32,
-    pub piece: u32,
-    pub block: u32,
-    pub spread: u32,
+    pub max_workers: u32,
+    pub min_split_blocks: u32,
+    pub item_cost: u32,
+    pub block_cost: u32,
+    pub merge_cost: u32,
     pub qo_heads: i32,
     pub kv_heads: i32,
     pub page_stride: i64,
 }
 
-/// What the kernel that plans says of the batch, and what its CTAs tell each other: zeros before the first launch.
+/// The status that the planner kernel writes, and the state that its CTAs share. Zero before the first launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[allow(missing_docs)] // as in planner/params.cuh
@@ -67,53 +67,54 @@ pub struct PlanStatus {
     pub value: i32,
     pub other: i32,
     pub copied: u32,
-    pub bad_page: u32,
+    pub first_bad_page: u32,
 }
 
 impl PlanParams {
-    /// All but addresses and requests: for batches within a capacity, cut by a rule whose schedule is a line.
+    /// The parameters for batches within a capacity, without addresses and requests. The schedule of the rule is
+    /// stream-K.
     ///
     /// # Errors
     ///
-    /// [`PlanError::TooMany`] where sums may not fit: what a batch then says, only the host can tell.
+    /// [`PlanError::TooMany`] where sums may overflow on the device; such plans need the host.
     pub fn new(
         capacity: &BatchCapacity,
-        room: &PlanRoom,
+        lists: &PlanCapacity,
         rule: &PlanRule,
         heads: Heads,
     ) -> Result<PlanParams, PlanError> {
         let group = heads.group();
         let tiles = capacity.tiles(group, rule.tile_rows, None);
         let blocks = capacity.blocks(group, rule.tile_rows, None, rule.kv_align);
-        let fits = |what, value: u64, most: u64| {
-            if value <= most { Ok(()) } else { Err(PlanError::TooMany { what, value }) }
+        let fits = |what, value: u64, max: u64| {
+            if value <= max { Ok(()) } else { Err(PlanError::TooMany { what, value }) }
         };
         let rows = u64::from(capacity.qo_len) * u64::from(group);
-        fits("packed rows of one request", rows, i32::MAX as u64)?;
-        fits("query tiles", tiles, MOST_TILES)?;
+        fits("PackGQA rows of one request", rows, i32::MAX as u64)?;
+        fits("query tiles", tiles, MAX_TILES)?;
         let cost = |count: u64, each: u32| u128::from(count) * u128::from(each);
-        let cost = cost(tiles, rule.cost.piece) + cost(blocks, rule.cost.block);
+        let cost = cost(tiles, rule.cost.item) + cost(blocks, rule.cost.block);
         let cost = u64::try_from(cost).map_err(|_| PlanError::TooMany { what: "units of cost", value: u64::MAX })?;
         fits("units of cost", cost, i64::MAX as u64)?;
         let i32_of = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         Ok(PlanParams {
-            room_requests: i32_of(room.requests),
-            room_items: i32_of(room.items),
-            room_merges: i32_of(room.merges),
-            most_queries: capacity.qo_len as i32,
-            most_qo_tokens: capacity.qo_tokens as i32,
-            most_kv_tokens: capacity.flat_kv_tokens() as i32,
-            most_pages: i32_of(room.pages.unwrap_or(0)),
+            capacity_requests: i32_of(lists.requests),
+            capacity_items: i32_of(lists.items),
+            capacity_merges: i32_of(lists.merges),
+            max_queries: capacity.qo_len as i32,
+            max_qo_tokens: capacity.qo_tokens as i32,
+            max_kv_tokens: capacity.flat_kv_tokens() as i32,
+            max_page_entries: i32_of(lists.pages.unwrap_or(0)),
             num_pages: capacity.pages.map_or(0, |pool| pool.num_pages as i32),
             page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size)),
             group: FastDiv::new(group),
             tile_rows: FastDiv::new(rule.tile_rows),
             kv_align: FastDiv::new(rule.kv_align),
-            workers_most: rule.workers,
-            shortest: rule.shortest() as u32, // from a u32
-            piece: rule.cost.piece,
-            block: rule.cost.block,
-            spread: rule.cost.spread,
+            max_workers: rule.workers,
+            min_split_blocks: rule.min_split_blocks() as u32, // from a u32
+            item_cost: rule.cost.item,
+            block_cost: rule.cost.block,
+            merge_cost: rule.cost.merge,
             qo_heads: heads.qo as i32,
             kv_heads: heads.kv as i32,
             page_stride: -1,
@@ -121,15 +122,15 @@ impl PlanParams {
         })
     }
 
-    /// What the kernel that only checks is told of a capacity: all but addresses and requests.
+    /// The parameters of the kernel that only checks, without addresses and requests.
     #[must_use]
     pub fn for_checking(capacity: &BatchCapacity) -> PlanParams {
         let i32_of = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         PlanParams {
-            most_queries: i32_of(capacity.qo_len),
-            most_qo_tokens: i32_of(capacity.qo_tokens),
-            most_kv_tokens: i32_of(capacity.flat_kv_tokens()),
-            most_pages: i32::MAX,
+            max_queries: i32_of(capacity.qo_len),
+            max_qo_tokens: i32_of(capacity.qo_tokens),
+            max_kv_tokens: i32_of(capacity.flat_kv_tokens()),
+            max_page_entries: i32::MAX,
             num_pages: capacity.pages.map_or(0, |pool| i32_of(pool.num_pages)),
             page_size: FastDiv::new(capacity.pages.map_or(1, |pool| pool.page_size.max(1))),
             page_stride: -1,
@@ -137,11 +138,12 @@ impl PlanParams {
         }
     }
 
-    /// The same for a batch whose arrays are at these addresses. Of a table in compressed rows no more entries are read than it has.
+    /// The parameters with the addresses of a batch. The kernel reads no more entries of a CSR page table than it has.
     ///
     /// # Errors
     ///
-    /// Arrays that do not go together, or that are in memory of the host; more requests than the capacity, and pages in place of ragged keys or the other way round.
+    /// Arrays that do not fit each other or that are in host memory; more requests than the capacity; pages instead of
+    /// ragged keys, or ragged keys instead of pages.
     pub fn of_batch(self, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<PlanParams, BatchError> {
         let requests = batch.requests()?;
         if requests > capacity.requests as usize {
@@ -153,7 +155,7 @@ impl PlanParams {
         if got != want {
             return Err(BatchError::OtherKeys { got: how(got), want: how(want) });
         }
-        let at = |array: &Ints<'_>| array.device_ptr().unwrap_or(0);
+        let at = |array: &I32Slice<'_>| array.device_ptr().unwrap_or(0);
         let i32_of = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         let of_batch = PlanParams {
             qo_indptr: at(&batch.qo_indptr),
@@ -166,7 +168,7 @@ impl PlanParams {
             Some(DevicePages::Compressed { indptr, indices }) => PlanParams {
                 page_indptr: at(indptr),
                 page_indices: at(indices),
-                most_pages: self.most_pages.min(i32_of(indices.len())),
+                max_page_entries: self.max_page_entries.min(i32_of(indices.len())),
                 ..of_batch
             },
             Some(DevicePages::Padded { indices, max_pages }) => {
@@ -175,19 +177,19 @@ impl PlanParams {
         })
     }
 
-    /// Bytes that the kernel writes down on the way: what `PlanMemory` lays out.
+    /// Bytes of planning memory: the size of `PlannerScratch`.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        memory_bytes(self.room_items as usize, self.workers_most as usize)
+        memory_bytes(self.capacity_items as usize, self.max_workers as usize)
     }
 
-    /// Whether that fits the shared memory of every GPU.
+    /// Whether planning memory fits the shared memory of every GPU.
     #[must_use]
     pub fn fits_shared_memory(&self) -> bool {
         self.memory_bytes() <= PLAN_SHARED_BYTES
     }
 
-    /// Bytes of the workspace that planning on the device takes, with room for so many items and workers.
+    /// Bytes of workspace that planning on the device takes for a capacity of `items` and `workers`.
     #[must_use]
     pub fn workspace_bytes(items: usize, workers: usize) -> usize {
         let memory = memory_bytes(items, workers);
@@ -196,16 +198,16 @@ impl PlanParams {
 }
 
 fn memory_bytes(items: usize, workers: usize) -> usize {
-    // of a tile: an item, and where it ends; of an entry of workers: a piece, a cut, its first item, the first piece of a merge
+    // per tile: a work item and its end; per worker: a KV split, a cut, its first item, the first split of a merge
     items * (size_of::<WorkItem>() + 8) + (workers + 1) * (16 + 8 + 4 + 4) + 16
 }
 
 impl PlanStatus {
-    /// What was wrong with the batch.
+    /// Returns the error of the batch, if it had one.
     ///
     /// # Errors
     ///
-    /// That.
+    /// The error that the host would return for the batch.
     pub fn check(&self, params: &PlanParams) -> Result<(), BatchError> {
         let &PlanStatus { code, index, value, other, .. } = self;
         let (at, page_size) = (usize::try_from(index).unwrap_or(0), params.page_size.divisor);
@@ -219,13 +221,13 @@ impl PlanStatus {
             0 => return Ok(()),
             1 => BatchError::IndptrStart { array: "qo_indptr", first: value },
             2 => order("qo_indptr"),
-            3 => past("queries in one request", params.most_queries),
-            4 => past("queries", params.most_qo_tokens),
+            3 => past("queries in one request", params.max_queries),
+            4 => past("queries", params.max_qo_tokens),
             5 => BatchError::KvLen { request: at, kv_len: value },
-            6 => past("keys", params.most_kv_tokens),
+            6 => past("keys", params.max_kv_tokens),
             7 => BatchError::IndptrStart { array: "page_indptr", first: value },
             8 => order("page_indptr"),
-            9 => past("entries of its page table", params.most_pages),
+            9 => past("entries of its page table", params.max_page_entries),
             10 => BatchError::FewPages {
                 request: at,
                 pages: value.unsigned_abs() as usize,
@@ -274,7 +276,7 @@ mod tests {
                 )*
             };
         }
-        mirror!("PlanStatus", PlanStatus { code, index, value, other, copied, bad_page });
+        mirror!("PlanStatus", PlanStatus { code, index, value, other, copied, first_bad_page });
         mirror!(
             "PlanParams",
             PlanParams {
@@ -292,23 +294,23 @@ mod tests {
                 status,
                 scratch,
                 requests,
-                room_requests,
-                room_items,
-                room_merges,
-                most_queries,
-                most_qo_tokens,
-                most_kv_tokens,
-                most_pages,
+                capacity_requests,
+                capacity_items,
+                capacity_merges,
+                max_queries,
+                max_qo_tokens,
+                max_kv_tokens,
+                max_page_entries,
                 num_pages,
                 page_size,
                 group,
                 tile_rows,
                 kv_align,
-                workers_most,
-                shortest,
-                piece,
-                block,
-                spread,
+                max_workers,
+                min_split_blocks,
+                item_cost,
+                block_cost,
+                merge_cost,
                 qo_heads,
                 kv_heads,
                 page_stride
@@ -324,16 +326,16 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let (heads, variant) = (Heads { qo: 8, kv: 1, head_dim: 64 }, attn_core::Variant::full());
-        let cost = attn_core::plan::Cost { piece: 1000, block: 2000, spread: 100 };
-        let schedule = attn_core::plan::Schedule::Line;
+        let cost = attn_core::plan::Cost { item: 1000, block: 2000, merge: 100 };
+        let schedule = attn_core::plan::Schedule::StreamK;
         let rule = PlanRule { tile_rows: 8, kv_align: 64, min_span: 128, workers: 132, cost, schedule };
         let of = |capacity: BatchCapacity, rule: &PlanRule| {
-            PlanParams::new(&capacity, &PlanRoom::of(&capacity, &variant, heads, rule).expect("small"), rule, heads)
+            PlanParams::new(&capacity, &PlanCapacity::of(&capacity, &variant, heads, rule).expect("small"), rule, heads)
         };
         let many = BatchCapacity::new(1024, 1024, 1 << 20);
         let params = of(many, &rule).expect("small");
         assert!(params.fits_shared_memory(), "1024 requests take {} bytes", params.memory_bytes());
-        assert_eq!(PlanParams::workspace_bytes(params.room_items as usize, 132), PLAN_STATUS_BYTES);
+        assert_eq!(PlanParams::workspace_bytes(params.capacity_items as usize, 132), PLAN_STATUS_BYTES);
         let tiles = of(BatchCapacity::new(1 << 23, 1 << 23, 1 << 23), &rule).expect_err("tiles");
         assert!(matches!(tiles, PlanError::TooMany { what: "query tiles", .. }), "{tiles}");
         let costly = PlanRule { kv_align: 1, cost: attn_core::plan::Cost { block: u32::MAX, ..cost }, ..rule };

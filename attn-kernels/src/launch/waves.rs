@@ -1,23 +1,24 @@
-//! How the CTAs of a mixed launch follow each other.
+//! The order of decode and prefill CTAs in a mixed launch.
 
-/// The CTAs of a launch, and the device's.
+/// The CTAs of a mixed launch, and the size of the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Waves {
-    /// Workers of the decode part; of a plan with a capacity, all that there is room for.
+    /// CTAs of the decode part; for a plan with a capacity those of the capacity.
     pub decodes: u32,
     /// CTAs of both parts.
     pub ctas: u32,
-    /// CTAs that the device holds at a time.
+    /// Resident CTAs of the device.
     pub wave: u32,
-    /// Its multiprocessors.
+    /// SMs of the device.
     pub multiprocessors: u32,
 }
 
 impl Waves {
-    /// Of the CTAs of a wave those that are workers of the decode part, as long as there are any; `mixed/kernel.cuh` places CTAs by it.
+    /// How many CTAs of each wave decode, as long as there are decode CTAs left; `mixed/kernel.cuh` assigns CTAs by it.
     ///
-    /// One a multiprocessor, so that each runs beside a tile of prefill and all have begun at once; more where they are a larger part of all CTAs, or some would
-    /// be left at the end. (Measured against fewer at a time, and against two on a multiprocessor: `benches/notes/mixed.md`.)
+    /// One per SM, so that each overlaps with a prefill tile and all start at once. More if decode CTAs are a larger
+    /// share of all CTAs, since some would be left at the end otherwise. (Fewer per wave, and two per SM, measured
+    /// slower: `book/src/performance/notes/mixed.md`.)
     #[must_use]
     pub fn decodes_of_each(&self) -> u32 {
         let &Waves { decodes, ctas, wave, multiprocessors } = self;

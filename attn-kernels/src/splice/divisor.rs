@@ -1,6 +1,7 @@
-//! What cuda/lang/divide.cuh needs to divide by a scalar: the words of a `Divisor`, computed once on the host.
+//! The words of a `Divisor`, by which cuda/lang/divide.cuh divides by a scalar parameter. The host computes them once.
 //!
-//! T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figures 4.1 and 5.1.
+//! T. Granlund, P. L. Montgomery, "Division by invariant integers using multiplication", PLDI 1994, figures 4.1 and
+//! 5.1.
 
 /// The words of `Divisor<int>`: value, magic, shift. Division by zero gives 0.
 #[must_use]
@@ -11,7 +12,7 @@ pub fn signed(value: i32) -> [u32; 3] {
     }
     let shift = bits(size - 1).max(1) - 1;
     let magic = (1u64 << (32 + shift)) / u64::from(size) + 1;
-    // less 2^32: the kernel adds the dividend itself
+    // without the bit 2^32: the kernel adds the dividend for it
     [value as u32, magic as u32, shift]
 }
 
@@ -26,7 +27,7 @@ pub fn unsigned(value: u32) -> [u32; 3] {
     [value, magic as u32, shift]
 }
 
-/// Bits of a number without leading zeros.
+/// The bit length of a number.
 fn bits(n: u32) -> u32 {
     u32::BITS - n.leading_zeros()
 }

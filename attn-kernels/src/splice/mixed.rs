@@ -1,12 +1,12 @@
-//! The unit of a mixed kernel: the templates of prefill and of decode in one text.
+//! The translation unit of a mixed kernel: the templates of prefill and of decode in one text.
 //!
-//! What depends on neither family's constants is there once. The rest is there twice, in a namespace for each family, which begins with the
-//! constants of its part of the cell.
+//! Templates that depend on no constants of a kernel family are included once. The others are included once per family,
+//! in its namespace, which begins with the constants of its part.
 
-use super::{SpliceError, cell_block, templates::Inliner};
-use crate::cell::Cell;
+use super::{SpliceError, templates::Inliner, traits_block};
+use crate::kernel_traits::KernelTraits;
 
-/// Templates that know of no family, and everything that they include.
+/// Templates that do not depend on the kernel family; they are included once, with everything that they include.
 const COMMON: [&str; 9] = [
     "memory/address.cuh",
     "memory/row.cuh",
@@ -19,31 +19,32 @@ const COMMON: [&str; 9] = [
     "schedule/work_list.cuh",
 ];
 
-pub(super) fn text(name: &str, variant_struct: &str, cell: &Cell) -> Result<String, SpliceError> {
+pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {
     let mut unit = Inliner::default();
     unit.push(&format!("// attn-rs, {name}\n"));
     for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
         unit.include(file)?;
     }
-    unit.push(&format!("\n#line 1 \"cell\"\n{}\n", cell_block::common(cell)));
+    unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(variant_struct);
     COMMON.iter().try_for_each(|file| unit.include(file))?;
-    let prefill: &[&str] = if cell.has_kv_pass() {
+    let prefill: &[&str] = if traits.has_kv_preprocess() {
         &["prefill/sm80/mainloop.cuh", "preprocess/kv_transform.cuh", "merge/kernel.cuh"]
     } else {
         &["prefill/sm80/mainloop.cuh", "merge/kernel.cuh"]
     };
-    part(&mut unit, "decode", &cell.decode_part(), &["decode/worker.cuh"])?;
-    part(&mut unit, "prefill", &cell.prefill_part(), prefill)?;
+    part(&mut unit, "decode", &traits.decode_part(), &["decode/worker.cuh"])?;
+    part(&mut unit, "prefill", &traits.prefill_part(), prefill)?;
     unit.include("mixed/kernel.cuh")?;
-    unit.push(&cell_block::checks(cell));
+    unit.push(&traits_block::checks(traits));
     Ok(unit.finish())
 }
 
-/// Templates in a namespace, with what they include that is not in the unit yet; the next part has its own.
-fn part(unit: &mut Inliner, namespace: &str, cell: &Cell, files: &[&str]) -> Result<(), SpliceError> {
-    unit.push(&format!("\nnamespace {namespace} {{\n\n#line 1 \"cell\"\n{}", cell_block::family(cell)));
-    unit.apart(|unit| files.iter().try_for_each(|file| unit.include(file)))?;
+/// Includes templates in a namespace, with what they include and the unit does not have yet. The next part includes its
+/// own.
+fn part(unit: &mut Inliner, namespace: &str, traits: &KernelTraits, files: &[&str]) -> Result<(), SpliceError> {
+    unit.push(&format!("\nnamespace {namespace} {{\n\n#line 1 \"traits\"\n{}", traits_block::family(traits)));
+    unit.scoped(|unit| files.iter().try_for_each(|file| unit.include(file)))?;
     unit.push(&format!("\n}}  // namespace {namespace}\n"));
     Ok(())
 }
@@ -53,22 +54,22 @@ mod tests {
     use attn_core::{
         dtype::Dtypes,
         expr::Variant,
-        spec::{KernelKind, PrefillTemplate, ValueRows},
+        spec::{HeadDimVo, KernelKind, PrefillBackend},
     };
 
     use crate::{
-        cell::{Cell, CellRequest},
         compile::Arch,
+        kernel_traits::{KernelTraits, KernelTraitsRequest},
         splice::KernelSource,
     };
 
-    /// What is of no family is there once, and what is of one, once in each namespace.
+    /// Shared templates are included once, and those of a family once in its namespace.
     #[test]
-    fn each_family_has_templates_and_constants_of_its_own() {
-        let request = CellRequest {
+    fn each_family_has_its_own_templates_and_constants() {
+        let request = KernelTraitsRequest {
             kind: KernelKind::Mixed,
             head_dim: 128,
-            values: ValueRows::Same,
+            head_dim_vo: HeadDimVo::Same,
             dtypes: Dtypes::bf16(),
             paged: true,
             group: 4,
@@ -76,22 +77,20 @@ mod tests {
             value_hooks: false,
             arch: Arch::new(9, 0),
             key_lists: false,
-            template: PrefillTemplate::default(),
+            prefill: PrefillBackend::default(),
         };
-        let cell = Cell::choose(&request).expect("supported").with_shared_rows();
-        let text = KernelSource::build(&Variant::full(), &cell).expect("supported").text;
+        let traits = KernelTraits::choose(&request).expect("supported").with_shared_rows();
+        let text = KernelSource::build(&Variant::full(), &traits).expect("supported").text;
         let count = |what: &str| text.matches(what).count();
         assert_eq!((count("struct KernelParams {"), count("struct Variant {"), count("struct Request ")), (1, 1, 1));
-        assert_eq!((count("class SpanKeys {"), count("constexpr int TILE_ROWS = ")), (2, 2));
-        assert_eq!((count("class KeyFeed {"), count("class TileCursor {")), (1, 1));
+        assert_eq!((count("class KvRange {"), count("constexpr int TILE_ROWS = ")), (2, 2));
+        assert_eq!((count("class KvLoadIter {"), count("class KvTileIter {")), (1, 1));
         let at = |what: &str| text.find(what).expect(what);
-        assert!(at("namespace decode {") < at("class KeyFeed {") && at("class KeyFeed {") < at("namespace prefill {"));
-        assert!(at("namespace prefill {") < at("class TileCursor {") && at("class TileCursor {") < at("attn_mixed("));
-        assert!(text.contains("SHARED_ROWS = true"));
-        assert_eq!(
-            (count("    attn_mixed("), count("    attn_merge(")),
-            (1, 1),
-            "states meet in a launch of their own"
+        assert!(
+            at("namespace decode {") < at("class KvLoadIter {") && at("class KvLoadIter {") < at("namespace prefill {")
         );
+        assert!(at("namespace prefill {") < at("class KvTileIter {") && at("class KvTileIter {") < at("attn_mixed("));
+        assert!(text.contains("SHARED_ROWS = true"));
+        assert_eq!((count("    attn_mixed("), count("    attn_merge(")), (1, 1), "the merge is a launch of its own");
     }
 }

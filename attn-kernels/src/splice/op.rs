@@ -1,45 +1,46 @@
-//! Ops around attention: a unit for each and for the types that it moves, of fixed templates; but for appends through a variant's hooks.
+//! Ops around attention. Each op has one translation unit per combination of element types; only appends through
+//! transforms depend on a variant.
 
 use attn_core::{dtype::Dtype, expr::Variant};
 
-use super::{SpliceError, Unit, cell_block::elem, templates::Inliner, variant};
+use super::{SpliceError, Unit, templates::Inliner, traits_block::elem, variant};
 use crate::{
     compile::Arch,
     launch::{BitsParams, COPY_INLINE, CopyParams, MergeParams, OP_THREADS, RowsParams, ScaleLseParams, XPackedParams},
 };
 
-/// An op, as far as its kernels go.
+/// An op and the element types of its kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// States of outputs of a type, merged or summed.
+    /// Merges or sums partial states of an element type.
     Merge(Dtype),
-    /// Log-sum-exps from one base to another.
+    /// Converts log-sum-exps from one base to another.
     Lse,
-    /// New keys and values into pools.
+    /// Appends keys and values to pools.
     Append {
         /// Type of the new rows.
         from: Dtype,
         /// Type of the pool.
         to: Dtype,
     },
-    /// Pages into packed tensors.
+    /// Gathers pages into packed tensors.
     Gather {
         /// Type of the pool.
         from: Dtype,
         /// Type of the packed tensors.
         to: Dtype,
     },
-    /// Pages to pages, of any type; swapping too.
+    /// Copies pages to pages, of any element type, also to and from the host.
     Copy,
-    /// x-packed caches to and from pools, of any type.
+    /// Converts x-packed caches to and from pools, of any element type.
     XPacked,
-    /// Bools into bits.
+    /// Packs bools into bits.
     Bits,
 }
 
 impl Op {
-    /// What messages call it.
+    /// The name in messages.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -53,7 +54,7 @@ impl Op {
         }
     }
 
-    /// The kernels of its unit.
+    /// The kernels in its translation unit.
     #[must_use]
     pub fn kernels(self) -> &'static [&'static str] {
         match self {
@@ -67,22 +68,22 @@ impl Op {
     }
 }
 
-/// The kernels of an append through the hooks of a variant.
+/// The kernels of an append through the transforms of a variant.
 pub const TRANSFORM_KERNELS: [&str; 2] = ["attn_transform_wide", "attn_transform_narrow"];
 
-/// The text of an op.
+/// The source of an op.
 #[derive(Clone, Debug)]
 pub struct OpSource {
     /// The translation unit.
     pub text: String,
-    /// What messages call it.
+    /// The name in messages.
     pub name: String,
     /// The architecture to compile for.
     pub arch: Arch,
 }
 
 impl OpSource {
-    /// For an architecture.
+    /// The source of an op for an architecture.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl OpSource {
         Ok(OpSource { text: unit.finish(), name, arch })
     }
 
-    /// An append through `key_transform` and `value_transform` of a variant, which is not a union.
+    /// The source of an append through the `key_transform` and `value_transform` of a variant that is no union.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
     format!("using FromElem = {from};\nusing ToElem = {to};\nconstexpr bool ROWS_TO_POOL = {to_pool};\n")
 }
 
-/// What host and template must agree on.
+/// Assertions that the host and the template agree on sizes.
 fn checks(params: &str, size: usize, list: bool) -> String {
     let mut text = format!(
         "\n#line 1 \"checks\"\nstatic_assert(sizeof({params}) == {size}, \"op_abi.rs and the template agree\");\n\

@@ -1,26 +1,27 @@
-//! The kernel that plans on a device: a unit of its own, the same for all variants of whose tiles nothing is known. And that which only checks.
+//! The planner kernel, which builds work lists on the device, and the kernel that only checks batches. Variants without
+//! a tile class share one planner.
 
 use attn_core::expr::Variant;
 
-use super::{SpliceError, Unit, cell_block, templates::Inliner, variant};
+use super::{SpliceError, Unit, templates::Inliner, traits_block, variant};
 use crate::compile::Arch;
 
-/// In place of a variant that hides no keys, or of which nobody knows beforehand which.
+/// Stands for a variant whose mask gives no tile class.
 const EVERY_KEY: &str = "\nstruct Variant {\n  static constexpr bool HAS_TILE_CLASS = false;\n};\n";
 
-/// The text of the kernel that plans batches of a variant whose lengths are on the device.
+/// The source of the planner kernel for a variant.
 #[derive(Clone, Debug)]
 pub struct PlannerSource {
     /// The translation unit.
     pub text: String,
-    /// What messages call it.
+    /// The name in messages.
     pub name: String,
     /// The architecture to compile for.
     pub arch: Arch,
 }
 
 impl PlannerSource {
-    /// For a variant, which is not a union.
+    /// The planner for a variant that is no union.
     ///
     /// # Errors
     ///
@@ -37,23 +38,23 @@ impl PlannerSource {
         } {
             unit.include(file)?;
         }
-        unit.push(cell_block::FLAT);
+        unit.push(traits_block::FLAT);
         unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
         unit.include("planner/kernel.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 
-    /// The kernel that only checks batches.
+    /// The kernel that checks batches and plans nothing.
     ///
     /// # Errors
     ///
-    /// None that is known.
+    /// A mistake in the templates.
     pub fn checker(arch: Arch) -> Result<Self, SpliceError> {
         let mut unit = Inliner::default();
         let name = format!("checks {arch}");
         unit.push(&format!("// attn-rs, {name}\n"));
         unit.include("planner/params.cuh")?;
-        unit.push(cell_block::FLAT);
+        unit.push(traits_block::FLAT);
         unit.push(EVERY_KEY);
         unit.include("planner/check_kernel.cuh")?;
         Ok(PlannerSource { text: unit.finish(), name, arch })

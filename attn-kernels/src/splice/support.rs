@@ -1,4 +1,4 @@
-//! What has no meaning in a kernel is refused here.
+//! Variants that kernels do not support.
 
 use attn_core::{
     expr::Variant,
@@ -7,27 +7,28 @@ use attn_core::{
 };
 
 use super::NoTemplate;
-use crate::cell::Cell;
+use crate::kernel_traits::KernelTraits;
 
 /// A variant that cannot be spliced into a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpliceError {
-    /// A sink under a normaliser without a running maximum.
+    /// A sink under a normaliser without a row max.
     #[error("`{variant}` has `Normalizer::Plain` and a sink, for which there is no meaning; take one of them out")]
     PlainSink {
         /// The composition.
         variant: String,
     },
-    /// Keys from lists in a kernel that runs other keys.
+    /// A KV list in the mixed kernel.
     #[error(
-        "`{variant}` takes its keys from lists, which the mixed kernel does not; run it with the kernel `prefill` or `decode`"
+        "`{variant}` takes its keys from lists, which the mixed kernel does not; run it with the kernel `prefill` or \
+        `decode`"
     )]
     MixedLists {
         /// The composition.
         variant: String,
     },
-    /// Parts whose text does not go together.
+    /// Parts whose text conflicts.
     #[error(transparent)]
     Variant(#[from] super::VariantError),
     /// A mistake in the templates.
@@ -35,9 +36,9 @@ pub enum SpliceError {
     Template(#[from] NoTemplate),
 }
 
-/// Checks that a variant has a meaning for kernels: they run every hook.
-pub(super) fn check(variant: &Variant, cell: &Cell) -> Result<(), SpliceError> {
-    if cell.kind == KernelKind::Mixed && variant.has_kv_list() {
+/// Checks that the kernel supports the variant.
+pub(super) fn check(variant: &Variant, traits: &KernelTraits) -> Result<(), SpliceError> {
+    if traits.kind == KernelKind::Mixed && variant.has_kv_list() {
         return Err(SpliceError::MixedLists { variant: variant.to_string() });
     }
     if matches!(variant.normalizer(), Normalizer::Plain { .. }) && variant.has(Hook::SinkLogit) {

@@ -1,18 +1,18 @@
-//! The CUDA templates, embedded, and their includes.
+//! The embedded CUDA templates, and the inlining of their includes.
 
 use std::collections::HashSet;
 
-/// Every file of `cuda/`: name and text.
+/// Every file below `cuda/`: path and text.
 pub(super) const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
-/// Writes templates into one text: each file once, where it is first included.
+/// Inlines templates into one text: each file once, where it is first included.
 #[derive(Default)]
 pub(super) struct Inliner {
     seen: HashSet<&'static str>,
     text: String,
 }
 
-/// A file that a template includes and that is not there: a mistake in the templates.
+/// A template includes a file that does not exist: a mistake in the templates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no template `{name}`")]
 pub struct NoTemplate {
@@ -21,7 +21,7 @@ pub struct NoTemplate {
 }
 
 impl Inliner {
-    /// Text that is not of a template.
+    /// Appends text that is no template.
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         if !text.ends_with('\n') {
@@ -29,7 +29,8 @@ impl Inliner {
         }
     }
 
-    /// A template with what it includes, unless it is there already. `#line` directives make compilers name the file.
+    /// Appends a template with what it includes, unless the text has it already. `#line` directives make compilers name
+    /// the file.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
         let &(name, text) =
             FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
@@ -55,8 +56,8 @@ impl Inliner {
         Ok(())
     }
 
-    /// What is included meanwhile counts as not being there afterwards.
-    pub(super) fn apart<T>(&mut self, include: impl FnOnce(&mut Self) -> T) -> T {
+    /// Forgets afterwards what `include` included, so that a later part includes it again.
+    pub(super) fn scoped<T>(&mut self, include: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.seen.clone();
         let done = include(self);
         self.seen = before;
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_template_is_inlined_once_and_nothing_is_included() {
+    fn each_template_is_inlined_once_without_include_directives() {
         let mut inliner = Inliner::default();
         for (name, _) in FILES {
             inliner.include(name).expect("every include is a template");

@@ -1,4 +1,4 @@
-//! The text of a variant: one struct for each kind of part, and `struct Variant` that composes them.
+//! The CUDA text of a variant: one struct for each kind of part, and `struct Variant`, which composes them.
 //!
 //! ```text
 //! namespace lang {
@@ -8,17 +8,19 @@
 //! using lang::Variant;
 //! ```
 //!
-//! A combinator is a struct with its operands as members, and the hooks that something in it has. `shape` is the tree, `compose` writes the
-//! structs, `combine` and `branches` what their functions do, `layout` their bytes.
+//! A combinator is a struct with its operands as members, and with the hooks that any operand has. `shape` is the tree
+//! of parts and combinators, `compose` writes the structs, `combine` and `branches` write the bodies of their
+//! functions, and `layout` computes their bytes.
 //!
-//! Every hook is a member of `Variant`, trivial where no part wrote it: templates ask the flags in `if constexpr`, and
-//! outside of templates a discarded statement is still checked.
+//! `Variant` has every hook; one that no part writes is trivial. Kernel templates test the flags in `if constexpr`, but
+//! outside of C++ templates a discarded statement is still compiled, so the member has to exist.
 
 mod args;
 mod branches;
 mod combine;
 mod compose;
 mod device_type;
+mod error;
 mod hooks;
 mod layout;
 mod member;
@@ -30,41 +32,10 @@ use attn_core::{expr::Variant, lang::VariantDesc};
 use shape::Shape;
 
 pub use args::{Pointee, part_args, part_layout, part_offsets};
+pub use error::VariantError;
 pub use layout::{struct_size, variant_args};
 
-/// Parts whose text cannot stand in one struct.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum VariantError {
-    /// Two constants, helpers or types of one name, from different places.
-    #[error("`{variant}` uses two different constants, helpers or types called `{name}`; rename one of them")]
-    Clash {
-        /// The part.
-        variant: String,
-        /// The name, as the text has it.
-        name: String,
-    },
-    /// A helper that calls itself, through others.
-    #[error(
-        "the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`"
-    )]
-    Recursion {
-        /// The part.
-        variant: String,
-        /// The helper, as the text has it.
-        name: String,
-    },
-    /// A branch whose rows store.
-    #[error(
-        "`{branch}` stores to a tensor from `output_transform` inside `per_head`, which a kernel cannot do for some heads alone; store from another hook, or use `Engine::cpu()`"
-    )]
-    HeadStores {
-        /// The branch.
-        branch: String,
-    },
-}
-
-/// The text of a composition: structs of the parts, and `struct Variant`.
+/// The CUDA text of a variant: the structs of its parts, and `struct Variant`.
 ///
 /// # Errors
 /// Names inside a part that clash, and helpers that call themselves.
@@ -72,7 +43,7 @@ pub fn variant_source(variant: &Variant) -> Result<String, VariantError> {
     source(&Shape::of(variant))
 }
 
-/// The same, of descriptors.
+/// The CUDA text of a list of parts.
 ///
 /// # Errors
 /// As [`variant_source`].
@@ -80,13 +51,13 @@ pub fn parts_source(parts: &[&VariantDesc]) -> Result<String, VariantError> {
     source(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
 }
 
-/// A composition as an expression without parameters: what messages call its kernels.
+/// The variant as an expression without parameters: the name of its kernels in messages.
 #[must_use]
 pub fn outline(variant: &Variant) -> String {
     Shape::of(variant).to_string()
 }
 
-/// Whether something is known of tiles under the variant's mask: where nothing is, plans are those of a variant without a mask.
+/// Whether the variant's mask gives a tile class. If not, plans are those of a variant without a mask.
 #[must_use]
 pub fn has_tile_class(variant: &Variant) -> bool {
     Shape::of(variant).has_class()

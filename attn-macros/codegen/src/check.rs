@@ -1,11 +1,11 @@
-//! Refuses what is legal Rust, and in the subset, but wrong as a variant.
+//! Semantic checks: refuses what is legal Rust, and in the subset, but wrong as a variant.
 
 use std::collections::HashSet;
 
 use crate::{
+    hook,
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
     messages,
-    parse::hook,
     report::Report,
     types::{Ty, Types},
 };
@@ -23,11 +23,11 @@ struct Check<'a> {
     hook: &'a str,
     types: &'a Types,
     report: &'a mut Report,
-    /// Locals that are the same for all rows: made of parameters alone.
+    /// Locals that are uniform: made of parameters alone, so equal for all rows.
     uniform: HashSet<LocalId>,
-    /// Branches around that not all rows take.
+    /// Nesting depth of branches that not all rows take.
     divergent: usize,
-    /// Some rows have returned already.
+    /// Whether some rows may have returned already.
     returned: bool,
 }
 
@@ -89,7 +89,8 @@ impl Check<'_> {
                 args.iter().for_each(|a| self.expr(a));
             }
             Kind::Closure { body, .. } => {
-                // rows inside a closure are not the closure's to reduce
+                // a closure runs per element: row reductions are refused there, but a `return` inside leaves the
+                // closure only
                 let returned = self.returned;
                 self.branch(false, |c| c.block(body));
                 self.returned = returned;
@@ -102,7 +103,7 @@ impl Check<'_> {
                     self.report.at(e.span, messages::QO_ROW_KV_POS);
                 }
                 let equality = matches!(op, Op::Eq | Op::Ne);
-                if op.is_comparison() && ![a, b].iter().all(|e| is_single(&self.types.settled(&e.ty), equality)) {
+                if op.is_comparison() && ![a, b].iter().all(|e| is_comparable(&self.types.settled(&e.ty), equality)) {
                     self.report.at(e.span, messages::COMPARE);
                 }
             }
@@ -140,7 +141,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether all rows agree on it.
+    /// Whether an expression is uniform: equal for all rows.
     fn is_uniform(&self, e: &Expr) -> bool {
         match &e.kind {
             Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Param(_) | Kind::Const(_) | Kind::Builtin(_) => true,
@@ -157,7 +158,7 @@ impl Check<'_> {
         }
     }
 
-    /// Finds `-inf` as a result that a test of positions chose.
+    /// Reports `-inf` as the result of a branch that tests positions.
     fn masks_by_position(&mut self, block: &Block, tested: bool) {
         for stmt in &block.stmts {
             match stmt {
@@ -199,15 +200,16 @@ impl Check<'_> {
     }
 }
 
-/// A number or a bool, or not seen; where equality is asked for, a type of a user's: that it is an enum is asked of rustc.
-fn is_single(ty: &Ty, equality: bool) -> bool {
+/// Whether a comparison takes values of this type: a number, a bool or an unknown type, and for equality a user's type,
+/// which rustc then checks to be an enum.
+fn is_comparable(ty: &Ty, equality: bool) -> bool {
     use Ty::{F32, I32, U8, U32, U64, Var};
     matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | Var(_)) || equality && matches!(ty, Ty::Device(_))
 }
 
 fn reads_index(e: &Expr) -> bool {
     match &e.kind {
-        Kind::Word(..) => true,
+        Kind::Coordinate(..) => true,
         Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => false,
         _ => e.children().0.into_iter().any(reads_index),
     }
@@ -215,7 +217,7 @@ fn reads_index(e: &Expr) -> bool {
 
 fn mixes_rows_and_positions(a: &Expr, b: &Expr) -> bool {
     let word = |e: &Expr| match &e.kind {
-        Kind::Word(_, word) => word.clone(),
+        Kind::Coordinate(_, word) => word.clone(),
         _ => String::new(),
     };
     matches!((word(a).as_str(), word(b).as_str()), ("qo_row", "kv_pos") | ("kv_pos", "qo_row"))

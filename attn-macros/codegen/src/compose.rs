@@ -1,4 +1,5 @@
-//! `compose!(A, or(B, C), D { .. })`: a chain of typed parts, so that a conflict is a type error at the part that causes it.
+//! `compose!(A, or(B, C), D { .. })`: expands to a chain of typed parts, so that a conflict is a type error at the part
+//! that causes it.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -16,11 +17,11 @@ pub fn expand(input: TokenStream) -> TokenStream {
         Ok(parts) => parts,
         Err(error) => return error.into_compile_error(),
     };
-    let start = quote!(::attn::lang::compose::Chain::new());
+    let start = quote!(::attn::expr::compose::Chain::new());
     let mut chain = start;
     for part in parts.iter().flat_map(items) {
         match value(part) {
-            // the call has the part's span: that is where the compiler then points
+            // the call has the part's span, so the compiler reports a conflict there
             Ok(value) => chain = quote_spanned!(part.span()=> #chain.with(#value)),
             Err(error) => return error.into_compile_error(),
         }
@@ -28,7 +29,7 @@ pub fn expand(input: TokenStream) -> TokenStream {
     quote!(#chain.finish())
 }
 
-/// The items of `a + b + c`, without brackets around any of them.
+/// The items of `a + b + c`, without parentheses around any of them.
 fn items(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Binary(sum) if matches!(sum.op, BinOp::Add(_)) => {
@@ -42,14 +43,14 @@ fn items(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Several items as one operand.
+/// Several items joined into one operand.
 fn operand(expr: &Expr) -> syn::Result<TokenStream> {
     let mut both: Option<TokenStream> = None;
     for item in items(expr) {
         let one = value(item)?;
         both = Some(match both {
             None => one,
-            Some(before) => quote_spanned!(item.span()=> ::attn::lang::compose::and(#before, #one)),
+            Some(before) => quote_spanned!(item.span()=> ::attn::expr::compose::and(#before, #one)),
         });
     }
     Ok(both.unwrap_or_default())
@@ -62,17 +63,17 @@ fn value(expr: &Expr) -> syn::Result<TokenStream> {
     let wrong = |message: &str| Err(syn::Error::new(expr.span(), message));
     let path = |name: &str| {
         let name = syn::Ident::new(name, expr.span());
-        // at the operand, so that one that is wrong as a whole is shown there
-        quote_spanned!(expr.span()=> ::attn::lang::compose::#name)
+        // the operand's span, so that an error about the whole operand is reported there
+        quote_spanned!(expr.span()=> ::attn::expr::compose::#name)
     };
-    // what an operand has to be is asked at its own span
+    // the check of each operand has that operand's span
     let operands = |list: &[&Expr], check: &str| -> syn::Result<Vec<TokenStream>> {
         let check = path(check);
         list.iter().map(|one| operand(one).map(|value| quote_spanned!(one.span()=> #check(#value)))).collect()
     };
     match (name.as_str(), args.as_slice()) {
         ("or" | "union", [_, _, ..]) => {
-            let (both, check) = if name == "or" { (path("Or"), "a_mask") } else { (path("Union"), "an_arm") };
+            let (both, check) = if name == "or" { (path("Or"), "a_mask") } else { (path("Union"), "a_union_branch") };
             let list = operands(&args, check)?;
             let all = list.into_iter().reduce(|before, one| quote_spanned!(expr.span()=> #both(#before, #one)));
             Ok(all.unwrap_or_default())
@@ -117,7 +118,7 @@ mod tests {
 
     fn same(got: TokenStream, want: TokenStream) {
         let words = |text: TokenStream| text.to_string().replace(' ', "");
-        assert_eq!(words(expand(got)), words(want).replace("@", "::attn::lang::compose::"));
+        assert_eq!(words(expand(got)), words(want).replace("@", "::attn::expr::compose::"));
     }
 
     #[test]
@@ -137,18 +138,18 @@ mod tests {
             quote!(or(A, B + C, not(D))),
             quote!(@Chain::new().with(@Or(@Or(@a_mask(A), @a_mask(@and(B, C))), @a_mask(@Not(@a_mask(D))))).finish()),
         );
-        same(quote!(union(A, B)), quote!(@Chain::new().with(@Union(@an_arm(A), @an_arm(B))).finish()));
+        same(quote!(union(A, B)), quote!(@Chain::new().with(@Union(@a_union_branch(A), @a_union_branch(B))).finish()));
         same(quote!(remap(F, A)), quote!(@Chain::new().with(@Remap(@a_map(F), @inside(A))).finish()));
         same(
             quote!(per_head([0, 1], A, B)),
             quote!(@Chain::new().with(@per_head([0, 1]).branch(A).branch(B)).finish()),
         );
-        // a function of the user's that is no combinator
+        // a function of the user's with the name of a combinator
         same(quote!(my::or(A), make(1)), quote!(@Chain::new().with(my::or(A)).with(make(1)).finish()));
     }
 
     #[test]
-    fn missing_operands_are_said() {
+    fn missing_operands_are_reported() {
         for (text, words) in [
             (quote!(or(A)), "two"),
             (quote!(not(A, B)), "one"),

@@ -1,17 +1,17 @@
-//! `#[device_fn]`: the function stays, and a module of its name holds its text, so that `use` brings both.
+//! `#[device_fn]`: keeps the function, and puts a module of the same name beside it that holds the CUDA text. A `use`
+//! of the function imports both.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    check, emit, glue, literals, messages, names,
-    parse::{self, Links, Shared},
+    abstract_interp, check, descriptor, emit, literals, messages, names,
+    parse::{self, ItemContext, Links},
     report::Report,
-    tiles,
 };
 
-/// Expands the attribute. The item is always there, with or without errors.
+/// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
@@ -32,24 +32,30 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
         Ok(read) => read,
         Err(report) => {
             let errors = report.into_tokens();
-            // it is marked: hooks that call it are not to be blamed too
+            // a module without text, so that hooks that call the function do not report errors too
             return quote! {
                 #item
                 #errors
                 #[doc(hidden)]
                 #[allow(unused_imports, unreachable_pub, non_snake_case)]
                 #vis mod #ident {
-                    pub use ::attn::lang::notes::{WithDeviceFn as DeviceFnMark, unmarked::__helper::over};
-                    pub static DEVICE_FN: ::attn::lang::DeviceFn =
-                        ::attn::lang::DeviceFn { name: #name, cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
+                    pub use ::attn::lang::lints::{WithDeviceFn as DeviceFnMark, unmarked::__helper::over};
+                    pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
+                        name: #name,
+                        cuda: "",
+                        over: "",
+                        device_fns: &[],
+                        types: &[],
+                        consts: &[],
+                    };
                 }
             };
         }
     };
-    let consts = glue::consts(&links, deeper);
-    let helpers = glue::helpers(&links, deeper);
-    let types = glue::types(&links, deeper);
-    let cfg = glue::cfg(&f.attrs);
+    let consts = descriptor::consts(&links, in_child_module);
+    let helpers = descriptor::helpers(&links, in_child_module);
+    let types = descriptor::types(&links, in_child_module);
+    let cfg = descriptor::cfg(&f.attrs);
     quote! {
         #item
         #(#cfg)*
@@ -57,7 +63,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
         #[allow(unused_imports, unreachable_pub, non_snake_case)]
         #vis mod #ident {
             use super::*;
-            pub use ::attn::lang::notes::WithDeviceFn as DeviceFnMark;
+            pub use ::attn::lang::lints::WithDeviceFn as DeviceFnMark;
             pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
                 name: #name,
                 cuda: #cuda,
@@ -71,7 +77,7 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// What stands beside a helper.
+/// What is emitted beside a helper.
 struct Helper {
     cuda: String,
     /// The helper over abstract values, in Rust and in CUDA.
@@ -81,7 +87,7 @@ struct Helper {
 }
 
 fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
-    let mut shared = Shared { this_fn: Some(f.sig.ident.to_string()), ..Shared::default() };
+    let mut shared = ItemContext { this_fn: Some(f.sig.ident.to_string()), ..ItemContext::default() };
     let sig = &f.sig;
     if !attr.is_empty() {
         shared.report.on(attr, messages::DEVICE_FN_ATTR);
@@ -96,17 +102,18 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
     literals::function(&read, &shared.types, &mut shared.report);
     check::function(&read, &shared.types, &mut shared.report);
-    let file = glue::file_of(sig.fn_token.span());
+    let file = descriptor::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);
     if !shared.report.is_empty() {
         return Err(shared.report);
     }
-    let (over, over_cuda) = tiles::helper(&read, &shared.types, &shared.generics, &shared.links, &deeper);
+    let (over, over_cuda) =
+        abstract_interp::helper(&read, &shared.types, &shared.generics, &shared.links, &in_child_module);
     Ok(Helper { cuda, over, over_cuda, links: shared.links })
 }
 
 /// The constants that a helper is generic over.
-fn generics(generics: &syn::Generics, shared: &mut Shared) {
+fn generics(generics: &syn::Generics, shared: &mut ItemContext) {
     for param in &generics.params {
         let ty = match param {
             syn::GenericParam::Const(param) => parse::ty::of(&param.ty, shared).map(|ty| (param, ty)),
@@ -122,8 +129,8 @@ fn generics(generics: &syn::Generics, shared: &mut Shared) {
     }
 }
 
-/// A path as seen from one module deeper.
-fn deeper(path: &syn::Path) -> syn::Path {
+/// A path adapted to a scope one module deeper.
+fn in_child_module(path: &syn::Path) -> syn::Path {
     let Some(first) = path.segments.first() else {
         return path.clone();
     };
@@ -138,7 +145,7 @@ fn deeper(path: &syn::Path) -> syn::Path {
     path
 }
 
-/// `self::x` is `super::x` from one module deeper.
+/// Turns `self::x` into `super::x`.
 fn replaced_first(path: &syn::Path, span: proc_macro2::Span) -> syn::Path {
     let mut path = path.clone();
     if let Some(first) = path.segments.first_mut() {

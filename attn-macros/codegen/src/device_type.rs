@@ -1,16 +1,16 @@
-//! `#[device_type]`: the struct or enum stays, and beside it stands what kernels know of it.
+//! `#[device_type]`: keeps the struct or enum, and emits its C++ definition and descriptor beside it.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 use crate::{
-    emit, glue, messages, names,
-    parse::{self, Links, Shared},
+    descriptor, emit, messages, names,
+    parse::{self, ItemContext, Links},
     report::Report,
     types::Ty,
 };
 
-/// Expands the attribute. The item is always there, with or without errors.
+/// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
@@ -39,18 +39,18 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     let known = read.map_err(|inner| report.append(inner));
     match known {
         Ok(known) if report.is_empty() => {
-            let cfg = glue::cfg(attrs);
-            let carrier = known.carrier(ident);
+            let cfg = descriptor::cfg(attrs);
+            let companion = known.companion(ident);
             quote! {
                 #item
                 #(#cfg)*
-                const _: () = { #carrier };
+                const _: () = { #companion };
             }
         }
         _ => {
             let errors = report.into_tokens();
-            // it is marked: hooks that use it are not to be blamed too
-            let marked = generics.params.is_empty().then(|| Known::default().carrier(ident));
+            // a descriptor without text, so that hooks that use the type do not report errors too
+            let marked = generics.params.is_empty().then(|| DeviceTypeText::default().companion(ident));
             quote! {
                 #item
                 #errors
@@ -60,27 +60,27 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// What kernels know of a type.
+/// The C++ text and the links of a type.
 #[derive(Default)]
-struct Known {
+struct DeviceTypeText {
     cuda: String,
-    /// Of an enum.
+    /// The variants of an enum.
     variants: Vec<syn::Ident>,
     links: Links,
-    /// Something is wrong with it, which was said.
-    is_right: bool,
+    /// Whether no error was reported for it.
+    is_valid: bool,
 }
 
-impl Known {
-    fn carrier(&self, ident: &syn::Ident) -> TokenStream {
-        let Known { cuda, variants, links, is_right } = self;
+impl DeviceTypeText {
+    fn companion(&self, ident: &syn::Ident) -> TokenStream {
+        let DeviceTypeText { cuda, variants, links, is_valid } = self;
         let name = names::device_type(&ident.to_string());
-        let types = glue::types(links, syn::Path::clone);
+        let types = descriptor::types(links, syn::Path::clone);
         let entries = variants.iter().map(|variant| {
             let text = names::within_type(&variant.to_string());
             quote!((#text, ::attn::lang::device_type::value(#ident::#variant as i128)))
         });
-        let copied = is_right.then(
+        let copied = is_valid.then(
             || quote_spanned!(ident.span()=> const _: () = ::attn::lang::device_type::values_are_copied::<#ident>();),
         );
         let compared = (!variants.is_empty()).then(|| {
@@ -94,9 +94,9 @@ impl Known {
                     }
                 }
                 #[automatically_derived]
-                impl ::attn::lang::range::Abstract for #ident {
-                    fn value(self) -> ::attn::lang::range::Val {
-                        ::attn::lang::range::of(self as i32)
+                impl ::attn::lang::interval::Abstract for #ident {
+                    fn value(self) -> ::attn::lang::interval::Val {
+                        ::attn::lang::interval::of(self as i32)
                     }
                 }
             }
@@ -122,20 +122,20 @@ pub fn text(item: &syn::ItemStruct) -> Result<String, Report> {
     structure(item).map(|known| known.cuda)
 }
 
-/// Documentation, and where it is.
+/// The doc comment and the `#line` directive.
 fn head(attrs: &[syn::Attribute], at: proc_macro2::Span) -> String {
     let mut text = String::new();
     for line in parse::doc_lines(attrs) {
         text.push_str(&names::comment(&format!("/// {line}")));
         text.push('\n');
     }
-    let file = names::file_literal(&glue::file_of(at));
+    let file = names::file_literal(&descriptor::file_of(at));
     text.push_str(&format!("#line {} {file}\n", at.start().line.max(1)));
     text
 }
 
-fn structure(item: &syn::ItemStruct) -> Result<Known, Report> {
-    let mut shared = Shared::default();
+fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeText, Report> {
+    let mut shared = ItemContext::default();
     if item.fields.is_empty() {
         shared.report.on(&item.ident, messages::TYPE_WITHOUT_FIELDS);
     }
@@ -170,10 +170,10 @@ fn structure(item: &syn::ItemStruct) -> Result<Known, Report> {
     }
     let head = head(&item.attrs, item.struct_token.span);
     let cuda = format!("{head}struct {name} {{\n{members}{setters}}};\n");
-    Ok(Known { cuda, variants: Vec::new(), links: shared.links, is_right: true })
+    Ok(DeviceTypeText { cuda, variants: Vec::new(), links: shared.links, is_valid: true })
 }
 
-fn enumeration(item: &syn::ItemEnum) -> Result<Known, Report> {
+fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeText, Report> {
     let mut report = Report::default();
     if item.variants.is_empty() {
         report.on(&item.ident, messages::EMPTY_ENUM);
@@ -190,10 +190,10 @@ fn enumeration(item: &syn::ItemEnum) -> Result<Known, Report> {
     let name = names::device_type(&item.ident.to_string());
     let cuda = format!("{}enum class {name} : int", head(&item.attrs, item.enum_token.span));
     let variants = item.variants.iter().map(|variant| variant.ident.clone()).collect();
-    Ok(Known { cuda, variants, links: Links::default(), is_right: true })
+    Ok(DeviceTypeText { cuda, variants, links: Links::default(), is_valid: true })
 }
 
-/// What a field may be: no index of a hook, and nothing that has no value.
+/// Whether a field may have this type: no index of a hook, and no unit.
 fn is_value(ty: &Ty) -> bool {
     match ty {
         Ty::F32 | Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Bool | Ty::Device(_) => true,
@@ -203,7 +203,7 @@ fn is_value(ty: &Ty) -> bool {
     }
 }
 
-/// The compiler would take a part away, and leave the text as it is.
+/// Reports `#[cfg]`: the compiler would remove the part, but the text is made before that.
 fn refuse_cfg(attrs: &[syn::Attribute], report: &mut Report) {
     for attr in attrs.iter().filter(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr")) {
         report.on(attr, messages::CFG_TYPE);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_is_known_by_its_fields_and_its_types() {
+    fn struct_text_has_fields_and_links() {
         let item = quote!(
             /// A line. \
             pub struct Line {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enum_is_known_by_its_values() {
+    fn enum_descriptor_has_values() {
         let text = expanded(&quote!(
             enum Mode {
                 Near,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_said_and_kept() {
+    fn refused_types_are_reported_and_kept() {
         for (item, want) in [
             (
                 quote!(

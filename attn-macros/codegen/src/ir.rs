@@ -1,8 +1,8 @@
-//! The checked representation of hooks and helpers: what is left of Rust once the subset was enforced.
+//! The typed intermediate representation of hooks and helpers, after the subset is enforced.
 
 use proc_macro2::Span;
 
-use crate::{report::Range, types::Ty};
+use crate::{report::SpanRange, types::Ty};
 
 /// A local variable or argument.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Local {
     pub name: String,
     /// Its type.
     pub ty: Ty,
-    /// Declared `mut`.
+    /// Whether it is declared `mut`.
     pub mutable: bool,
 }
 
@@ -23,11 +23,11 @@ pub type LocalId = usize;
 pub struct Function {
     /// Rust name.
     pub name: String,
-    /// Doc comment, a line each.
+    /// Lines of the doc comment.
     pub doc: Vec<String>,
-    /// Where it is.
+    /// Span of the `fn` keyword.
     pub span: Span,
-    /// All locals.
+    /// All locals, arguments included.
     pub locals: Vec<Local>,
     /// Arguments; `None` for `_`.
     pub args: Vec<(Option<LocalId>, Ty)>,
@@ -40,7 +40,7 @@ pub struct Function {
 /// Statements and a value.
 #[derive(Debug, Default)]
 pub struct Block {
-    /// In order.
+    /// Statements, in order.
     pub stmts: Vec<Stmt>,
     /// The value; `None` is `()`.
     pub tail: Option<Box<Expr>>,
@@ -65,9 +65,10 @@ pub enum Stmt {
         local: LocalId,
         op: Option<Op>,
         value: Expr,
-        span: Range,
+        span: SpanRange,
     },
-    /// `temporaries`: the bound, which Rust computes once, and the step of a loop that may end at the largest value.
+    /// `temporaries` are two locals: the end, which Rust evaluates once, and the state of a loop whose end may be the
+    /// largest value.
     For {
         var: LocalId,
         temporaries: [LocalId; 2],
@@ -84,12 +85,12 @@ pub enum Stmt {
 /// An expression with its type.
 #[derive(Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Its type.
     pub ty: Ty,
-    /// Where it is.
-    pub span: Range,
+    /// Its span.
+    pub span: SpanRange,
 }
 
 /// Kinds of expressions.
@@ -102,7 +103,7 @@ pub enum Kind {
     Local(LocalId),
     /// `self.name`.
     Param(String),
-    /// `self.name.get()`, `self.name[i]`, `self.name[[i, j]]`: an index for each dimension.
+    /// `self.name.get()`, `self.name[i]`, `self.name[[i, j]]`: one index per dimension.
     Element(String, Vec<Expr>),
     /// `self.name.store(index, value)`, `self.name.atomic_max(index, value)`.
     Store {
@@ -111,8 +112,8 @@ pub enum Kind {
         index: Vec<Expr>,
         value: Box<Expr>,
     },
-    /// `at.qo_pos`, `tile.kv_len`, `state.lse`: of a local.
-    Word(LocalId, String),
+    /// `at.qo_pos`, `tile.kv_len`, `state.lse`: a coordinate or field of a local.
+    Coordinate(LocalId, String),
     /// A constant, by its name in the text.
     Const(String),
     /// A name of lang/lang.cuh.
@@ -176,24 +177,24 @@ pub enum Kind {
         arms: Vec<Arm>,
     },
     Block(Block),
-    /// A `return` (or `break`, `continue`) in the place of a value.
+    /// A `return`, `break` or `continue` in place of a value.
     Diverge(Box<Stmt>),
-    /// Reported already.
+    /// An error that is already reported.
     Error,
 }
 
-/// An arm of a `match`, whose subject is in a local.
+/// An arm of a `match` whose subject is in a local.
 #[derive(Debug)]
 pub struct Arm {
-    /// What the subject must be.
+    /// The pattern.
     pub test: Test,
-    /// And this.
+    /// The guard.
     pub guard: Option<Expr>,
     /// The value.
     pub body: Block,
 }
 
-/// A pattern as a test.
+/// A pattern as a condition on the subject.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Test {
@@ -204,7 +205,7 @@ pub enum Test {
 }
 
 impl Expr {
-    /// What is directly inside: expressions and blocks.
+    /// The expressions and blocks directly inside.
     #[must_use]
     pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
         match &self.kind {
@@ -239,7 +240,7 @@ impl Expr {
 }
 
 impl Stmt {
-    /// What is directly inside: expressions and blocks.
+    /// The expressions and blocks directly inside.
     #[must_use]
     pub fn children(&self) -> (Vec<&Expr>, Vec<&Block>) {
         match self {
@@ -277,13 +278,13 @@ pub enum Op {
 }
 
 impl Op {
-    /// `< <= > >= == !=`.
+    /// Whether it is `<`, `<=`, `>`, `>=`, `==` or `!=`.
     #[must_use]
     pub fn is_comparison(self) -> bool {
         matches!(self, Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne)
     }
 
-    /// `&& ||`.
+    /// Whether it is `&&` or `||`.
     #[must_use]
     pub fn is_logical(self) -> bool {
         matches!(self, Op::AndAlso | Op::OrElse)

@@ -1,27 +1,30 @@
-//! The generator of attn-rs: an attention variant, written in Rust, becomes CUDA C++ text beside itself.
+//! The code generator of attn-rs: turns an attention variant written in Rust into CUDA C++ text.
 //!
-//! An ordinary crate, so that tests can call it. Flow: [`parse`] turns Rust syntax into a small checked
-//! representation ([`ir`], with types as far as they can be seen: [`types`]), [`check`] refuses what is legal
-//! Rust but wrong as a variant, [`emit`] writes C++ text, [`tiles`] derives masks over whole tiles, [`glue`] writes the Rust that carries it.
+//! An ordinary crate, so that tests can call it. [`parse`] lowers Rust syntax to a small intermediate representation
+//! ([`ir`]) and infers types ([`types`]). [`check`] refuses what is legal Rust but wrong as a variant. [`emit`] writes
+//! C++ text. [`abstract_interp`] derives tile classes from masks. `descriptor` emits the Rust that carries the text.
 //! All errors of an item are collected in a [`report`] and shown at once; the item itself is always kept.
 //!
 //! No promise of stability: use the macros of `attn-rs`.
 
+pub mod abstract_interp;
 pub mod check;
 pub mod compose;
+mod compose_part;
+mod descriptor;
 pub mod device_fn;
 pub mod device_type;
 pub mod emit;
-pub mod glue;
+mod helper_module;
+pub mod hook;
 pub mod ir;
-mod kinds;
-mod kv_words;
+mod kv_coordinates;
 mod literals;
 pub mod messages;
+pub mod methods;
 pub mod names;
 pub mod params;
 pub mod parse;
 pub mod report;
-pub mod tiles;
 pub mod types;
 pub mod variant;

@@ -1,8 +1,8 @@
-//! Integer literals whose type is out of sight.
+//! Checks integer literals whose type the macro cannot see.
 //!
-//! In `self.bits & 3` the text leaves the type of `3` to C++, where it is an int that joins the type of the parameter.
-//! That is right as long as the literal meets the parameter at once. `(!0 >> 4) & self.bits` shifts first: in Rust with
-//! the parameter's type, in C++ as an int. Such a literal has to say its type, and is refused until it does.
+//! In `self.bits & 3` the text leaves the type of `3` to C++, where an int is converted to the parameter's type. That
+//! is correct as long as the literal is an operand together with the parameter. `(!0 >> 4) & self.bits` shifts first:
+//! in Rust with the parameter's type, in C++ as an int. Such a literal is refused until its type is written.
 
 use crate::{
     ir::{Block, Expr, Function, Kind, Op, Stmt},
@@ -11,7 +11,7 @@ use crate::{
     types::Types,
 };
 
-/// Checks one hook or helper, when all of its item was read.
+/// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
     Check { types, report }.block(&f.body);
 }
@@ -29,10 +29,10 @@ impl Check<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
-            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } if self.is_hidden(init) => {
+            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } if self.is_untyped(init) => {
                 return self.report.at(init.span, messages::UNTYPED_VARIABLE);
             }
-            Stmt::For { from, to, .. } if self.is_hidden(from) && self.is_hidden(to) => {
+            Stmt::For { from, to, .. } if self.is_untyped(from) && self.is_untyped(to) => {
                 return self.report.at(to.span, messages::UNTYPED_LITERAL);
             }
             _ => {}
@@ -43,25 +43,25 @@ impl Check<'_> {
     }
 
     fn expr(&mut self, e: &Expr) {
-        if self.is_hidden(e) {
+        if self.is_untyped(e) {
             if !is_small(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
                 self.report.at(e.span, messages::UNTYPED_LITERAL);
             }
             return;
         }
         match &e.kind {
-            // each element would get a type of its own
+            // C++ would give each element a type of its own
             Kind::Tuple(items) | Kind::Array(items) => {
                 for item in items {
-                    if self.is_hidden(item) {
+                    if self.is_untyped(item) {
                         self.report.at(item.span, messages::UNTYPED_LITERAL);
                     }
                 }
             }
-            Kind::Repeat(item, _) if self.is_hidden(item) => self.report.at(item.span, messages::UNTYPED_LITERAL),
+            Kind::Repeat(item, _) if self.is_untyped(item) => self.report.at(item.span, messages::UNTYPED_LITERAL),
             // C++ would give `if c { 1 } else { a_u8 }` the type int
             Kind::If { .. } | Kind::Match { .. }
-                if self.types.is_hidden_int(&e.ty) && self.types.may_be_wide(&e.ty) =>
+                if self.types.is_external_int(&e.ty) && self.types.may_be_wide(&e.ty) =>
             {
                 for value in values(e).into_iter().filter(|v| is_literal(v)) {
                     self.report.at(value.span, messages::UNTYPED_LITERAL);
@@ -75,13 +75,13 @@ impl Check<'_> {
         blocks.into_iter().for_each(|b| self.block(b));
     }
 
-    /// Made of literals alone, whose type comes from something that the macro does not see.
-    fn is_hidden(&self, e: &Expr) -> bool {
-        is_literal(e) && self.types.is_hidden_int(&e.ty)
+    /// Whether an expression is made of literals alone, and takes its type from something that the macro cannot see.
+    fn is_untyped(&self, e: &Expr) -> bool {
+        is_literal(e) && self.types.is_external_int(&e.ty)
     }
 }
 
-/// Made of literals alone.
+/// Whether an expression is made of literals alone.
 pub(crate) fn is_literal(e: &Expr) -> bool {
     match &e.kind {
         Kind::Int(_) => true,
@@ -93,7 +93,7 @@ pub(crate) fn is_literal(e: &Expr) -> bool {
     }
 }
 
-/// The values that branches end in; none of branches that leave.
+/// The values that the branches of an expression end in; branches that diverge have none.
 pub(crate) fn values(e: &Expr) -> Vec<&Expr> {
     match &e.kind {
         Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {
@@ -105,7 +105,7 @@ pub(crate) fn values(e: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Its value fits every integer type that it may turn out to have, or wraps into it.
+/// Whether the value fits every integer type that the expression may have, or wraps into it.
 fn is_small(e: &Expr) -> bool {
     match &e.kind {
         Kind::Int(_) => true,
@@ -115,7 +115,7 @@ fn is_small(e: &Expr) -> bool {
     }
 }
 
-/// Computed as an int it has the bits that it has computed as a u32.
+/// Whether the bits are the same when computed as an int and as a u32.
 fn wraps_alike(e: &Expr) -> bool {
     match &e.kind {
         Kind::Int(_) => true,

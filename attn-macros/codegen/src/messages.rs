@@ -1,8 +1,8 @@
-//! Every sentence that the macros say, in one place: what is wrong, and what to write instead.
+//! The error messages of the macros: what is wrong, and what to write instead.
 
 #![allow(missing_docs)] // each is a sentence
 
-/// Refused kinds of expressions and statements.
+/// Expressions and statements outside of the subset.
 pub const REFERENCE: &str = "a hook has no references: values are copied";
 pub const STRING: &str = "a hook has no strings";
 pub const MACRO: &str =
@@ -13,23 +13,25 @@ pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write
 pub const FOR_PATTERN: &str = "the variable of a `for` is a plain name";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
-pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, `rotate_half` and `rotate_pairs`";
+pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
+     `rotate_half` and `rotate_pairs`";
 pub const CLOSURE_WANTED: &str = "write a closure here";
 pub const CLOSURE_PARAM: &str = "the parameters of this closure are plain names";
 pub const METHOD_ON_SELF: &str =
     "a hook does not call methods of its variant: put the shared code into a free function with `#[device_fn]`";
 pub const BARE_SELF: &str = "`self` is used by its parameters only: `self.name`";
-pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a captured tensor, and a struct is made in the hook, of its parameters";
+pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar or a parameter tensor, and a struct \
+     is made in the hook, of its parameters";
 pub const SELF_ASSIGN: &str = "a hook cannot change its variant: use a local variable";
-pub const INDEX_ASSIGN: &str = "index words cannot be changed: use a local variable";
+pub const INDEX_ASSIGN: &str = "coordinates cannot be changed: use a local variable";
 pub const PLACE: &str = "only local variables can be assigned to";
 pub const ASSIGN_VALUE: &str = "an assignment is a statement in a hook";
 pub const INDEX_BASE: &str =
-    "only captured tensors and arrays can be indexed: `self.table[i]`, `self.table[[i, j]]`, `a[i as usize]`";
+    "only parameter tensors and arrays can be indexed: `self.table[i]`, `self.table[[i, j]]`, `a[i as usize]`";
 pub const TENSOR_RANK: &str =
-    "captured tensors have rank 0 to 4: `self.scale.get()`, `self.table[i]`, `self.table[[i, j]]` to `[[i, j, k, l]]`";
-pub const TENSOR_CHAIN: &str = "the indices of a captured tensor stand together: `self.table[[i, j]]`";
-pub const TENSOR_USIZE: &str = "captured tensors are indexed by i32: leave the cast out";
+    "parameter tensors have rank 0 to 4: `self.scale.get()`, `self.table[i]`, `self.table[[i, j]]` to `[[i, j, k, l]]`";
+pub const TENSOR_CHAIN: &str = "the indices of a parameter tensor stand together: `self.table[[i, j]]`";
+pub const TENSOR_USIZE: &str = "parameter tensors are indexed by i32: leave the cast out";
 pub const TENSOR_GET: &str =
     "`get()` reads the one element of a `Tensor0`; elements of others are `self.table[i]`, `self.table[[i, j]]`";
 pub const STORE_ARGUMENTS: &str = "a store takes an index and an f32: `self.out.store([i, j], x)`";
@@ -41,8 +43,8 @@ pub const UNSEEN_ARRAY: &str =
     "that this is an array cannot be seen from here: write its variable's type, as in `let a: [f32; 4] = helper(x)`";
 pub const INDEX_TOO_WIDE: &str =
     "this number cannot be shown to be small and not negative: write `(i & 3) as usize` or `i.clamp(0, 3) as usize`";
-pub const INDEX_ARITHMETIC: &str = "an index of an array cannot be shown to stay small and not negative here: count in i32, and cast \
-     where the array is indexed, as in `a[k.clamp(0, 3) as usize]`";
+pub const INDEX_ARITHMETIC: &str = "an index of an array cannot be shown to stay small and not negative here: count \
+     in i32, and cast where the array is indexed, as in `a[k.clamp(0, 3) as usize]`";
 pub const INDEX_METHOD: &str =
     "of the methods, an index of an array has `min`, `max` and `clamp`: cast it to i32 for others";
 pub const STRUCT: &str =
@@ -59,7 +61,8 @@ pub const LET_ELSE: &str = "`let .. else` is not available in a hook: use `match
 pub const LET_INIT: &str = "give the variable a value where it is declared";
 pub const PATTERN: &str =
     "this pattern is not available in a hook: use names, `_`, tuples, and structs with `#[device_type]`";
-pub const MATCH_PATTERN: &str = "this pattern is not available in a hook: use integers, ranges, bools, variants of an enum, names, `_`, and `|` between them";
+pub const MATCH_PATTERN: &str = "this pattern is not available in a hook: use integers, ranges, bools, variants of an \
+     enum, names, `_`, and `|` between them";
 pub const ITEM: &str = "items are not available inside a hook: move it out, and put `#[device_fn]` on functions";
 pub const UNSAFE: &str = "`unsafe` is not available in a hook";
 pub const ASYNC: &str = "hooks are plain functions";
@@ -69,8 +72,9 @@ pub const USIZE: &str =
 pub const CAST: &str = "casts go to i32, u32, u8, u64 or f32";
 pub const LITERAL: &str = "this literal is not available in a hook: use integers, f32 and bools";
 pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
-pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of them, and types of your own with `#[device_type]`";
-/// An approximate function that there is not.
+pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of \
+     them, and types of your own with `#[device_type]`";
+/// Unknown approximate functions.
 pub const APPROX: &str =
     "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
 pub const CALL: &str = "a hook calls functions by path: a helper with `#[device_fn]`, `approx::tanh`, `f32::from_bits`";
@@ -80,22 +84,24 @@ pub const RANDOM: &str =
     "random numbers are `random::uniform(seed, stream, i, j)` and `random::bits(seed, stream, i, j)`, of four u32";
 pub const CALL_SELF: &str =
     "functions of an impl cannot be called from a hook: make it a free function with `#[device_fn]`";
-pub const CALL_TYPE: &str = "this constructor is not available in a hook: use numbers, bools, tuples, and types of your own with `#[device_type]`: structs, and enums without fields";
-pub const UNKNOWN_NAME: &str = "is not known here: a hook sees its arguments, `self`'s parameters, constants (in capitals), \
-     and helpers with `#[device_fn]`";
+pub const CALL_TYPE: &str = "this constructor is not available in a hook: use numbers, bools, tuples, and types of \
+     your own with `#[device_type]`: structs, and enums without fields";
+pub const UNKNOWN_NAME: &str = "is not known here: a hook sees its arguments, `self`'s parameters, constants (in \
+     capitals), and helpers with `#[device_fn]`";
 pub const EXPRESSION: &str = "this expression is not available in a hook";
 pub const UNTYPED_LITERAL: &str = "the type of this number cannot be seen from here: write it, as in `1u32`";
-pub const CHANGE_IN_VALUE: &str = "a value inside an expression cannot change variables around it: \
-     change them in a statement in front, or write the type of the variable that takes the value, `let x: f32 = ..`";
+pub const CHANGE_IN_VALUE: &str = "a value inside an expression cannot change variables around it: change them in a \
+     statement in front, or write the type of the variable that takes the value, `let x: f32 = ..`";
 pub const COMPARE: &str =
     "only numbers, bools and, by `==` and `!=`, variants of an enum are compared in a hook: compare them one by one";
 pub const ROW_VALUE: &str = "a row has one name: use the hook's argument";
 pub const TUPLE_ASSIGN: &str = "a part of a tuple cannot be assigned to: assign the whole, or use two variables";
 pub const UNTYPED_VARIABLE: &str =
     "the type of this variable cannot be seen from here: write it, as in `let mut n: u32 = 0`";
-pub const RETURN_IN_VALUE: &str = "`return`, `break` and `continue` are not available inside an expression: put the value into a `let` with a type first";
+pub const RETURN_IN_VALUE: &str = "`return`, `break` and `continue` are not available inside an expression: put the \
+     value into a `let` with a type first";
 
-/// Refused shapes of items.
+/// Items of the wrong shape.
 pub const NOT_AN_IMPL: &str = "`#[attention_variant]` goes on `impl AttentionVariant for X`";
 pub const NOT_A_FN: &str = "`#[device_fn]` goes on a free function";
 pub const NOT_THE_TRAIT: &str = "`#[attention_variant]` goes on an impl of `AttentionVariant`";
@@ -121,36 +127,38 @@ pub const TUPLE_STRUCT_SIZE: &str = "a tuple struct in a hook has 1 to 4 fields:
 pub const ENUM_FIELDS: &str =
     "an enum in a hook has variants without fields: put what they hold into a struct beside it";
 pub const EMPTY_ENUM: &str = "an enum in a hook has a variant";
-pub const FIELD_TYPE: &str = "a field of a type in a hook is an f32, i32, u32, u8, u64 or bool, an array or tuple of them, or another type with `#[device_type]`";
+pub const FIELD_TYPE: &str = "a field of a type in a hook is an f32, i32, u32, u8, u64 or bool, an array or tuple of \
+     them, or another type with `#[device_type]`";
 pub const CFG_TYPE: &str = "a type of hooks cannot depend on `#[cfg]` inside: its CUDA text is made before it is known";
-pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a constant, `if FAST { .. }`";
-pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"soft_cap\")]`, \
-     and the instances of a variant that is generic over constants, `instances(4, 8)`";
+pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a \
+     constant, `if FAST { .. }`";
+pub const ATTR: &str = "the arguments are a name, `#[attention_variant(name = \"soft_cap\")]`, and the instances of a \
+     variant that is generic over constants, `instances(4, 8)`";
 pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_`, a letter first";
-pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: \
-     give it one, `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
+pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: give it one, \
+     `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
 pub const RECURSION: &str = "recursion is not available on the GPU: use a bounded `for`";
 
-/// What is legal Rust but wrong as a variant.
+/// Legal Rust that is wrong as a variant.
 pub const WEIGHT_UNDER_SOFTMAX: &str = "`weight` is never called under softmax: declare the normaliser, for example \
      `const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };`, or leave `weight` out";
 pub const NORMALIZER_WITHOUT_WEIGHT: &str =
     "a normaliser other than softmax needs weights of its own: write the hook `weight`";
 pub const DENOMINATOR_UNDER_OTHER: &str = "`denominator` is called under `Normalizer::MaxScaled` only";
 pub const SINK_UNDER_PLAIN: &str = "a sink is a virtual key of a softmax: `Normalizer::Plain` has none";
-pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` is false for other keys: \
-     this variant has no `logits_mask`, so it attends to all of them";
+pub const KV_RANGE_WITHOUT_MASK: &str = "`kv_range` promises that `logits_mask` is false for other keys: this variant \
+     has no `logits_mask`, so it attends to all of them";
 pub const MASK_IN_TRANSFORM: &str =
     "this masks a logit by its position: move the condition to `logits_mask`, where whole tiles can then be skipped";
 pub const QO_ROW_KV_POS: &str =
     "`qo_row` counts within the request's queries, `kv_pos` within the whole sequence: did you mean `qo_pos`?";
-pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in front, \
-     and use its result inside";
+pub const DIVERGENT_ROW: &str = "a reduction or rotation of a row needs all its lanes: move it out of the branch, in \
+     front, and use its result inside";
 
-/// A warning, of a parameter `{name}`.
-pub const MAY_BE_ZERO: &str = "`{name}` may be 0, where Rust panics and the GPU gives 0: write a condition on the field, \
-     as in `#[require({name} > 0)]`, or compare it first";
+/// A warning about a parameter `{name}`.
+pub const MAY_BE_ZERO: &str = "`{name}` may be 0, where Rust panics and the GPU gives 0: write a condition on the \
+     field, as in `#[require({name} > 0)]`, or compare it first";
 
 /// `compose!`.
 pub const COMPOSE_TWO: &str = "`or` and `union` take two operands or more: `or(a, b)`";

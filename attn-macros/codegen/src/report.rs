@@ -1,47 +1,47 @@
-//! Collects errors, so that a user sees all of an item's at once.
+//! Collects errors, so that all errors of an item are shown at once.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
 /// The first and the last token of a node: stable Rust cannot join their spans into one.
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub struct SpanRange {
     first: Span,
     last: Span,
 }
 
-impl Range {
-    /// Of a node.
-    pub fn of(tokens: &impl ToTokens) -> Range {
+impl SpanRange {
+    /// The tokens of a node.
+    pub fn of(tokens: &impl ToTokens) -> SpanRange {
         let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span());
         let first = spans.next().unwrap_or_else(Span::call_site);
-        Range { first, last: spans.last().unwrap_or(first) }
+        SpanRange { first, last: spans.last().unwrap_or(first) }
     }
 }
 
-impl Range {
-    /// Where it starts.
+impl SpanRange {
+    /// The span of the first token.
     #[must_use]
     pub fn start(&self) -> Span {
         self.first
     }
 
-    /// From where this starts to where the other ends.
+    /// From the start of this range to the end of another.
     #[must_use]
-    pub fn to(&self, other: Range) -> Range {
-        Range { first: self.first, last: other.last }
+    pub fn to(&self, other: SpanRange) -> SpanRange {
+        SpanRange { first: self.first, last: other.last }
     }
 
-    /// Its last token.
+    /// The span of the last token.
     #[must_use]
     pub fn end(&self) -> Span {
         self.last
     }
 }
 
-impl From<Span> for Range {
-    fn from(span: Span) -> Range {
-        Range { first: span, last: span }
+impl From<Span> for SpanRange {
+    fn from(span: Span) -> SpanRange {
+        SpanRange { first: span, last: span }
     }
 }
 
@@ -52,8 +52,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds an error at a token, or at a node that was read already.
-    pub fn at(&mut self, range: impl Into<Range>, message: impl std::fmt::Display) {
+    /// Adds an error at a span, or at a node that is lowered already.
+    pub fn at(&mut self, range: impl Into<SpanRange>, message: impl std::fmt::Display) {
         let range = range.into();
         let mark = |span| syn::Ident::new("x", span);
         let (first, last) = (mark(range.first), mark(range.last));
@@ -65,17 +65,17 @@ impl Report {
         self.errors.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Adds a parser's error.
+    /// Adds an error of a parser.
     pub fn push(&mut self, error: syn::Error) {
         self.errors.push(error);
     }
 
-    /// Adds what another found.
+    /// Adds the errors of another report.
     pub fn append(&mut self, other: Report) {
         self.errors.extend(other.errors);
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no errors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()

@@ -1,7 +1,7 @@
-//! Types as far as one impl shows them: a small unification over what the macro can see.
+//! Type inference within one item: a small unification over what the macro can see.
 //!
-//! A parameter, constant or helper starts as a variable and takes its type from how it is used
-//! (`at.qo_pos - self.window`: an i32). What stays open is emitted so that C++ overloads decide.
+//! A parameter, constant or helper starts as a type variable and takes its type from its uses
+//! (`at.qo_pos - self.window`: an i32). What stays unknown is emitted so that C++ overloads decide.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub enum Ty {
     U64,
     Bool,
     Unit,
-    /// An index of an array, and nothing else.
+    /// The index of an array.
     Usize,
     Tuple(Vec<Ty>),
     Array(Box<Ty>, u64),
@@ -28,18 +28,18 @@ pub enum Ty {
     Row,
     /// A struct or enum with `#[device_type]`, by its name in the text.
     Device(String),
-    /// Not known (yet).
+    /// A type variable.
     Var(usize),
 }
 
 impl Ty {
-    /// `(f32, f32)`.
+    /// The type `(f32, f32)`.
     #[must_use]
     pub fn pair() -> Ty {
         Ty::Tuple(vec![Ty::F32, Ty::F32])
     }
 
-    /// i32, u32, u8, u64, or an index.
+    /// Whether it is i32, u32, u8, u64, or an array index.
     #[must_use]
     pub fn is_int(&self) -> bool {
         matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Usize)
@@ -50,11 +50,11 @@ impl Ty {
 struct Var {
     parent: Option<usize>,
     bound: Option<Ty>,
-    /// An integer literal is in it.
+    /// Whether an integer literal has this type.
     int: bool,
-    /// Something is in it whose type the macro does not see.
-    outside: bool,
-    /// And that is no scalar parameter: those have 32 bits.
+    /// Whether something has this type that the macro cannot see.
+    external: bool,
+    /// Whether that may have other than 32 bits: scalar parameters have 32.
     any_width: bool,
 }
 
@@ -71,12 +71,12 @@ impl Types {
         Ty::Var(self.vars.len() - 1)
     }
 
-    /// The type of something that the macro does not see.
-    pub fn outside(&mut self) -> Ty {
-        self.var(Var { outside: true, any_width: true, ..Var::default() })
+    /// The type of something that the macro cannot see.
+    pub fn external(&mut self) -> Ty {
+        self.var(Var { external: true, any_width: true, ..Var::default() })
     }
 
-    /// A type to be found from use.
+    /// A type to be inferred from uses.
     pub fn fresh(&mut self) -> Ty {
         self.var(Var::default())
     }
@@ -86,24 +86,24 @@ impl Types {
         self.var(Var { int: true, ..Var::default() })
     }
 
-    /// The one type of everything of this name: a parameter, an element, a constant, a helper's result.
+    /// The type of everything with this name: a parameter, an element, a constant, a helper's result.
     pub fn named(&mut self, key: String) -> Ty {
         if let Some(ty) = self.named.get(&key) {
             return ty.clone();
         }
-        // elements of a captured tensor may be u8
+        // elements of a parameter tensor may be u8
         let any_width = !key.starts_with("self.") || key.ends_with("[]");
-        let ty = self.var(Var { outside: true, any_width, ..Var::default() });
+        let ty = self.var(Var { external: true, any_width, ..Var::default() });
         self.named.insert(key, ty.clone());
         ty
     }
 
-    /// The integer literals in it take their type from something that the macro does not see.
-    pub fn hide(&mut self, ty: &Ty) {
+    /// Marks the integer literals of a type: they take their type from something that the macro cannot see.
+    pub fn make_external(&mut self, ty: &Ty) {
         match self.resolve(ty) {
-            Ty::Var(v) => (self.vars[v].outside, self.vars[v].any_width) = (true, true),
-            Ty::Tuple(items) => items.iter().for_each(|item| self.hide(item)),
-            Ty::Array(elem, _) => self.hide(&elem),
+            Ty::Var(v) => (self.vars[v].external, self.vars[v].any_width) = (true, true),
+            Ty::Tuple(items) => items.iter().for_each(|item| self.make_external(item)),
+            Ty::Array(elem, _) => self.make_external(&elem),
             _ => {}
         }
     }
@@ -115,7 +115,7 @@ impl Types {
         v
     }
 
-    /// What is known of a type.
+    /// The type as far as it is known.
     #[must_use]
     pub fn resolve(&self, ty: &Ty) -> Ty {
         match ty {
@@ -133,21 +133,21 @@ impl Types {
         }
     }
 
-    /// What is known once everything was read: literals alone are i32.
+    /// The type once everything is lowered: integer literals alone are i32.
     #[must_use]
     pub fn settled(&self, ty: &Ty) -> Ty {
         match self.resolve(ty) {
-            Ty::Var(v) if self.vars[v].int && !self.vars[v].outside => Ty::I32,
+            Ty::Var(v) if self.vars[v].int && !self.vars[v].external => Ty::I32,
             Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.settled(t)).collect()),
             Ty::Array(elem, len) => Ty::Array(Box::new(self.settled(&elem)), len),
             ty => ty,
         }
     }
 
-    /// Whether it is an integer whose width comes from something that the macro does not see.
+    /// Whether it is an integer whose width comes from something that the macro cannot see.
     #[must_use]
-    pub fn is_hidden_int(&self, ty: &Ty) -> bool {
-        matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].int && self.vars[v].outside)
+    pub fn is_external_int(&self, ty: &Ty) -> bool {
+        matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].int && self.vars[v].external)
     }
 
     /// Whether such an integer may have other than 32 bits.
@@ -156,18 +156,18 @@ impl Types {
         matches!(self.resolve(ty), Ty::Var(v) if self.vars[v].any_width)
     }
 
-    /// Both are one type. A contradiction is left to rustc, which says it better.
+    /// Makes two types equal. A contradiction is left to rustc, whose message is better.
     pub fn unify(&mut self, a: &Ty, b: &Ty) {
         match (self.resolve(a), self.resolve(b)) {
             (Ty::Var(a), Ty::Var(b)) if a == b => {}
             (Ty::Var(a), Ty::Var(b)) => {
-                let Var { int, outside, any_width, .. } = self.vars[b];
+                let Var { int, external, any_width, .. } = self.vars[b];
                 self.vars[b].parent = Some(a);
                 self.vars[a].int |= int;
-                self.vars[a].outside |= outside;
+                self.vars[a].external |= external;
                 self.vars[a].any_width |= any_width;
             }
-            // a type that holds itself: rustc's error
+            // an infinite type: left to rustc
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
             (Ty::Tuple(a), Ty::Tuple(b)) => {
@@ -181,7 +181,7 @@ impl Types {
     }
 }
 
-/// Whether a resolved type has the variable in it.
+/// Whether a resolved type contains the variable.
 fn holds(ty: &Ty, var: usize) -> bool {
     match ty {
         Ty::Var(v) => *v == var,

@@ -5,47 +5,46 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::{
-    check, emit, glue,
-    kinds::{self, NormalizerText},
-    kv_words, literals, messages, names,
-    parse::{self, Links, Shared, hook},
+    abstract_interp, check,
+    compose_part::{self, NormalizerChange},
+    descriptor, emit, hook, kv_coordinates, literals, messages, names,
+    parse::{self, ItemContext, Links},
     report::Report,
-    tiles,
 };
 
 use attribute::Instance;
 
-/// A hook's name and text.
+/// A hook's name and C++ text.
 #[derive(Debug)]
 pub struct HookText {
     /// The method.
     pub name: String,
-    /// C++.
+    /// The C++ text.
     pub cuda: String,
 }
 
 /// Everything found in one impl.
 struct Variant {
     name: String,
-    /// Of a generic variant.
+    /// The instances of a generic variant.
     instances: Vec<Instance>,
     hooks: Vec<HookText>,
-    /// What the transform of logits adds to them, where it does no more.
+    /// `logits_bias`: the term that a transform of logits adds, where it only adds; or empty.
     bias: String,
     slope: String,
-    /// Where elements that it adds begin.
+    /// `logits_bias_row`: where the row of a tensor begins that the transform adds; or empty.
     bias_row: String,
-    /// How large its result can be.
+    /// `logits_bound`: the largest magnitude of the transform's result; or empty.
     bound: String,
-    /// Words of a request that hooks on keys read.
-    kv_words: Vec<&'static str>,
+    /// Coordinates of the request that hooks on keys read.
+    kv_coordinates: Vec<&'static str>,
     links: Links,
     used: emit::Used,
-    normalizer: NormalizerText,
-    mask: tiles::Mask,
+    normalizer: NormalizerChange,
+    mask: abstract_interp::DerivedMask,
 }
 
-/// Expands the attribute. The item is always there, with or without errors.
+/// Expands the attribute. The item is kept, with or without errors.
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
@@ -62,8 +61,8 @@ pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
     };
     match read(&attr, &parsed) {
         Ok(variant) => {
-            let carriers = carriers(&parsed, &variant);
-            quote!(#item #carriers)
+            let companions = companions(&parsed, &variant);
+            quote!(#item #companions)
         }
         Err(report) => {
             let errors = report.into_tokens();
@@ -78,9 +77,9 @@ pub fn hooks(item: &syn::ItemImpl) -> Result<Vec<HookText>, Report> {
 }
 
 fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
-    let mut shared = Shared::default();
+    let mut shared = ItemContext::default();
     let (name, instances) = shape(attr, item, &mut shared.report);
-    let file = glue::file_of(item.impl_token.span());
+    let file = descriptor::file_of(item.impl_token.span());
     let mut functions = Vec::new();
     let mut normalizer = None;
     for entry in &item.items {
@@ -90,11 +89,11 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
             _ => {}
         }
     }
-    rules(item, normalizer, &mut shared.report);
+    check_hooks(item, normalizer, &mut shared.report);
     let mut hooks = Vec::new();
     let mut used = emit::Used::default();
     let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
-    let mut kv_words = Vec::new();
+    let mut kv_coordinates = Vec::new();
     for f in &functions {
         literals::function(f, &shared.types, &mut shared.report);
         check::function(f, &shared.types, &mut shared.report);
@@ -104,18 +103,19 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         slope.extend(emit::slope(f, &shared.types, &file));
         bias_row.extend(emit::bias_row(f, &shared.types, &file));
         bound.extend(emit::bound(f, &shared.types, &file));
-        kv_words.extend(kv_words::read(f).filter(|word| !kv_words.contains(word)).collect::<Vec<_>>());
+        kv_coordinates
+            .extend(kv_coordinates::read(f).filter(|word| !kv_coordinates.contains(word)).collect::<Vec<_>>());
     }
     if !shared.report.is_empty() {
         return Err(shared.report);
     }
     hooks.sort_by_key(|h| hook::NAMES.iter().position(|n| *n == h.name));
-    let normalizer = normalizer.map_or(NormalizerText::Keeps, |c| match () {
-        () if says(c, "Softmax") => NormalizerText::Keeps,
-        () if says(c, "Plain") => NormalizerText::ReplacesPlain,
-        () => NormalizerText::Replaces,
+    let normalizer = normalizer.map_or(NormalizerChange::Keeps, |c| match () {
+        () if mentions(c, "Softmax") => NormalizerChange::Keeps,
+        () if mentions(c, "Plain") => NormalizerChange::ReplacesPlain,
+        () => NormalizerChange::Replaces,
     });
-    let mask = tiles::derived(&functions, &shared.types, &shared.generics, &shared.links);
+    let mask = abstract_interp::derived(&functions, &shared.types, &shared.generics, &shared.links);
     Ok(Variant {
         name,
         instances,
@@ -125,14 +125,14 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
         slope,
         bias_row,
         bound,
-        kv_words,
+        kv_coordinates,
         links: shared.links,
         used,
         normalizer,
     })
 }
 
-/// The shape of the item: the variant's name, and its instances where it is generic.
+/// Reads the item's signature: the variant's name, and its instances where it is generic.
 fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (String, Vec<Instance>) {
     let attribute = attribute::read(attr, report);
     match &item.trait_ {
@@ -164,7 +164,7 @@ fn type_name(item: &syn::ItemImpl) -> Option<String> {
     }
 }
 
-fn read_hook(f: &syn::ImplItemFn, shared: &mut Shared) -> Option<crate::ir::Function> {
+fn read_hook(f: &syn::ImplItemFn, shared: &mut ItemContext) -> Option<crate::ir::Function> {
     let name = f.sig.ident.to_string();
     if !hook::NAMES.contains(&name.as_str()) {
         let hint = names::nearest(&name, hook::NAMES.iter().copied())
@@ -179,15 +179,15 @@ fn read_hook(f: &syn::ImplItemFn, shared: &mut Shared) -> Option<crate::ir::Func
     Some(parse::function(shared, &f.attrs, &f.sig, &f.block, |i, _, _| args.get(i).cloned()))
 }
 
-/// Which hooks go together.
-fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: &mut Report) {
+/// Checks which hooks go together.
+fn check_hooks(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: &mut Report) {
     let find = |name: &str| {
         item.items.iter().find_map(|i| match i {
             syn::ImplItem::Fn(f) if f.sig.ident == name => Some(&f.sig.ident),
             _ => None,
         })
     };
-    let is = |kind: &str| normalizer.is_some_and(|c| says(c, kind));
+    let is = |kind: &str| normalizer.is_some_and(|c| mentions(c, kind));
     let softmax = normalizer.is_none() || is("Softmax");
     match (find("weight"), normalizer) {
         (Some(weight), _) if softmax => report.on(weight, messages::WEIGHT_UNDER_SOFTMAX),
@@ -211,16 +211,16 @@ fn rules(item: &syn::ItemImpl, normalizer: Option<&syn::ImplItemConst>, report: 
     }
 }
 
-/// Whether a constant's expression has this word.
-fn says(constant: &syn::ImplItemConst, word: &str) -> bool {
+/// Whether a constant's expression contains this word.
+fn mentions(constant: &syn::ImplItemConst, word: &str) -> bool {
     let text = constant.expr.to_token_stream().to_string();
     text.split(|c: char| !c.is_alphanumeric()).any(|w| w == word)
 }
 
-/// What stands beside the impl: once for each instance of a generic variant, with its constants in scope.
-fn carriers(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
+/// The items emitted beside the impl: once for each instance of a generic variant, with its constants in scope.
+fn companions(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     if variant.instances.is_empty() {
-        return carrier(item, variant, &variant.name, &TokenStream::new());
+        return companion(item, variant, &variant.name, &TokenStream::new());
     }
     let params = || item.generics.const_params();
     let instances = variant.instances.iter().map(|instance| {
@@ -229,38 +229,38 @@ fn carriers(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
             quote!(#[allow(dead_code)] const #ident: #ty = #value;)
         });
         let name = format!("{}_{}", variant.name, instance.suffix().unwrap_or_default());
-        carrier(item, variant, &name, &quote!(#(#consts)*))
+        companion(item, variant, &name, &quote!(#(#consts)*))
     });
     instances.collect()
 }
 
-fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStream) -> TokenStream {
+fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStream) -> TokenStream {
     let ty = &item.self_ty;
     let type_name = type_name(item).unwrap_or_default();
-    // what stands on the impl, else what stands on the struct, which only the derive sees
+    // the doc comment of the impl, else that of the struct, which only the derive sees
     let doc = match parse::doc_lines(&item.attrs).join("\n") {
         doc if doc.is_empty() => quote!(<#ty as ::attn::lang::VariantParams>::DOC),
         doc => quote!(#doc),
     };
-    let file = glue::file_of(item.impl_token.span());
+    let file = descriptor::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
     let hooks = variant.hooks.iter().map(|h| {
         let kind = syn::Ident::new(&camel_case(&h.name), item.impl_token.span());
         let cuda = &h.cuda;
         quote!(::attn::lang::HookText { hook: ::attn::lang::Hook::#kind, cuda: #cuda })
     });
-    let consts = glue::consts(&variant.links, |path| without_self(path, ty));
-    let helpers = glue::helpers(&variant.links, syn::Path::clone);
-    let types = glue::types(&variant.links, syn::Path::clone);
+    let consts = descriptor::consts(&variant.links, |path| without_self(path, ty));
+    let helpers = descriptor::helpers(&variant.links, syn::Path::clone);
+    let types = descriptor::types(&variant.links, syn::Path::clone);
     let divisors = variant.used.divisors.keys();
     let notes = notes(item, variant);
     let (stores, slots) = (variant.used.stores, variant.used.slots);
-    let kv_words = &variant.kv_words;
+    let kv_coordinates = &variant.kv_coordinates;
     let Variant { bias, slope, bias_row, bound, .. } = variant;
     let names: Vec<&str> = variant.hooks.iter().map(|h| h.name.as_str()).collect();
-    let parts = kinds::parts(without_group(ty), variant.normalizer, &names);
-    let cfg = glue::cfg(&item.attrs);
-    let (mask, mask_over) = glue::mask(&variant.mask);
+    let parts = compose_part::part_impl(without_group(ty), variant.normalizer, &names);
+    let cfg = descriptor::cfg(&item.attrs);
+    let (mask, mask_over) = descriptor::mask(&variant.mask);
     quote! {
         #(#cfg)*
         const _: () = {
@@ -283,7 +283,7 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
                 divisors: &[#(#divisors),*],
                 stores: #stores,
                 slots: #slots,
-                kv_words: &[#(#kv_words),*],
+                kv_coordinates: &[#(#kv_coordinates),*],
                 device_fns: #helpers,
                 types: #types,
                 consts: #consts,
@@ -303,10 +303,11 @@ fn carrier(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenStr
     }
 }
 
-/// How many unread parameters are said at once.
+/// Most unread parameters that are reported at once.
 const UNREAD: usize = 4;
 
-/// What rustc shall warn of, where the fields of the struct are known: uses of constants that are deprecated in that case.
+/// Warnings that depend on the fields of the struct, which are known to rustc only: uses of constants that are
+/// deprecated in that case.
 fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let ty = &item.self_ty;
     let allowed: Vec<_> = item.attrs.iter().filter(|a| a.path().is_ident("allow")).collect();
@@ -314,15 +315,15 @@ fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     let read = &variant.used.params;
     let unread = (0..UNREAD).map(|nth| {
         quote_spanned! {ty.span()=>
-            <<#ty as ::attn::lang::notes::Notes>::Unread<
-                { ::attn::lang::notes::unread(#fields, &[#(#read),*], #nth) }
+            <<#ty as ::attn::lang::lints::UnreadLints>::Unread<
+                { ::attn::lang::lints::unread(#fields, &[#(#read),*], #nth) }
             >>::PARAMETER
         }
     });
     let divisors = variant.used.divisors.iter().filter(|(name, _)| !variant.used.compared.contains(*name));
     let divisors: Vec<_> = divisors.map(|(name, at)| (name, names::rust(name, at.end()), at.end())).collect();
     let zero = divisors.iter().map(|(name, ident, at)| {
-        quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::notes::may_be_zero(#fields, #name) }>::#ident)
+        quote_spanned!(*at=> MayBeZero::<{ ::attn::lang::lints::may_be_zero(#fields, #name) }>::#ident)
     });
     let uses = unread.chain(zero).map(|note| quote!(#(#allowed)* const _: () = #note;));
     let consts = divisors.iter().map(|(name, ident, _)| {
@@ -343,7 +344,7 @@ fn notes(item: &syn::ItemImpl, variant: &Variant) -> TokenStream {
     quote!(#may_be_zero #(#uses)*)
 }
 
-/// The type itself: `macro_rules` put its arguments into groups, which no one sees.
+/// The type without the invisible groups that `macro_rules` puts around its arguments.
 fn without_group(ty: &syn::Type) -> &syn::Type {
     match ty {
         syn::Type::Group(t) => without_group(&t.elem),
@@ -352,14 +353,14 @@ fn without_group(ty: &syn::Type) -> &syn::Type {
     }
 }
 
-/// `Self::X` outside of the impl.
+/// Replaces `Self::X` in a path for use outside of the impl.
 fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
     let mut path = path.clone();
     let syn::Type::Path(ty) = without_group(ty) else { return path };
     if path.segments.first().is_some_and(|s| s.ident == "Self") {
         let rest = path.segments.iter().skip(1).cloned();
         path.segments = ty.path.segments.iter().cloned().chain(rest).collect();
-        // a type in an expression: `X::<4>::LIMIT`
+        // a type in an expression takes a turbofish: `X::<4>::LIMIT`
         for segment in &mut path.segments {
             if let syn::PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
                 arguments.colon2_token.get_or_insert_with(Default::default);

@@ -3,7 +3,7 @@
 use attn::Variant;
 use attn::expr::Node;
 use attn::lang::Hook;
-use facade::testing::{Case, LayoutKind, Lens, Order};
+use attn_testing::{Case, LayoutKind, Lens, Order};
 
 use super::{Entry, Shape, register};
 

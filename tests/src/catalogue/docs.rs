@@ -1,4 +1,4 @@
-//! `docs/catalogue.md`, made from the entries: it cannot say what is not so.
+//! `book/src/catalogue.md`, made from the entries.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -48,8 +48,8 @@ pub fn page() -> String {
     let total: Counts = counts.iter().map(|(_, counts)| *counts).sum();
     let _ = write!(
         text,
-        "\n{} rows are supported, by {} entries. Of the tiles of all masks together, {} of {} empty ones and {} of {} full ones are \
-         known without looking at their elements ({} and {} at one look); no class is wrong.\n",
+        "\n{} rows are supported, by {} entries. Of the tiles of all masks together, {} of {} empty ones and {} of {} full\n\
+         ones are found ({} and {} when a tile is classified once); no class is wrong.\n",
         supported.len(),
         entries.len(),
         total.empty_found,
@@ -64,17 +64,18 @@ pub fn page() -> String {
 
 const HEAD: &str = "# The catalogue
 
-Attention variants of public models, papers and libraries, each written with the public language alone. Every entry here is compared with a
-formula in plain f64 loops on the CPU (`tests/src/catalogue`), its generated text, run by a host compiler, with its Rust, and its kernels with
-the reference on a GPU (`attn-catalogue check benches/cases/catalogue.jsonl`): in short requests, and, where there is more than masks, in
-long ones, whose work is cut and merged.
+Attention variants of public models, papers and libraries, each written with the public language alone. Each entry is
+compared three times: on the CPU with a formula in plain f64 loops (`tests/src/catalogue`), its generated text with its
+Rust by a host compiler, and its kernels with the reference on a GPU (`attn-catalogue cases` writes the cases,
+`attn-catalogue check` runs them). Requests are short, and for entries that are more than masks also long, so that their
+keys are split and merged.
 
-*Tiles* says, for masks, how many of the empty and of the full tiles are known from the derived classes alone: 2048 queries and keys, tiles of
-128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. Kernels
-look at a tile once; plans and the CPU backend look at its quarters too. *By* says whether all parts are stock variants, or
-which ones are written beside the test.
+*Tiles* counts, for masks, the empty and the full tiles that the derived classes find: 2048 queries and keys, tiles of
+128 x 128, over the masks in `tests/catalogue/masks.jsonl`, compared element by element. Kernels classify a tile once;
+plans and the CPU backend classify its quarters too. *By* is stock where all parts are stock variants, or names the
+parts that are written beside the test.
 
-This page is made by `UPDATE_DOCS=1 cargo test -p attn-tests --test catalogue_docs`.
+`UPDATE_DOCS=1 cargo test -p attn-tests --test catalogue_docs` writes this page.
 
 | row | variant | expression | hooks | tiles | by |
 |---|---|---|---|---|---|

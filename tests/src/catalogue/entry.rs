@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use facade::testing::Case;
+use attn_testing::Case;
 
 use super::Formula;
 

@@ -1,4 +1,4 @@
-//! What a variant means, written down a second time: functions of index words in f64, without a hook of the language.
+//! What a variant means, written down a second time: functions of coordinates in f64, without a hook of the language.
 
 use std::fmt;
 

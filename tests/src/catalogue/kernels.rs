@@ -1,38 +1,38 @@
 //! The kernels of a case, as they are chosen for an H200.
 
 use attn::Variant;
-use attn::spec::{KernelKind, PrefillTemplate};
-use attn_kernels::cell::{Cell, CellRequest};
+use attn::spec::{KernelKind, PrefillBackend};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_kernels::compile::Arch;
 use attn_kernels::splice::{has_key_hooks, has_value_hooks};
-use facade::testing::Case;
+use attn_testing::Case;
 
-/// The cell of each arm of a case's bound variant: one, but for a union.
+/// The cell of each branch of a case's bound variant: one, but for a union.
 ///
 /// # Panics
 /// There is no kernel for the case.
 #[must_use]
-pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, Cell)> {
+pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, KernelTraits)> {
     let heads = case.heads();
     let most = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
     let rows_of_a_list =
         variant.kv_list_sizes().map(|(_, queries)| most.min(queries as u32).saturating_mul(heads.group()));
-    let request = |arm: &Variant| CellRequest {
+    let request = |branch: &Variant| KernelTraitsRequest {
         kind: case.kernel.parse::<KernelKind>().expect("a family"),
         head_dim: heads.head_dim,
-        values: case.values,
+        head_dim_vo: case.head_dim_vo,
         dtypes: case.dtypes().expect("types"),
         paged: case.kv_layout.paged(),
         group: rows_of_a_list.unwrap_or(heads.group()),
-        key_hooks: has_key_hooks(arm),
-        value_hooks: has_value_hooks(arm),
+        key_hooks: has_key_hooks(branch),
+        value_hooks: has_value_hooks(branch),
         arch: "sm_90a".parse::<Arch>().expect("an architecture"),
         key_lists: false,
-        template: PrefillTemplate::default(),
+        prefill: PrefillBackend::default(),
     };
-    let cell = |arm: Variant| {
-        let cell = Cell::choose(&request(&arm)).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
-        (arm, cell)
+    let cell = |branch: Variant| {
+        let cell = KernelTraits::choose(&request(&branch)).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+        (branch, cell)
     };
-    variant.arms().into_iter().map(cell).collect()
+    variant.branches().into_iter().map(cell).collect()
 }

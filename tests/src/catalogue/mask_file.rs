@@ -152,7 +152,7 @@ impl MaskLine {
             for first_key in (0..self.kv).step_by(TILE as usize) {
                 let keys = first_key..(first_key + TILE).min(self.kv);
                 let (tile, truth) = (self.tile(&rows, &keys), self.truth(&variant, &rows, &keys));
-                let (at_once, closely) = (variant.tile_class(tile), variant.tile_class_closely(tile));
+                let (at_once, closely) = (variant.tile_class(tile), variant.refined_tile_class(tile));
                 for class in [at_once, closely] {
                     if class != truth && class != TileClass::Partial {
                         let name = &self.name;

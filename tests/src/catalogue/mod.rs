@@ -1,5 +1,5 @@
 //! The catalogue of attention variants: each row an expression of this language beside a formula in plain f64 loops that
-//! knows nothing of it. `docs/catalogue.md` is made from here.
+//! knows nothing of it. `book/src/catalogue.md` is made from here.
 
 pub mod attend;
 pub mod cases;

@@ -1,6 +1,6 @@
 //! Runs an entry on the CPU backend, through the public interface, and compares it with its formula.
 
-use facade::testing::{Case, Inputs};
+use attn_testing::{Case, Inputs};
 use facade::{Engine, Out, TensorMut, Variant};
 
 use super::attend::{Attended, Tensors, attend};

@@ -153,7 +153,7 @@ impl<const N: i32, const SIGN: bool> AttentionVariant for Windowed<N, SIGN> {
     }
 }
 
-/// Captured tensors of every rank, random numbers, stores, rows against tables.
+/// Parameter tensors of every rank, random numbers, stores, rows against tables.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Ranks {
     /// One number.

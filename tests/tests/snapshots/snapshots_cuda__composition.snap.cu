@@ -96,7 +96,7 @@ struct Variant {
 
   ATTN_FN TileClass tile_class(Tile tile) const {
     TileClass all = TileClass::Full;
-    if (const TileClass class0 = lang::range::tile_class(part0.mask_over(tile)); class0 < all) all = class0;
+    if (const TileClass class0 = lang::interval::tile_class(part0.mask_over(tile)); class0 < all) all = class0;
     return all;
   }
 };

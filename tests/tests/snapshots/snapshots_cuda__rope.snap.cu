@@ -18,7 +18,7 @@ struct Rope {
   int rotary_dim_;
   Tensor1<float> inv_freq_;
 
-#line _ "variants/src/rope.rs"
+#line _ "variants/src/rotary/rope.rs"
   template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const {
     const int rot = rotary_dim_ == 0 ? q.dim() : rotary_dim_;
     const float pos = float(at.qo_pos);
@@ -39,7 +39,7 @@ struct Rope {
     }
   }
 
-#line _ "variants/src/rope.rs"
+#line _ "variants/src/rotary/rope.rs"
   template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const {
     const int rot = rotary_dim_ == 0 ? k.dim() : rotary_dim_;
     const float pos = float(at.kv_pos);

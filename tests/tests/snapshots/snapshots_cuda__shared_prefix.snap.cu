@@ -3,18 +3,19 @@ namespace lang {
 
 /// Shared prefixes: documents that are causal in themselves and see all of a prefix that others see.
 ///
-/// With `d` the document of the query and `p = prefix_of[d]`, attends where `offsets[d] <= kv_pos <= qo_pos`, or, if `p` is not `d`
-/// itself, where `offsets[p] <= kv_pos < offsets[p + 1]` (shared prompts in one packed sequence: Hydragen, arXiv 2402.05099).
+/// Let `d = of_query[qo_token]` and `p = prefix_of[d]`. Attends where `offsets[d] <= kv_pos <= qo_pos`, or, if
+/// `p != d`, where `offsets[p] <= kv_pos < offsets[p + 1]` (shared prompts in one packed sequence: Hydragen, arXiv
+/// 2402.05099).
 struct SharedPrefix {
   int documents_;
   Tensor1<int> of_query_;
-  TableRange of_query_range_;
+  TensorBounds of_query_range_;
   Tensor1<int> offsets_;
-  TableRange offsets_range_;
+  TensorBounds offsets_range_;
   Tensor1<int> prefix_of_;
-  TableRange prefix_of_range_;
+  TensorBounds prefix_of_range_;
 
-#line _ "variants/src/shared_prefix.rs"
+#line _ "variants/src/masks/shared_prefix.rs"
   ATTN_FN bool logits_mask(LogitIndex at) const {
     const int document = of_query_[at.qo_token];
     const int prefix = prefix_of_[document];
@@ -24,13 +25,13 @@ struct SharedPrefix {
   }
 
 #line _ "derived from logits_mask"
-  ATTN_FN Tri mask_over(const Tile& at) const {
-    const auto qo_token = range::word(at.qo_token_min, at.qo_token_max);
-    const auto v1 = range_of(of_query_, of_query_range_, qo_token);
-    const auto v2 = range_of(prefix_of_, prefix_of_range_, v1);
-    const auto kv_pos = range::word(at.kv_pos_min, at.kv_pos_max);
-    const auto qo_pos = range::word(at.qo_pos_min, at.qo_pos_max);
-    return range::tri(range::either(range::both(range::le(range_of(offsets_, offsets_range_, v1), kv_pos), range::le(kv_pos, qo_pos)), range::both(range::ne(v1, v2), range::both(range::le(range_of(offsets_, offsets_range_, v2), kv_pos), range::lt(kv_pos, range_of(offsets_, offsets_range_, range::add(v2, range::of(1))))))));
+  ATTN_FN Tristate mask_over(const Tile& at) const {
+    const auto qo_token = interval::coordinate(at.qo_token_min, at.qo_token_max);
+    const auto v1 = interval_of(of_query_, of_query_range_, qo_token);
+    const auto v2 = interval_of(prefix_of_, prefix_of_range_, v1);
+    const auto kv_pos = interval::coordinate(at.kv_pos_min, at.kv_pos_max);
+    const auto qo_pos = interval::coordinate(at.qo_pos_min, at.qo_pos_max);
+    return interval::tristate(interval::either(interval::both(interval::le(interval_of(offsets_, offsets_range_, v1), kv_pos), interval::le(kv_pos, qo_pos)), interval::both(interval::ne(v1, v2), interval::both(interval::le(interval_of(offsets_, offsets_range_, v2), kv_pos), interval::lt(kv_pos, interval_of(offsets_, offsets_range_, interval::add(v2, interval::of(1))))))));
   }
 #line _ "variant"
 };

@@ -8,7 +8,7 @@ namespace lang {
 struct Sink {
   Tensor1<float> logits_;
 
-#line _ "variants/src/sink.rs"
+#line _ "variants/src/normalizer/sink.rs"
   ATTN_FN float sink_logit(RowIndex at) const {
     return logits_[at.qo_head];
   }

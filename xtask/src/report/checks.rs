@@ -1,32 +1,19 @@
-//! The table of checks: every result file that `attn check` wrote, as a row.
+//! The table of checks: every section that `attn check` gave, as a row.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-const BEGIN: &str = "<!-- checks:begin -->";
-const END: &str = "<!-- checks:end -->";
+use super::summary::Section;
 
-/// `text` with the table between its marks made anew, if it has them.
-pub(super) fn rewrite(text: &str, results: &Path) -> Result<String> {
-    let Some(begin) = text.find(BEGIN).map(|at| at + BEGIN.len()) else { return Ok(text.to_owned()) };
-    let end = begin + text[begin..].find(END).with_context(|| format!("{BEGIN} has no {END}"))?;
-    Ok(format!("{}\n{}{}", &text[..begin], table(results)?, &text[end..]))
-}
-
-/// A row for each file of checks, in the order of file names.
-fn table(results: &Path) -> Result<String> {
-    let mut files: Vec<_> = fs::read_dir(results)?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|x| x == "jsonl"));
-    files.sort();
+/// A row for each section of checks.
+pub(super) fn table(sections: &[Section]) -> Result<String> {
     let mut out = String::from(
-        "| file | cases | within tolerance | largest rel_err, row_err, lse_err, of the tolerance | commit |\n|---|---:|---:|---:|---|",
+        "| checks | cases | within tolerance | largest rel_err, row_err, lse_err, of the tolerance | commit |\n|---|---:|---:|---:|---|",
     );
-    for path in files {
-        let lines = fs::read_to_string(&path)?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if let Some(row) = row(&name, &lines).with_context(|| path.display().to_string())? {
+    for section in sections {
+        if let Some(row) = row(section).with_context(|| section.name().to_owned())? {
             let _ = write!(out, "\n{row}");
         }
     }
@@ -34,57 +21,47 @@ fn table(results: &Path) -> Result<String> {
     Ok(out)
 }
 
-/// The row of a file; `None` where it is none of checks.
-fn row(name: &str, lines: &str) -> Result<Option<String>> {
-    let mut records = lines.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str::<Value>);
-    let Some(about) = records.next().transpose()? else { return Ok(None) };
-    let records = records.collect::<Result<Vec<_>, _>>()?;
-    if !records.iter().any(|record| record["passed"].is_boolean()) {
-        return Ok(None);
+/// The row of a section; `None` where it holds no checks.
+fn row(section: &Section) -> Result<Option<String>> {
+    let Some(checks) = section.rows.first().filter(|row| row["passed"].is_u64()) else { return Ok(None) };
+    let number = |key: &str| checks[key].as_u64().with_context(|| format!("no number `{key}`"));
+    let (cases, passed) = (number("cases")?, number("passed")?);
+    let commit = section.about.get("commit").and_then(Value::as_str).context("`about` names no commit")?;
+    if passed < cases && !section.about.contains_key("known") {
+        bail!("{} cases do not pass; `known` in `about` has to say why", cases - passed);
     }
-    let commit = about["about"]["commit"].as_str().context("the first line names no commit")?;
-    let passed = records.iter().filter(|record| record["passed"] == true).count();
-    if passed < records.len() && about["about"]["known"].is_null() {
-        bail!("{} cases do not pass; `known` in the first line has to say why", records.len() - passed);
-    }
-    let worst = |error: &str, tolerance: &str| {
-        let share = records.iter().filter_map(|r| Some(r[error].as_f64()? / r["tolerance"][tolerance].as_f64()?));
-        format!("{:.0} %", 100.0 * share.fold(0.0, f64::max))
-    };
-    let shares = [("rel_err", "rel"), ("row_err", "row"), ("lse_err", "lse")].map(|(e, t)| worst(e, t)).join(", ");
-    Ok(Some(format!("| `{name}` | {} | {passed} | {shares} | {commit} |", records.len())))
+    let worst = |error: &str| checks["worst_of_tolerance"][error].as_f64().unwrap_or_default();
+    let worst = ["rel", "row", "lse"].map(|error| format!("{:.0} %", 100.0 * worst(error))).join(", ");
+    Ok(Some(format!("| `{}` | {cases} | {passed} | {worst} | {commit} |", section.name())))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    const CHECKS: &str = concat!(
-        r#"{"about":{"device":"H200","commit":"abc"}}"#,
-        "\n",
-        r#"{"name":"a","passed":true,"rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
-        "\n",
-        r#"{"name":"b","passed":true,"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
-    );
-
-    #[test]
-    fn files_of_checks_are_rows_and_others_are_not() {
-        let dir = tempfile::tempdir().expect("a folder");
-        fs::write(dir.path().join("c.jsonl"), CHECKS).expect("written");
-        fs::write(dir.path().join("b.jsonl"), "{\"about\":{}}\n{\"ms\":1.0}").expect("written");
-        let text = rewrite("x\n<!-- checks:begin -->old<!-- checks:end -->\ny\n", dir.path()).expect("rewritten");
-        assert!(text.contains("| `c.jsonl` | 2 | 2 | 70 %, 50 %, 1 % | abc |"), "{text}");
-        assert!(!text.contains("b.jsonl") && !text.contains("old") && text.ends_with("<!-- checks:end -->\ny\n"));
-        assert_eq!(rewrite(&text, dir.path()).expect("rewritten"), text);
-        assert_eq!(rewrite("no marks", dir.path()).expect("as it is"), "no marks");
+    fn checks(passed: u64) -> Section {
+        let about = json!({"name": "c", "commit": "abc"}).as_object().expect("an object").clone();
+        let worst = json!({"rel": 0.7, "row": 0.5, "lse": 0.01});
+        Section { about, rows: vec![json!({"cases": 2, "passed": passed, "worst_of_tolerance": worst})] }
     }
 
     #[test]
-    fn what_does_not_pass_has_to_be_explained() {
-        let failed = CHECKS.replacen("true", "false", 1);
-        assert!(row("c", &failed).is_err());
-        let known = failed.replacen("\"commit\"", "\"known\":\"a reason\",\"commit\"", 1);
-        assert!(row("c", &known).expect("a row").expect("of checks").contains("| 2 | 1 |"));
-        assert!(row("c", &CHECKS.replacen("\"commit\":\"abc\"", "\"x\":1", 1)).is_err());
+    fn sections_of_checks_are_rows_and_others_are_not() {
+        let mut other = checks(2);
+        other.rows = vec![json!({"case": "b", "us": 1.0})];
+        let text = table(&[checks(2), other]).expect("a table");
+        assert!(text.ends_with("|\n| `c` | 2 | 2 | 70 %, 50 %, 1 % | abc |\n"), "{text}");
+    }
+
+    #[test]
+    fn failures_have_to_be_explained() {
+        assert!(row(&checks(1)).is_err());
+        let mut known = checks(1);
+        known.about.insert("known".to_owned(), "a reason".into());
+        assert!(row(&known).expect("a row").expect("of checks").contains("| 2 | 1 |"));
+        known.about.remove("commit");
+        assert!(row(&known).is_err());
     }
 }

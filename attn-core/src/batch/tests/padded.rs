@@ -1,4 +1,4 @@
-//! Block tables: the layout of the same pages in compressed rows, and what is wrong with them.
+//! Block tables: the same layout as compressed rows, and errors.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,11 @@ fn padded<'a>(pages: &'a [i32], max_pages: usize, kv_lens: &'a [i32]) -> BlockTa
 
 proptest! {
     #[test]
-    fn a_block_table_is_the_same_pages_in_rows(lens in proptest::collection::vec(0u32..60, 0..9), page_size in 1u32..9, spare in 0usize..4) {
+    fn a_block_table_has_the_layout_of_its_compressed_rows(
+        lens in proptest::collection::vec(0u32..60, 0..9),
+        page_size in 1u32..9,
+        spare in 0usize..4,
+    ) {
         let mut next = 0..;
         let rows = PageTableBuf::from_lens(&lens, page_size, 600, || next.next().expect("endless") * 7919 % 601 % 600);
         let max_pages = lens.iter().map(|len| len.div_ceil(page_size) as usize).max().unwrap_or(0) + spare;
@@ -24,7 +28,7 @@ proptest! {
         let csr = Batch::paged(&qo, &rows.table()).validate().expect("sound");
         let batch = Batch::block_table(&qo, &table);
         prop_assert_eq!(&batch.validate().expect("sound"), &csr);
-        // into memory of another batch
+        // reusing the memory of
         let mut layout = Batch::ragged(&[0, 1], &[0, 3]).validate().expect("sound");
         batch.validate_into(&mut layout).expect("sound");
         prop_assert_eq!(&layout, &csr);
@@ -32,7 +36,7 @@ proptest! {
 }
 
 #[test]
-fn u32_words_are_the_same_words() {
+fn u32_arrays_are_reinterpreted_as_i32() {
     assert_eq!(words(&[0, 7, i32::MAX as u32, u32::MAX]), [0, 7, i32::MAX, -1]);
     let pages = [3u32, u32::MAX, 1 << 31];
     let table = padded(words(&pages), 3, &[4]);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     lang::{F8E4M3, F8E5M2},
-    ops::{Array, Gather, PageRows, gather},
+    ops::{Array, Gather, PageTableRows, gather},
     tensor::{Element, PageOrder, TensorMut, TensorRef},
 };
 
@@ -35,7 +35,7 @@ fn shape(order: PageOrder) -> [usize; 4] {
 
 proptest! {
     #[test]
-    fn slots_are_where_they_say(slots in prop::collection::vec(-2i64..(PAGES * PAGE) as i64, 0..12), hnd: bool) {
+    fn rows_are_written_to_their_slots(slots in prop::collection::vec(-2i64..(PAGES * PAGE) as i64, 0..12), hnd: bool) {
         let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
         let tokens = slots.len();
         let (k, v) = (values(tokens * HEADS * DIM, 1), values(tokens * HEADS * DIM, 2));
@@ -52,15 +52,16 @@ proptest! {
         let pool = |data| TensorMut::host(data, &shape(order));
         let mut pools = KvMut::paged_in(pool(&mut k_pool)?, pool(&mut v_pool)?, order)?;
         let rows = |data| TensorRef::host(data, &[tokens, HEADS, DIM]);
-        let places = Places::Slots { slots: Array::host(&slots), positions: None };
-        append(&KvRef::new(rows(&k)?, rows(&v)?), &mut pools, &Append::at(places), None)?;
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&slots), positions: None };
+        append(&KvRef::new(rows(&k)?, rows(&v)?), &mut pools, &Append::at(slot_mapping), None)?;
         let bits = |x: &[f16]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!((bits(&k_pool), bits(&v_pool)), (bits(&k_want), bits(&v_want)));
     }
 
-    /// What is appended by positions is gathered again, through compressed and padded rows, of separate and fused pools.
+    /// What is appended by positions is gathered again, through compressed and padded rows, of separate and fused
+    /// pools.
     #[test]
-    fn what_was_appended_is_gathered(lens in prop::array::uniform3(0usize..7), hnd: bool, padded: bool) {
+    fn appended_rows_are_gathered(lens in prop::array::uniform3(0usize..7), hnd: bool, padded: bool) {
         let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
         let tokens: usize = lens.iter().sum();
         let (indptr, table, max_pages) = if padded {
@@ -68,14 +69,14 @@ proptest! {
         } else {
             (vec![0, 2, 3, 5], vec![3, 1, 0, 4, 2], 0)
         };
-        let room = [8, if padded { 8 } else { 4 }, 8];
+        let capacity = [8, if padded { 8 } else { 4 }, 8];
         let indptr_array = Array::host(&indptr);
         let rows = match padded {
-            true => PageRows::Padded { pages: Array::host(&table), max_pages },
-            false => PageRows::Csr { indptr: indptr_array, pages: Array::host(&table) },
+            true => PageTableRows::Padded { pages: Array::host(&table), max_pages },
+            false => PageTableRows::Csr { indptr: indptr_array, pages: Array::host(&table) },
         };
         // the last request's second page is not there in the padded table
-        prop_assume!(lens.iter().zip(room).all(|(&len, room)| len <= room) && (!padded || lens[2] <= PAGE));
+        prop_assume!(lens.iter().zip(capacity).all(|(&len, capacity)| len <= capacity) && (!padded || lens[2] <= PAGE));
         let requests: Vec<i32> = (0..3).flat_map(|r| vec![r; lens[r as usize]]).collect();
         let positions: Vec<i32> = lens.iter().flat_map(|&len| 0..len as i32).collect();
         let (k, v) = (values(tokens * HEADS * DIM, 3), values(tokens * HEADS * DIM, 4));
@@ -85,9 +86,10 @@ proptest! {
             PageOrder::Nhd => [PAGES, 2, PAGE, HEADS, DIM],
             PageOrder::Hnd => [PAGES, 2, HEADS, PAGE, DIM],
         };
-        let places = Places::Positions { requests: Array::host(&requests), positions: Array::host(&positions), rows };
+        let (requests, positions) = (Array::host(&requests), Array::host(&positions));
+        let slot_mapping = SlotMapping::Positions { requests, positions, rows };
         let mut pools = KvMut::fused(TensorMut::host(&mut pool, &fused)?, order)?;
-        append(&KvRef::new(of(&k)?, of(&v)?), &mut pools, &Append::at(places), None)?;
+        append(&KvRef::new(of(&k)?, of(&v)?), &mut pools, &Append::at(slot_mapping), None)?;
         let ends: Vec<i32> = (0..4).map(|n| lens[..n].iter().sum::<usize>() as i32).collect();
         let (mut k_back, mut v_back) = (vec![f32::NAN; k.len() + 9], vec![f32::NAN; v.len()]);
         let mut back = KvMut::new(
@@ -109,9 +111,9 @@ fn quantised_rows_are_divided_by_their_scales() {
         let pool = |data| TensorMut::host(data, &[PAGES, PAGE, HEADS, DIM]).expect("fits");
         let heads = [0.003f32, 0.5];
         let scales = KvScales { k: Scale::per_head(TensorRef::host(&heads, &[2]).expect("fits")), v: Scale::of(0.001) };
-        let places = Places::Slots { slots: Array::host(&[7, 0]), positions: None };
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&[7, 0]), positions: None };
         let mut pools = KvMut::new(pool(&mut k_pool), pool(&mut v_pool));
-        let options = Append { scales, ..Append::at(places) };
+        let options = Append { scales, ..Append::at(slot_mapping) };
         append(&KvRef::new(rows, rows), &mut pools, &options, None).expect("sound");
         for (token, slot) in [(0, 7), (1, 0)] {
             for (head, scale) in heads.into_iter().enumerate() {
@@ -135,31 +137,31 @@ fn a_latent_cache_has_no_values() {
     let (rows, mut pool) = (values(2 * DIM, 6), vec![0.0f32; PAGES * PAGE * DIM]);
     let c = TensorRef::host(&rows, &[2, 1, DIM]).expect("fits");
     let mut pools = KvMut::latent(TensorMut::host(&mut pool, &[PAGES, PAGE, 1, DIM]).expect("fits"));
-    let places = Places::Slots { slots: Array::host(&[19, -1]), positions: None };
-    append(&KvRef::latent(c), &mut pools, &Append::at(places), None).expect("sound");
-    let error = append(&KvRef::new(c, c), &mut pools, &Append::at(places), None).expect_err("no values there");
+    let slot_mapping = SlotMapping::Slots { slots: Array::host(&[19, -1]), positions: None };
+    append(&KvRef::latent(c), &mut pools, &Append::at(slot_mapping), None).expect("sound");
+    let error = append(&KvRef::new(c, c), &mut pools, &Append::at(slot_mapping), None).expect_err("no values there");
     assert_eq!(error, OpError::Values { there: "the new rows", missing: "the pool" });
     assert_eq!((&pool[19 * DIM..], pool[..19 * DIM].iter().all(|&x| x == 0.0)), (&rows[..DIM], true));
 }
 
 #[test]
-fn what_is_outside_is_refused_and_nothing_written() {
+fn out_of_bounds_entries_are_refused_and_nothing_is_written() {
     let rows = values(2 * HEADS * DIM, 7);
     let mut pool = vec![0.5f32; POOL];
     let k = TensorRef::host(&rows, &[2, HEADS, DIM]).expect("fits");
-    let mut run = |places, scales| {
+    let mut run = |slot_mapping, scales| {
         let mut pools = KvMut::latent(TensorMut::host(&mut pool, &[PAGES, PAGE, HEADS, DIM]).expect("fits"));
-        let options = Append { scales, ..Append::at(places) };
+        let options = Append { scales, ..Append::at(slot_mapping) };
         append(&KvRef::latent(k), &mut pools, &options, None).expect_err("bad").to_string()
     };
-    let slots = |slots| Places::Slots { slots: Array::host(slots), positions: None };
-    let by_position = |requests, positions, pages| Places::Positions {
+    let slots = |slots| SlotMapping::Slots { slots: Array::host(slots), positions: None };
+    let by_position = |requests, positions, pages| SlotMapping::Positions {
         requests: Array::host(requests),
         positions: Array::host(positions),
-        rows: PageRows::Csr { indptr: Array::host(&[0, 1, 3]), pages: Array::host(pages) },
+        rows: PageTableRows::Csr { indptr: Array::host(&[0, 1, 3]), pages: Array::host(pages) },
     };
     let one = KvScales::default();
-    for (places, scales, says) in [
+    for (slot_mapping, scales, says) in [
         (slots(&[0, 20]), one, "`slots[1]` is 20; it must be 0 to 19"),
         (slots(&[0]), one, "`slots` has 1 entries; 2 are needed"),
         (slots(&[0, 1]), KvScales::of(0.0, 1.0), "a scale must be positive"),
@@ -168,7 +170,7 @@ fn what_is_outside_is_refused_and_nothing_written() {
         (by_position(&[0, 1], &[0, 4], &[0, 1, 5]), one, "`pages[2]` is 5; it must be 0 to 4"),
         (by_position(&[0, 1], &[0, 4], &[0, 1]), one, "`page_indptr[2]` is 3"),
     ] {
-        let error = run(places, scales);
+        let error = run(slot_mapping, scales);
         assert!(error.contains(says), "{error}");
     }
     assert!(pool.iter().all(|&x| x == 0.5));
@@ -176,7 +178,7 @@ fn what_is_outside_is_refused_and_nothing_written() {
 
 /// As engines pass a latent cache: all of a row is keys.
 #[test]
-fn values_of_no_width_are_moved_nowhere() {
+fn values_of_no_elements_are_skipped() {
     let rows = values(3 * DIM, 8);
     let k = TensorRef::host(&rows, &[3, 1, DIM]).expect("fits");
     let nothing = TensorRef::host::<f32>(&[], &[3, 1, 0]).expect("fits");
@@ -188,19 +190,20 @@ fn values_of_no_width_are_moved_nowhere() {
         let (first, second) = if turned { (v_pool, k_pool) } else { (k_pool, v_pool) };
         let mut pools = KvMut::new(first, second);
         let new = pair(k, nothing);
-        let places = Places::Slots { slots: Array::host(&[19, -1, 6]), positions: None };
-        append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(places), None).expect("sound");
-        let scaled = Append { scales: KvScales::of(0.5, 0.5), ..Append::at(places) };
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&[19, -1, 6]), positions: None };
+        append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(slot_mapping), None).expect("sound");
+        let scaled = Append { scales: KvScales::of(0.5, 0.5), ..Append::at(slot_mapping) };
         append(&KvRef::new(new.0, new.1), &mut pools, &scaled, None).expect("sound");
-        let places = Places::Slots { slots: Array::host(&[0, 1, 20]), positions: None };
-        let error = append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(places), None).expect_err("outside");
+        let slot_mapping = SlotMapping::Slots { slots: Array::host(&[0, 1, 20]), positions: None };
+        let error =
+            append(&KvRef::new(new.0, new.1), &mut pools, &Append::at(slot_mapping), None).expect_err("outside");
         assert!(matches!(error, OpError::Entry { array: "slots", index: 2, .. }), "{error}");
 
         let (mut back, mut none_back) = (vec![0.0f32; 2 * DIM], [9.0f32; 4]);
         let k_back = TensorMut::host(&mut back, &[2, 1, DIM]).expect("fits");
         let v_back = TensorMut::host(&mut none_back, &[2, 1, 0]).expect("fits");
         let mut packed = if turned { KvMut::new(v_back, k_back) } else { KvMut::new(k_back, v_back) };
-        let table = PageRows::Padded { pages: Array::host(&[4, 1]), max_pages: 2 };
+        let table = PageTableRows::Padded { pages: Array::host(&[4, 1]), max_pages: 2 };
         let last = Gather { scales: KvScales::of(0.5, 0.5), ..Gather::new(Array::host(&[0, 2]), table) };
         gather::gather(&pools.as_ref(), &mut packed, &last).expect("sound");
         assert_eq!((back, none_back, none), (vec![0.25; 2 * DIM], [9.0; 4], [9.0; 4]));

@@ -4,7 +4,9 @@ use super::*;
 
 proptest! {
     #[test]
-    fn every_bit_is_where_it_belongs(lists in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..40), 0..6), big: bool) {
+    fn every_bit_is_packed_at_its_place(
+        lists in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..40), 0..6), big: bool,
+    ) {
         let order = if big { BitOrder::Big } else { BitOrder::Little };
         let mut indptr = vec![0];
         lists.iter().for_each(|list| indptr.push(indptr[indptr.len() - 1] + list.len() as i32));
@@ -25,7 +27,7 @@ proptest! {
 }
 
 #[test]
-fn bad_sums_and_little_room_are_refused() {
+fn bad_indptr_and_short_outputs_are_refused() {
     for (indptr, says) in [
         (&[1, 3][..], "`indptr[0]`"),
         (&[0, 3, 2], "`indptr[2]` is 2"),

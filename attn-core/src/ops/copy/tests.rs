@@ -30,7 +30,7 @@ fn layouts_may_differ_between_pools() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_tensors_are_refused() {
     let (from, mut to) = (pool(2), pool(3));
     let source = KvRef::latent(TensorRef::host(&from, &[2, 2, 3, 2]).expect("fits"));
     let mut run = |shape: &[usize], pairs: &[[i32; 2]]| {
@@ -53,7 +53,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn pages_of_values_of_no_width_are_copied_nowhere() {
+fn pages_of_no_elements_are_skipped() {
     let (mut k, mut v) = (pool(3), [7f32; 2]);
     let k_pool = TensorMut::host(&mut k, &[3, 2, 3, 2]).expect("fits");
     let mut pools = KvMut::new(k_pool, TensorMut::host(&mut v, &[3, 2, 3, 0]).expect("fits"));
@@ -66,7 +66,7 @@ fn pages_of_values_of_no_width_are_copied_nowhere() {
 }
 
 #[test]
-fn a_status_has_a_word() {
+fn a_status_has_an_entry() {
     let error = check_status(Some(&ArrayMut::host(&mut []))).expect_err("none");
     assert_eq!(error, OpError::Len { array: "status", len: 0, want: 1, exact: false });
     assert_eq!((check_status(None), check_status(Some(&ArrayMut::host(&mut [0, 0])))), (Ok(()), Ok(())));

@@ -10,7 +10,7 @@ use crate::{
 fn stored_elements_are_multiplied_by_their_scales() {
     let pool: Vec<F8E4M3> = (0..3 * 2 * 4).map(|i| F8E4M3::from_f32(i as f32)).collect();
     let pools = KvRef::latent(TensorRef::host(&pool, &[3, 2, 1, 4]).expect("fits"));
-    let rows = PageRows::Csr { indptr: Array::host(&[0, 2, 2]), pages: Array::host(&[2, 0]) };
+    let rows = PageTableRows::Csr { indptr: Array::host(&[0, 2, 2]), pages: Array::host(&[2, 0]) };
     let scales = KvScales { k: Scale::of(0.5), v: Scale::default() };
     let options = Gather { scales, ..Gather::new(Array::host(&[0, 3, 3]), rows) };
     let mut out = [bf16::NAN; 16];
@@ -22,12 +22,12 @@ fn stored_elements_are_multiplied_by_their_scales() {
 }
 
 #[test]
-fn entries_outside_are_refused() {
+fn out_of_bounds_entries_are_refused() {
     let pool = [0f32; 8];
     let pools = KvRef::latent(TensorRef::host(&pool, &[2, 2, 1, 2]).expect("fits"));
     let mut out = [1f32; 8];
     let mut run = |ends: &[i32], pages: &[i32]| {
-        let rows = PageRows::Csr { indptr: Array::host(&[0, 2]), pages: Array::host(pages) };
+        let rows = PageTableRows::Csr { indptr: Array::host(&[0, 2]), pages: Array::host(pages) };
         let mut packed = KvMut::latent(TensorMut::host(&mut out, &[4, 1, 2]).expect("fits"));
         gather(&pools, &mut packed, &Gather::new(Array::host(ends), rows)).map_err(|error| error.to_string())
     };

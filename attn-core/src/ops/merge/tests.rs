@@ -40,11 +40,11 @@ fn near(got: f32, want: f32) -> bool {
 
 proptest! {
     #[test]
-    fn any_number_of_states_by_definition(count in 0usize..6, seed in prop::collection::vec(state(), 18)) {
+    fn any_number_of_states_matches_the_definition(count in 0usize..6, seed in prop::collection::vec(state(), 18)) {
         let tokens: Vec<Vec<One>> = (0..3).map(|token| seed[token * 6..][..count].to_vec()).collect();
         let (o, lse) = columns(&tokens);
         let (mut out, mut out_lse) = ([f32::NAN; 3 * DIM], [f32::NAN; 3]);
-        let states = State {
+        let states = StateRef {
             o: TensorRef::host(&o, &[3, count, 1, DIM])?,
             lse: TensorRef::host(&lse, &[3, count, 1])?,
         };
@@ -54,17 +54,20 @@ proptest! {
             let want = naive(states);
             prop_assert!(near(out_lse[token], want.1), "{} is not {}", out_lse[token], want.1);
             for d in 0..DIM {
-                prop_assert!(near(out[token * DIM + d], want.0[d]), "{:?} is not {:?}", &out[token * DIM..][..DIM], want.0);
+                let row = &out[token * DIM..][..DIM];
+                prop_assert!(near(row[d], want.0[d]), "{:?} is not {:?}", row, want.0);
             }
         }
     }
 
     #[test]
-    fn two_states_apart_and_in_place_are_the_same_bits(a in prop::collection::vec(state(), 4), b in prop::collection::vec(state(), 4)) {
+    fn merging_in_place_gives_the_same_bits(
+        a in prop::collection::vec(state(), 4), b in prop::collection::vec(state(), 4),
+    ) {
         let ((ao, al), (bo, bl)) = (columns(&[a]), columns(&[b]));
         let shape = [2, 2, DIM];
-        let other = State { o: TensorRef::host(&bo, &shape)?, lse: TensorRef::host(&bl, &[2, 2])? };
-        let own = State { o: TensorRef::host(&ao, &shape)?, lse: TensorRef::host(&al, &[2, 2])? };
+        let other = StateRef { o: TensorRef::host(&bo, &shape)?, lse: TensorRef::host(&bl, &[2, 2])? };
+        let own = StateRef { o: TensorRef::host(&ao, &shape)?, lse: TensorRef::host(&al, &[2, 2])? };
         let (mut out, mut out_lse) = ([f32::NAN; 4 * DIM], [f32::NAN; 4]);
         let (o, lse) = (TensorMut::host(&mut out, &shape)?, TensorMut::host(&mut out_lse, &[2, 2])?);
         merge_state(&own, &other, &mut Out::with_lse(o, lse))?;
@@ -81,12 +84,12 @@ proptest! {
 }
 
 #[test]
-fn a_state_alone_keeps_its_bits() {
+fn a_single_state_keeps_its_bits() {
     use half::bf16;
     let a = [1.5f32, -0.3, 7.0].map(bf16::from_f32);
     let empty = [bf16::NAN; 3];
     let mut out = [bf16::ZERO; 3];
-    let state = |o, lse| State {
+    let state = |o, lse| StateRef {
         o: TensorRef::host(o, &[1, 1, 3]).expect("fits"),
         lse: TensorRef::host(lse, &[1, 1]).expect("fits"),
     };
@@ -108,15 +111,15 @@ fn sums_add_and_strides_are_free() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_tensors_are_refused() {
     let (o, lse) = ([0f32; 12], [0f32; 6]);
     let mut out = [7f32; 12];
-    let state = |shape: &[usize], logs: &[usize]| State {
+    let state = |shape: &[usize], logs: &[usize]| StateRef {
         o: TensorRef::host(&o, shape).expect("fits"),
         lse: TensorRef::host(&lse, logs).expect("fits"),
     };
     let good = state(&[2, 2, 3], &[2, 2]);
-    let mut merge = |a: State<'_>, b: State<'_>| {
+    let mut merge = |a: StateRef<'_>, b: StateRef<'_>| {
         merge_state(&a, &b, &mut Out::new(TensorMut::host(&mut out, &[2, 2, 3]).expect("fits")))
             .map_err(|e| e.to_string())
     };
@@ -130,7 +133,7 @@ fn what_does_not_fit_is_refused() {
     }
     assert_eq!(out, [7f32; 12]);
     let halves = [half::f16::ZERO; 12];
-    let other = State { o: TensorRef::host(&halves, &[2, 2, 3]).expect("fits"), ..good };
+    let other = StateRef { o: TensorRef::host(&halves, &[2, 2, 3]).expect("fits"), ..good };
     let mut out = [0f32; 12];
     let error = merge_state(&good, &other, &mut Out::new(TensorMut::host(&mut out, &[2, 2, 3]).expect("fits")));
     assert!(matches!(error, Err(OpError::Dtype { tensor: "b.o", .. })), "{error:?}");
@@ -147,7 +150,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn states_without_values_still_have_log_sum_exps() {
     let (al, bl) = ([0.0f32, f32::NEG_INFINITY, 1.0], [0.0f32, f32::NEG_INFINITY, 3.0]);
-    let state = |lse| State {
+    let state = |lse| StateRef {
         o: TensorRef::host::<f32>(&[], &[3, 1, 0]).expect("fits"),
         lse: TensorRef::host(lse, &[3, 1]).expect("fits"),
     };

@@ -6,7 +6,7 @@ use crate::tensor::PageOrder;
 const SIZES: Sizes = Sizes { pages: 3, slots: 5, heads: 2, dim_k: 16, dim_v: 12, x: 8 };
 
 #[test]
-fn there_and_back() {
+fn packing_and_unpacking_round_trip() {
     let Sizes { pages, slots, heads, dim_k, dim_v, x } = SIZES;
     let count = |dim| pages * slots * heads * dim;
     let k: Vec<f16> = (0..count(dim_k)).map(|i| f16::from_bits(i as u16)).collect();
@@ -39,7 +39,7 @@ fn there_and_back() {
 }
 
 #[test]
-fn other_shapes_are_refused() {
+fn mismatched_shapes_are_refused() {
     let data = [0f32; 64];
     let k = TensorRef::host(&data, &[1, 2, 2, 4, 4]).expect("fits");
     let v = TensorRef::host(&data, &[1, 2, 8, 4]).expect("fits");

@@ -1,16 +1,16 @@
-//! A mixed plan as bytes, so that a backend uploads it in one copy.
+//! A mixed plan as bytes, which a backend uploads in one copy.
 
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{MixedItem, MixedList, MixedMerge, MixedRoom};
+use super::{MixedCapacity, MixedItem, MixedList, MixedMerge};
 use crate::{
     batch::{Layout, Segment},
     plan::{PartialBytes, PlanError},
 };
 
-/// Sections start at multiples of this many bytes.
+/// Alignment of every section, in bytes.
 const ALIGN: usize = 16;
 
 /// A batch and its mixed work in one buffer.
@@ -18,23 +18,23 @@ const ALIGN: usize = 16;
 pub struct MixedBlob {
     /// The sections, with padding of zeros between them.
     pub bytes: Vec<u8>,
-    /// Where they are.
+    /// Byte ranges of the sections.
     pub offsets: MixedOffsets,
 }
 
-/// Byte ranges of the sections of a [`MixedBlob`]; starts are 16-byte aligned, and no two overlap. Every section is an array of `i32`, or of
-/// structs of `i32`.
+/// Byte ranges of the sections of a [`MixedBlob`]. Sections start at multiples of 16 bytes and do not overlap. Every
+/// section is an array of `i32`, or of structs of `i32`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MixedOffsets {
     /// `[batch + 1]` i32.
     pub qo_indptr: Range<usize>,
-    /// `[batch + 1]` i32: sums of the keys of requests, over all of their segments.
+    /// `[batch + 1]` i32: prefix sums of the keys of requests, over all of their segments.
     pub kv_indptr: Range<usize>,
-    /// `[qo_tokens]` i32: the request of each query. Empty where there is no room for levels.
+    /// `[qo_tokens]` i32: the request of each query token. Empty if the capacity has one level.
     pub request_of_query: Range<usize>,
-    /// `[segments + 1]` i32: prefix sums of the keys of segments, for a pass over all keys.
+    /// `[segments + 1]` i32: prefix sums of the keys of segments, for the kernel that preprocesses all keys.
     pub segment_ends: Range<usize>,
-    /// [`MixedSegment`]s: those of the layout; without levels one a request.
+    /// [`MixedSegment`]s of the layout; without levels one for each request.
     pub segments: Range<usize>,
     /// [`MixedStart`]s, one for each worker of the decode part.
     pub workers: Range<usize>,
@@ -48,39 +48,40 @@ pub struct MixedOffsets {
     pub merge_parts: Range<usize>,
     /// [`Pages::indices`](crate::batch::Pages::indices): i32; empty for ragged keys.
     pub page_indices: Range<usize>,
-    /// Bytes in all, a multiple of 16.
+    /// Size of the blob in bytes, a multiple of 16.
     pub total: usize,
 }
 
-/// What a worker of the decode part is told, in one piece, so that it waits for memory once before it knows where its keys are.
+/// What a worker of the decode part loads first. One load gives the worker its range of items and the first item, so
+/// that it waits for memory only once before it knows its keys.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct MixedStart {
-    /// Its first item.
+    /// Index of its first item.
     pub first: i32,
-    /// One past its last item.
+    /// One past the index of its last item.
     pub end: i32,
     #[doc(hidden)]
     pub _pad: [i32; 2],
-    /// The first item itself; zeros where there is none.
+    /// A copy of the first item; zeros if the worker has no item.
     pub item: MixedItem,
 }
 
-/// A run of keys, for a pass over all keys.
+/// A segment of keys, for the kernel that preprocesses all keys.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct MixedSegment {
-    /// The first request that has them.
+    /// The first request that has the keys.
     pub request: i32,
     /// Logical position of the first key.
     pub kv_begin: i32,
-    /// Keys.
+    /// Number of keys.
     pub keys: i32,
-    /// Where the first is in memory: a token of ragged keys, or an entry of the page table.
+    /// Memory index of the first key: a token of ragged keys, or an entry of the page table.
     pub memory: i32,
-    /// Its place among rewritten keys.
+    /// Index of the first key among preprocessed keys.
     pub pass: i32,
-    /// First packed key token of `request`, as index words count.
+    /// First packed key token of `request`, as in the coordinates of a key.
     pub kv_token: i32,
     /// Keys of `request`, over all of its segments.
     pub kv_len: i32,
@@ -88,10 +89,10 @@ pub struct MixedSegment {
     pub _pad: i32,
 }
 
-/// How many of each there are.
+/// Element counts of the sections.
 struct Counts {
     requests: usize,
-    /// Query tokens, where requests may share keys.
+    /// Query tokens if requests may share keys, else 0.
     queries: usize,
     segments: usize,
     pages: usize,
@@ -103,7 +104,7 @@ struct Counts {
 }
 
 impl MixedOffsets {
-    /// The sections of a batch and its work.
+    /// The sections that hold a batch and its mixed list.
     #[must_use]
     pub fn of(layout: &Layout, work: &MixedList) -> Self {
         Self::counted(&Counts {
@@ -119,11 +120,13 @@ impl MixedOffsets {
         })
     }
 
-    /// The sections of every batch that there is room for: where they begin, and the most that they hold.
+    /// The sections of a plan with a capacity: they start at the same bytes for every batch, and have the size of the
+    /// largest.
     #[must_use]
-    pub fn within(room: &MixedRoom) -> Self {
-        let &MixedRoom { requests, queries, segments, decode, workers, prefill, merges, merge_parts, .. } = room;
-        let pages = room.pages.unwrap_or(0);
+    pub fn within(capacity: &MixedCapacity) -> Self {
+        let &MixedCapacity { requests, queries, segments, decode, workers, prefill, merges, merge_parts, .. } =
+            capacity;
+        let pages = capacity.pages.unwrap_or(0);
         Self::counted(&Counts { requests, queries, segments, pages, workers, decode, prefill, merges, merge_parts })
     }
 
@@ -135,7 +138,7 @@ impl MixedOffsets {
             start..end
         };
         let int = size_of::<i32>();
-        // pages come last: what a table has room for, and this batch does not use, is then not uploaded
+        // the page table comes last, so that its unused part need not be uploaded
         MixedOffsets {
             qo_indptr: section((counts.requests + 1) * int),
             kv_indptr: section((counts.requests + 1) * int),
@@ -154,7 +157,7 @@ impl MixedOffsets {
 }
 
 impl MixedBlob {
-    /// Packs a batch and its work.
+    /// Packs a batch and its mixed list.
     #[must_use]
     pub fn pack(layout: &Layout, work: &MixedList) -> Self {
         let mut blob = MixedBlob::default();
@@ -162,27 +165,33 @@ impl MixedBlob {
         blob
     }
 
-    /// Packs again, into the same memory.
+    /// As [`MixedBlob::pack`], into the memory of this blob.
     pub fn repack(&mut self, layout: &Layout, work: &MixedList) {
         self.offsets = MixedOffsets::of(layout, work);
         self.fill(layout, work);
     }
 
-    /// As [`MixedBlob::repack`], into sections that have room for more, so that they stay where they are. The rest of each says that there is
-    /// nothing to do: requests and segments without queries and keys, workers without items, items without rows, merges without parts. Bytes end with
-    /// the pages in use.
+    /// As [`MixedBlob::repack`], into sections of a plan with a capacity, so that every section keeps its address.
+    /// Unused entries hold no work: requests and segments without queries and keys, workers without items, items
+    /// without rows, merges without parts. The bytes end with the page-table entries in use.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Room`] where there is not enough of it, [`PlanError::Levels`] for a cascade where there is none for levels; nothing is changed then.
-    pub fn repack_within(&mut self, room: &MixedRoom, layout: &Layout, work: &MixedList) -> Result<(), PlanError> {
-        room.check(layout, work)?;
-        self.offsets = MixedOffsets::within(room);
+    /// [`PlanError::Capacity`] if the batch or its list exceeds the capacity, [`PlanError::Levels`] for a cascade under
+    /// a capacity of one level; the blob is unchanged then.
+    pub fn repack_within(
+        &mut self,
+        capacity: &MixedCapacity,
+        layout: &Layout,
+        work: &MixedList,
+    ) -> Result<(), PlanError> {
+        capacity.check(layout, work)?;
+        self.offsets = MixedOffsets::within(capacity);
         self.fill(layout, work);
         Ok(())
     }
 
-    /// Zeros, and in them everything.
+    /// Clears the blob and writes every section.
     fn fill(&mut self, layout: &Layout, work: &MixedList) {
         let offsets = self.offsets.clone();
         self.bytes.clear();
@@ -205,7 +214,7 @@ impl MixedBlob {
         self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
         self.put(offsets.merge_parts.start, bytemuck::cast_slice(&work.merge_parts));
         if let Some(pages) = layout.pages() {
-            // most of all bytes, and the last: not zeroed before
+            // by far the largest section, and the last one: it is appended, so that it need not be zeroed first
             self.bytes.extend_from_slice(bytemuck::cast_slice(pages.indices()));
         }
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
@@ -230,7 +239,7 @@ impl MixedBlob {
         self.stay(ends.start + (layout.segments().len() + 1) * size_of::<i32>()..ends.end, end);
     }
 
-    /// Prefix sums: those past the last stay where they are.
+    /// Writes prefix sums; entries past the last repeat the last sum.
     fn sums(&mut self, at: &Range<usize>, sums: &[i32]) {
         self.put(at.start, bytemuck::cast_slice(sums));
         if let Some(&last) = sums.last() {
@@ -238,7 +247,7 @@ impl MixedBlob {
         }
     }
 
-    /// Prefix sums past the last.
+    /// Fills the entries of prefix sums past the last.
     fn stay(&mut self, rest: Range<usize>, last: i32) {
         for sum in self.bytes[rest].chunks_exact_mut(size_of::<i32>()) {
             sum.copy_from_slice(bytemuck::bytes_of(&last));
@@ -255,7 +264,7 @@ impl MixedBlob {
 }
 
 impl MixedSegment {
-    /// The keys of a request without levels.
+    /// All keys of a request without levels.
     pub(super) fn of_request(layout: &Layout, request: usize) -> Self {
         let (kv_token, kv_len) = (layout.kv_indptr()[request], layout.kv_len(request) as i32);
         MixedSegment {
@@ -286,8 +295,8 @@ impl MixedSegment {
 }
 
 impl MixedList {
-    /// Bytes of the buffers for partial states: `[partial_rows][kv_heads][head_dim]` f32, and `[partial_rows][kv_heads]` pairs of f32 (maximum and
-    /// denominator). `head_dim` is that of values.
+    /// Sizes of the buffers for partial states: `[partial_rows][kv_heads][head_dim]` f32, and
+    /// `[partial_rows][kv_heads]` pairs of f32 (`row_max` and denominator). `head_dim` is that of values.
     ///
     /// # Errors
     ///
@@ -297,8 +306,8 @@ impl MixedList {
     }
 }
 
-impl MixedRoom {
-    /// As [`MixedList::partial_bytes`], of every batch that there is room for.
+impl MixedCapacity {
+    /// As [`MixedList::partial_bytes`], for every batch within the capacity.
     ///
     /// # Errors
     ///

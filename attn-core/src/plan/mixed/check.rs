@@ -1,20 +1,21 @@
-//! Whether mixed work that someone else made belongs to a batch.
+//! Checks that a given mixed list belongs to a batch.
 
 use super::{MERGE_ROWS, MixedItem, MixedList, MixedSegment};
 use crate::{batch::Layout, plan::PlanError};
 
-/// Nothing has filled a partial row.
+/// Marks a partial row that no item has filled.
 const NONE: u32 = u32::MAX;
 
 impl MixedList {
-    /// Checks that the list belongs to a batch: every item names rows of neighbours that have its keys, every row of the batch is written once, by an item
-    /// or a merge, and every part of a merge is filled once, with states of its rows. Time is linear in the list and in the rows of the batch.
+    /// Checks that the list belongs to a batch: every item names rows of neighbouring requests that have its keys,
+    /// every row of the batch is written once (by an item or a merge), and every part of a merge is filled once, with
+    /// states of its rows. Takes time linear in the list and in the rows of the batch.
     ///
-    /// That items meet every key is not checked: which keys count is the mask's matter.
+    /// Whether items cover every visible key is not checked: that depends on the mask.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Foreign`] for the first that does not.
+    /// [`PlanError::Foreign`] names the first item or merge that does not belong to the batch.
     pub fn check(&self, layout: &Layout) -> Result<(), PlanError> {
         let least = [("tile_rows", self.tile_rows[0]), ("tile_rows", self.tile_rows[1]), ("group", self.group)];
         if let Some((what, _)) = least.into_iter().find(|(_, value)| *value == 0) {
@@ -22,7 +23,7 @@ impl MixedList {
         }
         self.check_workers()?;
         let rows = layout.qo_tokens() * self.group as usize;
-        // times that each packed row of the batch is written; and the row whose state each partial row is
+        // how often each PackGQA row of the batch is written, and the row whose state each partial row holds
         let (mut written, mut filled) = (vec![0u8; rows], vec![NONE; self.partial_rows as usize]);
         for (index, item) in self.items().enumerate() {
             let tile_rows = self.tile_rows[usize::from(index >= self.decode.len())];
@@ -74,7 +75,7 @@ impl MixedList {
         }
     }
 
-    /// Checks an item but for its partial rows, and gives its first row among those of the batch.
+    /// Checks an item, except for its partial rows. Returns its first row among those of the batch.
     fn check_item(&self, layout: &Layout, item: &MixedItem, tile_rows: u32) -> Result<usize, (&'static str, i32)> {
         let first = self.first_row(layout, item.request, item.first_row)?;
         let end = i64::from(item.request) + i64::from(item.requests);
@@ -85,7 +86,7 @@ impl MixedList {
         if item.rows < 1 || item.rows as u32 > tile_rows || first + item.rows as usize > rows_end {
             return Err(("rows", item.rows));
         }
-        let keys = self.keys_of(layout, item).ok_or(("memory", item.memory))?;
+        let keys = self.tile_of(layout, item).ok_or(("memory", item.memory))?;
         if item.kv_begin < keys.kv_begin || item.kv_begin > item.kv_end {
             return Err(("kv_begin", item.kv_begin));
         }
@@ -96,22 +97,17 @@ impl MixedList {
         if item.partial < -1 || item.partial >= 0 && partial_end > i64::from(self.partial_rows) {
             return Err(("partial", item.partial));
         }
-        let words = (layout.qo_indptr()[item.request as usize], layout.qo_len(item.request as usize) as i32);
+        let qo = (layout.qo_indptr()[item.request as usize], layout.qo_len(item.request as usize) as i32);
         if (item.qo_token, item.qo_len, item.kv_token, item.kv_len)
-            != (
-                words.0,
-                words.1,
-                layout.kv_indptr()[item.request as usize],
-                layout.kv_len(item.request as usize) as i32,
-            )
+            != (qo.0, qo.1, layout.kv_indptr()[item.request as usize], layout.kv_len(item.request as usize) as i32)
         {
             return Err(("qo_token", item.qo_token));
         }
         Ok(first)
     }
 
-    /// The keys that an item's are of: those of a segment that all of its requests have, or of its request.
-    fn keys_of(&self, layout: &Layout, item: &MixedItem) -> Option<MixedSegment> {
+    /// The keys of an item: those of a segment that all of its requests have, or of its request.
+    fn tile_of(&self, layout: &Layout, item: &MixedItem) -> Option<MixedSegment> {
         let request = item.request as usize;
         let names =
             |keys: &MixedSegment| (item.kv_first, item.memory, item.pass) == (keys.kv_begin, keys.memory, keys.pass);
@@ -124,7 +120,7 @@ impl MixedList {
         of_all.find_map(|segment| Some(MixedSegment::of(layout, segment)).filter(names))
     }
 
-    /// A packed row of a request, among those of the batch.
+    /// Index of a PackGQA row of a request among those of the batch.
     fn first_row(&self, layout: &Layout, request: i32, first_row: i32) -> Result<usize, (&'static str, i32)> {
         let index = usize::try_from(request).ok().filter(|&r| r < layout.batch()).ok_or(("request", request))?;
         let packed = layout.qo_len(index) * self.group as usize;
@@ -132,7 +128,7 @@ impl MixedList {
         Ok(layout.qo_indptr()[index] as usize * self.group as usize + row)
     }
 
-    /// Workers run the items of the decode part, all of them, in order.
+    /// Checks that workers run every item of the decode part once, in order.
     fn check_workers(&self) -> Result<(), PlanError> {
         let items = self.decode.len();
         if self.workers.len() < 2 && items > 0 {

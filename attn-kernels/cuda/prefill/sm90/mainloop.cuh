@@ -1,204 +1,213 @@
-// The warpgroups that multiply, 64 rows each. Products run in the background (wgmma): those of a tile's queries and keys beside those of the tile's before with its
-// values, and the first weights are computed while the latter run (FlashAttention-3, arXiv 2407.08608).
+// Consumer mainloop of sm_90 prefill: warpgroups of 64 rows each. gemm_qk of a tile runs asynchronously beside gemm_pv
+// of the tile before it, and the softmax of the tile overlaps with the latter (FlashAttention-3, arXiv 2407.08608:
+// intra-warpgroup pipelining and ping-pong).
 #pragma once
 #include "prefill/sm90/producer.cuh"
 #include "prefill/sm90/store.cuh"
 #include "arch/wgmma.cuh"
 #include "prefill/sm90/softmax_step.cuh"
 
-// Warpgroups begin their products one after the other, once the logits of the one before are there, so that one computes weights meanwhile: where registers are few, or
-// rows long; of two that have rows of 128 elements under an affine bias alone (3 %; a soft cap is 6 % slower so).
-constexpr bool TAKE_TURNS = !SHORT_ROWS || WARPGROUPS > 2 || BIAS_AFFINE;
-// The chunk of weights behind which products with values of the tile before are waited for. They have about ended then, and chunks that follow become operands one by one,
-// as no products read those any more.
-constexpr int WAIT_AFTER = WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 3 : 1;
-// Whether output rows have a place of their own, or need none; if not, queries give theirs.
-constexpr bool OUTPUTS_APART = OUTPUTS_STAGED || FROM_REGISTERS;
+// Ping-pong scheduling: a warpgroup issues its GEMMs once the previous warpgroup's S has arrived, so that one computes
+// softmax while another computes GEMMs. Used where registers are few or rows are long; for two warpgroups with rows of
+// up to 128 elements only with an affine bias (3 %; a soft cap is 6 % slower with it).
+constexpr bool PINGPONG = !SHORT_ROWS || CONSUMER_WARPGROUPS > 2 || BIAS_AFFINE;
+// The chunk of P after which gemm_pv of the previous tile is waited for. It has about completed then; later chunks are
+// packed one by one, because gemm_pv no longer reads those registers.
+constexpr int PV_WAIT_CHUNK = CONSUMER_WARPGROUPS > 2 ? 0 : SHORT_ROWS ? 3 : 1;
+// Whether O has its own shared memory or needs none; otherwise it reuses that of Q.
+constexpr bool SEPARATE_O_SMEM = OUTPUTS_STAGED || STORE_FROM_REGISTERS;
 
-// Whether tiles after an item's first may need a mask: only the first one ends past the last key. Instructions that are passed over cost 2 to 4 %.
-constexpr bool MASKS_INSIDE = Variant::HAS_LOGITS_MASK;
+// Whether tiles after the first one of an item may need a mask: only the first one extends past the last key. Even
+// untaken mask instructions cost 2 to 4 %.
+constexpr bool MASK_IN_LOOP = Variant::HAS_LOGITS_MASK;
 
-// Rows of values from `first` on become 0: where no key is, their weight is, and 0 * NaN is not 0.
-inline void clear_values(ValueTile values, int first) {
-  constexpr int CHUNKS = ValueTile::BYTES / (TILE_KEYS * 16);
+// Zeroes rows of V from `first` on: P is 0 where there is no key, but 0 * NaN is not 0.
+inline void zero_v_rows(SmemV smem_v, int first) {
+  constexpr int CHUNKS = SmemV::BYTES / (TILE_KEYS * 16);
   for (int i = threadIdx.x; i < (TILE_KEYS - first) * CHUNKS; i += THREADS)
-    store_shared_16(values.at(first + i / CHUNKS, i % CHUNKS), make_uint4(0, 0, 0, 0));
-  fence_shared_for_tensor_cores();
-  sync_some(MULTIPLY_BARRIER, THREADS);
+    store_shared_16(smem_v.at(first + i / CHUNKS, i % CHUNKS), make_uint4(0, 0, 0, 0));
+  fence_view_async_shared();
+  named_barrier_sync(CONSUMER_BARRIER, THREADS);
 }
 
-inline void multiply_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
-  // of a warp, and so that the assembler knows: descriptors then need no vector registers
+inline void consumer_mainloop(const KernelParams& p, const Variant& variant, const Sm90Params& w,
+                              const SmemTiles& tiles, const Pipeline& pipeline) {
+  // shfl makes the value warp-uniform, so that ptxas keeps descriptors in uniform registers
   int warp = __shfl_sync(ALL_LANES, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warp / 4;
-  int part = PARTS > 1 ? warpgroup : 0;  // of the rows, as classes are told
-  bool one_of_warp = threadIdx.x % 32 == 0, boxes = in_boxes(w), values_in_boxes = boxes || ValueFeed<false>::IN_BOXES;
-  if constexpr (TAKE_TURNS)
-    if (warpgroup == 0) give_turn(0);
+  int part = PARTS > 1 ? warpgroup : 0;  // of the rows, for tile classes
+  bool lane_0 = threadIdx.x % 32 == 0, tma = use_tma(w), v_by_tma = tma || VLoader<false>::USES_TMA;
+  if constexpr (PINGPONG)
+    if (warpgroup == 0) warp_scheduler_barrier_arrive(0);
 
   int n = 0;
-  RingTile next = ring.take(n);
+  PipelineTile next = pipeline.consumer_wait_tile(n);
 #pragma unroll 1
-  for (int number = 0; !next.end(); ++number) {
-    PlacedItem placed = ring.placed(number);
-    int partial = placed.item.partial;
-    QueryBlock block(placed.item, placed.kv_head);
-    SpanKeys span(p, variant, block, placed.item);
-    float unit = logit_unit(p, block.kv_head), scale = exponent_unit(unit);
-    QueryPlace at_queries(number);
-    QueryTileRows queries = tiles.queries_of(at_queries.stage);
-    TileDescriptor my_queries = tile_descriptor(queries.base + warpgroup * 64 * 128, 16);
-    wait_barrier(ring.queries_there(at_queries.stage), at_queries.round);
-    if constexpr (QUERIES_REWRITTEN) {
-      transform_queries<64, 128, HookRow<HEAD_DIM>>(queries, p, variant, block, 64 * warpgroup, threadIdx.x % 128);
-      fence_shared_for_tensor_cores();
-      sync_some(WARPGROUP_BARRIER + warpgroup, 128);
+  for (int work_index = 0; !next.end(); ++work_index) {
+    WorkTile work = pipeline.load_work(work_index);
+    int partial = work.item.partial;
+    QTile q_tile(work.item, work.kv_head);
+    KvRange kv_range(p, variant, q_tile, work.item);
+    float unit = qk_scale(p, q_tile.kv_head), scale = score_scale_log2(unit);
+    QPipelineState q_state(work_index);
+    SmemQ smem_q = tiles.q_stage(q_state.stage);
+    SmemDescriptor desc_q = make_smem_descriptor(smem_q.base + warpgroup * 64 * 128, 16);
+    mbarrier_wait(pipeline.q_full(q_state.stage), q_state.phase);
+    if constexpr (TRANSFORM_Q) {
+      transform_q<64, 128, HookRow<HEAD_DIM_QK>>(smem_q, p, variant, q_tile, 64 * warpgroup, threadIdx.x % 128);
+      fence_view_async_shared();
+      named_barrier_sync(WARPGROUP_BARRIER + warpgroup, 128);
     }
 
-    // Of a tile in boxes, values of keys that do not exist are cleared, by all; rows that are copied one by one are of keys that exist.
-    if (values_in_boxes && next.has_keys() && next.key + TILE_KEYS > span.end()) {
-      RingPlace at(n);
-      wait_barrier(ring.values_there(at.stage), at.round);
-      clear_values(tiles.values_of(at.stage), span.end() - next.key);
+    // A TMA load can include V rows past the last key, which all consumers zero; cp.async loads are clamped to keys
+    // that exist.
+    if (v_by_tma && next.has_keys() && next.key + TILE_KEYS > kv_range.end()) {
+      PipelineState state(n);
+      mbarrier_wait(pipeline.v_full(state.stage), state.phase);
+      zero_v_rows(tiles.v_stage(state.stage), kv_range.end() - next.key);
     }
 
-    Outputs o;
+    OutputFragment o;
     clear(o);
-    MaxState max = {max_is_fixed(variant, block.request.kv_len)};
-    RowStates rows(max.fixed);
-    TileWeights weights;
+    RowMaxState max_state = {use_static_max(variant, q_tile.request.kv_len)};
+    SoftmaxState softmax(max_state.is_static);
+    ProbTile probs;
 
-    auto multiply_queries = [&](Logits& s, const LogitTile& tile, RingPlace at) {
-      if (!boxes) fence_shared_for_tensor_cores();
-      if constexpr (BIAS_FIRST) start_logits(s, tile);
-      begin_logits(s, my_queries, tiles.keys_of(at.stage).base);
+    auto issue_gemm_qk = [&](ScoreFragment& s, const ScoreTile& tile, PipelineState state) {
+      if (!tma) fence_view_async_shared();
+      if constexpr (BIAS_IN_ACCUMULATOR) init_scores(s, tile);
+      gemm_qk(s, desc_q, tiles.k_stage(state.stage).base);
     };
-    auto multiply_values = [&](RingPlace at) {
-      wait_barrier(ring.values_there(at.stage), at.round);
-      if (!boxes) fence_shared_for_tensor_cores();
-      begin_outputs(o, weights, tiles.values_of(at.stage).base);
+    auto issue_gemm_pv = [&](PipelineState state) {
+      mbarrier_wait(pipeline.v_full(state.stage), state.phase);
+      if (!tma) fence_view_async_shared();
+      gemm_pv(o, probs, tiles.v_stage(state.stage).base);
     };
-    // Keys have been read by the warp; queries too, for the last time, if they are of the last tile and no logits are made again.
-    auto release_keys = [&](RingPlace at) {
+    // consumer_release of K. After the last tile, Q is released as well, unless S may be recomputed from it.
+    auto consumer_release_k = [&](PipelineState state) {
       __syncwarp();
-      if (!one_of_warp) return;
-      arrive_at(ring.keys_read(at.stage));
-      if (OUTPUTS_APART && !MAX_MAY_BE_OLD && next.last()) arrive_at(ring.queries_read(at_queries.stage));
+      if (!lane_0) return;
+      mbarrier_arrive(pipeline.k_empty(state.stage));
+      if (SEPARATE_O_SMEM && !LAZY_MAX && next.last()) mbarrier_arrive(pipeline.q_empty(q_state.stage));
     };
-    auto release_values = [&](RingPlace at) {
+    auto consumer_release_v = [&](PipelineState state) {
       __syncwarp();
-      if (one_of_warp) arrive_at(ring.values_read(at.stage));
+      if (lane_0) mbarrier_arrive(pipeline.v_empty(state.stage));
     };
-    auto pack = [&](const Logits& s, int chunk) { pack_weights(*reinterpret_cast<Weights*>(&weights[chunk]), s, chunk); };
+    auto pack = [&](const ScoreFragment& s, int chunk) {
+      pack_probs(*reinterpret_cast<ProbFragment*>(&probs[chunk]), s, chunk);
+    };
 
-    // Tiles that come first and that no row of this warpgroup sees; the last one, at any rate, is not left out.
-    bool absent = block.rows <= 64 * warpgroup, some = false, last = false;
+    // Skips leading tiles that are fully masked for this warpgroup's rows, but never the last tile.
+    bool no_rows = q_tile.rows <= 64 * warpgroup, active = false, last = false;
     while (true) {
-      some = next.has_keys() && !absent && !next.skip(part);
+      active = next.has_keys() && !no_rows && !next.skip(part);
       last = next.last();
-      if (some || last) break;
-      RingPlace at(n);
-      if constexpr (TAKE_TURNS) {
-        wait_turn(warpgroup);
-        give_turn((warpgroup + 1) % WARPGROUPS);
+      if (active || last) break;
+      PipelineState state(n);
+      if constexpr (PINGPONG) {
+        warp_scheduler_barrier_sync(warpgroup);
+        warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
       }
-      release_keys(at);
-      wait_barrier(ring.values_there(at.stage), at.round);
-      release_values(at);
-      next = ring.take(++n);
+      consumer_release_k(state);
+      mbarrier_wait(pipeline.v_full(state.stage), state.phase);
+      consumer_release_v(state);
+      next = pipeline.consumer_wait_tile(++n);
     }
-    if constexpr (TAKE_TURNS) wait_turn(warpgroup);
-    if (some) {
-      Logits s;
-      RingPlace at(n);
-      LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
-      multiply_queries(s, tile, at);
-      LogitMask mask;
-      if (!next.full(part)) mask.ask(tile);
-      Biases biases(tile);
-      wait_products<0>();
-      pin(s[0]);
-      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
-      release_keys(at);
-      float factor[ROWS_PER_THREAD];  // there is nothing to multiply yet
-      WeighedTile weighed = {tile, next.full(part) ? nullptr : &mask, biases, scale, queries};
-      weigh_tile<true>(s, rows, factor, max, weighed, [&](int chunk, bool, auto&) { pack(s, chunk); });
+    if constexpr (PINGPONG) warp_scheduler_barrier_sync(warpgroup);
+    if (active) {
+      ScoreFragment s;
+      PipelineState state(n);
+      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
+      issue_gemm_qk(s, tile, state);
+      ScoreMask mask;
+      if (!next.full(part)) mask.evaluate(tile);
+      Bias bias(tile);
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(s[0]);
+      if constexpr (PINGPONG) warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
+      consumer_release_k(state);
+      float factor[ROWS_PER_THREAD];  // O is still 0
+      SoftmaxTile softmax_tile = {tile, next.full(part) ? nullptr : &mask, bias, scale, smem_q};
+      softmax_step<true>(s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool, auto&) { pack(s, chunk); });
     } else {
-      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
-      release_keys(RingPlace(n));
+      if constexpr (PINGPONG) warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
+      consumer_release_k(PipelineState(n));
     }
     ++n;
-    if (!last) ring.wait(n);
+    if (!last) pipeline.consumer_wait(n);
 #pragma unroll 1
     while (!last) {
-      Logits s;
-      RingPlace at(n), before(n - 1);
-      if constexpr (BIAS_FIRST) next = ring.tile(n);
-      LogitTile tile = {p, variant, block, span, next.key, nullptr, unit};
-      if constexpr (TAKE_TURNS) wait_turn(warpgroup);
-      multiply_queries(s, tile, at);
-      multiply_values(before);
-      if constexpr (!BIAS_FIRST) {  // products need not wait for it
-        next = ring.tile(n);
+      ScoreFragment s;
+      PipelineState state(n), prev_state(n - 1);
+      if constexpr (BIAS_IN_ACCUMULATOR) next = pipeline.read_tile(n);
+      ScoreTile tile = {p, variant, q_tile, kv_range, next.key, nullptr, unit};
+      if constexpr (PINGPONG) warp_scheduler_barrier_sync(warpgroup);
+      issue_gemm_qk(s, tile, state);
+      issue_gemm_pv(prev_state);
+      if constexpr (!BIAS_IN_ACCUMULATOR) {  // read after issuing the GEMMs, which do not need it
+        next = pipeline.read_tile(n);
         tile.first_key = next.key;
       }
-      LogitMask mask;
-      if (MASKS_INSIDE && !next.full(part)) mask.ask(tile);
-      Biases biases(tile);
-      wait_products<1>();
-      pin(s[0]);
-      if constexpr (TAKE_TURNS) give_turn((warpgroup + 1) % WARPGROUPS);
-      release_keys(at);
+      ScoreMask mask;
+      if (MASK_IN_LOOP && !next.full(part)) mask.evaluate(tile);
+      Bias bias(tile);
+      warpgroup_wait<1>();
+      warpgroup_fence_operand(s[0]);
+      if constexpr (PINGPONG) warp_scheduler_barrier_arrive((warpgroup + 1) % CONSUMER_WARPGROUPS);
+      consumer_release_k(state);
       float factor[ROWS_PER_THREAD];
-      auto multiply_outputs = [&] {
+      auto rescale_outputs = [&] {
 #pragma unroll
-        for (int r = 0; r < ROWS_PER_THREAD; ++r) multiply_row(o, r, factor[r]);
+        for (int r = 0; r < ROWS_PER_THREAD; ++r) rescale_o(o, r, factor[r]);
       };
-      WeighedTile weighed = {tile, MASKS_INSIDE && !next.full(part) ? &mask : nullptr, biases, scale, queries};
-      bool again = weigh_tile<false>(s, rows, factor, max, weighed, [&](int chunk, bool grown, const float (&sums)[ROWS_PER_THREAD]) {
-        if (chunk == WAIT_AFTER) {
-          // behind a transform the assembler has much else to do first
-          hold_wait_behind(MAX_MAY_BE_OLD ? s[0][2 * chunk + 1][3] : sums[0] + sums[1], tiles.queries.base);
-          wait_products<0>();
-          pin(o[0]);
-          release_values(before);
-          if (grown) multiply_outputs();
+      SoftmaxTile softmax_tile = {tile, MASK_IN_LOOP && !next.full(part) ? &mask : nullptr, bias, scale, smem_q};
+      bool recomputed = softmax_step<false>(
+          s, softmax, factor, max_state, softmax_tile, [&](int chunk, bool grown, const float(&sums)[ROWS_PER_THREAD]) {
+            if (chunk == PV_WAIT_CHUNK) {
+              // with a logits transform ptxas schedules other work first, so that the fence depends on the row sums
+              scheduling_fence(LAZY_MAX ? s[0][2 * chunk + 1][3] : sums[0] + sums[1], tiles.q.base);
+              warpgroup_wait<0>();
+              warpgroup_fence_operand(o[0]);
+              consumer_release_v(prev_state);
+              if (grown) rescale_outputs();
 #pragma unroll
-          for (int i = 0; i < chunk; ++i) pack(s, i);
-        }
-        if (chunk >= WAIT_AFTER) pack(s, chunk);
-      });
-      if (again) {
-        multiply_outputs();
+              for (int i = 0; i < chunk; ++i) pack(s, i);
+            }
+            if (chunk >= PV_WAIT_CHUNK) pack(s, chunk);
+          });
+      if (recomputed) {
+        rescale_outputs();
 #pragma unroll
         for (int chunk = 0; chunk < TILE_CHUNKS; ++chunk) pack(s, chunk);
       }
       last = next.last();
       ++n;
-      if (!last) ring.wait(n);
+      if (!last) pipeline.consumer_wait(n);
     }
-    if constexpr (OUTPUTS_APART && MAX_MAY_BE_OLD) {
+    if constexpr (SEPARATE_O_SMEM && LAZY_MAX) {
       __syncwarp();
-      if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
+      if (lane_0) mbarrier_arrive(pipeline.q_empty(q_state.stage));
     }
-    RingPlace at(n - 1);
-    if (some) {
-      multiply_values(at);
-      wait_products<0>();
-      pin(o[0]);
+    PipelineState state(n - 1);
+    if (active) {
+      issue_gemm_pv(state);
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(o[0]);
     } else {
-      wait_barrier(ring.values_there(at.stage), at.round);  // also where there are none: who copies says so, and waits for the round that this one ends
+      // also for a tile without keys: the producer commits it, and waits for the phase that this release ends
+      mbarrier_wait(pipeline.v_full(state.stage), state.phase);
     }
-    release_values(at);
-    if constexpr (!OUTPUTS_APART) sync_some(MULTIPLY_BARRIER, THREADS);  // queries have been read, by all
-    if constexpr (OUTPUTS_STAGED) wait_boxes_read();
-    write_rows(p, variant, o, rows, block, partial, tiles.outputs,
-               [&](float unit, unsigned staging) { write_final(p, w, variant, o, rows, unit, block, warp, staging); });
-    if constexpr (!OUTPUTS_APART) {
-      fence_shared_for_tensor_cores();  // and for boxes of queries, which come where rows were written
+    consumer_release_v(state);
+    if constexpr (!SEPARATE_O_SMEM) named_barrier_sync(CONSUMER_BARRIER, THREADS);  // all consumers have read Q
+    if constexpr (OUTPUTS_STAGED) tma_store_wait();
+    store_rows(p, variant, o, softmax, q_tile, partial, tiles.o,
+               [&](float unit, unsigned staging) { store_o(p, w, variant, o, softmax, unit, q_tile, warp, staging); });
+    if constexpr (!SEPARATE_O_SMEM) {
+      fence_view_async_shared();  // before TMA loads Q over the staged rows
       __syncwarp();
-      if (one_of_warp) arrive_at(ring.queries_read(at_queries.stage));
+      if (lane_0) mbarrier_arrive(pipeline.q_empty(q_state.stage));
     }
-    next = ring.take(n);
+    next = pipeline.consumer_wait_tile(n);
   }
-  if constexpr (OUTPUTS_STAGED) wait_boxes_read();  // shared memory is there as long as the CTA is
+  if constexpr (OUTPUTS_STAGED) tma_store_wait();  // shared memory must outlive the TMA stores
 }

@@ -1,155 +1,168 @@
-// What warpgroups of different trades tell each other: tiles of keys and values in a ring of STAGES, the pieces of work that they are of, and who waits for whom.
+// The producer/consumer pipeline of sm_90 prefill: mbarriers k_full/k_empty and v_full/v_empty for STAGES K and V
+// tiles, q_full/q_empty for Q tiles, and the work tiles in shared memory (CUTLASS PipelineTmaAsync, FlashAttention-3).
 #pragma once
 #include "arch/mbarrier.cuh"
 #include "schedule/kv_tile_iter.cuh"
 #include "schedule/q_tile.cuh"
 #include "memory/smem_tile.cuh"
 
-// Parts of the rows, of a warpgroup each, whose tiles are classified apart: where tiles are of more rows than keys, so that a part may see none, and asking is cheap.
+// Groups of rows, one per warpgroup, whose tiles are classified separately: where a tile has more rows than keys, so
+// that a group may be fully masked, and classifying is cheap.
 constexpr int PARTS = Variant::HAS_BOUNDS && WARPS > 8 ? WARPS / 4 : 1;
 
-// A tile of the ring, as who copied it found out.
-struct RingTile {
-  static constexpr int LAST = 1, END = 2, FULL = 4, SKIP = FULL << PARTS;  // a bit for each part, of the last two
-  int key;    // its first; -1: no keys, of an item that sees none
+// What the producer tells the consumers about a KV tile of the pipeline.
+struct PipelineTile {
+  static constexpr int LAST = 1, END = 2, FULL = 4, SKIP = FULL << PARTS;  // FULL and SKIP: one bit per part
+  int key;  // its first key; -1: no keys, for an item without any
   int flags;
 
-  RingTile() = default;
-  RingTile(int key, int flags) : key(key), flags(flags) {}
-  RingTile(int key, TileClasses classes, bool last) : key(key), flags(int(classes.full) * FULL | int(classes.skip) * SKIP | last * LAST) {}
+  PipelineTile() = default;
+  PipelineTile(int key, int flags) : key(key), flags(flags) {}
+  PipelineTile(int key, TileClasses classes, bool last)
+      : key(key), flags(int(classes.full) * FULL | int(classes.skip) * SKIP | last * LAST) {}
 
   bool has_keys() const { return key >= 0; }
-  bool last() const { return flags & LAST; }  // of its item
-  bool end() const { return flags & END; }    // of all work: not a tile
-  // Every logit of a part counts; none does.
+  bool last() const { return flags & LAST; }  // last tile of its work item
+  bool end() const { return flags & END; }    // end of all work: not a tile
+  // All elements of a part are unmasked; all are masked.
   bool full(int part) const { return flags & FULL << part; }
   bool skip(int part) const { return flags & SKIP << part; }
 };
 
-// A piece of work.
-struct PlacedItem {
+// A work item with its KV head.
+struct WorkTile {
   WorkItem item;
   int kv_head;
 };
-// As it is copied and read, 16 bytes at a time.
-struct alignas(16) PlacedWords {
-  static constexpr int FOURS = (sizeof(PlacedItem) + 15) / 16;
+// A work tile in shared memory, copied and read 16 bytes at a time.
+struct alignas(16) WorkTileWords {
+  static constexpr int FOURS = (sizeof(WorkTile) + 15) / 16;
   int words[4 * FOURS];
 };
 static_assert(sizeof(WorkItem) % 16 == 0, "an item is copied in whole 16 bytes");
 
-// What is in shared memory beside the tiles. Where an item is written, all tiles have been announced of the last item but one, and no more than STAGES of those are unread: so
-// everybody has read the item that was there, as between it and that one lie STAGES items, of a tile at least.
-struct RingState {
+// Shared memory of the pipeline besides the tiles. A work item's slot may be overwritten: when item i is stored, the
+// producer has committed all tiles of item i - 2, and at most STAGES tiles are not yet consumed. STAGES items of at
+// least one tile each lie between the slot's old item and that one, so that all consumers have read the old item.
+struct PipelineStorage {
   static constexpr int ITEMS = STAGES + 2;
-  unsigned long long barriers[4 * STAGES + 2 * QUERY_STAGES];
-  RingTile tiles[STAGES];
-  PlacedWords items[ITEMS];
+  unsigned long long barriers[4 * STAGES + 2 * Q_STAGES];
+  PipelineTile tiles[STAGES];
+  WorkTileWords items[ITEMS];
   unsigned next_work[2];
 };
 
-// Which stage the n-th tile of the launch has, and how often it was used before.
-struct RingPlace {
+// Stage and phase parity of the n-th KV tile of the CTA.
+struct PipelineState {
   int stage;
-  unsigned round;
-  explicit RingPlace(int n) : stage(n % STAGES), round(n / STAGES & 1) {}
+  unsigned phase;
+  explicit PipelineState(int n) : stage(n % STAGES), phase(n / STAGES & 1) {}
 };
 
-// The same of queries, by the number of the piece of work.
-struct QueryPlace {
+// Stage and phase parity of the Q tile of a work tile.
+struct QPipelineState {
   int stage;
-  unsigned round;
-  explicit QueryPlace(int number) : stage(number % QUERY_STAGES), round(number / QUERY_STAGES & 1) {}
+  unsigned phase;
+  explicit QPipelineState(int work_index) : stage(work_index % Q_STAGES), phase(work_index / Q_STAGES & 1) {}
 };
 
-class Ring {
-  RingState* state_;
+class Pipeline {
+  PipelineStorage* storage_;
   unsigned base_;
 
-  unsigned barrier(int number) const { return base_ + 8 * number; }
+  unsigned barrier(int index) const { return base_ + 8 * index; }
 
  public:
-  explicit Ring(RingState& state) : state_(&state), base_(shared_address(state.barriers)) {}
+  explicit Pipeline(PipelineStorage& storage) : storage_(&storage), base_(shared_address(storage.barriers)) {}
 
-  // Keys, and values, have arrived; keys, and values, have been read; and of queries alike.
-  unsigned keys_there(int stage) const { return barrier(stage); }
-  unsigned values_there(int stage) const { return barrier(STAGES + stage); }
-  unsigned keys_read(int stage) const { return barrier(2 * STAGES + stage); }
-  unsigned values_read(int stage) const { return barrier(3 * STAGES + stage); }
-  unsigned queries_there(int stage) const { return barrier(4 * STAGES + stage); }
-  unsigned queries_read(int stage) const { return barrier(4 * STAGES + QUERY_STAGES + stage); }
+  // mbarriers: *_full completes when the producer has loaded a stage, *_empty when the consumers have released it.
+  unsigned k_full(int stage) const { return barrier(stage); }
+  unsigned v_full(int stage) const { return barrier(STAGES + stage); }
+  unsigned k_empty(int stage) const { return barrier(2 * STAGES + stage); }
+  unsigned v_empty(int stage) const { return barrier(3 * STAGES + stage); }
+  unsigned q_full(int stage) const { return barrier(4 * STAGES + stage); }
+  unsigned q_empty(int stage) const { return barrier(4 * STAGES + Q_STAGES + stage); }
 
-  // By one thread. `keys`, `values`, `queries`: threads that arrive when one of these has been copied.
-  void init(int keys, int values, int queries) const {
+  // By one thread. `*_arrivals`: threads that arrive at a full barrier for each tile.
+  void init(int k_arrivals, int v_arrivals, int q_arrivals) const {
 #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
-      init_barrier(keys_there(stage), keys);
-      init_barrier(values_there(stage), values);
-      init_barrier(keys_read(stage), WARPS);
-      init_barrier(values_read(stage), WARPS);
+      mbarrier_init(k_full(stage), k_arrivals);
+      mbarrier_init(v_full(stage), v_arrivals);
+      mbarrier_init(k_empty(stage), WARPS);
+      mbarrier_init(v_empty(stage), WARPS);
     }
 #pragma unroll
-    for (int stage = 0; stage < QUERY_STAGES; ++stage) {
-      init_barrier(queries_there(stage), queries);
-      init_barrier(queries_read(stage), WARPS);
+    for (int stage = 0; stage < Q_STAGES; ++stage) {
+      mbarrier_init(q_full(stage), q_arrivals);
+      mbarrier_init(q_empty(stage), WARPS);
     }
-    publish_barriers();
+    fence_barrier_init();
   }
 
-  // By one thread, of a stage whose keys have been read: says what is coming there, and that so many bytes of keys are, in boxes.
-  void announce(int stage, RingTile tile, unsigned bytes) const {
-    volatile RingTile& there = state_->tiles[stage];
-    there.key = tile.key;
-    there.flags = tile.flags;
-    arrive_expecting(keys_there(stage), bytes);
+  // By one thread, after producer_acquire (a wait for k_empty): publishes the tile's description, and expects `bytes`
+  // bytes of K from TMA.
+  void producer_commit(int stage, PipelineTile tile, unsigned bytes) const {
+    volatile PipelineTile& slot = storage_->tiles[stage];
+    slot.key = tile.key;
+    slot.flags = tile.flags;
+    mbarrier_arrive_expect_tx(k_full(stage), bytes);
   }
-  // Until the keys of tile `n` are there.
-  void wait(int n) const {
-    RingPlace at(n);
-    wait_barrier(keys_there(at.stage), at.round);
+  // Waits until K of tile `n` is in shared memory.
+  void consumer_wait(int n) const {
+    PipelineState state(n);
+    mbarrier_wait(k_full(state.stage), state.phase);
   }
-  // That tile. The lane that says that a warp has read a tile is the one that reads: what others read nobody would wait for.
-  RingTile tile(int n) const {
-    volatile RingTile& there = state_->tiles[RingPlace(n).stage];
-    RingTile tile(0, 0);
+  // Reads the description of tile `n`. Only lane 0 reads, because only lane 0 arrives at the empty barrier for the
+  // warp: a read by another lane would not be ordered before the stage is reused.
+  PipelineTile read_tile(int n) const {
+    volatile PipelineTile& slot = storage_->tiles[PipelineState(n).stage];
+    PipelineTile tile(0, 0);
     if (threadIdx.x % 32 == 0) {
-      tile.key = there.key;
-      tile.flags = there.flags;
+      tile.key = slot.key;
+      tile.flags = slot.flags;
     }
     return {__shfl_sync(ALL_LANES, tile.key, 0), __shfl_sync(ALL_LANES, tile.flags, 0)};
   }
-  RingTile take(int n) const {
-    wait(n);
-    return tile(n);
+  PipelineTile consumer_wait_tile(int n) const {
+    consumer_wait(n);
+    return read_tile(n);
   }
 
-  // By one thread, once all tiles of the last item but one have been announced: the item is on its way to its place. Who copies it waits, and tells the others.
-  void place(int number, const WorkItem& item, int kv_head) const {
-    PlacedWords& to = state_->items[number % RingState::ITEMS];
+  // By one thread, once all tiles of the previous item but one are committed: starts copying the item to its slot. The
+  // caller waits for the copy, and tells the others.
+  void store_work(int work_index, const WorkItem& item, int kv_head) const {
+    WorkTileWords& to = storage_->items[work_index % PipelineStorage::ITEMS];
     unsigned shared = shared_address(to.words);
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(WorkItem)) / 16; ++i) copy_async_16(shared + 16 * i, reinterpret_cast<const char*>(&item) + 16 * i);
-    copy_async_commit();
+    for (int i = 0; i < static_cast<int>(sizeof(WorkItem)) / 16; ++i)
+      cp_async_16(shared + 16 * i, reinterpret_cast<const char*>(&item) + 16 * i);
+    cp_async_commit();
     static_cast<volatile int*>(to.words)[sizeof(WorkItem) / 4] = kv_head;
   }
-  // By warps, of which one lane reads: what the others read nobody would wait for.
-  PlacedItem placed(int number) const {
-    constexpr int WORDS = sizeof(PlacedItem) / 4, FOURS = PlacedWords::FOURS;
-    unsigned there = shared_address(state_->items[number % RingState::ITEMS].words);
+  // Reads a work tile, by whole warps. Only lane 0 reads, for the same reason as in read_tile.
+  WorkTile load_work(int work_index) const {
+    constexpr int WORDS = sizeof(WorkTile) / 4, FOURS = WorkTileWords::FOURS;
+    unsigned slot = shared_address(storage_->items[work_index % PipelineStorage::ITEMS].words);
     uint4 fours[FOURS] = {};
     if (threadIdx.x % 32 == 0)
 #pragma unroll
-      for (int i = 0; i < FOURS; ++i) fours[i] = load_shared_16(there + 16 * i);
-    PlacedItem item;
-    int* words = reinterpret_cast<int*>(&item);
+      for (int i = 0; i < FOURS; ++i) fours[i] = load_shared_16(slot + 16 * i);
+    WorkTile work;
+    int* words = reinterpret_cast<int*>(&work);
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
       const uint4& four = fours[i / 4];
-      words[i] = __shfl_sync(ALL_LANES, static_cast<int>(i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w), 0);
+      words[i] = __shfl_sync(ALL_LANES,
+                             static_cast<int>(i % 4 == 0   ? four.x
+                                              : i % 4 == 1 ? four.y
+                                              : i % 4 == 2 ? four.z
+                                                           : four.w),
+                             0);
     }
-    return item;
+    return work;
   }
 
-  // Among those that copy: which work is next, as one of them says, before they all meet.
-  volatile unsigned& next_work(int number) const { return state_->next_work[number % 2]; }
+  // Within the producer: the index of the next work tile, written by the scheduler thread before the producer barrier.
+  volatile unsigned& next_work(int work_index) const { return storage_->next_work[work_index % 2]; }
 };

@@ -1,153 +1,157 @@
-// The warpgroup that copies: it takes work, finds the tiles of keys that each piece sees, and brings queries, keys and values. It never waits for arithmetic but for
-// room. Keys come a tile before values, since products of queries and keys do, in boxes by warps of their own; queries of the next piece while the last tiles of this one are
-// weighed.
+// Producer warpgroup of sm_90 prefill: takes work tiles from the tile scheduler, iterates over the KV tiles of each,
+// and loads Q, K and V. It waits only for free stages, never for arithmetic. K of a tile is loaded before V of the
+// previous one, because gemm_qk needs it first; separate warps issue the TMA loads of K and V. Q of the next work tile
+// is loaded while the consumers compute the last KV tiles of this one.
 #pragma once
 #include "prefill/sm90/tma_load.cuh"
 #include "prefill/q_loader.cuh"
 #include "schedule/tile_scheduler.cuh"
 
-// Where tiles are in shared memory.
-struct CtaTiles {
-  QueryTileRows queries;
-  KeyTile keys;
-  ValueTile values;
-  unsigned outputs;
+// Shared memory of Q, K, V and O tiles.
+struct SmemTiles {
+  SmemQ q;
+  SmemK k;
+  SmemV v;
+  unsigned o;
 
-  QueryTileRows queries_of(int stage) const { return {queries.base + stage * QueryTileRows::BYTES}; }
-  KeyTile keys_of(int stage) const { return {keys.base + stage * KeyTile::BYTES}; }
-  ValueTile values_of(int stage) const { return {values.base + stage * ValueTile::BYTES}; }
+  SmemQ q_stage(int stage) const { return {q.base + stage * SmemQ::BYTES}; }
+  SmemK k_stage(int stage) const { return {k.base + stage * SmemK::BYTES}; }
+  SmemV v_stage(int stage) const { return {v.base + stage * SmemV::BYTES}; }
 };
 
-// The warpgroup at work: tiles are numbered through all items, and the values of a tile are copied after the keys of the next one, whatever item that is of.
-template <bool BOXES>
-class Copier {
+// The producer's state. Tiles are counted over all work items; V of a tile is loaded after K of the next one, even if
+// that belongs to another item.
+template <bool USE_TMA>
+class Producer {
   const KernelParams& p_;
   const Variant& variant_;
-  const WarpgroupParams& w_;
-  const CtaTiles& tiles_;
-  const Ring& ring_;
-  bool tells_ = is_first_of(CopyWarp::KEYS);
-  int tile_ = 0;  // the next one's number
-  // Values that are to be copied, of the tile before.
-  ValueFeed<BOXES> values_;
-  int key_ = -1, end_ = 0;
-  FoundRow found_ = {};
+  const Sm90Params& w_;
+  const SmemTiles& tiles_;
+  const Pipeline& pipeline_;
+  bool commits_ = is_leader_of(ProducerWarp::LOAD_K);
+  int tile_index_ = 0;  // the next tile
+  // the previous tile, whose V is still to be loaded
+  VLoader<USE_TMA> v_loader_;
+  int prev_key_ = -1, prev_end_ = 0;
+  KvRowLocation prev_location_ = {};
 
-  // Those, if there are any: tiles without keys have none.
-  void copy_values() {
-    if (tile_ == 0 || !values_.takes_part(key_ >= 0)) return;
-    RingPlace at(tile_ - 1);
-    unsigned barrier = ring_.values_there(at.stage);
-    wait_barrier(ring_.values_read(at.stage), at.round ^ 1);
-    if (is_first_of(CopyWarp::VALUES)) arrive_expecting(barrier, key_ >= 0 ? values_.BYTES : 0);
-    if (key_ >= 0)
-      values_.copy(tiles_.values_of(at.stage), barrier, end_, key_, found_);
+  // producer_acquire, load and producer_commit of the previous tile's V; a tile without keys has no V.
+  void load_v() {
+    if (tile_index_ == 0 || !v_loader_.participates(prev_key_ >= 0)) return;
+    PipelineState state(tile_index_ - 1);
+    unsigned barrier = pipeline_.v_full(state.stage);
+    mbarrier_wait(pipeline_.v_empty(state.stage), state.phase ^ 1);
+    if (is_leader_of(ProducerWarp::LOAD_V)) mbarrier_arrive_expect_tx(barrier, prev_key_ >= 0 ? v_loader_.BYTES : 0);
+    if (prev_key_ >= 0)
+      v_loader_.load(tiles_.v_stage(state.stage), barrier, prev_end_, prev_key_, prev_location_);
     else
-      values_.skip(barrier);
+      v_loader_.arrive_empty(barrier);
   }
 
-  FoundRow find(const Request& request, int end, int key) const {
-    if constexpr (KEYS_IN_POOL)
-      if (key >= 0) return find_part<BOXES>(p_, w_, request, end, key);
+  KvRowLocation locate(const Request& request, int end, int key) const {
+    if constexpr (KEYS_PAGED)
+      if (key >= 0) return locate_tile_part<USE_TMA>(p_, w_, request, end, key);
     return {};
   }
 
  public:
-  Copier(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring)
-      : p_(p), variant_(variant), w_(w), tiles_(tiles), ring_(ring), values_(w, w.v, p.v, 0, 0) {}
+  Producer(const KernelParams& p, const Variant& variant, const Sm90Params& w, const SmemTiles& tiles,
+           const Pipeline& pipeline)
+      : p_(p), variant_(variant), w_(w), tiles_(tiles), pipeline_(pipeline), v_loader_(w, w.v, p.v, 0, 0) {}
 
-  // `meanwhile` is called once, when there is time.
-  template <class Meanwhile>
-  void copy_item(const WorkItem& item, int kv_head, int number, Meanwhile meanwhile) {
-    QueryBlock block(item, kv_head);
-    SpanKeys span(p_, variant_, block, item);
-    int end = span.end();
-    KeyFeed<BOXES> keys(w_, w_.k, p_.k, key_base<KEY_PRE_PASS>(block.request), kv_head);
-    TileCursor<PARTS> cursor(p_, block, item.kv_begin, end);
+  // `prefetch` is called once per work item, when the producer has time.
+  template <class Prefetch>
+  void load_work_tile(const WorkItem& item, int kv_head, int work_index, Prefetch prefetch) {
+    QTile q_tile(item, kv_head);
+    KvRange kv_range(p_, variant_, q_tile, item);
+    int end = kv_range.end();
+    KLoader<USE_TMA> k_loader(w_, w_.k, p_.k, key_base<K_PREPROCESSED>(q_tile.request), kv_head);
+    KvTileIter<PARTS> kv_iter(p_, q_tile, item.kv_begin, end);
     TileClasses classes;
-    int key = cursor.next(variant_, classes);
-    FoundRow found = find(block.request, end, key);
-    QueryPlace queries(number);
-    bool first = true, last, queries_come = false;
-    // Tensor cores see what other threads wrote once those have said so.
-    auto finish_queries = [&] {
-      copy_async_wait<0>();
-      fence_shared_for_tensor_cores();
-      arrive_at(ring_.queries_there(queries.stage));
+    int key = kv_iter.next(variant_, classes);
+    KvRowLocation location = locate(q_tile.request, end, key);
+    QPipelineState q_state(work_index);
+    bool first = true, last, q_pending = false;
+    // cp.async writes become visible to WGMMA through a proxy fence of the writing thread.
+    auto commit_q = [&] {
+      cp_async_wait<0>();
+      fence_view_async_shared();
+      mbarrier_arrive(pipeline_.q_full(q_state.stage));
     };
 #pragma unroll 1
     do {
       TileClasses next_classes;
-      int next = cursor.next(variant_, next_classes);
+      int next = kv_iter.next(variant_, next_classes);
       last = next < 0;
-      if (keys.takes_part(key >= 0)) {
-        RingPlace at(tile_);
-        unsigned barrier = ring_.keys_there(at.stage);
-        wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
-        if (tells_) ring_.announce(at.stage, {key, classes, last}, key >= 0 ? keys.BYTES : 0);
+      if (k_loader.participates(key >= 0)) {
+        PipelineState state(tile_index_);
+        unsigned barrier = pipeline_.k_full(state.stage);
+        mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);  // producer_acquire
+        if (commits_) pipeline_.producer_commit(state.stage, {key, classes, last}, key >= 0 ? k_loader.BYTES : 0);
         if (key >= 0)
-          keys.copy(tiles_.keys_of(at.stage), barrier, end, key, found);
+          k_loader.load(tiles_.k_stage(state.stage), barrier, end, key, location);
         else
-          keys.skip(barrier);
+          k_loader.arrive_empty(barrier);
       }
-      copy_values();
-      ++tile_;
+      load_v();
+      ++tile_index_;
       if (first) {
-        values_ = ValueFeed<BOXES>(w_, w_.v, p_.v, key_base<VALUE_PRE_PASS>(block.request), kv_head);
-        end_ = end;
-        QueryTileRows to = tiles_.queries_of(queries.stage);
-        bool brings = is_first_of(CopyWarp::QUERIES);
-        if (!w_.query_boxes || brings) wait_barrier(ring_.queries_read(queries.stage), queries.round ^ 1);
-        if (!w_.query_boxes) {
-          copy_queries<QueryWalk<FIRST_COPY_THREAD, 32 * COPY_WARPS>>(to, p_, block);
-          copy_async_commit();
-        } else if (brings) {
-          copy_query_boxes(to, w_.q, ring_.queries_there(queries.stage), block.at(p_, 0));
+        v_loader_ = VLoader<USE_TMA>(w_, w_.v, p_.v, key_base<V_PREPROCESSED>(q_tile.request), kv_head);
+        prev_end_ = end;
+        SmemQ to = tiles_.q_stage(q_state.stage);
+        bool loads_q = is_leader_of(ProducerWarp::LOAD_Q);
+        if (!w_.use_tma_q || loads_q) mbarrier_wait(pipeline_.q_empty(q_state.stage), q_state.phase ^ 1);
+        if (!w_.use_tma_q) {
+          load_q<QLoader<FIRST_PRODUCER_THREAD, 32 * PRODUCER_WARPS>>(to, p_, q_tile);
+          cp_async_commit();
+        } else if (loads_q) {
+          tma_load_q(to, w_.q, pipeline_.q_full(q_state.stage), q_tile.at(p_, 0));
         }
-        meanwhile();
-      } else if (queries_come) {
-        finish_queries();
+        prefetch();
+      } else if (q_pending) {
+        commit_q();
       }
-      queries_come = first && !w_.query_boxes;
+      q_pending = first && !w_.use_tma_q;
       first = false;
-      key_ = key;
-      found_ = found;
+      prev_key_ = key;
+      prev_location_ = location;
       key = next;
       classes = next_classes;
-      found = find(block.request, end, next);
+      location = locate(q_tile.request, end, next);
     } while (!last);
-    if (queries_come) finish_queries();
+    if (q_pending) commit_q();
   }
 
-  // After all items.
-  void end() {
-    copy_values();
-    if (!KeyFeed<BOXES>(w_, w_.k, p_.k, 0, 0).takes_part(false)) return;
-    RingPlace at(tile_);
-    wait_barrier(ring_.keys_read(at.stage), at.round ^ 1);
-    if (tells_) ring_.announce(at.stage, {-1, RingTile::END}, 0);
-    KeyFeed<BOXES>::skip(ring_.keys_there(at.stage));
+  // Called after all work tiles: loads the last V, and commits an end marker.
+  void finish() {
+    load_v();
+    if (!KLoader<USE_TMA>(w_, w_.k, p_.k, 0, 0).participates(false)) return;
+    PipelineState state(tile_index_);
+    mbarrier_wait(pipeline_.k_empty(state.stage), state.phase ^ 1);
+    if (commits_) pipeline_.producer_commit(state.stage, {-1, PipelineTile::END}, 0);
+    KLoader<USE_TMA>::arrive_empty(pipeline_.k_full(state.stage));
   }
 };
 
-template <bool BOXES>
-inline void copy_all(const KernelParams& p, const Variant& variant, const WarpgroupParams& w, const CtaTiles& tiles, const Ring& ring) {
-  Copier<BOXES> copier(p, variant, w, tiles, ring);
-  WorkTickets work(p, w, ring);
-  int number = 0;
-  work.fetch(number);
+template <bool USE_TMA>
+inline void producer_loop(const KernelParams& p, const Variant& variant, const Sm90Params& w, const SmemTiles& tiles,
+                          const Pipeline& pipeline) {
+  Producer<USE_TMA> producer(p, variant, w, tiles, pipeline);
+  TileScheduler scheduler(p, w, pipeline);
+  int work_index = 0;
+  scheduler.fetch_work(work_index);
 #pragma unroll 1
-  while (work.take()) {
-    PlacedItem placed = ring.placed(number);
-    work.ask();
-    if (placed.item.rows > 0) {
-      copier.copy_item(placed.item, placed.kv_head, number, [&] { work.fetch(number + 1); });
-      ++number;
-    } else {  // room that is not needed
-      sync_some(COPY_BARRIER, 32 * COPY_WARPS);  // all have read it, and another takes its place
-      work.fetch(number);
+  while (scheduler.get_next_work()) {
+    WorkTile work = pipeline.load_work(work_index);
+    scheduler.prefetch_next_work();
+    if (work.item.rows > 0) {
+      producer.load_work_tile(work.item, work.kv_head, work_index, [&] { scheduler.fetch_work(work_index + 1); });
+      ++work_index;
+    } else {  // unused capacity: all producer threads have read the item before its slot is overwritten
+      named_barrier_sync(PRODUCER_BARRIER, 32 * PRODUCER_WARPS);
+      scheduler.fetch_work(work_index);
     }
   }
-  copier.end();
-  work.end();
+  producer.finish();
+  scheduler.finish();
 }

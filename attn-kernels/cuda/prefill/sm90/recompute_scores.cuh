@@ -1,12 +1,14 @@
-// A tile's logits once more, by one warp whatever the others do: of its queries in shared memory and of keys where they came from, since another tile may lie where
-// they were. That is done about never, so that it is few instructions, whatever time they take.
+// Recomputes S of one warp with mma.sync, from Q in shared memory and K in global memory (its stage may hold another
+// tile by now). It is the fallback when a lazy max overflows, which hardly ever happens, so that it is small rather
+// than fast.
 #pragma once
 #include "prefill/fragments.cuh"
 #include "softmax/score_tile.cuh"
 
-// Moves the tile's columns so many blocks of 8 to the left, those that are first to the end: what is to be done with each block, a loop does with the first, or the last.
+// Rotates the tile's columns left by BLOCKS blocks of 8, the first ones to the end. A rolled loop can then always work
+// on the first block, or the last: registers have no run-time index.
 template <int BLOCKS>
-inline void move_columns(Logits& s) {
+inline void rotate_columns(ScoreFragment& s) {
   static_assert(ROW_BLOCKS == 1, "a warp has 16 rows");
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
@@ -20,31 +22,34 @@ inline void move_columns(Logits& s) {
   }
 }
 
-// The row of a tile's key, as tensor cores are given it. Keys past the last one repeat it.
-inline const LogitElem* key_row(const LogitTile& tile, int key) {
-  const Request& request = tile.block.request;
-  const Strided& keys = KEY_PRE_PASS ? tile.p.k_pre : tile.p.k;
-  int position = min(tile.first_key + key, tile.span.end() - 1);
-  KeyPlace place = {0, key_base<KEY_PRE_PASS>(request) + position};
-  if constexpr (KV_PAGED && !KEY_PRE_PASS) place = find_key<true>(tile.p, request, page_row(tile.p, request), position);
-  return static_cast<const LogitElem*>(keys.data) + key_offset<KV_PAGED && !KEY_PRE_PASS>(keys, place) + tile.block.kv_head * keys.head;
+// The row of a tile's key in global memory, in the element type of gemm_qk. Keys past the last one repeat it.
+inline const QkElem* k_row(const ScoreTile& tile, int key) {
+  const Request& request = tile.q_tile.request;
+  const Strided& keys = K_PREPROCESSED ? tile.p.k_pre : tile.p.k;
+  int position = min(tile.first_key + key, tile.kv_range.end() - 1);
+  KvLocation location = {0, key_base<K_PREPROCESSED>(request) + position};
+  if constexpr (KV_PAGED && !K_PREPROCESSED)
+    location = locate_key<true>(tile.p, request, page_table_row(tile.p, request), position);
+  return static_cast<const QkElem*>(keys.data) + key_offset<(KV_PAGED && !K_PREPROCESSED)>(keys, location) +
+         tile.q_tile.kv_head * keys.head;
 }
 
-// logits = Q K^T, unscaled.
-inline void multiply_again(Logits& s, QueryTileRows queries, const LogitTile& tile) {
-  OperandLanes lanes;
+// S = Q K^T, unscaled.
+inline void recompute_scores(ScoreFragment& s, SmemQ smem_q, const ScoreTile& tile) {
+  OperandOffsets lanes;
 #pragma unroll 1
   for (int n = 0; n < TILE_KEYS / 8; ++n) {
-    const unsigned* key = reinterpret_cast<const unsigned*>(key_row(tile, 8 * n + threadIdx.x % 32 / 4)) + threadIdx.x % 4;
-    move_columns<1>(s);
+    const unsigned* key =
+        reinterpret_cast<const unsigned*>(k_row(tile, 8 * n + threadIdx.x % 32 / 4)) + threadIdx.x % 4;
+    rotate_columns<1>(s);
     float(&last)[4] = s[0][TILE_KEYS / 8 - 1];
 #pragma unroll
     for (float& x : last) x = 0.f;
 #pragma unroll 1
-    for (int d = 0; d < HEAD_DIM / 16; ++d) {
+    for (int d = 0; d < HEAD_DIM_QK / 16; ++d) {
       unsigned a[4];
-      load_matrices(a, queries.right(queries.base + lanes.query, 2 * d));
-      mma<LogitElem>(last, a, key[8 * d], key[8 * d + 4]);
+      ldmatrix_x4(a, smem_q.advance_chunks(smem_q.base + lanes.query, 2 * d));
+      mma<QkElem>(last, a, key[8 * d], key[8 * d + 4]);
     }
   }
 }

@@ -1,110 +1,121 @@
-// From a tile's logits to its weights, in a warpgroup: while products run, so that what waits for what counts, more than how many instructions there are.
+// Softmax step of a consumer warpgroup: S of a tile becomes P while gemm_pv of the previous tile runs. What waits for
+// what matters more than the number of instructions.
 //
-// A running maximum only keeps weights from overflowing: any number that is not too far below the largest logit does. So once all rows of a warp have seen a key, nobody looks
-// for the maximum of a tile; sums of weights say whether the one so far will do, and if not the logits are made again.
+// Lazy max: the row max only prevents overflow. Once all rows of a warp have seen a key, P is exponentiated against the
+// stale max. If a partial row sum exceeds MAX_PARTIAL_SUM, the warp recomputes S from Q in shared memory and K in
+// global memory.
 #pragma once
 #include "prefill/sm90/recompute_scores.cuh"
 #include "softmax/online_softmax.cuh"
 
-// Rows of up to 128 elements: outputs leave registers for more.
-constexpr bool SHORT_ROWS = HEAD_DIM <= 128 && VALUE_DIM <= 128;
-// Whether that is done: not of longer rows, which have no place for the next piece's queries while they keep their own (it gains them nothing else); not where hooks are shown
-// the maximum, nor where they made the logits what they are, which would have to be done again too; nor where what is added to logits is at hand but once.
-constexpr bool MAX_MAY_BE_OLD = SHORT_ROWS && RESCALE_SLACK > 0.f && !Variant::PLAIN && !SCALE_LOGITS && !BIAS_FIRST && !Biases::ASKED_BEFORE;
-// Then what a bias adds from column to column enters with the exponent, which is computed while products run; the other warpgroup's turn would wait for logits to grow. Three
-// warpgroups have no registers for it.
-constexpr bool SLOPE_IN_EXPONENT = MAX_MAY_BE_OLD && BIAS_AFFINE && WARPS == 8;
-// A chunk: 16 keys, an operand of products with values.
+// Rows of up to 128 elements; with longer ones O leaves too few registers.
+constexpr bool SHORT_ROWS = HEAD_DIM_QK <= 128 && HEAD_DIM_VO <= 128;
+// Whether the max is lazy. Not for longer rows: Q is then kept until the end of an item, and their single Q stage would
+// delay the next Q (nothing else would be gained). Not where hooks are shown the max; not where hooks transform S,
+// since that would have to be repeated; and not where a bias can be added only once.
+constexpr bool LAZY_MAX = SHORT_ROWS && RESCALE_THRESHOLD > 0.f && !Variant::PLAIN && !SCALE_LOGITS &&
+                          !BIAS_IN_ACCUMULATOR && !Bias::PREFETCHED;
+// With a lazy max, the slope of an affine bias is added in the exponent, while the GEMMs run, instead of to S, which
+// would delay the other warpgroup. Three warpgroups have no registers for it.
+constexpr bool SLOPE_IN_EXPONENT = LAZY_MAX && BIAS_AFFINE && WARPS == 8;
+// A chunk is 16 keys: one A operand of gemm_pv.
 constexpr int TILE_CHUNKS = TILE_KEYS / 16;
-// The largest sum of a thread's weights of a row and tile that will do. Of bf16 and of sums in 32 bits 2^40 leaves 2^87 for values and for more tiles; f16 ends before 2^16.
-constexpr float LARGEST_SUM = SAME<WeightElem, f16> ? 32768.f : 1.0995116e12f;
+// The largest partial row sum (of a thread, a row and a tile) that a stale max may give. For bf16 with f32 sums 2^40
+// leaves a range of 2^87 for V and further tiles; f16 overflows at 2^16.
+constexpr float MAX_PARTIAL_SUM = SAME<PvElem, f16> ? 32768.f : 1.0995116e12f;
 
-// What the logits of each row are relative to under a bias, of which they have not `grown` by what it adds from column to column.
-struct BiasedShifts : RowShifts {
+// The subtrahend of the exponent with a bias: includes its row term, and its slope if S lacks it (not `grown`).
+struct BiasedScaledRowMax : ScaledRowMax {
   float slope[ROWS_PER_THREAD] = {};
 
   template <class B>
-  BiasedShifts(const RowStates& rows, float scale, const B& biases, bool grown) : RowShifts(rows, scale) {
-    if constexpr (B::OF_ROWS)
+  BiasedScaledRowMax(const SoftmaxState& softmax, float scale, const B& bias, bool grown)
+      : ScaledRowMax(softmax, scale) {
+    if constexpr (B::HAS_ROW_TERM)
 #pragma unroll
       for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-        if (rows.max[r] != NO_LOGIT) of[r] = (rows.max[r] - biases.of(r)) * scale;
-        if (!grown) slope[r] = biases.slope(r) * scale;
+        if (softmax.row_max[r] != NEG_INF) value[r] = (softmax.row_max[r] - bias.row_term(r)) * scale;
+        if (!grown) slope[r] = bias.slope(r) * scale;
       }
   }
-  float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, of[r]) : of[r]; }
+  float at(int r, int column) const { return SLOPE_IN_EXPONENT ? fmaf(-slope[r], column, value[r]) : value[r]; }
 };
 
-// A warpgroup's tile, as its logits are made and weighed.
-struct WeighedTile {
-  const LogitTile& tile;
-  const LogitMask* mask;
-  const Biases& biases;
-  float scale;  // from what maxima are in to the exponent
-  QueryTileRows queries;
+// A warpgroup's tile, and what the softmax step needs to know about it.
+struct SoftmaxTile {
+  const ScoreTile& tile;
+  const ScoreMask* mask;
+  const Bias& bias;
+  float scale;  // from units of row_max to the exponent of exp2
+  SmemQ smem_q;
 
-  void finish_logits(Logits& s) const {
-    transform_logits(s, tile, 0, TILE_CHUNKS);
-    biases.add(s);
+  void finish_scores(ScoreFragment& s) const {
+    transform_scores(s, tile, 0, TILE_CHUNKS);
+    bias.add(s);
     if (mask) mask->apply(s, tile);
   }
-  // Weights in place of logits, whether they have `grown` or not, and their sums; `each(chunk)` is called once a chunk is weighed.
+  // S becomes P, and row_sum accumulates it; `grown`: whether S includes the slopes. Calls `each(chunk)` after each
+  // chunk.
   template <class Each>
-  void weigh(Logits& s, RowStates& rows, bool grown, Each each) const {
-    BiasedShifts shift(rows, scale, biases, grown);
+  void exponentiate(ScoreFragment& s, SoftmaxState& softmax, bool grown, Each each) const {
+    BiasedScaledRowMax scaled_max(softmax, scale, bias, grown);
 #pragma unroll
     for (int n = 0; n < TILE_CHUNKS; ++n) {
-      weigh_logits(s, rows, tile, shift, scale, n);
+      scores_to_probs(s, softmax, tile, scaled_max, scale, n);
       each(n);
     }
   }
-  // The same of logits that are made again, by one warp, in few instructions.
-  void weigh_again(Logits& s, RowStates& rows) const {
-    BiasedShifts shift(rows, scale, biases, true);
+  // The same for recomputed S, by a single warp in a rolled loop.
+  void exponentiate_recomputed(ScoreFragment& s, SoftmaxState& softmax) const {
+    BiasedScaledRowMax scaled_max(softmax, scale, bias, true);
 #pragma unroll 1
     for (int n = 0; n < TILE_CHUNKS; ++n) {
-      weigh_logits(s, rows, tile, shift, scale, 0);
-      move_columns<2>(s);
+      scores_to_probs(s, softmax, tile, scaled_max, scale, 0);
+      rotate_columns<2>(s);
     }
   }
 };
 
-// What is known of the maxima of a warp's rows.
-struct MaxState {
-  bool fixed;          // at 0: no logit is large
-  bool unseen = true;  // a row has seen no key yet, so that its first one is to be found
+// What is known about row_max of a warp's rows.
+struct RowMaxState {
+  bool is_static;      // static max: 0 for all rows, as logits are bounded
+  bool unseen = true;  // some row has seen no key yet, so that the next tile must search for the max
 };
 
-// Logits, which are there, become weights in place. Before that sums so far may have to be multiplied by `factor`; `each(chunk, grown, sums)` is called once a chunk is
-// weighed, and says so, and what they sum to so far. Gives whether weights were made again after that, and sums are to be multiplied again: by a warp alone, so that nothing
-// in there may be an instruction of the whole warpgroup, as a wait for its products is.
+// Softmax step: S, which has arrived, becomes P in place. Calls `each(chunk, grown, sums)` after each chunk; if
+// `grown`, the caller must rescale O by `factor` first. Returns whether P was recomputed after that, so that O must be
+// rescaled once more and P packed again. A single warp can take that path, so that no warpgroup-wide instruction (such
+// as warpgroup_wait) may be in it.
 template <bool FIRST, class Each>
-inline bool weigh_tile(Logits& s, RowStates& rows, float (&factor)[ROWS_PER_THREAD], MaxState& max, const WeighedTile& t, Each each) {
+inline bool softmax_step(ScoreFragment& s, SoftmaxState& softmax, float (&factor)[ROWS_PER_THREAD],
+                         RowMaxState& max_state, const SoftmaxTile& t, Each each) {
   auto set_factor = [&](int r, float x) { factor[r] = x; };
-  t.finish_logits(s);
-  bool search = !max.fixed && (FIRST || !MAX_MAY_BE_OLD || max.unseen), grown = false;
-  if (search || !SLOPE_IN_EXPONENT) t.biases.grow(s);
+  t.finish_scores(s);
+  bool search = !max_state.is_static && (FIRST || !LAZY_MAX || max_state.unseen), grown = false;
+  if (search || !SLOPE_IN_EXPONENT) t.bias.add_slopes(s);
   if constexpr (!Variant::PLAIN)
     if (search) {
-      grown = follow_maximum(rows, s, t.scale, &t.biases, set_factor);
-      if constexpr (MAX_MAY_BE_OLD) max.unseen = __any_sync(ALL_LANES, rows.max[0] == NO_LOGIT || rows.max[1] == NO_LOGIT);
+      grown = update_row_max(softmax, s, t.scale, &t.bias, set_factor);
+      if constexpr (LAZY_MAX)
+        max_state.unseen = __any_sync(ALL_LANES, softmax.row_max[0] == NEG_INF || softmax.row_max[1] == NEG_INF);
     }
-  RowStates of_tile = rows.without_sums();
-  t.weigh(s, of_tile, search, [&](int chunk) { each(chunk, grown, of_tile.sum); });
-  bool again = false;
-  if constexpr (MAX_MAY_BE_OLD && !FIRST) {
-    again = !__all_sync(ALL_LANES, of_tile.sum[0] <= LARGEST_SUM && of_tile.sum[1] <= LARGEST_SUM);  // nor will NaN do
-    if (again) {
+  SoftmaxState of_tile = softmax.with_zero_sums();
+  t.exponentiate(s, of_tile, search, [&](int chunk) { each(chunk, grown, of_tile.row_sum); });
+  bool recomputed = false;
+  if constexpr (LAZY_MAX && !FIRST) {
+    recomputed = !__all_sync(ALL_LANES, of_tile.row_sum[0] <= MAX_PARTIAL_SUM &&
+                                            of_tile.row_sum[1] <= MAX_PARTIAL_SUM);  // also true for NaN
+    if (recomputed) {
       factor[0] = factor[1] = 1.f;
-      multiply_again(s, t.queries, t.tile);
-      t.finish_logits(s);
-      t.biases.grow(s);
-      follow_maximum(rows, s, t.scale, &t.biases, set_factor);
-      of_tile = rows.without_sums();
-      t.weigh_again(s, of_tile);
+      recompute_scores(s, t.smem_q, t.tile);
+      t.finish_scores(s);
+      t.bias.add_slopes(s);
+      update_row_max(softmax, s, t.scale, &t.bias, set_factor);
+      of_tile = softmax.with_zero_sums();
+      t.exponentiate_recomputed(s, of_tile);
     }
   }
-  rows.sum[0] += of_tile.sum[0];
-  rows.sum[1] += of_tile.sum[1];
-  return again;
+  softmax.row_sum[0] += of_tile.row_sum[0];
+  softmax.row_sum[1] += of_tile.row_sum[1];
+  return recomputed;
 }

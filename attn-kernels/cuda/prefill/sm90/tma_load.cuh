@@ -1,110 +1,124 @@
-// Tiles of queries, keys and values on their way to shared memory: in boxes, which the hardware copies (TMA); keys and values row by row where pages are no boxes.
+// Loads Q, K and V tiles into shared memory: by TMA with tensor maps, or K and V row by row with cp.async where a page
+// is smaller than a TMA box.
 #pragma once
 #include "arch/mbarrier.cuh"
 #include "memory/smem_tile.cuh"
 
-// A box of a tensor, 64 elements a row, chunks permuted as in `SharedTile`; what is outside of the tensor becomes 0. The barrier counts its bytes.
-inline void copy_box(unsigned shared, const TensorMap& map, unsigned barrier, int column, KeyPlace place, int head) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
-               "l"(&map), "r"(column), "r"(place.slot), "r"(head), "r"(place.page), "r"(barrier)
-               : "memory");
+// TMA load of a box: rows of 64 elements with 128-byte swizzle, as in `SmemTile`; elements outside of the tensor become
+// 0. Completion is counted in bytes on `barrier`.
+inline void tma_load(unsigned shared, const TensorMap& map, unsigned barrier, int column, KvLocation location,
+                     int head) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared),
+      "l"(&map), "r"(column), "r"(location.slot), "r"(head), "r"(location.page), "r"(barrier)
+      : "memory");
 }
 
-// A tile of packed query rows, the first of which is `first`, by one thread.
-inline void copy_query_boxes(QueryTileRows to, const TensorMap& map, unsigned barrier, const RowIndex& first) {
-  arrive_expecting(barrier, to.BYTES);
+// TMA load of a Q tile (PackGQA) whose first row is `first`, by one thread.
+inline void tma_load_q(SmemQ to, const TensorMap& map, unsigned barrier, const RowIndex& first) {
+  mbarrier_arrive_expect_tx(barrier, to.BYTES);
 #pragma unroll
   for (int panel = 0; panel < to.BYTES / to.PANEL_BYTES; ++panel)
-    copy_box(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
+    tma_load(to.base + panel * to.PANEL_BYTES, map, barrier, 64 * panel, {0, first.qo_head}, first.qo_token);
 }
 
-// How a launch copies keys and values: in boxes; or row by row what is in pages that are no boxes, known once it is launched.
-inline bool in_boxes(const WarpgroupParams& w) { return !KEYS_IN_POOL || w.box_rows; }
+// Whether this launch loads K and V by TMA; known only at launch for paged K and V.
+inline bool use_tma(const Sm90Params& w) { return !KEYS_PAGED || w.box_rows; }
 
-// Boxes of keys are brought by half of the warps that copy, those of values by the others, so that neither waits for room for the other. A lane's operands of a box take the
-// time, so that warps take turns: the first box is the first one's, the next one the next one's.
-constexpr int BOX_WARPS = COPY_WARPS / 2;
-static_assert(static_cast<int>(CopyWarp::KEYS) == 0 && static_cast<int>(CopyWarp::VALUES) == BOX_WARPS, "of each half the first warp announces");
-inline int box_warp() { return copy_thread() / 32 % BOX_WARPS; }
-inline bool brings_values() { return copy_thread() / 32 >= BOX_WARPS; }
-// This lane's box of a tile.
-inline int my_box() { return box_warp() + threadIdx.x % 32 * BOX_WARPS; }
+// Half of the producer warps issue the TMA loads of K, the other half those of V, so that neither waits for a free
+// stage of the other. Preparing a lane's operands takes most of the time, so that boxes alternate between the warps of
+// a half.
+constexpr int TMA_WARPS = PRODUCER_WARPS / 2;
+static_assert(static_cast<int>(ProducerWarp::LOAD_K) == 0 && static_cast<int>(ProducerWarp::LOAD_V) == TMA_WARPS,
+              "the first warp of each half commits tiles");
+inline int tma_warp() { return producer_thread() / 32 % TMA_WARPS; }
+inline bool loads_v() { return producer_thread() / 32 >= TMA_WARPS; }
+// The TMA box of a tile that this lane loads.
+inline int lane_box() { return tma_warp() + threadIdx.x % 32 * TMA_WARPS; }
 
-// Keys as they are counted, before `last_end`: what copies of rows ask of a span.
-struct KeysUpTo {
+// Clamps keys to below `last_end`: the part of a KV range's interface that cp.async loads need.
+struct ClampedRange {
   int last_end;
   static int position(int key) { return key; }
-  int existing(int key) const { return min(key, last_end - 1); }
+  int clamp(int key) const { return min(key, last_end - 1); }
 };
 
-// Looks up this lane's box, or row, of the tile at `key`, of keys in a pool.
-template <bool BOXES>
-inline FoundRow find_part(const KernelParams& p, const WarpgroupParams& w, const Request& request, int end, int key) {
-  if constexpr (!BOXES) return find_row(p, request, KeysUpTo{end}, key, nullptr);
-  int first = my_box() * w.box_rows, position = key + first;
-  FoundRow found = {position, {-1, 0}};  // there is no page -1: zeros
-  if (first < TILE_KEYS && position < end) found.place = find_key<true>(p, request, page_row(p, request), position);
-  return found;
+// Looks up the page of this lane's TMA box, or row, of the tile at `key`.
+template <bool USE_TMA>
+inline KvRowLocation locate_tile_part(const KernelParams& p, const Sm90Params& w, const Request& request, int end,
+                                      int key) {
+  if constexpr (!USE_TMA) return locate_row(p, request, ClampedRange{end}, key, nullptr);
+  int first = lane_box() * w.box_rows, position = key + first;
+  KvRowLocation row = {position, {-1, 0}};  // page -1 is outside of the tensor: zeros
+  if (first < TILE_KEYS && position < end)
+    row.location = locate_key<true>(p, request, page_table_row(p, request), position);
+  return row;
 }
 
-// Copies the keys (or values) of one request and KV head, in boxes.
+// Loads K or V tiles of one request and KV head by TMA.
 template <bool PAGED, int DIM, bool VALUES>
-class BoxFeed {
-  using To = SharedTile<TILE_KEYS, DIM>;
+class TmaLoader {
+  using To = SmemTile<TILE_KEYS, DIM>;
   const TensorMap* map_;
-  int rows_;  // of a box
-  int base_;  // of keys that are not in pages, the token of position 0
+  int rows_;  // keys of a box
+  int base_;  // without pages: the token of position 0
   int head_;
 
  public:
-  BoxFeed(const WarpgroupParams& w, const TensorMap& map, const Strided&, int base, int kv_head)
+  TmaLoader(const Sm90Params& w, const TensorMap& map, const Strided&, int base, int kv_head)
       : map_(&map), rows_(PAGED ? w.box_rows : TILE_KEYS), base_(base), head_(kv_head) {}
 
-  static constexpr bool IN_BOXES = true;
-  // Threads that arrive for a tile: who announces it.
+  static constexpr bool USES_TMA = true;
+  // Threads that arrive at the full barrier for a tile: the one that commits it.
   static constexpr int ARRIVALS = 1;
-  // Bytes that the barrier counts.
+  // Bytes that the full barrier expects.
   static constexpr unsigned BYTES = To::BYTES;
 
-  void copy(To to, unsigned barrier, int, int key, FoundRow found) const {
-    int first = my_box() * rows_;
+  void load(To to, unsigned barrier, int, int key, KvRowLocation row) const {
+    int first = lane_box() * rows_;
     if (first >= TILE_KEYS) return;
-    KeyPlace place = PAGED ? found.place : KeyPlace{0, base_ + key};
+    KvLocation location = PAGED ? row.location : KvLocation{0, base_ + key};
 #pragma unroll
     for (int panel = 0; panel < (DIM + 63) / 64; ++panel)
-      copy_box(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, place, head_);
+      tma_load(to.base + panel * To::PANEL_BYTES + first * 128, *map_, barrier, 64 * panel, location, head_);
   }
-  // Whether this warp takes part in a tile, with keys or without: the first one announces it, others have boxes of keys that are there, or nothing to do. Who takes no
-  // part must not wait for room: nobody waits for it, and a whole round of the ring may have gone by.
-  bool takes_part(bool keys) const { return brings_values() == VALUES && (box_warp() == 0 || (keys && box_warp() * rows_ < TILE_KEYS)); }
-  // Instead of a copy.
-  static void skip(unsigned) {}
+  // Whether this warp takes part in loading a tile (`keys`: whether it has any). The first warp commits it; others have
+  // boxes to load, or nothing to do. A warp that does not take part must not wait for a free stage: nothing waits for
+  // that warp, so that the barrier may be a whole phase ahead.
+  bool participates(bool keys) const {
+    return loads_v() == VALUES && (tma_warp() == 0 || (keys && tma_warp() * rows_ < TILE_KEYS));
+  }
+  // Called instead of load for a tile without keys.
+  static void arrive_empty(unsigned) {}
 };
 
-// The same, row by row.
+// Loads K or V tiles row by row with cp.async.
 template <bool PAGED, int DIM>
-class RowFeed {
+class CpAsyncLoader {
   const Strided* tensor_;
   int base_;
   int head_;
 
  public:
-  RowFeed(const WarpgroupParams&, const TensorMap&, const Strided& t, int base, int kv_head) : tensor_(&t), base_(base), head_(kv_head) {}
-  static constexpr bool IN_BOXES = false;
-  static constexpr int ARRIVALS = 1 + 32 * COPY_WARPS;
+  CpAsyncLoader(const Sm90Params&, const TensorMap&, const Strided& t, int base, int kv_head)
+      : tensor_(&t), base_(base), head_(kv_head) {}
+  static constexpr bool USES_TMA = false;
+  static constexpr int ARRIVALS = 1 + 32 * PRODUCER_WARPS;
   static constexpr unsigned BYTES = 0;
 
-  void copy(SharedTile<TILE_KEYS, DIM> to, unsigned barrier, int end, int key, FoundRow found) const {
-    KeyTileCopy<PAGED>(*tensor_, base_, head_).copy(to, KeysUpTo{end}, key, found);  // made anew: registers are scarcer than instructions
-    arrive_when_copied(barrier);
+  void load(SmemTile<TILE_KEYS, DIM> to, unsigned barrier, int end, int key, KvRowLocation row) const {
+    // Rebuilt for each tile: registers are scarcer than instructions.
+    KvTileLoader<PAGED>(*tensor_, base_, head_).copy(to, ClampedRange{end}, key, row);
+    cp_async_mbarrier_arrive(barrier);
   }
-  static constexpr bool takes_part(bool) { return true; }
-  static void skip(unsigned barrier) { arrive_at(barrier); }
+  static constexpr bool participates(bool) { return true; }
+  static void arrive_empty(unsigned barrier) { mbarrier_arrive(barrier); }
 };
 
-template <bool PAGED, bool BOXES, int DIM, bool VALUES>
-using TileFeed = typename Choose<BOXES || !PAGED, BoxFeed<PAGED, DIM, VALUES>, RowFeed<PAGED, DIM>>::type;
-template <bool BOXES>
-using KeyFeed = TileFeed<KV_PAGED && !KEY_PRE_PASS, BOXES, HEAD_DIM, false>;
-template <bool BOXES>
-using ValueFeed = TileFeed<KV_PAGED && !VALUE_PRE_PASS, BOXES, VALUE_DIM, true>;
+template <bool PAGED, bool USE_TMA, int DIM, bool VALUES>
+using TileLoader = typename Choose<USE_TMA || !PAGED, TmaLoader<PAGED, DIM, VALUES>, CpAsyncLoader<PAGED, DIM>>::type;
+template <bool USE_TMA>
+using KLoader = TileLoader<KV_PAGED && !K_PREPROCESSED, USE_TMA, HEAD_DIM_QK, false>;
+template <bool USE_TMA>
+using VLoader = TileLoader<KV_PAGED && !V_PREPROCESSED, USE_TMA, HEAD_DIM_VO, true>;

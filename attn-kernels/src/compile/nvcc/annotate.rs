@@ -1,13 +1,13 @@
-//! `__device__` before every function that has no execution space.
+//! Adds `__device__` to every function without an execution space.
 //!
-//! NVRTC takes such functions as device functions when told so by an option; nvcc has no such option. The scanner knows as much of
-//! C++ as the templates and generated variants use: namespaces, classes, templates, functions, comments, literals.
+//! NVRTC has an option that makes such functions device functions; nvcc has none. The scanner understands as much C++
+//! as the templates and generated variants use: namespaces, classes, templates, functions, comments, literals.
 
-/// The text with `__device__` where it is missing. Lines stay where they are.
+/// The text with `__device__` where it is missing. Line numbers do not change.
 pub(super) fn device_functions(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + source.len() / 50);
     let mut scopes: Vec<Scope> = Vec::new();
-    let mut pending = String::new(); // the declaration so far, comments in front of it not included
+    let mut pending = String::new(); // the declaration so far, without comments in front of it
     let mut rest = source;
     while let Some(token) = next_token(rest) {
         let text = &rest[..token];

@@ -1,4 +1,4 @@
-//! The entry points of NVRTC that are used.
+//! The entry points of NVRTC.
 
 use std::{
     error::Error as _,
@@ -49,7 +49,7 @@ entry_points! {
 }
 
 impl Api {
-    /// Loads a library for good and binds it.
+    /// Loads a library, which is never unloaded, and binds its entry points.
     pub(super) fn load(path: &Path) -> Result<Self, String> {
         // SAFETY: NVRTC and its builtins run no initialisers with requirements on the caller.
         let library = unsafe { open(path) }.map_err(|e| reason(&e))?;
@@ -71,7 +71,7 @@ impl Api {
     }
 }
 
-/// What the loader says, which `libloading` keeps in the cause.
+/// The message of the loader, which `libloading` keeps in the source of its error.
 fn reason(error: &libloading::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,4 +1,4 @@
-//! Where NVRTC may be.
+//! The search for NVRTC.
 
 use std::{
     env, fs,
@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use super::{Nvrtc, api};
+use super::{api, library::Nvrtc};
 use crate::compile::NoCompiler;
 
-/// Names that the loader's path is asked for, newest first.
+/// Names to search on the loader's path, newest first.
 const NAMES: &[&str] = if cfg!(windows) {
     &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
 } else {
@@ -38,7 +38,7 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
         });
     }
     for name in NAMES {
-        // a name that is nowhere on the loader's path is the ordinary case, and not worth a line
+        // that a name is not on the loader's path is common, so it is not reported
         if let Some(nvrtc) = load(Path::new(name), &mut Vec::new()) {
             return Ok(nvrtc);
         }
@@ -56,7 +56,7 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
     Err(NoCompiler { tried })
 }
 
-/// Loads the newest NVRTC of a folder, its builtins first.
+/// Loads the newest NVRTC of a folder, after its builtins.
 fn in_folder(folder: &Path, tried: &mut Vec<String>) -> Option<Nvrtc> {
     let names: Vec<String> =
         fs::read_dir(folder).ok()?.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
@@ -93,7 +93,7 @@ fn is_builtins(name: &str) -> bool {
     (name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64_")) && !name.contains(".alt.")
 }
 
-/// The numbers in a file name, to order versions by.
+/// The numbers in a file name, to compare versions.
 fn numbers(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
 }
@@ -107,8 +107,8 @@ fn toolkits() -> impl Iterator<Item = PathBuf> {
         .flat_map(|root| IN_TOOLKIT.iter().map(move |below| root.join(below)))
 }
 
-/// `target/nvrtc`, where `cargo xtask test` puts the wheel: of the current folder or one above, of the running
-/// executable, of cargo.
+/// Candidates for `target/nvrtc`, where `cargo xtask test` unpacks the wheel: of the current folder and those above, of
+/// the executable, of cargo.
 fn from_rust_builds() -> impl Iterator<Item = PathBuf> {
     let current = env::current_dir().unwrap_or_default();
     let executable = env::current_exe().unwrap_or_default();
@@ -119,7 +119,7 @@ fn from_rust_builds() -> impl Iterator<Item = PathBuf> {
     folders.into_iter().flat_map(below_site_packages)
 }
 
-/// The Python environment that is active.
+/// The packages of the active Python environment.
 fn from_environments() -> impl Iterator<Item = PathBuf> {
     ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).flat_map(|root| {
         let lib = PathBuf::from(&root).join("lib");
@@ -132,7 +132,7 @@ fn from_environments() -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// What the Python on the PATH says of its packages: the last resort, since it starts a process.
+/// The packages of the Python on the PATH. The last resort, since it starts a process.
 fn from_python() -> Vec<PathBuf> {
     let script =
         "import site, sysconfig; print('\\n'.join([sysconfig.get_paths()['purelib'], site.getusersitepackages()]))";

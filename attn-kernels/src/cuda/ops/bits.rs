@@ -1,4 +1,4 @@
-//! Bools into bits.
+//! Bools packed into bits.
 
 use attn_core::{
     ops::{Array, ArrayMut, BitOrder, bits},
@@ -7,7 +7,7 @@ use attn_core::{
 
 use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
 use crate::{
-    cuda::{CudaError, Stream, run::launch},
+    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
     launch::{BitsParams, OP_THREADS},
 };
 
@@ -18,7 +18,7 @@ const SEGMENT_CTAS: u64 = 64;
 ///
 /// # Errors
 ///
-/// Too little room, memory of the host, no kernel.
+/// Too little capacity, memory of the host, no kernel.
 pub fn packbits(
     stream: &Stream,
     bools: &Array<'_, u8>,
@@ -30,16 +30,16 @@ pub fn packbits(
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 0)?;
     let grid = ctas("bools", bools.len() as u64, 16 * u64::from(OP_THREADS))?;
-    // SAFETY: whoever made the arrays promised that they are there, and their lengths are checked.
-    unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    // SAFETY: the caller promised the memory of the arrays when it made them, and their lengths are checked.
+    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }
 
-/// As [`attn_core::ops::bits::segments`]. Of prefix sums that are not sound, nothing outside of the bools is read, and nothing outside of the
-/// room written.
+/// As [`attn_core::ops::bits::segments`]. With prefix sums that are not sound, the kernel still reads only bools and
+/// writes only within the output.
 ///
 /// # Errors
 ///
-/// Arrays that do not go together, memory of the host, no kernel; more than 65535 segments.
+/// Arrays that do not fit each other, memory of the host, no kernel; more than 65535 segments.
 pub fn segment_packbits(
     stream: &Stream,
     bools: &Array<'_, u8>,
@@ -61,11 +61,11 @@ pub fn segment_packbits(
     };
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 1)?;
-    // bools of a CTA, if segments are alike
+    // bools of a segment on average
     let each = (bools.len() / segments.max(1)) as u64;
     let grid = each.div_ceil(32 * u64::from(OP_THREADS)).clamp(1, SEGMENT_CTAS);
-    // SAFETY: whoever made the arrays promised that they are there; the kernel checks what they say.
-    unsafe { launch(function, (grid as u32, segments.max(1) as u32), OP_THREADS, 0, stream, &params, &NOTHING) }
+    // SAFETY: the caller promised the memory of the arrays when it made them; the kernel checks what they say.
+    unsafe { launch_kernel(function, (grid as u32, segments.max(1) as u32), OP_THREADS, 0, stream, &params, &NOTHING) }
 }
 
 fn params(bools: &Array<'_, u8>, order: BitOrder, out: &ArrayMut<'_, u8>) -> Result<BitsParams, CudaError> {
@@ -73,8 +73,8 @@ fn params(bools: &Array<'_, u8>, order: BitOrder, out: &ArrayMut<'_, u8>) -> Res
         bools: numbers("bools", bools)?,
         out: numbers_mut("out", out)?,
         count: bools.len() as i64,
-        room: out.len() as i64,
-        big: i32::from(order == BitOrder::Big),
+        capacity: out.len() as i64,
+        big_endian: i32::from(order == BitOrder::Big),
         ..BitsParams::default()
     })
 }

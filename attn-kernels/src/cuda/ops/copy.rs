@@ -1,4 +1,4 @@
-//! Pages copied: within a pool, between pools, to pinned host memory and back.
+//! Copies of pages: within a pool, between pools, to pinned host memory and back.
 
 use attn_core::{
     ops::{Array, ArrayMut, KvMut, KvRef, copy},
@@ -7,29 +7,30 @@ use attn_core::{
 
 use super::{Op, address, module, numbers, numbers_mut, stride};
 use crate::{
-    cuda::{CudaError, Stream, run::launch},
+    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
     launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS},
 };
 
-/// How much of a device a copy may take.
+/// How many CTAs a copy may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speed {
-    /// All of it: for memory of the device.
+    /// As many as fit: for device memory.
     #[default]
     Device,
-    /// As much as a bus to the host keeps busy; other kernels run beside it.
+    /// As many as saturate the bus to the host, so that other kernels can run concurrently.
     Host,
 }
 
 /// Widths of words, in the order of the kernels.
 const WIDTHS: [u64; 4] = [16, 4, 2, 1];
-/// Words that a CTA copies at a time: `COPY_ROUNDS` of cuda/ops/copy.cuh times its threads.
+/// Words that a CTA copies in one step: `COPY_ROUNDS` of cuda/ops/copy.cuh times its threads.
 const TILE: u64 = 4 * OP_THREADS as u64;
-/// CTAs that keep a bus to the host busy: each has 16 KB under way.
+/// CTAs that saturate the bus to the host: each has 16 KB in flight.
 const HOST_CTAS: u64 = 32;
 
-/// As [`attn_core::ops::copy::within`], but that pairs are copied in no order. A list in memory of the host is brought by the launch itself. `status` is
-/// one word of the device, to which the kernel adds the pairs that it left out since a page is outside of its pool.
+/// As [`attn_core::ops::copy::within`], except that pairs are copied in no particular order. A list in host memory is
+/// passed as a kernel parameter. `status` is a word in device memory, to which the kernel adds the number of pairs that
+/// it skipped because a page is outside of its pool.
 ///
 /// # Errors
 ///
@@ -44,7 +45,8 @@ pub fn copy_pages(
     run(stream, &pools.as_ref(), &pools.as_ref(), pairs, status, Speed::Device)
 }
 
-/// As [`attn_core::ops::copy::between`], but that pairs are copied in no order. One of the pools may be pinned host memory.
+/// As [`attn_core::ops::copy::between`], except that pairs are copied in no particular order. One of the pools may be
+/// pinned host memory.
 ///
 /// # Errors
 ///
@@ -75,10 +77,10 @@ fn run(
     let mut runs = Vec::new();
     for (names, (from, to)) in [["from.k", "to.k"], ["from.v", "to.v"]].into_iter().zip(from.parts().zip(to.parts())) {
         (params.from_pages, params.to_pages) = (from.shape()[0] as i64, to.shape()[0] as i64);
-        runs.push(Runs::of(names, &from, &to)?);
+        runs.push(PageRuns::of(names, &from, &to)?);
     }
-    // one width for keys and values: they lie alike, where there is something of both
-    let number = runs.iter().filter(|runs| runs.bytes > 0).map(Runs::width).max().unwrap_or(0);
+    // one word width for keys and values, which usually have the same layout
+    let number = runs.iter().filter(|runs| runs.bytes > 0).map(PageRuns::width).max().unwrap_or(0);
     let mut most = 0;
     for (part, runs) in params.part.iter_mut().zip(&runs) {
         *part = runs.part(WIDTHS[number]);
@@ -86,15 +88,16 @@ fn run(
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Copy, number)?;
-    // of pages that hold nothing the pairs are still looked at, where somebody asks
+    // with a status the kernel checks the pairs even if pages are empty
     let idle = params.status == 0 && runs.iter().all(|runs| runs.bytes == 0);
     let start = |count: usize, pairs: u64, list: &[u8]| {
         let params = CopyParams { pairs, count: count as i64, ..params };
         let tiles = count as u64 * u64::from(most);
         let ctas = tiles.min(if speed == Speed::Host { HOST_CTAS } else { 1 << 20 });
         let grid = (if idle { 0 } else { ctas as u32 }, runs.len() as u32);
-        // SAFETY: whoever made the tensors and arrays promised that they are there; the kernel checks the pages.
-        unsafe { launch(function, grid, OP_THREADS, 0, stream, &params, list) }
+        // SAFETY: the caller promised the memory of the tensors and arrays when it made them; the kernel checks the
+        // pages.
+        unsafe { launch_kernel(function, grid, OP_THREADS, 0, stream, &params, list) }
     };
     let mut list = vec![[0i32; 2]; COPY_INLINE];
     match pairs.as_host() {
@@ -106,53 +109,53 @@ fn run(
     }
 }
 
-/// A page of both pools as `outer * inner` runs of bytes.
-struct Runs {
+/// A page of both pools as `outer * inner` contiguous runs of bytes.
+struct PageRuns {
     from: u64,
     to: u64,
     pages: [i64; 2],
-    outer: Dim,
-    inner: Dim,
-    /// Of a run.
+    outer: RunDim,
+    inner: RunDim,
+    /// Bytes of a run.
     bytes: u64,
 }
 
-/// How many, and how far apart in either pool.
+/// A dimension of runs: its extent and its stride in either pool.
 #[derive(Clone, Copy)]
-struct Dim {
+struct RunDim {
     count: u64,
     from: i64,
     to: i64,
 }
 
-impl Runs {
+impl PageRuns {
     fn of(names: [&'static str; 2], from: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Self, CudaError> {
         let size = from.dtype().size() as i64;
-        let dim = |dim: usize| Dim {
+        let dim = |dim: usize| RunDim {
             count: from.shape()[dim] as u64,
             from: stride(from.shape(), from.strides(), dim) * size,
             to: stride(to.shape(), to.strides(), dim) * size,
         };
         let (mut outer, mut inner) = (dim(1), dim(2));
         if outer.to < inner.to || outer.count == 1 {
-            (outer, inner) = (inner, outer); // in the order of the target's memory
+            (outer, inner) = (inner, outer); // the inner dimension is the one with the smaller stride in the target
         }
         let mut bytes = from.shape()[3] as u64 * size as u64;
         for _ in 0..2 {
-            // what lies side by side in both is one run
+            // runs that are adjacent in both pools become one
             let beside = inner.from == bytes as i64 && inner.to == bytes as i64;
             if beside || inner.count == 1 {
                 bytes *= inner.count;
-                (inner, outer) = (outer, Dim { count: 1, from: 0, to: 0 });
+                (inner, outer) = (outer, RunDim { count: 1, from: 0, to: 0 });
             }
         }
         let pages = [from, to].map(|pool| stride(pool.shape(), pool.strides(), 0) * size);
-        Ok(Runs { from: address(names[0], from)?, to: address(names[1], to)?, pages, outer, inner, bytes })
+        Ok(PageRuns { from: address(names[0], from)?, to: address(names[1], to)?, pages, outer, inner, bytes })
     }
 
-    /// The number of the widest words that all of it is made of.
+    /// The index of the widest word that divides all addresses, strides and sizes.
     fn width(&self) -> usize {
-        let Runs { from, to, pages, outer, inner, bytes } = self;
+        let PageRuns { from, to, pages, outer, inner, bytes } = self;
         let strides = [pages[0], pages[1], outer.from, outer.to, inner.from, inner.to].map(i64::unsigned_abs);
         let all = || strides.iter().chain([from, to, bytes]);
         WIDTHS.iter().position(|&width| all().all(|value| value.is_multiple_of(width))).unwrap_or(WIDTHS.len() - 1)
@@ -190,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn pages_become_as_few_runs_as_they_are() {
+    fn adjacent_runs_are_joined() {
         let (shape, nhd, hnd) = ([9, 4, 3, 8], [96, 24, 8, 1], [96, 8, 32, 1]);
         let runs = |from: &[i64], to: &[i64]| {
-            let runs = Runs::of(["", ""], &tensor(&shape, from), &tensor(&shape, to)).expect("on the device");
+            let runs = PageRuns::of(["", ""], &tensor(&shape, from), &tensor(&shape, to)).expect("on the device");
             (runs.outer.count, runs.inner.count, runs.bytes, WIDTHS[runs.width()])
         };
         assert_eq!(runs(&nhd, &nhd), (1, 1, 192, 16));
@@ -205,10 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn one_slot_or_one_head_is_no_dimension() {
+    fn dimensions_of_extent_one_are_dropped() {
         let runs = |shape: &[usize], strides: &[i64]| {
             let tensor = tensor(shape, strides);
-            let runs = Runs::of(["", ""], &tensor, &tensor).expect("on the device");
+            let runs = PageRuns::of(["", ""], &tensor, &tensor).expect("on the device");
             (runs.outer.count, runs.inner.count, runs.bytes)
         };
         assert_eq!(runs(&[5, 1, 3, 8], &[48, 7, 16, 1]), (1, 3, 16));

@@ -1,15 +1,15 @@
-//! States merged.
+//! Merges of partial states.
 
 use attn_core::{
     dtype::Dtype,
-    ops::{Array, State, StateMut, lse, merge},
+    ops::{Array, StateMut, StateRef, lse, merge},
     tensor::{Out, TensorMut, TensorRef},
 };
 
 use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, stride};
 use crate::{
-    cuda::{CudaError, Stream, run::launch},
-    launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowShare, ScaleLseParams},
+    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams},
 };
 
 /// As [`attn_core::ops::merge::merge_state`].
@@ -17,7 +17,7 @@ use crate::{
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn merge_state(stream: &Stream, a: &State<'_>, b: &State<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let sizes = merge::check_two(a, b, out)?;
     let params = MergeParams {
         many: states(["a.o", "a.lse"], &a.o, Some(&a.lse))?,
@@ -38,7 +38,7 @@ pub fn merge_state(stream: &Stream, a: &State<'_>, b: &State<'_>, out: &Out<'_>)
 pub fn merge_state_in_place(
     stream: &Stream,
     a: &StateMut<'_>,
-    b: &State<'_>,
+    b: &StateRef<'_>,
     mask: Option<&Array<'_, u8>>,
 ) -> Result<(), CudaError> {
     let sizes = merge::check_in_place(a, b, mask)?;
@@ -59,7 +59,7 @@ pub fn merge_state_in_place(
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn merge_states(stream: &Stream, of: &State<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+pub fn merge_states(stream: &Stream, of: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let sizes = merge::check_many(of, out)?;
     let params = MergeParams {
         many: states(["states.o", "states.lse"], &of.o, Some(&of.lse))?,
@@ -109,13 +109,13 @@ pub fn scale_lse(stream: &Stream, of: &TensorMut<'_>, factor: f32) -> Result<(),
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Lse, 0)?;
     let grid = ctas("log-sum-exps", params.count as u64, OP_THREADS.into())?;
-    // SAFETY: whoever made the tensor promised that it is there, and its extents are checked.
-    unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    // SAFETY: the caller promised the memory of the tensor when it made it, and its extents are checked.
+    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }
 
-/// A tensor of (tokens, heads, dim) or (tokens, states, heads, dim), and its log-sum-exps.
+/// The states of a tensor of (tokens, heads, dim) or (tokens, states, heads, dim) and its log-sum-exps.
 fn states(names: [&'static str; 2], o: &TensorRef<'_>, lse: Option<&TensorRef<'_>>) -> Result<MergeStates, CudaError> {
-    // tokens, states, heads; of two dimensions there are no states
+    // strides of tokens, states, heads; with two dimensions there is no stride of states
     let three = |tensor: &TensorRef<'_>, rank: usize| {
         let at = |dim| stride(tensor.shape(), tensor.strides(), dim);
         if rank == 3 { [at(0), at(1), at(2)] } else { [at(0), 0, at(1)] }
@@ -138,18 +138,18 @@ fn run(stream: &Stream, [tokens, heads, dim]: [usize; 3], dtype: Dtype, params: 
     let rows = (tokens * heads) as u64;
     let mut params = MergeParams { rows: rows as i64, share, ..params };
     if dim == 0 {
-        params.out.o = 0; // there are log-sum-exps alone
+        params.out.o = 0; // only log-sum-exps are merged
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Merge(dtype), usize::from(!wide))?;
     let nothing = params.out.o == 0 && params.out.lse == 0;
     let grid = if nothing { 0 } else { ctas("rows", rows, share.rows as u64)? };
-    // SAFETY: whoever made the tensors promised that they are there, and their extents are checked.
-    unsafe { launch(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+    // SAFETY: the caller promised the memory of the tensors when it made them, and their extents are checked.
+    unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
 }
 
-/// How a CTA shares rows of so many chunks.
-pub(super) fn share(heads: usize, chunks: usize) -> RowShare {
+/// How the threads of a CTA share rows of `chunks` chunks.
+pub(super) fn share(heads: usize, chunks: usize) -> RowTiling {
     let rows = (OP_THREADS as usize / chunks.max(1)).max(1);
-    RowShare { heads: FastDiv::new(heads as u32), chunks: FastDiv::new(chunks as u32), rows: rows as i32, pad: 0 }
+    RowTiling { heads: FastDiv::new(heads as u32), chunks: FastDiv::new(chunks as u32), rows: rows as i32, pad: 0 }
 }

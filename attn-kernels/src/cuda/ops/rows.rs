@@ -1,116 +1,21 @@
-//! Rows of keys and values between packed tensors and pools: appends, gathers.
-
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+//! Appends and gathers: rows of keys and values are copied between packed tensors and pools.
 
 use attn_core::{
     dtype::Dtype,
-    expr::Variant,
-    ops::{
-        Append, Gather, KvMut, KvRef, OpError, PageRows, Places,
-        append::{Transform, check},
-        gather,
-    },
-    spec::Heads,
+    ops::{Append, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, append::check, gather},
     tensor::{Scale, TensorRef},
 };
 use cudarc::driver::sys::CUfunction;
 
-use super::{NOTHING, Op, OpModule, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride};
+use super::{KvTransform, NOTHING, Op, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride};
 use crate::{
-    cuda::{CudaError, Device, Stream, args::Args, run::launch},
-    jit,
+    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
     launch::{FastDiv, OP_THREADS, RowsParams, RowsPart, Strided},
-    splice::{OpSource, TRANSFORM_KERNELS},
 };
 
-/// Rows that a warp transforms, one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of a CTA.
+/// Rows that a warp transforms one after the other: `TRANSFORM_ROWS` of cuda/ops/transform.cuh, times the warps of
+/// a CTA.
 const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
-
-/// The transforms of keys and values that a cache is said to hold, on a device: those of a variant, bound to heads. Its kernels are compiled and
-/// loaded when they are first asked for.
-pub struct KvTransform {
-    device: Device,
-    transform: Transform,
-    args: Args,
-    modules: Mutex<HashMap<(Dtype, Dtype), OpModule>>,
-}
-
-impl KvTransform {
-    /// Binds a variant, and uploads its tensors.
-    ///
-    /// # Errors
-    ///
-    /// As [`Transform::new`], and a failure of the driver.
-    pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
-        let transform = Transform::new(variant, heads)?;
-        let args = Args::upload(device, transform.variant())?;
-        Ok(KvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
-    }
-
-    /// What it does.
-    #[must_use]
-    pub fn transform(&self) -> &Transform {
-        &self.transform
-    }
-
-    /// Compiles and loads the kernel from one type to another, so that captures find it.
-    ///
-    /// # Errors
-    ///
-    /// No cubin, or one that does not load.
-    pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), CudaError> {
-        if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(from, to)) {
-            return Ok(());
-        }
-        let source = |arch| Ok::<_, CudaError>(OpSource::transform(self.transform.variant(), from, to, arch)?);
-        let ready = jit::obtain_for_device(self.device.capability(), source)?;
-        let loaded = OpModule::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
-        let _current = self.device.make_current()?;
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        match modules.entry((from, to)) {
-            Entry::Occupied(_) => loaded.unload(),
-            Entry::Vacant(place) => {
-                place.insert(loaded);
-            }
-        }
-        Ok(())
-    }
-
-    fn kernel(&self, stream: &Stream, from: Dtype, to: Dtype, number: usize) -> Result<CUfunction, CudaError> {
-        self.device.check_same("stream", stream.device())?;
-        let find = || {
-            let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-            modules.get(&(from, to)).map(|module| module.get(number))
-        };
-        if let Some(function) = find() {
-            return function;
-        }
-        stream.refuse_capture("load the kernel of an append")?;
-        self.prepare(from, to)?;
-        find().unwrap_or_else(|| Err(module::not_loaded(number)))
-    }
-}
-
-impl fmt::Debug for KvTransform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KvTransform").field("transform", &self.transform).finish_non_exhaustive()
-    }
-}
-
-impl Drop for KvTransform {
-    fn drop(&mut self) {
-        // launches may be under way; a device in error cannot be waited for, and runs nothing either
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.make_current() {
-            let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
-            modules.values().for_each(OpModule::unload);
-        }
-    }
-}
 
 /// As [`attn_core::ops::append::append`].
 ///
@@ -127,15 +32,15 @@ pub fn append(
     check(kv, pools, append, transform.map(KvTransform::transform))?;
     let pools = pools.as_ref();
     let scales = [&append.scales.k, &append.scales.v];
-    let moves = |part| transform.is_some_and(|transform| transform.transform.moves(part));
-    let (mut rows, sides) = Rows::new(kv, &pools, scales, true, moves)?;
+    let moves = |part| transform.is_some_and(|transform| transform.transform().applies_to(part));
+    let (mut rows, sides) = RowMove::new(kv, &pools, scales, true, moves)?;
     let params = &mut rows.params;
-    match &append.places {
-        Places::Slots { slots, positions } => {
+    match &append.slot_mapping {
+        SlotMapping::Slots { slots, positions } => {
             params.slots = numbers("slots", slots)?;
             params.positions = positions.as_ref().map_or(Ok(0), |positions| numbers("positions", positions))?;
         }
-        Places::Positions { requests, positions, rows } => {
+        SlotMapping::Positions { requests, positions, rows } => {
             params.requests = numbers("requests", requests)?;
             params.positions = numbers("positions", positions)?;
             page_rows(params, rows)?;
@@ -148,8 +53,8 @@ pub fn append(
         return rows.launch(stream, function, from, to, parts, (false, &NOTHING));
     };
     let function = transform.kernel(stream, from, to, usize::from(!rows.wide))?;
-    // a variant without parameters still has a byte
-    let args = transform.args.bytes();
+    // the kernel takes a parameter even if the variant has none
+    let args = transform.args().bytes();
     rows.launch(stream, function, from, to, parts, (true, if args.is_empty() { &NOTHING } else { args }))
 }
 
@@ -161,7 +66,7 @@ pub fn append(
 pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
     gather::check(pools, kv, gather)?;
     let scales = [&gather.scales.k, &gather.scales.v];
-    let (mut rows, Sides { from, to, parts }) = Rows::new(&kv.as_ref(), pools, scales, false, |_| false)?;
+    let (mut rows, Sides { from, to, parts }) = RowMove::new(&kv.as_ref(), pools, scales, false, |_| false)?;
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
     page_rows(&mut rows.params, &gather.rows)?;
     rows.params.status = gather.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
@@ -169,15 +74,15 @@ pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gathe
     rows.launch(stream, function, from, to, parts, (false, &NOTHING))
 }
 
-fn page_rows(params: &mut RowsParams, rows: &PageRows<'_>) -> Result<(), CudaError> {
+fn page_rows(params: &mut RowsParams, rows: &PageTableRows<'_>) -> Result<(), CudaError> {
     params.num_requests = i32::try_from(rows.requests()?).unwrap_or(i32::MAX);
     match rows {
-        PageRows::Csr { indptr, pages } => {
+        PageTableRows::Csr { indptr, pages } => {
             params.page_indptr = numbers("page_indptr", indptr)?;
             params.pages = numbers("pages", pages)?;
             params.entries = pages.len() as i64;
         }
-        PageRows::Padded { pages, max_pages } => {
+        PageTableRows::Padded { pages, max_pages } => {
             params.pages = numbers("pages", pages)?;
             params.max_pages = i32::try_from(*max_pages).unwrap_or(i32::MAX);
             params.entries = pages.len() as i64;
@@ -186,21 +91,21 @@ fn page_rows(params: &mut RowsParams, rows: &PageRows<'_>) -> Result<(), CudaErr
     Ok(())
 }
 
-/// Types of both sides, and whether keys alone are moved or values too.
+/// The element types of source and target, and the number of tensors: 1 for keys alone, 2 for keys and values.
 struct Sides {
     from: Dtype,
     to: Dtype,
     parts: u32,
 }
 
-struct Rows {
+struct RowMove {
     params: RowsParams,
     wide: bool,
     moved: [bool; 2],
 }
 
-impl Rows {
-    /// Everything but where rows are. Tensors are checked already.
+impl RowMove {
+    /// The parameters without the addresses of row indices. The tensors have been checked.
     fn new(
         packed: &KvRef<'_>,
         pools: &KvRef<'_>,
@@ -209,7 +114,7 @@ impl Rows {
         moves: impl Fn(usize) -> bool,
     ) -> Result<(Self, Sides), CudaError> {
         let both: Vec<_> = packed.parts().zip(pools.parts()).collect();
-        let missing = OpError::Values { there: "the pool", missing: "the packed rows" };
+        let missing = OpError::Values { there: "the pool", missing: "the PackGQA rows" };
         let (first, pool) = both.first().ok_or(missing)?;
         let (from, to) = if to_pool { (first.dtype(), pool.dtype()) } else { (pool.dtype(), first.dtype()) };
         let chunk = 16 / from.size().min(to.size());
@@ -220,7 +125,7 @@ impl Rows {
             ..RowsParams::default()
         };
         if pool.shape()[1] == 0 {
-            params.num_pages = 0; // pages without slots hold nothing
+            params.num_pages = 0; // pages without slots are no pages
         }
         let names = [["k", "k pool", "k_scales"], ["v", "v pool", "v_scales"]];
         let heads = first.shape()[1];
@@ -248,10 +153,10 @@ impl Rows {
             part.share = share(heads, if wide { dim / chunk } else { dim });
         }
         let moved = [moves(0), moves(1)];
-        // keys of no width are still counted; values of no width are none
+        // keys with head dimension 0 still count as a tensor; values with head dimension 0 do not
         let last = params.part.iter().rposition(|part| part.dim > 0);
         let parts = last.map_or(1, |last| last as u32 + 1);
-        Ok((Rows { params, wide, moved }, Sides { from, to, parts }))
+        Ok((RowMove { params, wide, moved }, Sides { from, to, parts }))
     }
 
     fn launch(
@@ -269,24 +174,25 @@ impl Rows {
             return Err(CudaError::SharedMemory { kernel, need: smem, have: 48 * 1024 });
         }
         let _current = stream.device().make_current()?;
-        // SAFETY: whoever made the tensors and arrays promised that they are there, and their extents are checked; the kernel checks what arrays say.
-        unsafe { launch(function, (grid, parts), OP_THREADS, smem, stream, &self.params, args) }
+        // SAFETY: the caller promised the memory of the tensors and arrays when it made them, and their extents are
+        // checked; the kernel checks what arrays say.
+        unsafe { launch_kernel(function, (grid, parts), OP_THREADS, smem, stream, &self.params, args) }
     }
 
-    /// CTAs of a part, and bytes of shared memory.
+    /// CTAs per tensor, and bytes of shared memory.
     fn size(&self, from: Dtype, to: Dtype, parts: u32, transforms: bool) -> Result<(u32, u32), CudaError> {
         let words = if self.wide { 16 / from.size().min(to.size()) * from.size() / 4 } else { 1 };
         let rounds = match words {
             ..=4 => 4,
             5..=8 => 2,
-            _ => 1, // of `RowMover`
+            _ => 1, // of `RowCopier`
         };
         let RowsParams { part, status, indptr, .. } = &self.params;
         let parts = &part[..parts as usize];
         if *status == 0 && parts.iter().all(|part| part.dim == 0) {
-            return Ok((0, 0)); // nothing is moved, and nobody counts
+            return Ok((0, 0)); // no row is copied, and no status is written
         }
-        // a gather counts the keys past its room, also where that is none
+        // a gather counts the keys that exceed its output, even if the output is empty
         let (mut grid, mut smem) = (u32::from(*status != 0 && *indptr != 0), 0);
         for (number, part) in parts.iter().enumerate() {
             let rows = self.params.tokens as u64 * u64::from(part.share.heads.divisor);
@@ -314,7 +220,7 @@ fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaEr
 mod tests {
     use super::*;
 
-    /// Rows of 40 tokens of one head, and pools of 9 pages of 4 slots; tensors of no width begin nowhere.
+    /// 40 tokens of one head, and pools of 9 pages of 4 slots; tensors with head dimension 0 have no address.
     fn rows(dims: [usize; 2], status: u64) -> (bool, u32, u32) {
         let one = Scale::default();
         let tensor = |shape: &[usize], dim: usize| {
@@ -327,27 +233,27 @@ mod tests {
             let [k, v] = dims.map(|dim| if packed { tensor(&[40, 1, dim], dim) } else { tensor(&[9, 4, 1, dim], dim) });
             KvRef::new(k, v)
         });
-        let (mut rows, sides) = Rows::new(&packed, &pools, [&one, &one], true, |_| false).expect("on the device");
+        let (mut rows, sides) = RowMove::new(&packed, &pools, [&one, &one], true, |_| false).expect("on the device");
         rows.params.status = status;
         let (grid, _) = rows.size(sides.from, sides.to, sides.parts, false).expect("few");
         (rows.wide, sides.parts, grid)
     }
 
     #[test]
-    fn values_of_no_width_are_none() {
+    fn values_of_head_dim_zero_are_skipped() {
         // 72 chunks of a row, 3 rows of a CTA, in 4 rounds
         assert_eq!(rows([576, 512], 0), (true, 2, 4));
         assert_eq!(rows([576, 0], 0), (true, 1, 4));
         assert_eq!(rows([7, 0], 0), (false, 1, 1));
-        assert_eq!(rows([0, 576], 0), (true, 2, 4), "keys of no width are still counted");
+        assert_eq!(rows([0, 576], 0), (true, 2, 4), "keys of head_dim 0 still count");
         assert_eq!((rows([0, 0], 0), rows([0, 0], 0x100)), ((true, 1, 0), (true, 1, 1)));
     }
 
     #[test]
-    fn a_gather_into_no_room_counts_what_it_leaves_out() {
+    fn a_gather_into_an_empty_output_counts_skipped_keys() {
         let part = RowsPart { dim: 64, share: share(1, 8), ..RowsPart::default() };
         let params = RowsParams { part: [part; 2], status: 0x100, indptr: 0x200, ..RowsParams::default() };
-        let size = |params| Rows { params, wide: true, moved: [false; 2] }.size(Dtype::Bf16, Dtype::Bf16, 2, false);
+        let size = |params| RowMove { params, wide: true, moved: [false; 2] }.size(Dtype::Bf16, Dtype::Bf16, 2, false);
         assert!(matches!(size(params), Ok((1, 0))));
         assert!(matches!(size(RowsParams { status: 0, ..params }), Ok((0, 0))));
         assert!(matches!(size(RowsParams { indptr: 0, ..params }), Ok((0, 0))));

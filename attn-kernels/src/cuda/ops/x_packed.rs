@@ -1,4 +1,4 @@
-//! Caches whose keys lie in chunks of x, to and from pools in pages.
+//! Conversion between x-packed caches, whose keys are in chunks of x elements, and paged pools.
 
 use attn_core::{
     ops::{
@@ -10,11 +10,11 @@ use attn_core::{
 
 use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
 use crate::{
-    cuda::{CudaError, Stream, run::launch},
+    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
     launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart},
 };
 
-/// Shared memory of a tile.
+/// Bytes of shared memory of a tile.
 const TILE_BYTES: usize = 32 * 1024;
 
 /// As [`attn_core::ops::x_packed::to_pages`].
@@ -102,13 +102,13 @@ fn run(
         };
     }
     if smem > 48 * 1024 {
-        let kernel = "turning an x-packed cache over".to_owned();
+        let kernel = "the conversion of an x-packed cache".to_owned();
         return Err(CudaError::SharedMemory { kernel, need: smem as u32, have: 48 * 1024 });
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::XPacked, number)?;
     let empty = slots == 0 || (dim_k == 0 && dim_v == 0);
     let grid = if empty { 0 } else { ctas("heads of pages", (pages * heads) as u64, 1)? };
-    // SAFETY: whoever made the tensors promised that they are there, and their extents are checked.
-    unsafe { launch(function, (grid, 2), OP_THREADS, smem as u32, stream, &params, &NOTHING) }
+    // SAFETY: the caller promised the memory of the tensors when it made them, and their extents are checked.
+    unsafe { launch_kernel(function, (grid, 2), OP_THREADS, smem as u32, stream, &params, &NOTHING) }
 }

@@ -1,21 +1,21 @@
-//! The bytes of a part's struct, by the layout rules of C.
+//! The bytes of a part's struct, in the layout of C.
 
 use attn_core::lang::{
     ErasedVariant, FieldType, VariantDesc,
     desc::Elem,
+    param_tensor::OutBuffer,
     params::{ArgVisitor, TensorArg},
-    table::OutBuffer,
 };
 
-use super::member::{Kind, Member, members};
+use super::member::{DataMember, MemberKind, members};
 use crate::splice::divisor;
 
-/// What a kernel reaches through a pointer of its arguments.
+/// The target of a pointer in the kernel arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Pointee<'a> {
-    /// A table that it reads: the bytes to be there.
+    /// A table that kernels read, with these bytes.
     Table(&'a [u8]),
-    /// Values of f32 that it stores to.
+    /// f32 values that kernels store to.
     Out(&'a OutBuffer),
 }
 
@@ -26,14 +26,14 @@ pub fn part_layout(desc: &VariantDesc) -> (usize, usize) {
     (size, align)
 }
 
-/// The members of a part's struct with their offsets, in order: for those who check that a compiler agrees.
+/// The members of a part's struct with their offsets, in order, for tests that compare them with a compiler's.
 #[must_use]
 pub fn part_offsets(desc: &VariantDesc) -> Vec<(String, usize)> {
     members(desc).0.into_iter().map(|member| (member.name, member.offset)).collect()
 }
 
-/// The bytes of the struct of one part. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
-/// device address, valid for as long as the bytes are used.
+/// The bytes of the struct of one part. `upload` copies the target of a pointer to device memory and returns its
+/// address, which is valid for as long as the bytes are used.
 ///
 /// # Errors
 /// The first error of `upload`.
@@ -43,33 +43,33 @@ pub fn part_args<E>(
 ) -> Result<Vec<u8>, E> {
     let desc = part.desc();
     let (members, size, _) = members(desc);
-    let mut writer = Writer { desc, members, bytes: vec![0; size], field: 0, upload, error: None };
+    let mut writer = PartArgsWriter { desc, members, bytes: vec![0; size], field: 0, upload, error: None };
     part.visit_args(&mut writer);
     writer.error.map_or(Ok(writer.bytes), Err)
 }
 
-struct Writer<'a, U, E> {
+struct PartArgsWriter<'a, U, E> {
     desc: &'a VariantDesc,
-    members: Vec<Member>,
+    members: Vec<DataMember>,
     bytes: Vec<u8>,
-    /// Number of the field that comes next.
+    /// The number of the next field.
     field: usize,
     upload: &'a mut U,
     error: Option<E>,
 }
 
-impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> Writer<'_, U, E> {
-    /// A member of the next field.
-    fn member(&self, kind: Kind) -> Option<&Member> {
+impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> PartArgsWriter<'_, U, E> {
+    /// The member of this kind that belongs to the next field.
+    fn member(&self, kind: MemberKind) -> Option<&DataMember> {
         self.members.iter().find(|member| member.field == self.field && member.kind == kind)
     }
 
-    fn has(&self, kind: Kind) -> bool {
+    fn has(&self, kind: MemberKind) -> bool {
         self.member(kind).is_some()
     }
 
-    /// Writes a member of the next field, if it has such.
-    fn put(&mut self, kind: Kind, bytes: &[u8]) {
+    /// Writes the member of this kind, if the next field has one.
+    fn put(&mut self, kind: MemberKind, bytes: &[u8]) {
         let offset = self.member(kind).map(|member| member.offset);
         if let Some(slot) = offset.and_then(|at| self.bytes.get_mut(at..at + bytes.len())) {
             slot.copy_from_slice(bytes);
@@ -83,37 +83,37 @@ impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> Writer<'_, U, E> {
         })
     }
 
-    /// A pointer and extents, which a binding found to be below 2^31.
+    /// Writes a pointer and extents; binding has checked that these are below 2^31.
     fn put_tensor(&mut self, address: u64, shape: &[i64]) {
         let extents = shape.iter().flat_map(|&n| i32::try_from(n).unwrap_or(i32::MAX).to_ne_bytes());
         let bytes: Vec<u8> = address.to_ne_bytes().into_iter().chain(extents).collect();
-        self.put(Kind::Field, &bytes);
+        self.put(MemberKind::Field, &bytes);
     }
 }
 
-impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for Writer<'_, U, E> {
+impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for PartArgsWriter<'_, U, E> {
     fn scalar(&mut self, bits: u32) {
-        self.put(Kind::Field, &bits.to_ne_bytes());
+        self.put(MemberKind::Field, &bits.to_ne_bytes());
         let words = match self.desc.fields.get(self.field).map(|field| field.ty) {
             Some(FieldType::Scalar(Elem::I32)) => divisor::signed(bits.cast_signed()).to_vec(),
             Some(FieldType::Scalar(Elem::U32)) => divisor::unsigned(bits).to_vec(),
             _ => vec![bits],
         };
         let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
-        self.put(Kind::Divisor, &bytes);
+        self.put(MemberKind::Divisor, &bytes);
         self.field += 1;
     }
 
     fn tensor(&mut self, tensor: TensorArg<'_>) {
         let address = self.address(Pointee::Table(tensor.bytes));
         self.put_tensor(address, tensor.shape);
-        if self.has(Kind::Ranges) {
-            let blocks = tensor.ranges.blocks();
+        if self.has(MemberKind::Ranges) {
+            let blocks = tensor.bounds.blocks();
             let address =
                 if blocks.is_empty() { 0 } else { self.address(Pointee::Table(bytemuck::cast_slice(blocks))) };
-            let whole = tensor.ranges.whole().into_iter().flat_map(u32::to_ne_bytes);
+            let whole = tensor.bounds.whole().into_iter().flat_map(u32::to_ne_bytes);
             let bytes: Vec<u8> = address.to_ne_bytes().into_iter().chain(whole).collect();
-            self.put(Kind::Ranges, &bytes);
+            self.put(MemberKind::Ranges, &bytes);
         }
         self.field += 1;
     }

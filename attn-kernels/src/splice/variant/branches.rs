@@ -1,16 +1,16 @@
-//! `per_head`: a table says which branch a head has.
+//! The bodies of the member functions of `per_head`, where a table gives the branch of each head.
 //!
-//! Hooks of rows all run, on a row that ignores those that are not the head's: rows of one warp belong to several heads,
-//! and reductions over a row need every lane.
+//! Row hooks of all branches run. The row ignores the writes of branches that are not those of its head: rows of one
+//! warp belong to several heads, and reductions over a row need every lane.
 
 use attn_core::lang::Hook;
 
 use super::VariantError;
 use super::combine::class_of;
-use super::hooks::Member;
+use super::hooks::MemberFunction;
 use super::shape::Shape;
 
-/// Whether a head of a tile has a branch.
+/// A function that tells whether a head of the tile has a branch.
 pub(super) const HELPER: &str = "  ATTN_FN bool in_tile(const QueryTile& tile, int branch) const {
     if (tile.qo_head_min > tile.qo_head_max) return false;
     const int last = clamp_index(tile.qo_head_max, heads_.shape0);
@@ -20,9 +20,9 @@ pub(super) const HELPER: &str = "  ATTN_FN bool in_tile(const QueryTile& tile, i
   }
 ";
 
-/// Refuses what a row that ignores a hook cannot undo.
-pub(super) fn check(function: Member, branches: &[Shape<'_>]) -> Result<(), VariantError> {
-    let Member::Hook(hook @ Hook::OutputTransform) = function else { return Ok(()) };
+/// Refuses a branch whose row hook stores, because ignoring its row does not undo the store.
+pub(super) fn check(function: MemberFunction, branches: &[Shape<'_>]) -> Result<(), VariantError> {
+    let MemberFunction::Hook(hook @ Hook::OutputTransform) = function else { return Ok(()) };
     let stores = |shape: &&Shape<'_>| shape.has(hook) && shape.stores();
     match branches.iter().find(stores) {
         Some(shape) => Err(VariantError::HeadStores { branch: shape.to_string() }),
@@ -30,17 +30,17 @@ pub(super) fn check(function: Member, branches: &[Shape<'_>]) -> Result<(), Vari
     }
 }
 
-/// The body of a function that the struct has.
-pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
+/// The body of a member function.
+pub(super) fn body(function: MemberFunction, branches: &[Shape<'_>]) -> String {
     let has: Vec<usize> = (0..branches.len()).filter(|&i| function.is_in(&branches[i])).collect();
     let call = function.call(false);
     let table = match function {
-        Member::Hook(Hook::KeyTransform | Hook::ValueTransform) => "kv_heads_[at.kv_head]",
+        MemberFunction::Hook(Hook::KeyTransform | Hook::ValueTransform) => "kv_heads_[at.kv_head]",
         _ => "heads_[at.qo_head]",
     };
     let chosen = format!("    const int branch = {table};\n");
     match function {
-        Member::TileClass => {
+        MemberFunction::TileClass => {
             let mut text = String::from("    TileClass all = TileClass::Partial;\n    bool any = false;\n");
             for (i, shape) in branches.iter().enumerate() {
                 let class = class_of(&format!("part{i}"), shape);
@@ -49,7 +49,7 @@ pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
             }
             text + "    return all;\n"
         }
-        Member::Hook(Hook::KvRange) => {
+        MemberFunction::Hook(Hook::KvRange) => {
             let mut text = String::from("    Tuple2<int, int> all{2147483647, I32_MIN};\n");
             for (i, shape) in branches.iter().enumerate() {
                 let keys =
@@ -59,7 +59,9 @@ pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
             }
             text + &format!("    return all.x > all.y ? {} : all;\n", function.trivial())
         }
-        Member::Hook(Hook::QueryTransform | Hook::KeyTransform | Hook::ValueTransform | Hook::OutputTransform) => {
+        MemberFunction::Hook(
+            Hook::QueryTransform | Hook::KeyTransform | Hook::ValueTransform | Hook::OutputTransform,
+        ) => {
             let row = &call[call.find('(').map_or(0, |i| i + 1)..][..1];
             let each = has.iter().map(|i| {
                 let call = call.replacen(&format!("({row},"), "(row,", 1);
@@ -67,12 +69,12 @@ pub(super) fn body(function: Member, branches: &[Shape<'_>]) -> String {
             });
             chosen + &each.collect::<String>()
         }
-        Member::LogitsBound => {
+        MemberFunction::LogitsBound => {
             let each = has.iter().map(|i| format!("part{i}.{call}"));
             let most = each.reduce(|most, one| format!("bound::most({most}, {one})"));
             format!("    return {};\n", most.unwrap_or_else(|| function.trivial().to_owned()))
         }
-        Member::LogitsBias => {
+        MemberFunction::LogitsBias => {
             let each = has.iter().map(|i| format!("    if (branch == {i}) return float(part{i}.{call});\n"));
             chosen + &each.collect::<String>() + &format!("    return {};\n", function.trivial())
         }

@@ -1,9 +1,9 @@
-//! What the member functions of a composition do: parts in order, `or`, `not`, `remap`. Branches of `per_head` are in
+//! The bodies of the member functions of combinators: parts in order, `or`, `not`, `remap`. Those of `per_head` are in
 //! [`branches`](super::branches).
 
 use attn_core::lang::Hook;
 
-use super::hooks::Member;
+use super::hooks::MemberFunction;
 use super::shape::{Shape, last_transform, only_transform};
 
 /// The name of member number `i` of a shape's struct.
@@ -15,12 +15,12 @@ pub(super) fn member(shape: &Shape<'_>, i: usize) -> String {
     }
 }
 
-/// Functions that the others call.
+/// Functions that other member functions call.
 pub(super) fn helpers(shape: &Shape<'_>) -> String {
     match shape {
         Shape::Remap(map, _) => {
             let of = |hook: Hook, call: &str, word: &str| match map.has(hook) {
-                true => format!("position(map.{call})"),
+                true => format!("clamp_position(map.{call})"),
                 false => format!("at.{word}"),
             };
             let qo_pos = of(Hook::RemapQoPos, "remap_qo_pos(at)", "qo_pos");
@@ -34,17 +34,16 @@ pub(super) fn helpers(shape: &Shape<'_>) -> String {
                  at.kv_pos = {logit_kv_pos};\n    at.qo_pos = qo_pos;\n    return at;\n  }}\n"
             )
         }
-        Shape::PerHead(_) => super::branches::HELPER.to_owned(),
         _ => String::new(),
     }
 }
 
-/// The body of a function that the struct of a shape has.
-pub(super) fn body(function: Member, shape: &Shape<'_>) -> String {
+/// The body of a member function.
+pub(super) fn body(function: MemberFunction, shape: &Shape<'_>) -> String {
     match shape {
         Shape::Or(masks) => any(function, masks),
         Shape::Not(mask) => match function {
-            Member::TileClass => format!("    return TileClass(2 - int({}));\n", class_of("part0", mask)),
+            MemberFunction::TileClass => format!("    return TileClass(2 - int({}));\n", class_of("part0", mask)),
             _ if mask.has(Hook::LogitsMask) => "    return !part0.logits_mask(at);\n".to_owned(),
             _ => "    return false;\n".to_owned(),
         },
@@ -53,29 +52,29 @@ pub(super) fn body(function: Member, shape: &Shape<'_>) -> String {
     }
 }
 
-/// A function of parts in order: `part0` and so on.
-pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
+/// The body for parts in order: `part0` and so on.
+pub(super) fn all(function: MemberFunction, parts: &[Shape<'_>]) -> String {
     let has: Vec<usize> = (0..parts.len()).filter(|&i| function.is_in(&parts[i])).collect();
     let call = function.call(false);
-    let Member::Hook(hook) = function else {
+    let MemberFunction::Hook(hook) = function else {
         return match function {
-            Member::TileClass => {
+            MemberFunction::TileClass => {
                 let classes = has.iter().map(|&i| (i, class_of(&format!("part{i}"), &parts[i])));
                 fold("all", "TileClass::Full", "<", classes)
             }
-            Member::LogitsBias | Member::LogitsSlope if !has.is_empty() => {
+            MemberFunction::LogitsBias | MemberFunction::LogitsSlope if !has.is_empty() => {
                 let terms: Vec<_> = has.iter().map(|i| format!("part{i}.{call}")).collect();
                 format!("    return {};\n", terms.join(" + "))
             }
-            Member::LogitsBiasRow => match only_transform(parts) {
+            MemberFunction::LogitsBiasRow => match only_transform(parts) {
                 Some((i, only)) if only.adds_rows() => format!("    return part{i}.{call};\n"),
                 _ => format!("    return {};\n", function.trivial()),
             },
-            Member::LogitsBound => match last_transform(parts) {
+            MemberFunction::LogitsBound => match last_transform(parts) {
                 Some((i, last)) if last.is_bounded() => format!("    return part{i}.{call};\n"),
                 _ => format!("    return {};\n", function.trivial()),
             },
-            Member::KvBounds if parts.iter().all(Shape::has_bounds) => bounds(&has),
+            MemberFunction::KvBounds if parts.iter().all(Shape::has_bounds) => bounds(&has),
             _ => format!("    return {};\n", function.trivial()),
         };
     };
@@ -105,7 +104,7 @@ pub(super) fn all(function: Member, parts: &[Shape<'_>]) -> String {
             }
             text + "    return all;\n"
         }
-        // at most one part has it
+        // at most one part has this hook
         _ => has.last().map_or(trivial, |i| format!("    return part{i}.{call};\n")),
     }
 }
@@ -120,9 +119,9 @@ fn bounds(parts: &[usize]) -> String {
     text + "    return all;\n"
 }
 
-/// One of several masks.
-fn any(function: Member, masks: &[Shape<'_>]) -> String {
-    if function == Member::TileClass {
+/// The body for `or` of masks.
+fn any(function: MemberFunction, masks: &[Shape<'_>]) -> String {
+    if function == MemberFunction::TileClass {
         let classes = masks.iter().enumerate().map(|(i, mask)| (i, class_of(&format!("part{i}"), mask)));
         return fold("any", "TileClass::Skip", ">", classes);
     }
@@ -133,7 +132,7 @@ fn any(function: Member, masks: &[Shape<'_>]) -> String {
     format!("    return {};\n", masks.join(" || "))
 }
 
-/// The least or the greatest class: `order` compares a class with what is there.
+/// The least or the greatest class; `order` compares a class with the current one.
 fn fold(name: &str, from: &str, order: &str, classes: impl Iterator<Item = (usize, String)>) -> String {
     let mut text = String::new();
     for (i, class) in classes {
@@ -148,34 +147,34 @@ fn fold(name: &str, from: &str, order: &str, classes: impl Iterator<Item = (usiz
 /// The class of a tile under a member's mask.
 pub(super) fn class_of(name: &str, shape: &Shape<'_>) -> String {
     let Shape::Part(part) = shape else {
-        let asks = Member::TileClass.is_in(shape);
+        let asks = MemberFunction::TileClass.is_in(shape);
         return if asks { format!("{name}.tile_class(tile)") } else { "TileClass::Full".to_owned() };
     };
     let mask = match part.mask.over {
         _ if !part.has(Hook::LogitsMask) => "TileClass::Full".to_owned(),
         "" => "TileClass::Partial".to_owned(),
-        _ => format!("lang::range::tile_class({name}.mask_over(tile))"),
+        _ => format!("lang::interval::tile_class({name}.mask_over(tile))"),
     };
-    if part.has(Hook::KvRange) { format!("class_in({name}.kv_range(tile), tile, {mask})") } else { mask }
+    if part.has(Hook::KvRange) { format!("class_in_kv_range({name}.kv_range(tile), tile, {mask})") } else { mask }
 }
 
-/// A map, then what sees its positions.
-fn remapped(function: Member, map: &Shape<'_>, inner: &Shape<'_>) -> String {
+/// The body for `remap`: the map, then the operand, which sees the mapped positions.
+fn remapped(function: MemberFunction, map: &Shape<'_>, inner: &Shape<'_>) -> String {
     let (own, mapped) = (function.call(false), function.call(true));
     let (first, then) = (function.is_in(map), function.is_in(inner));
-    if function == Member::LogitsBias {
+    if function == MemberFunction::LogitsBias {
         let terms = [(first, "map", own), (then, "inner", mapped)];
         let terms = terms.iter().filter(|(is, ..)| *is).map(|(_, member, call)| format!("{member}.{call}"));
         return format!("    return {};\n", terms.collect::<Vec<_>>().join(" + "));
     }
-    if function == Member::LogitsBound {
+    if function == MemberFunction::LogitsBound {
         let last = if inner.has(Hook::LogitsTransform) { "inner" } else { "map" };
         return format!("    return {last}.{own};\n");
     }
-    let Member::Hook(hook) = function else {
+    let MemberFunction::Hook(hook) = function else {
         let (own, inside) = (class_of("map", map), class_of("inner", inner));
         let moved = match map {
-            Shape::Part(part) if !part.mask.remap.is_empty() => "    tile = with_positions(map.remap_over(tile));\n",
+            Shape::Part(part) if !part.mask.remap.is_empty() => "    tile = clamp_positions(map.remap_over(tile));\n",
             _ => "",
         };
         return format!(

@@ -1,20 +1,21 @@
-//! The structs of a composition: of each part, of each combinator with what is inside as members, and `struct Variant`.
+//! The structs of a variant: one for each part, one for each combinator with its operands as members, and `struct
+//! Variant`.
 
 use attn_core::lang::{Hook, Normalizer, VariantDesc};
 
 use super::{
     VariantError, branches, combine,
-    hooks::{self, Member},
+    hooks::{self, MemberFunction},
     layout::shape_size,
     names, part,
     shape::Shape,
 };
 
-/// Every struct of a composition, the whole last.
+/// All structs, `struct Variant` last.
 pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     let parts = root.parts();
     let names = names::of_parts(&parts);
-    let mut writer = Writer { text: String::new(), written: Vec::new(), parts, names };
+    let mut writer = StructWriter { text: String::new(), written: Vec::new(), parts, names };
     let members = writer.members(root)?;
     let mut text = writer.text;
     text += "struct Variant {\n";
@@ -26,7 +27,7 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     text += &format!("  static constexpr float MAX_FLOOR = {};\n", float(floor.unwrap_or(f32::NEG_INFINITY)));
     for hook in hooks::ORDER {
         let body = combine::all(*hook, root.inside().1);
-        let called = *hook == Member::TileClass && root.asks_tables();
+        let called = *hook == MemberFunction::TileClass && root.asks_tables();
         text += &format!("\n{}", if called { hooks::class_called(&body) } else { hooks::function(*hook, &body) });
     }
     text += "};\n";
@@ -34,17 +35,17 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     Ok(text)
 }
 
-struct Writer<'d> {
+struct StructWriter<'d> {
     text: String,
-    /// Names of the structs that are there.
+    /// The structs that have been written.
     written: Vec<String>,
     parts: Vec<&'d VariantDesc>,
-    /// The name of the struct of each part, then those of combinators.
+    /// The struct names of the parts, then those of combinators.
     names: Vec<String>,
 }
 
-impl<'d> Writer<'d> {
-    /// The types of the members of a shape, each written before.
+impl<'d> StructWriter<'d> {
+    /// Writes the structs of the members of a shape, and returns their names.
     fn members(&mut self, shape: &Shape<'d>) -> Result<Vec<String>, VariantError> {
         let (part, inner) = shape.inside();
         let mut types = Vec::new();
@@ -80,7 +81,10 @@ impl<'d> Writer<'d> {
         let name = names::of_combinator(kind, &self.names);
         self.names.push(name.clone());
         self.text += &format!("// {shape}\nstruct {name} {{\n{}", member_lines(shape, &members));
-        self.text += &combine::helpers(shape);
+        self.text += &match shape {
+            Shape::PerHead(_) => branches::HELPER.to_owned(),
+            _ => combine::helpers(shape),
+        };
         for hook in hooks::ORDER.iter().filter(|hook| hook.is_in(shape)) {
             let body = match shape {
                 Shape::PerHead(inner) => {
@@ -96,7 +100,7 @@ impl<'d> Writer<'d> {
     }
 }
 
-/// The members of a struct, and an empty line if there are any.
+/// The member declarations of a struct, followed by an empty line if there are any.
 fn member_lines(shape: &Shape<'_>, types: &[String]) -> String {
     let mut text = String::new();
     if let Shape::PerHead(_) = shape {
@@ -117,16 +121,16 @@ fn member_lines(shape: &Shape<'_>, types: &[String]) -> String {
 fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
     let has = |hook| root.has(hook);
     let normalizer = root.normalizing().map_or(Normalizer::Softmax, |part| part.normalizer);
-    let bounds = hooks::Member::KvBounds.is_in(root);
+    let bounds = hooks::MemberFunction::KvBounds.is_in(root);
     vec![
         ("HAS_QUERY_TRANSFORM", has(Hook::QueryTransform)),
         ("HAS_KEY_TRANSFORM", has(Hook::KeyTransform)),
         ("HAS_VALUE_TRANSFORM", has(Hook::ValueTransform)),
         ("HAS_LOGITS_TRANSFORM", has(Hook::LogitsTransform)),
-        ("HAS_LOGITS_BIAS", hooks::Member::LogitsBias.is_in(root)),
-        ("HAS_LOGITS_SLOPE", hooks::Member::LogitsSlope.is_in(root)),
-        ("HAS_LOGITS_BIAS_ROW", hooks::Member::LogitsBiasRow.is_in(root)),
-        ("HAS_LOGITS_BOUND", hooks::Member::LogitsBound.is_in(root)),
+        ("HAS_LOGITS_BIAS", hooks::MemberFunction::LogitsBias.is_in(root)),
+        ("HAS_LOGITS_SLOPE", hooks::MemberFunction::LogitsSlope.is_in(root)),
+        ("HAS_LOGITS_BIAS_ROW", hooks::MemberFunction::LogitsBiasRow.is_in(root)),
+        ("HAS_LOGITS_BOUND", hooks::MemberFunction::LogitsBound.is_in(root)),
         ("TRANSFORM_IS_SPECIAL", root.transform_is_special()),
         ("HAS_LOGITS_MASK", has(Hook::LogitsMask)),
         ("HAS_TILE_CLASS", root.has_class()),

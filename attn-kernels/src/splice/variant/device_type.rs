@@ -1,20 +1,20 @@
-//! The structs and enums of a part: their definitions, each after those that it is made of.
+//! The structs and enums of a part: their definitions, each after those of its fields.
 
 use attn_core::lang::{
     VariantDesc,
     device_type::{TypeDesc, TypeLink},
 };
 
-use super::{VariantError, part::clash};
+use super::error::VariantError;
 
-/// Types by the names that the text gives them.
+/// Types by the names that the text of the part uses.
 #[derive(Default)]
 pub(super) struct Types {
     named: Vec<(&'static str, &'static TypeDesc)>,
 }
 
 impl Types {
-    /// Adds types under the names that a text gives them.
+    /// Adds types under the names that the text of the part uses.
     pub(super) fn add_all(&mut self, desc: &VariantDesc, links: &[TypeLink]) -> Result<(), VariantError> {
         for link in links {
             self.add(desc, link.ty)?;
@@ -23,16 +23,16 @@ impl Types {
         Ok(())
     }
 
-    /// Adds a type under its own name, after those that it is made of.
+    /// Adds a type under its own name, after the types of its fields.
     pub(super) fn add(&mut self, desc: &VariantDesc, ty: &'static TypeDesc) -> Result<(), VariantError> {
         self.add_all(desc, ty.types)?;
         self.name(desc, ty.name, ty)
     }
 
-    /// A type is told by what it is: there may be several copies of its descriptor.
+    /// Types are compared by value, because there may be several copies of a descriptor.
     fn name(&mut self, desc: &VariantDesc, name: &'static str, ty: &'static TypeDesc) -> Result<(), VariantError> {
         match self.named.iter().find(|(there, _)| *there == name) {
-            Some((_, there)) if *there != ty => Err(clash(desc, name)),
+            Some((_, there)) if *there != ty => Err(VariantError::clash(desc, name)),
             Some(_) => Ok(()),
             None => {
                 self.named.push((name, ty));
@@ -41,7 +41,7 @@ impl Types {
         }
     }
 
-    /// The definitions.
+    /// The text of the definitions.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (name, ty) in &self.named {
@@ -67,7 +67,7 @@ fn definition(ty: &TypeDesc) -> String {
     format!("{} {{ {} }};\n", ty.cuda, variants.join(", "))
 }
 
-/// The least number has no literal in C++.
+/// A literal; C++ has none for the least `int`.
 fn number(value: i32) -> String {
     if value == i32::MIN { "I32_MIN".to_owned() } else { value.to_string() }
 }

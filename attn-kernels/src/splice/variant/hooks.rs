@@ -1,4 +1,4 @@
-//! The member functions of a composition's structs: their heads, and which struct has which.
+//! The member functions of a variant's structs: their signatures, and which struct has which.
 
 use attn_core::lang::Hook;
 
@@ -6,68 +6,70 @@ use super::shape::Shape;
 
 /// A member function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Member {
-    /// A hook of the language.
+pub(super) enum MemberFunction {
+    /// A hook.
     Hook(Hook),
-    /// What is known of a tile.
+    /// The class of a tile under the mask.
     TileClass,
-    /// The keys of a row, where they are an interval.
+    /// The visible keys of a row, if they are an interval.
     KvBounds,
-    /// What is added to a logit, where it is not changed otherwise.
+    /// The term that is added to a logit, if the transform only adds.
     LogitsBias,
-    /// By how much that grows from a key to the next, where it is affine in the key.
+    /// The difference of the bias between adjacent keys, if the bias is affine in the key position.
     LogitsSlope,
-    /// Where the elements that are added to the logits of a row begin.
+    /// The start of the parameter tensor row that is added to the logits of a row.
     LogitsBiasRow,
-    /// How large a transformed logit can be.
+    /// An upper bound of transformed logits.
     LogitsBound,
 }
 
 /// Every member function, in the order of the text.
-pub(super) const ORDER: &[Member] = &[
-    Member::KvBounds,
-    Member::Hook(Hook::KvListLen),
-    Member::Hook(Hook::KvListBlock),
-    Member::Hook(Hook::QueryTransform),
-    Member::Hook(Hook::KeyTransform),
-    Member::Hook(Hook::ValueTransform),
-    Member::Hook(Hook::LogitsTransform),
-    Member::LogitsBias,
-    Member::LogitsSlope,
-    Member::LogitsBiasRow,
-    Member::LogitsBound,
-    Member::Hook(Hook::LogitsMask),
-    Member::Hook(Hook::Weight),
-    Member::Hook(Hook::Denominator),
-    Member::Hook(Hook::SinkLogit),
-    Member::Hook(Hook::OutputTransform),
-    Member::Hook(Hook::KvRange),
-    Member::TileClass,
+pub(super) const ORDER: &[MemberFunction] = &[
+    MemberFunction::KvBounds,
+    MemberFunction::Hook(Hook::KvListLen),
+    MemberFunction::Hook(Hook::KvListBlock),
+    MemberFunction::Hook(Hook::QueryTransform),
+    MemberFunction::Hook(Hook::KeyTransform),
+    MemberFunction::Hook(Hook::ValueTransform),
+    MemberFunction::Hook(Hook::LogitsTransform),
+    MemberFunction::LogitsBias,
+    MemberFunction::LogitsSlope,
+    MemberFunction::LogitsBiasRow,
+    MemberFunction::LogitsBound,
+    MemberFunction::Hook(Hook::LogitsMask),
+    MemberFunction::Hook(Hook::Weight),
+    MemberFunction::Hook(Hook::Denominator),
+    MemberFunction::Hook(Hook::SinkLogit),
+    MemberFunction::Hook(Hook::OutputTransform),
+    MemberFunction::Hook(Hook::KvRange),
+    MemberFunction::TileClass,
 ];
 
-impl Member {
-    /// Whether the struct of a shape needs it. (`struct Variant` has them all.)
+impl MemberFunction {
+    /// Whether the struct of a shape needs this function. `struct Variant` has all of them.
     pub(super) fn is_in(self, shape: &Shape<'_>) -> bool {
         match self {
-            Member::Hook(hook) => shape.has(hook),
-            Member::TileClass => shape.has(Hook::LogitsMask) || shape.has(Hook::KvRange),
-            Member::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
-            Member::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
-            Member::LogitsSlope => shape.has(Hook::LogitsTransform) && shape.adds_to_logits() && shape.is_affine(),
-            Member::LogitsBiasRow => shape.adds_rows(),
-            Member::LogitsBound => shape.is_bounded(),
+            MemberFunction::Hook(hook) => shape.has(hook),
+            MemberFunction::TileClass => shape.has(Hook::LogitsMask) || shape.has(Hook::KvRange),
+            MemberFunction::KvBounds => shape.has(Hook::LogitsMask) && shape.has_bounds(),
+            MemberFunction::LogitsBias => shape.has(Hook::LogitsTransform) && shape.adds_to_logits(),
+            MemberFunction::LogitsSlope => {
+                shape.has(Hook::LogitsTransform) && shape.adds_to_logits() && shape.is_affine()
+            }
+            MemberFunction::LogitsBiasRow => shape.adds_rows(),
+            MemberFunction::LogitsBound => shape.is_bounded(),
         }
     }
 
     fn head(self) -> &'static str {
         match self {
-            Member::KvBounds => "ATTN_FN Bounds kv_bounds(const RowIndex& at) const",
-            Member::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
-            Member::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
-            Member::LogitsSlope => "ATTN_FN float logits_slope(LogitIndex at) const",
-            Member::LogitsBiasRow => "ATTN_FN auto logits_bias_row(LogitIndex at) const",
-            Member::LogitsBound => "ATTN_FN float logits_bound() const",
-            Member::Hook(hook) => match hook {
+            MemberFunction::KvBounds => "ATTN_FN Bounds kv_bounds(const RowIndex& at) const",
+            MemberFunction::TileClass => "ATTN_FN TileClass tile_class(Tile tile) const",
+            MemberFunction::LogitsBias => "ATTN_FN auto logits_bias(LogitIndex at) const",
+            MemberFunction::LogitsSlope => "ATTN_FN float logits_slope(LogitIndex at) const",
+            MemberFunction::LogitsBiasRow => "ATTN_FN auto logits_bias_row(LogitIndex at) const",
+            MemberFunction::LogitsBound => "ATTN_FN float logits_bound() const",
+            MemberFunction::Hook(hook) => match hook {
                 Hook::QueryTransform => "template <class R> ATTN_FN void query_transform(R& q, RowIndex at) const",
                 Hook::KeyTransform => "template <class R> ATTN_FN void key_transform(R& k, KvIndex at) const",
                 Hook::ValueTransform => "template <class R> ATTN_FN void value_transform(R& v, KvIndex at) const",
@@ -89,17 +91,17 @@ impl Member {
         }
     }
 
-    /// How it is called: name and arguments, those that `remap` changes as its helpers make them.
+    /// The call: name and arguments; `mapped` arguments go through the helpers of `remap`.
     pub(super) fn call(self, mapped: bool) -> &'static str {
         match (self, mapped) {
-            (Member::KvBounds, _) => "kv_bounds(at)",
-            (Member::TileClass, _) => "tile_class(tile)",
-            (Member::LogitsBias, false) => "logits_bias(at)",
-            (Member::LogitsBias, true) => "logits_bias(logit_at(at))",
-            (Member::LogitsSlope, _) => "logits_slope(at)",
-            (Member::LogitsBiasRow, _) => "logits_bias_row(at)",
-            (Member::LogitsBound, _) => "logits_bound()",
-            (Member::Hook(hook), false) => match hook {
+            (MemberFunction::KvBounds, _) => "kv_bounds(at)",
+            (MemberFunction::TileClass, _) => "tile_class(tile)",
+            (MemberFunction::LogitsBias, false) => "logits_bias(at)",
+            (MemberFunction::LogitsBias, true) => "logits_bias(logit_at(at))",
+            (MemberFunction::LogitsSlope, _) => "logits_slope(at)",
+            (MemberFunction::LogitsBiasRow, _) => "logits_bias_row(at)",
+            (MemberFunction::LogitsBound, _) => "logits_bound()",
+            (MemberFunction::Hook(hook), false) => match hook {
                 Hook::QueryTransform => "query_transform(q, at)",
                 Hook::KeyTransform => "key_transform(k, at)",
                 Hook::ValueTransform => "value_transform(v, at)",
@@ -114,7 +116,7 @@ impl Member {
                 Hook::KvListBlock => "kv_list_block(at, n)",
                 _ => "",
             },
-            (Member::Hook(hook), true) => match hook {
+            (MemberFunction::Hook(hook), true) => match hook {
                 Hook::QueryTransform => "query_transform(q, row_at(at))",
                 Hook::KeyTransform => "key_transform(k, key_at(at))",
                 Hook::ValueTransform => "value_transform(v, key_at(at))",
@@ -129,14 +131,14 @@ impl Member {
         }
     }
 
-    /// What it gives where nobody wrote it; nothing, of what changes a row.
+    /// The result if no part writes the hook; empty for hooks that change a row.
     pub(super) fn trivial(self) -> &'static str {
         match self {
-            Member::KvBounds => "Bounds{0, 2147483647}",
-            Member::TileClass => "TileClass::Full",
-            Member::LogitsBias | Member::LogitsSlope | Member::LogitsBiasRow => "0.0f",
-            Member::LogitsBound => "F32_INFINITY",
-            Member::Hook(hook) => match hook {
+            MemberFunction::KvBounds => "Bounds{0, 2147483647}",
+            MemberFunction::TileClass => "TileClass::Full",
+            MemberFunction::LogitsBias | MemberFunction::LogitsSlope | MemberFunction::LogitsBiasRow => "0.0f",
+            MemberFunction::LogitsBound => "F32_INFINITY",
+            MemberFunction::Hook(hook) => match hook {
                 Hook::LogitsTransform => "float(logit)",
                 Hook::LogitsMask => "true",
                 Hook::Weight => "exp(logit - row_max)",
@@ -151,14 +153,14 @@ impl Member {
     }
 }
 
-/// `tile_class` as a function that is called: it is long where it asks tables, and kernels ask it at several places, but seldom.
-/// In line it was up to half of what a kernel takes to compile.
+/// `tile_class` as a function that is not inlined. With parameter tensors it is long, and kernels call it at several
+/// places, but rarely. Inlined it took up to half of the compile time of a kernel.
 pub(super) fn class_called(body: &str) -> String {
     format!("  ATTN_CALL TileClass tile_class(Tile tile) const {{\n{body}  }}\n")
 }
 
-/// A member function with its body, of whole lines.
-pub(super) fn function(member: Member, body: &str) -> String {
+/// A member function with a body that consists of whole lines.
+pub(super) fn function(member: MemberFunction, body: &str) -> String {
     let head = member.head();
     if body.is_empty() { format!("  {head} {{}}\n") } else { format!("  {head} {{\n{body}  }}\n") }
 }

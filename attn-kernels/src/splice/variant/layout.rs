@@ -1,4 +1,4 @@
-//! The bytes of `struct Variant`: the structs of its parts, nested as the text nests them, by the layout rules of C.
+//! The bytes of `struct Variant`: the structs of its parts, nested as in the text, in the layout of C.
 
 use attn_core::{
     expr::{Node, PerHead, Variant},
@@ -9,20 +9,20 @@ use super::args::{Pointee, part_args, part_layout};
 use super::member::tensor_bytes;
 use super::shape::Shape;
 
-/// A table of branches: `Tensor1<int>`.
+/// Size and alignment of a table of branches: `Tensor1<int>`.
 fn table_layout() -> (usize, usize) {
     (tensor_bytes(1), 8)
 }
 
-/// A struct of members of these sizes and alignments; an empty one takes a byte.
+/// The layout of a struct whose members are pushed one after the other; an empty struct takes a byte.
 #[derive(Default)]
-struct Struct {
+struct StructLayout {
     size: usize,
     align: usize,
 }
 
-impl Struct {
-    /// The offset of the next member.
+impl StructLayout {
+    /// Appends a member; returns its offset.
     fn push(&mut self, (size, align): (usize, usize)) -> usize {
         let offset = self.size.next_multiple_of(align);
         self.size = offset + size;
@@ -41,7 +41,7 @@ fn layout(shape: &Shape<'_>) -> (usize, usize) {
     if let Shape::Part(part) = shape {
         return part_layout(part);
     }
-    let mut all = Struct::default();
+    let mut all = StructLayout::default();
     if let Shape::PerHead(_) = shape {
         all.push(table_layout());
         if shape.rewrites_keys() {
@@ -66,26 +66,26 @@ pub fn struct_size(parts: &[&VariantDesc]) -> usize {
     shape_size(&Shape::All(parts.iter().map(|part| Shape::Part(part)).collect()))
 }
 
-/// The bytes of `struct Variant`. `upload` puts what a pointer points to where the kernel can reach it, and says where: a
-/// device address, valid for as long as the bytes are used.
+/// The bytes of `struct Variant`. `upload` copies the target of a pointer to device memory and returns its address,
+/// which is valid for as long as the bytes are used.
 ///
 /// # Errors
 /// The first error of `upload`.
 pub fn variant_args<E>(variant: &Variant, mut upload: impl FnMut(Pointee<'_>) -> Result<u64, E>) -> Result<Vec<u8>, E> {
     let mut bytes = vec![0; shape_size(&Shape::of(variant))];
-    Writer { bytes: &mut bytes, upload: &mut upload }.all(variant, 0)?;
+    VariantArgsWriter { bytes: &mut bytes, upload: &mut upload }.all(variant, 0)?;
     Ok(bytes)
 }
 
-struct Writer<'a, U> {
+struct VariantArgsWriter<'a, U> {
     bytes: &'a mut [u8],
     upload: &'a mut U,
 }
 
-impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
-    /// A list of nodes as members of one struct, which begins at `at`.
+impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> VariantArgsWriter<'_, U> {
+    /// Writes nodes as the members of one struct at offset `at`.
     fn all(&mut self, variant: &Variant, at: usize) -> Result<(), E> {
-        let mut all = Struct::default();
+        let mut all = StructLayout::default();
         for node in variant.nodes() {
             let offset = all.push(layout(&Shape::of_node(node)));
             self.node(node, at + offset)?;
@@ -93,7 +93,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
         Ok(())
     }
 
-    /// An operand: one node stands for itself.
+    /// Writes an operand; a single node has no struct of its own.
     fn operand(&mut self, variant: &Variant, at: usize) -> Result<(), E> {
         match variant.nodes() {
             [only] => self.node(only, at),
@@ -102,7 +102,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
     }
 
     fn node(&mut self, node: &Node, at: usize) -> Result<(), E> {
-        let mut all = Struct::default();
+        let mut all = StructLayout::default();
         match node {
             Node::Part(part) => self.part(&**part, at),
             Node::Remap { map, inner } => {
@@ -121,7 +121,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
         }
     }
 
-    fn operands(&mut self, variants: &[Variant], mut all: Struct, at: usize) -> Result<(), E> {
+    fn operands(&mut self, variants: &[Variant], mut all: StructLayout, at: usize) -> Result<(), E> {
         variants.iter().try_for_each(|variant| {
             let offset = all.push(layout(&Shape::operand(variant)));
             self.operand(variant, at + offset)
@@ -134,7 +134,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> Writer<'_, U> {
         Ok(())
     }
 
-    fn tables(&mut self, per_head: &PerHead, all: &mut Struct, at: usize) -> Result<(), E> {
+    fn tables(&mut self, per_head: &PerHead, all: &mut StructLayout, at: usize) -> Result<(), E> {
         for table in std::iter::once(per_head.heads()).chain(per_head.kv_heads()) {
             let at = at + all.push(table_layout());
             let values: Vec<u8> = table.iter().flat_map(|branch| branch.to_ne_bytes()).collect();

@@ -1,11 +1,11 @@
-//! The members of a part's struct, as C lays them out: parameters, what masks know of tables, what divisions need.
+//! The members of a part's struct in the layout of C: parameters, ranges of parameter tensors, and divisors.
 
 use attn_core::lang::{FieldDesc, FieldType, VariantDesc, desc::Elem};
 
-/// One member.
-pub(super) struct Member {
-    pub(super) kind: Kind,
-    /// Number of the field that it belongs to.
+/// A data member.
+pub(super) struct DataMember {
+    pub(super) kind: MemberKind,
+    /// The number of its field.
     pub(super) field: usize,
     /// C++ type.
     pub(super) ty: String,
@@ -13,30 +13,30 @@ pub(super) struct Member {
     pub(super) offset: usize,
 }
 
-/// What it holds.
+/// The content of a data member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MemberKind {
     /// The parameter.
     Field,
-    /// The least and greatest elements of a table, by blocks.
+    /// The ranges of a parameter tensor's blocks, for the tile class.
     Ranges,
-    /// What is known in advance of dividing by a scalar.
+    /// The precomputed words for a division by a scalar.
     Divisor,
 }
 
-/// The members of a part, and size and alignment of its struct; an empty one takes a byte.
-pub(super) fn members(desc: &VariantDesc) -> (Vec<Member>, usize, usize) {
+/// The members of a part, and the size and alignment of its struct; an empty struct takes a byte.
+pub(super) fn members(desc: &VariantDesc) -> (Vec<DataMember>, usize, usize) {
     let (mut members, mut size, mut align) = (Vec::new(), 0usize, 1);
     let mut push = |kind, field: usize, ty: String, name, (bytes, to): (usize, usize)| {
         let offset = size.next_multiple_of(to);
-        members.push(Member { kind, field, ty, name, offset });
+        members.push(DataMember { kind, field, ty, name, offset });
         size = offset + bytes;
         align = align.max(to);
     };
     for (i, field) in desc.fields.iter().enumerate() {
-        push(Kind::Field, i, cxx_type(field.ty), name(field.name), layout(field.ty));
+        push(MemberKind::Field, i, cxx_type(field.ty), name(field.name), layout(field.ty));
         if has_ranges(desc, field) {
-            push(Kind::Ranges, i, "TableRange".to_owned(), format!("{}range_", name(field.name)), (16, 8));
+            push(MemberKind::Ranges, i, "TensorBounds".to_owned(), format!("{}range_", name(field.name)), (16, 8));
         }
     }
     for (i, field) in desc.fields.iter().enumerate() {
@@ -45,23 +45,23 @@ pub(super) fn members(desc: &VariantDesc) -> (Vec<Member>, usize, usize) {
         {
             let bytes = if elem == Elem::F32 { 4 } else { 12 };
             let ty = format!("Divisor<{}>", elem_type(elem));
-            push(Kind::Divisor, i, ty, format!("{}div_", name(field.name)), (bytes, 4));
+            push(MemberKind::Divisor, i, ty, format!("{}div_", name(field.name)), (bytes, 4));
         }
     }
     (members, size.next_multiple_of(align).max(1), align)
 }
 
-/// Whether a mask asks for the range of a tensor.
+/// Whether the tile class reads the ranges of a parameter tensor.
 fn has_ranges(desc: &VariantDesc, field: &FieldDesc) -> bool {
     matches!(field.ty, FieldType::Tensor { .. }) && desc.mask.tables.contains(&field.name)
 }
 
-/// The member of a parameter, as hooks name it: one in capitals shall not meet a constant.
+/// The member name of a parameter in hooks. A name in capitals gets a suffix, so that it differs from constants.
 fn name(field: &str) -> String {
     if field.contains(|c: char| c.is_ascii_lowercase()) { format!("{field}_") } else { format!("{field}_p_") }
 }
 
-/// A scalar bool takes 4 bytes, as the host passes it.
+/// The C++ type of a parameter. A scalar bool takes 4 bytes, as the host passes it.
 fn cxx_type(ty: FieldType) -> String {
     match ty {
         FieldType::Scalar(Elem::Bool) => "alignas(4) bool".to_owned(),
@@ -86,7 +86,7 @@ fn elem_type(elem: Elem) -> &'static str {
     }
 }
 
-/// Size and alignment of a parameter: of a tensor, a pointer and its extents.
+/// Size and alignment of a parameter.
 fn layout(ty: FieldType) -> (usize, usize) {
     match ty {
         FieldType::Scalar(_) => (4, 4),
@@ -94,7 +94,7 @@ fn layout(ty: FieldType) -> (usize, usize) {
     }
 }
 
-/// A pointer, and extents of 4 bytes.
+/// Bytes of a tensor: a pointer, and extents of 4 bytes each.
 pub(super) fn tensor_bytes(rank: u8) -> usize {
     (8 + 4 * usize::from(rank)).next_multiple_of(8)
 }

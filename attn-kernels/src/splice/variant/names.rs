@@ -1,8 +1,8 @@
-//! The names of the structs of a composition.
+//! The names of the structs of a variant.
 
 use attn_core::lang::VariantDesc;
 
-/// The struct of each part: one name for one descriptor, none of them a name of lang/lang.cuh.
+/// The struct name of each part: one name per descriptor, and no name of lang/lang.cuh.
 pub(super) fn of_parts(parts: &[&VariantDesc]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (i, desc) in parts.iter().enumerate() {
@@ -18,7 +18,7 @@ pub(super) fn of_parts(parts: &[&VariantDesc]) -> Vec<String> {
     names
 }
 
-/// The name of a combinator's struct, which no struct has yet: `Or1`.
+/// An unused name for a combinator's struct, such as `Or1`.
 pub(super) fn of_combinator(kind: &str, taken: &[String]) -> String {
     let mut n = 1;
     loop {
@@ -30,7 +30,7 @@ pub(super) fn of_combinator(kind: &str, taken: &[String]) -> String {
     }
 }
 
-/// `base`, with a number from `n` on if that is taken.
+/// `base`, or if it is taken `base` with the first unused number from `n` on.
 fn free(base: &str, taken: &[String], mut n: u32) -> String {
     let mut name = base.to_owned();
     while is_taken(&name, taken) {
@@ -44,7 +44,7 @@ fn is_taken(name: &str, taken: &[String]) -> bool {
     taken.iter().any(|t| t == name) || LANG_TYPES.contains(&name)
 }
 
-/// A name in the way of Rust's types, which no keyword and no macro has: `SoftCap`, `X`, not `int` or `NULL`.
+/// Whether a name is in upper camel case, so that it is no C++ keyword or macro: `SoftCap`, `X`, not `int` or `NULL`.
 fn reads_well(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.chars().all(|c| c.is_ascii_alphanumeric())
@@ -61,7 +61,7 @@ const LANG_TYPES: &[&str] = &[
     "QueryTile",
     "Tile",
     "TileClass",
-    "Tri",
+    "Tristate",
     "Bounds",
     "HeadRow",
     "Array",
@@ -80,7 +80,7 @@ const LANG_TYPES: &[&str] = &[
     "F8E4M3",
     "F8E5M2",
     "PackedBits",
-    "TableRange",
+    "TensorBounds",
     "Divisor",
     "Tuple2",
     "Tuple3",

@@ -1,10 +1,8 @@
-//! The struct of one part: parameters, constants, helpers, hooks.
+//! The CUDA struct of one part: its parameters, constants, helpers and hooks.
 
 use attn_core::lang::{ConstValue, DeviceFn, VariantDesc, desc::ConstDesc};
 
-use super::device_type::Types;
-
-use super::{VariantError, member::members};
+use super::{device_type::Types, error::VariantError, member::members};
 
 /// `struct SoftCap { .. };`, with the `#line`s of the user's file inside.
 pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, VariantError> {
@@ -49,7 +47,8 @@ pub(super) fn struct_text(desc: &VariantDesc, name: &str) -> Result<String, Vari
     Ok(text)
 }
 
-/// A line of a comment: no end of line in it that C++ knows, and none that a backslash joins with the next.
+/// A line of a C++ comment: without control characters, trigraphs, and a backslash that would join it with the next
+/// line.
 fn comment(line: &str) -> String {
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.replace("??/", "?/");
@@ -67,7 +66,7 @@ fn const_type(value: ConstValue) -> &'static str {
     }
 }
 
-/// Bit-exact, but for the payload of a NaN.
+/// A literal for a constant, bit-exact apart from the payload of a NaN.
 fn const_text(value: ConstValue) -> String {
     match value {
         ConstValue::F32(x) if x.is_nan() => "F32_NAN".to_owned(),
@@ -85,7 +84,7 @@ fn const_text(value: ConstValue) -> String {
     }
 }
 
-/// Two spaces in front of each line that is no directive.
+/// Indents each line that is no directive.
 fn indented(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -98,7 +97,7 @@ fn indented(text: &str) -> String {
     out
 }
 
-/// Types, constants and helpers of a part, each once, those of helpers included.
+/// The types, constants and helpers that a part and its helpers use, each once.
 #[derive(Default)]
 struct Links {
     types: Types,
@@ -124,7 +123,7 @@ impl Links {
                 self.types.add(desc, ty)?;
             }
             match self.consts.iter().find(|(name, _)| *name == link.name) {
-                Some((_, there)) if !same_bits(*there, value) => return Err(clash(desc, link.name)),
+                Some((_, there)) if !same_bits(*there, value) => return Err(VariantError::clash(desc, link.name)),
                 Some(_) => {}
                 None => self.consts.push((link.name, value)),
             }
@@ -144,7 +143,7 @@ impl Links {
         }
         match self.helpers.iter().find(|h| h.name == helper.name) {
             Some(there) if std::ptr::eq(*there, helper) => return Ok(()),
-            Some(_) => return Err(clash(desc, helper.name)),
+            Some(_) => return Err(VariantError::clash(desc, helper.name)),
             None => {}
         }
         self.types.add_all(desc, helper.types)?;
@@ -157,10 +156,6 @@ impl Links {
         self.helpers.push(helper);
         Ok(())
     }
-}
-
-pub(super) fn clash(desc: &VariantDesc, name: &str) -> VariantError {
-    VariantError::Clash { variant: desc.name.to_owned(), name: name.to_owned() }
 }
 
 fn same_bits(a: ConstValue, b: ConstValue) -> bool {

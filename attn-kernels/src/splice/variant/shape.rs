@@ -1,4 +1,5 @@
-//! The shape of a composition: what its text and the layout of its arguments depend on.
+//! The shape of a variant: its tree of parts and combinators, on which the CUDA text and the layout of arguments
+//! depend.
 
 use std::fmt;
 
@@ -8,17 +9,18 @@ use attn_core::{
     spec::KvStored,
 };
 
-/// A part, or a combinator of shapes. In text each is a struct, with those inside as members.
+/// A part, or a combinator of shapes. Each is a struct in the text, with its operands as members.
 #[derive(Clone, Debug)]
 pub(super) enum Shape<'d> {
     Part(&'d VariantDesc),
     /// All of these, in order: `a + b`.
     All(Vec<Shape<'d>>),
-    /// The same, of a whole variant over keys and values that are stored transformed: they are not transformed again.
+    /// As `All`, for a variant whose stored keys and values are transformed already: key and value transforms do not
+    /// run.
     Stored(Vec<Shape<'d>>),
     Or(Vec<Shape<'d>>),
     Not(Box<Shape<'d>>),
-    /// The map, and what sees its positions.
+    /// The map, and the operand that sees the mapped positions.
     Remap(&'d VariantDesc, Box<Shape<'d>>),
     PerHead(Vec<Shape<'d>>),
 }
@@ -31,7 +33,7 @@ impl Shape<'static> {
         if stored { Shape::Stored(nodes) } else { Shape::All(nodes) }
     }
 
-    /// The shape of an operand: one node stands for itself.
+    /// The shape of an operand; a single node has no combinator around it.
     pub(super) fn operand(variant: &Variant) -> Self {
         match variant.nodes() {
             [only] => Shape::of_node(only),
@@ -48,15 +50,15 @@ impl Shape<'static> {
             Node::Not(mask) | Node::Except(mask) => Shape::Not(Box::new(Shape::operand(mask))),
             Node::Remap { map, inner } => Shape::Remap(map.desc(), Box::new(Shape::operand(inner))),
             Node::PerHead(per_head) => Shape::PerHead(all(per_head.branches())),
-            // kernels run arm by arm: asked as a whole, a union is the mask of its arms
-            Node::Union(arms) => Shape::Or(all(arms)),
+            // kernels run one branch at a time; the union as a whole is the `or` of its branches' masks
+            Node::Union(branches) => Shape::Or(all(branches)),
             other => unreachable!("no shape of {other:?}"),
         }
     }
 }
 
 impl<'d> Shape<'d> {
-    /// The part that stands here itself, and the shapes inside, in order of writing.
+    /// The part of this node, if it has one, and the operands, in source order.
     pub(super) fn inside(&self) -> (Option<&'d VariantDesc>, &[Shape<'d>]) {
         match self {
             Shape::Part(part) => (Some(part), &[]),
@@ -71,18 +73,18 @@ impl<'d> Shape<'d> {
         match self {
             Shape::Or(_) | Shape::Not(_) => hook == Hook::LogitsMask,
             Shape::Stored(_) if matches!(hook, Hook::KeyTransform | Hook::ValueTransform) => false,
-            // what is promised of other positions says nothing here
+            // a `kv_range` over mapped positions says nothing about the positions before the map
             Shape::Remap(map, _) if hook == Hook::KvRange => map.has(hook),
             _ => self.any(|shape| shape.has(hook), |part| part.has(hook)),
         }
     }
 
-    /// Whether something is known of tiles.
+    /// Whether the masks give a tile class.
     pub(super) fn has_class(&self) -> bool {
         self.any(Shape::has_class, part_has_class)
     }
 
-    /// Whether the keys of a row are provably an interval, as far as this masks them.
+    /// Whether the mask provably leaves an interval of keys for each row.
     pub(super) fn has_bounds(&self) -> bool {
         match self {
             Shape::Part(part) => !part.has(Hook::LogitsMask) || !part.mask.bounds.is_empty(),
@@ -92,18 +94,18 @@ impl<'d> Shape<'d> {
         }
     }
 
-    /// Whether logits are changed by what is added to them alone.
+    /// Whether logits transforms only add a term.
     pub(super) fn adds_to_logits(&self) -> bool {
         let adds = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.bias.is_empty();
         let (own, inner) = self.inside();
         matches!(self, Shape::Or(_) | Shape::Not(_)) || own.is_none_or(adds) && inner.iter().all(Shape::adds_to_logits)
     }
 
-    /// Whether what is added to logits is affine in the position of the key.
+    /// Whether the term that is added to logits is affine in the key position.
     pub(super) fn is_affine(&self) -> bool {
         let affine = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.slope.is_empty();
         match self {
-            // other positions, or another sum for each head
+            // mapped positions, or another term for each head
             Shape::Remap(..) | Shape::PerHead(_) => !self.has(Hook::LogitsTransform),
             Shape::Or(_) | Shape::Not(_) => true,
             _ => {
@@ -113,17 +115,17 @@ impl<'d> Shape<'d> {
         }
     }
 
-    /// Whether what is added to logits are rows of a captured tensor: one part adds it, and nothing else changes logits.
+    /// Whether the only logits transform adds rows of a parameter tensor.
     pub(super) fn adds_rows(&self) -> bool {
         match self {
             Shape::Part(part) => !part.bias_row.is_empty(),
             Shape::All(inner) | Shape::Stored(inner) => only_transform(inner).is_some_and(|(_, only)| only.adds_rows()),
-            // other positions, or another tensor for each head
+            // mapped positions, or another tensor for each head
             Shape::Remap(..) | Shape::PerHead(_) | Shape::Or(_) | Shape::Not(_) => false,
         }
     }
 
-    /// Whether transformed logits have a bound: that of the last transform, whatever it is shown.
+    /// Whether transformed logits are bounded: the last transform has a bound for all inputs.
     pub(super) fn is_bounded(&self) -> bool {
         match self {
             Shape::Part(part) => !part.bound.is_empty(),
@@ -134,7 +136,7 @@ impl<'d> Shape<'d> {
         }
     }
 
-    /// Whether a logits transform calls functions that the multiprocessor has a slow unit of its own for.
+    /// Whether a logits transform calls functions of the special function unit (MUFU).
     pub(super) fn transform_is_special(&self) -> bool {
         const SPECIAL: [&str; 7] = ["tanh(", "exp(", "exp2(", "sigmoid(", "log(", "sqrt(", "recip("];
         let calls = |part: &VariantDesc| {
@@ -144,7 +146,7 @@ impl<'d> Shape<'d> {
         !matches!(self, Shape::Or(_) | Shape::Not(_)) && self.any(Shape::transform_is_special, calls)
     }
 
-    /// Whether the class of a tile asks captured tensors for their least and greatest elements.
+    /// Whether the tile class reads ranges of parameter tensors.
     pub(super) fn asks_tables(&self) -> bool {
         let asks = |part: &VariantDesc| !part.mask.tables.is_empty();
         self.any(Shape::asks_tables, asks)
@@ -156,7 +158,7 @@ impl<'d> Shape<'d> {
         !matches!(self, Shape::Or(_) | Shape::Not(_)) && self.any(Shape::stores, stores)
     }
 
-    /// The part that changes the normaliser: the first, of branches that all do.
+    /// The part that sets the normaliser; with several branches the first.
     pub(super) fn normalizing(&self) -> Option<&'d VariantDesc> {
         match self {
             Shape::Or(_) | Shape::Not(_) => None,
@@ -168,12 +170,12 @@ impl<'d> Shape<'d> {
         }
     }
 
-    /// Whether a table of branches by KV head is a member.
+    /// Whether keys or values are transformed; then `per_head` has a table of branches by KV head.
     pub(super) fn rewrites_keys(&self) -> bool {
         self.has(Hook::KeyTransform) || self.has(Hook::ValueTransform)
     }
 
-    /// The parts in order of writing.
+    /// The parts in source order.
     pub(super) fn parts(&self) -> Vec<&'d VariantDesc> {
         let (part, inner) = self.inside();
         part.into_iter().chain(inner.iter().flat_map(Shape::parts)).collect()
@@ -185,18 +187,18 @@ impl<'d> Shape<'d> {
     }
 }
 
-/// The last of these with a logits transform, and its number.
+/// The last shape with a logits transform, and its number.
 pub(super) fn last_transform<'s, 'd>(shapes: &'s [Shape<'d>]) -> Option<(usize, &'s Shape<'d>)> {
     shapes.iter().enumerate().rfind(|(_, shape)| shape.has(Hook::LogitsTransform))
 }
 
-/// The only one of these with a logits transform, and its number.
+/// The only shape with a logits transform, and its number.
 pub(super) fn only_transform<'s, 'd>(shapes: &'s [Shape<'d>]) -> Option<(usize, &'s Shape<'d>)> {
     let first = shapes.iter().position(|shape| shape.has(Hook::LogitsTransform))?;
     last_transform(shapes).filter(|(last, _)| *last == first)
 }
 
-/// Whether a mask is derived over tiles, or a range of keys promised.
+/// Whether the part has a mask over tiles or a `kv_range`.
 pub(super) fn part_has_class(part: &VariantDesc) -> bool {
     !part.mask.over.is_empty() || part.has(Hook::KvRange)
 }

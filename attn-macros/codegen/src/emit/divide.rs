@@ -1,14 +1,15 @@
-//! Division by a scalar parameter, which the host prepares (cuda/lang/divide.cuh): a multiplication instead of a loop.
+//! Division by a scalar parameter. The host prepares a `Divisor` (cuda/lang/divide.cuh), so that the kernel multiplies
+//! instead of dividing.
 
-use super::Writer;
+use super::writer::CudaWriter;
 use crate::{
     ir::{Expr, Kind, Op},
     names,
     types::Ty,
 };
 
-impl Writer<'_> {
-    /// `div_by` and `name_div_` for `a / self.name`, unless both are f32.
+impl CudaWriter<'_> {
+    /// `div_by` and the member `name_div_` for `a / self.name`, unless both are f32.
     pub(super) fn by_parameter(&mut self, op: Op, a: &Expr, b: &Expr) -> Option<(&'static str, String)> {
         let function = match op {
             Op::Div => "div_by",
@@ -18,31 +19,32 @@ impl Writer<'_> {
         Some((function, self.divisor(a, b)?))
     }
 
-    /// The member that stands for `b` as a divisor of `a`. Where types are not seen they may be f32: it serves those too.
+    /// The divisor member for `b`, where it can divide `a`. A type that the macro cannot see may be f32; divisors have
+    /// an overload for that.
     pub(super) fn divisor(&mut self, a: &Expr, b: &Expr) -> Option<String> {
         if !matches!(self.settled(&a.ty), Ty::I32 | Ty::U32 | Ty::Var(_)) {
             return None;
         }
         let name = self.parameter(b)?;
         let member = names::divisor(&name);
-        self.reads(&name);
+        self.record_param(&name);
         self.used.divisors.entry(name).or_insert(b.span);
         Some(member)
     }
 
-    /// Notes a parameter.
-    pub(super) fn reads(&mut self, name: &str) {
+    /// Records that a parameter is read.
+    pub(super) fn record_param(&mut self, name: &str) {
         self.used.params.insert(name.strip_prefix("r#").unwrap_or(name).to_owned());
     }
 
-    /// Notes a parameter that is compared.
-    pub(super) fn compares(&mut self, e: &Expr) {
+    /// Records that a parameter is compared: a comparison may guard a division by it.
+    pub(super) fn record_compared(&mut self, e: &Expr) {
         if let Some(name) = self.parameter(e) {
             self.used.compared.insert(name);
         }
     }
 
-    /// The scalar parameter that an expression is.
+    /// The scalar parameter that an expression stands for.
     pub(super) fn parameter(&self, e: &Expr) -> Option<String> {
         match &e.kind {
             Kind::Param(name) => Some(name.strip_prefix("r#").unwrap_or(name).to_owned()),

@@ -1,19 +1,18 @@
 //! Statements as C++ text.
 
 use super::{
-    Writer,
-    bias::Added,
-    operator::{UNARY, function, operator},
-    value::{Text, simple},
+    control::single_value,
+    precedence::{function, operator},
+    writer::CudaWriter,
 };
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     literals, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-/// Where a value goes.
+/// Where the value of an expression goes.
 #[derive(Clone, Debug)]
 enum Dest {
     Return,
@@ -21,34 +20,14 @@ enum Dest {
     Nowhere,
 }
 
-impl Writer<'_> {
-    /// A whole body, whose value is returned.
+impl CudaWriter<'_> {
+    /// Writes a whole body, whose value is returned.
     pub(super) fn body(&mut self, block: &Block, ret: &Ty) {
         let dest = if *ret == Ty::Unit { Dest::Nowhere } else { Dest::Return };
         self.block(block, &dest);
     }
 
-    /// A body that gives what another adds, before or after it becomes a float.
-    pub(super) fn added(&mut self, body: &Block, added: &Added<'_>) {
-        for stmt in &body.stmts {
-            self.stmt(stmt);
-        }
-        let term = match (&added.slope, added.row) {
-            (Some(slope), _) => self.slope(slope),
-            (None, Some((tensor, indices))) => {
-                let indices = self.list(indices);
-                Text::atom(format!("{}.row({indices})", names::param(tensor)))
-            }
-            (None, None) => self.term(added.term),
-        };
-        self.line(&if added.negated {
-            format!("return -{};", term.at_least(UNARY))
-        } else {
-            format!("return {};", term.text)
-        });
-    }
-
-    /// An expression as a whole body.
+    /// Writes an expression as a whole body.
     pub(super) fn tail(&mut self, e: &Expr, ret: &Ty) {
         let dest = if *ret == Ty::Unit { Dest::Nowhere } else { Dest::Return };
         self.into(e, &dest);
@@ -166,8 +145,8 @@ impl Writer<'_> {
         let ty = self.declared(local);
         let name = self.name(local);
         let mutable = self.function.locals[local].mutable;
-        if !mutable && let Some(range) = self.range(init) {
-            self.ranges.insert(local, range);
+        if !mutable && let Some(range) = self.interval(init) {
+            self.intervals.insert(local, range);
         }
         if !mutable && let Some(param) = self.parameter(init) {
             self.params.insert(local, param);
@@ -175,7 +154,7 @@ impl Writer<'_> {
         let is_simple = match &init.kind {
             Kind::If { then, other, .. } => is_plain_value(then) && other.as_ref().is_some_and(is_plain_value),
             Kind::Match { .. } => false,
-            Kind::Block(block) => simple(block).is_some(),
+            Kind::Block(block) => single_value(block).is_some(),
             _ => true,
         };
         match ty {
@@ -212,7 +191,7 @@ impl Writer<'_> {
         }
     }
 
-    pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr, span: Range) {
+    pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr, span: SpanRange) {
         let name = self.name(local);
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
@@ -222,7 +201,7 @@ impl Writer<'_> {
             return self.line(&format!("{name} = {function}({name}, {by});"));
         }
         let is_bool = self.settled(&place.ty) == Ty::Bool;
-        self.shown_small(op, &place, value, span);
+        self.check_index_arithmetic(op, &place, value, span);
         let plain = self.is_plain(op, &place, value);
         let value = self.value(value);
         self.line(&if plain && !is_bool {
@@ -234,20 +213,20 @@ impl Writer<'_> {
         });
     }
 
-    /// The head of a loop.
+    /// Writes the head of a loop.
     fn for_loop(&mut self, var: LocalId, [end, step]: [LocalId; 2], from: &Expr, to: &Expr, inclusive: bool) {
         let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
         let compare = if inclusive { "<=" } else { "<" };
-        if let (Some((low, _)), Some((_, high))) = (self.range(from), self.range(to)) {
+        if let (Some((low, _)), Some((_, high))) = (self.interval(from), self.interval(to)) {
             let last = if inclusive { high } else { high - 1 };
-            self.ranges.insert(var, (low, last.max(low)));
+            self.intervals.insert(var, (low, last.max(low)));
         }
-        let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Word(..));
-        // past the largest value there is no next one: such a loop asks before it steps
+        let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Coordinate(..));
+        // incrementing past the largest value would overflow: such a loop compares before it increments
         let may_wrap = inclusive
-            && !(ty.as_deref() == Some("int") && self.range(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)));
+            && !(ty.as_deref() == Some("int") && self.interval(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)));
         let mut inner = None;
         if let Some(ty) = &ty
             && fixed
@@ -257,7 +236,7 @@ impl Writer<'_> {
         } else {
             let auto = ty.clone().unwrap_or_else(|| "auto".into());
             self.line(&format!("const {auto} {end} = {to_text};"));
-            // the variable's type is the bounds': a literal among them says nothing of it
+            // the variable has the type of the bounds, of which an untyped literal says nothing
             let ty = ty.unwrap_or_else(|| match literals::is_literal(to) {
                 true => format!("Plain<decltype({from_text})>"),
                 false => format!("Plain<decltype({end})>"),
@@ -279,7 +258,7 @@ impl Writer<'_> {
     }
 }
 
-/// A value without inner choices, which reads well in a `?:`.
+/// Whether a block is a value without branches inside, which reads well in a `?:`.
 fn is_plain_value(block: &Block) -> bool {
-    simple(block).is_some_and(|e| !matches!(e.kind, Kind::If { .. } | Kind::Match { .. }))
+    single_value(block).is_some_and(|e| !matches!(e.kind, Kind::If { .. } | Kind::Match { .. }))
 }

@@ -1,4 +1,4 @@
-//! What a `#[require]` talks about: fields by name, and words of `Dims`.
+//! Finds the names in a `#[require]`: fields, and dimensions of `Dims`.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use quote::quote;
 use syn::visit::Visit;
 use syn::{Expr, ExprPath, Ident};
 
-use super::DIMS;
+use super::dims::DIMS;
 use super::field::{Field, Kind};
 
-/// A block that leaves with `$failed` if the condition does not hold, and waits for unset tensors and unknown words.
-/// In scope: `self`, and `dims`.
+/// A block that returns `$failed` if the condition does not hold, and skips the check while a tensor is unset or a
+/// dimension is unknown. In scope: `self`, and `dims`.
 pub(super) fn check(condition: &Expr, fields: &[Field], failed: &TokenStream) -> TokenStream {
-    let mut words = Words::default();
+    let mut words = Identifiers::default();
     words.visit_expr(condition);
     let mut check = quote! {
         let __holds: bool = #condition;
@@ -31,18 +31,18 @@ pub(super) fn check(condition: &Expr, fields: &[Field], failed: &TokenStream) ->
             None if DIMS.iter().any(|d| word == d) => quote! {
                 if let ::core::option::Option::Some(#word) = ::attn::__private::dim_i32(dims.#word) { #check }
             },
-            // a constant, or a mistake that the compiler names
+            // a constant, or an error that rustc reports
             None => check,
         };
     }
     quote!({ #check })
 }
 
-/// Single identifiers.
+/// Collects single identifiers.
 #[derive(Default)]
-struct Words(BTreeSet<Ident>);
+struct Identifiers(BTreeSet<Ident>);
 
-impl<'ast> Visit<'ast> for Words {
+impl<'ast> Visit<'ast> for Identifiers {
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
         self.0.extend(path.path.get_ident().cloned());
     }

@@ -1,4 +1,4 @@
-//! Writes the impl.
+//! Emits the impl of `VariantParams`.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -9,7 +9,7 @@ use super::field::{Field, doc};
 use super::{condition, messages, shape};
 use crate::report::Report;
 
-/// The checks of a binding, already as text, since making them finds errors.
+/// The checks of a binding as tokens: emitting them may report errors.
 pub(super) struct Checks {
     require: Vec<TokenStream>,
     shapes: Vec<TokenStream>,
@@ -46,7 +46,7 @@ fn bind_tensor(i: usize, field: &Field) -> TokenStream {
     let ident = &field.ident;
     let default = match &field.default {
         None => quote!(::core::option::Option::None),
-        // only with a known shape: what the default needs is known then too
+        // a default is computed only for a known shape: the dimensions that it needs are known then too
         Some(default) => {
             let closure = &default.value;
             let call = quote_spanned!(closure.span()=> ::attn::__private::call_default(&*self, dims, #closure));
@@ -87,7 +87,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
             fn from_values(
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
-                let __reader = ::attn::lang::bind::Reader::new(values, Self::FIELDS)?;
+                let __reader = ::attn::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
                 let __params = Self { #(#reads),* };
                 ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(__params)
@@ -96,7 +96,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 &mut self,
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
-                let __reader = ::attn::lang::bind::Reader::new(values, Self::FIELDS)?;
+                let __reader = ::attn::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
                 #( self.#idents = __reader.or(#names, &self.#idents)?; )*
                 ::attn::lang::VariantParams::require(self, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(())
@@ -104,7 +104,8 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
             fn to_values(&self) -> ::attn::lang::ParamValues {
                 let mut __values = ::attn::lang::ParamValues::default();
                 #(
-                    if let ::core::option::Option::Some(__value) = ::attn::lang::params::ParamField::to_value(&self.#idents) {
+                    let __value = ::attn::lang::params::ParamField::to_value(&self.#idents);
+                    if let ::core::option::Option::Some(__value) = __value {
                         __values.set(#names, __value);
                     }
                 )*
@@ -118,7 +119,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 ::core::result::Result::Ok(())
             }
             fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
-                // before the defaults, which may rely on it, and after them, for what it says of them
+                // before the defaults, which may rely on the conditions, and after them, to check the defaults
                 ::attn::lang::VariantParams::require(self, dims)?;
                 #(#bind)*
                 ::attn::lang::VariantParams::require(self, dims)?;
@@ -143,11 +144,12 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
     }
 }
 
-/// What rustc says of a field that no hook reads. `#[attention_variant]` knows whether that is so, by the field's number.
+/// Warnings about fields that no hook reads: for each field number, a constant that is deprecated if
+/// `#[attention_variant]` finds the field unread.
 fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
     let name = &item.ident;
     let (generics, types, bounds) = item.generics.split_for_impl();
-    // rustc shows this name
+    // rustc shows this name in the warning
     let unread = quote::format_ident!("UnreadOf{name}");
     let numbers = 0..fields.len();
     let texts = fields.iter().map(|field| messages::UNREAD.replace("{name}", &field.name));
@@ -168,14 +170,14 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
                 }
             )*
             #[automatically_derived]
-            impl #generics ::attn::lang::notes::Notes for #name #types #bounds {
+            impl #generics ::attn::lang::lints::UnreadLints for #name #types #bounds {
                 type Unread<const __FIELD: ::core::primitive::usize> = #unread<__FIELD>;
             }
         };
     }
 }
 
-/// Keeps errors of absence away after an error.
+/// An empty impl, emitted after an error, so that the compiler does not report its absence too.
 pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
     let (name, notes) = (&item.ident, notes(item, &[]));
     let (generics, types, bounds) = item.generics.split_for_impl();
@@ -230,7 +232,7 @@ fn desc(field: &Field) -> TokenStream {
     let shape = field.shape.as_ref().map_or("", |s| &s.text);
     let default = option(field.default.as_ref().map(|d| &*d.text));
     let require = option(field.require.as_ref().map(|r| &*r.text));
-    // the type's own span: a type that cannot be a parameter is shown there
+    // the type's own span: rustc reports there a type that cannot be a parameter
     let ty = quote_spanned!(ty.span()=> <#ty as ::attn::lang::params::ParamField>::TYPE);
     quote! {
         ::attn::lang::FieldDesc {

@@ -1,4 +1,4 @@
-//! Reads a field: its name, its type as far as it is seen, and its attributes.
+//! Reads a field: its name, its type as far as it is visible, and its attributes.
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser as _;
@@ -11,32 +11,32 @@ use crate::report::Report;
 /// One field.
 pub(super) struct Field {
     pub(super) ident: Ident,
-    /// Without `r#`.
+    /// The name without `r#`.
     pub(super) name: String,
     pub(super) ty: Type,
     pub(super) kind: Kind,
     pub(super) doc: String,
-    pub(super) default: Option<Written<Expr>>,
-    pub(super) require: Option<Written<Expr>>,
-    pub(super) shape: Option<Written<Vec<Expr>>>,
+    pub(super) default: Option<AttrArgument<Expr>>,
+    pub(super) require: Option<AttrArgument<Expr>>,
+    pub(super) shape: Option<AttrArgument<Vec<Expr>>>,
     pub(super) monotone: bool,
 }
 
-/// What the type's name says.
+/// The kind of parameter that the type's name shows.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Integer,
     Bool,
-    /// f32, or a type that the compiler will refuse.
+    /// f32, or a type that rustc refuses.
     OtherScalar,
-    /// Of this rank.
+    /// A parameter tensor of this rank.
     Tensor(usize),
-    /// A tensor that hooks store to, of this rank.
+    /// An output tensor of this rank.
     Out(usize),
 }
 
 impl Kind {
-    /// Of a tensor.
+    /// The rank of a tensor.
     pub(super) fn rank(self) -> Option<usize> {
         match self {
             Kind::Tensor(rank) | Kind::Out(rank) => Some(rank),
@@ -53,8 +53,8 @@ impl Kind {
     }
 }
 
-/// An argument, and how it was written.
-pub(super) struct Written<T> {
+/// The argument of an attribute, and its source text.
+pub(super) struct AttrArgument<T> {
     pub(super) value: T,
     pub(super) text: String,
 }
@@ -103,13 +103,13 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
             }
         }
     }
-    if seen_wrong(&field.ty) {
+    if is_never_a_parameter(&field.ty) {
         report.on(&field.ty, messages::TYPE);
     }
     if let Some(rank) = kind.rank() {
         match &read.shape {
             None if rank == 0 => {}
-            // not said again where the attribute itself is wrong
+            // a wrong attribute is already reported
             None if !field.attrs.iter().any(|a| a.path().is_ident("shape")) => {
                 report.on(&field.ty, messages::SHAPE_MISSING);
             }
@@ -124,7 +124,7 @@ fn read(field: &syn::Field, report: &mut Report) -> Option<Field> {
 
 /// Reads one attribute's argument.
 fn set<T>(
-    slot: &mut Option<Written<T>>,
+    slot: &mut Option<AttrArgument<T>>,
     attr: &Attribute,
     parse: impl FnOnce(TokenStream) -> syn::Result<T>,
     usage: &str,
@@ -140,7 +140,7 @@ fn set<T>(
         return report.on(attr, usage);
     }
     match parse(list.tokens.clone()) {
-        Ok(value) => *slot = Some(Written { value, text: as_written(list) }),
+        Ok(value) => *slot = Some(AttrArgument { value, text: as_written(list) }),
         Err(error) => report.at(error.span(), format!("{error}; {usage}")),
     }
 }
@@ -187,8 +187,8 @@ fn literal(arguments: &PathArguments) -> Option<usize> {
     })
 }
 
-/// Types that no parameter has; the compiler refuses the rest, but not in one sentence.
-fn seen_wrong(ty: &Type) -> bool {
+/// Whether no parameter has this type. rustc refuses other wrong types too, but not in one sentence.
+fn is_never_a_parameter(ty: &Type) -> bool {
     const WRONG: [&str; 14] =
         ["f64", "i8", "i16", "i64", "i128", "isize", "u16", "u64", "u128", "usize", "char", "String", "Vec", "Option"];
     const WRONG_SCALAR: [&str; 6] = ["f16", "bf16", "u8", "F8E4M3", "F8E5M2", "Bits"];
@@ -210,13 +210,13 @@ fn seen_wrong(ty: &Type) -> bool {
         || elems.into_iter().any(|arg| matches!(arg, GenericArgument::Type(elem) if wrong_elem(elem)))
 }
 
-/// `Tensor`, `Tensor7`, `OutTensor2`: of whatever rank.
+/// Whether it is `Tensor`, `Tensor7`, `OutTensor2`: a tensor of any rank.
 fn is_tensor(segment: &syn::PathSegment) -> bool {
     let name = segment.ident.to_string();
     matches!(name.trim_end_matches(|c: char| c.is_ascii_digit()), "Tensor" | "OutTensor")
 }
 
-/// The doc comment, its lines joined as written.
+/// The doc comment, with its lines as written.
 pub(super) fn doc(attrs: &[Attribute]) -> String {
     let lines: Vec<String> = (attrs.iter())
         .filter_map(|attr| match &attr.meta {

@@ -1,16 +1,17 @@
-//! Turns an extent into arithmetic that can neither overflow nor divide by zero unnoticed.
+//! Turns an extent into checked arithmetic: overflow and division by zero are errors.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{BinOp, Block, Expr, Lit, Stmt, UnOp};
 
+use super::dims::DIMS;
 use super::field::{Field, Kind};
-use super::{DIMS, messages};
+use super::messages;
 use crate::names::nearest;
 use crate::report::Report;
 
-/// An extent as an expression of type i64 (or bool inside conditions) that may leave with a `ShapeProblem`.
-/// In scope: `self`, and `dims`.
+/// An extent as an expression of type i64 (or bool inside conditions) that may return a `ShapeProblem`. In scope:
+/// `self`, and `dims`.
 pub(super) fn extent(expr: &Expr, fields: &[Field], report: &mut Report) -> TokenStream {
     let mut sub = |expr: &Expr| extent(expr, fields, report);
     match expr {
@@ -44,7 +45,7 @@ pub(super) fn extent(expr: &Expr, fields: &[Field], report: &mut Report) -> Toke
             _ => refuse(expr, messages::SHAPE_LITERAL, report),
         },
         Expr::Path(path) => match path.path.get_ident() {
-            Some(word) => self::word(word, fields, report),
+            Some(word) => dimension(word, fields, report),
             None => refuse(expr, messages::SHAPE_OP, report),
         },
         _ => refuse(expr, messages::SHAPE_OP, report),
@@ -75,8 +76,8 @@ fn block(block: &Block, fields: &[Field], report: &mut Report) -> TokenStream {
     }
 }
 
-/// A field hides a word of the same name.
-fn word(word: &syn::Ident, fields: &[Field], report: &mut Report) -> TokenStream {
+/// A field, or else a dimension: a field hides a dimension of the same name.
+fn dimension(word: &syn::Ident, fields: &[Field], report: &mut Report) -> TokenStream {
     let name = word.to_string();
     match fields.iter().find(|f| f.ident == *word).map(|f| f.kind) {
         Some(Kind::Integer) => quote!(i64::from(self.#word)),

@@ -1,4 +1,4 @@
-//! The derive on token streams; what it makes is run by the tests of attn-core.
+//! Tests of the derive on token streams; the tests of attn-core run what it emits.
 
 use quote::quote;
 
@@ -12,7 +12,7 @@ fn errors(expansion: &proc_macro2::TokenStream) -> Vec<String> {
 }
 
 #[test]
-fn all_errors_come_at_once_and_the_impl_is_still_there() {
+fn all_errors_are_reported_with_a_fallback_impl() {
     let expansion = derive(quote! {
         struct V {
             #[shape(heads)]
@@ -37,7 +37,7 @@ fn all_errors_come_at_once_and_the_impl_is_still_there() {
 }
 
 #[test]
-fn a_shape_has_the_rank_of_its_tensor_and_only_arithmetic() {
+fn shapes_match_ranks_and_are_arithmetic() {
     let one = |shape| {
         errors(&derive(quote!(
             struct V {
@@ -77,7 +77,7 @@ fn tensors_have_ranks_from_0_to_4() {
 }
 
 #[test]
-fn only_tables_are_monotone() {
+fn only_parameter_tensors_are_monotone() {
     let one = |tokens: proc_macro2::TokenStream| errors(&derive(tokens));
     for ty in [quote!(i32), quote!(Tensor0<i32>)] {
         assert_eq!(one(quote!(struct V { #[monotone] x: #ty })), [super::messages::MONOTONE_ON]);
@@ -116,7 +116,7 @@ fn only_tables_are_monotone() {
 }
 
 #[test]
-fn only_structs_with_names() {
+fn only_structs_with_named_fields_are_variants() {
     assert_eq!(
         errors(&derive(quote!(
             enum E {
@@ -140,7 +140,7 @@ fn only_structs_with_names() {
 }
 
 #[test]
-fn a_full_set_of_defaults_is_a_default() {
+fn defaults_for_all_fields_imply_default() {
     let has = |tokens| derive(tokens).to_string().contains("Default for V");
     assert!(has(quote!(
         struct V {
@@ -161,7 +161,7 @@ fn a_full_set_of_defaults_is_a_default() {
 }
 
 #[test]
-fn types_that_are_seen_to_be_wrong() {
+fn unsupported_types_are_refused() {
     let wrong = |tokens: proc_macro2::TokenStream| errors(&derive(tokens));
     for ty in [quote!(f64), quote!(usize), quote!(&'static str), quote!(String), quote!([f32; 4]), quote!((f32, f32))] {
         assert_eq!(wrong(quote!(struct V { x: #ty })), [super::messages::TYPE], "{ty}");
@@ -180,7 +180,7 @@ fn types_that_are_seen_to_be_wrong() {
     ] {
         assert_eq!(wrong(quote!(struct V { x: #ty })), [super::messages::TYPE], "{ty}");
     }
-    // an alias is for the compiler to see
+    // only rustc can resolve an alias
     assert!(
         wrong(quote!(
             struct V {

@@ -1,20 +1,23 @@
 //! Arrays of a fixed length.
 
-use super::{Reader, expr::is_self, stmt::strip};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_self, strip},
+};
 use crate::{
     ir::{Expr, Kind, Op},
     messages,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     /// `[a, b, c]`.
     pub(super) fn array(&mut self, e: &syn::ExprArray) -> Expr {
         let elem = self.shared.types.fresh();
         let items: Vec<Expr> = e.elems.iter().map(|item| self.expr_as(item, &elem)).collect();
         let ty = Ty::Array(Box::new(elem), items.len() as u64);
-        Expr { kind: Kind::Array(items), ty, span: Range::of(e) }
+        Expr { kind: Kind::Array(items), ty, span: SpanRange::of(e) }
     }
 
     /// `[x; 4]`.
@@ -27,10 +30,10 @@ impl Reader<'_> {
             return self.refused(&e.len, messages::ARRAY_LENGTH);
         };
         let ty = Ty::Array(Box::new(item.ty.clone()), len);
-        Expr { kind: Kind::Repeat(Box::new(item), len), ty, span: Range::of(e) }
+        Expr { kind: Kind::Repeat(Box::new(item), len), ty, span: SpanRange::of(e) }
     }
 
-    /// `array[i]`. That the index stays inside is checked where ranges are known.
+    /// `array[i]`. `emit` checks that the index stays inside, where intervals are known.
     pub(super) fn index_array(&mut self, e: &syn::ExprIndex) -> Expr {
         if let syn::Expr::Index(inner) = strip(&e.expr)
             && let syn::Expr::Field(field) = strip(&inner.expr)
@@ -47,10 +50,10 @@ impl Reader<'_> {
             };
         };
         let index = self.expr_as(&e.index, &Ty::Usize);
-        Expr { kind: Kind::Index(Box::new(array), Box::new(index)), ty: *elem, span: Range::of(e) }
+        Expr { kind: Kind::Index(Box::new(array), Box::new(index)), ty: *elem, span: SpanRange::of(e) }
     }
 
-    /// `array[i] = x`, `array[i] += x`; the value comes back when that was refused.
+    /// `array[i] = x`, `array[i] += x`; returns the value when the place is refused.
     pub(super) fn set_element(&mut self, place: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Expr {
         let local = match strip(&place.expr) {
             syn::Expr::Path(p) => p.path.get_ident().and_then(|i| self.lookup(&i.to_string())),
@@ -69,6 +72,6 @@ impl Reader<'_> {
         }
         let index = Box::new(self.expr_as(&place.index, &Ty::Usize));
         let kind = Kind::SetElement { local, index, op, value: Box::new(value) };
-        Expr { kind, ty: Ty::Unit, span: Range::of(place) }
+        Expr { kind, ty: Ty::Unit, span: SpanRange::of(place) }
     }
 }

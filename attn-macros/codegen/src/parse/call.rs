@@ -1,14 +1,17 @@
 //! Calls of functions by path.
 
-use super::{Reader, path, stmt::strip};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{self, strip},
+};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     pub(super) fn call(&mut self, e: &syn::ExprCall) -> Expr {
         let syn::Expr::Path(f) = strip(&e.func) else {
             return self.refused(&e.func, messages::CALL);
@@ -17,7 +20,7 @@ impl Reader<'_> {
         if f.qself.is_some() || f.path.segments.iter().take(before).any(|s| !s.arguments.is_empty()) {
             return self.refused(f, messages::CALL);
         }
-        let two = path::last_two(&f.path);
+        let two = syntax::last_two(&f.path);
         if let Some((ty, name)) = &two {
             if ty == "approx" {
                 return self.approx(e, f, name);
@@ -48,7 +51,7 @@ impl Reader<'_> {
             _ => return self.refused(f, messages::APPROX),
         };
         let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
-        Expr { kind: Kind::Call(text, args), ty, span: Range::of(e) }
+        Expr { kind: Kind::Call(text, args), ty, span: SpanRange::of(e) }
     }
 
     /// `random::uniform(seed, stream, i, j)`.
@@ -62,7 +65,7 @@ impl Reader<'_> {
             return self.refused(f, messages::RANDOM);
         }
         let args = e.args.iter().map(|a| self.expr_as(a, &Ty::U32)).collect();
-        Expr { kind: Kind::Call(text, args), ty, span: Range::of(e) }
+        Expr { kind: Kind::Call(text, args), ty, span: SpanRange::of(e) }
     }
 
     /// `f32::max(a, b)`, `f32::from_bits(b)`, `f32::from(b)`.
@@ -74,15 +77,15 @@ impl Reader<'_> {
         match name {
             "from" if e.args.len() == 1 => {
                 let value = self.expr(first);
-                Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: Range::of(e) }
+                Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: SpanRange::of(e) }
             }
             "from_bits" if ty == Ty::F32 && e.args.len() == 1 => {
                 let value = self.expr_as(first, &Ty::U32);
-                Expr { kind: Kind::Call("from_bits", vec![value]), ty, span: Range::of(e) }
+                Expr { kind: Kind::Call("from_bits", vec![value]), ty, span: SpanRange::of(e) }
             }
             _ => {
                 let Some(last) = f.path.segments.last() else {
-                    return self.error(Range::of(e));
+                    return self.error(SpanRange::of(e));
                 };
                 let receiver = self.expr_as(first, &ty);
                 let rest: Vec<&syn::Expr> = args.collect();
@@ -93,25 +96,25 @@ impl Reader<'_> {
 
     fn helper(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
         let Some(last) = f.path.segments.last() else {
-            return self.error(Range::of(e));
+            return self.error(SpanRange::of(e));
         };
         let rust = last.ident.to_string();
-        if path::is_type_name(&rust) {
+        if syntax::is_type_name(&rust) {
             return self.tuple_struct(e, f);
         }
-        if path::last_two(&f.path).is_some_and(|(before, _)| path::is_type_name(&before)) {
+        if syntax::last_two(&f.path).is_some_and(|(before, _)| syntax::is_type_name(&before)) {
             return self.refused(f, messages::CALL_SELF);
         }
         if f.path.segments.len() == 1 && self.lookup(&rust).is_some() {
             return self.refused(f, messages::CALL);
         }
         let name = names::helper(&rust);
-        let key = path::key(&f.path);
+        let key = syntax::key(&f.path);
         if self.shared.this_fn.as_deref() == Some(&key) {
             return self.refused(f, messages::RECURSION);
         }
         match self.shared.links.helpers.iter().find(|(n, _)| *n == name) {
-            Some((_, p)) if path::key(p) != key => {
+            Some((_, p)) if syntax::key(p) != key => {
                 return self.refused(f, format!("two helpers are called `{rust}`: rename one"));
             }
             Some(_) => {}
@@ -136,7 +139,7 @@ impl Reader<'_> {
             .collect();
         let ty = self.shared.types.named(format!("{key}()"));
         let kind = if consts.is_empty() { Kind::Helper(name, args) } else { Kind::HelperOf(name, consts, args) };
-        Expr { kind, ty, span: Range::of(e) }
+        Expr { kind, ty, span: SpanRange::of(e) }
     }
 
     /// `4`, `N` or `{ N }` between `::<` and `>`.

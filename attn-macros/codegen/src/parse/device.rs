@@ -1,31 +1,16 @@
-//! Structs and enums of a user's, which `#[device_type]` makes known: their definitions are not seen from here.
+//! Structs and enums with `#[device_type]`, whose definitions are not visible here.
 
-use super::{Reader, Shared, TypeLink, path, stmt::strip};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_type_name, key, last_two, strip},
+    type_link::link,
+};
 use crate::{
     ir::{Block, Expr, Kind, Op, Stmt},
     messages, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
-
-/// The type of a path, which the text names from here on.
-pub(crate) fn link(path: &syn::Path, shared: &mut Shared) -> Option<Ty> {
-    let last = path.segments.last()?.ident.to_string();
-    if path.segments.iter().any(|s| !s.arguments.is_empty()) {
-        shared.report.on(path, messages::TYPE);
-        return None;
-    }
-    let name = names::device_type(&last);
-    match shared.links.types.iter().find(|link| link.name == name) {
-        Some(link) if path::key(&link.path) != path::key(path) => {
-            shared.report.on(path, format!("two types are called `{last}`: rename one"));
-            return None;
-        }
-        Some(_) => {}
-        None => shared.links.types.push(TypeLink { name: name.clone(), path: path.clone(), compared: None }),
-    }
-    Some(Ty::Device(name))
-}
 
 /// The name of a field in the text.
 fn member(member: &syn::Member) -> Option<String> {
@@ -35,7 +20,7 @@ fn member(member: &syn::Member) -> Option<String> {
     }
 }
 
-/// As Rust writes it: `slope`, `0`.
+/// The name of a field as Rust writes it: `slope`, `0`.
 fn written(member: &syn::Member) -> String {
     match member {
         syn::Member::Named(name) => name.to_string(),
@@ -43,34 +28,34 @@ fn written(member: &syn::Member) -> String {
     }
 }
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     /// `Line { slope: 1.0, ..base }`.
     pub(super) fn struct_literal(&mut self, e: &syn::ExprStruct) -> Expr {
         let Some((ty, name)) = self.struct_named(&e.path, e.qself.is_some(), messages::STRUCT) else {
             for field in &e.fields {
                 self.expr(&field.expr);
             }
-            return self.error(Range::of(e));
+            return self.error(SpanRange::of(e));
         };
         let mut fields = Vec::new();
         for field in &e.fields {
             fields.extend(self.field_value(&name, &field.member, &field.expr));
         }
         let base = e.rest.as_ref().map(|base| Box::new(self.expr_as(base, &ty)));
-        Expr { kind: Kind::Struct { ty: name, base, fields }, ty, span: Range::of(e) }
+        Expr { kind: Kind::Struct { ty: name, base, fields }, ty, span: SpanRange::of(e) }
     }
 
     /// `Line(1.0, 2.0)`.
     pub(super) fn tuple_struct(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
-        let std = matches!(path::key(&f.path).as_str(), "Some" | "Ok" | "Err" | "Box" | "Self");
-        let variant = path::last_two(&f.path).is_some_and(|(before, _)| path::is_type_name(&before));
+        let std = matches!(key(&f.path).as_str(), "Some" | "Ok" | "Err" | "Box" | "Self");
+        let variant = last_two(&f.path).is_some_and(|(before, _)| is_type_name(&before));
         let linked = if std || variant { None } else { self.struct_named(&f.path, false, messages::CALL_TYPE) };
         let Some((ty, name)) = linked else {
             if std || variant {
                 self.refuse(f, messages::CALL_TYPE);
             }
             e.args.iter().for_each(|arg| drop(self.expr(arg)));
-            return self.error(Range::of(e));
+            return self.error(SpanRange::of(e));
         };
         if e.args.len() > names::TUPLE_FIELDS.len() {
             return self.refused(e, messages::TUPLE_STRUCT_SIZE);
@@ -80,13 +65,13 @@ impl Reader<'_> {
             self.field_value(&name, &syn::Member::Unnamed(index), arg)
         });
         let fields = fields.collect();
-        Expr { kind: Kind::Struct { ty: name, base: None, fields }, ty, span: Range::of(e) }
+        Expr { kind: Kind::Struct { ty: name, base: None, fields }, ty, span: SpanRange::of(e) }
     }
 
     /// The type of a struct's path, and its name in the text.
     fn struct_named(&mut self, path: &syn::Path, qself: bool, refusal: &str) -> Option<(Ty, String)> {
         let first = path.segments.first()?.ident.to_string();
-        let variant = path::last_two(path).is_some_and(|(before, _)| path::is_type_name(&before));
+        let variant = last_two(path).is_some_and(|(before, _)| is_type_name(&before));
         let foreign = matches!(first.as_str(), "std" | "core" | "alloc" | "Self");
         if qself || variant || foreign || path.segments.iter().any(|s| !s.arguments.is_empty()) {
             self.refuse(path, refusal);
@@ -101,9 +86,9 @@ impl Reader<'_> {
     fn field_value(&mut self, ty: &str, field: &syn::Member, value: &syn::Expr) -> Option<(String, Expr)> {
         let want = self.shared.types.named(format!("{ty}.{}", written(field)));
         let value = self.expr_as(value, &want);
-        // the definition, which is not seen from here, has the last word on the elements of a field
+        // the type of the field's elements comes from the definition, which is not visible here
         if matches!(self.resolve(&value.ty), Ty::Tuple(_) | Ty::Array(..)) {
-            self.shared.types.hide(&value.ty);
+            self.shared.types.make_external(&value.ty);
         }
         match member(field) {
             Some(name) => Some((name, value)),
@@ -115,10 +100,10 @@ impl Reader<'_> {
     }
 
     /// `line.slope`.
-    pub(super) fn struct_field(&mut self, base: Expr, name: &syn::Ident, span: Range) -> Expr {
+    pub(super) fn struct_field(&mut self, base: Expr, name: &syn::Ident, span: SpanRange) -> Expr {
         let ty = match self.resolve(&base.ty) {
             Ty::Device(of) => self.shared.types.named(format!("{of}.{name}")),
-            _ => self.shared.types.outside(),
+            _ => self.shared.types.external(),
         };
         Expr { kind: Kind::Field(Box::new(base), names::within_type(&name.to_string())), ty, span }
     }
@@ -134,14 +119,14 @@ impl Reader<'_> {
         match link(&path, self.shared) {
             Some(Ty::Device(ty)) => {
                 let kind = Kind::Variant { ty: ty.clone(), name: names::within_type(last), rust: last.to_owned() };
-                Expr { kind, ty: Ty::Device(ty), span: Range::of(e) }
+                Expr { kind, ty: Ty::Device(ty), span: SpanRange::of(e) }
             }
-            _ => self.error(Range::of(e)),
+            _ => self.error(SpanRange::of(e)),
         }
     }
 
-    /// Notes that values of a type are compared: of an enum they can be.
-    pub(super) fn compares(&mut self, ty: &Ty, at: proc_macro2::Span) {
+    /// Records that values of a type are compared: that is possible for enums only.
+    pub(super) fn record_comparison(&mut self, ty: &Ty, at: proc_macro2::Span) {
         if let Ty::Device(name) = self.resolve(ty)
             && let Some(link) = self.shared.links.types.iter_mut().find(|link| link.name == name)
         {
@@ -149,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `line.slope = x`, `lines[i].slope += x`: the whole is assigned to.
+    /// `line.slope = x`, `lines[i].slope += x`: becomes an assignment of the whole struct.
     pub(super) fn assign_field(&mut self, place: &syn::ExprField, op: Option<Op>, value: Expr) -> Option<Stmt> {
         let whole = self.expr(&place.base);
         let Ty::Device(ty) = self.resolve(&whole.ty) else {
@@ -179,7 +164,7 @@ impl Reader<'_> {
             self.refuse(place, messages::TUPLE_STRUCT_SIZE);
             return Some(Stmt::Expr(value));
         };
-        let span = Range::of(place).to(value.span);
+        let span = SpanRange::of(place).to(value.span);
         let kind = Kind::Struct { ty: ty.clone(), base: Some(Box::new(whole)), fields: vec![(name, value)] };
         self.assign(strip(&place.base), None, Expr { kind, ty: Ty::Device(ty), span })
     }
@@ -194,7 +179,7 @@ impl Reader<'_> {
     pub(super) fn let_tuple_struct(&mut self, pat: &syn::PatTupleStruct, ty: &Ty, init: Expr, out: &mut Block) {
         let rest = pat.elems.iter().position(|p| matches!(p, syn::Pat::Rest(_)));
         let count = pat.elems.len();
-        // what stands behind `..` is counted from an end that is not seen
+        // fields after `..` are counted from the end, which is not visible here
         if rest.is_some_and(|at| at + 1 < count) {
             self.refuse(pat, messages::PATTERN);
             return pat.elems.iter().for_each(|p| self.declare_anyway(p));
@@ -230,7 +215,7 @@ impl Reader<'_> {
                 syn::Member::Unnamed(i) => Kind::TupleField(Box::new(base), i.index as usize),
             };
             if !matches!(pat, syn::Pat::Wild(_)) {
-                self.let_pattern(pat, ty.clone(), Expr { kind, ty, span: Range::of(pat) }, out);
+                self.let_pattern(pat, ty.clone(), Expr { kind, ty, span: SpanRange::of(pat) }, out);
             }
         }
     }

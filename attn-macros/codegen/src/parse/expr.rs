@@ -1,15 +1,20 @@
 //! Expressions.
 
-use super::{Reader, hook, stmt::strip, ty};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_assoc, is_self, strip},
+    ty,
+};
 use crate::{
+    hook,
     ir::{Block, Expr, Kind, Op},
     messages, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
-    /// An expression that must have this type.
+impl IrBuilder<'_> {
+    /// Lowers an expression that must have this type.
     pub(super) fn expr_as(&mut self, expr: &syn::Expr, want: &Ty) -> Expr {
         let value = self.expr(expr);
         self.unify(want, &value.ty);
@@ -17,7 +22,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn expr(&mut self, expr: &syn::Expr) -> Expr {
-        let span = Range::of(expr);
+        let span = SpanRange::of(expr);
         match expr {
             syn::Expr::Paren(e) => self.expr(&e.expr),
             syn::Expr::Group(e) => self.expr(&e.expr),
@@ -63,7 +68,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The type of a block: `()` without a value, unless it never ends.
+    /// The type of a block: `()` without a value, unless it diverges.
     pub(super) fn block_type(&mut self, block: &Block, value: Ty) -> Ty {
         use crate::ir::Stmt;
         let diverges = matches!(block.stmts.last(), Some(Stmt::Return(_) | Stmt::Break | Stmt::Continue));
@@ -74,7 +79,7 @@ impl Reader<'_> {
     }
 
     fn field(&mut self, e: &syn::ExprField) -> Expr {
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         if is_self(&e.base) {
             let syn::Member::Named(name) = &e.member else {
                 return self.refused(e, messages::NESTED_FIELD);
@@ -95,7 +100,7 @@ impl Reader<'_> {
                 let ty = match &base_ty {
                     Ty::Tuple(items) if i < items.len() => items[i].clone(),
                     Ty::Device(name) => self.shared.types.named(format!("{name}.{i}")),
-                    _ => self.shared.types.outside(),
+                    _ => self.shared.types.external(),
                 };
                 Expr { kind: Kind::TupleField(Box::new(base), i), ty, span }
             }
@@ -109,10 +114,10 @@ impl Reader<'_> {
         if *base_ty == Ty::LogitIndex && text == "row" {
             return Expr { ty: Ty::RowIndex, ..base };
         }
-        let Some((words, ty)) = hook::words(base_ty) else {
+        let Some((words, ty)) = hook::coordinates(base_ty) else {
             return match base_ty {
                 _ if matches!(base.kind, Kind::Error) => base,
-                Ty::Device(_) | Ty::Var(_) => self.struct_field(base, name, Range::of(e)),
+                Ty::Device(_) | Ty::Var(_) => self.struct_field(base, name, SpanRange::of(e)),
                 _ => self.refused(e, messages::EXPRESSION),
             };
         };
@@ -122,7 +127,7 @@ impl Reader<'_> {
             return self.refused(name, format!("no `{text}` here: {hint}"));
         }
         match base.kind {
-            Kind::Local(local) => Expr { kind: Kind::Word(local, text), ty, span: Range::of(e) },
+            Kind::Local(local) => Expr { kind: Kind::Coordinate(local, text), ty, span: SpanRange::of(e) },
             _ => self.refused(e, messages::EXPRESSION),
         }
     }
@@ -136,16 +141,16 @@ impl Reader<'_> {
             _ => return self.index_array(e),
         };
         match self.indices(&e.index) {
-            Some(indices) => self.element(name, indices, Range::of(e)),
-            None => self.error(Range::of(e)),
+            Some(indices) => self.element(name, indices, SpanRange::of(e)),
+            None => self.error(SpanRange::of(e)),
         }
     }
 
     fn unary(&mut self, e: &syn::ExprUnary) -> Expr {
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         if let syn::UnOp::Neg(_) = e.op
             && let syn::Expr::Path(p) = strip(&e.expr)
-            && super::path::is_assoc(&p.path, "f32", "INFINITY")
+            && is_assoc(&p.path, "f32", "INFINITY")
         {
             return Expr { kind: Kind::NegInfinity, ty: Ty::F32, span };
         }
@@ -160,7 +165,7 @@ impl Reader<'_> {
     }
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Expr {
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         let Some(op) = operator(&e.op) else {
             return self.refused(e, messages::ASSIGN_VALUE);
         };
@@ -175,7 +180,7 @@ impl Reader<'_> {
             _ => {
                 self.unify(&a.ty, &b.ty);
                 if op.is_comparison() {
-                    self.compares(&a.ty, syn::spanned::Spanned::span(&e.op));
+                    self.record_comparison(&a.ty, syn::spanned::Spanned::span(&e.op));
                     Ty::Bool
                 } else {
                     a.ty.clone()
@@ -188,15 +193,15 @@ impl Reader<'_> {
     fn cast(&mut self, e: &syn::ExprCast) -> Expr {
         let value = self.expr(&e.expr);
         if matches!(&*e.ty, syn::Type::Path(t) if t.path.is_ident("usize")) {
-            return Expr { kind: Kind::Cast(Box::new(value), Ty::Usize), ty: Ty::Usize, span: Range::of(e) };
+            return Expr { kind: Kind::Cast(Box::new(value), Ty::Usize), ty: Ty::Usize, span: SpanRange::of(e) };
         }
         let Some(ty) = ty::of(&e.ty, self.shared) else {
-            return self.error(Range::of(e));
+            return self.error(SpanRange::of(e));
         };
         if !(ty.is_int() || ty == Ty::F32) {
             return self.refused(&e.ty, messages::CAST);
         }
-        Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: Range::of(e) }
+        Expr { kind: Kind::Cast(Box::new(value), ty.clone()), ty, span: SpanRange::of(e) }
     }
 
     fn if_else(&mut self, e: &syn::ExprIf) -> Expr {
@@ -204,7 +209,7 @@ impl Reader<'_> {
         let Some((_, other)) = &e.else_branch else {
             let then = self.block(&e.then_branch, &Ty::Unit);
             let kind = Kind::If { cond: Box::new(cond), then, other: None };
-            return Expr { kind, ty: Ty::Unit, span: Range::of(e) };
+            return Expr { kind, ty: Ty::Unit, span: SpanRange::of(e) };
         };
         let ty = self.shared.types.fresh();
         let then = self.block(&e.then_branch, &ty);
@@ -217,12 +222,8 @@ impl Reader<'_> {
         };
         let (a, b) = (self.block_type(&then, ty.clone()), self.block_type(&other, ty.clone()));
         let ty = if a == Ty::Unit || b == Ty::Unit { Ty::Unit } else { ty };
-        Expr { kind: Kind::If { cond: Box::new(cond), then, other: Some(other) }, ty, span: Range::of(e) }
+        Expr { kind: Kind::If { cond: Box::new(cond), then, other: Some(other) }, ty, span: SpanRange::of(e) }
     }
-}
-
-pub(super) fn is_self(expr: &syn::Expr) -> bool {
-    matches!(strip(expr), syn::Expr::Path(p) if p.path.is_ident("self"))
 }
 
 fn refusal(expr: &syn::Expr) -> &'static str {

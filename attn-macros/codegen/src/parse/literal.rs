@@ -1,16 +1,16 @@
 //! Literals.
 
-use super::Reader;
+use super::ir_builder::IrBuilder;
 use crate::{
     ir::{Expr, Kind},
     messages,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     pub(super) fn literal(&mut self, lit: &syn::Lit) -> Expr {
-        let span = Range::of(lit);
+        let span = SpanRange::of(lit);
         match lit {
             syn::Lit::Bool(b) => Expr { kind: Kind::Bool(b.value), ty: Ty::Bool, span },
             syn::Lit::Int(i) if i.suffix() == "f32" => self.float(lit, i.base10_digits()),
@@ -48,10 +48,10 @@ impl Reader<'_> {
         }
     }
 
-    /// Rounded once, from decimal to f32, as rustc does.
+    /// Rounds once, from decimal to f32, as rustc does.
     fn float(&mut self, lit: &syn::Lit, digits: &str) -> Expr {
         match digits.parse::<f32>() {
-            Ok(value) => Expr { kind: Kind::Float(value), ty: Ty::F32, span: Range::of(lit) },
+            Ok(value) => Expr { kind: Kind::Float(value), ty: Ty::F32, span: SpanRange::of(lit) },
             Err(_) => self.refused(lit, messages::LITERAL),
         }
     }

@@ -1,14 +1,17 @@
-//! `match`, as a chain of tests.
+//! `match`, as a chain of conditions.
 
-use super::{Reader, stmt::strip};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_type_name, strip},
+};
 use crate::{
     ir::{Arm, Block, Expr, Kind, LocalId, Test},
     messages,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     pub(super) fn match_expr(&mut self, e: &syn::ExprMatch) -> Expr {
         let subject = self.expr(&e.expr);
         let subject_ty = subject.ty.clone();
@@ -34,7 +37,7 @@ impl Reader<'_> {
             arms.push(arm);
         }
         let ty = if is_unit { Ty::Unit } else { ty };
-        Expr { kind: Kind::Match { subject: Box::new(subject), bound, arms }, ty, span: Range::of(e) }
+        Expr { kind: Kind::Match { subject: Box::new(subject), bound, arms }, ty, span: SpanRange::of(e) }
     }
 
     fn arm_body(&mut self, body: &syn::Expr, ty: &Ty) -> Block {
@@ -62,8 +65,8 @@ impl Reader<'_> {
                     self.unify(ty, &value.ty);
                     return Test::Equal(value);
                 }
-                // rustc takes it for the variant of an enum, where there is one of this name
-                if super::path::is_type_name(&name) {
+                // rustc takes it for a variant of an enum in scope, if there is one of this name
+                if is_type_name(&name) {
                     self.refuse(&p.ident, messages::BARE_VARIANT);
                 }
                 self.bind(&p.ident, bound);

@@ -1,16 +1,20 @@
 //! Paths as values: locals, constants, and the associated constants of numbers.
 
-use super::{ConstLink, Reader};
+use super::{
+    context::ConstLink,
+    ir_builder::IrBuilder,
+    syntax::{self, is_type_name, last_two},
+};
 use crate::{
     ir::{Expr, Kind},
     messages, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     pub(super) fn path(&mut self, e: &syn::ExprPath) -> Expr {
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         if e.qself.is_some() || e.path.segments.iter().any(|s| !s.arguments.is_empty()) {
             return self.refused(e, messages::EXPRESSION);
         }
@@ -43,7 +47,7 @@ impl Reader<'_> {
 
     fn constant(&mut self, e: &syn::ExprPath) -> Expr {
         let Some(last) = e.path.segments.last().map(|s| s.ident.to_string()) else {
-            return self.error(Range::of(e));
+            return self.error(SpanRange::of(e));
         };
         if last.chars().any(char::is_lowercase) {
             if is_type_name(&last) {
@@ -51,14 +55,14 @@ impl Reader<'_> {
             }
             return self.refused(e, format!("`{last}` {}", messages::UNKNOWN_NAME));
         }
-        let key = key(&e.path);
+        let key = syntax::key(&e.path);
         let ty = self.shared.types.named(key.clone());
-        let known = self.shared.links.consts.iter().position(|c| self::key(&c.path) == key);
+        let known = self.shared.links.consts.iter().position(|c| syntax::key(&c.path) == key);
         let name = match known {
             Some(i) => self.shared.links.consts[i].name.clone(),
             None => {
-                // two paths that end alike are two constants
-                // helpers stand in one struct with their callers, whose constants may be named alike
+                // two paths with the same last segment are two constants; helpers are in one struct with their callers,
+                // whose constants may have the same name
                 let base = names::member(&match &self.shared.this_fn {
                     Some(helper) => format!("{helper}_{last}"),
                     None => last,
@@ -74,32 +78,11 @@ impl Reader<'_> {
                 name
             }
         };
-        Expr { kind: Kind::Const(name), ty, span: Range::of(e) }
+        Expr { kind: Kind::Const(name), ty, span: SpanRange::of(e) }
     }
 }
 
-/// In Rust's way of naming types and variants of enums.
-pub(super) fn is_type_name(name: &str) -> bool {
-    name.chars().next().is_some_and(char::is_uppercase)
-}
-
-/// A path as text, to compare.
-pub(super) fn key(path: &syn::Path) -> String {
-    path.segments.iter().map(|s| s.ident.to_string()).collect::<Vec<_>>().join("::")
-}
-
-pub(super) fn last_two(path: &syn::Path) -> Option<(String, String)> {
-    let mut last = path.segments.iter().rev();
-    let (b, a) = (last.next()?, last.next()?);
-    Some((a.ident.to_string(), b.ident.to_string()))
-}
-
-/// Whether it is `ty::name`.
-pub(super) fn is_assoc(path: &syn::Path, ty: &str, name: &str) -> bool {
-    last_two(path).is_some_and(|(a, b)| a == ty && b == name)
-}
-
-/// `f32::MAX` and its like.
+/// The associated constants of numbers, such as `f32::MAX`.
 fn assoc(ty: &str, name: &str) -> Option<(Kind, Ty)> {
     let float = |kind| Some((kind, Ty::F32));
     match (ty, name) {

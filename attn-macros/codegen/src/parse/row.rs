@@ -1,19 +1,19 @@
-//! Combinators of rows, and their closures.
+//! Methods of rows (`map`, `zip`, `dot`, rotations, reductions), and their closures.
 
-use super::{Reader, stmt::strip, ty};
+use super::{ir_builder::IrBuilder, syntax::strip, ty};
 use crate::{
     ir::{Block, Expr, Kind},
     messages, names,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
 /// The methods of a row.
 const METHODS: &[&str] = &["dim", "map", "rotate_half", "rotate_pairs", "sum", "sum_sq", "max_abs", "dot", "zip"];
 
-/// What a method of a row takes.
+/// An argument of a row's method.
 enum Arg {
-    /// How many values.
+    /// A number of elements.
     Count,
     /// A closure that gives `(cos, sin)`.
     Turn,
@@ -21,9 +21,9 @@ enum Arg {
     Closure(&'static [Ty], Ty),
 }
 
-impl Reader<'_> {
+impl IrBuilder<'_> {
     pub(super) fn row_method(&mut self, e: &syn::ExprMethodCall, receiver: &Expr) -> Expr {
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         let Kind::Local(row) = receiver.kind else {
             return self.refused(e, messages::EXPRESSION);
         };
@@ -93,7 +93,7 @@ impl Reader<'_> {
                 }
             };
             r.returns.pop();
-            Expr { kind: Kind::Closure { params: locals, ret, body }, ty: Ty::Unit, span: Range::of(expr) }
+            Expr { kind: Kind::Closure { params: locals, ret, body }, ty: Ty::Unit, span: SpanRange::of(expr) }
         })
     }
 }

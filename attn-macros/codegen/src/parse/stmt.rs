@@ -2,16 +2,20 @@
 
 use quote::ToTokens as _;
 
-use super::{Reader, ty};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_self, strip},
+    ty,
+};
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     messages,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
-impl Reader<'_> {
-    /// A block of this type.
+impl IrBuilder<'_> {
+    /// Lowers a block of this type.
     pub(super) fn block(&mut self, block: &syn::Block, want: &Ty) -> Block {
         self.scoped(|r| {
             let mut out = Block::default();
@@ -47,13 +51,13 @@ impl Reader<'_> {
     }
 
     fn constant_item(&mut self, item: &syn::ItemConst, out: &mut Block) {
-        let ty = ty::of(&item.ty, self.shared).unwrap_or_else(|| self.shared.types.outside());
+        let ty = ty::of(&item.ty, self.shared).unwrap_or_else(|| self.shared.types.external());
         let init = self.flattened(|r| r.expr_as(&item.expr, &ty));
         let local = self.declare(&item.ident, ty, false);
         out.stmts.push(Stmt::Let { local, init });
     }
 
-    /// What is a statement whether or not a semicolon follows.
+    /// Lowers what is a statement with or without a semicolon.
     pub(super) fn expr_stmt(&mut self, expr: &syn::Expr) -> Option<Stmt> {
         match expr {
             syn::Expr::Assign(e) => {
@@ -103,7 +107,7 @@ impl Reader<'_> {
             pat => (pat, None),
         };
         let ty = given.unwrap_or_else(|| self.shared.types.fresh());
-        // in the text the variable is declared around the branches of its value: their names are not for it
+        // the text declares the variable outside of the branches of its initialiser, so the names there are different
         let value = self.flattened(|r| r.expr_as(&init.expr, &ty));
         if self.resolve(&ty) == Ty::Row {
             self.refuse(&init.expr, messages::ROW_VALUE);
@@ -111,11 +115,11 @@ impl Reader<'_> {
         self.let_pattern(pat, ty, value, out);
     }
 
-    /// The names of a refused `let`, so that each use of one is not an error of its own.
+    /// Declares the names of a refused `let`, so that their uses are not reported too.
     pub(super) fn declare_anyway(&mut self, pat: &syn::Pat) {
         match pat {
             syn::Pat::Ident(p) => {
-                let ty = self.shared.types.outside();
+                let ty = self.shared.types.external();
                 self.declare(&p.ident, ty, true);
             }
             syn::Pat::Type(p) => self.declare_anyway(&p.pat),
@@ -129,7 +133,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Declares what a pattern names, in statements of `out`.
+    /// Declares the names of a pattern, with statements in `out`.
     pub(super) fn let_pattern(&mut self, pat: &syn::Pat, ty: Ty, init: Expr, out: &mut Block) {
         match pat {
             syn::Pat::Paren(p) => self.let_pattern(&p.pat, ty, init, out),
@@ -153,7 +157,7 @@ impl Reader<'_> {
         let elems: Vec<Ty> = match self.resolve(ty) {
             Ty::Tuple(elems) if elems.len() == pat.elems.len() => elems,
             ty => {
-                let elems: Vec<Ty> = pat.elems.iter().map(|_| self.shared.types.outside()).collect();
+                let elems: Vec<Ty> = pat.elems.iter().map(|_| self.shared.types.external()).collect();
                 self.unify(&ty, &Ty::Tuple(elems.clone()));
                 elems
             }
@@ -180,7 +184,7 @@ impl Reader<'_> {
         let whole = self.temporary("whole", ty.clone(), false);
         out.stmts.push(Stmt::LetTuple { parts, whole, init });
         for (pat, local, ty) in nested {
-            let init = Expr { kind: Kind::Local(local), ty: ty.clone(), span: Range::of(pat) };
+            let init = Expr { kind: Kind::Local(local), ty: ty.clone(), span: SpanRange::of(pat) };
             self.let_pattern(pat, ty, init, out);
         }
     }
@@ -195,13 +199,13 @@ impl Reader<'_> {
                     if !matches!(op, Some(Op::Shl | Op::Shr)) {
                         self.unify(&ty, &value.ty);
                     }
-                    let span = Range::of(place).to(value.span);
+                    let span = SpanRange::of(place).to(value.span);
                     return Some(Stmt::Assign { local, op, value, span });
                 }
                 self.refuse(place, messages::PLACE);
             }
             syn::Expr::Index(i) => return Some(Stmt::Expr(self.set_element(i, op, value))),
-            syn::Expr::Field(f) if super::expr::is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
+            syn::Expr::Field(f) if is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
             syn::Expr::Field(f) => return self.assign_field(f, op, value),
             _ => self.refuse(place, messages::PLACE),
         }
@@ -221,10 +225,10 @@ impl Reader<'_> {
             }
             other => {
                 self.refuse(other, messages::FOR_RANGE);
-                (self.error(Range::of(other)), self.error(Range::of(other)), false)
+                (self.error(SpanRange::of(other)), self.error(SpanRange::of(other)), false)
             }
         };
-        // declared in front of the loop, in the scope around
+        // the text declares these before the loop, in the enclosing scope
         let temporaries = ["end", "step"].map(|name| self.temporary(name, ty.clone(), false));
         self.scoped(|r| {
             let var = match &*e.pat {
@@ -244,7 +248,7 @@ impl Reader<'_> {
     }
 }
 
-/// The constants of a block, each after those that it names: in Rust their order is free.
+/// The constants of a block, each after those that it uses: in Rust their order is free.
 fn constants(block: &syn::Block) -> Vec<&syn::ItemConst> {
     let mut pending: Vec<&syn::ItemConst> = Vec::new();
     for stmt in &block.stmts {
@@ -258,20 +262,11 @@ fn constants(block: &syn::Block) -> Vec<&syn::ItemConst> {
     };
     let mut sorted = Vec::new();
     while !pending.is_empty() {
-        // a circle is rustc's to refuse
+        // rustc reports a cycle
         let ready = pending.iter().position(|item| !pending.iter().any(|other| names(item, other))).unwrap_or(0);
         sorted.push(pending.remove(ready));
     }
     sorted
-}
-
-/// Without parentheses.
-pub(super) fn strip(expr: &syn::Expr) -> &syn::Expr {
-    match expr {
-        syn::Expr::Paren(e) => strip(&e.expr),
-        syn::Expr::Group(e) => strip(&e.expr),
-        expr => expr,
-    }
 }
 
 fn compound(op: &syn::BinOp) -> Option<Op> {

@@ -1,24 +1,27 @@
-//! Captured tensors: elements of them, and stores to those of output.
+//! Parameter tensors: reads of their elements, and stores to output tensors.
 
-use super::{Reader, expr::is_self, stmt::strip};
+use super::{
+    ir_builder::IrBuilder,
+    syntax::{is_self, strip},
+};
 use crate::{
     ir::{Expr, Kind},
     messages,
-    report::Range,
+    report::SpanRange,
     types::Ty,
 };
 
 /// Methods of output tensors.
 const STORES: [&str; 2] = ["store", "atomic_max"];
 
-impl Reader<'_> {
-    /// `self.name[[i, j]]`, with the indices read already.
-    pub(super) fn element(&mut self, name: String, indices: Vec<Expr>, span: Range) -> Expr {
+impl IrBuilder<'_> {
+    /// `self.name[[i, j]]`, with lowered indices.
+    pub(super) fn element(&mut self, name: String, indices: Vec<Expr>, span: SpanRange) -> Expr {
         let ty = self.shared.types.named(format!("self.{name}[]"));
         Expr { kind: Kind::Element(name, indices), ty, span }
     }
 
-    /// `i`, or `[i, j]`, up to four of them.
+    /// `i`, or two to four indices `[i, j]`.
     pub(super) fn indices(&mut self, index: &syn::Expr) -> Option<Vec<Expr>> {
         match strip(index) {
             syn::Expr::Array(a) if (2..=4).contains(&a.elems.len()) => {
@@ -41,7 +44,7 @@ impl Reader<'_> {
         self.expr_as(index, &Ty::I32)
     }
 
-    /// `self.name.get()`, `self.name.store([i, j], x)`; `None` when it is no method of a tensor.
+    /// `self.name.get()`, `self.name.store([i, j], x)`; `None` when it is not a method of a tensor.
     pub(super) fn tensor_method(&mut self, e: &syn::ExprMethodCall) -> Option<Expr> {
         let syn::Expr::Field(syn::ExprField { base, member: syn::Member::Named(name), .. }) = strip(&e.receiver) else {
             return None;
@@ -49,7 +52,7 @@ impl Reader<'_> {
         if !is_self(base) {
             return None;
         }
-        let span = Range::of(e);
+        let span = SpanRange::of(e);
         let method = e.method.to_string();
         if method == "get" {
             return Some(match e.args.is_empty() {

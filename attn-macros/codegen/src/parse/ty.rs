@@ -1,10 +1,10 @@
-//! Types as written.
+//! Lowers types as written.
 
-use super::{Shared, device};
+use super::{context::ItemContext, type_link};
 use crate::{messages, types::Ty};
 
-/// The type, or `None` after a report.
-pub(crate) fn of(ty: &syn::Type, shared: &mut Shared) -> Option<Ty> {
+/// The type, or `None` after reporting an error.
+pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
     match ty {
         syn::Type::Paren(t) => of(&t.elem, shared),
         syn::Type::Group(t) => of(&t.elem, shared),
@@ -42,17 +42,17 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut Shared) -> Option<Ty> {
                 "f64" => refuse(t, messages::FLOAT64, shared),
                 "usize" | "isize" => refuse(t, messages::USIZE, shared),
                 name if FOREIGN.contains(&name) => refuse(t, messages::TYPE, shared),
-                _ => device::link(&t.path, shared),
+                _ => type_link::link(&t.path, shared),
             }
         }
         ty => refuse(ty, messages::TYPE, shared),
     }
 }
 
-/// Types of the standard library that are no user's to mark.
+/// Types of the standard library, which users cannot mark with `#[device_type]`.
 const FOREIGN: &[&str] = &["i8", "i16", "i64", "i128", "u16", "u128", "f16", "bf16", "char", "str", "String", "Self"];
 
-fn refuse(tokens: &impl quote::ToTokens, message: &str, shared: &mut Shared) -> Option<Ty> {
+fn refuse(tokens: &impl quote::ToTokens, message: &str, shared: &mut ItemContext) -> Option<Ty> {
     shared.report.on(tokens, message);
     None
 }

@@ -1,4 +1,4 @@
-//! `#[attention_variant(name = "windowed", instances(4, 8))]`: its arguments.
+//! Arguments of `#[attention_variant(name = "windowed", instances(4, 8))]`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -6,7 +6,7 @@ use syn::{Token, parse::Parser as _, punctuated::Punctuated};
 
 use crate::{messages, report::Report};
 
-/// What the attribute says.
+/// The arguments.
 #[derive(Default)]
 pub(super) struct Attribute {
     /// The name that expressions call it by.
@@ -18,7 +18,7 @@ pub(super) struct Attribute {
 /// One instance: a value for each constant.
 pub(super) struct Instance {
     pub(super) values: Vec<syn::Expr>,
-    /// Where it is written.
+    /// The source tokens.
     tokens: TokenStream,
 }
 
@@ -67,7 +67,7 @@ impl Instance {
         Instance { values, tokens }
     }
 
-    /// What the names of its variant end in: `4`, `m1_true`. `None` when a value is no number or bool.
+    /// The suffix of the instance's name: `4`, `m1_true`. `None` when a value is not a number or bool.
     pub(super) fn suffix(&self) -> Option<String> {
         let texts: Option<Vec<String>> = self.values.iter().map(text).collect();
         texts.map(|texts| texts.join("_"))
@@ -110,7 +110,7 @@ pub(super) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mu
     }
 }
 
-/// A name by which expressions call a variant.
+/// Whether expressions can name a variant so.
 pub(super) fn is_legal(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

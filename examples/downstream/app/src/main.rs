@@ -2,7 +2,7 @@
 //! with kernels compiled now, else on the CPU.
 #![allow(clippy::print_stdout)]
 
-use attn::prelude::*;
+use attn::{Out, prelude::*};
 use downstream_variants as _; // its variants register themselves once it is linked
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,8 @@
-//! The guide's variant on two requests. What follows the next line is README's, with its name for this crate.
+//! The guide's variant on two requests. The text after the next line is the book's.
 #![allow(clippy::print_stdout)]
 extern crate downstream_variants as my_variants;
 
-use attn::prelude::*;
+use attn::{Out, prelude::*};
 use my_variants::NearBias;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

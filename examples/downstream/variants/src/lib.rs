@@ -36,18 +36,28 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
 
 #[cfg(test)]
 mod tests {
-    use super::Strided;
+    use super::{NearBias, Strided};
+    use attn::prelude::*;
 
-    attn::variant_test!(strided: Strided { stride: 16, local: 5 });
-    attn::variant_test!(strided_with_a_cap: attn::compose!(Strided { stride: 7, local: 1 }, attn::stock::SoftCap { cap: 20.0 }));
+    attn_testing::variant_test!(strided: Strided { stride: 16, local: 5 });
+    attn_testing::variant_test!(strided_with_a_cap:
+        compose!(Strided { stride: 7, local: 1 }, attn::stock::SoftCap { cap: 20.0 }));
+
+    /// The CUDA of the variants, under version control in `snapshots`.
+    #[test]
+    fn cuda() {
+        attn_testing::cuda_snapshot!("strided", Strided { stride: 16, local: 5 });
+        let near = NearBias { reach: 100, start: Tensor1::unset(), bias: Tensor2::unset() };
+        attn_testing::cuda_snapshot!("near_bias", near);
+    }
 
     /// The guide is what is compiled and tested here.
     #[test]
     fn the_guide_shows_these_files() {
-        let readme = include_str!("../../../../README.md");
-        assert!(readme.contains(include_str!("near_bias.rs")), "README's guide and `near_bias.rs` differ");
+        let guide = include_str!("../../../../book/src/guide/write-a-variant.md");
+        assert!(guide.contains(include_str!("near_bias.rs")), "the guide and `near_bias.rs` differ");
         let (_, step) =
             include_str!("../examples/step.rs").split_once("my_variants;\n\n").expect("a name for the crate");
-        assert!(readme.contains(step), "README's guide and `step.rs` differ");
+        assert!(guide.contains(step), "the guide and `step.rs` differ");
     }
 }

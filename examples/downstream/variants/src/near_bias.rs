@@ -40,5 +40,5 @@ fn fading(p: &NearBias, dims: &Dims) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    attn::variant_test!(NearBias { reach: 100, start: Tensor1::unset(), bias: Tensor2::unset() });
+    attn_testing::variant_test!(NearBias { reach: 100, start: Tensor1::unset(), bias: Tensor2::unset() });
 }

@@ -1,4 +1,4 @@
-//! Masks by captured tensors: prefixes, documents, spans, trees, bits.
+//! Masks by parameter tensors: prefixes, documents, spans, trees, bits.
 
 use crate::catalogue::entry::{list, rows};
 use crate::catalogue::{At, Entry, Formula, Made, Shape};

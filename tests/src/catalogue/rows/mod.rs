@@ -20,7 +20,7 @@ pub use unions::{ChunkKeys, ChunkQueries, FirstKeys, GroupedRope};
 pub use weights::Gelu;
 
 use attn::lang::VariantDesc;
-use facade::testing::Case;
+use attn_testing::Case;
 
 use super::{At, Entry, cases};
 

@@ -1,4 +1,4 @@
-//! Captured tensors, as an expression writes them and as a formula reads them.
+//! Parameter tensors, as an expression writes them and as a formula reads them.
 
 use std::fmt;
 

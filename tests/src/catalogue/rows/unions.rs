@@ -65,7 +65,7 @@ impl AttentionVariant for ChunkKeys {
     }
 }
 
-/// An arm of dual chunk attention: queries against the keys of their own chunk, of the one before, or of those before that.
+/// A branch of dual chunk attention: queries against the keys of their own chunk, of the one before, or of those before that.
 ///
 /// With `back` = 0 a query is rotated by its position within its chunk, with 1 by a chunk more, but at most `limit`, with 2
 /// by `min(2 chunk - 1, limit)` (arXiv 2402.17463).
@@ -110,8 +110,8 @@ fn product(q: &[f64], k: &[f64], q_pos: i64, k_pos: i64) -> f64 {
 
 /// Chunks of 8 keys, and positions up to 12.
 fn dual_chunk(_: &Shape) -> Made {
-    let arm = |back: i64| format!("chunk_queries(chunk=8, limit=12, back={back})");
-    let expr = format!("causal + chunk_keys(chunk=8) + union({}, {}, {})", arm(0), arm(1), arm(2));
+    let branch = |back: i64| format!("chunk_queries(chunk=8, limit=12, back={back})");
+    let expr = format!("causal + chunk_keys(chunk=8) + union({}, {}, {})", branch(0), branch(1), branch(2));
     let q_pos = |at: &At| match at.i / 8 - at.j / 8 {
         0 => at.i % 8,
         1 => (at.i % 8 + 8).min(12),

@@ -1,0 +1,120 @@
+//! A problem whose tensors are checked, and what it reads: rows of Q, K and V after the transforms of the variant.
+
+use super::{
+    CpuError, Problem,
+    key_run::KeyRun,
+    problem::check_variant,
+    read::{KvRows, TensorRows},
+};
+use crate::{
+    batch::{Layout, logit_index, row_index},
+    dtype::Dtypes,
+    expr::Variant,
+    lang::{Hook, KvIndex, LogitIndex, Normalizer, RowIndex},
+    plan::{KvLists, kv_lists_of},
+    spec::Heads,
+    tensor::{TensorError, check_inputs},
+};
+
+/// A problem whose tensors have been checked.
+pub(super) struct CheckedProblem<'a> {
+    /// One branch of a union; without a union the whole variant.
+    pub(super) variant: &'a Variant,
+    pub(super) normalizer: Normalizer,
+    pub(super) max_floor: f32,
+    pub(super) has_logits_transform: bool,
+    pub(super) has_denominator: bool,
+    /// Whether rows stay partial: without sink and output transform.
+    pub(super) partial: bool,
+    pub(super) lists: Option<KvLists<'a>>,
+    /// Whether a hook reads the index of a key's block in its list (`kv_slot`).
+    pub(super) reads_kv_slot: bool,
+    pub(super) heads: Heads,
+    /// Elements of a value row and of an output row.
+    pub(super) value_dim: usize,
+    pub(super) sm_scale: f32,
+    pub(super) layout: &'a Layout,
+    pub(super) q: TensorRows<'a>,
+    pub(super) k: KvRows<'a>,
+    pub(super) v: KvRows<'a>,
+}
+
+impl<'a> Problem<'a> {
+    /// The element types of the inputs.
+    pub(super) fn dtypes(&self) -> Dtypes {
+        Dtypes { qo: self.q.dtype(), kv: self.kv.k.dtype() }
+    }
+
+    /// Checks everything except the work list and the output.
+    pub(super) fn checked(&self) -> Result<CheckedProblem<'a>, CpuError> {
+        check_inputs(self.layout, self.heads, self.head_dim_vo, self.dtypes(), &self.q, &self.kv)?;
+        check_variant(self.variant)?;
+        let device = |tensor| TensorError::Memory { tensor, got: "device", want: "host" };
+        Ok(CheckedProblem {
+            variant: self.variant,
+            normalizer: self.variant.normalizer(),
+            max_floor: self.variant.max_floor(),
+            has_logits_transform: self.variant.has(Hook::LogitsTransform),
+            has_denominator: self.variant.has(Hook::Denominator),
+            partial: false,
+            lists: kv_lists_of(self.variant),
+            reads_kv_slot: self.variant.has_kv_list() && self.variant.parts().any(|part| part.desc().slots),
+            heads: self.heads,
+            value_dim: self.head_dim_vo.dim(self.heads) as usize,
+            sm_scale: self.sm_scale,
+            layout: self.layout,
+            q: TensorRows::new(&self.q).ok_or_else(|| device("q"))?,
+            k: KvRows::new(["k", "k_scales"], &self.kv.k, &self.kv.scales.k, self.layout)?,
+            v: KvRows::new(["v", "v_scales"], &self.kv.v, &self.kv.scales.v, self.layout)?,
+        })
+    }
+}
+
+impl CheckedProblem<'_> {
+    /// The coordinates of a PackGQA row of a request: query `row / group`, head `kv_head * group + row % group`.
+    pub(super) fn row_index(&self, request: usize, kv_head: usize, row: usize) -> RowIndex {
+        row_index(self.layout, self.heads, request, kv_head, row)
+    }
+
+    /// The coordinates of a row and a key.
+    pub(super) fn logit_index(&self, row: RowIndex, key: usize) -> LogitIndex {
+        logit_index(self.layout, row, key)
+    }
+
+    /// The coordinates of a row and the first key of a run.
+    pub(super) fn run_index(&self, row: RowIndex, run: &KeyRun) -> LogitIndex {
+        LogitIndex { kv_slot: run.slot, ..self.logit_index(row, run.key) }
+    }
+}
+
+impl CheckedProblem<'_> {
+    /// A key row, after `key_transform`.
+    pub(super) fn key(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
+        self.k.read(request, key, kv_head, row);
+        self.variant.key_row(row, self.kv_index(request, key, kv_head));
+    }
+
+    /// A value row, after `value_transform`.
+    pub(super) fn value(&self, request: usize, key: usize, kv_head: usize, row: &mut [f32]) {
+        self.v.read(request, key, kv_head, row);
+        self.variant.value_row(row, self.kv_index(request, key, kv_head));
+    }
+
+    /// The coordinates of a key.
+    fn kv_index(&self, request: usize, key: usize, kv_head: usize) -> KvIndex {
+        let kv_pos = key as i32;
+        KvIndex {
+            batch: request as i32,
+            kv_pos,
+            kv_token: self.layout.kv_indptr()[request] + kv_pos,
+            kv_head: kv_head as i32,
+            kv_len: self.layout.kv_len(request) as i32,
+        }
+    }
+
+    /// A query row, after `query_transform`.
+    pub(super) fn query(&self, at: RowIndex, row: &mut [f32]) {
+        self.q.read(at.qo_token as usize, at.qo_head as usize, row);
+        self.variant.query_row(row, at);
+    }
+}

@@ -1,0 +1,127 @@
+//! Functions that the code of `#[derive(VariantParams)]` calls: reading values by name, conditions, shapes, defaults.
+
+use super::field::{Decrease, TensorField};
+pub use super::params::ShapeProblem;
+use super::params::{ParamField, RequireError};
+use super::{BindError, Dims, FieldDesc, ParamError, ParamValue, ParamValues, VariantParams};
+use crate::nearest::nearest;
+
+/// Reads fields from values by name. Every name must be known and given once.
+#[derive(Debug)]
+pub struct ParamReader<'a> {
+    values: &'a ParamValues,
+    fields: &'static [FieldDesc],
+}
+
+impl<'a> ParamReader<'a> {
+    /// Checks the names.
+    pub fn new(values: &'a ParamValues, fields: &'static [FieldDesc]) -> Result<Self, ParamError> {
+        for (i, (name, _)) in values.0.iter().enumerate() {
+            if !fields.iter().any(|f| f.name == name) {
+                return Err(ParamError::Unknown {
+                    name: name.clone(),
+                    nearest: nearest(name, fields.iter().map(|f| f.name)).map(str::to_owned),
+                    known: fields.iter().map(|f| f.name.to_owned()).collect(),
+                });
+            }
+            if values.0[..i].iter().any(|(earlier, _)| earlier == name) {
+                return Err(ParamError::Twice { name: name.clone() });
+            }
+        }
+        Ok(ParamReader { values, fields })
+    }
+
+    /// Reads a field without a default.
+    pub fn required<T: ParamField>(&self, name: &str) -> Result<T, ParamError> {
+        let field = self.fields.iter().find(|f| f.name == name);
+        let value = self.values.get(name).ok_or_else(|| ParamError::Missing {
+            name: name.to_owned(),
+            ty: field.map_or_else(String::new, |f| f.ty.to_string()),
+        })?;
+        T::from_value(name, value)
+    }
+
+    /// Reads a tensor; unset when it is not given. Binding then fills it from its default, or refuses it.
+    pub fn tensor<T: TensorField>(&self, name: &str) -> Result<T, ParamError> {
+        self.optional(name, T::default)
+    }
+
+    /// Reads a field that keeps `value` unless it is given.
+    pub fn or<T: ParamField>(&self, name: &str, value: &T) -> Result<T, ParamError> {
+        self.optional(name, || value.clone())
+    }
+
+    /// Reads a field with a default.
+    pub fn optional<T: ParamField>(&self, name: &str, default: impl FnOnce() -> T) -> Result<T, ParamError> {
+        self.values.get(name).map_or_else(|| Ok(default()), |value| T::from_value(name, value))
+    }
+}
+
+/// A dimension in a shape.
+pub fn dim(extent: Option<i64>) -> Result<i64, ShapeProblem> {
+    extent.ok_or(ShapeProblem::Unknown)
+}
+
+/// A dimension in a condition.
+#[must_use]
+pub fn dim_i32(extent: Option<i64>) -> Option<i32> {
+    extent.map(|x| i32::try_from(x).unwrap_or(i32::MAX))
+}
+
+/// Calls the default of a tensor. It may be a closure without written types, which are inferred here.
+pub fn call_default<S: VariantParams, T>(params: &S, dims: &Dims, default: impl FnOnce(&S, &Dims) -> Vec<T>) -> Vec<T> {
+    default(params, dims)
+}
+
+/// Fills a tensor from `default`, if that is given, and checks it against its shape, as far as that is known.
+pub fn bind_tensor<T: TensorField>(
+    tensor: &mut T,
+    field: &FieldDesc,
+    want: Result<Vec<i64>, ShapeProblem>,
+    default: Option<Vec<T::Item>>,
+) -> Result<(), BindError> {
+    let (name, shape) = (field.name.to_owned(), field.shape.to_owned());
+    let want = match want {
+        Ok(want) => Some(want),
+        Err(ShapeProblem::Unknown) => None,
+        Err(ShapeProblem::Arithmetic) => return Err(BindError::ShapeArithmetic { name, shape }),
+    };
+    if let (Some(values), Some(want)) = (default, &want) {
+        let got = values.len();
+        let count = want.iter().try_fold(1i64, |n, &x| n.checked_mul(x));
+        if count != Some(got as i64) || want.iter().any(|&x| x < 0) {
+            return Err(BindError::DefaultLength { name, shape, want: want.clone(), got });
+        }
+        tensor.fill(values, want);
+    }
+    if !tensor.is_set() {
+        // its shape is not known yet: a later binding fills it from the default
+        return if field.default.is_some() { Ok(()) } else { Err(BindError::Unset { name }) };
+    }
+    let got = tensor.extents();
+    match want {
+        Some(want) if want != got => return Err(BindError::Shape { name, shape, want, got }),
+        None if got.contains(&0) => return Err(BindError::Empty { name, shape }),
+        _ if got.iter().any(|&n| n > i64::from(i32::MAX)) => return Err(BindError::TooLarge { name, got }),
+        _ => {}
+    }
+    if field.monotone {
+        tensor.check_monotone().map_err(|Decrease { at, value, before }| BindError::NotMonotone {
+            name,
+            at,
+            value,
+            before,
+        })?;
+    }
+    Ok(())
+}
+
+/// The error for a `#[require]` that does not hold.
+#[must_use]
+pub fn require_failed(field: &FieldDesc, value: Option<ParamValue>) -> RequireError {
+    RequireError {
+        name: field.name.to_owned(),
+        value: value.map_or_else(|| "(unset)".to_owned(), |v| v.to_string()),
+        require: field.require.unwrap_or_default().to_owned(),
+    }
+}

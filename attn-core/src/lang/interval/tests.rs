@@ -1,0 +1,213 @@
+//! Each function against all concrete results of small sets of operands, and of sets at the ends of the types.
+
+use super::{super::Tristate, bits::Bits, *};
+
+type Abstract2 = fn(Val, Val) -> Val;
+
+/// Sets of integers: small intervals, some with known low bits, and intervals at the ends of the type.
+fn sets(ty: IntType) -> Vec<Interval> {
+    let (min, max) = (ty.min(), ty.max());
+    let mut sets = Vec::new();
+    let small = if ty == IntType::I32 { -5..=6 } else { 0..=9 };
+    for lo in small.clone() {
+        sets.extend((lo..=*small.end()).map(|hi| Interval::new(ty, lo, hi)));
+    }
+    sets.extend((0..3).flat_map(|i| [Interval::new(ty, min, min + i), Interval::new(ty, max - i, max)]));
+    sets.extend([(100, 103), (127, 129), (62, 66)].map(|(lo, hi)| Interval::new(ty, lo, hi)));
+    if ty == IntType::I32 {
+        sets.push(Interval::new(ty, -129, -126));
+    }
+    sets.extend([(3, 1), (1, 1), (2, 0), (4, 4)].map(|(known, value)| Interval::new(ty, 0, 9).with_bits(known, value)));
+    sets
+}
+
+fn members(set: Interval) -> Vec<i64> {
+    (set.lo..=set.hi).filter(|&x| (x as u32 ^ set.value) & set.known == 0).collect()
+}
+
+fn wrap(ty: IntType, x: i64) -> i64 {
+    match ty {
+        IntType::I32 => i64::from(x as i32),
+        IntType::U32 => i64::from(x as u32),
+        IntType::U8 => i64::from(x as u8),
+    }
+}
+
+fn holds(set: Val, x: i64) -> bool {
+    match set {
+        Val::Int(set) => {
+            let Bits { known, value } = set.bits();
+            (set.lo..=set.hi).contains(&x) && (x as u32 ^ value) & known == 0 && set.value & !set.known == 0
+        }
+        Val::Bool(Tristate::True) => x == 1,
+        Val::Bool(Tristate::False) => x == 0,
+        Val::Bool(Tristate::Unknown) | Val::Any => true,
+    }
+}
+
+const TYPES: [IntType; 3] = [IntType::I32, IntType::U32, IntType::U8];
+
+/// Checks a function of two integers. `exact` gives `None` where Rust panics.
+fn check(name: &str, f: Abstract2, exact: impl Fn(IntType, i64, i64) -> Option<i64>) {
+    for ty in TYPES {
+        let sets = sets(ty);
+        for &a in &sets {
+            for &b in &sets {
+                let result = f(Val::Int(a), Val::Int(b));
+                for x in members(a) {
+                    for y in members(b) {
+                        if let Some(z) = exact(ty, x, y) {
+                            assert!(holds(result, z), "{name}: {x} of {a:?}, {y} of {b:?}: {z} is not in {result:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_one(name: &str, f: fn(Val) -> Val, exact: impl Fn(IntType, i64) -> Option<i64>) {
+    for ty in TYPES {
+        for a in sets(ty) {
+            let result = f(Val::Int(a));
+            for x in members(a) {
+                if let Some(z) = exact(ty, x) {
+                    assert!(holds(result, z), "{name}: {x} of {a:?}: {z} is not in {result:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_and_products_are_sound() {
+    check("add", add, |ty, x, y| Some(wrap(ty, x + y)));
+    check("sub", sub, |ty, x, y| Some(wrap(ty, x - y)));
+    check("mul", mul, |ty, x, y| Some(wrap(ty, x.wrapping_mul(y))));
+    check("saturating_add", saturating_add, |ty, x, y| Some((x + y).clamp(ty.min(), ty.max())));
+    check("saturating_sub", saturating_sub, |ty, x, y| Some((x - y).clamp(ty.min(), ty.max())));
+    check_one("neg", neg, |ty, x| Some(wrap(ty, -x)));
+}
+
+#[test]
+fn quotients_are_sound() {
+    check("div", div, |ty, x, y| (y != 0).then(|| wrap(ty, x / y)));
+    check("rem", rem, |ty, x, y| (y != 0).then(|| wrap(ty, x % y)));
+    check("div_euclid", div_euclid, |ty, x, y| (y != 0).then(|| wrap(ty, x.div_euclid(y))));
+    check("rem_euclid", rem_euclid, |ty, x, y| (y != 0).then(|| wrap(ty, x.rem_euclid(y))));
+}
+
+#[test]
+fn bits_are_sound() {
+    check("and", bit_and, |_, x, y| Some(x & y));
+    check("or", bit_or, |_, x, y| Some(x | y));
+    check("xor", bit_xor, |_, x, y| Some(x ^ y));
+    check_one("not", bit_not, |ty, x| Some(wrap(ty, !x)));
+    check("shl", shl, |ty, x, y| Some(wrap(ty, x << (y & i64::from(ty.bits() - 1)))));
+    check("shr", shr, |ty, x, y| Some(x >> (y & i64::from(ty.bits() - 1))));
+}
+
+#[test]
+fn comparisons_are_sound() {
+    check("lt", lt, |_, x, y| Some((x < y).into()));
+    check("le", le, |_, x, y| Some((x <= y).into()));
+    check("gt", gt, |_, x, y| Some((x > y).into()));
+    check("ge", ge, |_, x, y| Some((x >= y).into()));
+    check("eq", eq, |_, x, y| Some((x == y).into()));
+    check("ne", ne, |_, x, y| Some((x != y).into()));
+}
+
+#[test]
+fn methods_are_sound() {
+    check("min", min, |_, x, y| Some(x.min(y)));
+    check("max", max, |_, x, y| Some(x.max(y)));
+    check("clamp", |x, y| clamp(x, of_like(x, 2), y), |_, x, y| (y >= 2).then(|| x.clamp(2, y)));
+    check("abs_diff", abs_diff, |_, x, y| Some((x - y).abs()));
+    check("pow", pow, |ty, x, y| {
+        let power = u32::try_from(y).ok().and_then(|y| x.checked_pow(y));
+        power.filter(|p| (ty.min()..=ty.max()).contains(p))
+    });
+    check_one("abs", abs, |ty, x| Some(wrap(ty, x.abs())));
+    check_one("unsigned_abs", unsigned_abs, |_, x| Some(x.abs()));
+    check_one("signum", signum, |_, x| Some(x.signum()));
+    let own = |ty: IntType, x: i64| x as u32 & ty.mask();
+    check_one("count_ones", count_ones, |ty, x| Some(own(ty, x).count_ones().into()));
+    check_one("power", is_power_of_two, |ty, x| Some(own(ty, x).is_power_of_two().into()));
+    check_one("leading", leading_zeros, |ty, x| Some(i64::from(own(ty, x).leading_zeros() + ty.bits()) - 32));
+    check_one("trailing", trailing_zeros, |ty, x| Some(own(ty, x).trailing_zeros().min(ty.bits()).into()));
+    check_one("as i32", cast_i32, |_, x| Some(wrap(IntType::I32, x)));
+    check_one("as u32", cast_u32, |_, x| Some(wrap(IntType::U32, x)));
+    check_one("as u8", cast_u8, |_, x| Some(wrap(IntType::U8, x)));
+}
+
+#[test]
+fn a_choice_joins_both_where_the_condition_is_unknown() {
+    for c in [Tristate::False, Tristate::Unknown, Tristate::True] {
+        check(
+            "select",
+            match c {
+                Tristate::False => |a, b| select(Val::Bool(Tristate::False), a, b),
+                Tristate::Unknown => |a, b| select(Val::Any, a, b),
+                Tristate::True => |a, b| select(Val::Bool(Tristate::True), a, b),
+            },
+            |_, x, y| Some(if c == Tristate::True { x } else { y }),
+        );
+    }
+    check("select", |a, b| select(Val::Bool(Tristate::Unknown), a, b), |_, x, _| Some(x));
+}
+
+#[test]
+fn truth_tables() {
+    let all = [Tristate::False, Tristate::Unknown, Tristate::True];
+    let bools = |t: Tristate| match t {
+        Tristate::False => vec![false],
+        Tristate::Unknown => vec![false, true],
+        Tristate::True => vec![true],
+    };
+    type Concrete = fn(bool, bool) -> bool;
+    let table: [(Abstract2, Concrete); 6] = [
+        (both, |a, b| a && b),
+        (either, |a, b| a || b),
+        (bit_and, |a, b| a & b),
+        (bit_or, |a, b| a | b),
+        (bit_xor, |a, b| a ^ b),
+        (eq, |a, b| a == b),
+    ];
+    for (f, exact) in table {
+        for a in all {
+            for b in all {
+                let results: Vec<bool> =
+                    bools(a).into_iter().flat_map(|x| bools(b).into_iter().map(move |y| exact(x, y))).collect();
+                let truth = Tristate::known(results.iter().all(|x| *x), !results.iter().any(|x| *x));
+                assert_eq!(f(Val::Bool(a), Val::Bool(b)), Val::Bool(truth));
+            }
+        }
+    }
+    assert_eq!((both(Val::Any, of(false)), either(Val::Any, of(true))), (of(false), of(true)));
+}
+
+/// Results that must stay exact: tile classes depend on them.
+#[test]
+fn common_masks_are_exact() {
+    let ints = |lo, hi| Val::Int(Interval::new(IntType::I32, lo, hi));
+    let int = |x: i64| ints(x, x);
+    assert_eq!(sub(ints(256, 383), ints(0, 127)), ints(129, 383));
+    assert_eq!(div(ints(256, 383), int(128)), int(2));
+    assert_eq!(rem(ints(256, 383), int(128)), ints(0, 127));
+    assert_eq!(rem(ints(300, 310), int(128)), ints(44, 54));
+    assert_eq!(rem_euclid(ints(-3, -1), int(128)), ints(125, 127));
+    assert_eq!(eq(div(ints(0, 127), int(128)), div(ints(128, 255), int(128))), of(false));
+    assert_eq!(cast_u32(ints(-3, -1)), Val::Int(Interval::new(IntType::U32, (1 << 32) - 3, (1 << 32) - 1)));
+    // 64..=127 and 128..=191 differ in bit 7
+    assert_eq!(lt(bit_xor(ints(64, 127), ints(128, 191)), int(128)), of(false));
+    assert_eq!(eq(bit_and(shl(ints(0, 9), int(1)), int(1)), int(0)), of(true));
+    assert_eq!(eq(rem(mul(ints(0, 900), int(4)), int(4)), int(1)), of(false));
+    assert_eq!(abs(sub(ints(0, 9), ints(20, 30))), ints(11, 30));
+}
+
+fn of_like(x: Val, value: i64) -> Val {
+    match x {
+        Val::Int(x) => Val::Int(Interval::new(x.ty, value, value)),
+        x => x,
+    }
+}

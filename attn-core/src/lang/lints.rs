@@ -1,0 +1,201 @@
+//! Compile-time checks that need the output of two macros. The macros refer to the constants and types here; which of
+//! two definitions a name resolves to decides whether rustc accepts the code, warns or reports an error.
+
+use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
+
+/// Warnings about unread parameters. The derive, which knows the fields, writes one for each; `#[attention_variant]`,
+/// which knows what the hooks read, selects among them.
+#[doc(hidden)]
+pub trait UnreadLints {
+    /// Its constant `PARAMETER` is deprecated if there is a field of this number.
+    type Unread<const FIELD: usize>;
+}
+
+/// Marks a function with `#[device_fn]`.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct WithDeviceFn;
+
+/// Marks a function without `#[device_fn]`.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct WithoutDeviceFn;
+
+/// Implemented for functions with `#[device_fn]`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a hook calls this function, which is not marked with `#[device_fn]`",
+    label = "put `#[device_fn]` on this function, where it is defined",
+    note = "a hook runs on the GPU too, so the functions that it calls have to be known there"
+)]
+pub trait IsDeviceFn {}
+impl IsDeviceFn for WithDeviceFn {}
+
+/// Requires that a function has `#[device_fn]`.
+#[doc(hidden)]
+#[must_use]
+pub const fn marked<M: IsDeviceFn>(helper: &'static DeviceFn) -> &'static DeviceFn {
+    helper
+}
+
+/// Glob-imported fallback for the module that `#[device_fn]` generates: `use f as __helper` resolves to the function's
+/// own module if there is one, since it shadows a glob import.
+#[doc(hidden)]
+pub mod unmarked {
+    /// Stands for the module of a helper.
+    pub mod __helper {
+        use crate::lang::{DeviceFn, interval::Val};
+
+        pub use crate::lang::lints::WithoutDeviceFn as DeviceFnMark;
+
+        /// An empty descriptor.
+        pub static DEVICE_FN: DeviceFn =
+            DeviceFn { name: "", cuda: "", over: "", device_fns: &[], types: &[], consts: &[] };
+
+        /// An unknown result.
+        pub fn over<const N: usize>(_: [Val; N]) -> Val {
+            Val::Any
+        }
+    }
+}
+
+/// The number of the `nth` parameter that neither `read` nor any shape, default or condition mentions; `usize::MAX` if
+/// there is none.
+#[must_use]
+pub const fn unread(fields: &[FieldDesc], read: &[&str], nth: usize) -> usize {
+    let mut i = 0;
+    while i < fields.len() {
+        // the default of a tensor may read all parameters
+        if matches!(fields[i].ty, FieldType::Tensor { .. }) && fields[i].default.is_some() {
+            return usize::MAX;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    let mut left = nth;
+    while i < fields.len() {
+        if !is_read(fields, fields[i].name, read) {
+            if left == 0 {
+                return i;
+            }
+            left -= 1;
+        }
+        i += 1;
+    }
+    usize::MAX
+}
+
+const fn is_read(fields: &[FieldDesc], name: &str, read: &[&str]) -> bool {
+    let mut found = false;
+    let mut k = 0;
+    while k < read.len() {
+        found |= same(read[k].as_bytes(), name.as_bytes());
+        k += 1;
+    }
+    let mut k = 0;
+    while k < fields.len() {
+        let field = &fields[k];
+        found |= mentions(field.shape, name) || mentioned(field.default, name) || mentioned(field.require, name);
+        k += 1;
+    }
+    found
+}
+
+/// Whether no condition mentions the parameter, which is an integer: it may then be zero.
+#[must_use]
+pub const fn may_be_zero(fields: &[FieldDesc], name: &str) -> bool {
+    let mut i = 0;
+    let mut whole = false;
+    while i < fields.len() {
+        let field = &fields[i];
+        if mentioned(field.require, name) {
+            return false;
+        }
+        if same(field.name.as_bytes(), name.as_bytes()) {
+            if field.require.is_some() {
+                return false;
+            }
+            whole = matches!(field.ty, FieldType::Scalar(Elem::I32 | Elem::U32));
+        }
+        i += 1;
+    }
+    whole
+}
+
+const fn mentioned(text: Option<&str>, word: &str) -> bool {
+    match text {
+        Some(text) => mentions(text, word),
+        None => false,
+    }
+}
+
+/// Whether the text contains the word as a whole word.
+const fn mentions(text: &str, word: &str) -> bool {
+    let (text, word) = (text.as_bytes(), word.as_bytes());
+    let mut from = 0;
+    while from + word.len() <= text.len() {
+        let mut n = 0;
+        while n < word.len() && text[from + n] == word[n] {
+            n += 1;
+        }
+        let starts = from == 0 || !is_letter(text[from - 1]);
+        let ends = from + word.len() == text.len() || !is_letter(text[from + word.len()]);
+        if n == word.len() && starts && ends {
+            return true;
+        }
+        from += 1;
+    }
+    false
+}
+
+const fn is_letter(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_' || c >= 128
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn field(name: &'static str, shape: &'static str, require: Option<&'static str>) -> FieldDesc {
+        let ty = FieldType::Scalar(Elem::I32);
+        FieldDesc { name, doc: "", ty, shape, default: None, require, monotone: false }
+    }
+
+    #[test]
+    fn a_parameter_is_read_by_hooks_shapes_and_conditions() {
+        let fields = [field("n", "", None), field("max_n", "", None), field("table", "2 * max_n + 1", None)];
+        const NONE: usize = usize::MAX;
+        assert_eq!(unread(&fields, &["table", "n"], 0), NONE);
+        assert_eq!(unread(&fields, &["table"], 0), 0, "`max_n` is another word");
+        assert_eq!(unread(&fields, &["table"], 1), NONE);
+        assert_eq!([0, 1, 2].map(|nth| unread(&fields, &[], nth)), [0, 2, NONE]);
+        assert_eq!(unread(&[field("n", "", Some("n > 0"))], &[], 0), NONE);
+        assert_eq!(unread(&[], &[], 0), NONE);
+        let ty = FieldType::Tensor { elem: Elem::F32, rank: 1 };
+        let table = FieldDesc { ty, default: Some("by_distance"), ..field("table", "", None) };
+        assert_eq!(unread(&[field("n", "", None), table], &["table"], 0), NONE);
+    }
+
+    #[test]
+    fn a_divisor_is_kept_from_zero_by_a_condition() {
+        let fields = [field("n", "", None), field("m", "", Some("m > 0")), field("k", "", Some("n + k > 0"))];
+        assert!(!may_be_zero(&fields, "n"), "a condition speaks of it");
+        assert!(!may_be_zero(&fields, "m"));
+        assert!(may_be_zero(&fields[..1], "n"));
+        assert!(!may_be_zero(&[FieldDesc { ty: FieldType::Scalar(Elem::F32), ..fields[0] }], "n"));
+    }
+}

@@ -1,0 +1,201 @@
+//! Errors of parameters.
+
+use crate::lang::compose_error::ComposeError;
+
+/// Errors of parameters that are given by name.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParamError {
+    /// No parameter has this name.
+    #[error("no parameter `{name}`{}; there are: {}", did_you_mean(.nearest.as_deref()), list(.known))]
+    Unknown {
+        /// The unknown name.
+        name: String,
+        /// The nearest known name.
+        nearest: Option<String>,
+        /// The known names.
+        known: Vec<String>,
+    },
+    /// A scalar parameter without default was not given.
+    #[error("parameter `{name}` ({ty}) has no default and was not given")]
+    Missing {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        ty: String,
+    },
+    /// The value has the wrong type.
+    #[error("parameter `{name}` is {ty}; got `{got}`")]
+    Type {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        ty: String,
+        /// What was given.
+        got: String,
+    },
+    /// The type cannot hold the number.
+    #[error("parameter `{name}` is {ty}, which cannot hold {got}; it holds {range}")]
+    Range {
+        /// The parameter.
+        name: String,
+        /// Its type.
+        ty: String,
+        /// What was given.
+        got: String,
+        /// The values that the type holds.
+        range: String,
+    },
+    /// A `#[require]` does not hold.
+    #[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+    Require {
+        /// The parameter.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The condition as written.
+        require: String,
+    },
+    /// A parameter is given twice.
+    #[error("parameter `{name}` is given twice")]
+    Twice {
+        /// The parameter.
+        name: String,
+    },
+}
+
+/// Errors of binding a variant to the dimensions that it will run with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// A `#[require]` does not hold.
+    #[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+    Require {
+        /// The parameter.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The condition as written.
+        require: String,
+    },
+    /// A parameter tensor does not have its `#[shape]`.
+    #[error("tensor parameter `{name}` has shape {got:?}; `#[shape({shape})]` is {want:?} here")]
+    Shape {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+        /// The shape wanted.
+        want: Vec<i64>,
+        /// The shape found.
+        got: Vec<i64>,
+    },
+    /// A `#[default]` does not give as many values as the `#[shape]` of its tensor has.
+    #[error("the default of tensor parameter `{name}` gives {got} values; `#[shape({shape})]` is {want:?} here")]
+    DefaultLength {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+        /// The shape wanted.
+        want: Vec<i64>,
+        /// Number of values.
+        got: usize,
+    },
+    /// A parameter tensor is empty, so no index can be clamped into it.
+    #[error("tensor parameter `{name}` is empty; `#[shape({shape})]` is its shape")]
+    Empty {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+    },
+    /// A `#[shape]` overflows or divides by zero with these dimensions.
+    #[error("the shape of tensor parameter `{name}`, `{shape}`, overflows or divides by zero here")]
+    ShapeArithmetic {
+        /// The parameter.
+        name: String,
+        /// The shape as written.
+        shape: String,
+    },
+    /// The parts of a composition do not compose.
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+    /// An error in one part of a composition.
+    #[error("in `{variant}`: {source}")]
+    Part {
+        /// Name of the part.
+        variant: String,
+        /// What is wrong.
+        source: Box<BindError>,
+    },
+    /// A `#[monotone]` tensor decreases along the last axis, or has a value that cannot be compared.
+    #[error("tensor parameter `{name}` is #[monotone], but {value} at {at:?} follows {before}")]
+    NotMonotone {
+        /// The parameter.
+        name: String,
+        /// The index of the first such value.
+        at: Vec<i64>,
+        /// The value.
+        value: String,
+        /// The value before it.
+        before: String,
+    },
+    /// An extent of a tensor exceeds `i32::MAX`, the greatest index.
+    #[error("tensor parameter `{name}` has shape {got:?}; an extent is at most {}", i32::MAX)]
+    TooLarge {
+        /// The parameter.
+        name: String,
+        /// The shape found.
+        got: Vec<i64>,
+    },
+    /// A parameter tensor without a default was not given.
+    #[error("tensor parameter `{name}` is not set and has no default")]
+    Unset {
+        /// The parameter.
+        name: String,
+    },
+}
+
+/// A `#[require]` does not hold. It becomes a [`ParamError`] by name, or a [`BindError`] when binding.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("parameter `{name}` = {value} is not allowed: `{require}` must hold")]
+pub struct RequireError {
+    /// The parameter.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The condition as written.
+    pub require: String,
+}
+
+impl From<RequireError> for ParamError {
+    fn from(RequireError { name, value, require }: RequireError) -> Self {
+        ParamError::Require { name, value, require }
+    }
+}
+
+impl From<RequireError> for BindError {
+    fn from(RequireError { name, value, require }: RequireError) -> Self {
+        BindError::Require { name, value, require }
+    }
+}
+
+impl BindError {
+    /// The error without the name of the part.
+    #[must_use]
+    pub fn root(&self) -> &BindError {
+        match self {
+            BindError::Part { source, .. } => source.root(),
+            _ => self,
+        }
+    }
+}
+
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default()
+}
+
+pub(crate) fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,62 @@
+//! Parameter values by name.
+
+use std::fmt;
+
+/// A parameter value by name, as text, JSON or TOML give it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// `true`, `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A parameter tensor of rank 1, or the rows of a deeper one.
+    List(Vec<ParamValue>),
+}
+
+impl fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParamValue::Bool(x) => write!(f, "{x}"),
+            ParamValue::Int(x) => write!(f, "{x}"),
+            // a text that reads back as the same number
+            ParamValue::Float(x) if x.is_nan() => f.write_str("nan"),
+            ParamValue::Float(x) if *x == 0.0 && x.is_sign_negative() => f.write_str("-0.0"),
+            ParamValue::Float(x) if x.is_finite() && *x != 0.0 && !(1e-5..1e16).contains(&x.abs()) => {
+                write!(f, "{x:e}")
+            }
+            ParamValue::Float(x) => write!(f, "{x}"),
+            ParamValue::List(xs) => {
+                f.write_str("[")?;
+                for (i, x) in xs.iter().enumerate() {
+                    if i > 0 {
+                        f.write_str(", ")?;
+                    }
+                    write!(f, "{x}")?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+/// Parameter values by name, in the order given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParamValues(pub Vec<(String, ParamValue)>);
+
+impl ParamValues {
+    /// Sets a name, in place when it is there.
+    pub fn set(&mut self, name: &str, value: ParamValue) {
+        match self.0.iter_mut().find(|(n, _)| n == name) {
+            Some(slot) => slot.1 = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+    /// The value of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&ParamValue> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+}

@@ -1,0 +1,80 @@
+//! Which keys of a segment the rows of several requests may attend to.
+
+use std::ops::Range;
+
+use super::tile::TileRows;
+use crate::{
+    batch::{Layout, Segment},
+    lang::{QueryTile, Tile, TileClass},
+    plan::{
+        search::last_true,
+        tile_classifier::{TileClassifier, tile_of},
+        visible::VisibleBlocks,
+    },
+    spec::Heads,
+};
+
+/// Classifies tiles of rows of several requests. A tile class holds for one request, so that requests are classified
+/// one by one.
+pub(super) struct SegmentClassifier<'a> {
+    pub(super) layout: &'a Layout,
+    /// Classifiers of the variant, and of others that run the same list.
+    pub(super) classifiers: Vec<TileClassifier<'a>>,
+    pub(super) heads: Heads,
+}
+
+impl SegmentClassifier<'_> {
+    /// The blocks of a segment, of `align` keys from its first key on, that some of the rows may attend to: all except
+    /// a prefix and a suffix that are proven skipped for every request under every variant.
+    pub(super) fn visible(&self, rows: &TileRows, segment: &Segment, align: u32) -> VisibleBlocks {
+        let keys = segment.kv_len as u32;
+        let all = 0..keys.div_ceil(align);
+        if self.is_unmasked() {
+            return VisibleBlocks { keys, begin: all.start, end: all.end };
+        }
+        let mut joined: Option<Range<u32>> = None;
+        let classified =
+            self.requests(rows).flat_map(|rows| self.classifiers.iter().map(move |classifier| (classifier, rows)));
+        for (classifier, (request, rows)) in classified {
+            let skips = |blocks: Range<u64>| {
+                let key = |block: u64| segment.kv_begin + (block * u64::from(align)).min(keys.into()) as i32;
+                self.class(classifier, request, rows, key(blocks.start)..key(blocks.end)) == TileClass::Skip
+            };
+            let blocks = u64::from(all.end);
+            let begin = if skips(0..blocks) { blocks } else { last_true(blocks - 1, &|n| n == 0 || skips(0..n)) };
+            if begin == blocks {
+                continue;
+            }
+            let end = blocks - last_true(blocks - begin - 1, &|n| n == 0 || skips(blocks - n..blocks));
+            let (begin, end) = (begin as u32, end as u32);
+            joined = Some(joined.map_or(begin..end, |joined| joined.start.min(begin)..joined.end.max(end)));
+        }
+        let joined = joined.unwrap_or(0..0);
+        VisibleBlocks { keys, begin: joined.start, end: joined.end }
+    }
+
+    /// Whether no logit of the rows and these keys is masked, for every request under every variant.
+    pub(super) fn is_full(&self, rows: &TileRows, keys: Range<i32>) -> bool {
+        let full = |classifier, (request, rows)| self.class(classifier, request, rows, keys.clone()) == TileClass::Full;
+        self.is_unmasked()
+            || self.requests(rows).all(|rows| self.classifiers.iter().all(|classifier| full(classifier, rows)))
+    }
+
+    fn is_unmasked(&self) -> bool {
+        self.classifiers.iter().all(|classifier| matches!(classifier, TileClassifier::Unmasked))
+    }
+
+    fn class(&self, classifier: &TileClassifier<'_>, request: usize, rows: QueryTile, keys: Range<i32>) -> TileClass {
+        let tile: Tile = tile_of(rows, self.layout.kv_indptr()[request], keys);
+        classifier.class(&tile)
+    }
+
+    /// The requests that have rows in the tile, and their rows.
+    fn requests(&self, rows: &TileRows) -> impl Iterator<Item = (usize, QueryTile)> {
+        let Heads { qo, kv, .. } = self.heads;
+        let heads = ([0, qo as i32 - 1], [0, kv as i32 - 1]);
+        let group = self.heads.group();
+        rows.of_requests(self.layout, group)
+            .map(move |tile| (tile.request as usize, tile.query_tile(self.layout, group, heads.0, heads.1)))
+    }
+}

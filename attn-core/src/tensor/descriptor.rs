@@ -1,0 +1,267 @@
+//! Descriptors of tensors that are read and written.
+
+use super::{element::Element, error::TensorError, memory::Memory, shape::Shape};
+use crate::dtype::Dtype;
+
+/// A tensor that is read, in host or device memory.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorRef<'a> {
+    pub(super) memory: Memory<&'a [u8]>,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Shape,
+}
+
+/// A tensor that is written, in host or device memory.
+#[derive(Debug)]
+pub struct TensorMut<'a> {
+    pub(super) memory: Memory<&'a mut [u8]>,
+    pub(super) dtype: Dtype,
+    pub(super) shape: Shape,
+}
+
+impl<'a> TensorRef<'a> {
+    /// A contiguous row-major tensor in host memory.
+    ///
+    /// # Errors
+    ///
+    /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), or a slice shorter than the shape.
+    pub fn host<T: Element>(data: &'a [T], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(data.len())?;
+        Ok(TensorRef { memory: Memory::Host(bytemuck::cast_slice(data)), dtype: T::DTYPE, shape })
+    }
+
+    /// A tensor behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), strides of another rank, a negative stride, extents past 63 bits.
+    ///
+    /// # Safety
+    ///
+    /// Until every run that was given this tensor has finished, `ptr` points to device memory that holds, in elements
+    /// of `dtype`, each offset `sum(index[i] * strides[i])` with `index[i] < shape[i]`, and nothing writes there.
+    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
+        shape.extent()?;
+        Ok(TensorRef { memory: Memory::Device(ptr), dtype, shape })
+    }
+
+    /// The same memory seen through other strides (in elements). The shape stays.
+    ///
+    /// # Errors
+    ///
+    /// Strides of another rank, a negative stride, or extents out of the slice.
+    pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = self.shape.with_strides(strides)?;
+        match self.memory {
+            Memory::Host(bytes) => shape.check_extent(bytes.len() / self.dtype.size())?,
+            Memory::Device(_) => {
+                // the caller of `device` promised its own extents, and no more
+                let (extent, promised) = (shape.extent()?, self.shape.extent()?);
+                if extent > promised {
+                    return Err(TensorError::Extent { extent, len: promised });
+                }
+            }
+        }
+        Ok(TensorRef { shape, ..self })
+    }
+
+    /// The same elements with dimensions in another order: dimension `i` of the result is dimension `order[i]`.
+    ///
+    /// # Errors
+    ///
+    /// An `order` that is not a permutation of the dimensions.
+    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
+        Ok(TensorRef { shape: self.shape.permuted(order)?, ..self })
+    }
+
+    /// The part with `index` in dimension `dim`, which is dropped.
+    ///
+    /// # Errors
+    ///
+    /// A dimension or an index that is not there, or a rank of 1.
+    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.select(dim, index)?;
+        let bytes = offset * self.dtype.size() as u64;
+        let memory = match self.memory {
+            // an empty tensor may lie past the end of its slice
+            Memory::Host(data) => Memory::Host(data.get(bytes as usize..).unwrap_or(&[])),
+            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+        };
+        Ok(TensorRef { memory, shape, ..self })
+    }
+
+    /// Whether both tensors have the same address, dtype, strides and extents, except for the last extent.
+    #[must_use]
+    pub fn is_rows_of(&self, other: &TensorRef<'_>) -> bool {
+        let address = |tensor: &TensorRef<'_>| match tensor.memory {
+            Memory::Host(bytes) => (true, bytes.as_ptr() as u64),
+            Memory::Device(ptr) => (false, ptr),
+        };
+        let outer = |tensor: &TensorRef<'_>| tensor.shape().split_last().map(|(_, outer)| outer.to_vec());
+        address(self) == address(other)
+            && self.dtype == other.dtype
+            && outer(self) == outer(other)
+            && self.strides() == other.strides()
+    }
+
+    /// The bytes of the elements, if they are in host memory: from the first on.
+    pub(crate) fn host_bytes(&self) -> Option<&'a [u8]> {
+        match self.memory {
+            Memory::Host(bytes) => Some(bytes),
+            Memory::Device(_) => None,
+        }
+    }
+
+    /// The elements, if they are in host memory and of type `T`: from the first on, by strides.
+    #[must_use]
+    pub fn as_host<T: Element>(&self) -> Option<&'a [T]> {
+        match self.memory {
+            Memory::Host(bytes) if self.dtype == T::DTYPE => bytemuck::try_cast_slice(bytes).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> TensorMut<'a> {
+    /// A contiguous row-major tensor in host memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::host`].
+    pub fn host<T: Element>(data: &'a mut [T], shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(data.len())?;
+        Ok(TensorMut { memory: Memory::Host(bytemuck::cast_slice_mut(data)), dtype: T::DTYPE, shape })
+    }
+
+    /// A tensor behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::device`].
+    ///
+    /// # Safety
+    ///
+    /// As [`TensorRef::device`], and nothing else reads or writes there either.
+    pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?.with_strides(strides)?;
+        shape.extent()?;
+        Ok(TensorMut { memory: Memory::Device(ptr), dtype, shape })
+    }
+
+    /// As [`TensorRef::with_strides`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::with_strides`].
+    pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
+        let shape = self.as_ref().with_strides(strides)?.shape;
+        Ok(TensorMut { shape, ..self })
+    }
+
+    /// As [`TensorRef::permuted`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::permuted`].
+    pub fn permuted(self, order: &[usize]) -> Result<Self, TensorError> {
+        Ok(TensorMut { shape: self.shape.permuted(order)?, ..self })
+    }
+
+    /// As [`TensorRef::select`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::select`].
+    pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.select(dim, index)?;
+        let bytes = offset * self.dtype.size() as u64;
+        let memory = match self.memory {
+            // an empty tensor may lie past the end of its slice
+            Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
+            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+        };
+        Ok(TensorMut { memory, shape, ..self })
+    }
+
+    /// The bytes of the elements, if they are in host memory: from the first on.
+    pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.memory {
+            Memory::Host(bytes) => Some(bytes),
+            Memory::Device(_) => None,
+        }
+    }
+
+    /// The tensor as one that is read.
+    #[must_use]
+    pub fn as_ref(&self) -> TensorRef<'_> {
+        let memory = match &self.memory {
+            Memory::Host(bytes) => Memory::Host(&**bytes),
+            Memory::Device(ptr) => Memory::Device(*ptr),
+        };
+        TensorRef { memory, dtype: self.dtype, shape: self.shape }
+    }
+
+    /// The tensor with a shorter lifetime.
+    #[must_use]
+    pub fn reborrow(&mut self) -> TensorMut<'_> {
+        let memory = match &mut self.memory {
+            Memory::Host(bytes) => Memory::Host(&mut **bytes),
+            Memory::Device(ptr) => Memory::Device(*ptr),
+        };
+        TensorMut { memory, dtype: self.dtype, shape: self.shape }
+    }
+
+    /// The elements, if they are in host memory and of type `T`.
+    #[must_use]
+    pub fn as_host_mut<T: Element>(&mut self) -> Option<&mut [T]> {
+        match &mut self.memory {
+            Memory::Host(bytes) if self.dtype == T::DTYPE => bytemuck::try_cast_slice_mut(bytes).ok(),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! descriptor {
+    ($($tensor:ident),*) => {$(
+        impl $tensor<'_> {
+            /// Type of the elements.
+            #[must_use]
+            pub fn dtype(&self) -> Dtype {
+                self.dtype
+            }
+            /// Extents, outermost first.
+            #[must_use]
+            pub fn shape(&self) -> &[usize] {
+                self.shape.extents()
+            }
+            /// Strides in elements; never negative.
+            #[must_use]
+            pub fn strides(&self) -> &[i64] {
+                self.shape.strides()
+            }
+            /// The device pointer, or `None` for host memory.
+            #[must_use]
+            pub fn device_ptr(&self) -> Option<u64> {
+                match self.memory {
+                    Memory::Host(_) => None,
+                    Memory::Device(ptr) => Some(ptr),
+                }
+            }
+            /// Whether each stride exceeds the greatest offset of the dimensions inside it, so that no two indices
+            /// share an element.
+            #[must_use]
+            pub fn is_disjoint(&self) -> bool {
+                self.shape.is_disjoint()
+            }
+            /// Whether the elements are in host memory.
+            #[must_use]
+            pub fn is_host(&self) -> bool {
+                self.device_ptr().is_none()
+            }
+        }
+    )*};
+}
+descriptor!(TensorRef, TensorMut);

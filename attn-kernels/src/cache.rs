@@ -1,0 +1,132 @@
+//! Cubins are compiled once: a content-addressed cache on disk, below one in the process.
+//!
+//! The key of a cubin is the hash of what it was made from ([`Key`]), so an entry is never stale. The version of the
+//! compiler is metadata in the entry and not in the key: a start from the cache must not load a compiler to ask for it.
+//!
+//! # Failures
+//!
+//! The cache never fails: what cannot be read is compiled, what cannot be written is not kept. Each kind of failure is
+//! reported once a process through `tracing::warn`, and counted in [`Stats`].
+//!
+//! # Security
+//!
+//! Checksums find torn and decayed files; they do not authenticate. Whoever can write the folder can make the process
+//! run code of theirs on the GPU, so the folder is made for its owner alone (mode 0700).
+//!
+//! # Environment
+//!
+//! `ATTN_CACHE_DIR` (the folder), `ATTN_CACHE_SIZE` (bytes, or with `K`, `M`, `G`; 512M unless set), `ATTN_CACHE=off`.
+
+mod disk;
+mod entry;
+mod evict;
+mod key;
+mod location;
+mod origin;
+mod stats;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+pub use key::Key;
+pub use origin::Origin;
+pub use stats::{Counts, Stats};
+
+use crate::compile::Compiled;
+use disk::Disk;
+
+/// A cache of cubins. One per process is enough: [`CubinCache::global`].
+#[derive(Debug)]
+pub struct CubinCache {
+    disk: Option<Disk>,
+    memory: Mutex<HashMap<Key, Slot>>,
+    stats: Stats,
+}
+
+/// One cubin in memory. Its lock keeps a second thread from compiling the same source.
+type Slot = Arc<Mutex<Option<Arc<Compiled>>>>;
+
+impl CubinCache {
+    /// The cache that the environment variables describe.
+    pub fn global() -> &'static CubinCache {
+        static GLOBAL: LazyLock<CubinCache> = LazyLock::new(|| CubinCache::new(location::from_environment()));
+        &GLOBAL
+    }
+
+    /// A cache in a folder, of at most `limit` bytes.
+    #[must_use]
+    pub fn at(dir: &Path, limit: u64) -> Self {
+        Self::new(Some((dir.to_owned(), limit)))
+    }
+
+    /// A cache in memory alone.
+    #[must_use]
+    pub fn off() -> Self {
+        Self::new(None)
+    }
+
+    fn new(location: Option<(PathBuf, u64)>) -> Self {
+        let disk = location.map(|(dir, limit)| Disk::new(dir, limit));
+        CubinCache { disk, memory: Mutex::default(), stats: Stats::default() }
+    }
+
+    /// The folder, unless the cache is in memory alone.
+    #[must_use]
+    pub fn dir(&self) -> Option<&Path> {
+        self.disk.as_ref().map(Disk::dir)
+    }
+
+    /// Bytes that the folder may hold, unless the cache is in memory alone.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        self.disk.as_ref().map(Disk::limit)
+    }
+
+    /// The counters so far.
+    #[must_use]
+    pub fn stats(&self) -> Counts {
+        self.stats.counts()
+    }
+
+    /// Tries to make and remove a file in the folder.
+    ///
+    /// # Errors
+    ///
+    /// The failure, when entries cannot be kept.
+    pub fn check_writable(&self) -> std::io::Result<()> {
+        self.disk.as_ref().map_or(Ok(()), Disk::check_writable)
+    }
+
+    /// The cubin of a key: from memory, from disk, or compiled by `compile` and kept.
+    ///
+    /// Threads and processes that ask for the same key at the same time compile it once, unless waiting takes too long.
+    ///
+    /// # Errors
+    ///
+    /// The errors of `compile`; they are not cached.
+    pub fn get_or_compile<E>(
+        &self,
+        key: &Key,
+        compile: impl FnOnce() -> Result<Compiled, E>,
+    ) -> Result<(Arc<Compiled>, Origin), E> {
+        let slot = self.memory.lock().unwrap_or_else(PoisonError::into_inner).entry(*key).or_default().clone();
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = &*slot {
+            self.stats.memory_hit();
+            return Ok((compiled.clone(), Origin::Memory));
+        }
+        let (compiled, origin) = match &self.disk {
+            Some(disk) => disk.get_or_compile(key, &self.stats, compile)?,
+            None => {
+                self.stats.compiled();
+                (compile()?, Origin::Compiled)
+            }
+        };
+        let compiled = Arc::new(compiled);
+        *slot = Some(compiled.clone());
+        Ok((compiled, origin))
+    }
+}

@@ -1,0 +1,27 @@
+//! NVRTC, loaded at run time.
+
+mod api;
+mod find;
+mod library;
+
+use std::sync::OnceLock;
+
+use super::NoCompiler;
+
+pub use library::Nvrtc;
+
+impl Nvrtc {
+    /// Finds and loads NVRTC once per process.
+    ///
+    /// Searches `ATTN_NVRTC` (the library or its folder; if set, nothing else), the loader's path, `CUDA_HOME`,
+    /// `CUDA_PATH`, `/usr/local/cuda`, `target/nvrtc` of the current folder or one above, and the Python packages
+    /// `nvidia-cuda-nvrtc` of the environment. 13 before 12.
+    ///
+    /// # Errors
+    ///
+    /// The places that were searched.
+    pub fn find() -> Result<&'static Nvrtc, NoCompiler> {
+        static FOUND: OnceLock<Result<Nvrtc, NoCompiler>> = OnceLock::new();
+        FOUND.get_or_init(find::find).as_ref().map_err(Clone::clone)
+    }
+}

@@ -1,0 +1,38 @@
+//! Classes of hooks, as far as kernels take longer with them.
+
+use attn_core::{expr::Variant, lang::Hook};
+
+/// The hooks of a variant that run for every key or logit. Other hooks cost next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HookClass {
+    /// None, apart from masks and hooks that run once per row.
+    None,
+    /// A `logits_transform`.
+    Logits,
+    /// A `key_transform` or `value_transform`, with or without a `logits_transform`.
+    Rewrites,
+}
+
+impl HookClass {
+    /// The class of a variant; for a union that of its most costly branch.
+    #[must_use]
+    pub fn of(variant: &Variant) -> Self {
+        if variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform) {
+            HookClass::Rewrites
+        } else if variant.has(Hook::LogitsTransform) {
+            HookClass::Logits
+        } else {
+            HookClass::None
+        }
+    }
+
+    /// The name in the files of measured costs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            HookClass::None => "none",
+            HookClass::Logits => "logits",
+            HookClass::Rewrites => "rewrites",
+        }
+    }
+}

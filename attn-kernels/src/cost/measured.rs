@@ -1,0 +1,106 @@
+//! Measured costs of kernels, and their scaling to kernels that were not measured.
+
+use attn_core::spec::KernelKind;
+
+use super::hook_class::HookClass;
+use crate::kernel_traits::KernelTraits;
+
+/// The number of keys that costs of keys refer to.
+pub const COST_KEYS: u32 = 64;
+
+/// Costs of a kernel in nanoseconds of a CTA while all SMs are busy, unless stated otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Costs {
+    /// A run with next to no work, from its first launch to its end.
+    pub launch: u32,
+    /// Prologue and epilogue of a work item.
+    pub item: u32,
+    /// [`COST_KEYS`] keys of a tile.
+    pub block: u32,
+    /// The cost of `COST_KEYS` keys that arises once, however many tiles read them: the load from device memory, and
+    /// preprocessing if there is any.
+    pub first: u32,
+    /// A run that merges, without the cost of its partial states.
+    pub merge_launch: u32,
+    /// One more partial state in a merge.
+    pub merge: u32,
+    /// CTAs that shared an SM in the measurement.
+    pub ctas_per_sm: u32,
+}
+
+/// One row of the table: the costs of a kernel that was measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    /// Major compute capability: 9 for sm_90.
+    pub(super) major: u32,
+    pub(super) kind: KernelKind,
+    /// Whether it is the sm90 prefill kernel.
+    pub(super) sm90: bool,
+    pub(super) rows: u32,
+    pub(super) fp8: bool,
+    pub(super) head_dim: u32,
+    pub(super) hooks: HookClass,
+    pub(super) costs: Costs,
+}
+
+/// A row of the table. The costs are in the order of the fields of [`Costs`].
+#[allow(clippy::too_many_arguments)] // a table
+pub(super) const fn row(
+    major: u32,
+    kind: KernelKind,
+    rows: u32,
+    fp8: bool,
+    head_dim: u32,
+    hooks: HookClass,
+    ctas_per_sm: u32,
+    [launch, item, block, first, merge_launch, merge]: [u32; 6],
+) -> Measured {
+    let costs = Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm };
+    Measured { major, kind, sm90: false, rows, fp8, head_dim, hooks, costs }
+}
+
+/// The row of an sm90 prefill kernel.
+pub(super) const fn sm90(row: Measured) -> Measured {
+    Measured { sm90: true, ..row }
+}
+
+impl Measured {
+    /// How much the traits differ from those of the row: in the kernel and its backend first, then in architecture,
+    /// hooks, element types, rows and head_dim. 0 for the row of the traits themselves.
+    pub(super) fn distance(&self, traits: &KernelTraits, hooks: HookClass) -> u64 {
+        let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
+        let differences = [
+            u64::from(self.kind != traits.kind) * 2 + u64::from(self.sm90 != traits.is_sm90_prefill()),
+            self.major.abs_diff(traits.arch.major()).into(),
+            (self.hooks as u64).abs_diff(hooks as u64),
+            u64::from(self.fp8 != traits.dtypes.kv.is_fp8()),
+            steps(self.rows, traits.tile_rows),
+            steps(self.head_dim, (traits.head_dim + traits.value_dim) / 2),
+        ];
+        differences.into_iter().fold(0, |distance, step| distance << 8 | step)
+    }
+
+    /// The costs, scaled to other traits: keys cost as much more as there is to load (decode) or to multiply (prefill),
+    /// and as more CTAs share an SM.
+    pub(super) fn scaled_to(&self, traits: &KernelTraits) -> Costs {
+        let bytes = |elements: u32, fp8: bool| u64::from(elements) * if fp8 { 1 } else { 2 };
+        let read = traits.head_dim + if traits.values_share_keys { 0 } else { traits.value_dim };
+        let share = (u64::from(traits.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
+        let read = (bytes(read, traits.dtypes.kv.is_fp8()), bytes(2 * self.head_dim, self.fp8));
+        let mma_ops = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
+        let amounts = match traits.kind {
+            KernelKind::Decode => read,
+            KernelKind::Prefill | KernelKind::Mixed => {
+                // each of the warps that share rows multiplies Q with all keys
+                let elements = traits.head_dim * traits.column_warps + traits.value_dim;
+                (mma_ops(traits.tile_rows, elements), mma_ops(self.rows, 2 * self.head_dim))
+            }
+        };
+        let scaled = |cost: u32, of: (u64, u64)| {
+            let (more, less) = (of.0 * share.0, (of.1 * share.1).max(1));
+            u32::try_from((u64::from(cost) * more + less / 2) / less).unwrap_or(u32::MAX)
+        };
+        let (block, first) = (scaled(self.costs.block, amounts), scaled(self.costs.first, read));
+        Costs { block, first, ctas_per_sm: traits.ctas_per_sm, ..self.costs }
+    }
+}

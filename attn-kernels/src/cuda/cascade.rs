@@ -1,0 +1,106 @@
+//! Which kernels run a batch, and whether a cascade runs level by level or as requests without shared prefixes.
+
+use attn_core::{
+    batch::{BatchCapacity, BatchError, Layout},
+    expr::Variant,
+    plan::{CascadeCosts, MixedList, MixedRule, PlanError},
+};
+
+use super::{
+    CudaError, SelectedKernel, bound::BoundAttention, kernel_cache::KernelKey, kernels::LoadedKernels, work::Rule,
+};
+use crate::compile::Arch;
+
+impl BoundAttention {
+    /// The kernels for a batch, and the batch as they run it. A cascade is flattened where its levels do not pay or are
+    /// not supported.
+    pub(super) fn kernels_for(&self, variant: &Variant, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
+        if !layout.has_levels() {
+            return self.flat_kernels(layout);
+        }
+        if self.fixed_split_size.is_some() {
+            let what = "a batch-invariant attention";
+            return self.flat_kernels(layout.flattened().ok_or(PlanError::Levels { what })?);
+        }
+        let key = KernelKey::for_batch(self.selector.select(&layout), &layout);
+        let supported = MixedList::supports(variant, &layout).map_err(CudaError::from);
+        let loaded = match (supported.and_then(|()| self.load(key)), layout.flattened()) {
+            (Ok(loaded), _) => loaded,
+            (Err(_), Some(flat)) => return self.flat_kernels(flat),
+            (Err(error), None) => return Err(error),
+        };
+        if let (Rule::Mixed(rule), None) = (&loaded.rule, self.kernel)
+            && let Some(flat) = MixedList::flattened_if_cheaper(variant, &layout, self.heads, rule)?
+        {
+            return self.flat_kernels(flat);
+        }
+        Ok((layout, loaded))
+    }
+
+    /// The kernels for a batch without levels.
+    fn flat_kernels(&self, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
+        let selected = self.selector.select(&layout);
+        self.check_batch_invariance(&layout, selected)?;
+        let loaded = self.load(KernelKey::for_batch(selected, &layout))?;
+        Ok((layout, loaded))
+    }
+
+    /// Under batch invariance: refuses a batch with a request that would run another kernel if it were alone.
+    pub(super) fn check_batch_invariance(&self, layout: &Layout, runs: SelectedKernel) -> Result<(), CudaError> {
+        match self.selector.first_of_other_kernel(layout, runs) {
+            Some((request, alone)) => Err(CudaError::OtherKernel { request, alone, runs }),
+            None => Ok(()),
+        }
+    }
+
+    /// The kernels for all batches within a capacity, and the capacity that they support. With more than one level
+    /// these are the mixed kernels whose work items have rows of several requests, whatever the batch; where there are
+    /// none, the capacity is reduced to one level.
+    pub(super) fn kernels_within(&self, capacity: &BatchCapacity) -> Result<(BatchCapacity, LoadedKernels), CudaError> {
+        let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
+        let invariant = self.fixed_split_size.is_some();
+        if capacity.levels > 1 && !invariant && MixedList::supports_levels(&self.variant).is_ok() {
+            let key = KernelKey { selected: self.selector.mixed_for_length(qo_len), paged, shared_rows: true };
+            let (major, minor) = self.device.capability();
+            let arch = Arch::for_device(major, minor);
+            if self.branches.iter().all(|branch| self.source(branch, key, arch).is_ok()) {
+                return Ok((*capacity, self.load(key)?));
+            }
+        }
+        let key = KernelKey::without_levels(self.selector.select_for_length(qo_len), paged);
+        Ok((capacity.in_levels(1), self.load(key)?))
+    }
+
+    /// A batch as a plan with a capacity runs it: a cascade runs level by level if the capacity has levels and they
+    /// pay, and flattened otherwise.
+    pub(super) fn levels_within(
+        &self,
+        layout: Layout,
+        capacity: &BatchCapacity,
+        rule: &Rule,
+    ) -> Result<Layout, CudaError> {
+        if !layout.has_levels() {
+            return Ok(layout);
+        }
+        if let Rule::Mixed(rule) = rule
+            && capacity.levels > 1
+        {
+            capacity.check(&layout)?;
+            // the mixed kernel runs the batch in either form, so it is no slower for one of them
+            let rule = MixedRule { cascade: CascadeCosts { decode_penalty: 0, ..rule.cascade }, ..*rule };
+            let flat = match self.kernel {
+                None => MixedList::flattened_if_cheaper(&self.variant, &layout, self.heads, &rule)?,
+                Some(_) => None,
+            };
+            return Ok(flat.unwrap_or(layout));
+        }
+        if let Some(flat) = layout.flattened() {
+            return Ok(flat);
+        }
+        if self.fixed_split_size.is_some() {
+            return Err(PlanError::Levels { what: "a batch-invariant attention" }.into());
+        }
+        MixedList::supports(&self.variant, &layout)?;
+        Err(BatchError::LevelsInCapacity.into())
+    }
+}

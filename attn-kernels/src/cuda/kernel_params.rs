@@ -1,0 +1,152 @@
+//! The parameters of the main kernel and of the merge kernel.
+
+use std::ops::Range;
+
+use attn_core::{
+    plan::{PlanOffsets, WorkItem, WorkerStart},
+    spec::KernelKind,
+    tensor::{Kv, Out, Scale, TensorError, TensorRef},
+};
+
+use super::{CudaError, Plan, plan::Branch, run::RunMode, work::Lists};
+use crate::launch::{FastDiv, KernelParams, Strided};
+
+impl Plan {
+    /// Whether loads of keys should be evicted from L2 first: each key is read by one CTA alone (the rows of a request
+    /// are one tile), and there are so few keys that it matters what they evict. On an H200 the policy saves 4 to 6 us
+    /// of a run that reads 150 MB, while a run that reads 1 GB is 4 % slower with it.
+    fn read_once(&self) -> bool {
+        let attention = &*self.attention;
+        let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());
+        let rows = queries * u64::from(attention.heads.group());
+        let value_elements = if attention.head_dim_vo.shares_keys() { 0 } else { self.attention.value_dim() };
+        let key_bytes = u64::from(attention.heads.head_dim + value_elements) * attention.dtypes.kv.size() as u64;
+        let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
+        let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
+        // in the decode part of a mixed launch, requests may share keys
+        let alone = if self.mixed.is_some() {
+            !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)
+        } else {
+            rows <= self.kernel().traits().tile_rows.into()
+        };
+        alone && bytes <= 4 * u64::from(attention.device.l2_bytes())
+    }
+
+    /// The parameters of a branch: its part of the work list. Workers count the items of all branches.
+    pub(super) fn branch_params(&self, branch: &Branch, of_all: KernelParams) -> KernelParams {
+        match branch.kernel.traits().kind {
+            KernelKind::Prefill | KernelKind::Mixed => {
+                KernelParams { items: of_all.items + (branch.items.start * size_of::<WorkItem>()) as u64, ..of_all }
+            }
+            KernelKind::Decode => KernelParams {
+                workers: of_all.workers + (branch.workers.start * size_of::<WorkerStart>()) as u64,
+                ..of_all
+            },
+        }
+    }
+
+    pub(super) fn params(
+        &self,
+        q: &TensorRef<'_>,
+        kv: &Kv<'_>,
+        out: &Out<'_>,
+        mode: RunMode,
+    ) -> Result<KernelParams, CudaError> {
+        let attention = &*self.attention;
+        let heads = attention.heads;
+        let at = |section: &Range<usize>| {
+            if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
+        };
+        let sections = &self.sections;
+        let o = out.o.as_ref();
+        let (lse, lse_token, lse_head) = match &out.lse {
+            None => (0, 0, 0),
+            Some(lse) => {
+                let strides = lse.strides();
+                (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
+            }
+        };
+        let lists = match &sections.lists {
+            Lists::Flat(lists) => lists.clone(),
+            // a mixed launch has further lists in its own parameters
+            Lists::Mixed(lists) => PlanOffsets {
+                qo_indptr: lists.qo_indptr.clone(),
+                kv_indptr: lists.kv_indptr.clone(),
+                page_indices: lists.page_indices.clone(),
+                ..PlanOffsets::default()
+            },
+        };
+        let preprocessed = |section, dim: u32| {
+            let (token, head) = (i64::from(heads.kv) * i64::from(dim), i64::from(dim));
+            Strided { data: at(section), token, head, page: 0 }
+        };
+        Ok(KernelParams {
+            q: strided("q", q)?,
+            k: strided("k", &kv.k)?,
+            v: strided("v", &kv.v)?,
+            o: strided("o", &o)?,
+            k_pre: preprocessed(&sections.k_pre, heads.head_dim),
+            v_pre: preprocessed(&sections.v_pre, self.attention.value_dim()),
+            lse,
+            lse_token,
+            lse_head,
+            k_scales: scales_of_heads("k_scales", &kv.scales.k)?,
+            v_scales: scales_of_heads("v_scales", &kv.scales.v)?,
+            qo_indptr: at(&lists.qo_indptr),
+            kv_indptr: at(&lists.kv_indptr),
+            page_indptr: at(&lists.page_indptr),
+            page_indices: at(&lists.page_indices),
+            items: at(&lists.items),
+            merges: at(&lists.merges),
+            workers: at(&lists.workers),
+            split_semaphores: at(&sections.split_semaphores),
+            partial_o: at(&sections.partial_o),
+            partial_md: at(&sections.partial_md),
+            group: FastDiv::new(heads.group()),
+            page_size: FastDiv::new(self.layout.pages().map_or(1, |pages| pages.page_size())),
+            list_block: FastDiv::new(attention.variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
+            batch: self.capacity().map_or(self.layout.batch(), |capacity| capacity.requests as usize) as i32,
+            kv_heads: heads.kv as i32,
+            read_once: i32::from(self.read_once()),
+            sm_scale: attention.sm_scale,
+            k_scale: kv.scales.k.all,
+            v_scale: kv.scales.v.all,
+            partial_output: i32::from(mode == RunMode::Partial),
+        })
+    }
+}
+
+fn pointer(name: &'static str, tensor: &TensorRef<'_>) -> Result<u64, CudaError> {
+    let host = TensorError::Memory { tensor: name, got: "host", want: "device" };
+    Ok(tensor.device_ptr().ok_or(host)?)
+}
+
+/// The address of the scales of heads; null if there are none.
+fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaError> {
+    scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
+}
+
+/// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits 16-byte loads.
+fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
+    let data = pointer(name, tensor)?;
+    let aligned = |what, value: u64| {
+        if value.is_multiple_of(16) { Ok(()) } else { Err(CudaError::Alignment { tensor: name, what, value }) }
+    };
+    aligned("its address", data)?;
+    let rank = tensor.shape().len();
+    // the stride of an extent of 1 is not used
+    let stride = |dim: usize, what| -> Result<i64, CudaError> {
+        let stride = if tensor.shape()[dim] > 1 { tensor.strides()[dim] } else { 0 };
+        aligned(what, stride as u64 * tensor.dtype().size() as u64)?;
+        // kernels compute offsets of tokens in 32 bits; addresses of tensors and pages have 64
+        let bytes = stride.unsigned_abs() * tensor.dtype().size() as u64;
+        if rank == 3 && dim == 0 && i32::try_from(bytes).is_err() {
+            return Err(CudaError::Stride { tensor: name, what, value: bytes });
+        }
+        Ok(stride)
+    };
+    let page = if rank == 4 { stride(0, "its stride from page to page")? } else { 0 };
+    let token = stride(rank - 3, "its stride from token to token")?;
+    let head = stride(rank - 2, "its stride from head to head")?;
+    Ok(Strided { data, token, head, page })
+}

@@ -1,0 +1,110 @@
+//! The kernels of an attention: their source, compiled and loaded, and the planner's rule for them.
+
+use std::sync::Arc;
+
+use attn_core::{
+    expr::Variant,
+    plan::{PlanRule, Schedule},
+    spec::KernelKind,
+};
+
+use super::{
+    CudaError, Kernel,
+    bound::BoundAttention,
+    kernel_cache::{BranchKernels, KernelKey},
+    planner::Planner,
+    work::Rule,
+};
+use crate::{
+    compile::Arch,
+    jit,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_value_hooks},
+};
+
+/// The kernels that run a batch, and how the planner cuts it for them.
+pub(super) struct LoadedKernels {
+    /// The kernel of each branch.
+    pub(super) kernels: BranchKernels,
+    pub(super) rule: Rule,
+}
+
+impl LoadedKernels {
+    /// The traits of the first branch's kernel. Those of the others differ in the fields that depend on hooks alone.
+    pub(super) fn traits(&self) -> &KernelTraits {
+        self.kernels[0].traits() // there is at least one branch
+    }
+}
+
+impl BoundAttention {
+    /// The source of a branch's kernel for an architecture.
+    pub(super) fn source(&self, branch: &Variant, key: KernelKey, arch: Arch) -> Result<KernelSource, CudaError> {
+        let KernelKey { selected, paged, shared_rows } = key;
+        let request = KernelTraitsRequest {
+            kind: selected.kind,
+            head_dim: self.heads.head_dim,
+            head_dim_vo: self.head_dim_vo,
+            dtypes: self.dtypes,
+            paged,
+            group: selected.rows,
+            key_hooks: has_key_hooks(branch),
+            value_hooks: has_value_hooks(branch),
+            // the same for all branches, which share a work list
+            key_lists: self.branches.iter().any(has_key_list),
+            prefill: self.prefill,
+            arch,
+        };
+        let traits = KernelTraits::choose(&request)?;
+        Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
+    }
+
+    /// The kernels of all branches, and the planner's rule for them.
+    pub(super) fn load(&self, key: KernelKey) -> Result<LoadedKernels, CudaError> {
+        let kernels = self.kernels(key)?;
+        let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
+        if key.selected.kind == KernelKind::Mixed {
+            let sms = self.device.multiprocessors();
+            let rule = Rule::Mixed(traits.mixed_rule(resident_ctas, sms, self.heads.kv, self.hooks));
+            return Ok(LoadedKernels { kernels, rule });
+        }
+        let step_keys = kernels.iter().map(|kernel| kernel.traits().step_keys()).max().unwrap_or(1);
+        let rule = traits.plan_rule(step_keys, resident_ctas, self.heads.kv, self.hooks);
+        let fixed = self.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
+        let rule = Rule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
+        Ok(LoadedKernels { kernels, rule })
+    }
+
+    /// The kernels of all branches, compiled and loaded the first time.
+    pub(super) fn kernels(&self, key: KernelKey) -> Result<BranchKernels, CudaError> {
+        let device = &self.device;
+        let load = |branch| {
+            let ready = jit::obtain_for_device(device.capability(), |arch| self.source(branch, key, arch))?;
+            Ok(Arc::new(Kernel::load(device, ready)?))
+        };
+        self.kernels.kernels(key, || self.branches.iter().map(load).collect())
+    }
+
+    /// The planner kernel, compiled and loaded the first time. It does not support unions.
+    pub(super) fn planner(&self) -> Result<Arc<Planner>, CudaError> {
+        let source = |arch| Ok::<_, CudaError>(PlannerSource::build(&self.variant, arch)?);
+        self.kernels.planner(|| {
+            let ready = jit::obtain_for_device(self.device.capability(), source)?;
+            Planner::load(&self.device, &ready, c"attn_plan")
+        })
+    }
+
+    /// Builds the sources of the kernels that batches may run, so that an unsupported problem is refused before the
+    /// first plan. Compiles nothing.
+    pub(super) fn check_sources(&self) -> Result<(), CudaError> {
+        let (major, minor) = self.device.capability();
+        let mixed = self.kernel == Some(KernelKind::Mixed);
+        let arch = if mixed { Arch::for_device(major, minor) } else { Arch::new(8, 0) };
+        for kind in [KernelKind::Prefill, KernelKind::Decode, KernelKind::Mixed] {
+            if self.kernel.map_or(kind != KernelKind::Mixed, |forced| forced == kind) {
+                let key = KernelKey::without_levels(self.selector.kernel_of(kind), false);
+                self.branches.iter().try_for_each(|branch| self.source(branch, key, arch).map(|_| ()))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The transforms that appends apply to keys and values.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use attn_core::{dtype::Dtype, expr::Variant, ops::append::Transform, spec::Heads};
+use cudarc::driver::sys::CUfunction;
+
+use super::module;
+use crate::{
+    cuda::{
+        CudaError, Device, Stream,
+        args::Args,
+        op_module::{OpModule, not_loaded},
+    },
+    jit,
+    splice::{OpSource, TRANSFORM_KERNELS},
+};
+
+/// The key and value transforms of a variant on a device, which an append applies before it writes to a cache. The
+/// kernels are compiled and loaded at their first use.
+pub struct KvTransform {
+    device: Device,
+    transform: Transform,
+    args: Args,
+    modules: Mutex<HashMap<(Dtype, Dtype), OpModule>>,
+}
+
+impl KvTransform {
+    /// Binds a variant, and uploads its tensors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transform::new`], and a failure of the driver.
+    pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
+        let transform = Transform::new(variant, heads)?;
+        let args = Args::upload(device, transform.variant())?;
+        Ok(KvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
+    }
+
+    /// The transform.
+    #[must_use]
+    pub fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
+    /// The arguments of the variant.
+    pub(super) fn args(&self) -> &Args {
+        &self.args
+    }
+
+    /// Compiles and loads the kernel for a pair of element types, so that an append may be captured.
+    ///
+    /// # Errors
+    ///
+    /// No cubin, or one that does not load.
+    pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), CudaError> {
+        if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(from, to)) {
+            return Ok(());
+        }
+        let source = |arch| Ok::<_, CudaError>(OpSource::transform(self.transform.variant(), from, to, arch)?);
+        let ready = jit::obtain_for_device(self.device.capability(), source)?;
+        let loaded = module::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
+        let _current = self.device.make_current()?;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        match modules.entry((from, to)) {
+            Entry::Occupied(_) => loaded.unload(),
+            Entry::Vacant(place) => {
+                place.insert(loaded);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel for a pair of element types, by its number.
+    pub(super) fn kernel(
+        &self,
+        stream: &Stream,
+        from: Dtype,
+        to: Dtype,
+        number: usize,
+    ) -> Result<CUfunction, CudaError> {
+        self.device.check_same("stream", stream.device())?;
+        let find = || {
+            let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            modules.get(&(from, to)).map(|module| module.get(number))
+        };
+        if let Some(function) = find() {
+            return function;
+        }
+        stream.refuse_capture("load the kernel of an append")?;
+        self.prepare(from, to)?;
+        find().unwrap_or_else(|| Err(not_loaded(number)))
+    }
+}
+
+impl fmt::Debug for KvTransform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KvTransform").field("transform", &self.transform).finish_non_exhaustive()
+    }
+}
+
+impl Drop for KvTransform {
+    fn drop(&mut self) {
+        // launches may be in flight; a device in error state cannot be waited for and runs nothing
+        let _ = self.device.synchronize();
+        if let Ok(_current) = self.device.make_current() {
+            let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+            modules.values().for_each(OpModule::unload);
+        }
+    }
+}

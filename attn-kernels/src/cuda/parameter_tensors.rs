@@ -1,0 +1,83 @@
+//! Parameter tensors whose content is replaced in place.
+
+use std::convert::Infallible;
+
+use attn_core::expr::{ContentError, TensorContent, TensorSlot, Variant};
+use cudarc::driver::result;
+
+use super::{Attention, CudaError, DeviceBuffer, Stream, args::Args};
+use crate::splice::variant::{Pointee, variant_args};
+
+impl Attention {
+    /// Replaces the content of a parameter tensor in place, in the order of the stream. Later runs of all plans of this
+    /// attention read the new content, and so do replays of captured runs. Nothing is planned or compiled. A copy from
+    /// device memory may be captured.
+    ///
+    /// # Errors
+    ///
+    /// [`ContentError`] for a tensor that cannot be replaced, or values of another type or number; values in host
+    /// memory while the stream is being captured, because a replay would read them; a failure of the driver. Nothing is
+    /// changed then.
+    pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
+        let device = self.device();
+        device.check_same("stream", stream.device())?;
+        let slot = self.variant().tensor_slot(name)?;
+        slot.check(content)?;
+        let buffer = self.buffer_of(&slot)?;
+        match (content.as_host(), content.device_ptr()) {
+            (Some(bytes), _) => buffer.write(stream, 0, bytes),
+            (None, Some(ptr)) => {
+                let _current = device.make_current()?;
+                // SAFETY: the buffer is as long as the content, which its maker promised to be there.
+                unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }
+                    .map_err(|e| CudaError::driver("copy a tensor", e))
+            }
+            (None, None) => Ok(()), // there is no third kind of memory
+        }
+    }
+
+    /// The device address of a parameter tensor, row-major. Other kernels may write it, in the order of a stream, for
+    /// later runs. The address is valid as long as this attention or a plan of it lives.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::set_tensor`].
+    pub fn tensor_ptr(&self, name: &str) -> Result<u64, CudaError> {
+        Ok(self.buffer_of(&self.variant().tensor_slot(name)?)?.ptr())
+    }
+
+    /// The buffer of a parameter tensor. There is one branch, since unions have no tensor slots.
+    fn buffer_of(&self, slot: &TensorSlot) -> Result<&DeviceBuffer, CudaError> {
+        let (args, variant) = self.bound.first_branch();
+        let not_there = |why| ContentError::NoTensor { name: slot.name.to_owned(), why };
+        if self.bound.has_defaults_over_lengths() {
+            let why = "is beside one whose default follows the lengths of a batch, so that plans have copies of both: \
+                give that one";
+            return Err(not_there(why).into());
+        }
+        Ok(args.tensor(variant, slot).ok_or_else(|| not_there("has no memory of its own"))?)
+    }
+}
+
+impl Args {
+    /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
+    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Option<&DeviceBuffer> {
+        let (address, mut before) = variant.content_address(slot)?;
+        let (mut place, mut number) = (None, 0);
+        // in the order in which they were uploaded
+        let Ok(_) = variant_args(variant, |pointee| {
+            if let Pointee::Table(bytes) = pointee
+                && bytes.as_ptr() as usize == address
+                && bytes.len() == slot.bytes
+            {
+                if before == 0 {
+                    place.get_or_insert(number);
+                }
+                before = before.saturating_sub(1);
+            }
+            number += 1;
+            Ok::<u64, Infallible>(0)
+        });
+        self.buffer(place?)
+    }
+}

@@ -1,0 +1,70 @@
+//! Pinned host memory.
+
+use cudarc::driver::result;
+
+use super::{CudaError, Device};
+
+/// Pinned host memory, from which the device copies asynchronously. Freed on drop: no copy may be in flight then.
+#[derive(Debug)]
+pub(super) struct PinnedBuffer {
+    device: Device,
+    ptr: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it is memory like any other.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: as above; it is written by `&mut` alone.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    /// Allocates zeroed memory.
+    pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
+        if bytes == 0 {
+            return Ok(PinnedBuffer { device: device.clone(), ptr: std::ptr::null_mut(), bytes });
+        }
+        let _current = device.make_current()?;
+        // SAFETY: the context is current.
+        let ptr = unsafe { result::malloc_host(bytes, 0) }
+            .map_err(|e| CudaError::driver(format!("allocate {bytes} bytes of pinned memory"), e))?;
+        let ptr = ptr.cast::<u8>();
+        // SAFETY: there are as many.
+        unsafe { ptr.write_bytes(0, bytes) };
+        Ok(PinnedBuffer { device: device.clone(), ptr, bytes })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: they are ours, and were set.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.bytes) }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.bytes) }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        if self.bytes != 0
+            && let Ok(_current) = self.device.make_current()
+        {
+            // SAFETY: it is ours.
+            let _ = unsafe { result::free_host(self.ptr.cast()) };
+        }
+    }
+}

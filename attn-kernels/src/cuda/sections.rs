@@ -1,0 +1,127 @@
+//! Where the lists, partial states and preprocessed keys of a plan lie in a workspace.
+
+use std::{ops::Range, sync::Arc};
+
+use attn_core::{
+    batch::{BatchCapacity, Layout},
+    plan::{PartialBytes, PlanError},
+    spec::{Heads, KernelKind},
+};
+
+use super::{
+    CudaError, Kernel,
+    alignment::WORKSPACE_ALIGNMENT,
+    work::{ListCapacity, Lists, Work, preprocess_tokens},
+};
+use crate::{
+    kernel_traits::KernelTraits,
+    launch::{PLAN_STATUS_BYTES, PlanParams},
+};
+
+/// Byte ranges within the workspace, each aligned to 256.
+#[derive(Clone, Debug)]
+pub(super) struct Sections {
+    pub(super) lists: Lists,
+    pub(super) partial_o: Range<usize>,
+    pub(super) partial_md: Range<usize>,
+    /// The split-KV semaphores, `[merges][kv_heads]`; or the two counters of the dynamic tile scheduler; or nothing.
+    pub(super) split_semaphores: Range<usize>,
+    /// For a plan that the device may update: the status, and planning memory that exceeds shared memory. Follows
+    /// `split_semaphores`.
+    pub(super) planning: Range<usize>,
+    /// Preprocessed keys of the branch that runs; empty if no branch preprocesses keys.
+    pub(super) k_pre: Range<usize>,
+    /// Preprocessed values, likewise.
+    pub(super) v_pre: Range<usize>,
+    pub(super) bytes: usize,
+}
+
+/// The sizes of the contents of the sections.
+struct Sizes {
+    lists: Lists,
+    partial: PartialBytes,
+    merges: usize,
+    kv_tokens: usize,
+    planning: usize,
+}
+
+impl Sections {
+    /// The sections for one batch.
+    pub(super) fn of(
+        heads: Heads,
+        value_dim: u32,
+        kernels: &[Arc<Kernel>],
+        work: &Work,
+        layout: &Layout,
+    ) -> Result<Self, CudaError> {
+        let sizes = Sizes {
+            lists: work.lists(layout),
+            partial: work.partial_bytes(heads.kv, value_dim)?,
+            merges: work.counts().1 as usize,
+            kv_tokens: preprocess_tokens(layout) as usize,
+            planning: 0,
+        };
+        Self::sized(heads, value_dim, kernels, sizes)
+    }
+
+    /// The sections for every batch within a capacity.
+    pub(super) fn within(
+        heads: Heads,
+        value_dim: u32,
+        kernels: &[Arc<Kernel>],
+        counts: &ListCapacity,
+        capacity: &BatchCapacity,
+    ) -> Result<Self, CudaError> {
+        let traits = kernels[0].traits(); // there is at least one branch
+        let planning = match counts {
+            ListCapacity::Flat(flat) if kernels.len() == 1 && traits.kind == KernelKind::Decode => {
+                PlanParams::workspace_bytes(flat.items, flat.workers)
+            }
+            _ => 0,
+        };
+        let sizes = Sizes {
+            lists: counts.lists(),
+            partial: counts.partial_bytes(traits, heads.kv, value_dim)?,
+            merges: counts.merges(),
+            kv_tokens: capacity.kv_tokens as usize,
+            planning,
+        };
+        Self::sized(heads, value_dim, kernels, sizes)
+    }
+
+    fn sized(heads: Heads, value_dim: u32, kernels: &[Arc<Kernel>], sizes: Sizes) -> Result<Self, CudaError> {
+        let Heads { kv, head_dim, .. } = heads;
+        let Sizes { lists, partial, merges, kv_tokens, planning } = sizes;
+        let preprocessed = |dim: u32, by: fn(&KernelTraits) -> bool| {
+            let tokens = if kernels.iter().any(|kernel| by(kernel.traits())) { kv_tokens } else { 0 };
+            tokens as u64 * u64::from(kv) * u64::from(dim) * 2 // always of 16 bits
+        };
+        let (k_pre, v_pre) = (
+            preprocessed(head_dim, |traits| traits.preprocess_keys),
+            preprocessed(value_dim, |traits| traits.preprocess_values),
+        );
+        let mut end = lists.total() as u64;
+        let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
+            let start = end.next_multiple_of(WORKSPACE_ALIGNMENT);
+            let too_many = PlanError::TooMany { what: "bytes of workspace", value: bytes };
+            end = start.checked_add(bytes).filter(|&end| end < i64::MAX as u64).ok_or(too_many)?;
+            Ok(start as usize..end as usize)
+        };
+        let (partial_o, partial_md) = (section(partial.o)?, section(partial.md)?);
+        let counters = |kernel: &Arc<Kernel>| match kernel.traits() {
+            traits if traits.merges_in_kernel() => merges as u64 * u64::from(kv),
+            traits if traits.is_sm90_prefill() => 2,
+            _ => 0,
+        };
+        let split_semaphores = section(kernels.iter().map(counters).max().unwrap_or(0) * 4)?;
+        let planning = section(planning as u64)?;
+        let (k_pre, v_pre) = (section(k_pre)?, section(v_pre)?);
+        Ok(Sections { lists, partial_o, partial_md, split_semaphores, planning, k_pre, bytes: v_pre.end, v_pre })
+    }
+
+    /// The bytes that have to be 0 before the first run.
+    pub(super) fn zeros(&self) -> Range<usize> {
+        let status = self.planning.start..self.planning.end.min(self.planning.start + PLAN_STATUS_BYTES);
+        if self.split_semaphores.is_empty() { status } else { self.split_semaphores.start..status.end }
+    }
+}

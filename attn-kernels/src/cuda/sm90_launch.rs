@@ -1,0 +1,84 @@
+//! The launch of sm90 prefill: its tensor maps, and a grid of persistent CTAs.
+
+use attn_core::tensor::{Kv, TensorRef};
+
+use super::{
+    CudaError, Plan, Stream,
+    bound::BoundAttention,
+    launch_kernel::{argument, launch_with},
+    tensor_maps::{self, Extents, PackedRows},
+    work::preprocess_tokens,
+};
+use crate::{
+    kernel_traits::KernelTraits,
+    launch::{KernelParams, Sm90Params, Strided, TensorMap},
+};
+
+impl Plan {
+    /// Launches the main kernel of a branch, which is persistent: as many CTAs as the device holds, each of which takes
+    /// work tiles until none is left.
+    pub(super) fn launch_sm90(
+        &self,
+        stream: &Stream,
+        of_all: &KernelParams,
+        number: usize,
+        layer: Option<&BoundAttention>,
+        kv: &Kv<'_>,
+        qo_tokens: [usize; 2],
+    ) -> Result<(), CudaError> {
+        let (branch, attention) = (&self.branches[number], &self.attention);
+        let (traits, kv_heads) = (branch.kernel.traits(), attention.heads.kv);
+        let params = self.branch_params(branch, *of_all);
+        let page_size = self.layout.pages().map_or(0, |pages| pages.page_size());
+        let paged_rows =
+            if traits.paged { tensor_maps::page_box_rows(traits, page_size, [&params.k, &params.v]) } else { 0 };
+        let tokens = self.capacity().map_or(preprocess_tokens(&self.layout), |capacity| capacity.kv_tokens);
+        let map = |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<Strided>, dim: u32| {
+            let preprocessed_extents = Extents { dim, tokens: tokens.into(), heads: kv_heads, pages: 1 };
+            match preprocessed {
+                Some(preprocessed) => tensor_maps::kv_map(&preprocessed, preprocessed_extents, traits.tile_keys),
+                None if traits.paged && paged_rows == 0 => Ok(TensorMap::default()),
+                None => {
+                    let rows = if traits.paged { paged_rows } else { traits.tile_keys };
+                    tensor_maps::kv_map(&at, Extents::of(stored, dim, kv_heads), rows)
+                }
+            }
+        };
+        let group = attention.heads.qo / kv_heads;
+        let packed = |dim: u32, tokens: usize| PackedRows {
+            group,
+            extents: Extents { dim, tokens: tokens as u64, heads: attention.heads.qo, pages: 1 },
+        };
+        let q = packed(traits.head_dim, qo_tokens[0]).queries(traits, &params.q)?;
+        let o = packed(traits.value_dim, qo_tokens[1]).outputs(&params.o)?;
+        let sm90 = Sm90Params {
+            k: map(&kv.k, params.k, traits.preprocess_keys.then_some(params.k_pre), traits.head_dim)?,
+            v: map(&kv.v, params.v, traits.preprocess_values.then_some(params.v_pre), traits.value_dim)?,
+            q: q.unwrap_or_default(),
+            o: o.unwrap_or_default(),
+            box_rows: paged_rows as i32,
+            items: branch.items.len() as i32,
+            heads: heads_at_once(traits, tokens, self.even).min(kv_heads) as i32,
+            use_tma_q: q.is_some().into(),
+            use_tma_o: o.is_some().into(),
+            ..Sm90Params::default()
+        };
+        let ctas = (branch.items.len() as u32 * kv_heads).min(branch.kernel.resident_ctas());
+        let args = self.args_of(number, layer).bytes();
+        let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
+        let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];
+        // SAFETY: as for the other launches of `Plan::launch`; sm90 prefill takes the third argument.
+        unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
+    }
+}
+
+/// KV heads that the tile scheduler interleaves. If all tiles have about the same length: as many heads as keep their K
+/// and V, of `tokens` tokens, in L2. Otherwise more, because the longest tiles of several heads run first, so that the
+/// last ones to finish are short.
+fn heads_at_once(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
+    const L2_BUDGET: u64 = 8 << 20;
+    const MIN_UNEVEN_HEADS: u32 = 4;
+    let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * 2;
+    let fit = u32::try_from(L2_BUDGET / each.max(1)).unwrap_or(u32::MAX).max(1);
+    if even { fit } else { fit.max(MIN_UNEVEN_HEADS) }
+}

@@ -1,0 +1,242 @@
+//! Kernel traits: the compile-time constants of one kernel, tile sizes among them.
+
+mod choose;
+mod error;
+mod smem;
+
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
+};
+
+pub use error::KernelTraitsError;
+
+use crate::compile::Arch;
+
+/// Whether there are kernels for these head dimensions of keys and of values. Both may be multiples of 16 up to 256.
+/// Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as long.
+#[must_use]
+pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
+    let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
+    known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
+}
+
+/// Element types of queries and outputs that kernels support.
+pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
+
+/// Threads of a CTA of the merge kernel.
+pub const MERGE_THREADS: u32 = 128;
+/// Threads of a CTA of the K/V preprocessing kernel.
+pub const KV_PREPROCESS_THREADS: u32 = 128;
+
+/// The problem that a kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelTraitsRequest {
+    /// Kernel family.
+    pub kind: KernelKind,
+    /// Elements of a query or key of a head.
+    pub head_dim: u32,
+    /// Elements of a value, and whether values are stored in the keys.
+    pub head_dim_vo: HeadDimVo,
+    /// Element types.
+    pub dtypes: Dtypes,
+    /// Whether keys and values are in pages.
+    pub paged: bool,
+    /// Query heads per KV head, or PackGQA rows that share a KV list. A decode tile holds up to 16 of them.
+    pub group: u32,
+    /// Whether the variant has a `key_transform`.
+    pub key_hooks: bool,
+    /// Whether the variant has a `value_transform`.
+    pub value_hooks: bool,
+    /// Whether the variant reads keys through a KV list.
+    pub key_lists: bool,
+    /// The prefill backend, if it supports the problem; [`PrefillBackend::Sm80`] otherwise.
+    pub prefill: PrefillBackend,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+/// The compile-time constants of a kernel. They are spliced in front of the template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelTraits {
+    /// Kernel family.
+    pub kind: KernelKind,
+    /// Elements of a query or key of a head.
+    pub head_dim: u32,
+    /// Elements of a value, and of an output.
+    pub value_dim: u32,
+    /// Element types.
+    pub dtypes: Dtypes,
+    /// Whether keys and values are in pages.
+    pub paged: bool,
+    /// Whether values are the first elements of the keys, in the same memory, and no hook rewrites either (MLA).
+    pub values_share_keys: bool,
+    /// Prefill: a preprocessing kernel writes the keys to the workspace before the main kernel, because a hook
+    /// transforms them or because they are fp8.
+    pub preprocess_keys: bool,
+    /// Prefill: the preprocessing kernel writes the values, for the same reasons.
+    pub preprocess_values: bool,
+    /// Rows of a Q tile: tokens times query heads of a KV head (PackGQA).
+    pub tile_rows: u32,
+    /// Prefill: keys of a KV tile.
+    pub tile_keys: u32,
+    /// MMA warps of a CTA.
+    pub warps: u32,
+    /// Sm90 prefill: warps of the producer warpgroup. 0 for other kernels, whose MMA warps also load.
+    pub producer_warps: u32,
+    /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
+    pub column_warps: u32,
+    /// Stages of the K/V pipeline.
+    pub stages: u32,
+    /// Decode: keys of a warp in one pipeline stage.
+    pub warp_keys: u32,
+    /// Decode: whether keys have a second buffer, of 16-bit elements, where hooks transform fp8 keys.
+    pub widened_keys: bool,
+    /// Decode: the same for values.
+    pub widened_values: bool,
+    /// CTAs of an SM that registers and shared memory have to suffice for (`__launch_bounds__`).
+    pub ctas_per_sm: u32,
+    /// Mixed: the decode part. All other fields describe the prefill part.
+    pub mixed: Option<DecodePart>,
+    /// Mixed: a work item may have rows of several requests that share a prefix, and keys are in segments.
+    pub shared_rows: bool,
+    /// The architecture to compile for.
+    pub arch: Arch,
+}
+
+/// The constants of the decode part of a mixed kernel, where they differ from the prefill part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DecodePart {
+    /// Rows of a Q tile.
+    pub tile_rows: u32,
+    /// Stages of the K/V pipeline.
+    pub stages: u32,
+    /// Keys of a warp in one pipeline stage.
+    pub warp_keys: u32,
+    /// As [`KernelTraits::widened_keys`].
+    pub widened_keys: bool,
+    /// As [`KernelTraits::widened_values`].
+    pub widened_values: bool,
+}
+
+impl KernelTraits {
+    /// The same mixed kernel for work items with rows of several requests.
+    #[must_use]
+    pub fn with_shared_rows(self) -> Self {
+        KernelTraits { shared_rows: self.kind == KernelKind::Mixed, ..self }
+    }
+
+    /// Whether this is the sm90 prefill kernel: warp-specialised (a producer and consumer warpgroups) and persistent
+    /// (no more CTAs than the device holds, each of which takes work tiles from a dynamic tile scheduler).
+    #[must_use]
+    pub fn is_sm90_prefill(&self) -> bool {
+        self.producer_warps > 0
+    }
+
+    /// The traits of the decode part of a mixed kernel, with one CTA per SM; for other kernels the traits themselves.
+    #[must_use]
+    pub fn decode_part(&self) -> Self {
+        let Some(part) = self.mixed else { return *self };
+        let DecodePart { tile_rows, stages, warp_keys, widened_keys, widened_values } = part;
+        let decode =
+            KernelTraits { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
+        let decode =
+            KernelTraits { preprocess_keys: false, preprocess_values: false, widened_keys, widened_values, ..decode };
+        KernelTraits { tile_rows, stages, warp_keys, ..decode }
+    }
+
+    /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
+    #[must_use]
+    pub fn prefill_part(&self) -> Self {
+        let kind = if self.kind == KernelKind::Mixed { KernelKind::Prefill } else { self.kind };
+        KernelTraits { kind, mixed: None, shared_rows: false, ..*self }
+    }
+
+    /// Rows of the decode Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
+    #[must_use]
+    pub fn decode_rows(rows: u32, head_dim: u32, value_dim: u32) -> u32 {
+        if rows > 8 { Self::max_decode_rows(head_dim, value_dim) } else { 8 }
+    }
+
+    /// Rows of the largest decode Q tile.
+    #[must_use]
+    pub fn max_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
+        // registers hold Q and O; a K/V stage must be able to hold the partial states of all rows
+        if value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
+    }
+
+    /// Threads of a CTA.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        32 * (self.warps + self.producer_warps)
+    }
+
+    /// Whether the main kernel merges partial states (the CTA that decrements the split-KV semaphore last does it).
+    /// Other kernels need a launch of the merge kernel.
+    #[must_use]
+    pub fn merges_in_kernel(&self) -> bool {
+        self.kind == KernelKind::Decode
+    }
+
+    /// Whether the K/V preprocessing kernel runs before the main kernel.
+    #[must_use]
+    pub fn has_kv_preprocess(&self) -> bool {
+        self.preprocess_keys || self.preprocess_values
+    }
+
+    /// Keys of a CTA of the preprocessing kernel (`KV_PREPROCESS_KEYS` in CUDA).
+    #[must_use]
+    pub fn kv_preprocess_keys(&self) -> u32 {
+        KV_PREPROCESS_THREADS / row_lanes(self.head_dim.max(self.value_dim))
+    }
+
+    /// KV heads of a CTA of the preprocessing kernel (`KV_PREPROCESS_HEADS` in CUDA).
+    #[must_use]
+    pub fn kv_preprocess_heads(&self) -> u32 {
+        if self.head_dim.max(self.value_dim) > 256 { 1 } else { 4 }
+    }
+
+    /// Keys of one mainloop step. KV splits are best cut at multiples of it.
+    #[must_use]
+    pub fn step_keys(&self) -> u32 {
+        match self.kind {
+            KernelKind::Prefill => self.tile_keys,
+            KernelKind::Decode => self.warp_keys * self.warps,
+            KernelKind::Mixed => self.decode_part().step_keys(),
+        }
+    }
+
+    /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let &KernelTraits {
+            kind, head_dim, value_dim, paged, preprocess_keys, preprocess_values, arch, tile_rows, ..
+        } = self;
+        let layout = if paged { "paged" } else { "ragged" };
+        let keys = if preprocess_keys { " key-preprocess" } else { "" };
+        let values = if preprocess_values { " value-preprocess" } else { "" };
+        let rows = match self.mixed {
+            Some(decode) => format!(" rows {}{}", decode.tile_rows, if self.shared_rows { " shared" } else { "" }),
+            None if kind == KernelKind::Decode => format!(" rows {tile_rows}"),
+            None if self.is_sm90_prefill() => " wgmma".to_owned(),
+            None => String::new(),
+        };
+        let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
+        let of_keys = if self.values_share_keys { " of the keys" } else { "" };
+        let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
+        format!("{kind} head_dim {head_dim}{widths} {}{kv} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
+    }
+}
+
+/// Lanes that hold one row when hooks transform it; the same as in `memory/row.cuh`.
+fn row_lanes(dim: u32) -> u32 {
+    let values = match dim {
+        ..=256 => 8,
+        257..=512 => 16,
+        _ => 32,
+    };
+    dim.div_ceil(values).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests;

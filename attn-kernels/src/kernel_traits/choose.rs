@@ -1,0 +1,226 @@
+//! The choice of tile sizes for a kernel: what measured best on an H200, as far as it fits.
+
+use attn_core::spec::{Heads, KernelKind, PrefillBackend};
+
+use super::{
+    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, head_dims_are_supported,
+    smem::{STATIC_BYTES, panels},
+};
+
+impl KernelTraits {
+    /// Chooses the traits of the kernel for a problem.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelTraitsError`] names what was asked for and what is supported.
+    pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
+        let &KernelTraitsRequest {
+            kind,
+            head_dim,
+            head_dim_vo,
+            dtypes,
+            paged,
+            group,
+            key_hooks,
+            value_hooks,
+            arch,
+            ..
+        } = request;
+        let value_dim = head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim });
+        if !head_dims_are_supported(head_dim, value_dim) {
+            return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim });
+        }
+        let fp8 = dtypes.kv.is_fp8();
+        if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
+            return Err(KernelTraitsError::Dtypes { kind, dtypes });
+        }
+        let prefill = kind != KernelKind::Decode;
+        let values_share_keys = head_dim_vo.shares_keys() && !key_hooks && !value_hooks;
+        let traits = KernelTraits {
+            kind,
+            head_dim,
+            value_dim,
+            dtypes,
+            paged,
+            values_share_keys,
+            preprocess_keys: prefill && (key_hooks || fp8),
+            preprocess_values: prefill && (value_hooks || fp8 && !values_share_keys),
+            tile_rows: 128,
+            tile_keys: 64,
+            warps: 4,
+            producer_warps: 0,
+            column_warps: 1,
+            stages: 2,
+            warp_keys: 16,
+            widened_keys: !prefill && fp8 && key_hooks,
+            widened_values: !prefill && fp8 && value_hooks,
+            ctas_per_sm: 2,
+            mixed: None,
+            shared_rows: false,
+            arch,
+        };
+        let traits = match kind {
+            KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
+                traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
+            }
+            KernelKind::Prefill => traits.for_sm80_prefill(),
+            KernelKind::Decode => traits.for_decode(group, key_hooks || value_hooks),
+            KernelKind::Mixed => traits.for_mixed(group, key_hooks, value_hooks)?,
+        };
+        let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
+        if bytes > available {
+            return Err(KernelTraitsError::SharedMemory { kind, head_dim, value_dim, arch, bytes, available });
+        }
+        Ok(traits)
+    }
+
+    /// Sm80 prefill: the tiles that measured best on an H200 for head dimensions 64, 128 and 256. Other head dimensions
+    /// take the tiles of the next larger one, as far as they fit.
+    fn for_sm80_prefill(self) -> Self {
+        let (keys, values) = (panels(self.head_dim), panels(self.value_dim));
+        let large = self.arch.max_smem() > 200 << 10;
+        let of = |tile_rows: u32, tile_keys, warps, ctas_per_sm| KernelTraits {
+            tile_rows,
+            tile_keys,
+            warps,
+            ctas_per_sm,
+            ..self
+        };
+        match (keys, values) {
+            (..=64, ..=64) => of(128, 96, 4, 2),
+            (..=128, ..=128) => of(128, 64, 4, 2),
+            // as many keys as allow two CTAs per SM
+            (..=256, ..=128) => {
+                let tries = [of(128, 48, 4, 2), of(128, 32, 4, 2), of(128, 16, 4, 2)];
+                let an_sm = if large { self.arch.max_smem() + 1024 } else { 2 * self.arch.min_smem() };
+                tries.into_iter().find(|traits| 2 * (traits.smem_bytes() + 1024) <= an_sm).unwrap_or(tries[2])
+            }
+            (..=256, ..=256) if large => of(128, 64, 8, 1),
+            (..=256, ..=256) => of(64, 32, 4, 2),
+            // one CTA per SM, with as many rows and keys as fit
+            _ => {
+                let column_warps = values.div_ceil(256);
+                let tries = [(64, 64), (64, 32), (32, 32), (32, 16), (16, 16)].map(|(tile_rows, tile_keys)| {
+                    KernelTraits { column_warps, ..of(tile_rows, tile_keys, tile_rows / 16 * column_warps, 1) }
+                });
+                let fits = |traits: &KernelTraits| {
+                    // a warp loads four rows at a time
+                    let whole = traits.tile_keys.is_multiple_of(4 * traits.warps);
+                    whole && traits.smem_bytes() + STATIC_BYTES <= self.arch.min_smem()
+                };
+                tries.into_iter().find(fits).unwrap_or(tries[4])
+            }
+        }
+    }
+
+    /// Sm90 prefill, if it supports the problem: a producer warpgroup and two consumer warpgroups, with as many keys as
+    /// leave two pipeline stages. Head dimension 64 has three stages and three consumer warpgroups, because its softmax
+    /// takes as long as its GEMMs.
+    fn for_sm90_prefill(self) -> Option<Self> {
+        if !self.arch.has_wgmma() || self.values_share_keys {
+            return None;
+        }
+        let (tile_rows, tile_keys, stages) = match (panels(self.head_dim), panels(self.value_dim)) {
+            (..=64, ..=64) => (192, 128, 3),
+            (..=192, ..=128) => (128, 128, 2),
+            (..=256, ..=256) => (128, 80, 2),
+            _ => return None,
+        };
+        Some(KernelTraits {
+            tile_rows,
+            tile_keys,
+            stages,
+            warps: tile_rows / 16,
+            producer_warps: 4,
+            ctas_per_sm: 1,
+            ..self
+        })
+    }
+
+    /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
+    /// on GPUs of the architecture with less shared memory, which must hold one CTA.
+    fn for_decode(self, group: u32, rewrites: bool) -> Self {
+        let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
+        let fp8 = self.dtypes.kv.is_fp8();
+        let traits = KernelTraits {
+            tile_rows: KernelTraits::decode_rows(group, self.head_dim, self.value_dim),
+            warp_keys: if row_bytes < 256 { 32 } else { 16 },
+            ..self
+        };
+        let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
+        // Three CTAs with two stages keep as many bytes in flight as two with three, and overlap each other's
+        // arithmetic and prologues. They need the registers that hooks take on rows whose length is no power of two.
+        let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
+        let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
+        let first = if three { (4, 2, 3) } else { (4, 3, 2) };
+        let (two, few) = ([first, (4, 2, 2)], [(4, 3, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1)]);
+        let of = |warp_keys| {
+            move |(warps, stages, ctas_per_sm)| KernelTraits { warp_keys, warps, stages, ctas_per_sm, ..traits }
+        };
+        // two CTAs with fewer keys per stage are better than one
+        let tries = two.map(of(traits.warp_keys)).into_iter().chain(two.map(of(16)));
+        // for long rows: fewer warps with as many stages as fit, or more keys per stage so that it holds the partial
+        // states
+        let long = [(2, 4, 1), (2, 3, 1), (2, 2, 1), (1, 3, 1), (1, 2, 1)];
+        let few = if traits.head_dim.max(traits.value_dim) > 256 { [few[0], few[1], long[0], long[1]] } else { few };
+        let mut tries = tries
+            .chain(few.map(of(traits.warp_keys)))
+            .chain(long.map(of(traits.warp_keys)))
+            .chain(few.map(of(32)))
+            .chain(long.map(of(32)));
+        let fits = |traits: &KernelTraits| {
+            // the partial states of a warp reuse the memory of a stage
+            if traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4 > traits.stage_bytes() {
+                return false;
+            }
+            let bytes = traits.smem_bytes() + STATIC_BYTES;
+            bytes <= most && traits.ctas_per_sm * (bytes + 1024) <= an_sm
+        };
+        tries.find(fits).unwrap_or(traits)
+    }
+
+    /// Mixed: sm80 prefill with four warps, and a decode part with as many, whose pipeline is as deep as two CTAs per
+    /// SM allow.
+    fn for_mixed(self, group: u32, key_hooks: bool, value_hooks: bool) -> Result<Self, KernelTraitsError> {
+        let KernelTraits { head_dim, value_dim, dtypes, arch, .. } = self;
+        let unsupported = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
+        let prefill = KernelTraits { kind: KernelKind::Prefill, ..self };
+        let tiles = match prefill.for_sm80_prefill() {
+            tiles if tiles.warps == 4 && tiles.column_warps == 1 => tiles,
+            _ if head_dim.max(value_dim) <= 256 => KernelTraits { tile_rows: 64, tile_keys: 32, ..prefill },
+            _ => return Err(unsupported),
+        };
+        let fp8 = dtypes.kv.is_fp8();
+        let of = |warp_keys, stages| {
+            let tile_rows = KernelTraits::decode_rows(group, head_dim, value_dim);
+            let (widened_keys, widened_values) = (fp8 && key_hooks, fp8 && value_hooks);
+            let mixed = Some(DecodePart { tile_rows, stages, warp_keys, widened_keys, widened_values });
+            KernelTraits { kind: self.kind, mixed, ..tiles }
+        };
+        let wide = if head_dim * (dtypes.kv.size() as u32) < 256 { 32 } else { 16 };
+        let tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(|(warp_keys, stages)| of(warp_keys, stages));
+        let (an_sm, most) = (arch.max_smem() + 1024, arch.min_smem());
+        let fits = |ctas: u32| {
+            move |traits: &KernelTraits| {
+                let (decode, bytes) = (traits.decode_part(), traits.smem_bytes() + STATIC_BYTES);
+                let states = decode.tile_rows * value_dim.next_multiple_of(32) * 4;
+                states <= decode.stage_bytes() && bytes <= most && ctas * (bytes + 1024) <= an_sm
+            }
+        };
+        let two = tries.iter().find(|traits| fits(2)(traits)).map(|&traits| KernelTraits { ctas_per_sm: 2, ..traits });
+        let one =
+            || tries.iter().find(|traits| fits(1)(traits)).map(|&traits| KernelTraits { ctas_per_sm: 1, ..traits });
+        two.or_else(one).ok_or(unsupported)
+    }
+
+    /// Rows of the largest decode Q tile of a mixed kernel for a problem, whatever its kind and group; those of the
+    /// largest decode tile where there is no mixed kernel.
+    #[must_use]
+    pub fn max_mixed_rows(request: &KernelTraitsRequest) -> u32 {
+        let heads = Heads { qo: 1, kv: 1, head_dim: request.head_dim };
+        let max = Self::max_decode_rows(request.head_dim, request.head_dim_vo.dim(heads));
+        let exists =
+            |group| KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, group, ..*request }).is_ok();
+        if max > 8 && !exists(max) && exists(8) { 8 } else { max }
+    }
+}

@@ -1,0 +1,75 @@
+//! The shared memory that a kernel's tiles take.
+
+use attn_core::spec::KernelKind;
+
+use super::{KernelTraits, row_lanes};
+
+/// Upper bound of the static shared memory of the templates, in bytes: flags, and the positions of keys under a KV
+/// list.
+pub(super) const STATIC_BYTES: u32 = 128;
+
+/// Upper bound of the shared memory that sm90 prefill takes beside its tiles, in bytes: mbarriers and work tiles.
+const PIPELINE_STATE_BYTES: u32 = 512;
+
+/// Elements of a row of prefill's tiles, which consist of panels of 64 elements.
+pub(super) fn panels(dim: u32) -> u32 {
+    dim.next_multiple_of(64)
+}
+
+/// Bytes from row to row of decode's tiles; the same as in `memory/row_tile.cuh`.
+fn row_pitch(bytes: u32) -> u32 {
+    if bytes > 128 { bytes.next_multiple_of(128) } else { bytes.next_power_of_two().max(16) }
+}
+
+impl KernelTraits {
+    /// Bytes of the O tile in shared memory, if it has its own; 0 if it reuses the memory of Q.
+    pub(crate) fn output_bytes(&self) -> u32 {
+        let bytes = 2 * self.tile_rows * panels(self.value_dim);
+        if self.fits_beside_tiles(bytes) { bytes } else { 0 }
+    }
+
+    /// Q tiles that fit shared memory. With two, the producer loads the Q of the next work tile during the mainloop.
+    pub(crate) fn query_stages(&self) -> u32 {
+        let (outputs, queries) = (self.output_bytes(), 2 * self.tile_rows * panels(self.head_dim));
+        if outputs > 0 && self.fits_beside_tiles(outputs + queries) { 2 } else { 1 }
+    }
+
+    /// Whether `bytes` of shared memory are left beside the tiles of sm90 prefill.
+    fn fits_beside_tiles(&self, bytes: u32) -> bool {
+        self.is_sm90_prefill() && self.tile_bytes() + bytes + PIPELINE_STATE_BYTES <= self.arch.max_smem()
+    }
+
+    /// Bytes of prefill's K/V stages and of one Q tile.
+    fn tile_bytes(&self) -> u32 {
+        let (keys, values) = (panels(self.head_dim), if self.values_share_keys { 0 } else { panels(self.value_dim) });
+        // WGMMA operands with a 128-byte swizzle are aligned to 1024 bytes
+        let slack = if self.is_sm90_prefill() { 1024 } else { 0 };
+        slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
+    }
+
+    /// Decode: bytes of the keys and values of a warp in one pipeline stage.
+    pub(super) fn stage_bytes(&self) -> u32 {
+        let size = self.dtypes.kv.size() as u32;
+        let values = if self.values_share_keys { 0 } else { row_pitch(self.value_dim * size) };
+        self.warp_keys * (row_pitch(self.head_dim * size) + values)
+    }
+
+    /// Dynamic shared memory of a CTA, in bytes (`SMEM_BYTES` in CUDA).
+    #[must_use]
+    pub fn smem_bytes(&self) -> u32 {
+        match self.kind {
+            KernelKind::Prefill => {
+                let second_query_tile = 2 * (self.query_stages() - 1) * self.tile_rows * panels(self.head_dim);
+                self.tile_bytes() + self.output_bytes() + second_query_tile
+            }
+            KernelKind::Decode => {
+                let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
+                let queries = (self.tile_rows * row_pitch(self.head_dim * 2)).max(merge);
+                let widened = |widened, dim: u32| if widened { self.warp_keys * row_pitch(dim * 2) } else { 0 };
+                let widened = widened(self.widened_keys, self.head_dim) + widened(self.widened_values, self.value_dim);
+                self.warps * (self.stages * self.stage_bytes() + widened) + queries + self.warps * self.tile_rows * 8
+            }
+            KernelKind::Mixed => self.decode_part().smem_bytes().max(self.prefill_part().smem_bytes()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+use super::{smem::STATIC_BYTES, *};
+
+fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
+    let arch = Arch::new(8, 0);
+    let dtypes = Dtypes::bf16();
+    KernelTraitsRequest {
+        kind,
+        head_dim,
+        head_dim_vo: HeadDimVo::Same,
+        dtypes,
+        paged: true,
+        group: 4,
+        key_hooks: true,
+        value_hooks: true,
+        arch,
+        key_lists: false,
+        prefill: PrefillBackend::default(),
+    }
+}
+
+#[test]
+fn every_kernel_fits_the_smallest_gpu() {
+    // sm_80 cubins run on sm_86, which has as little shared memory as sm_120
+    let archs = [Arch::new(8, 0), Arch::new(8, 6), Arch::new(12, 0)];
+    for (kind, kv) in
+        [KernelKind::Prefill, KernelKind::Decode].map(|kind| [Dtype::Bf16, Dtype::E4m3].map(|kv| (kind, kv))).concat()
+    {
+        for ((head_dim, values), arch) in head_dims().into_iter().flat_map(|dim| archs.map(|arch| (dim, arch))) {
+            for (group, hooks) in [(4, true), (16, true), (4, false), (16, false)] {
+                let dtypes = Dtypes::bf16().with_kv(kv);
+                let of = KernelTraitsRequest {
+                    head_dim_vo: values,
+                    dtypes,
+                    arch,
+                    group,
+                    key_hooks: hooks,
+                    value_hooks: hooks,
+                    ..request(kind, head_dim)
+                };
+                let traits =
+                    KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{kind} {head_dim} {values}: {error}"));
+                assert!(traits.smem_bytes() + 64 <= Arch::new(12, 0).max_smem(), "{}", traits.describe());
+                assert_eq!(traits.has_kv_preprocess(), kind == KernelKind::Prefill && (hooks || kv.is_fp8()));
+                assert_eq!(traits.values_share_keys, values.shares_keys() && !hooks);
+            }
+        }
+    }
+}
+
+/// All equal head dimensions of keys and values, pairs of some, and those of latent attention.
+fn head_dims() -> Vec<(u32, HeadDimVo)> {
+    let some = [16, 48, 64, 96, 128, 144, 192, 240, 256, 512];
+    let pairs = some.into_iter().flat_map(|keys| some.map(|values| (keys, values)));
+    let pairs = pairs.filter(|&(keys, values)| head_dims_are_supported(keys, values));
+    let pairs = pairs.map(|(keys, values)| (keys, HeadDimVo::Dim(values)));
+    let same = (16..=256).step_by(16).map(|dim| (dim, HeadDimVo::Same));
+    same.chain(pairs).chain([(576, HeadDimVo::SharedWithKeys(512)), (256, HeadDimVo::SharedWithKeys(192))]).collect()
+}
+
+#[test]
+fn partial_states_fit_a_decode_stage_for_all_head_dims() {
+    for arch in [Arch::new(8, 0), Arch::for_device(9, 0), Arch::new(12, 0)] {
+        for (head_dim, values) in head_dims() {
+            for (group, kv) in [(4, Dtype::Bf16), (16, Dtype::Bf16), (4, Dtype::E4m3), (16, Dtype::E4m3)] {
+                let dtypes = Dtypes::bf16().with_kv(kv);
+                let of = KernelTraitsRequest {
+                    head_dim_vo: values,
+                    dtypes,
+                    arch,
+                    group,
+                    ..request(KernelKind::Decode, head_dim)
+                };
+                for hooks in [true, false] {
+                    let traits =
+                        KernelTraits::choose(&KernelTraitsRequest { key_hooks: hooks, value_hooks: hooks, ..of })
+                            .expect("fits");
+                    let states = traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4;
+                    assert!(states <= traits.stage_bytes(), "{}", traits.describe());
+                    assert_eq!(traits.tile_rows, KernelTraits::decode_rows(group, traits.head_dim, traits.value_dim));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
+    let on = |head_dim, arch: Arch| {
+        KernelTraits::choose(&KernelTraitsRequest { arch, ..request(KernelKind::Mixed, head_dim) })
+    };
+    let hopper = Arch::new(9, 0);
+    for head_dim in [64, 128] {
+        let traits = on(head_dim, hopper).expect("supported");
+        let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
+        assert_eq!((decode.kind, prefill.kind), (KernelKind::Decode, KernelKind::Prefill));
+        assert_eq!((decode.threads(), decode.tile_rows, decode.stages), (prefill.threads(), 8, 3));
+        assert_eq!(traits.smem_bytes(), decode.smem_bytes().max(prefill.smem_bytes()));
+        assert!(2 * (traits.smem_bytes() + 1024 + 256) <= hopper.max_smem() + 1024 && traits.ctas_per_sm == 2);
+        assert!(traits.preprocess_keys && !decode.preprocess_keys, "decode transforms keys in shared memory");
+        assert!(traits.with_shared_rows().describe().contains("rows 8 shared"), "{}", traits.describe());
+    }
+    let wide = on(256, hopper).expect("one CTA");
+    assert_eq!(wide.ctas_per_sm, 1);
+    let error = on(256, Arch::new(8, 6)).expect_err("a ring of 128 KB");
+    assert!(matches!(error, KernelTraitsError::Mixed { head_dim: 256, .. }), "{error}");
+    assert!(!on(128, Arch::new(8, 6)).expect("fits").with_shared_rows().prefill_part().shared_rows);
+}
+
+#[test]
+fn errors_name_the_unsupported_problem() {
+    let error = KernelTraits::choose(&request(KernelKind::Prefill, 72)).expect_err("72");
+    assert_eq!(error, KernelTraitsError::HeadDim { kind: KernelKind::Prefill, head_dim: 72, value_dim: 72 });
+    assert!(error.to_string().contains("multiples of 16 up to 256, and 512"));
+    let values = KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(8), ..request(KernelKind::Decode, 64) };
+    assert!(matches!(
+        KernelTraits::choose(&values),
+        Err(KernelTraitsError::HeadDim { head_dim: 64, value_dim: 8, .. })
+    ));
+    let f32 = KernelTraitsRequest { dtypes: Dtypes::f32(), ..request(KernelKind::Decode, 64) };
+    assert!(matches!(KernelTraits::choose(&f32), Err(KernelTraitsError::Dtypes { .. })));
+}
+
+#[test]
+fn decode_tiles_hold_a_group() {
+    for (group, rows) in [(1, 8), (3, 8), (8, 8), (9, 16), (16, 16), (32, 16)] {
+        let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request(KernelKind::Decode, 128) })
+            .expect("supported");
+        assert_eq!(traits.tile_rows, rows);
+    }
+}
+
+#[test]
+fn sm90_prefill_runs_on_hopper_alone() {
+    let hopper = Arch::for_device(9, 0);
+    let ask = |kind, head_dim, arch, key_lists| {
+        let of = |prefill| KernelTraitsRequest { arch, key_lists, prefill, ..request(kind, head_dim) };
+        [PrefillBackend::Sm80, PrefillBackend::Sm90]
+            .map(|prefill| KernelTraits::choose(&of(prefill)).expect("a traits"))
+    };
+    for (head_dim, threads, tile_rows, tile_keys) in
+        [(16, 512, 192, 128), (64, 512, 192, 128), (80, 384, 128, 128), (128, 384, 128, 128), (256, 384, 128, 80)]
+    {
+        let [other, traits] = ask(KernelKind::Prefill, head_dim, hopper, false);
+        let tile = (traits.threads(), traits.ctas_per_sm, traits.tile_rows, traits.tile_keys);
+        assert_eq!(tile, (threads, 1, tile_rows, tile_keys));
+        assert!(traits.smem_bytes() + STATIC_BYTES <= hopper.max_smem() && traits.describe().contains("wgmma"));
+        assert!(!other.is_sm90_prefill());
+    }
+    let others = [
+        (KernelKind::Decode, 128, hopper, false),
+        (KernelKind::Mixed, 128, hopper, false),
+        (KernelKind::Prefill, 512, hopper, false),
+        (KernelKind::Prefill, 128, hopper, true),
+        (KernelKind::Prefill, 128, hopper.portable(), false),
+        (KernelKind::Prefill, 128, Arch::for_device(10, 0), false),
+    ];
+    for (kind, head_dim, arch, lists) in others {
+        let [other, traits] = ask(kind, head_dim, arch, lists);
+        assert_eq!(other, traits, "{}", traits.describe());
+    }
+}

@@ -1,0 +1,16 @@
+//! The ABI between host and kernels: structs that are kernel parameters.
+
+mod abi;
+mod fast_div;
+mod op_abi;
+mod plan_abi;
+mod waves;
+
+pub use abi::{KernelParams, MixedParams, Sm90Params, Strided, TensorMap};
+pub use fast_div::FastDiv;
+pub use op_abi::{
+    BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams,
+    RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
+};
+pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+pub use waves::Waves;

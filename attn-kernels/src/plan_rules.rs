@@ -1,0 +1,70 @@
+//! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
+
+use attn_core::{
+    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule},
+    spec::KernelKind,
+};
+
+use crate::{
+    cost::{Costs, HookClass},
+    kernel_traits::KernelTraits,
+};
+
+/// The least keys of a KV split of a prefill tile in a mixed launch. The merge kernel is launched there in any case,
+/// and each of its CTAs has few rows, so that short splits are cheap to merge.
+const MIXED_MIN_SPAN: u32 = 256;
+/// Nanoseconds that a merge of a few states adds to a launch on an H200. The merge takes 5.7 to 6.5 us, partly
+/// overlapped with the launch before it.
+const MERGE_LAUNCH_NS: u32 = 4500;
+/// How much more decode keys cost in a mixed launch, in units of 1/1024: it has fewer CTAs per SM
+/// (`book/src/performance/notes/mixed.md`).
+const MIXED_DECODE_PENALTY: u32 = 128;
+
+impl KernelTraits {
+    /// How the planner cuts a batch into work for kernels of these traits, of which the device holds `resident_ctas` at
+    /// a time.
+    ///
+    /// `step_keys` is the largest [`KernelTraits::step_keys`] of all kernels that run the work list, and `hooks` the
+    /// most costly class of their hooks; branches of a union differ in nothing else that the rule needs.
+    #[must_use]
+    pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> PlanRule {
+        let (kv_align, min_span, schedule) = match self.kind {
+            KernelKind::Prefill | KernelKind::Mixed => (self.tile_keys, 512, Schedule::LongestFirst),
+            KernelKind::Decode => (step_keys.max(64), 128, Schedule::StreamK),
+        };
+        let workers = (resident_ctas / kv_heads.max(1)).max(1);
+        let cost = Costs::of(self, hooks).rule(self.kind, kv_align);
+        PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
+    }
+
+    /// How the planner cuts a mixed batch on a device that holds `resident_ctas` of the kernel at a time. The decode
+    /// and the prefill part share these CTAs in proportion to their predicted costs.
+    ///
+    /// A decode worker that runs beside a prefill tile does not share the memory bandwidth of its SM. It reads as fast
+    /// as all decode CTAs of an SM do together, so its keys cost the measured time divided by the CTAs per SM.
+    #[must_use]
+    pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
+        let (decode, prefill) = (self.decode_part(), self.prefill_part());
+        let decode_rule = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
+        let prefill_rule = prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks);
+        let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
+        let cost = decode_rule.cost;
+        let block = (cost.block / measured).max(1);
+        // keys of a shared prefix are re-read from L2, at half the cost; the decode launch that reads them fills the
+        // device
+        let cached_block = (cost.block.saturating_mul(self.ctas_per_sm) / measured).div_ceil(2).min(block);
+        MixedRule {
+            decode: PlanRule { cost: Cost { block, ..cost }, ..decode_rule },
+            prefill: PlanRule { min_span: MIXED_MIN_SPAN, ..prefill_rule },
+            co_run_workers: (multiprocessors / kv_heads.max(1)).max(1),
+            // one CTA writes the partial state, and another reads it
+            cascade: CascadeCosts {
+                policy: CascadePolicy::Auto,
+                state: 2 * cost.merge.max(1),
+                cached_block,
+                merge_launch: MERGE_LAUNCH_NS,
+                decode_penalty: MIXED_DECODE_PENALTY,
+            },
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Kernel selection: which kernel runs a batch. Unless options or the variant decide, it is the one that is predicted
+//! to finish first.
+
+mod predict;
+mod selected;
+
+use attn_core::{
+    batch::Layout,
+    spec::{Heads, KernelKind, PrefillBackend},
+};
+
+use crate::{
+    cost::{Costs, HookClass},
+    kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
+};
+use predict::{BatchSize, Candidate};
+
+pub use selected::SelectedKernel;
+
+/// The kernels of an attention, and what work costs each on a device.
+///
+/// The time of a kernel is predicted from the lengths of the batch alone: all work divided by the workers of a KV head
+/// (stream-K splits decode anywhere; prefill tiles are not split where there are enough), plus the cost of a launch and
+/// of merging. A mask reduces the work of all kernels alike, so it is not considered. Among kernels whose times differ
+/// by less than a sixteenth, the one that keeps the device least busy is selected. Where a batch has requests of few
+/// rows and of many, a mixed launch is a candidate too: it takes the longer of its parts and a share of the shorter.
+#[derive(Clone, Debug)]
+pub struct KernelSelector {
+    /// Query heads per KV head.
+    group: u64,
+    head_dim: u32,
+    value_dim: u32,
+    /// The kernel family that options name.
+    forced: Option<KernelKind>,
+    /// Whether the kernel of a request may not depend on the other requests of its batch.
+    batch_invariant: bool,
+    /// Queries that share a KV list, for a variant with KV lists.
+    list_queries: Option<u64>,
+    /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
+    candidates: Vec<Candidate>,
+    /// The prefill part of a mixed launch, where it differs from the prefill kernel.
+    mixed_prefill: Option<Candidate>,
+    /// PackGQA rows of each decode tile that a mixed kernel may have; empty if mixed launches are no candidates.
+    mixed_rows: Vec<u64>,
+    /// PackGQA rows of the largest decode tile of mixed kernels.
+    max_mixed_rows: u64,
+}
+
+/// The share of the shorter part of a mixed launch that does not overlap with the longer part: SMs issue for both, and
+/// the parts do not end together. Measured on an H200: 0.50 to 0.62 (`book/src/performance/notes/mixed.md`).
+const OVERLAP_PENALTY: [u64; 2] = [9, 16];
+
+/// Predicted times that differ by less than one part in `MARGIN` count as equal.
+const MARGIN: u64 = 16;
+/// Two decode tiles, and prefill.
+const MAX_CANDIDATES: usize = 3;
+
+/// The prediction for a mixed launch, whose decode and prefill parts run concurrently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CoRun {
+    /// Nanoseconds of the launch.
+    time: u64,
+    /// Nanoseconds of the prefill tiles, if they ran alone.
+    prefill: u64,
+    /// Rows of the decode tile.
+    rows: u32,
+}
+
+impl KernelSelector {
+    /// The selector of an attention on a device with `multiprocessors` SMs. `request` describes the problem; its kind
+    /// and group do not matter.
+    ///
+    /// # Errors
+    ///
+    /// Heads or types that no kernel supports.
+    pub fn new(
+        request: &KernelTraitsRequest,
+        hooks: HookClass,
+        heads: Heads,
+        multiprocessors: u32,
+    ) -> Result<Self, KernelTraitsError> {
+        let (head_dim, value_dim) = (heads.head_dim, request.head_dim_vo.dim(heads));
+        let max_rows = KernelTraits::max_decode_rows(head_dim, value_dim);
+        let decode_rows = || [8, max_rows].into_iter().take(if max_rows > 8 { 2 } else { 1 });
+        let prefill = request.prefill;
+        let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
+        let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
+        let candidate = |(kind, group, prefill)| {
+            let traits = KernelTraits::choose(&KernelTraitsRequest { kind, group, prefill, ..*request })?;
+            let costs = Costs::of(&traits, hooks);
+            let (ctas, kv_heads) = (costs.ctas_per_sm * multiprocessors, heads.kv.max(1));
+            Ok(Candidate {
+                kernel: SelectedKernel::of(&traits),
+                tile_rows: traits.tile_rows.into(),
+                workers: u64::from(ctas / kv_heads).max(1),
+                waves: kv_heads.div_ceil(ctas.max(1)).into(),
+                costs,
+            })
+        };
+        // so that an error names the kind asked for
+        KernelTraits::choose(request)?;
+        let candidates: Vec<_> = kernels.map(candidate).collect::<Result<_, KernelTraitsError>>()?;
+        let sm80 = candidate((KernelKind::Prefill, 1, PrefillBackend::Sm80))?;
+        let mixed_prefill = candidates.last().filter(|prefill| prefill.costs != sm80.costs).map(|_| sm80);
+        // with one CTA per SM the parts do not overlap, and two launches are as good
+        let overlaps = |rows: &u32| {
+            let traits =
+                KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, group: *rows, ..*request });
+            traits.is_ok_and(|traits| traits.ctas_per_sm > 1)
+        };
+        Ok(KernelSelector {
+            group: heads.group().into(),
+            head_dim,
+            value_dim,
+            forced: None,
+            batch_invariant: false,
+            list_queries: None,
+            candidates,
+            mixed_prefill,
+            mixed_rows: decode_rows().filter(overlaps).map(u64::from).collect(),
+            max_mixed_rows: KernelTraits::max_mixed_rows(request).into(),
+        })
+    }
+
+    /// Without mixed launches, for variants that they do not support.
+    #[must_use]
+    pub fn without_mixed(self) -> Self {
+        KernelSelector { mixed_rows: Vec::new(), ..self }
+    }
+
+    /// With the kernel family that options name, if they do.
+    #[must_use]
+    pub fn with_forced(self, forced: Option<KernelKind>) -> Self {
+        KernelSelector { forced, ..self }
+    }
+
+    /// Whether the kernel of a request may not depend on the other requests of its batch.
+    #[must_use]
+    pub fn with_batch_invariance(self, batch_invariant: bool) -> Self {
+        KernelSelector { batch_invariant, ..self }
+    }
+
+    /// With the number of queries that share a KV list, for a variant with KV lists.
+    #[must_use]
+    pub fn with_list_queries(self, list_queries: Option<u64>) -> Self {
+        KernelSelector { list_queries, ..self }
+    }
+
+    /// The kernel for a batch. A cascade needs the mixed kernel. Under options or a variant that fix the kernel, or
+    /// under batch invariance, the longest request decides; otherwise predicted times do ([`KernelSelector::fastest`]).
+    #[must_use]
+    pub fn select(&self, layout: &Layout) -> SelectedKernel {
+        if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
+            return SelectedKernel::mixed(self.rows_of_few(layout), self.head_dim, self.value_dim);
+        }
+        if self.forced.is_some() || self.batch_invariant || self.list_queries.is_some() {
+            return self.select_for_length(layout.max_qo_len());
+        }
+        self.fastest(layout)
+    }
+
+    /// The kernel for requests of up to `qo_len` queries, of which nothing else is known: decode where they fit one
+    /// decode tile, or where options say so.
+    #[must_use]
+    pub fn select_for_length(&self, qo_len: usize) -> SelectedKernel {
+        let rows = self.tile_rows(qo_len);
+        let few = qo_len <= 1 && self.list_queries.is_none() || rows <= self.max_decode_rows();
+        let by_length = if few { KernelKind::Decode } else { KernelKind::Prefill };
+        self.of_kind(self.forced.unwrap_or(by_length), rows)
+    }
+
+    /// The mixed kernel for requests of up to `qo_len` queries: its decode tile holds them if any does, and else those
+    /// of one query.
+    #[must_use]
+    pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
+        let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
+        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.head_dim, self.value_dim)
+    }
+
+    /// The kernel of a family for requests of one query.
+    #[must_use]
+    pub fn kernel_of(&self, kind: KernelKind) -> SelectedKernel {
+        self.of_kind(kind, self.tile_rows(1))
+    }
+
+    /// Under batch invariance: the first request that another kernel than `runs` would run if it were alone, and that
+    /// kernel.
+    #[must_use]
+    pub fn first_of_other_kernel(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
+        if !self.batch_invariant {
+            return None;
+        }
+        let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);
+        let mut kernels = requests.map(|request| (request, self.select_for_length(layout.qo_len(request))));
+        kernels.find(|&(_, alone)| alone != runs)
+    }
+
+    fn of_kind(&self, kind: KernelKind, rows: u64) -> SelectedKernel {
+        match kind {
+            KernelKind::Prefill => SelectedKernel::PREFILL,
+            KernelKind::Decode => SelectedKernel::decode(rows, self.head_dim, self.value_dim),
+            // a mixed launch decodes requests of one query, whatever else is in the batch
+            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), self.head_dim, self.value_dim),
+        }
+    }
+
+    /// PackGQA rows that a Q tile should hold for requests of up to `qo_len` queries.
+    fn tile_rows(&self, qo_len: usize) -> u64 {
+        let queries = qo_len.max(1) as u64;
+        self.list_queries.map_or(queries, |of_list| of_list.min(queries)) * self.group
+    }
+
+    fn max_decode_rows(&self) -> u64 {
+        KernelTraits::max_decode_rows(self.head_dim, self.value_dim).into()
+    }
+
+    /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
+    /// tile of the mixed kernel.
+    #[must_use]
+    pub fn rows_of_few(&self, layout: &Layout) -> u64 {
+        let packed =
+            |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
+        let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
+        let groups = layout.segments().iter().map(|of| packed(of.first_request, of.first_request + of.requests));
+        requests.chain(groups).filter(|&rows| rows <= self.max_mixed_rows).max().unwrap_or(0)
+    }
+
+    /// The kernel that is predicted to finish first. Where the smallest decode tile holds every request, it is that of
+    /// this tile.
+    ///
+    /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
+    #[must_use]
+    pub fn fastest(&self, layout: &Layout) -> SelectedKernel {
+        let first = &self.candidates[0]; // there are two at least
+        if layout.max_qo_len() as u64 * self.group <= first.tile_rows {
+            return first.kernel;
+        }
+        let sizes = self.sizes(layout);
+        let all =
+            || self.candidates.iter().zip(&sizes).map(|(candidate, size)| (candidate.time(size), candidate, size));
+        let (fastest, kind) = all()
+            .map(|(time, candidate, _)| (time, candidate.kernel.kind))
+            .min_by_key(|&(time, _)| time)
+            .unwrap_or((0, first.kernel.kind));
+        if let Some(CoRun { time, prefill, rows }) = self.mixed(layout) {
+            // prefill tiles take the same time in both launches if the backend is the same: only the rest is predicted
+            let same = if kind == KernelKind::Prefill && self.mixed_prefill.is_none() { prefill } else { 0 };
+            if time.saturating_add(time.saturating_sub(same) / MARGIN) < fastest {
+                return SelectedKernel { kind: KernelKind::Mixed, rows };
+            }
+        }
+        let about_as_fast = all().filter(|(time, ..)| *time <= fastest.saturating_add(fastest / MARGIN));
+        about_as_fast.min_by_key(|(_, candidate, size)| candidate.busy(size)).map_or(first, |(_, best, _)| best).kernel
+    }
+
+    /// The prediction for a mixed launch, if the batch has requests for both parts.
+    fn mixed(&self, layout: &Layout) -> Option<CoRun> {
+        let (&smallest, &largest) = (self.mixed_rows.first()?, self.mixed_rows.last()?);
+        let of = |kind, tile: u64| {
+            let is =
+                |candidate: &&Candidate| candidate.kernel.kind == kind && (tile == 0 || candidate.tile_rows == tile);
+            self.candidates.iter().find(is)
+        };
+        let prefill = self.mixed_prefill.as_ref().or_else(|| of(KernelKind::Prefill, 0))?;
+        // requests that fit the smallest decode tile, the largest decode tile, and neither
+        let mut sizes = [BatchSize::default(); 3];
+        let [small, large, many] = &mut sizes;
+        for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
+            let (packed, keys) = ((qo[1] - qo[0]) as u64 * self.group, (kv[1] - kv[0]) as u64);
+            if packed > largest {
+                many.add(packed.div_ceil(prefill.tile_rows), keys);
+            } else if packed > smallest {
+                large.add(1, keys);
+            } else if packed > 0 {
+                small.add(1, keys);
+            }
+        }
+        let rows = if sizes[1].tiles > 0 { largest } else { smallest };
+        let [mut few, large, many] = sizes;
+        few.join(large);
+        if few.tiles == 0 || many.tiles == 0 {
+            return None;
+        }
+        let decode = of(KernelKind::Decode, rows)?;
+        let alone =
+            [(decode, &few), (prefill, &many)].map(|(part, size)| part.time(size) - u64::from(part.costs.launch));
+        let launch = u64::from(decode.costs.launch.max(prefill.costs.launch));
+        let (longer, shorter) = (alone[0].max(alone[1]), alone[0].min(alone[1]));
+        let time = launch.saturating_add(longer).saturating_add(shorter / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0]);
+        Some(CoRun { time, prefill: alone[1], rows: u32::try_from(rows).unwrap_or(8) })
+    }
+
+    /// The size of a batch in tiles of each candidate, in one pass over its requests.
+    fn sizes(&self, layout: &Layout) -> [BatchSize; MAX_CANDIDATES] {
+        let mut sizes = [BatchSize::default(); MAX_CANDIDATES];
+        let (mut all, mut longest) = (0, 0);
+        let len = |ends: &[i32]| (ends[1] - ends[0]) as u64;
+        for (qo, kv) in layout.qo_indptr().windows(2).zip(layout.kv_indptr().windows(2)) {
+            let (rows, keys) = (len(qo) * self.group, len(kv));
+            if rows == 0 {
+                continue;
+            }
+            all += keys;
+            longest = keys.max(longest);
+            for (size, candidate) in sizes.iter_mut().zip(&self.candidates) {
+                // the common case, without a division
+                let tiles = if rows <= candidate.tile_rows { 1 } else { rows.div_ceil(candidate.tile_rows) };
+                size.tiles += tiles;
+                size.tile_keys += u128::from(tiles) * u128::from(keys);
+            }
+        }
+        sizes.map(|size| BatchSize { keys: all, longest, ..size })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The predicted time of a batch in each kernel, from measured costs.
+
+use attn_core::spec::KernelKind;
+
+use super::selected::SelectedKernel;
+use crate::cost::{COST_KEYS, Costs};
+
+/// A kernel that a batch may run, with its costs on a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) kernel: SelectedKernel,
+    pub(super) tile_rows: u64,
+    /// Resident CTAs per KV head.
+    pub(super) workers: u64,
+    /// Waves of CTAs until every KV head has had a worker: more than 1 if there are more KV heads than resident CTAs.
+    pub(super) waves: u64,
+    pub(super) costs: Costs,
+}
+
+/// The size of a batch in units of a candidate's tiles.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BatchSize {
+    /// Q tiles.
+    pub(super) tiles: u64,
+    /// Keys that tiles read, summed over all tiles.
+    pub(super) tile_keys: u128,
+    /// Keys of all requests.
+    pub(super) keys: u64,
+    /// Keys of the longest request.
+    pub(super) longest: u64,
+}
+
+/// The least keys of a KV split of prefill and of decode: the planner's `min_span`.
+const MIN_SPAN: [u64; 2] = [512, 128];
+
+impl BatchSize {
+    /// Adds a request.
+    pub(super) fn add(&mut self, tiles: u64, keys: u64) {
+        self.tiles += tiles;
+        self.tile_keys += u128::from(tiles) * u128::from(keys);
+        self.keys += keys;
+        self.longest = self.longest.max(keys);
+    }
+
+    /// Adds the requests of another batch.
+    pub(super) fn join(&mut self, other: BatchSize) {
+        self.tiles += other.tiles;
+        self.tile_keys += other.tile_keys;
+        self.keys += other.keys;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+impl Candidate {
+    /// Nanoseconds of CTA time for one KV head.
+    fn total(&self, size: &BatchSize) -> u64 {
+        let Costs { item, block, first, .. } = self.costs;
+        (size.tiles.saturating_mul(item.into()))
+            .saturating_add(cost_of_keys(size.tile_keys, block))
+            .saturating_add(cost_of_keys(size.keys.into(), first))
+    }
+
+    /// Nanoseconds of SM time for one KV head.
+    pub(super) fn busy(&self, size: &BatchSize) -> u64 {
+        self.total(size) / u64::from(self.costs.ctas_per_sm.max(1))
+    }
+
+    /// The predicted time of a run, in nanoseconds.
+    pub(super) fn time(&self, size: &BatchSize) -> u64 {
+        let Costs { launch, item, block, first, merge_launch, merge, .. } = self.costs;
+        let [launch, item, merge_launch, merge] = [launch, item, merge_launch, merge].map(u64::from);
+        if size.tiles == 0 {
+            return launch;
+        }
+        let tile = |keys: u64| {
+            item.saturating_add(cost_of_keys(keys.into(), block)).saturating_add(cost_of_keys(keys.into(), first))
+        };
+        let (total, longest) = (self.total(size), tile(size.longest));
+        // the time of a worker, where tiles are split as far as it pays
+        let split = |min_keys: u64| (total / self.workers).max(longest.min(tile(min_keys)));
+        let [min_prefill, min_decode] = MIN_SPAN;
+        let share = match self.kernel.kind {
+            // splits end where merging more partial states takes longer than shorter splits save
+            KernelKind::Decode => split(min_decode).max(longest.saturating_mul(merge).isqrt().min(longest)),
+            // tiles are not split, and a worker runs several
+            KernelKind::Prefill if size.tiles >= self.workers => {
+                let each = size.tiles.div_ceil(self.workers);
+                longest.max((u128::from(total) * u128::from(each) / u128::from(size.tiles)) as u64)
+            }
+            KernelKind::Prefill | KernelKind::Mixed => split(min_prefill),
+        };
+        let time = launch.saturating_add(share.saturating_mul(self.waves));
+        match share < longest {
+            true => {
+                time.saturating_add(merge_launch).saturating_add(longest.div_ceil(share.max(1)).saturating_mul(merge))
+            }
+            false => time,
+        }
+    }
+}
+
+/// The cost of `keys` keys, where [`COST_KEYS`] keys cost `cost`.
+fn cost_of_keys(keys: u128, cost: u32) -> u64 {
+    u64::try_from(keys.saturating_mul(cost.into()) / u128::from(COST_KEYS)).unwrap_or(u64::MAX)
+}

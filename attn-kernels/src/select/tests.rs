@@ -1,0 +1,298 @@
+use attn_core::{
+    batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
+    dtype::{Dtype, Dtypes},
+    spec::HeadDimVo,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::compile::Arch;
+
+const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
+/// Resident CTAs per KV head, for 8 KV heads on an H200 with two CTAs per SM.
+const WORKERS: u64 = 33;
+
+fn layout(qo: &[u32], kv: &[u32]) -> Layout {
+    let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
+    Batch::ragged(&qo, &kv).validate().expect("sound")
+}
+
+/// Round costs: 64 keys of a decode tile cost 2 us, those of a prefill tile 3 us.
+fn selector() -> KernelSelector {
+    let costs = |block, merge_launch| Costs {
+        launch: 8000,
+        item: 1000,
+        block,
+        first: 0,
+        merge_launch,
+        merge: 100,
+        ctas_per_sm: 2,
+    };
+    let candidate = |kind, rows, tile_rows, costs| Candidate {
+        kernel: SelectedKernel { kind, rows },
+        tile_rows,
+        workers: WORKERS,
+        waves: 1,
+        costs,
+    };
+    let candidates = vec![
+        candidate(KernelKind::Decode, 8, 8, costs(2000, 1500)),
+        candidate(KernelKind::Decode, 16, 16, costs(2100, 1500)),
+        candidate(KernelKind::Prefill, 0, 128, costs(3000, 4000)),
+    ];
+    KernelSelector {
+        group: 4,
+        head_dim: 128,
+        value_dim: 128,
+        forced: None,
+        batch_invariant: false,
+        list_queries: None,
+        candidates,
+        mixed_prefill: None,
+        mixed_rows: Vec::new(),
+        max_mixed_rows: 16,
+    }
+}
+
+const D8: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 8 };
+const D16: SelectedKernel = SelectedKernel { kind: KernelKind::Decode, rows: 16 };
+
+/// The kernel for `common` requests of one query and `keys` keys, and one other request.
+fn with(common: usize, keys: u32, (qo, kv): (u32, u32)) -> SelectedKernel {
+    let mut lens = (vec![1; common], vec![keys; common]);
+    lens.0.push(qo);
+    lens.1.push(kv);
+    selector().fastest(&layout(&lens.0, &lens.1))
+}
+
+/// The predicted time of a batch in one candidate.
+fn time(candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
+    let selector = selector();
+    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv))[candidate])
+}
+
+#[test]
+fn requests_of_one_tile_run_decode() {
+    let selector = selector();
+    for len in [1, 64, 4096] {
+        assert_eq!(selector.fastest(&layout(&[1; 64], &[len; 64])), D8);
+        assert_eq!(selector.fastest(&layout(&[2; 64], &[len; 64])), D8, "8 rows");
+        assert_eq!(selector.fastest(&layout(&[4; 64], &[len; 64])), D16, "16 rows");
+    }
+    assert_eq!(selector.fastest(&layout(&[], &[])), D8);
+    assert_eq!(selector.fastest(&layout(&[0, 1], &[9, 9])), D8);
+}
+
+#[test]
+fn one_longer_request_does_not_move_a_batch_to_prefill() {
+    // 63 requests of one query and one of five (20 rows): 66 small tiles, or 65 large ones that cost 5 % more each; a
+    // prefill tile costs 50 % more
+    assert_eq!(with(63, 4096, (5, 4096)), D8);
+    // 64 rows are eight small tiles or four large ones
+    assert_eq!(with(63, 4096, (16, 4096)), D16);
+    // 12 rows are two small tiles or one large one
+    assert_eq!(with(63, 4096, (3, 4096)), D8);
+    assert_eq!(with(2, 4096, (3, 4096)), D16);
+}
+
+#[test]
+fn among_similar_times_the_least_busy_kernel_is_selected() {
+    // 12 rows alone: splitting does not pay, and two small tiles run concurrently
+    for keys in [1, 70, 128] {
+        assert_eq!(with(0, 0, (3, keys)), D16);
+    }
+    // the same where more splits would only mean more merging
+    assert_eq!(with(0, 0, (4, 131_072)), D16);
+    let [small, large] = [0, 1].map(|candidate| time(candidate, &[4], &[128]));
+    assert!(small < large, "the small tiles would finish sooner: {small} ns, {large} ns");
+}
+
+#[test]
+fn more_heads_than_resident_ctas_take_several_waves() {
+    let request = KernelTraitsRequest {
+        kind: KernelKind::Decode,
+        head_dim: 128,
+        head_dim_vo: HeadDimVo::Same,
+        dtypes: Dtypes::bf16(),
+        paged: true,
+        group: 1,
+        key_hooks: false,
+        value_hooks: false,
+        arch: Arch::new(8, 0),
+        key_lists: false,
+        prefill: attn_core::spec::PrefillBackend::default(),
+    };
+    let candidate = |kv| {
+        let heads = Heads { qo: kv, kv, head_dim: 128 };
+        KernelSelector::new(&request, HookClass::None, heads, 16).expect("supported").candidates[0]
+    };
+    let ctas = candidate(1).workers as u32;
+    assert_eq!((candidate(ctas).workers, candidate(ctas).waves), (1, 1));
+    assert_eq!((candidate(ctas + 1).workers, candidate(ctas + 1).waves), (1, 2));
+    let size = BatchSize { tiles: 1, tile_keys: 4096, keys: 4096, longest: 4096 };
+    let launch = u64::from(candidate(1).costs.launch);
+    assert_eq!(candidate(ctas + 1).time(&size) - launch, 2 * (candidate(ctas).time(&size) - launch));
+}
+
+#[test]
+fn prompts_run_prefill() {
+    // 2,048 queries are 512 decode tiles of 2,048 keys each
+    assert_eq!(with(63, 4096, (2048, 2048)), SelectedKernel::PREFILL);
+    assert_eq!(with(0, 0, (2048, 2048)), SelectedKernel::PREFILL);
+    // 64 rows: four decode tiles or one prefill tile
+    assert_eq!(selector().fastest(&layout(&[16; 64], &[4096; 64])), SelectedKernel::PREFILL);
+}
+
+#[test]
+fn a_short_prompt_among_long_requests_stays_in_decode() {
+    // 128 queries over 128 keys: 64 small tiles of two blocks, beside 63 tiles of 512 blocks
+    assert_eq!(with(63, 32_768, (128, 128)), D8);
+    // over a long context they run prefill
+    assert_eq!(with(63, 32_768, (1024, 32_768)), SelectedKernel::PREFILL);
+}
+
+#[test]
+fn whole_prefill_tiles_leave_workers_idle() {
+    let time = |requests: usize| time(2, &vec![32; requests], &vec![4096; requests]);
+    let tile = 1000 + 64 * 3000;
+    assert_eq!(time(33), 8000 + tile);
+    assert_eq!(time(34), 8000 + 2 * tile, "a second tile for one worker");
+    assert_eq!(time(66), 8000 + 2 * tile);
+    // fewer tiles than workers are split
+    assert_eq!(time(11), 8000 + tile / 3 + 4000 + 4 * 100);
+}
+
+#[test]
+fn stream_k_splits_are_not_shorter_than_the_minimum() {
+    let time = |lens: &[u32]| time(0, &vec![1; lens.len()], lens);
+    let tile = |keys: u64| 1000 + keys / 64 * 2000;
+    assert_eq!(time(&[4096; 33]), 8000 + tile(4096));
+    assert_eq!(time(&[4096; 34]), 8000 + 34 * tile(4096) / 33 + if 34 * tile(4096) / 33 < tile(4096) { 1 } else { 0 });
+    // one request of 128 keys is not split
+    assert_eq!(time(&[128]), 8000 + tile(128));
+    assert_eq!(time(&[]), 8000);
+}
+
+#[test]
+fn every_problem_has_candidates_and_a_single_prompt_runs_prefill() {
+    for (head_dim, kv) in [64, 128, 256].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E4m3)]) {
+        for (arch, multiprocessors) in [(Arch::new(8, 0), 108), (Arch::for_device(9, 0), 132), (Arch::new(12, 0), 188)]
+        {
+            for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {
+                let rewrites = hooks == HookClass::Rewrites;
+                let request = KernelTraitsRequest {
+                    kind: KernelKind::Prefill,
+                    head_dim,
+                    head_dim_vo: HeadDimVo::Same,
+                    dtypes: Dtypes::bf16().with_kv(kv),
+                    paged: true,
+                    group: 1,
+                    key_hooks: rewrites,
+                    value_hooks: false,
+                    arch,
+                    key_lists: false,
+                    prefill: attn_core::spec::PrefillBackend::default(),
+                };
+                let heads = Heads { head_dim, ..GROUPED };
+                let selector = KernelSelector::new(&request, hooks, heads, multiprocessors).expect("supported");
+                assert_eq!(selector.candidates.len(), if head_dim == 256 { 2 } else { 3 });
+                assert_eq!(selector.fastest(&layout(&[1; 64], &[4096; 64])), D8);
+                assert_eq!(
+                    selector.fastest(&layout(&[4096], &[4096])),
+                    SelectedKernel::PREFILL,
+                    "{arch} {head_dim} {hooks:?}"
+                );
+                // 16 rows are one tile unless head_dim is 256
+                let few = selector.fastest(&layout(&[4; 64], &[4096; 64]));
+                assert!(head_dim == 256 || few.kind == KernelKind::Decode, "{arch} {head_dim} {hooks:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_selection_does_not_depend_on_the_order_of_requests(
+        lens in proptest::collection::vec((0u32..70, 0u32..9000), 0..40), shift in 0usize..40,
+    ) {
+        let selector = selector();
+        let of = |lens: &[(u32, u32)]| {
+            let (qo, kv): (Vec<u32>, Vec<u32>) = lens.iter().copied().unzip();
+            selector.fastest(&layout(&qo, &kv))
+        };
+        let mut rotated = lens.clone();
+        rotated.rotate_left(shift % lens.len().max(1));
+        prop_assert_eq!(of(&lens), of(&rotated));
+        let most = lens.iter().map(|&(qo, _)| qo * 4).max().unwrap_or(0);
+        if most <= 8 {
+            prop_assert_eq!(of(&lens), D8);
+        }
+    }
+
+    #[test]
+    fn more_work_never_takes_less_time(lens in proptest::collection::vec((1u32..70, 0u32..9000), 1..40)) {
+        let (qo, kv): (Vec<u32>, Vec<u32>) = lens.iter().copied().unzip();
+        let longer: Vec<u32> = kv.iter().map(|len| len * 2).collect();
+        for candidate in 0..3 {
+            // a split more or less changes the time by a merge
+            prop_assert!(time(candidate, &qo, &kv) <= time(candidate, &qo, &longer) + 8000, "{candidate}");
+        }
+    }
+}
+
+/// The kernel for a batch if mixed launches are candidates, under the same costs.
+fn with_mixed(qo: &[u32], kv: &[u32]) -> SelectedKernel {
+    let selector = KernelSelector { mixed_rows: vec![8, 16], ..selector() };
+    selector.fastest(&layout(qo, kv))
+}
+
+#[test]
+fn a_mixed_launch_is_selected_where_both_parts_are_long() {
+    let mixed = |rows| SelectedKernel { kind: KernelKind::Mixed, rows };
+    let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
+    assert_eq!(with_mixed(&qo, &kv), mixed(8));
+    let (drafts, kv) = ([vec![512; 8], vec![4; 64]].concat(), vec![4096; 72]);
+    assert_eq!(with_mixed(&drafts, &kv), mixed(16), "16 rows of a request that decodes");
+    // with prefill alone, a long request of one query would be one tile that finishes last
+    let kv: Vec<u32> = [8192, 32768].into_iter().chain((0..31).map(|i| 512 + 96 * i)).collect();
+    assert_eq!(with_mixed(&[vec![8192], vec![1; 32]].concat(), &kv), mixed(8));
+    // requests of one kind do not need a mixed launch
+    assert_eq!(with_mixed(&[512; 8], &[4096; 8]), SelectedKernel::PREFILL);
+    assert_eq!(with_mixed(&[1; 64], &[4096; 64]), D8);
+    // a tiny decode part does not justify a mixed launch
+    assert_ne!(with_mixed(&[2048, 1], &[2048, 8]).kind, KernelKind::Mixed);
+}
+
+#[test]
+fn the_decode_tile_of_a_cascade_holds_groups_that_share_a_prefix() {
+    let (qo, own): (Vec<i32>, Vec<i32>) = ((0..=4).collect(), (0..=4).map(|i| 10 * i).collect());
+    let rows = |group: u32, ends: &[i32]| {
+        let shared: Vec<i32> = (0..ends.len() as i32).map(|i| 64 * i).collect();
+        let levels = [
+            CascadeLevel { qo_indptr: ends, kv: CascadeLevelKv::Ragged(&shared) },
+            CascadeLevel { qo_indptr: &qo, kv: CascadeLevelKv::Ragged(&own) },
+        ];
+        let layout = Batch::cascade(&qo, &levels).validate().expect("sound");
+        KernelSelector { group: group.into(), ..selector() }.rows_of_few(&layout)
+    };
+    assert_eq!((rows(1, &[0, 4]), rows(4, &[0, 4]), rows(4, &[0, 2, 4])), (4, 16, 8));
+    assert_eq!(rows(8, &[0, 4]), 8, "32 rows are prefill's");
+}
+
+#[test]
+fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
+    let selector = KernelSelector { mixed_rows: vec![8, 16], ..selector() };
+    let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);
+    let CoRun { time, prefill: of_prefill, rows } = selector.mixed(&layout(&qo, &kv)).expect("both kinds of requests");
+    let alone = |candidate: usize, qo: &[u32], kv: &[u32]| time_of(&selector, candidate, qo, kv) - 8000;
+    let (decode, prefill) = (alone(0, &[1; 64], &[4096; 64]), alone(2, &[512; 8], &[4096; 8]));
+    assert_eq!(
+        (time, rows),
+        (8000 + decode.max(prefill) + decode.min(prefill) / OVERLAP_PENALTY[1] * OVERLAP_PENALTY[0], 8)
+    );
+    assert_eq!(of_prefill, prefill);
+}
+
+fn time_of(selector: &KernelSelector, candidate: usize, qo: &[u32], kv: &[u32]) -> u64 {
+    selector.candidates[candidate].time(&selector.sizes(&layout(qo, kv))[candidate])
+}

@@ -1,0 +1,129 @@
+//! Splicing: a variant and kernel traits become one self-contained translation unit.
+//!
+//! In order: element types, the language, the ABI, the traits as constants, the variant's struct, the template of the
+//! kernel family. No header of CUDA or C++ is included. Parameter values are kernel arguments and not part of the text,
+//! so another value never recompiles.
+
+pub mod divisor;
+mod mixed;
+mod op;
+mod planner;
+mod support;
+mod templates;
+mod traits_block;
+pub mod variant;
+mod wgmma;
+
+use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
+
+use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
+
+pub use op::{Op, OpSource, TRANSFORM_KERNELS};
+pub use planner::PlannerSource;
+pub use support::SpliceError;
+pub use templates::NoTemplate;
+pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
+
+/// A translation unit that becomes a cubin.
+pub trait Unit {
+    /// The text.
+    fn text(&self) -> &str;
+    /// The name in messages.
+    fn name(&self) -> &str;
+    /// The architecture to compile for.
+    fn arch(&self) -> Arch;
+    /// The name of its cubin in the cache, and in tables built ahead of time.
+    fn key(&self) -> Key {
+        Key::of(self.text(), self.arch())
+    }
+}
+
+/// The source of a kernel for one variant and its traits.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    /// The translation unit.
+    pub text: String,
+    /// The name in messages: the parts of the variant and the traits.
+    pub name: String,
+    /// The kernel traits.
+    pub traits: KernelTraits,
+}
+
+impl KernelSource {
+    /// Splices a variant into the template that the traits select.
+    ///
+    /// # Errors
+    ///
+    /// Parts that have no meaning together in a kernel.
+    pub fn build(variant: &Variant, traits: &KernelTraits) -> Result<Self, SpliceError> {
+        support::check(variant, traits)?;
+        Self::assemble(&variant::outline(variant), &variant::variant_source(variant)?, traits)
+    }
+
+    /// Splices the text of a `struct Variant` into the template that the traits select.
+    pub(crate) fn assemble(parts: &str, variant_struct: &str, traits: &KernelTraits) -> Result<Self, SpliceError> {
+        let name = format!("{parts}: {}", traits.describe());
+        if traits.mixed.is_some() {
+            return Ok(KernelSource { text: mixed::text(&name, variant_struct, traits)?, name, traits: *traits });
+        }
+        let mut unit = templates::Inliner::default();
+        unit.push(&format!("// attn-rs, {name}\n"));
+        for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
+            unit.include(file)?;
+        }
+        unit.push(&traits_block::text(traits));
+        unit.push(variant_struct);
+        if traits.is_sm90_prefill() {
+            unit.push(&wgmma::text(traits));
+        }
+        unit.include(match traits.kind {
+            KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
+            KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
+            KernelKind::Decode => "decode/kernel.cuh",
+        })?;
+        if traits.has_kv_preprocess() {
+            unit.include("preprocess/kv_transform.cuh")?;
+        }
+        if !traits.merges_in_kernel() {
+            unit.include("merge/kernel.cuh")?;
+        }
+        unit.push(&traits_block::checks(traits));
+        Ok(KernelSource { text: unit.finish(), name, traits: *traits })
+    }
+
+    /// The name of its cubin in the cache, and in tables built ahead of time.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Unit::key(self)
+    }
+}
+
+impl Unit for KernelSource {
+    fn text(&self) -> &str {
+        &self.text
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn arch(&self) -> Arch {
+        self.traits.arch
+    }
+}
+
+/// Whether the variant has a `key_transform`; prefill then needs the K/V preprocessing kernel.
+#[must_use]
+pub fn has_key_hooks(variant: &Variant) -> bool {
+    variant.has(Hook::KeyTransform)
+}
+
+/// Whether the variant reads keys through a KV list.
+#[must_use]
+pub fn has_key_list(variant: &Variant) -> bool {
+    variant.has(Hook::KvListLen)
+}
+
+/// Whether the variant has a `value_transform`; prefill then needs the K/V preprocessing kernel.
+#[must_use]
+pub fn has_value_hooks(variant: &Variant) -> bool {
+    variant.has(Hook::ValueTransform)
+}

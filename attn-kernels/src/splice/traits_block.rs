@@ -1,0 +1,100 @@
+//! Kernel traits as CUDA constants.
+
+use attn_core::dtype::Dtype;
+
+use crate::kernel_traits::{KV_PREPROCESS_THREADS, KernelTraits, MERGE_THREADS};
+
+/// All constants of a kernel of one family.
+pub(super) fn text(traits: &KernelTraits) -> String {
+    format!("\n#line 1 \"traits\"\n{}{}\n", common(traits), family(traits))
+}
+
+/// The constants that all kernel families have.
+pub(super) fn common(traits: &KernelTraits) -> String {
+    let &KernelTraits { head_dim, value_dim, values_share_keys, dtypes, paged, shared_rows, .. } = traits;
+    let launch = if traits.mixed.is_some() {
+        format!("constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n")
+    } else {
+        FLAT.to_owned()
+    };
+    format!(
+        "using QoElem = {};\n\
+        using KvElem = {};\n\
+        constexpr int HEAD_DIM_QK = {head_dim};\n\
+        constexpr int HEAD_DIM_VO = {value_dim};\n\
+        constexpr bool V_SHARES_K = {values_share_keys};\n\
+        constexpr bool KV_PAGED = {paged};\n\
+        constexpr bool SM90_PREFILL = {};\n\
+        {launch}",
+        elem(dtypes.qo),
+        elem(dtypes.kv),
+        traits.is_sm90_prefill(),
+    )
+}
+
+/// The constants of every kernel that is not mixed.
+pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHARED_ROWS = false;\n";
+
+/// The constants that depend on the kernel family.
+pub(super) fn family(traits: &KernelTraits) -> String {
+    let &KernelTraits { preprocess_keys, preprocess_values, .. } = traits;
+    let &KernelTraits {
+        tile_rows, tile_keys, warps, producer_warps, column_warps, stages, warp_keys, ctas_per_sm, ..
+    } = traits;
+    let (producer_warps, first_producer_thread) =
+        if traits.is_sm90_prefill() { (producer_warps, 32 * warps) } else { (warps, 0) };
+    let outputs = if traits.is_sm90_prefill() {
+        format!(
+            "constexpr int SMEM_O_BYTES = {};\nconstexpr int Q_STAGES = {};\n",
+            traits.output_bytes(),
+            traits.query_stages()
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "constexpr int TILE_ROWS = {tile_rows};\n\
+        constexpr int TILE_KEYS = {tile_keys};\n\
+        constexpr int WARPS = {warps};\n\
+        constexpr int PRODUCER_WARPS = {producer_warps};\n\
+        constexpr int FIRST_PRODUCER_THREAD = {first_producer_thread};\n\
+        constexpr int COLUMN_WARPS = {column_warps};\n\
+        constexpr int STAGES = {stages};\n\
+        constexpr int WARP_KEYS = {warp_keys};\n\
+        constexpr int CTAS_PER_SM = {ctas_per_sm};\n\
+        constexpr int STEP_KEYS = {};\n\
+        constexpr bool K_PREPROCESSED = {preprocess_keys};\n\
+        constexpr bool V_PREPROCESSED = {preprocess_values};\n\
+        {outputs}",
+        traits.step_keys(),
+    )
+}
+
+/// Assertions that the host and the template compute the same sizes.
+pub(super) fn checks(traits: &KernelTraits) -> String {
+    let mut checks = String::from("\n#line 1 \"checks\"\n");
+    let mut check = |what: &str, value: u32| {
+        checks += &format!("static_assert({what} == {value}, \"kernel_traits.rs and the template agree\");\n");
+    };
+    check("SMEM_BYTES", traits.smem_bytes());
+    let part = if traits.mixed.is_some() { "prefill::" } else { "" };
+    if !traits.merges_in_kernel() {
+        check(&format!("{part}MERGE_THREADS"), MERGE_THREADS);
+    }
+    if traits.has_kv_preprocess() {
+        check(&format!("{part}KV_PREPROCESS_KEYS"), traits.kv_preprocess_keys());
+        check(&format!("{part}KV_PREPROCESS_HEADS"), traits.kv_preprocess_heads());
+        check(&format!("{part}KV_PREPROCESS_THREADS"), KV_PREPROCESS_THREADS);
+    }
+    checks
+}
+
+pub(super) fn elem(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Bf16 => "bf16",
+        Dtype::F16 => "f16",
+        Dtype::F32 => "float",
+        Dtype::E4m3 => "e4m3",
+        Dtype::E5m2 => "e5m2",
+    }
+}

@@ -1,0 +1,43 @@
+//! Compositions that have no text.
+
+use attn_core::lang::VariantDesc;
+
+/// A composition that has no text as a CUDA struct.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VariantError {
+    /// Two constants, helpers or types of one name, from different places.
+    #[error("`{variant}` uses two different constants, helpers or types called `{name}`; rename one of them")]
+    Clash {
+        /// The part.
+        variant: String,
+        /// The name, as the text has it.
+        name: String,
+    },
+    /// A helper that calls itself through other helpers.
+    #[error(
+        "the helper `{name}` of `{variant}` calls itself through others, which a GPU cannot do; use a bounded `for`"
+    )]
+    Recursion {
+        /// The part.
+        variant: String,
+        /// The helper, as the text has it.
+        name: String,
+    },
+    /// A branch of `per_head` that stores to a tensor.
+    #[error(
+        "`{branch}` stores to a tensor from `output_transform` inside `per_head`, which a kernel cannot do for some \
+        heads alone; store from another hook, or use `Engine::cpu()`"
+    )]
+    HeadStores {
+        /// The branch.
+        branch: String,
+    },
+}
+
+impl VariantError {
+    /// The clash of two definitions called `name` in a part.
+    pub(super) fn clash(part: &VariantDesc, name: &str) -> Self {
+        VariantError::Clash { variant: part.name.to_owned(), name: name.to_owned() }
+    }
+}

@@ -1,0 +1,69 @@
+//! WGMMA instructions for `arch/wgmma.cuh`. They are generated, because the number of operands depends on the tile.
+
+use crate::kernel_traits::KernelTraits;
+
+/// `wgmma_qk` (S = Q K^T) and `wgmma_pv` (O += P V) for each element type.
+pub(super) fn text(traits: &KernelTraits) -> String {
+    let mut text = String::from("\n#line 1 \"wgmma\"\n");
+    for (name, columns, a) in
+        [("wgmma_qk", traits.tile_keys, Operand::Shared), ("wgmma_pv", traits.value_dim, Operand::Registers)]
+    {
+        let what = match a {
+            Operand::Shared => format!(
+                "c (64 x {columns}, f32) += a (64 x 16) * b (16 x {columns}), both in shared memory; = instead of += \
+                unless it accumulates."
+            ),
+            Operand::Registers => format!(
+                "c (64 x {columns}, f32) += a (64 x 16, in registers) * b (16 x {columns}, by rows, in shared memory)."
+            ),
+        };
+        text += &format!("// {what}\ntemplate <class E>\ninline void {name}({});\n", parameters(a, columns));
+        for element in ["bf16", "f16"] {
+            text += &instruction(name, element, columns, a);
+        }
+    }
+    text
+}
+
+/// The memory of operand A.
+#[derive(Clone, Copy)]
+enum Operand {
+    Shared,
+    Registers,
+}
+
+fn parameters(a: Operand, columns: u32) -> String {
+    let c = format!("float (&c)[{}][4]", columns / 8);
+    match a {
+        Operand::Shared => format!("{c}, unsigned long long a, unsigned long long b, bool accumulate"),
+        Operand::Registers => format!("{c}, const unsigned (&a)[4], unsigned long long b"),
+    }
+}
+
+fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
+    let count = columns / 2;
+    let list = |range: std::ops::Range<u32>| range.map(|i| format!("%{i}")).collect::<Vec<_>>().join(", ");
+    let outputs: Vec<_> = (0..count).map(|i| format!("\"+f\"(c[{}][{}])", i / 4, i % 4)).collect();
+    let shape = format!("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element}");
+    let (body, inputs) = match a {
+        Operand::Shared => (
+            format!(
+                "\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n      \"{shape} {{{}}}, %{}, %{}, p, 1, 1, 0, 0;\\n}}\"",
+                count + 2,
+                list(0..count),
+                count,
+                count + 1
+            ),
+            "\"l\"(a), \"l\"(b), \"r\"((int)accumulate)".to_owned(),
+        ),
+        Operand::Registers => (
+            format!("\"{shape} {{{}}}, {{{}}}, %{}, 1, 1, 1, 1;\"", list(0..count), list(count..count + 4), count + 4),
+            "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b)".to_owned(),
+        ),
+    };
+    format!(
+        "template <>\ninline void {name}<{element}>({}) {{\n  asm volatile(\n      {body}\n      : {}\n      : {inputs});\n}}\n",
+        parameters(a, columns),
+        outputs.join(", ")
+    )
+}

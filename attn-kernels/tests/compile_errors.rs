@@ -1,0 +1,81 @@
+//! Errors for a variant whose CUDA does not compile: they name the line of its Rust source, and a copy of the
+//! translation unit.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::{fs, path::PathBuf};
+
+use attn_core::{
+    Registry, Variant,
+    dtype::Dtypes,
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
+};
+use attn_kernels::{
+    cache::CubinCache,
+    compile::{Arch, CompileError, nvrtc::Nvrtc},
+    jit::{JitError, obtain_from},
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::KernelSource,
+};
+
+fn source(expr: &str) -> KernelSource {
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).unwrap();
+    let variant = Variant::parse_with(expr, &registry).unwrap();
+    let (kind, dtypes, arch) = (KernelKind::Decode, Dtypes::f16(), Arch::new(8, 0));
+    let request = KernelTraitsRequest {
+        kind,
+        head_dim: 64,
+        head_dim_vo: HeadDimVo::Same,
+        dtypes,
+        paged: false,
+        group: 1,
+        key_hooks: false,
+        value_hooks: false,
+        arch,
+        key_lists: false,
+        prefill: PrefillBackend::default(),
+    };
+    KernelSource::build(&variant, &KernelTraits::choose(&request).unwrap()).unwrap()
+}
+
+#[test]
+fn errors_name_the_rust_line_and_the_dumped_source() {
+    if let Err(error) = Nvrtc::find() {
+        eprintln!("SKIPPED: {error}"); // `cargo xtask test` always provides one
+        return;
+    }
+    let mut broken = source("causal + soft_cap(cap=30)");
+    // imitates a mistake of the code generator: the text of a hook uses an undefined name
+    let good = broken.text.clone();
+    broken.text = good.replace("return cap_ *", "return no_such_field_ *");
+    assert_ne!(broken.text, good);
+    let dir = tempfile::tempdir().unwrap();
+    let cache = CubinCache::at(dir.path(), 1 << 30);
+    let error = obtain_from(&cache, broken.clone()).unwrap_err();
+    let text = error.to_string();
+    let JitError::Compile(CompileError::Rejected { log, source_file: Some(dumped), .. }) = error else {
+        panic!("{text}")
+    };
+    // the line of the hook's expression in soft_cap.rs
+    let rust = include_str!("../../variants/src/scale/soft_cap.rs");
+    let line = 1 + rust.lines().position(|line| line.contains("self.cap * approx::tanh")).unwrap();
+    assert!(log.contains(&format!("soft_cap.rs({line})")) && log.contains("no_such_field_"), "{log}");
+    assert!(text.contains("causal + soft_cap") && text.contains(dumped.to_str().unwrap()), "{text}");
+    assert_eq!(fs::read_to_string(dumped).unwrap(), broken.text);
+    let folders = fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let kept = folders.flat_map(|folder| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()));
+    assert_eq!(kept.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "no entry and no lock is kept");
+}
+
+#[test]
+fn errors_name_unknown_architectures() {
+    if let Err(error) = Nvrtc::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let mut source = source("causal");
+    source.traits.arch = Arch::new(99, 9);
+    let error = obtain_from(&CubinCache::off(), source).unwrap_err();
+    let JitError::Compile(CompileError::UnknownToCompiler { known, .. }) = &error else { panic!("{error}") };
+    assert!(known.iter().any(|arch| arch == "sm_80") && error.to_string().contains("sm_999"), "{error}");
+}

@@ -1,0 +1,40 @@
+//! The bytes that each kernel may spill.
+
+use attn_kernels::{compile::wgmma_serialised, jit};
+
+/// A line of the budget: `kernel, part of the source's name = bytes`.
+pub(crate) struct Allowance {
+    kernel: &'static str,
+    words: &'static str,
+    bytes: u32,
+}
+
+pub(crate) fn budget() -> Vec<Allowance> {
+    let lines = include_str!("../spill_budget.txt").lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#'));
+    lines
+        .map(|line| {
+            let (what, bytes) = line.rsplit_once('=').expect("kernel, words = bytes");
+            let (kernel, words) = what.split_once(',').expect("kernel, words");
+            Allowance { kernel: kernel.trim(), words: words.trim(), bytes: bytes.trim().parse().expect("bytes") }
+        })
+        .collect()
+}
+
+/// The most generous line that matches. A kernel that no line matches may not spill.
+fn allowed(budget: &[Allowance], kernel: &str, name: &str) -> u32 {
+    let fits = |a: &&Allowance| a.kernel == kernel && name.contains(a.words);
+    budget.iter().filter(fits).map(|a| a.bytes).max().unwrap_or(0)
+}
+
+pub(crate) fn over_budget<S>(name: &str, ready: &jit::Ready<S>, budget: &[Allowance]) -> Vec<String> {
+    let kernels = ready.compiled.resources();
+    if kernels.is_empty() {
+        return vec![format!("{name}: the log names no kernel:\n{}", ready.compiled.log)];
+    }
+    let serialised = wgmma_serialised(&ready.compiled.log).map(|line| format!("{name}: {line}"));
+    let over = kernels.iter().filter_map(|kernel| {
+        let (spilled, allowed) = (kernel.spill_bytes(), allowed(budget, &kernel.kernel, name));
+        (spilled > allowed).then(|| format!("{}, {name} = {spilled} (allowed: {allowed})", kernel.kernel))
+    });
+    serialised.chain(over).collect()
+}

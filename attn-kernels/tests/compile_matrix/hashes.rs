@@ -1,0 +1,91 @@
+//! Writes two hashes of every cubin of the matrix, so that two commits can be compared: `cargo xtask cubins`.
+//!
+//! The first hash is of what a GPU executes: instructions, constants, registers, spills and shared memory of each
+//! kernel, without names. The second is of the whole file. A constant's name stands in a cubin's symbol table, so a
+//! rename moves the second and not the first.
+
+use std::{collections::HashSet, env, fs, sync::Mutex};
+
+use attn_kernels::{compile::Compiled, jit, splice::Unit};
+use object::{Object as _, ObjectSection as _};
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    ops, planner_sources,
+    points::{mixed, points, sm90_prefill, widths},
+    stock,
+};
+
+/// One unit of the matrix: its label, and what compiles it.
+type Entry = (String, Box<dyn FnOnce() -> Compiled + Send>);
+
+/// The text of a source for its architecture, and its entry.
+fn entry<S: Unit + Send + 'static>(label: String, source: S) -> (String, Entry) {
+    let text = format!("{} {}", source.arch(), source.text());
+    let compile = move || Compiled::clone(&jit::obtain(source).expect("the source compiles").compiled);
+    (text, (label, Box::new(compile)))
+}
+
+fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of instructions, constants and resources: sections in the order of their bytes, since names order the file.
+fn code_hash(compiled: &Compiled) -> String {
+    let file = object::File::parse(&*compiled.cubin).expect("a cubin is an ELF file");
+    let executed = |name: &str| [".text.", ".nv.constant", ".nv.global"].iter().any(|start| name.starts_with(start));
+    let sections = file.sections().filter(|section| section.name().is_ok_and(executed));
+    let mut parts: Vec<Vec<u8>> = sections.map(|section| section.data().expect("bytes").to_vec()).collect();
+    let shared = file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".nv.shared")));
+    parts.extend(shared.map(|section| section.size().to_le_bytes().to_vec()));
+    let resources = compiled.resources().into_iter();
+    parts.extend(resources.map(|r| format!("{} {} {}", r.registers, r.spill_stores, r.spill_loads).into_bytes()));
+    parts.sort();
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    hex(digest)
+}
+
+/// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` a part of the labels, `ATTN_CUBIN_EVERY` a stride,
+/// `ATTN_CUBIN_DUMP` a folder for the cubins themselves.
+#[test]
+#[ignore = "a tool: `cargo xtask cubins`"]
+fn print_cubin_hashes() {
+    let Ok(path) = env::var("ATTN_CUBIN_HASHES") else { return };
+    let filter = env::var("ATTN_CUBIN_FILTER").unwrap_or_default();
+    let every: usize = env::var("ATTN_CUBIN_EVERY").map_or(1, |every| every.parse().expect("ATTN_CUBIN_EVERY"));
+    let registry = stock();
+    let of_points = [points(&registry), mixed(), sm90_prefill(&registry), widths()].into_iter().flatten();
+    let mut entries: Vec<_> = of_points.map(|point| entry(point.label(), point.source(&registry))).collect();
+    entries.extend(planner_sources(&registry).into_iter().map(|(label, source)| entry(label, source)));
+    let ops = ops::sources(&registry).into_iter().enumerate();
+    entries.extend(ops.map(|(i, source)| entry(format!("op {i} {}", source.arch()), source)));
+
+    // equal texts have one cubin: the first label stands for them
+    let mut seen = HashSet::new();
+    entries.retain(|(text, _)| seen.insert(text.clone()));
+    let chosen = entries.into_iter().map(|(_, entry)| entry).filter(|(label, _)| label.contains(&filter));
+    let chosen: Vec<Entry> = chosen.step_by(every).collect();
+    let lines = Mutex::new(Vec::new());
+    chosen.into_par_iter().for_each(|(label, compile)| {
+        let compiled = compile();
+        if let Ok(dir) = env::var("ATTN_CUBIN_DUMP") {
+            let name = label.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+            fs::write(format!("{dir}/{name}.cubin"), &compiled.cubin).expect("a folder");
+        }
+        let mut lines = lines.lock().expect("no panic");
+        let whole = hex(Sha256::new_with_prefix(&compiled.cubin));
+        lines.push(format!("{label}\t{}\t{whole}", code_hash(&compiled)));
+        // written as it grows: a run that is cut off still says something
+        if lines.len() % 50 == 0 {
+            fs::write(&path, lines.join("\n")).expect("a file");
+        }
+    });
+    let mut lines = lines.into_inner().expect("no panic");
+    lines.sort();
+    fs::write(&path, lines.join("\n") + "\n").expect("a file");
+}

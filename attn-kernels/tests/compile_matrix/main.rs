@@ -1,0 +1,101 @@
+//! Every stock variant compiles for every architecture, in every kernel, and spills no more than `spill_budget.txt`
+//! allows.
+//!
+//! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
+#![allow(clippy::print_stderr)]
+
+mod budget;
+mod hashes;
+mod ops;
+mod points;
+
+use std::collections::HashSet;
+
+use attn_core::{Registry, Variant};
+use attn_kernels::{
+    compile::Compiler,
+    jit,
+    splice::{PlannerSource, Unit},
+};
+use rayon::prelude::*;
+
+use budget::{budget, over_budget};
+use points::{ARCHS, COMPOSITIONS, SPREAD, mixed, points, registered, sm90_prefill, widths};
+
+/// The stock variants.
+fn stock() -> Registry {
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("stock variants have distinct names");
+    registry
+}
+
+/// Whether NVRTC is here. Prints why a test is skipped.
+fn has_compiler() -> bool {
+    Compiler::find().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok()
+}
+
+/// The planner kernels: one for all variants whose mask gives no tile class, else one for each variant.
+fn planner_sources(registry: &Registry) -> Vec<(String, PlannerSource)> {
+    let source = |expr: &str, arch: &str| {
+        let variant = Variant::parse_with(expr, registry).expect(expr);
+        let source = PlannerSource::build(&variant, arch.parse().expect(arch)).expect("supported");
+        (format!("planner {arch}: {expr}"), source)
+    };
+    let exprs = [registered(registry), COMPOSITIONS.map(str::to_owned).to_vec()].concat();
+    exprs.iter().flat_map(|expr| ARCHS.map(|arch| source(expr, arch))).collect()
+}
+
+#[test]
+fn mixed_kernels_compile_within_their_budget() {
+    let registry = stock();
+    compile_each_once(mixed().iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn sm90_prefill_compiles_within_its_budget() {
+    let registry = stock();
+    let points = sm90_prefill(&registry);
+    assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
+    compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn every_stock_variant_compiles_everywhere_within_its_budget() {
+    let registry = stock();
+    compile_each_once(points(&registry).iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn a_sample_of_widths_compiles_within_its_budget() {
+    let registry = stock();
+    compile_each_once(widths().iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn every_stock_variant_is_planned_for_everywhere() {
+    let sources: Vec<_> = planner_sources(&stock()).into_iter().map(|(_, source)| source).collect();
+    let all = sources.len();
+    if has_compiler() {
+        assert!(compile_each_once(sources) < all, "variants without a mask share a planner kernel");
+    }
+}
+
+/// Compiles each text once, and fails for a text that does not compile or spills too much. Returns how many there were.
+fn compile_each_once<S: Unit + Send>(mut sources: Vec<S>) -> usize {
+    if !has_compiler() {
+        return 0;
+    }
+    let mut seen = HashSet::new();
+    sources.retain(|source| seen.insert(source.key()));
+    let budget = budget();
+    let compile = |source: S| {
+        let name = source.name().to_owned();
+        match jit::obtain(source) {
+            Err(error) => vec![error.to_string()],
+            Ok(ready) => over_budget(&name, &ready, &budget),
+        }
+    };
+    let failures: Vec<String> = sources.into_par_iter().flat_map_iter(compile).collect();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    seen.len()
+}

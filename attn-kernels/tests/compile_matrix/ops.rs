@@ -1,0 +1,102 @@
+//! Every op compiles for every generation of GPUs, without a spill, and so do appends through hooks.
+use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook};
+use attn_kernels::{
+    compile::{Arch, Compiler},
+    jit,
+    splice::{Op, OpSource, Unit},
+};
+use rayon::prelude::*;
+
+const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
+
+/// Every op, with all types of elements or with a few.
+fn ops(all: bool) -> Vec<Op> {
+    let halves = [Dtype::F16, Dtype::Bf16, Dtype::F32];
+    let mut ops = vec![Op::Lse, Op::Copy, Op::XPacked, Op::Bits];
+    ops.extend(halves.map(Op::Merge));
+    let pairs = halves.into_iter().flat_map(|a| Dtype::ALL.map(|b| (a, b)));
+    // elements of every size, and both 8-bit types
+    let few =
+        [(Dtype::F16, Dtype::F16), (Dtype::Bf16, Dtype::E5m2), (Dtype::F32, Dtype::E4m3), (Dtype::F32, Dtype::Bf16)];
+    for (a, b) in pairs.filter(|pair| all || few.contains(pair)) {
+        ops.extend([Op::Append { from: a, to: b }, Op::Gather { from: b, to: a }]);
+    }
+    for same in [Dtype::E4m3, Dtype::E5m2].into_iter().filter(|_| all) {
+        ops.extend([Op::Append { from: same, to: same }, Op::Gather { from: same, to: same }]);
+    }
+    ops
+}
+
+/// One variant for each way of transforming keys and values.
+fn transforming(registry: &Registry) -> Vec<Variant> {
+    let parse = |text: &str| Variant::parse_with(text, registry).expect(text);
+    let variants = [
+        "rope",
+        "causal + qk_norm + rope",
+        "rope(interleaved=true) + value_norm",
+        "per_head(heads=[0, 1], rope, full)",
+    ];
+    let variants: Vec<_> = variants.into_iter().map(parse).collect();
+    assert!(variants.iter().all(|variant| variant.has(Hook::KeyTransform)));
+    variants
+}
+
+/// Every op with its number of kernels.
+fn op_sources() -> Vec<(usize, OpSource)> {
+    let of = |(i, arch): (usize, &str)| {
+        let arch: Arch = arch.parse().expect("an architecture");
+        ops(i == 0).into_iter().map(move |op| (op.kernels().len(), OpSource::build(op, arch).expect("a template")))
+    };
+    ARCHS.into_iter().enumerate().flat_map(of).collect()
+}
+
+/// Appends through the hooks of variants: from and to types of each width.
+fn transform_sources(registry: &Registry) -> Vec<(usize, OpSource)> {
+    let mut sources = Vec::new();
+    for variant in transforming(registry) {
+        for arch in ARCHS.map(|arch| arch.parse::<Arch>().expect("an architecture")) {
+            for (from, to) in [(Dtype::Bf16, Dtype::Bf16), (Dtype::F16, Dtype::E4m3), (Dtype::F32, Dtype::F16)] {
+                sources.push((2, OpSource::transform(&variant, from, to, arch).expect("a variant")));
+            }
+        }
+    }
+    sources
+}
+
+/// All op kernels, in one fixed order.
+pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
+    op_sources().into_iter().chain(transform_sources(registry)).map(|(_, source)| source).collect()
+}
+
+/// Compiles sources, each with the number of kernels that it must have.
+fn compile(sources: Vec<(usize, OpSource)>) {
+    if let Err(error) = Compiler::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let failed: Vec<String> = sources
+        .into_par_iter()
+        .filter_map(|(want, source)| {
+            let name = source.name().to_owned();
+            let ready = match jit::obtain(source) {
+                Ok(ready) => ready,
+                Err(error) => return Some(format!("{name}: {error}")),
+            };
+            let resources = ready.compiled.resources();
+            let spills: u32 = resources.iter().map(|r| r.spill_stores + r.spill_loads).sum();
+            let fine = resources.len() == want && spills == 0;
+            (!fine).then(|| format!("{name}: {resources:?}"))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_op_compiles_and_spills_nothing() {
+    compile(op_sources());
+}
+
+#[test]
+fn appends_through_hooks_compile() {
+    compile(transform_sources(&super::stock()));
+}

@@ -1,0 +1,254 @@
+//! The points of the matrix: variant x kernel kind x architecture x shape x types, and a label for each.
+
+use attn_core::{
+    Registry, Variant,
+    dtype::{Dtype, Dtypes},
+    lang::{FieldDesc, FieldType, VariantDesc},
+    spec::{
+        HeadDimVo,
+        KernelKind::{self, Decode, Mixed, Prefill},
+        PrefillBackend,
+    },
+};
+use attn_kernels::{
+    compile::Arch,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::{KernelSource, has_key_hooks, has_key_list, has_value_hooks},
+};
+
+pub(crate) const ARCHS: [&str; 6] = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"];
+
+/// Compositions of real models; those with the most registers.
+pub(crate) const COMPOSITIONS: [&str; 3] =
+    ["causal + sliding_window(window=1) + soft_cap(cap=1)", "causal + alibi + sink", "causal + qk_norm + rope"];
+
+/// One composition for each hook that the lists above lack.
+const HOOKS: [&str; 8] = [
+    "causal + value_norm",
+    "causal + rope + value_norm",
+    "causal + softpick + sink",
+    "causal + dropout(rate=0.5)",
+    "causal + page_list(page_size=16, max_pages=4)",
+    "causal + token_list(max_tokens=8) + rope + value_norm",
+    "causal + logits_dump(columns=8)",
+    "causal + max_logit",
+];
+
+/// One composition for each code path of decode: no hook, hooks of queries, keys and values, hooks of logits, weights
+/// of a variant's own, key lists, and stores.
+pub(crate) const SPREAD: [&str; 6] = [
+    "full",
+    "causal + rope + value_norm",
+    "causal + alibi + sink",
+    "causal + softpick + sink",
+    "causal + token_list(max_tokens=8) + rope + value_norm",
+    "causal + logits_dump(columns=8)",
+];
+
+/// One kernel of the matrix.
+pub(crate) struct Point {
+    expr: String,
+    kind: KernelKind,
+    arch: &'static str,
+    head_dim: u32,
+    head_dim_vo: HeadDimVo,
+    dtypes: Dtypes,
+    paged: bool,
+    group: u32,
+    shared_rows: bool,
+    prefill: PrefillBackend,
+}
+
+impl Point {
+    fn new(expr: &str, kind: KernelKind, arch: &'static str) -> Self {
+        let (head_dim, head_dim_vo, dtypes) = (128, HeadDimVo::Same, Dtypes::bf16());
+        let (shared_rows, prefill) = (false, PrefillBackend::default());
+        Point {
+            expr: expr.to_owned(),
+            kind,
+            arch,
+            head_dim,
+            head_dim_vo,
+            dtypes,
+            paged: true,
+            group: 4,
+            shared_rows,
+            prefill,
+        }
+    }
+
+    /// Names the point in lists of cubins. The words stand here alone, so that a rename elsewhere changes no label.
+    pub(crate) fn label(&self) -> String {
+        let kind = match self.kind {
+            Prefill => "prefill",
+            Decode => "decode",
+            Mixed => "mixed",
+        };
+        let vo = match self.head_dim_vo {
+            HeadDimVo::Same => String::new(),
+            HeadDimVo::Dim(dim) => format!(" vo{dim}"),
+            HeadDimVo::SharedWithKeys(dim) => format!(" shared{dim}"),
+        };
+        let backend = match self.prefill {
+            PrefillBackend::Sm80 => " sm80",
+            PrefillBackend::Sm90 => "",
+        };
+        let (head_dim, group, arch, expr) = (self.head_dim, self.group, self.arch, &self.expr);
+        let layout = if self.paged { "paged" } else { "ragged" };
+        let dtypes = format!("{}/{}", self.dtypes.qo, self.dtypes.kv);
+        let rows = if self.shared_rows { " cascade" } else { "" };
+        format!("{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}: {expr}")
+    }
+
+    pub(crate) fn source(&self, registry: &Registry) -> KernelSource {
+        let &Point { kind, head_dim, head_dim_vo, dtypes, paged, group, .. } = self;
+        let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
+        let arch: Arch = self.arch.parse().expect(self.arch);
+        let traits = KernelTraits::choose(&KernelTraitsRequest {
+            kind,
+            head_dim,
+            head_dim_vo,
+            dtypes,
+            paged,
+            group,
+            key_hooks: has_key_hooks(&variant),
+            value_hooks: has_value_hooks(&variant),
+            key_lists: has_key_list(&variant),
+            prefill: self.prefill,
+            arch,
+        });
+        let traits = traits.expect("kernel traits");
+        let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
+        KernelSource::build(&variant, &traits).expect("supported")
+    }
+}
+
+/// Every registered variant, with a value for each required parameter. The value is a kernel argument, so any will do.
+pub(crate) fn registered(registry: &Registry) -> Vec<String> {
+    let given = |field: &&FieldDesc| field.default.is_none() && matches!(field.ty, FieldType::Scalar(_));
+    let expr = |desc: &VariantDesc, value: &str| {
+        let params: Vec<_> = desc.fields.iter().filter(given).map(|field| format!("{}={value}", field.name)).collect();
+        format!("{}({})", desc.name, params.join(", "))
+    };
+    let parses = |expr: &String| Variant::parse_with(expr, registry).is_ok();
+    let of = |desc| ["1", "0.5"].map(|value| expr(desc, value)).into_iter().find(parses).expect(desc.name);
+    registry.iter().map(of).collect()
+}
+
+/// Every variant on every architecture at head_dim 128, bf16, paged; the rest of the grid for a few variants.
+/// A decode tile has 8 rows for groups up to 8, else 16.
+pub(crate) fn points(registry: &Registry) -> Vec<Point> {
+    let mut points = Vec::new();
+    for kind in [Prefill, Decode] {
+        for arch in ARCHS {
+            points.extend(registered(registry).iter().map(|expr| Point::new(expr, kind, arch)));
+        }
+        for arch in ["sm_80", "sm_120"] {
+            points.extend(HOOKS.iter().map(|expr| Point::new(expr, kind, arch)));
+        }
+        for expr in HOOKS {
+            points.push(Point { dtypes: Dtypes::f16(), paged: false, ..Point::new(expr, kind, "sm_90a") });
+            points.extend([64, 256].map(|head_dim| Point { head_dim, ..Point::new(expr, kind, "sm_90a") }));
+        }
+        for arch in ["sm_80", "sm_90a"] {
+            points.extend(COMPOSITIONS.iter().map(|expr| Point::new(expr, kind, arch)));
+            for expr in ["full", COMPOSITIONS[0], COMPOSITIONS[2]] {
+                for head_dim in [64, 256] {
+                    points.push(Point { head_dim, ..Point::new(expr, kind, arch) });
+                }
+            }
+        }
+        points.push(Point { dtypes: Dtypes::f16(), ..Point::new("causal", kind, "sm_90a") });
+        points.push(Point { paged: false, ..Point::new("causal", kind, "sm_90a") });
+        points.push(Point { paged: false, ..Point::new("rope", kind, "sm_90a") });
+        points.extend(fp8(kind));
+    }
+    for expr in SPREAD.iter().chain(&COMPOSITIONS[2..]) {
+        for (arch, head_dim) in [("sm_80", 128), ("sm_90a", 64), ("sm_90a", 128), ("sm_120", 128)] {
+            points.push(Point { head_dim, group: 16, ..Point::new(expr, Decode, arch) });
+        }
+    }
+    points
+}
+
+/// Mixed kernels hold prefill and decode, each in a namespace of its own, with and without cascade rows.
+/// The hooks' code paths are covered by the points of each kind.
+pub(crate) fn mixed() -> Vec<Point> {
+    let on = |expr: &str, arch| Point::new(expr, Mixed, arch);
+    let mut points = Vec::new();
+    for expr in SPREAD.iter().filter(|expr| !expr.contains("token_list")).chain(&COMPOSITIONS) {
+        for shared_rows in [false, true] {
+            points.push(Point { shared_rows, ..on(expr, "sm_90a") });
+        }
+    }
+    for shared_rows in [false, true] {
+        points.push(Point { shared_rows, paged: false, group: 16, ..on("causal", "sm_90a") });
+        points.push(Point { shared_rows, paged: false, ..on("causal + rope", "sm_80") });
+        points.push(Point { shared_rows, head_dim: 256, ..on("causal", "sm_90a") });
+        points.push(Point { shared_rows, head_dim: 64, ..on("documents", "sm_80") });
+        points.push(Point {
+            shared_rows,
+            dtypes: Dtypes::bf16().with_kv(Dtype::E4m3),
+            ..on("causal + rope", "sm_90a")
+        });
+    }
+    points.push(on("causal", "sm_120"));
+    points
+}
+
+/// Prefill for sm_90 beyond the common grid: widths, types and layouts of a few variants. The sm_80 backend on Hopper.
+pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
+    let on = |expr: &str| Point::new(expr, Prefill, "sm_90a");
+    let mut points: Vec<_> = HOOKS.into_iter().chain(COMPOSITIONS).map(on).collect();
+    for expr in SPREAD {
+        let of = |head_dim| Point { head_dim, paged: false, dtypes: Dtypes::f16(), ..on(expr) };
+        points.extend([16, 64, 80, 128, 256].map(of));
+        points.push(Point { dtypes: Dtypes::bf16().with_kv(Dtype::E4m3), ..on(expr) });
+        points.push(Point { head_dim_vo: HeadDimVo::Dim(64), ..on(expr) });
+    }
+    points.retain(|point| point.source(registry).traits.is_sm90_prefill());
+    points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillBackend::Sm80, ..on(expr) }));
+    points
+}
+
+/// A sample of head dims: short, odd and long rows, values of another width, values shared with the keys.
+pub(crate) fn widths() -> Vec<Point> {
+    let widths = [
+        (16, HeadDimVo::Same),
+        (80, HeadDimVo::Same),
+        (240, HeadDimVo::Same),
+        (192, HeadDimVo::Dim(128)),
+        (512, HeadDimVo::Same),
+        (576, HeadDimVo::SharedWithKeys(512)),
+    ];
+    let e4m3 = Dtypes::bf16().with_kv(Dtype::E4m3);
+    let of = |(kind, (head_dim, head_dim_vo))| {
+        let point = |expr, arch| Point { head_dim, head_dim_vo, ..Point::new(expr, kind, arch) };
+        [
+            point("causal", "sm_90a"),
+            Point { dtypes: e4m3, ..point("causal + rope + value_norm", "sm_80") },
+            point("causal + rope + value_norm", "sm_90a"),
+            point("causal + output_norm", "sm_120"),
+        ]
+    };
+    [Prefill, Decode].into_iter().flat_map(|kind| widths.map(|width| (kind, width))).flat_map(of).collect()
+}
+
+/// Keys and values of 8 bits, on architectures with and without an instruction that converts them to f16.
+fn fp8(kind: KernelKind) -> Vec<Point> {
+    let over = |qo: Dtypes, kv, expr, arch| Point { dtypes: qo.with_kv(kv), ..Point::new(expr, kind, arch) };
+    let e4m3 = |expr, arch| over(Dtypes::bf16(), Dtype::E4m3, expr, arch);
+    let mut points = Vec::new();
+    for expr in SPREAD {
+        points.extend(["sm_80", "sm_90a", "sm_120"].map(|arch| e4m3(expr, arch)));
+        points.extend([64, 256].map(|head_dim| Point { head_dim, ..e4m3(expr, "sm_90a") }));
+        points.push(over(Dtypes::f16(), Dtype::E5m2, expr, "sm_90a"));
+        if kind == Decode {
+            points.push(Point { group: 16, ..e4m3(expr, "sm_90a") });
+        }
+    }
+    for head_dim in [64, 256] {
+        points.push(Point { head_dim, paged: false, ..over(Dtypes::bf16(), Dtype::E5m2, SPREAD[1], "sm_80") });
+    }
+    points
+}

@@ -1,0 +1,489 @@
+//! Guarantees for serving engines: the caller's context stays current, the host may run ahead of the device, the engine
+//! owns the workspace, one plan serves several layers, and runs over parts of the keys merge. Skipped without a GPU.
+#![cfg(feature = "cuda")]
+#![allow(missing_docs, clippy::print_stderr)] // a test
+
+use std::{ffi::c_void, ptr};
+
+use attn_core::{
+    Variant,
+    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, Layout, PageTableBuf, indptr},
+    dtype::{Dtype, Dtypes},
+    plan::LayerError,
+    spec::{Heads, KernelKind},
+    state::{finalize, merge_state},
+    tensor::{Kv, Out, TensorMut, TensorRef},
+};
+use attn_kernels::cuda::{Attention, BatchChecker, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
+const PAGE: u32 = 16;
+const PAGES: u32 = 512;
+/// Capacity of the tensors in queries.
+const QUERIES: usize = 600;
+/// Elements of a query token, over all heads.
+const ROW: usize = 4 * 64;
+/// Query and key lengths of each request.
+type Lens<'a> = (&'a [u32], &'a [u32]);
+
+/// A device with tensors.
+struct Gpu {
+    device: Device,
+    stream: Stream,
+    q: DeviceBuffer,
+    k: DeviceBuffer,
+    v: DeviceBuffer,
+    o: DeviceBuffer,
+    lse: DeviceBuffer,
+}
+
+/// Random bf16 values between -2 and 2.
+fn values(count: usize, seed: u32) -> Vec<u8> {
+    let bf16 = |i: u32| {
+        let bits = (i ^ seed.rotate_left(16)).wrapping_mul(0x9e37_79b9);
+        let x = ((bits ^ bits >> 15) & 0xffff) as f32 / 16384.0 - 2.0;
+        ((x.to_bits() >> 16) as u16).to_le_bytes()
+    };
+    (0..count as u32).flat_map(bf16).collect()
+}
+
+fn variant(expr: &str) -> Variant {
+    let mut registry = attn_core::Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("no two share a name");
+    Variant::parse_with(expr, &registry).expect("stock")
+}
+
+fn device() -> Option<Device> {
+    Device::new(0).map_err(|error| eprintln!("SKIPPED: {error}")).ok()
+}
+
+impl Gpu {
+    fn find() -> Option<Self> {
+        let device = device()?;
+        let upload = |count, seed| DeviceBuffer::upload(&device, &values(count, seed)).expect("memory");
+        let kv = (PAGES * PAGE) as usize * 2 * 64;
+        let (q, k, v, o) = (upload(QUERIES * ROW, 1), upload(kv, 2), upload(kv, 3), upload(QUERIES * ROW, 4));
+        let lse = DeviceBuffer::new(&device, QUERIES * 4 * 4).expect("memory");
+        let stream = Stream::new(&device).expect("a stream");
+        Some(Gpu { device, stream, q, k, v, o, lse })
+    }
+
+    fn attention(&self, expr: &str, kernel: Option<KernelKind>) -> Attention {
+        let options = Options { kernel, ..Options::default() };
+        Attention::new(&self.device, &variant(expr), HEADS, Dtypes::bf16(), options).expect("bound")
+    }
+
+    fn workspace(&self) -> Workspace {
+        Workspace::new(&self.device).expect("empty")
+    }
+
+    /// Tensors of `queries` queries, with o at the given address.
+    fn tensors(&self, queries: usize, o: u64) -> (TensorRef<'_>, Kv<'_>, Out<'_>) {
+        let (rows, pool) = ([queries, 4, 64], [PAGES as usize, PAGE as usize, 2, 64]);
+        let strides = [i64::from(PAGE) * 128, 128, 64, 1];
+        // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
+        unsafe {
+            let pool =
+                |buffer: &DeviceBuffer| TensorRef::device(buffer.ptr(), Dtype::Bf16, &pool, &strides).expect("fits");
+            (
+                TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &[256, 64, 1]).expect("fits"),
+                Kv::paged(pool(&self.k), pool(&self.v)),
+                Out::with_lse(
+                    TensorMut::device(o, Dtype::Bf16, &rows, &[256, 64, 1]).expect("fits"),
+                    TensorMut::device(self.lse.ptr(), Dtype::F32, &[queries, 4], &[4, 1]).expect("fits"),
+                ),
+            )
+        }
+    }
+
+    fn run(&self, plan: &Plan) -> Result<(), CudaError> {
+        let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
+        plan.run(&self.stream, q, kv, out)
+    }
+
+    fn run_layer(&self, plan: &Plan, layer: &Attention) -> Result<(), CudaError> {
+        let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
+        plan.run_layer(layer, &self.stream, q, kv, out)
+    }
+
+    /// The output of a run; bytes of 0xff where it writes nothing.
+    fn written(&self, run: impl FnOnce() -> Result<(), CudaError>) -> Vec<u8> {
+        self.o.fill(&self.stream, 0xff).expect("fills");
+        run().expect("runs");
+        let mut bytes = vec![0; self.o.len()];
+        self.o.download(0, &mut bytes).expect("it ran");
+        bytes
+    }
+
+    /// The output of a plan of this batch alone.
+    fn alone(&self, attention: &Attention, made: &Made) -> Vec<u8> {
+        let mut workspace = self.workspace();
+        let plan = attention.plan(&made.batch(), &mut workspace).expect("sound");
+        self.written(|| self.run(&plan))
+    }
+}
+
+/// A batch of these lengths, in pages of which requests share some.
+struct Made {
+    qo: Vec<i32>,
+    table: PageTableBuf,
+}
+
+impl Made {
+    fn new((qo, kv): Lens<'_>) -> Self {
+        let mut next = 0;
+        let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
+            next += 7;
+            next % PAGES as i32
+        });
+        Made { qo: indptr(qo).expect("short"), table }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch::paged(&self.qo, &self.table.table())
+    }
+
+    fn layout(&self) -> Layout {
+        self.batch().validate().expect("sound")
+    }
+}
+
+fn floats(bf16: &[u8]) -> Vec<f32> {
+    let float = |bytes: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16);
+    bf16.chunks_exact(2).map(float).collect()
+}
+
+/// Context functions of the driver.
+struct Contexts {
+    library: libloading::Library,
+}
+
+impl Contexts {
+    fn open() -> Self {
+        let name = if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" };
+        // SAFETY: the driver's initialisers have no requirements.
+        Contexts { library: unsafe { libloading::Library::new(name) }.expect("a device was found with it") }
+    }
+
+    fn current(&self) -> *mut c_void {
+        let mut context = ptr::null_mut();
+        // SAFETY: the signature is that of cuda.h, and the output is valid for writes.
+        let code = unsafe {
+            let get =
+                self.library.get::<unsafe extern "C" fn(*mut *mut c_void) -> u32>(b"cuCtxGetCurrent").expect("old");
+            get(&raw mut context)
+        };
+        assert_eq!(code, 0);
+        context
+    }
+
+    /// Creates a context, which is current afterwards.
+    fn make(&self) -> *mut c_void {
+        type Create = unsafe extern "C" fn(*mut *mut c_void, u32, i32) -> u32;
+        let mut context = ptr::null_mut();
+        // SAFETY: as above; device 0 is there.
+        let code = unsafe { self.library.get::<Create>(b"cuCtxCreate_v2").expect("old")(&raw mut context, 0, 0) };
+        assert_eq!(code, 0);
+        context
+    }
+
+    fn destroy(&self, context: *mut c_void) {
+        // SAFETY: it was made by `make`, and is used no more.
+        let code = unsafe {
+            self.library.get::<unsafe extern "C" fn(*mut c_void) -> u32>(b"cuCtxDestroy_v2").expect("old")(context)
+        };
+        assert_eq!(code, 0);
+    }
+}
+
+/// Makes all kinds of calls, after each of which the current context is the same.
+fn use_everything(contexts: &Contexts, current: *mut c_void) {
+    let same = |after: &str| assert_eq!(contexts.current(), current, "after {after}");
+    let gpu = Gpu::find().expect("there is one");
+    same("making memory and a stream");
+    let made = Made::new((&[1, 1], &[900, 40]));
+    let capacity = BatchCapacity::decode(4, 4000).in_pages(PAGE, PAGES);
+    let attention = gpu.attention("causal", None);
+    same("binding");
+    let mut workspace = gpu.workspace();
+    let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("sound");
+    same("planning");
+    plan.update(&gpu.stream, &made.batch()).expect("within");
+    gpu.run(&plan).expect("runs");
+    same("an update and a run");
+    let capture = || {
+        same("the begin of a capture");
+        gpu.run(&plan)
+    };
+    let mut graph = gpu.stream.capture(capture).expect("captured");
+    same("a capture");
+    // SAFETY: everything lives as long.
+    unsafe { graph.launch(&gpu.stream) }.expect("replayed");
+    gpu.stream.synchronize().expect("ran");
+    gpu.written(|| gpu.run(&plan));
+    same("a replay and a copy");
+    let event = attn_kernels::cuda::Event::new(&gpu.device).expect("an event");
+    event.record(&gpu.stream).expect("recorded");
+    event.synchronize().expect("there");
+    drop((graph, plan, workspace, attention, event, gpu));
+    same("dropping it all");
+}
+
+#[test]
+fn the_context_of_a_caller_stays_current() {
+    let Some(_device) = device() else { return };
+    let contexts = Contexts::open();
+    // new threads, in which no context is current
+    std::thread::scope(|scope| {
+        scope.spawn(|| use_everything(&contexts, ptr::null_mut()));
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = contexts.make();
+            use_everything(&contexts, other);
+            contexts.destroy(other);
+        });
+    });
+}
+
+/// The work list of a step may be written while the uploads of earlier steps are in flight or pending.
+#[test]
+fn updates_are_safe_while_the_host_runs_ahead() {
+    const STEPS: usize = 24;
+    let Some(gpu) = Gpu::find() else { return };
+    let attention = gpu.attention("causal", Some(KernelKind::Decode));
+    // page tables of 150 kB: far more than the driver stages for a copy
+    let lens = |step: usize| (0..512u32).map(|i| 1 + (i * 37 + step as u32 * 911) % 1200).collect::<Vec<_>>();
+    let batches: Vec<_> = (0..STEPS).map(|step| Made::new((&[1; 512], &lens(step)))).collect();
+    let want: Vec<_> = batches.iter().map(|made| gpu.alone(&attention, made)).collect();
+
+    let capacity = BatchCapacity::decode(512, 512 * 1200).in_pages(PAGE, PAGES);
+    let mut workspace = gpu.workspace();
+    let mut plan = attention.plan_with_capacity(&batches[0].batch(), &capacity, &mut workspace).expect("within");
+    let rows = QUERIES * ROW * 2;
+    let outputs = DeviceBuffer::new(&gpu.device, STEPS * rows).expect("memory");
+    for _ in 0..3 {
+        outputs.fill(&gpu.stream, 0xff).expect("fills");
+        // some milliseconds of work, so that the device falls behind
+        (0..200).for_each(|_| gpu.run(&plan).expect("runs"));
+        for (step, made) in batches.iter().enumerate() {
+            plan.update(&gpu.stream, &made.batch()).expect("within");
+            let (q, kv, out) = gpu.tensors(QUERIES, outputs.ptr() + (step * rows) as u64);
+            plan.run(&gpu.stream, q, kv, out).expect("runs");
+        }
+        let mut bytes = vec![0; outputs.len()];
+        outputs.download(0, &mut bytes).expect("ran");
+        for (step, (got, want)) in bytes.chunks_exact(rows).zip(&want).enumerate() {
+            assert!(got == want, "step {step}");
+        }
+    }
+}
+
+#[test]
+fn workspace_size_is_exact_and_needs_no_initialisation() {
+    let Some(gpu) = Gpu::find() else { return };
+    let cases: [(Lens<'_>, KernelKind, BatchCapacity); 3] = [
+        ((&[1; 3], &[4000, 3, 700]), KernelKind::Decode, BatchCapacity::decode(5, 6000)),
+        ((&[100, 1, 99], &[1000, 1024, 99]), KernelKind::Prefill, BatchCapacity::new(3, 200, 4000)),
+        ((&[1], &[8000]), KernelKind::Prefill, BatchCapacity::new(2, 64, 9000)),
+    ];
+    for (lens, kind, capacity) in cases {
+        let capacity = capacity.in_pages(PAGE, PAGES);
+        for expr in ["causal", "causal + union(sliding_window(window=70), full)", "causal + rope"] {
+            let (attention, made) = (gpu.attention(expr, Some(kind)), Made::new(lens));
+            let far = attention.with_sm_scale(0.2).expect("positive");
+            let want = gpu.alone(&attention, &made);
+            type Ways<'a> = [(&'a str, usize, &'a dyn Fn(&mut Workspace) -> Result<Plan, CudaError>); 4];
+            let size = attention.workspace_size(&made.batch()).expect("sound");
+            let ways: Ways<'_> = [
+                ("plan", size, &|workspace| attention.plan(&made.batch(), workspace)),
+                ("plan_on", size, &|workspace| attention.plan_on(&gpu.stream, &made.batch(), workspace)),
+                ("plan_for", attention.workspace_size_for(&made.batch(), &[&far]).expect("sound"), &|workspace| {
+                    attention.plan_for(&made.batch(), &[&far], workspace)
+                }),
+                (
+                    "plan_with_capacity",
+                    attention.workspace_size_with_capacity(&capacity).expect("sound"),
+                    &|workspace| attention.plan_with_capacity(&made.batch(), &capacity, workspace),
+                ),
+            ];
+            for (name, size, make) in ways {
+                let title = format!("{expr}, {kind}, {name}");
+                let mut fixed = Workspace::fixed(&gpu.device, size - 1).expect("memory");
+                let error = make(&mut fixed).expect_err(&title);
+                let refused =
+                    matches!(error, CudaError::WorkspaceSize { need, have } if need == size && have == size - 1);
+                assert!(refused && fixed.capacity() == size - 1, "{title}: {error}");
+                let mut exact = Workspace::fixed(&gpu.device, size).expect("memory");
+                let plan = make(&mut exact).expect(&title);
+                assert!(gpu.written(|| gpu.run(&plan)) == want && exact.capacity() == size, "{title}");
+                // memory of the engine: filled with NaN, then with the rest of another plan
+                let memory = DeviceBuffer::new(&gpu.device, size).expect("memory");
+                memory.fill(&gpu.stream, 0xff).expect("fills");
+                gpu.stream.synchronize().expect("filled");
+                for _ in 0..2 {
+                    // SAFETY: the memory lives longer, and nobody else uses it.
+                    let mut dirty = unsafe { Workspace::from_raw(&gpu.device, memory.ptr(), size) }.expect("aligned");
+                    let plan = make(&mut dirty).expect(&title);
+                    assert!(gpu.written(|| gpu.run(&plan)) == want, "{title}: dirty");
+                }
+            }
+        }
+    }
+    // SAFETY: it is refused.
+    let error = unsafe { Workspace::from_raw(&gpu.device, 0x1080, 4096) }.expect_err("half a line off");
+    assert!(matches!(error, CudaError::WorkspaceAddress { ptr: 0x1080 }), "{error}");
+}
+
+#[test]
+fn one_plan_runs_as_several_layers() {
+    let Some(gpu) = Gpu::find() else { return };
+    for kind in [KernelKind::Decode, KernelKind::Prefill] {
+        let near = gpu.attention("causal + sliding_window(window=300) + sink(logits=[0, 1, 2, 3])", Some(kind));
+        let other = variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
+        let far = near.with_parameters(&other).expect("values");
+        let sharp = near.with_sm_scale(0.5).expect("positive");
+        let batches: [Lens<'_>; 2] = if kind == KernelKind::Decode {
+            [(&[1; 3], &[4000, 64, 700]), (&[1; 3], &[3500, 5000, 1])]
+        } else {
+            [(&[64, 0, 90], &[3000, 0, 900]), (&[10, 20, 99], &[4000, 20, 1500])]
+        };
+        let capacity = BatchCapacity::new(3, 200, 9000).in_pages(PAGE, PAGES);
+        let capacity = if kind == KernelKind::Decode { BatchCapacity { qo_len: 1, ..capacity } } else { capacity };
+        let mut workspace = gpu.workspace();
+        let first = Made::new(batches[0]);
+        let mut plan = near.plan_for_with_capacity(&first.batch(), &[&far], &capacity, &mut workspace).expect("within");
+        let layers = [&near, &far, &sharp];
+        let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_layer(&plan, layer)).expect("captured"));
+        for lens in batches {
+            let made = Made::new(lens);
+            plan.update(&gpu.stream, &made.batch()).expect("within");
+            for (layer, graph) in layers.into_iter().zip(&mut graphs) {
+                let run = gpu.written(|| gpu.run_layer(&plan, layer));
+                // SAFETY: plan, workspace, layers and tensors live as long, and updates are on the same stream.
+                assert!(run == gpu.written(|| unsafe { graph.launch(&gpu.stream) }), "{kind}: {lens:?}");
+                let rows = *made.qo.last().expect("one at least") as usize * ROW;
+                let (got, want) = (floats(&run), floats(&gpu.alone(layer, &made)));
+                let near = got.iter().zip(&want).take(rows).all(|(x, y)| (x - y).abs() <= 0.02 * (1.0 + y.abs()));
+                assert!(near, "{kind}: {lens:?}");
+                assert!(run[rows * 2..].iter().all(|&byte| byte == 0xff), "{kind}: rows of no request");
+            }
+        }
+        let mut of_one = gpu.workspace();
+        let plan = near.plan(&first.batch(), &mut of_one).expect("sound");
+        gpu.run_layer(&plan, &sharp).expect("sees the same keys");
+        let error = gpu.run_layer(&plan, &far).expect_err("sees other keys");
+        assert!(matches!(error, CudaError::Layer(LayerError::NotPlanned)), "{error}");
+        let error = gpu.run_layer(&plan, &gpu.attention("causal", Some(kind))).expect_err("another");
+        assert!(matches!(error, CudaError::Layer(LayerError::Unrelated)), "{error}");
+    }
+}
+
+#[test]
+fn runs_over_parts_of_the_keys_merge() {
+    let Some(gpu) = Gpu::find() else { return };
+    let lens: [(Lens<'_>, [u32; 2], KernelKind); 2] = [
+        ((&[1, 1], &[6000, 40]), [2000, 16], KernelKind::Decode),
+        ((&[70, 9], &[5000, 48]), [64, 0], KernelKind::Prefill),
+    ];
+    for ((qo, kv), first, kind) in lens {
+        for expr in [
+            "full",
+            "sink(logits=[0.5, -1, 2, 30])",
+            "softpick + output_norm",
+            "sink(logits=[9, 1, 2, 0]) + output_norm",
+        ] {
+            let attention = gpu.attention(expr, Some(kind));
+            let made = Made::new((qo, kv));
+            // the pages of the first keys of each request, and those of the other keys
+            let cut = |front: bool| {
+                let pages = |r: usize| {
+                    let all = made.table.indptr[r] as usize..made.table.indptr[r + 1] as usize;
+                    let middle = all.start + (first[r] / PAGE) as usize;
+                    if front { all.start..middle } else { middle..all.end }
+                };
+                let mut indices = (0..2).flat_map(pages).map(|i| made.table.indices[i]).collect::<Vec<_>>().into_iter();
+                let lens = [0, 1].map(|r| if front { first[r] } else { kv[r] - first[r] });
+                let table = PageTableBuf::from_lens(&lens, PAGE, PAGES, || indices.next().expect("as many"));
+                Made { qo: made.qo.clone(), table }
+            };
+            let states = |made: &Made, partial: bool| {
+                let mut workspace = gpu.workspace();
+                let plan = attention.plan(&made.batch(), &mut workspace).expect("sound");
+                let o = gpu.written(|| {
+                    let (q, kv, out) = gpu.tensors(QUERIES, gpu.o.ptr());
+                    if partial { plan.run_partial(&gpu.stream, q, kv, out) } else { plan.run(&gpu.stream, q, kv, out) }
+                });
+                let mut lse = vec![0f32; QUERIES * 4];
+                gpu.lse.download(0, bytemuck::cast_slice_mut(&mut lse)).expect("ran");
+                (floats(&o), lse)
+            };
+            let (want, want_lse) = states(&made, false);
+            let ((mut o, mut lse), (other, other_lse)) = (states(&cut(true), true), states(&cut(false), true));
+            let layout = made.layout();
+            for request in 0..2 {
+                for (query, head) in (0..layout.qo_len(request)).flat_map(|query| (0..4).map(move |head| (query, head)))
+                {
+                    let at = layout.row(HEADS, request, query, head);
+                    let row = at.qo_token as usize * 4 + head;
+                    let range = row * 64..(row + 1) * 64;
+                    let merged = merge_state(&mut o[range.clone()], lse[row], &other[range.clone()], other_lse[row]);
+                    lse[row] = finalize(attention.variant(), &mut o[range.clone()], merged, at);
+                    assert!(
+                        (lse[row] - want_lse[row]).abs() < 0.02,
+                        "{expr}, {kind}: {} and {}",
+                        lse[row],
+                        want_lse[row]
+                    );
+                    for (x, y) in o[range.clone()].iter().zip(&want[range]) {
+                        assert!((x - y).abs() < 0.03 * (1.0 + y.abs()), "{expr}, {kind}: {x} and {y}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn padded_page_tables_are_planned_and_checked_on_the_device() {
+    let Some(gpu) = Gpu::find() else { return };
+    let attention = gpu.attention("causal", Some(KernelKind::Decode));
+    let capacity = BatchCapacity::decode(300, 300 * 1200).in_pages(PAGE, PAGES);
+    let empty = Made::new((&[], &[]));
+    let mut workspace = gpu.workspace();
+    let mut plan = attention.plan_with_capacity(&empty.batch(), &capacity, &mut workspace).expect("within");
+    let checker = BatchChecker::new(&gpu.device).expect("compiles");
+    checker.status(&gpu.stream).expect("nothing was checked");
+    let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
+    for lens in [&[40u32, 0, 1024, 16, 17][..], &[1], &(0..300).map(|i| i * 4 % 1201).collect::<Vec<_>>()] {
+        let made = Made::new((&vec![1; lens.len()], lens));
+        let max_pages = lens.iter().map(|len| len.div_ceil(PAGE) as usize).max().unwrap_or(0) + 1;
+        let row = |r: usize| &made.table.indices[made.table.indptr[r] as usize..made.table.indptr[r + 1] as usize];
+        let padded = (0..lens.len()).flat_map(|r| row(r).iter().copied().chain(std::iter::repeat(-7)).take(max_pages));
+        let mut table: Vec<i32> = padded.collect();
+        let (qo, kv) = (upload(&made.qo), upload(&lens.iter().map(|&len| len as i32).collect::<Vec<_>>()));
+        let mut compare = |table: &[i32]| {
+            let pages = upload(table);
+            // SAFETY: the buffers hold as many, and live until the device was waited for.
+            let ints = |buffer: &DeviceBuffer| unsafe { I32Slice::device(buffer.ptr(), buffer.len() / 4) };
+            let pages = DevicePages::Padded { indices: ints(&pages), max_pages };
+            let batch = DeviceBatch::paged(ints(&qo), ints(&kv), pages);
+            plan.update_on_device(&gpu.stream, &batch).expect("fits");
+            checker.check(&gpu.stream, &batch, &capacity).expect("fits");
+            let written = gpu.written(|| gpu.run(&plan));
+            (written, plan.device_status(&gpu.stream), checker.status(&gpu.stream))
+        };
+        let (written, planned, checked) = compare(&table);
+        planned.and(checked).expect("sound");
+        assert!(written == gpu.alone(&attention, &made), "{} requests", lens.len());
+        // no entry of a request without keys is read
+        let request = lens.iter().position(|&len| len > 0).expect("keys");
+        table[request * max_pages] = PAGES as i32;
+        let (written, planned, checked) = compare(&table);
+        assert!(written.iter().all(|&byte| byte == 0xff), "the work list is empty");
+        let want = BatchError::BlockTablePage { request, index: 0, page: PAGES as i32, num_pages: PAGES };
+        for found in [planned, checked] {
+            assert!(matches!(&found, Err(CudaError::Batch(e)) if *e == want), "{found:?}");
+        }
+    }
+}

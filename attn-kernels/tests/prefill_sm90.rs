@@ -1,0 +1,100 @@
+//! The SASS of sm90 prefill: the exponentials of the softmax overlap with the PV GEMM.
+//!
+//! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
+#![allow(clippy::print_stderr)]
+
+use attn_core::{
+    Registry, Variant,
+    dtype::Dtypes,
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
+};
+use attn_kernels::{
+    compile::nvrtc::Nvrtc,
+    jit,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
+};
+use object::{Object as _, ObjectSection as _};
+
+/// Exponentials of a thread before the wait for the PV GEMM, of 64 for a tile of 64 rows and 128 keys: those of three
+/// chunks of 16 keys (`PV_WAIT_CHUNK`).
+const EXPONENTIALS: usize = 24;
+
+/// The instructions of sm_90 that this test distinguishes. An instruction has 16 bytes, with the operation in the
+/// lowest 12 bits.
+#[derive(Debug, PartialEq)]
+enum Instruction {
+    /// `WARPGROUP.DEPBAR`: waits until at most this number of WGMMA groups is in flight.
+    WaitWgmma(u64),
+    /// `MUFU.EX2`.
+    Exponential,
+    /// `LDL` or `STL`: a register spill.
+    Spilled,
+    Other,
+}
+
+fn decode(bytes: &[u8]) -> Instruction {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let (low, high) = (word(0), word(8));
+    match low & 0xfff {
+        0x9c5 if low >> 47 & 1 == 1 => Instruction::WaitWgmma(high >> 8 & 0xff),
+        0x308 if high >> 8 & 0xff == 0x08 => Instruction::Exponential,
+        0x387 | 0x983 => Instruction::Spilled,
+        _ => Instruction::Other,
+    }
+}
+
+fn instructions(expr: &str) -> Vec<Instruction> {
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("names differ");
+    let variant = Variant::parse_with(expr, &registry).expect(expr);
+    let request = KernelTraitsRequest {
+        kind: KernelKind::Prefill,
+        head_dim: 128,
+        head_dim_vo: HeadDimVo::Same,
+        dtypes: Dtypes::bf16(),
+        paged: true,
+        group: 4,
+        key_hooks: has_key_hooks(&variant),
+        value_hooks: has_value_hooks(&variant),
+        key_lists: false,
+        prefill: PrefillBackend::Sm90,
+        arch: "sm_90a".parse().expect("an architecture"),
+    };
+    let traits = KernelTraits::choose(&request).expect("a traits");
+    assert!(traits.is_sm90_prefill());
+    let ready = jit::obtain(KernelSource::build(&variant, &traits).expect("supported")).expect("compiles");
+    let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
+    let code = file.section_by_name(".text.attn_prefill").expect("the kernel").data().expect("code").to_vec();
+    code.chunks_exact(16).map(decode).collect()
+}
+
+#[test]
+fn exponentials_overlap_with_the_pv_gemm() {
+    if let Err(error) = Nvrtc::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    for expr in [
+        "full",
+        "causal",
+        "causal + soft_cap(cap=30)",
+        "causal + alibi",
+        "causal + rope",
+        "sliding_window(window=1024)",
+        "causal + sink",
+    ] {
+        let code = instructions(expr);
+        let position = |what: Instruction| code.iter().position(|instruction| *instruction == what);
+        // the loop waits for S while the PV GEMM is in flight, and then for the PV GEMM; ptxas may move the second wait
+        // up
+        let logits = position(Instruction::WaitWgmma(1)).expect(expr);
+        let values = code[logits..].iter().position(|instruction| *instruction == Instruction::WaitWgmma(0));
+        let beside = &code[logits..][..values.expect(expr)];
+        let exponentials = beside.iter().filter(|instruction| **instruction == Instruction::Exponential).count();
+        // values that only masked tiles need may spill; accumulators and P do not
+        let spilled = beside.iter().filter(|instruction| **instruction == Instruction::Spilled).count();
+        assert!(spilled <= 2, "{expr}: {spilled} registers of the mainloop spill");
+        assert!(exponentials >= EXPONENTIALS, "{expr}: {exponentials} exponentials before the second wait of the loop");
+    }
+}

@@ -1,0 +1,168 @@
+//! The SASS of kernels: a hook that no part writes adds no instruction, and a user's variant has the same instructions
+//! as a stock one.
+//!
+//! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
+#![allow(clippy::print_stderr)]
+
+extern crate attn_core as attn;
+
+use std::collections::BTreeMap;
+
+use attn::lang::{AttentionVariant, LogitIndex};
+use attn::{
+    Registry, Variant, VariantParams, attention_variant,
+    dtype::Dtypes,
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
+};
+use attn_kernels::{
+    compile::nvrtc::Nvrtc,
+    jit,
+    kernel_traits::{KernelTraits, KernelTraitsRequest},
+    splice::{KernelSource, has_key_hooks, has_value_hooks},
+};
+use object::{Object as _, ObjectSection as _};
+
+/// A variant without hooks. It has a parameter, because a part without any would be dropped from a composition.
+#[derive(Clone, VariantParams)]
+struct Idle {
+    #[default(3)]
+    #[require(number > 0)]
+    number: i32,
+}
+
+#[attention_variant(name = "noop_idle")]
+impl AttentionVariant for Idle {}
+
+/// The causal mask as a user would write it.
+#[derive(Clone, VariantParams)]
+struct MyCausal;
+
+#[attention_variant(name = "noop_my_causal")]
+impl AttentionVariant for MyCausal {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos <= at.qo_pos
+    }
+}
+
+/// The sliding window as a user would write it.
+#[derive(Clone, VariantParams)]
+struct MyWindow {
+    window: i32,
+}
+
+#[attention_variant(name = "noop_my_window")]
+impl AttentionVariant for MyWindow {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        at.kv_pos > at.qo_pos - self.window
+    }
+}
+
+fn variant(expr: &str) -> Variant {
+    let mut registry = Registry::empty();
+    registry.register_all(attn_variants::variants()).expect("names differ");
+    registry.register_all(attn::variants![Idle, MyCausal, MyWindow]).expect("names differ");
+    Variant::parse_with(expr, &registry).expect(expr)
+}
+
+/// The instructions of each kernel of a variant, by name.
+fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
+    let variant = variant(expr);
+    let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
+    let (dtypes, arch) = (Dtypes::bf16(), arch.parse().expect(arch));
+    let request = KernelTraitsRequest {
+        kind,
+        head_dim: 128,
+        head_dim_vo: HeadDimVo::Same,
+        dtypes,
+        paged: true,
+        group: 4,
+        key_hooks,
+        value_hooks,
+        arch,
+        key_lists: false,
+        prefill: PrefillBackend::default(),
+    };
+    let source = KernelSource::build(&variant, &KernelTraits::choose(&request).expect("a traits")).expect("supported");
+    let ready = jit::obtain(source).unwrap_or_else(|error| panic!("{error}"));
+    let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");
+    let sections = file.sections().filter_map(|section| {
+        let name = section.name().ok().filter(|name| name.starts_with(".text."))?.to_owned();
+        Some((name, section.data().ok()?.to_vec()))
+    });
+    let code: BTreeMap<_, _> = sections.collect();
+    let kernels = if kind == KernelKind::Prefill { 2 } else { 1 }; // the main kernel, and the merge kernel after prefill
+    assert!(code.len() >= kernels && code.values().all(|code| code.len() > 500), "{:?}", code.keys());
+    code
+}
+
+/// Compares the instructions of two expressions, in both kernels, on two architectures.
+fn same(a: &str, b: &str) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    for kind in [KernelKind::Prefill, KernelKind::Decode] {
+        for arch in ["sm_80", "sm_90a"] {
+            let (a, b) = (code(a, kind, arch), code(b, kind, arch));
+            assert!(a.keys().eq(b.keys()));
+            found.extend(a.iter().zip(b.values()).map(|((name, a), b)| (format!("{kind} {arch} {name}"), a == b)));
+        }
+    }
+    found
+}
+
+/// Whether there is a compiler; `cargo xtask test` always provides one.
+fn has_compiler() -> bool {
+    let found = Nvrtc::find();
+    if let Err(error) = &found {
+        eprintln!("SKIPPED: {error}");
+    }
+    found.is_ok()
+}
+
+fn assert_same(pairs: &[(&str, &str)]) {
+    if has_compiler() {
+        for (a, b) in pairs {
+            for (place, same) in same(a, b) {
+                assert!(same, "`{a}` and `{b}` differ in {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_variant_without_hooks_adds_no_instructions() {
+    assert_same(&[
+        ("full", "noop_idle"),
+        ("causal", "noop_idle + causal"),
+        ("causal + soft_cap(cap=30)", "causal + soft_cap(cap=30) + noop_idle"),
+    ]);
+}
+
+#[test]
+fn a_user_variant_has_the_instructions_of_the_stock_one() {
+    assert_same(&[("causal", "noop_my_causal"), ("causal + sink", "noop_my_causal + sink")]);
+}
+
+#[test]
+fn another_parameter_value_is_the_same_kernel() {
+    assert_same(&[
+        ("soft_cap(cap=30)", "soft_cap(cap=50)"),
+        ("noop_my_window(window=1)", "noop_my_window(window=4096)"),
+    ]);
+}
+
+/// The comparison detects hooks: a written hook changes the kernels that it runs in.
+#[test]
+fn a_written_hook_changes_the_kernel() {
+    if has_compiler() {
+        for (hook, after_merge) in [("causal", false), ("soft_cap(cap=30)", false), ("sink", true), ("head_gate", true)]
+        {
+            let differ: Vec<_> =
+                same("full", hook).into_iter().filter(|(_, same)| !same).map(|(place, _)| place).collect();
+            for kernel in ["prefill sm_80", "prefill sm_90a", "decode sm_80", "decode sm_90a"] {
+                // decode merges in the main kernel
+                let differs_in = if after_merge && kernel.starts_with("prefill") { "merge" } else { "" };
+                let of_kernel = |place: &&String| place.starts_with(kernel) && place.contains(differs_in);
+                assert!(differ.iter().any(|place| of_kernel(&place)), "{hook} in {kernel}: only {differ:?}");
+            }
+        }
+    }
+}

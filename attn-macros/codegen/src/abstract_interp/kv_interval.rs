@@ -1,0 +1,234 @@
+//! Masks whose keys are one interval per row: causal, windows, chunks, packed documents.
+//!
+//! The normal form is split at `&&`, `||` and selects. A comparison of the key's position with a value of the row
+//! bounds the interval on one side. `kv_bounds` is emitted only where it equals the mask for every key: sums that may
+//! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
+
+use super::normal_form::{Id, IntTy, Node, NormalForm};
+use crate::names;
+
+/// Coordinates are smaller in magnitude.
+const COORDINATE_LIMIT: u64 = 1 << 30;
+
+/// `Bounds kv_bounds(const RowIndex& at) const`, or nothing.
+pub(super) fn kv_bounds(form: &NormalForm) -> String {
+    match (KvIntervals { form }).span(form.result, true) {
+        Some(span) if !(span.below && span.above) => {
+            let text = span.text;
+            format!("ATTN_FN Bounds kv_bounds(const RowIndex& at) const {{\n  return interval::bounds({text});\n}}\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The keys for which a condition holds.
+struct KeyInterval {
+    text: String,
+    /// Whether the interval is unbounded below, and above.
+    below: bool,
+    above: bool,
+}
+
+struct KvIntervals<'a> {
+    form: &'a NormalForm,
+}
+
+impl KvIntervals<'_> {
+    fn node(&self, id: Id) -> &Node {
+        &self.form.nodes[id]
+    }
+
+    /// The keys for which a condition equals `wanted`.
+    fn span(&self, id: Id, wanted: bool) -> Option<KeyInterval> {
+        if let Some(text) = self.row(id) {
+            let not = if wanted { "" } else { "!" };
+            return Some(KeyInterval { text: format!("interval::keys_if({not}({text}))"), below: true, above: true });
+        }
+        let Node::Op(name, ids) = self.node(id) else { return None };
+        match (*name, ids.as_slice()) {
+            ("bit_not", &[a]) => self.span(a, !wanted),
+            ("both" | "bit_and", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, wanted),
+            ("either" | "bit_or", &[a, b]) => self.two(&self.span(a, wanted)?, &self.span(b, wanted)?, !wanted),
+            ("select", &[c, a, b]) => self.choice(c, a, b, wanted),
+            ("lt" | "le" | "gt" | "ge" | "eq" | "ne", &[a, b]) => {
+                let (name, a, b) = if self.row(a).is_some() { (mirrored(name), b, a) } else { (*name, a, b) };
+                let name = if wanted { name } else { opposite(name) };
+                let limit = self.row(b)?;
+                let (text, below, above) = match name {
+                    "lt" => (format!("interval::up_to(interval::i64({limit}) - 1)"), true, false),
+                    "le" => (format!("interval::up_to({limit})"), true, false),
+                    "gt" => (format!("interval::from(interval::i64({limit}) + 1)"), false, true),
+                    "ge" => (format!("interval::from({limit})"), false, true),
+                    "eq" => (format!("interval::only({limit})"), false, false),
+                    _ => return None,
+                };
+                self.keys(a, KeyInterval { text, below, above })
+            }
+            _ => None,
+        }
+    }
+
+    /// The intersection of two intervals, or their union.
+    fn two(&self, a: &KeyInterval, b: &KeyInterval, both: bool) -> Option<KeyInterval> {
+        let (below, above) = (a.below && b.below, a.above && b.above);
+        if both {
+            return Some(KeyInterval { text: format!("interval::meet({}, {})", a.text, b.text), below, above });
+        }
+        // two intervals that are unbounded on the same side have no gap between them
+        (below || above).then(|| KeyInterval { text: format!("interval::join({}, {})", a.text, b.text), below, above })
+    }
+
+    fn choice(&self, c: Id, a: Id, b: Id, wanted: bool) -> Option<KeyInterval> {
+        if let Some(c) = self.row(c) {
+            let (a, b) = (self.span(a, wanted)?, self.span(b, wanted)?);
+            let (below, above) = (a.below && b.below, a.above && b.above);
+            return Some(KeyInterval { text: format!("(({c}) ? {} : {})", a.text, b.text), below, above });
+        }
+        let truth = |id: Id| match self.node(id) {
+            Node::Bool(b) => Some(*b == wanted),
+            _ => None,
+        };
+        match (truth(a), truth(b)) {
+            (Some(true), Some(false)) => self.span(c, true),
+            (Some(false), Some(true)) => self.span(c, false),
+            (Some(false), None) => self.two(&self.span(c, false)?, &self.span(b, wanted)?, true),
+            (Some(true), None) => self.two(&self.span(c, true)?, &self.span(b, wanted)?, false),
+            (None, Some(false)) => self.two(&self.span(c, true)?, &self.span(a, wanted)?, true),
+            (None, Some(true)) => self.two(&self.span(c, false)?, &self.span(a, wanted)?, false),
+            _ => None,
+        }
+    }
+
+    /// The keys for which the value of a node is in an interval.
+    fn keys(&self, id: Id, span: KeyInterval) -> Option<KeyInterval> {
+        if matches!(self.node(id), Node::Coordinate(word) if word == "kv_pos") {
+            return Some(span);
+        }
+        let Node::Op(name, ids) = self.node(id) else { return None };
+        let KeyInterval { text, below, above } = span;
+        // no operand wraps
+        let small = self.most(id).is_some();
+        match (*name, ids.as_slice()) {
+            ("add", &[a, b]) if small => match (self.row(a), self.row(b)) {
+                (None, Some(r)) => self.keys(a, shifted(&text, &format!("-interval::i64({r})"), below, above)),
+                (Some(r), None) => self.keys(b, shifted(&text, &format!("-interval::i64({r})"), below, above)),
+                _ => None,
+            },
+            ("sub", &[a, b]) if small => match (self.row(a), self.row(b)) {
+                (None, Some(r)) => self.keys(a, shifted(&text, &r, below, above)),
+                (Some(r), None) => self.keys(
+                    b,
+                    KeyInterval { text: format!("interval::mirrored({text}, {r})"), below: above, above: below },
+                ),
+                _ => None,
+            },
+            ("neg", &[a]) if small => {
+                self.keys(a, KeyInterval { text: format!("interval::mirrored({text}, 0)"), below: above, above: below })
+            }
+            ("div", &[a, b]) => {
+                let by = self.row(b)?;
+                // the sign of the divisor, which gives the direction of the quotient, is known of a literal only
+                let up = matches!(self.node(b), Node::Int(n, _) if *n > 0);
+                let (below, above) = (up && below, up && above);
+                self.keys(a, KeyInterval { text: format!("interval::dividends({text}, {by})"), below, above })
+            }
+            // |x| <= b is -b <= x <= b
+            ("abs", &[a]) if small && below && !above => {
+                self.keys(a, KeyInterval { text: format!("interval::within({text})"), below: false, above: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// The largest magnitude of an i32, where it is known and nothing wraps.
+    fn most(&self, id: Id) -> Option<u64> {
+        let sum = |n: u64| (n <= i32::MAX as u64).then_some(n);
+        match self.node(id) {
+            Node::Coordinate(_) => Some(COORDINATE_LIMIT - 1),
+            Node::Int(n, None | Some(IntTy::I32)) => sum(*n),
+            Node::Op("add" | "sub", ids) => sum(self.most(ids[0])? + self.most(ids[1])?),
+            Node::Op("mul", ids) => sum(self.most(ids[0])?.checked_mul(self.most(ids[1])?)?),
+            Node::Op("neg" | "abs" | "signum", ids) => self.most(ids[0]),
+            Node::Op("min" | "max", ids) => Some(self.most(ids[0])?.max(self.most(ids[1])?)),
+            Node::Op("select", ids) => Some(self.most(ids[1])?.max(self.most(ids[2])?)),
+            Node::Op("div", ids) if matches!(self.node(ids[1]), Node::Int(n, _) if *n > 0) => self.most(ids[0]),
+            _ => None,
+        }
+    }
+
+    /// The C++ of a value that depends on the row alone.
+    fn row(&self, id: Id) -> Option<String> {
+        Some(match self.node(id) {
+            Node::Coordinate(word) if word == "kv_pos" || word == "kv_token" => return None,
+            Node::Coordinate(word) => format!("at.{word}"),
+            Node::Param(name) => names::param(name),
+            Node::Const(name) => name.clone(),
+            Node::Variant { ty, name, .. } => format!("{ty}::{name}"),
+            Node::Int(n, None | Some(IntTy::I32)) => n.to_string(),
+            Node::Int(n, Some(IntTy::U32)) => format!("{n}u"),
+            Node::Int(n, Some(IntTy::U8)) => format!("u8({n})"),
+            Node::LeastI32 => "I32_MIN".to_owned(),
+            Node::Bool(b) => b.to_string(),
+            Node::Element(name, ids) => {
+                let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
+                let (name, ids) = (names::param(name), ids?);
+                match ids.as_slice() {
+                    // `[[` would begin a C++ attribute
+                    [one] => format!("{name}[({one})]"),
+                    ids => format!("{name}({})", ids.join(", ")),
+                }
+            }
+            Node::Op(name, ids) => {
+                let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
+                concrete(name, &ids?)
+            }
+            Node::Arg(_) | Node::Any | Node::Helper(..) => return None,
+        })
+    }
+}
+
+fn shifted(text: &str, by: &str, below: bool, above: bool) -> KeyInterval {
+    KeyInterval { text: format!("interval::shifted({text}, {by})"), below, above }
+}
+
+/// An operation on concrete values: an operator, or a function of lang/lang.cuh.
+fn concrete(name: &str, args: &[String]) -> String {
+    let operator = match name {
+        "lt" => "<",
+        "le" => "<=",
+        "gt" => ">",
+        "ge" => ">=",
+        "eq" => "==",
+        "ne" => "!=",
+        "both" => "&&",
+        "either" => "||",
+        _ => "",
+    };
+    match args {
+        [c, a, b] if name == "select" => format!("(({c}) ? {a} : {b})"),
+        [a, b] if !operator.is_empty() => format!("({a} {operator} {b})"),
+        args => format!("{name}({})", args.join(", ")),
+    }
+}
+
+/// The comparison with its operands swapped.
+fn mirrored(name: &'static str) -> &'static str {
+    match name {
+        "lt" => "gt",
+        "le" => "ge",
+        "gt" => "lt",
+        "ge" => "le",
+        name => name,
+    }
+}
+
+fn opposite(name: &'static str) -> &'static str {
+    match name {
+        "lt" => "ge",
+        "le" => "gt",
+        "gt" => "le",
+        "ge" => "lt",
+        "eq" => "ne",
+        _ => "eq",
+    }
+}

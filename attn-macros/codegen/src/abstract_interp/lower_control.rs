@@ -1,0 +1,250 @@
+//! Lowers statements, branches and loops to selects between values.
+
+use super::{
+    effects::{Changes, is_pure, leaves},
+    lowering::{CONSTRUCT, LEAVES_LOOP, LOOP, Lowering, Value},
+    normal_form::{Id, Node},
+};
+use crate::ir::{Arm, Block, Expr, Kind, LocalId, Op, Stmt};
+
+/// Most steps of a loop that is unrolled.
+const MOST_STEPS: u64 = 64;
+
+impl Lowering<'_> {
+    pub(super) fn block(&mut self, block: &Block) -> Value {
+        for stmt in &block.stmts {
+            self.stmt(stmt);
+            if self.dead {
+                return Value::Never;
+            }
+        }
+        match &block.tail {
+            Some(tail) => self.value(tail),
+            None => Value::Unit,
+        }
+    }
+
+    pub(super) fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Let { local, init } => {
+                let value = self.value(init);
+                self.env.insert(*local, value);
+            }
+            Stmt::LetTuple { parts, init, .. } => {
+                let items = match self.value(init) {
+                    Value::Tuple(items) if items.len() == parts.len() => items,
+                    _ => vec![self.unknown(CONSTRUCT); parts.len()],
+                };
+                for (part, value) in parts.iter().zip(items) {
+                    if let Some(local) = part {
+                        self.env.insert(*local, value);
+                    }
+                }
+            }
+            Stmt::Expr(e) => drop(self.value(e)),
+            Stmt::Assign { local, op, value, .. } => {
+                let value = self.value(value);
+                let value = match op {
+                    None => value,
+                    Some(op) => {
+                        let place = self.env.get(local).cloned().unwrap_or(Value::Unit);
+                        let (a, b) = (self.as_node(&place), self.as_node(&value));
+                        Value::Node(self.operation(*op, a, b))
+                    }
+                };
+                self.env.insert(*local, value);
+            }
+            Stmt::For { var, from, to, inclusive, body, .. } => self.for_loop(*var, from, to, *inclusive, body),
+            Stmt::Return(value) => {
+                let value = value.as_ref().map_or(Value::Unit, |e| self.value(e));
+                if !self.dead {
+                    let always = self.node(Node::Bool(true));
+                    self.returns.push((always, value));
+                }
+                self.dead = true;
+            }
+            Stmt::Break | Stmt::Continue => {
+                self.fail(LEAVES_LOOP);
+                self.dead = true;
+            }
+            #[allow(unreachable_patterns)] // whatever the language learns is not followed until it is written here
+            _ => self.fail(CONSTRUCT),
+        }
+    }
+
+    /// Joins the values of two branches, one of which runs.
+    pub(super) fn branch(
+        &mut self,
+        c: Id,
+        then: impl FnOnce(&mut Self) -> Value,
+        other: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        if self.dead {
+            return Value::Never;
+        }
+        let env = self.env.clone();
+        let returns = std::mem::take(&mut self.returns);
+        let a = then(self);
+        let (env_a, returns_a) =
+            (std::mem::replace(&mut self.env, env.clone()), std::mem::replace(&mut self.returns, returns));
+        let dead_a = std::mem::take(&mut self.dead);
+        for (condition, value) in returns_a {
+            let condition = self.op("both", vec![c, condition]);
+            self.returns.push((condition, value));
+        }
+        let returns = std::mem::take(&mut self.returns);
+        let b = other(self);
+        let returns_b = std::mem::replace(&mut self.returns, returns);
+        let dead_b = std::mem::take(&mut self.dead);
+        let not = self.op("bit_not", vec![c]);
+        for (condition, value) in returns_b {
+            let condition = self.op("both", vec![not, condition]);
+            self.returns.push((condition, value));
+        }
+        match (dead_a, dead_b) {
+            (true, true) => {
+                self.dead = true;
+                Value::Never
+            }
+            (true, false) => b,
+            (false, true) => {
+                self.env = env_a;
+                a
+            }
+            (false, false) => {
+                let mut locals: Vec<LocalId> = env.keys().copied().collect();
+                locals.sort_unstable();
+                for local in locals {
+                    let (x, y) = (env_a[&local].clone(), self.env[&local].clone());
+                    let value = self.select(c, &x, &y);
+                    self.env.insert(local, value);
+                }
+                self.select(c, &a, &b)
+            }
+        }
+    }
+
+    pub(super) fn arms(&mut self, arms: &[Arm], bound: LocalId) -> Value {
+        let [arm, rest @ ..] = arms else { return Value::Never };
+        let subject = self.env.get(&bound).cloned().unwrap_or(Value::Unit);
+        let subject = self.as_node(&subject);
+        let mut condition = self.test(&arm.test, subject);
+        if let Some(guard) = &arm.guard {
+            if !is_pure(guard) {
+                self.fail(CONSTRUCT);
+            }
+            let guard = self.value(guard);
+            let guard = self.as_node(&guard);
+            condition = self.op("both", vec![condition, guard]);
+        }
+        if rest.is_empty() {
+            return self.block(&arm.body);
+        }
+        self.branch(condition, |m| m.block(&arm.body), |m| m.arms(rest, bound))
+    }
+
+    /// Joins the values returned early and the value at the end.
+    pub(super) fn returned(&mut self, tail: Value) -> Value {
+        let mut returns = std::mem::take(&mut self.returns);
+        let mut result = match tail {
+            // every path has returned: the last value needs no condition
+            Value::Never => returns.pop().map_or(Value::Never, |(_, value)| value),
+            tail => tail,
+        };
+        for (condition, value) in returns.into_iter().rev() {
+            result = self.select(condition, &value, &result);
+        }
+        result
+    }
+
+    fn for_loop(&mut self, var: LocalId, from: &Expr, to: &Expr, inclusive: bool, body: &Block) {
+        // a loop bound may return
+        for bound in [from, to] {
+            self.value(bound);
+        }
+        let literal = |e: &Expr| match e.kind {
+            Kind::Int(n) => Some(n),
+            _ => None,
+        };
+        let steps = literal(from).zip(literal(to)).map(|(a, b)| a..b + u64::from(inclusive));
+        match steps {
+            Some(steps) if steps.end.saturating_sub(steps.start) <= MOST_STEPS && !leaves(body) => {
+                for i in steps {
+                    let step = Expr { kind: Kind::Int(i), ty: from.ty.clone(), span: from.span };
+                    let value = self.value(&step);
+                    self.env.insert(var, value);
+                    self.block(body);
+                    if self.dead || self.failed {
+                        return;
+                    }
+                }
+            }
+            _ => self.forget(if leaves(body) { LEAVES_LOOP } else { LOOP }, body),
+        }
+    }
+
+    /// `array[index]`.
+    pub(super) fn element(&mut self, array: Value, index: Id) -> Value {
+        let Value::Tuple(items) = array else { return self.unknown(CONSTRUCT) };
+        if let Node::Int(i, _) = self.node_at(index)
+            && let Some(item) = items.get(*i as usize)
+        {
+            return item.clone();
+        }
+        let mut items = items.into_iter().enumerate().rev();
+        let Some((_, mut result)) = items.next() else { return self.unknown(CONSTRUCT) };
+        for (i, item) in items {
+            let here = self.is_at(index, i);
+            result = self.select(here, &item, &result);
+        }
+        result
+    }
+
+    /// `array[index] op= value`.
+    pub(super) fn set_element(&mut self, local: LocalId, index: Id, op: Option<Op>, value: &Value) {
+        let Some(Value::Tuple(mut items)) = self.env.get(&local).cloned() else { return self.fail(CONSTRUCT) };
+        let literal = match self.node_at(index) {
+            Node::Int(i, _) => Some(*i),
+            _ => None,
+        };
+        for (i, item) in items.iter_mut().enumerate().filter(|(i, _)| literal.is_none_or(|l| l == *i as u64)) {
+            let new = match op {
+                None => value.clone(),
+                Some(op) => {
+                    let (a, b) = (self.as_node(item), self.as_node(value));
+                    Value::Node(self.operation(op, a, b))
+                }
+            };
+            *item = match literal {
+                Some(_) => new,
+                None => {
+                    let here = self.is_at(index, i);
+                    self.select(here, &new, item)
+                }
+            };
+        }
+        self.env.insert(local, Value::Tuple(items));
+    }
+
+    fn is_at(&mut self, index: Id, i: usize) -> Id {
+        let i = self.node(Node::Int(i as u64, None));
+        self.op("eq", vec![index, i])
+    }
+
+    /// Skips a loop that cannot be unrolled: what it changes, and whether it returns, is unknown.
+    fn forget(&mut self, why: &'static str, body: &Block) {
+        let mut changed = Changes::default();
+        changed.block(body);
+        let unknown = self.unknown(why);
+        for local in changed.locals {
+            self.env.insert(local, unknown.clone());
+        }
+        if changed.returns {
+            let any = self.any();
+            self.returns.push((any, unknown));
+        }
+        if changed.unknown {
+            self.fail(CONSTRUCT);
+        }
+    }
+}

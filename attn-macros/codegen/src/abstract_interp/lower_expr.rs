@@ -1,0 +1,283 @@
+//! Lowers expressions to nodes.
+
+use super::{
+    effects,
+    lowering::{CONSTRUCT, FLOATS, INDEX_PASSED, LISTED, Lowering, MOST_ELEMENTS, Value, WIDE, field},
+    normal_form::{Id, IntTy, Node},
+};
+use crate::{
+    ir::{Expr, Kind, Op, Test},
+    literals, names,
+    types::Ty,
+};
+
+impl Lowering<'_> {
+    fn id(&mut self, e: &Expr) -> Id {
+        let value = self.value(e);
+        self.as_node(&value)
+    }
+
+    fn call(&mut self, name: &'static str, args: &[&Expr]) -> Value {
+        let ids = args.iter().map(|e| self.id(e)).collect();
+        Value::Node(self.op(name, ids))
+    }
+
+    pub(super) fn value(&mut self, e: &Expr) -> Value {
+        let leaf = match &e.kind {
+            Kind::Int(n) => self.literal(*n, &e.ty),
+            Kind::Bool(b) => Node::Bool(*b),
+            Kind::Param(name) => Node::Param(name.clone()),
+            Kind::Const(name) => match self.generics.iter().position(|(_, own, _)| own == name) {
+                Some(i) => return self.argument(i, &e.ty),
+                None => Node::Const(name.clone()),
+            },
+            Kind::Builtin("I32_MIN") => Node::LeastI32,
+            Kind::Variant { ty, name, rust } => {
+                Node::Variant { ty: ty.clone(), name: name.clone(), rust: rust.clone() }
+            }
+            // which keys of a tile a list names, and in which order, is unknown
+            Kind::Coordinate(_, word) if word == "kv_slot" => {
+                self.fail(LISTED);
+                Node::Any
+            }
+            Kind::Coordinate(local, word) if self.env.get(local) == Some(&Value::Index) => {
+                Node::Coordinate(word.clone())
+            }
+            _ => return self.compound(e),
+        };
+        Value::Node(self.node(leaf))
+    }
+
+    fn literal(&mut self, n: u64, ty: &Ty) -> Node {
+        match self.types.settled(ty) {
+            Ty::I32 => Node::Int(n, Some(IntTy::I32)),
+            Ty::U32 => Node::Int(n, Some(IntTy::U32)),
+            Ty::U8 => Node::Int(n, Some(IntTy::U8)),
+            Ty::Var(_) if n <= i32::MAX as u64 => Node::Int(n, None),
+            Ty::Var(_) if u32::try_from(n).is_ok() => Node::Int(n, Some(IntTy::U32)),
+            _ => Node::Any,
+        }
+    }
+
+    fn compound(&mut self, e: &Expr) -> Value {
+        match &e.kind {
+            Kind::Local(local) => match self.env.get(local) {
+                Some(value) => value.clone(),
+                None => self.unknown(CONSTRUCT),
+            },
+            Kind::Float(_) | Kind::NegInfinity | Kind::Builtin(_) => self.unknown(FLOATS),
+            Kind::Element(name, indices) => {
+                let ids = indices.iter().map(|i| self.id(i)).collect();
+                Value::Node(self.node(Node::Element(name.clone(), ids)))
+            }
+            Kind::Neg(inner) => match inner.kind {
+                Kind::Int(n) if n == 1 << 31 => Value::Node(self.node(Node::LeastI32)),
+                _ => self.call("neg", &[inner]),
+            },
+            Kind::Not(inner) => self.call("bit_not", &[inner]),
+            Kind::Binary(op, a, b) => self.binary(*op, a, b),
+            Kind::Cast(inner, to) => match to {
+                Ty::I32 => self.call("cast_i32", &[inner]),
+                Ty::U32 => self.call("cast_u32", &[inner]),
+                Ty::U8 => self.call("cast_u8", &[inner]),
+                Ty::U64 => {
+                    self.value(inner);
+                    self.unknown(WIDE)
+                }
+                _ => {
+                    self.value(inner);
+                    self.unknown(FLOATS)
+                }
+            },
+            Kind::Call(name, args) => self.method(name, args),
+            Kind::Helper(name, args) => self.helper(name, args.iter()),
+            Kind::HelperOf(name, consts, args) => self.helper(name, consts.iter().chain(args)),
+            Kind::Tuple(items) | Kind::Array(items) => Value::Tuple(items.iter().map(|e| self.value(e)).collect()),
+            Kind::Repeat(item, n) if *n <= MOST_ELEMENTS => {
+                let item = self.value(item);
+                Value::Tuple(vec![item; *n as usize])
+            }
+            Kind::Index(array, index) => {
+                let (array, index) = (self.value(array), self.id(index));
+                self.element(array, index)
+            }
+            Kind::SetElement { local, index, op, value } => {
+                let (index, value) = (self.id(index), self.value(value));
+                self.set_element(*local, index, *op, &value);
+                Value::Unit
+            }
+            Kind::TupleField(inner, i) => match self.value(inner) {
+                Value::Tuple(items) if *i < items.len() => items[*i].clone(),
+                Value::Struct(fields) => self.field(&fields, names::TUPLE_FIELDS.get(*i).unwrap_or(&"")),
+                _ => self.unknown(CONSTRUCT),
+            },
+            Kind::Struct { base, fields, .. } => {
+                let mut all = match base.as_deref().map(|base| self.value(base)) {
+                    Some(Value::Struct(all)) => all,
+                    _ => Vec::new(),
+                };
+                for (name, value) in fields {
+                    // the width of the field is unknown here, and so where its arithmetic wraps
+                    let hidden = literals::is_literal(value) && self.types.is_external_int(&value.ty);
+                    let value = if hidden { self.unknown(CONSTRUCT) } else { self.value(value) };
+                    all.retain(|(there, _)| there != name);
+                    all.push((name.clone(), value));
+                }
+                Value::Struct(all)
+            }
+            Kind::Field(inner, name) => match self.value(inner) {
+                Value::Struct(fields) => self.field(&fields, name),
+                _ => self.unknown(CONSTRUCT),
+            },
+            Kind::If { cond, then, other } => {
+                let c = self.id(cond);
+                self.branch(
+                    c,
+                    |m| m.block(then),
+                    |m| match other {
+                        Some(other) => m.block(other),
+                        None => Value::Unit,
+                    },
+                )
+            }
+            Kind::Match { subject, bound, arms } => {
+                let value = self.value(subject);
+                self.env.insert(*bound, value);
+                self.arms(arms, *bound)
+            }
+            Kind::Block(block) => self.block(block),
+            Kind::Diverge(stmt) => {
+                self.stmt(stmt);
+                Value::Never
+            }
+            _ => {
+                self.fail(CONSTRUCT);
+                Value::Node(self.any())
+            }
+        }
+    }
+
+    /// The field of this name, or an unknown value.
+    fn field(&mut self, fields: &[(String, Value)], name: &str) -> Value {
+        field(fields, name).cloned().unwrap_or_else(|| self.unknown(CONSTRUCT))
+    }
+
+    /// A call of a helper; the constants that it is generic over come first.
+    fn helper<'e>(&mut self, name: &str, args: impl Iterator<Item = &'e Expr>) -> Value {
+        let mut ids = Vec::new();
+        for arg in args {
+            match self.value(arg) {
+                Value::Node(id) => ids.push(id),
+                Value::Struct(_) => ids.push(self.any()),
+                _ => return self.unknown(INDEX_PASSED),
+            }
+        }
+        Value::Node(self.node(Node::Helper(name.to_owned(), ids)))
+    }
+
+    /// A binary operator on nodes.
+    pub(super) fn operation(&mut self, op: Op, a: Id, b: Id) -> Id {
+        self.op(function(op), vec![a, b])
+    }
+
+    fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Value {
+        // the right operand of `&&` may not run, so it must have no effects
+        if op.is_logical() && !effects::is_pure(b) {
+            self.fail(CONSTRUCT);
+        }
+        let (a, b) = (self.id(a), self.id(b));
+        Value::Node(self.operation(op, a, b))
+    }
+
+    fn method(&mut self, name: &str, args: &[Expr]) -> Value {
+        let ids: Vec<Id> = args.iter().map(|e| self.id(e)).collect();
+        let name = match name {
+            "wrapping_add" => "add",
+            "wrapping_sub" => "sub",
+            "wrapping_mul" => "mul",
+            "wrapping_neg" => "neg",
+            "wrapping_shl" => "shl",
+            "wrapping_shr" => "shr",
+            name => match METHODS.iter().find(|m| **m == name) {
+                Some(name) => name,
+                None => return self.unknown(FLOATS),
+            },
+        };
+        Value::Node(self.op(name, ids))
+    }
+
+    /// The condition under which an arm's pattern matches.
+    pub(super) fn test(&mut self, test: &Test, subject: Id) -> Id {
+        match test {
+            Test::Always => self.node(Node::Bool(true)),
+            Test::Equal(e) => {
+                let value = self.id(e);
+                self.op("eq", vec![subject, value])
+            }
+            Test::Range { from, to, inclusive } => {
+                let mut result = self.node(Node::Bool(true));
+                if let Some(from) = from {
+                    let from = self.id(from);
+                    result = self.op("ge", vec![subject, from]);
+                }
+                if let Some(to) = to {
+                    let to = self.id(to);
+                    let below = self.op(if *inclusive { "le" } else { "lt" }, vec![subject, to]);
+                    result = self.op("both", vec![result, below]);
+                }
+                result
+            }
+            Test::Any(tests) => {
+                let mut result = self.node(Node::Bool(false));
+                for test in tests {
+                    let one = self.test(test, subject);
+                    result = self.op("either", vec![result, one]);
+                }
+                result
+            }
+        }
+    }
+}
+
+/// Methods of numbers that have an abstract form, under their own names.
+const METHODS: &[&str] = &[
+    "abs",
+    "min",
+    "max",
+    "clamp",
+    "signum",
+    "rem_euclid",
+    "div_euclid",
+    "pow",
+    "saturating_add",
+    "saturating_sub",
+    "count_ones",
+    "leading_zeros",
+    "trailing_zeros",
+    "is_power_of_two",
+    "abs_diff",
+    "unsigned_abs",
+];
+
+fn function(op: Op) -> &'static str {
+    match op {
+        Op::Add => "add",
+        Op::Sub => "sub",
+        Op::Mul => "mul",
+        Op::Div => "div",
+        Op::Rem => "rem",
+        Op::Shl => "shl",
+        Op::Shr => "shr",
+        Op::And => "bit_and",
+        Op::Or => "bit_or",
+        Op::Xor => "bit_xor",
+        Op::Lt => "lt",
+        Op::Le => "le",
+        Op::Gt => "gt",
+        Op::Ge => "ge",
+        Op::Eq => "eq",
+        Op::Ne => "ne",
+        Op::AndAlso => "both",
+        Op::OrElse => "either",
+    }
+}

@@ -1,0 +1,82 @@
+//! Emits the impl of `compose::Part`: associated types by which `compose!` refuses parts that conflict.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// What a variant does to the normaliser, as far as the expression of `NORMALIZER` shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NormalizerChange {
+    /// Leaves it softmax.
+    #[default]
+    Keeps,
+    /// Replaces it; with a row max, unless a constant of the user's says otherwise.
+    Replaces,
+    /// Replaces it with `Plain`, written out.
+    ReplacesPlain,
+}
+
+/// The impls of `Part` and, for a variant that remaps positions, `MapPart`.
+pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&str]) -> TokenStream {
+    let has = |hook: &str| hooks.contains(&hook);
+    let changed = match normalizer {
+        NormalizerChange::Keeps => quote!(Keeps),
+        NormalizerChange::Replaces => quote!(Replaces),
+        NormalizerChange::ReplacesPlain => quote!(ReplacesPlain),
+    };
+    let sink = if has("sink_logit") { quote!(HasSink) } else { quote!(NoSink) };
+    let transforms = ["query_transform", "key_transform", "value_transform", "logits_transform"];
+    let place = if has("kv_list_len") {
+        quote!(Outer)
+    } else if normalizer != NormalizerChange::Keeps || has("sink_logit") || has("output_transform") {
+        quote!(Inner)
+    } else if transforms.into_iter().any(has) {
+        quote!(UnionBranch)
+    } else {
+        quote!(Mask)
+    };
+    let map = (has("remap_qo_pos") || has("remap_kv_pos")).then(|| {
+        quote! {
+            #[automatically_derived]
+            impl ::attn::expr::compose::MapPart for #ty {}
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        impl ::attn::expr::compose::Part for #ty {
+            type Normalizer = ::attn::expr::compose::#changed;
+            type Sink = ::attn::expr::compose::#sink;
+            type Place = ::attn::expr::compose::#place;
+            fn into_variant(self) -> ::attn::expr::Variant {
+                ::attn::expr::Variant::from(self)
+            }
+        }
+        #map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NormalizerChange, part_impl};
+
+    #[test]
+    fn place_is_that_of_the_strictest_hook() {
+        let place = |normalizer, hooks: &[&str]| {
+            let text = part_impl(&syn::parse_quote!(X), normalizer, hooks).to_string().replace(' ', "");
+            let place = text.split("typePlace=::attn::expr::compose::").nth(1).expect("a place");
+            place.split(';').next().expect("a name").to_owned()
+        };
+        assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "kv_range"]), "Mask");
+        assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "key_transform"]), "UnionBranch");
+        assert_eq!(place(NormalizerChange::Keeps, &["sink_logit"]), "Inner");
+        assert_eq!(place(NormalizerChange::ReplacesPlain, &["weight"]), "Inner");
+        assert_eq!(place(NormalizerChange::Keeps, &["output_transform", "kv_list_len"]), "Outer");
+    }
+
+    #[test]
+    fn remapping_hooks_make_a_map() {
+        let is_map = |hooks: &[&str]| {
+            part_impl(&syn::parse_quote!(X), NormalizerChange::Keeps, hooks).to_string().contains("MapPart")
+        };
+        assert!(is_map(&["remap_kv_pos"]) && is_map(&["remap_qo_pos"]) && !is_map(&["logits_mask"]));
+    }
+}

@@ -1,0 +1,95 @@
+//! Emits the parts of the Rust descriptor that carry the CUDA text: links by path to constants, helpers and types, and
+//! the derived mask.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+
+use crate::{abstract_interp::DerivedMask, helper_module::with_helper, parse::Links};
+
+/// `&[ConstDesc { .. }, ..]`; `fix` adapts each path to the scope of the emitted tokens.
+pub(crate) fn consts(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let consts = links.consts.iter().map(|link| {
+        let (name, path) = (&link.name, fix(&link.path));
+        let value = quote::quote_spanned!(link.path.span()=> ::attn::lang::desc::HookConst::value(#path));
+        quote!(::attn::lang::desc::ConstDesc { name: #name, value: || #value })
+    });
+    quote!(&[#(#consts),*])
+}
+
+/// The links to structs and enums, each at its first use.
+pub(crate) fn types(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let types = links.types.iter().map(|link| {
+        let (name, path) = (&link.name, fix(&link.path));
+        let mut ty = quote::quote_spanned!(link.path.span()=> <#path as ::attn::lang::DeviceType>::DESC);
+        if let Some(at) = link.compared {
+            let path = respanned(quote!(#path), at);
+            let asked = quote::quote_spanned!(at=> ::attn::lang::device_type::compared::<#path>());
+            ty = quote!({ #asked; #ty });
+        }
+        quote!(::attn::lang::device_type::TypeLink { name: #name, ty: #ty })
+    });
+    quote!(&[#(#types),*])
+}
+
+/// The same tokens with another span.
+fn respanned(tokens: TokenStream, at: proc_macro2::Span) -> TokenStream {
+    let respanned = tokens.into_iter().map(|mut token| {
+        token.set_span(at.resolved_at(token.span()));
+        token
+    });
+    respanned.collect()
+}
+
+/// The links to helpers, each at its call.
+pub(crate) fn helpers(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> TokenStream {
+    let helpers = links.helpers.iter().map(|(name, path)| {
+        let path = fix(path);
+        let span = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
+        let mark = quote::quote_spanned!(span=> __helper::DeviceFnMark);
+        let found = with_helper(&path, &quote!(::attn::lang::lints::marked::<#mark>(&__helper::DEVICE_FN)));
+        quote::quote_spanned!(path.span()=> ::attn::lang::desc::device_fn(#name, #found))
+    });
+    quote!(&[#(#helpers),*])
+}
+
+/// `MaskText { .. }`, and the derived methods of `Described`.
+pub(crate) fn mask(mask: &DerivedMask) -> (TokenStream, TokenStream) {
+    let DerivedMask { rust, over, bounds, remap_rust, remap, tables, why_not } = mask;
+    let text = quote! {
+        ::attn::lang::desc::MaskText {
+            over: #over,
+            bounds: #bounds,
+            remap: #remap,
+            tables: &[#(#tables),*],
+            why_not: #why_not,
+        }
+    };
+    let remapped = remap_rust.as_ref().map(|body| {
+        quote! {
+            fn remap_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tile {
+                let mut to = *tile;
+                #body
+                to
+            }
+        }
+    });
+    let method = rust.as_ref().map(|body| {
+        quote! {
+            fn mask_over(&self, tile: &::attn::lang::Tile) -> ::attn::lang::Tristate {
+                #body
+            }
+        }
+    });
+    (text, method.into_iter().chain(remapped).collect())
+}
+
+/// The file that a span is in, as rustc was given it.
+pub(crate) fn file_of(span: proc_macro2::Span) -> String {
+    span.file().replace('\\', "/")
+}
+
+/// The `#[cfg]` attributes of an item, which the items emitted beside it repeat.
+pub(crate) fn cfg(attrs: &[syn::Attribute]) -> Vec<&syn::Attribute> {
+    attrs.iter().filter(|a| a.path().is_ident("cfg")).collect()
+}

@@ -1,0 +1,65 @@
+//! C++ text of a function.
+//!
+//! Types that the macro cannot see are left to C++ (`auto`, overloads of lang/lang.cuh). Integer arithmetic is written
+//! with plain operators where it provably cannot overflow ([`interval`]), and elsewhere with functions that wrap as
+//! Rust does: NVRTC has no -fwrapv, so signed overflow would be undefined.
+
+mod array;
+mod control;
+mod cpp_type;
+mod divide;
+mod function;
+mod interval;
+mod logit_factor;
+mod logits_bias;
+mod logits_bias_row;
+mod logits_bound;
+mod logits_slope;
+mod operator_value;
+mod precedence;
+mod side_effects;
+mod stmt;
+mod value;
+mod writer;
+
+pub(crate) use cpp_type::spelled;
+pub(crate) use logits_bias::bias;
+pub(crate) use logits_bias_row::bias_row;
+pub(crate) use logits_bound::bound;
+pub(crate) use logits_slope::slope;
+pub(crate) use writer::Used;
+
+use crate::{
+    ir::Function,
+    names,
+    report::Report,
+    types::{Ty, Types},
+};
+use function::Output;
+
+/// Emits a hook as a const member function.
+pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
+    let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) { "template <class R> " } else { "" };
+    let head = format!("{template}ATTN_FN {} {}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()), f.name);
+    function::whole(f, [&head, " const"], Output { types, file, used, report })
+}
+
+/// Emits a helper as a static member function.
+pub(crate) fn helper(
+    f: &Function,
+    generics: &[(String, String, Ty)],
+    types: &Types,
+    file: &str,
+    report: &mut Report,
+) -> String {
+    let name = names::helper(&f.name);
+    let consts = generics.iter().map(|(_, name, ty)| format!("{} {name}", spelled(ty, types).unwrap_or_default()));
+    let template = match generics {
+        [] => String::new(),
+        _ => format!("template <{}> ", consts.collect::<Vec<_>>().join(", ")),
+    };
+    let head = format!("{template}static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
+    // a helper has no `self`, so it uses no parameter
+    let used = &mut Used::default();
+    function::whole(f, [&head, ""], Output { types, file, used, report })
+}

@@ -1,0 +1,78 @@
+//! `logits_bias`: the term of a logits transform that only adds to the logit. Kernels initialise the accumulators of
+//! QK^T with it, so the addition is free.
+
+use super::{
+    function::{self, Arguments},
+    logit_factor::logit_of,
+    precedence::{CppExpr, UNARY},
+    writer::CudaWriter,
+};
+use crate::{
+    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
+    types::Types,
+};
+
+/// The term that a transform adds to the logit.
+pub(super) struct Added<'f> {
+    pub(super) term: &'f Expr,
+    pub(super) negated: bool,
+}
+
+/// Emits `logits_bias(LogitIndex at)` as a const member function; `None` where the transform does more than add.
+pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
+    let logit = logit_of(f)?;
+    let added = added(&f.body, logit)?;
+    let head = ["ATTN_FN auto logits_bias", " const"];
+    Some(function::derived(f, head, Arguments::AfterLogit, (types, file), |writer| {
+        writer.added(&f.body, added.negated, |w| w.bias_term(added.term));
+    }))
+}
+
+pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
+    let is_logit = |e: &Expr| matches!(e.kind, Kind::Local(local) if local == logit);
+    let of = |term, negated| Added { term, negated };
+    let added = match &body.tail.as_deref()?.kind {
+        Kind::Binary(Op::Add, a, b) if is_logit(a) => of(b, false),
+        Kind::Binary(Op::Add, a, b) if is_logit(b) => of(a, false),
+        Kind::Binary(Op::Sub, a, b) if is_logit(a) => of(b, true),
+        _ => return None,
+    };
+    let free = !body.stmts.iter().any(|stmt| stmt_needs(stmt, logit)) && !expr_needs(added.term, logit);
+    free.then_some(added)
+}
+
+/// Whether an expression reads the logit, stores something, or ends the function.
+fn expr_needs(e: &Expr, logit: LocalId) -> bool {
+    let (exprs, blocks) = e.children();
+    match &e.kind {
+        Kind::Local(local) if *local == logit => true,
+        Kind::Store { .. } | Kind::Diverge(_) => true,
+        _ => exprs.into_iter().any(|e| expr_needs(e, logit)) || blocks.into_iter().any(|b| block_needs(b, logit)),
+    }
+}
+
+fn block_needs(block: &Block, logit: LocalId) -> bool {
+    block.stmts.iter().any(|s| stmt_needs(s, logit)) || block.tail.iter().any(|e| expr_needs(e, logit))
+}
+
+fn stmt_needs(stmt: &Stmt, logit: LocalId) -> bool {
+    let (exprs, blocks) = stmt.children();
+    matches!(stmt, Stmt::Return(_))
+        || exprs.into_iter().any(|e| expr_needs(e, logit))
+        || blocks.into_iter().any(|b| block_needs(b, logit))
+}
+
+impl CudaWriter<'_> {
+    /// Writes a body that returns a term computed from the same locals.
+    pub(super) fn added(&mut self, body: &Block, negated: bool, term: impl FnOnce(&mut Self) -> CppExpr) {
+        for stmt in &body.stmts {
+            self.stmt(stmt);
+        }
+        let term = term(self);
+        self.line(&if negated {
+            format!("return -{};", term.at_least(UNARY))
+        } else {
+            format!("return {};", term.text)
+        });
+    }
+}

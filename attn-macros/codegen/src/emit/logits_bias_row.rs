@@ -1,0 +1,38 @@
+//! `logits_bias_row`: where the row of a parameter tensor begins that a logits transform adds, with neighbouring
+//! elements for neighbouring keys. Kernels then load such a bias as rows of memory.
+
+use super::{
+    function::{self, Arguments},
+    logit_factor::logit_of,
+    logits_bias::added,
+    logits_slope::KeyDependence,
+    precedence::CppExpr,
+};
+use crate::{
+    ir::{Expr, Function, Kind},
+    names,
+    types::Types,
+};
+
+/// Emits `logits_bias_row(LogitIndex at)` as a const member function; `None` where the transform adds anything but
+/// `self.name[[.., at.kv_pos]]`.
+pub(crate) fn bias_row(f: &Function, types: &Types, file: &str) -> Option<String> {
+    let added = added(&f.body, logit_of(f)?).filter(|added| !added.negated)?;
+    let Kind::Element(name, indices) = &added.term.kind else { return None };
+    let (key, row) = indices.split_last()?;
+    let known = KeyDependence::of(f, types)?;
+    if !is_position(key) || row.iter().any(|index| known.needs_key(index)) {
+        return None;
+    }
+    let head = ["ATTN_FN auto logits_bias_row", " const"];
+    Some(function::derived(f, head, Arguments::AfterLogit, (types, file), |writer| {
+        writer.added(&f.body, added.negated, |w| {
+            let indices = w.list(row);
+            CppExpr::atom(format!("{}.row({indices})", names::param(name)))
+        });
+    }))
+}
+
+fn is_position(e: &Expr) -> bool {
+    matches!(&e.kind, Kind::Coordinate(_, word) if word == "kv_pos")
+}

@@ -1,0 +1,139 @@
+//! Operators and casts: plain C++ operators where they match Rust's semantics, functions of lang/lang.cuh elsewhere.
+
+use super::{
+    cpp_type::spelled,
+    interval::positive,
+    precedence::{
+        AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, function, operand_precedence, operator,
+        precedence,
+    },
+    writer::CudaWriter,
+};
+use crate::{
+    ir::{Expr, Kind, Op},
+    types::Ty,
+};
+
+impl CudaWriter<'_> {
+    pub(super) fn negation(&mut self, e: &Expr, inner: &Expr) -> CppExpr {
+        if let Kind::Int(n) = inner.kind
+            && n == 1 << 31
+        {
+            return CppExpr::atom("I32_MIN");
+        }
+        let ty = self.settled(&e.ty);
+        let fits = |(low, high)| low > i64::from(i32::MIN) && high <= i64::from(i32::MAX);
+        let plain = ty == Ty::F32 || matches!(inner.kind, Kind::Int(_)) || self.interval(inner).is_some_and(fits);
+        let text = self.text(inner);
+        if plain {
+            // avoids `--x`
+            let operand = if text.text.starts_with('-') { format!("({})", text.text) } else { text.at_least(UNARY) };
+            CppExpr { text: format!("-{operand}"), precedence: UNARY }
+        } else {
+            CppExpr::atom(format!("neg({})", text.text))
+        }
+    }
+
+    pub(super) fn complement(&mut self, inner: &Expr) -> CppExpr {
+        let operator = match self.settled(&inner.ty) {
+            Ty::Bool => "!",
+            Ty::I32 | Ty::U32 | Ty::U64 => "~",
+            _ => {
+                let inner = self.value(inner);
+                return CppExpr::atom(format!("bit_not({inner})"));
+            }
+        };
+        let inner = self.text(inner).at_least(UNARY);
+        CppExpr { text: format!("{operator}{inner}"), precedence: UNARY }
+    }
+
+    pub(super) fn cast(&mut self, inner: &Expr, to: &Ty) -> CppExpr {
+        let from = self.settled(&inner.ty);
+        if from == *to || from == Ty::Usize && *to == Ty::I32 {
+            return self.text(inner);
+        }
+        if *to == Ty::Usize {
+            return self.as_index(inner);
+        }
+        if let (Kind::Int(n), Ty::F32) = (&inner.kind, to) {
+            return float(*n as f32);
+        }
+        if *to == Ty::F32
+            && let Some(distance) = self.key_distance(inner)
+        {
+            return CppExpr::atom(format!("float({})", distance.text));
+        }
+        let name = spelled(to, self.types).unwrap_or_default();
+        let value = self.value(inner);
+        // int to float rounds as in Rust, and casts between integers wrap as in Rust; float to int does not saturate in
+        // C++
+        let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool || matches!(from, Ty::Device(_));
+        let short = if name == "int" { "i32" } else { &name };
+        CppExpr::atom(if plain { format!("{name}({value})") } else { format!("cast_{short}({value})") })
+    }
+
+    /// `place op value`, for a place whose text is an atom.
+    pub(super) fn combined(&mut self, op: Op, place: &Expr, text: &str, value: &Expr) -> String {
+        if let Some((function, by)) = self.by_parameter(op, place, value) {
+            return format!("{function}({text}, {by})");
+        }
+        let plain = self.is_plain(op, place, value);
+        let value = self.text(value);
+        if !plain {
+            return format!("{}({text}, {})", function(op), value.text);
+        }
+        let value = value.at_least(operand_precedence(precedence(op)).max(precedence(op) + 1));
+        let text = format!("{text} {} {value}", operator(op));
+        if self.settled(&place.ty) == Ty::Bool { format!("bool({text})") } else { text }
+    }
+
+    pub(super) fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> CppExpr {
+        if let Some((function, by)) = self.by_parameter(op, a, b) {
+            let a = self.value(a);
+            return CppExpr::atom(format!("{function}({a}, {by})"));
+        }
+        if op.is_comparison() {
+            self.record_compared(a);
+            self.record_compared(b);
+        }
+        let plain = self.is_plain(op, a, b);
+        let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
+        let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
+        if !plain {
+            return CppExpr::atom(format!("{}({}, {})", function(op), a.text, b.text));
+        }
+        let precedence = precedence(op);
+        // a left operand of the same operator takes no parentheses; bit operators are never mixed without them
+        let mixes = |t: &CppExpr| match precedence {
+            BITS | SHIFT | COMPARE => t.precedence == precedence,
+            OR_ELSE => t.precedence == AND_ALSO,
+            _ => false,
+        };
+        let left = if mixes(&a) { format!("({})", a.text) } else { a.at_least(operand_precedence(precedence)) };
+        let right = if mixes(&b) {
+            format!("({})", b.text)
+        } else {
+            b.at_least(operand_precedence(precedence).max(precedence + 1))
+        };
+        let text = format!("{left} {} {right}", operator(op));
+        if is_bool { CppExpr::atom(format!("bool({text})")) } else { CppExpr { text, precedence } }
+    }
+
+    /// Whether C++'s operator has the semantics of Rust's for these operands.
+    pub(super) fn is_plain(&self, op: Op, a: &Expr, b: &Expr) -> bool {
+        let ty = self.settled(&a.ty);
+        let bits = if ty == Ty::U64 { 64 } else { 32 };
+        let shift_fits = matches!(b.kind, Kind::Int(n) if n < bits);
+        let unsigned = matches!(ty, Ty::U32 | Ty::U64);
+        match op {
+            _ if op.is_comparison() || op.is_logical() => true,
+            _ if ty == Ty::Usize => true,
+            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || ty == Ty::I32 && self.never_wraps(op, a, b),
+            Op::Div => ty == Ty::F32 || (unsigned || ty == Ty::I32) && positive(b),
+            Op::Rem => (unsigned || ty == Ty::I32) && positive(b),
+            Op::Shl => unsigned && shift_fits,
+            Op::Shr => (unsigned || ty == Ty::I32) && shift_fits,
+            _ => unsigned || matches!(ty, Ty::I32 | Ty::Bool),
+        }
+    }
+}

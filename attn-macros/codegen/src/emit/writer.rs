@@ -1,0 +1,92 @@
+//! The text of one function as it is written: lines, names, and what is known of locals.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::cpp_type::spelled;
+use crate::{
+    ir::{Expr, Function, Kind, LocalId},
+    report::{self, Report},
+    types::{Ty, Types},
+};
+
+/// An interval of integers: least and greatest value, both inclusive.
+pub(super) type Interval = (i64, i64);
+
+/// Writes the C++ text of one function.
+pub(crate) struct CudaWriter<'a> {
+    pub(super) types: &'a Types,
+    pub(super) function: &'a Function,
+    pub(super) report: &'a mut Report,
+    pub(super) out: String,
+    pub(super) indent: usize,
+    /// Intervals of immutable locals.
+    pub(super) intervals: HashMap<LocalId, Interval>,
+    /// Locals that are written as another expression.
+    pub(super) aliases: HashMap<LocalId, String>,
+    /// Immutable locals that hold a scalar parameter.
+    pub(super) params: HashMap<LocalId, String>,
+    /// The logit argument of a transform, which is still to be scaled ([`logit_factor`](super::logit_factor)).
+    pub(super) logit: Option<LocalId>,
+    pub(super) used: &'a mut Used,
+}
+
+/// What the functions of an item use.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// Parameters that are read.
+    pub(crate) params: BTreeSet<String>,
+    /// Parameters that integers are divided by, and where they are first.
+    pub(crate) divisors: BTreeMap<String, report::SpanRange>,
+    /// Parameters that are compared: the comparison may exclude 0.
+    pub(crate) compared: BTreeSet<String>,
+    /// Whether anything is stored to an output tensor.
+    pub(crate) stores: bool,
+    /// Whether the position of a key's block in its list (`kv_slot`) is read.
+    pub(crate) slots: bool,
+}
+
+impl CudaWriter<'_> {
+    pub(super) fn line(&mut self, text: &str) {
+        for _ in 0..self.indent {
+            self.out.push_str("  ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    pub(super) fn name(&self, local: LocalId) -> String {
+        self.aliases.get(&local).cloned().unwrap_or_else(|| self.function.locals[local].name.clone())
+    }
+
+    /// Writes the subject of a `match` in place of its local, where it is immutable and as short.
+    pub(super) fn alias(&mut self, subject: &Expr, bound: LocalId) -> bool {
+        match &subject.kind {
+            Kind::Local(local) if *local == bound => true,
+            Kind::Param(_) | Kind::Coordinate(..) => {
+                self.record_compared(subject);
+                let text = self.value(subject);
+                self.aliases.insert(bound, text);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn settled(&self, ty: &Ty) -> Ty {
+        self.types.settled(ty)
+    }
+
+    /// The C++ type of a local.
+    pub(super) fn declared(&self, local: LocalId) -> Option<String> {
+        spelled(&self.function.locals[local].ty, self.types)
+    }
+
+    /// Text that is written separately, one level deeper.
+    pub(super) fn nested_text(&mut self, f: impl FnOnce(&mut Self)) -> String {
+        let before = std::mem::take(&mut self.out);
+        self.indent += 1;
+        f(self);
+        self.indent -= 1;
+        std::mem::replace(&mut self.out, before)
+    }
+}

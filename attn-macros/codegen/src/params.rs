@@ -1,0 +1,55 @@
+//! `#[derive(VariantParams)]`: the fields of a variant become parameters by name.
+//!
+//! `field` reads the fields and their attributes, `shape` turns shapes into checked arithmetic, `condition` finds the
+//! names in a `#[require]`, `emit` writes the impl.
+
+mod condition;
+mod dims;
+mod emit;
+mod field;
+mod messages;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::TokenStream;
+use syn::{Data, DeriveInput, Fields};
+
+use crate::report::Report;
+
+/// Expands the derive. Errors are reported all at once, with a fallback impl, so that the compiler does not report its
+/// absence too.
+#[must_use]
+pub fn derive(input: TokenStream) -> TokenStream {
+    let item = match syn::parse2::<DeriveInput>(input) {
+        Ok(item) => item,
+        Err(error) => return error.into_compile_error(),
+    };
+    let mut report = Report::default();
+    let fields = match &item.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(named) => field::read_all(named.named.iter(), &mut report),
+            Fields::Unit => Vec::new(),
+            Fields::Unnamed(unnamed) => {
+                report.on(unnamed, messages::UNNAMED);
+                Vec::new()
+            }
+        },
+        Data::Enum(data) => {
+            report.at(data.enum_token.span, messages::NOT_A_STRUCT);
+            Vec::new()
+        }
+        Data::Union(data) => {
+            report.at(data.union_token.span, messages::NOT_A_STRUCT);
+            Vec::new()
+        }
+    };
+    let checks = emit::Checks::new(&fields, &mut report);
+    if report.is_empty() {
+        emit::params(&item, &fields, &checks)
+    } else {
+        let errors = report.into_tokens();
+        let fallback = emit::fallback(&item);
+        quote::quote!(#errors #fallback)
+    }
+}

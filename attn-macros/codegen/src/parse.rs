@@ -1,0 +1,107 @@
+//! Lowers Rust syntax to [`ir`](crate::ir): enforces the subset, resolves names, and infers the types it can.
+//!
+//! Errors are reported at their expressions and lowering continues, so that one run finds them all.
+
+mod array;
+mod call;
+mod context;
+mod device;
+mod expr;
+mod ir_builder;
+mod literal;
+mod matching;
+mod method;
+mod path;
+mod row;
+mod stmt;
+mod syntax;
+mod tensor;
+pub mod ty;
+mod type_link;
+
+use std::collections::{HashMap, HashSet};
+
+pub use context::{ConstLink, ItemContext, Links, TypeLink};
+
+use crate::{ir::Function, messages, report::Report, types::Ty};
+use ir_builder::IrBuilder;
+
+/// Lowers a hook (with `self`) or a helper; `ty_of` gives the types of arguments.
+pub(crate) fn function(
+    shared: &mut ItemContext,
+    attrs: &[syn::Attribute],
+    sig: &syn::Signature,
+    block: &syn::Block,
+    ty_of: impl Fn(usize, &syn::Type, &mut ItemContext) -> Option<Ty>,
+) -> Function {
+    let ret = match &sig.output {
+        syn::ReturnType::Default => Ty::Unit,
+        syn::ReturnType::Type(_, ty) => ty::of(ty, shared).unwrap_or_else(|| shared.types.external()),
+    };
+    let mut reader = IrBuilder {
+        shared,
+        locals: Vec::new(),
+        scopes: vec![HashMap::new()],
+        taken: HashSet::new(),
+        returns: vec![ret.clone()],
+    };
+    let mut args = Vec::new();
+    let typed = sig.inputs.iter().filter_map(|input| match input {
+        syn::FnArg::Typed(arg) => Some(arg),
+        syn::FnArg::Receiver(_) => None,
+    });
+    for (i, arg) in typed.enumerate() {
+        let ty = ty_of(i, &arg.ty, reader.shared).unwrap_or_else(|| reader.shared.types.external());
+        let local = match &*arg.pat {
+            syn::Pat::Wild(_) => None,
+            syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                Some(reader.declare(&p.ident, ty.clone(), p.mutability.is_some()))
+            }
+            pat => {
+                reader.refuse(pat, messages::ARGUMENT);
+                None
+            }
+        };
+        args.push((local, ty));
+    }
+    refuse_cfg(block, &mut reader.shared.report);
+    let body = reader.block(block, &ret);
+    Function {
+        name: sig.ident.to_string(),
+        doc: doc_lines(attrs),
+        span: sig.fn_token.span,
+        locals: reader.locals,
+        args,
+        ret,
+        body,
+    }
+}
+
+/// Reports `#[cfg]`: the compiler would remove parts of the Rust, but the text is made before that.
+fn refuse_cfg(block: &syn::Block, report: &mut Report) {
+    struct Attributes<'a>(&'a mut Report);
+    impl<'ast> syn::visit::Visit<'ast> for Attributes<'_> {
+        fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
+            if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
+                self.0.on(attr, messages::CFG_HOOK);
+            }
+        }
+    }
+    syn::visit::Visit::visit_block(&mut Attributes(report), block);
+}
+
+/// The lines of a doc comment, without the leading blank.
+pub(crate) fn doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
+    attrs
+        .iter()
+        .filter(|a| a.path().is_ident("doc"))
+        .filter_map(|a| match &a.meta {
+            syn::Meta::NameValue(syn::MetaNameValue {
+                value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }),
+                ..
+            }) => Some(text.value()),
+            _ => None,
+        })
+        .flat_map(|text| text.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned()).collect::<Vec<_>>())
+        .collect()
+}

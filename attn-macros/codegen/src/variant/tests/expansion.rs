@@ -1,0 +1,202 @@
+//! Expansions: items, descriptors, instances, errors.
+
+use super::*;
+
+#[test]
+fn expansion_keeps_the_item_and_adds_the_descriptor() {
+    let tokens = expand(
+        quote!(name = "cap"),
+        quote!(impl AttentionVariant for SoftCap {
+            fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 { logit / self.cap }
+        }),
+    );
+    let text = prettyplease::unparse(&syn::parse2(tokens).expect("items"));
+    for part in [
+        "impl AttentionVariant for SoftCap {",
+        "name: \"cap\"",
+        "type_name: \"SoftCap\"",
+        "hook: ::attn::lang::Hook::LogitsTransform",
+        "return logit / cap_;",
+        "<SoftCap as ::attn::lang::VariantParams>::FIELDS",
+        "type Normalizer = ::attn::expr::compose::Keeps;",
+        "::attn::__private::submit!(SoftCap)",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn default_name_is_the_type_in_snake_case() {
+    let tokens = expand(TokenStream::new(), quote!(impl AttentionVariant for my::QKNorm2D {}));
+    assert!(tokens.to_string().contains("name : \"qk_norm2_d\""), "{tokens}");
+}
+
+#[test]
+fn refused_items_are_kept() {
+    for item in [
+        quote!(impl AttentionVariant for X { fn wrong(&self) {} }),
+        quote!(
+            struct X;
+        ),
+        quote!(not rust at all),
+    ] {
+        let text = expand(TokenStream::new(), item.clone()).to_string();
+        assert!(text.starts_with(&item.to_string()), "{text}");
+        assert!(text.contains("compile_error"), "{text}");
+    }
+}
+
+#[test]
+fn normaliser_change_is_visible_to_compose() {
+    let tokens = expand(
+        TokenStream::new(),
+        quote!(impl AttentionVariant for X {
+            const NORMALIZER: Normalizer = Normalizer::Plain { divide: false };
+            fn weight(&self, logit: f32, _m: f32, _at: LogitIndex) -> f32 { logit.max(0.0) }
+        }),
+    );
+    assert!(tokens.to_string().contains("type Normalizer = :: attn :: expr :: compose :: ReplacesPlain"), "{tokens}");
+}
+
+#[test]
+fn every_error_of_an_impl_is_reported() {
+    let found = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            let x = &logit;
+            println!("{x}");
+            logit.tanhh() + unknown
+        }
+        fn logits_maks(&self, at: LogitIndex) -> bool {
+            true
+        }
+    ));
+    assert_eq!(found.len(), 5, "{found:#?}");
+    for (text, part) in found.iter().zip(["references", "macros", "`tanh`", "`unknown`", "`logits_mask`"]) {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+}
+
+#[test]
+fn generic_variants_list_their_instances() {
+    let item = quote!(
+        impl<const N: i32, const E: bool> AttentionVariant for Windowed<N, E> {
+            fn logits_mask(&self, at: LogitIndex) -> bool {
+                at.kv_pos < N * Self::SCALE && E
+            }
+        }
+    );
+    let text = expand(quote!(name = "windowed", instances((4, true), (-8, false))), item.clone()).to_string();
+    for part in [
+        r#"name : "windowed_4_true""#,
+        r#"name : "windowed_m8_false""#,
+        "const N : i32 = - 8 ;",
+        "const E : bool = false ;",
+        "for Windowed < N , E >",
+        "HookConst :: value (Windowed :: < N , E > :: SCALE)",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let told = |attr: TokenStream, item: TokenStream| {
+        let text = expand(attr, item).to_string();
+        text.split("compile_error").skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(told(TokenStream::new(), item.clone())[0].contains("lists its instances"));
+    assert!(told(quote!(instances(4)), item.clone())[0].contains("2 constant(s)"));
+    assert!(told(quote!(instances((4, X))), item)[0].contains("numbers and bools"));
+    assert!(told(quote!(instances(4)), quote!(impl AttentionVariant for X {}))[0].contains("only a variant"));
+    assert!(
+        told(
+            quote!(instances(4)),
+            quote!(
+                impl<T> AttentionVariant for X<T> {}
+            )
+        )[0]
+        .contains("constants only")
+    );
+}
+
+#[test]
+fn per_request_coordinates_of_key_hooks_are_listed() {
+    let words = |hooks: TokenStream| {
+        let item = syn::parse2(quote!(impl AttentionVariant for X { #hooks })).expect("an impl");
+        read(&TokenStream::new(), &item).map(|variant| variant.kv_coordinates).unwrap_or_else(|_| panic!("refused"))
+    };
+    let rope = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            k.map(|_, x| x * at.kv_pos as f32);
+        }
+    );
+    assert_eq!(words(rope), [""; 0]);
+    let inside = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            k.map(|_, x| if at.kv_len > 3 { x } else { x * at.batch as f32 });
+        }
+    );
+    assert_eq!(words(inside), ["batch", "kv_len"]);
+    let renamed = quote!(
+        fn value_transform<R: Row>(&self, v: &mut R, at: KvIndex) {
+            let here = at.kv_token;
+            v.map(|_, x| x * here as f32);
+        }
+    );
+    assert_eq!(words(renamed), ["kv_token"]);
+    let whole = quote!(
+        fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
+            let scale = helper(at);
+            k.map(|_, x| x * scale);
+        }
+    );
+    assert_eq!(words(whole), ["batch", "kv_token", "kv_len"]);
+    let mask = quote!(
+        fn logits_mask(&self, at: LogitIndex) -> bool {
+            at.kv_len > at.batch
+        }
+    );
+    assert_eq!(words(mask), [""; 0]);
+    assert_eq!(
+        words(quote!(
+            fn remap_kv_pos(&self, at: KvIndex) -> i32 {
+                at.kv_pos - at.kv_len
+            }
+        )),
+        ["kv_len"]
+    );
+}
+
+#[test]
+fn helpers_are_generic_over_constants() {
+    let text = crate::device_fn::expand(
+        TokenStream::new(),
+        quote!(
+            fn power<const N: i32, const FAST: bool>(x: f32) -> f32 {
+                let mut y = 1.0;
+                for _ in 0..N {
+                    y *= x;
+                }
+                if FAST { y } else { y + LIMIT }
+            }
+        ),
+    )
+    .to_string();
+    for part in [
+        "template <int N_, bool FAST_> static ATTN_FN float power_fn(float x)",
+        "i < N_",
+        "FAST_ ? y : y + power_LIMIT_",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let text = transform(&quote!(
+        helpers::power::<4, true>(logit) + helpers::power::<{ LIMIT }, FAST>(logit) + power2::<-1>(logit)
+    ));
+    assert_eq!(
+        text,
+        "  return power_fn<4, true>(float(logit)) + power_fn<LIMIT_, FAST_>(float(logit)) + \
+         power2_fn<-1>(float(logit));"
+    );
+    let told = errors(&quote!(
+        fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+            power::<{ 1 + 2 }>(logit)
+        }
+    ));
+    assert!(told.len() == 1 && told[0].contains("helper::<4>"), "{told:?}");
+}

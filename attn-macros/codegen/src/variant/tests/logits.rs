@@ -1,0 +1,80 @@
+//! What is derived of logits transforms: deferred factors, bias, slope, bound.
+
+use super::*;
+
+#[test]
+fn logit_and_key_distance_stay_unscaled_until_multiplied() {
+    assert_eq!(transform(&quote!(self.cap * (logit / self.cap).tanh())), "  return cap_ * tanh(logit / cap_);");
+    assert_eq!(transform(&quote!(self.a * logit + logit)), "  return a_ * logit + float(logit);");
+    assert_eq!(transform(&quote!(logit * logit)), "  return logit * float(logit);");
+    assert_eq!(transform(&quote!(1.0 / logit)), "  return 1.0f / float(logit);");
+    let distance = transform(&quote!(logit.max((at.kv_pos - at.qo_pos) as f32)));
+    assert_eq!(distance, "  return max(float(logit), float(at.kv_pos_minus(at.qo_pos)));");
+    let text = transform(&quote!(logit * self.slopes[at.qo_head] * (at.qo_pos - at.kv_pos) as f32));
+    assert_eq!(text, "  return logit * slopes_[at.qo_head] * -at.kv_pos_minus(at.qo_pos);");
+    // what may wrap has to
+    let text = transform(&quote!(logit * (at.kv_pos - self.n) as f32));
+    assert_eq!(text, "  return logit * float(sub(at.kv_pos, n_));");
+}
+
+/// What is added to a logit, told apart.
+fn bias(body: &TokenStream) -> String {
+    let item =
+        quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
+    let variant =
+        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
+    variant.bias.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn additive_transform_has_a_logits_bias() {
+    assert_eq!(
+        bias(&quote!(logit + self.slopes[at.qo_head] * (at.kv_pos - at.qo_pos) as f32)),
+        "return KeyTerm(slopes_[at.qo_head], at.kv_pos_minus(at.qo_pos));"
+    );
+    assert_eq!(bias(&quote!(self.b[at.kv_pos] + logit)), "return float(b_[at.kv_pos]);");
+    assert_eq!(bias(&quote!(let d = self.b[at.kv_pos]; logit - d)), "const float d = b_[at.kv_pos]; return -float(d);");
+    for more in [
+        quote!(logit),
+        quote!(self.a - logit),
+        quote!(logit + logit.abs()),
+        quote!(let x = logit; logit + x),
+        quote!(if at.kv_pos > 3 { return 0.0; } logit + 1.0),
+        quote!(self.out.store(at.kv_pos, 1.0); logit + 1.0),
+    ] {
+        assert_eq!(bias(&more), "", "{more}");
+    }
+}
+
+/// What a transformed logit is said not to exceed.
+fn bound(body: &TokenStream) -> String {
+    let item =
+        quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
+    let variant =
+        read(&TokenStream::new(), &syn::parse2(item).expect("an impl")).unwrap_or_else(|_| panic!("accepted"));
+    variant.bound.lines().skip(2).map(str::trim).filter(|line| *line != "}").collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn bounded_transform_has_a_logits_bound() {
+    assert_eq!(
+        bound(&quote!(let inv = 1.0 / self.cap; self.cap * (logit * inv).tanh())),
+        "return bound::magnitude(bound::mul(bound::exactly(cap_), bound::within(1.0f)));"
+    );
+    assert_eq!(
+        bound(&quote!(let most = 2.0 * self.a; let lost = self.b; let x = logit + lost; x.clamp(-most, most))),
+        "const float most = 2.0f * a_; \
+         return bound::magnitude(bound::join(bound::exactly(-most), bound::exactly(most)));"
+    );
+    for more in [
+        quote!(logit),
+        quote!(logit.min(self.a)),
+        quote!(self.a[at.qo_head] * logit.tanh()),
+        quote!(let mut x = logit.tanh(); x += logit; x),
+        quote!(if at.kv_pos > 3 { return logit; } logit.tanh()),
+        // NaN gives way to the other operand, which may be of any size
+        quote!(logit.tanh().min(logit.max(0.0))),
+    ] {
+        assert_eq!(bound(&more), "", "{more}");
+    }
+}

@@ -1,0 +1,296 @@
+//! Bit-exactness: results do not depend on the layout of keys, unused memory, the previous content of the workspace, or
+//! other requests in the batch.
+
+use serde::Serialize;
+
+use attn::batch::{BatchCapacity, PageTableBuf};
+use attn::spec::KernelKind;
+use attn::{AttentionOptions, Batch, Engine, Variant};
+
+use super::engine_memory::EngineMemory;
+use super::inputs::Inputs;
+use super::keys::Keys;
+use super::tensors::{Tensors, Written};
+use super::{Case, LayoutKind, Lens, Order, Pool, TestError, case_variant};
+
+/// The split size in keys for batch-invariant runs.
+const SPLIT_KEYS: u32 = 256;
+
+/// The comparisons of a case, and those that differed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct BitExactResult {
+    /// The number of compared pairs of runs.
+    pub compared: usize,
+    /// The pairs with different bits, in words.
+    pub different: Vec<String>,
+    /// The kernel and the device.
+    pub ran: String,
+    /// Whether pairs were compared and none differed.
+    pub passed: bool,
+}
+
+/// How a run is prepared.
+#[derive(Clone, Copy)]
+struct RunSetup {
+    /// The byte that fills the workspace before planning.
+    dirt: u8,
+    /// For a replayed graph: the number of requests of the capacity beyond those of the batch. They are padded with
+    /// requests without queries.
+    extra_requests: Option<usize>,
+    /// Whether splits do not depend on the batch.
+    invariant: bool,
+}
+
+impl RunSetup {
+    const PLAIN: RunSetup = RunSetup { dirt: 0xff, extra_requests: None, invariant: false };
+}
+
+/// Runs a case in several ways that must give the same bits of output and log-sum-exp:
+///
+/// - every layout against the ragged one, in the case's kernel: ragged tensors, page tables and block tables (with u32
+///   entries) of several page sizes, NHD and HND, split, fused, padded and packed;
+/// - NaN against zeros in unused slots, pages and rows;
+/// - a workspace of exactly the needed size, filled with 0xff, zeros and other bytes;
+/// - a graph whose capacity holds more requests against one without, and against a plan of its own where both use the
+///   same decode tile (not in a mixed launch);
+/// - each request alone against all together, under [`fixed_split_size`](AttentionOptions::fixed_split_size).
+///
+/// The layout and the levels of the case are ignored. A variant whose tensors have elements for each request or token
+/// skips the last two comparisons.
+///
+/// # Errors
+///
+/// A run failed.
+pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestError> {
+    let variant = case_variant(case)?;
+    let ragged = Case {
+        kv_layout: LayoutKind::Ragged,
+        page_order: Order::Nhd,
+        pool: Pool::Split,
+        levels: Vec::new(),
+        ..case.clone()
+    };
+    let inputs = Inputs::new(&ragged, false)?;
+    let (want, ran) = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
+    let mut result = BitExactResult { ran, ..BitExactResult::default() };
+    let mut compare = |what: String, got: &Written| {
+        result.compared += 1;
+        if !want.same_bits(got) {
+            result.different.push(what);
+        }
+    };
+
+    for place in places(&ragged) {
+        let moved = moved(&place, &inputs)?;
+        let what = format!("{:?} {} {:?} {:?}", place.kv_layout, place.page_size, place.page_order, place.pool);
+        compare(what.clone(), &run(&place, &variant, &moved, engine, RunSetup::PLAIN)?.0);
+        if place.kv_layout.paged() && place.pool == Pool::Split {
+            let mut zeros = moved;
+            zeros.replace_nan();
+            compare(
+                format!("zeros in unused slots of {what}"),
+                &run(&place, &variant, &zeros, engine, RunSetup::PLAIN)?.0,
+            );
+        }
+    }
+    let paged = Case { kv_layout: LayoutKind::Paged, page_size: 16, ..ragged.clone() };
+    let in_pages = moved(&paged, &inputs)?;
+    for dirt in [0x00, 0x7f, 0x01] {
+        let how = RunSetup { dirt, ..RunSetup::PLAIN };
+        compare(format!("a workspace of bytes {dirt:#x}"), &run(&paged, &variant, &in_pages, engine, how)?.0);
+    }
+    if over_a_batch(&variant, case) {
+        result.passed = result.different.is_empty();
+        return Ok(result);
+    }
+    let with_extra =
+        |extra| run(&paged, &variant, &in_pages, engine, RunSetup { extra_requests: Some(extra), ..RunSetup::PLAIN });
+    let replayed = with_extra(0)?.0;
+    let more = with_extra(3)?.0;
+    result.compared += 1;
+    if !replayed.same_bits(&more) {
+        result.different.push("a graph whose capacity holds 3 more requests".into());
+    }
+    // a mixed launch selects its decode tile by the longest request of the capacity
+    if case.kernel != KernelKind::Mixed.to_string() {
+        result.compared += 1;
+        if !want.same_bits(&replayed) {
+            result.different.push("a graph whose capacity is the batch".into());
+        }
+    }
+    alone(&ragged, &variant, &inputs, engine, &mut result)?;
+    result.passed = result.different.is_empty();
+    Ok(result)
+}
+
+/// Whether tensors of a variant have elements for each request or token.
+fn over_a_batch(variant: &Variant, case: &Case) -> bool {
+    let mut other = case.clone();
+    (other.qo_lens, other.kv_lens) = (Lens::List(vec![3, 4]), Lens::List(vec![5, 6]));
+    let dims = attn::lang::Dims { batch: Some(case.qo_lens.requests() as i64 + 1), ..other.dims() };
+    variant.bind(&case.dims()).is_err() || variant.bind(&dims).is_err()
+}
+
+/// Compares each request alone with the whole batch, under splits that do not depend on the batch.
+fn alone(
+    case: &Case,
+    variant: &Variant,
+    inputs: &Inputs,
+    engine: &Engine,
+    result: &mut BitExactResult,
+) -> Result<(), TestError> {
+    let how = RunSetup { invariant: true, ..RunSetup::PLAIN };
+    let all = match run(case, variant, inputs, engine, how) {
+        Ok((all, _)) => all,
+        // one plan cannot run two kernels
+        Err(TestError::Attn(_)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let (o, row) = (all.o.to_f32(), (case.qo_heads * case.head_dim_vo.dim(case.heads())) as usize);
+    for request in 0..case.qo_lens.requests() {
+        let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| Lens::List(vec![lens.to_vec()[request]]));
+        let one = Case { qo_lens: qo, kv_lens: kv, ..case.clone() };
+        let mut of_one = Inputs::new(&one, false)?;
+        of_one.take(inputs, &[request])?;
+        let (got, _) = run(&one, variant, &of_one, engine, how)?;
+        result.compared += 1;
+        let first = inputs.qo_indptr[request] as usize;
+        let tokens = inputs.qo_indptr[request + 1] as usize - first;
+        let equal = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
+        let heads = case.qo_heads as usize;
+        let same = equal(&got.o.to_f32(), &o[first * row..][..tokens * row])
+            && equal(&got.lse, &all.lse[first * heads..][..tokens * heads]);
+        if !same {
+            result.different.push(format!("request {request} alone"));
+        }
+    }
+    Ok(())
+}
+
+/// The case in every layout.
+fn places(ragged: &Case) -> Vec<Case> {
+    let mut places = Vec::new();
+    for (kv_layout, page_size) in [
+        (LayoutKind::Ragged, 16),
+        (LayoutKind::Paged, 1),
+        (LayoutKind::Paged, 5),
+        (LayoutKind::Paged, 16),
+        (LayoutKind::BlockTable, 16),
+        (LayoutKind::BlockTable, 64),
+    ] {
+        for page_order in [Order::Nhd, Order::Hnd] {
+            for pool in [Pool::Split, Pool::Fused, Pool::Padded, Pool::Packed] {
+                let packed = kv_layout == LayoutKind::Ragged && page_order == Order::Nhd;
+                let interleaved = pool == Pool::Split || ragged.head_dim_vo == attn::HeadDimVo::Same;
+                if interleaved && (pool != Pool::Packed || packed) {
+                    places.push(Case { kv_layout, page_size, page_order, pool, ..ragged.clone() });
+                }
+            }
+        }
+    }
+    places
+}
+
+/// The inputs of a case with the rows of other inputs of the same lengths.
+fn moved(case: &Case, from: &Inputs) -> Result<Inputs, TestError> {
+    let mut inputs = Inputs::new(case, false)?;
+    inputs.take(from, &(0..case.qo_lens.requests()).collect::<Vec<_>>())?;
+    Ok(inputs)
+}
+
+/// The page table of inputs in pages.
+fn page_table(inputs: &Inputs) -> PageTableBuf {
+    match &inputs.keys {
+        Keys::Paged(table) => table.clone(),
+        _ => PageTableBuf::default(),
+    }
+}
+
+/// Runs a case once, with a plan of its own.
+fn run(
+    case: &Case,
+    variant: &Variant,
+    inputs: &Inputs,
+    engine: &Engine,
+    how: RunSetup,
+) -> Result<(Written, String), TestError> {
+    let kernel = match case.kernel.as_str() {
+        "auto" => None,
+        named => Some(named.parse::<KernelKind>()?),
+    };
+    let fixed_split_size = how.invariant.then_some(SPLIT_KEYS);
+    let options = AttentionOptions {
+        sm_scale: case.sm_scale,
+        kernel,
+        prefill: case.prefill,
+        head_dim_vo: case.head_dim_vo,
+        fixed_split_size,
+        ..AttentionOptions::default()
+    };
+    let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
+    let (place, stream) = (EngineMemory::of(engine), engine.stream()?);
+    let mut tensors = Tensors::put(&place, case, inputs)?;
+    let batch = inputs.batch(&[]);
+    // the graph is dropped first
+    let (_workspace, plan, mut graph) = match how.extra_requests {
+        None => {
+            let mut memory = place.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
+            let plan = attention.plan(&batch, &mut memory.workspace)?;
+            (memory, plan, None)
+        }
+        Some(extra) => {
+            let own = BatchCapacity::of(&batch.validate()?);
+            let capacity = BatchCapacity { requests: own.requests + extra as u32, ..own };
+            let bytes = attention.workspace_size_with_capacity(&capacity)?;
+            let mut memory = place.workspace(engine, bytes, how.dirt)?;
+            let mut table = page_table(inputs);
+            let none = PageTableBuf { indptr: vec![0], indices: vec![], last_page_len: vec![], ..table };
+            let empty = Batch::paged(&[0], &none.table());
+            let mut plan = attention.plan_with_capacity(&empty, &capacity, &mut memory.workspace)?;
+            tensors.run(&plan, &stream)?;
+            let graph = place.capture(&stream, || tensors.run(&plan, &stream))?;
+            // pad with requests without queries
+            let (mut qo, pages) = (inputs.qo_indptr.clone(), table.indices.len() as i32);
+            qo.resize(qo.len() + extra, inputs.qo_indptr[inputs.qo_indptr.len() - 1]);
+            table.indptr.resize(table.indptr.len() + extra, pages);
+            table.last_page_len.resize(table.last_page_len.len() + extra, 0);
+            plan.update(&stream, &Batch::paged(&qo, &table.table()))?;
+            (memory, plan, graph)
+        }
+    };
+    stream.synchronize()?;
+    tensors.poison()?;
+    match &mut graph {
+        Some(graph) => graph.launch(&stream)?,
+        None => tensors.run(&plan, &stream)?,
+    }
+    stream.synchronize()?;
+    let written = tensors.written()?;
+    Ok((written, super::setup::ran(&plan, engine)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid;
+
+    #[test]
+    fn layouts_and_unused_memory_do_not_change_a_bit() {
+        for case in grid::bit_exact().into_iter().step_by(11) {
+            let case = Case { kernel: "auto".to_owned(), ..case };
+            let result = bit_exact(&case, &Engine::cpu()).expect("it runs");
+            assert!(result.passed && result.compared > 40, "{}: {result:?}", case.title());
+        }
+    }
+
+    #[test]
+    fn other_keys_are_reported() {
+        let case = &grid::bit_exact()[0];
+        let (a, mut b) = (Inputs::new(case, false).expect("sound"), Inputs::new(case, false).expect("sound"));
+        b.k.copy_row(0, &a.v, 0, 64);
+        let variant = case_variant(case).expect("stock");
+        let run = |inputs: &Inputs| run(case, &variant, inputs, &Engine::cpu(), RunSetup::PLAIN).expect("it runs").0;
+        assert!(run(&a).same_bits(&run(&a)) && !run(&a).same_bits(&run(&b)));
+    }
+}

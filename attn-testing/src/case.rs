@@ -1,0 +1,516 @@
+//! Case files: one JSON object a line, a case to check or time.
+
+use serde::{Deserialize, Serialize};
+
+use attn::lang::Dims;
+use attn::{Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
+
+use super::{KeptPages, RunMode, TestError};
+
+/// One case: a variant, sizes, a layout and a seed. This is the format of every `.jsonl` case file.
+///
+/// ```json
+/// {"variant":"causal + soft_cap(cap=30)","kernel":"auto","dtype":"bf16","qo_heads":32,"kv_heads":8,"head_dim":128,
+///  "kv_layout":"paged","page_size":16,"page_order":"NHD","qo_lens":[1,1,17],"kv_lens":[4096,513,17],"seed":7,
+///  "graph":true}
+/// ```
+///
+/// Unknown fields are kept and written back with the results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The name; the variant when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A variant expression, `causal + soft_cap(cap=30)`.
+    pub variant: String,
+    /// `auto`, `prefill`, `decode`, `mixed`.
+    #[serde(default = "auto")]
+    pub kernel: String,
+    /// The prefill backend: `sm80` or `sm90`.
+    #[serde(default, with = "prefill", skip_serializing_if = "prefill::is_default")]
+    pub prefill: PrefillBackend,
+    /// The type of q and o: `f16`, `bf16`, or `f32` (CPU only).
+    pub dtype: String,
+    /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`; that of q when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_dtype: Option<String>,
+    /// Query heads.
+    pub qo_heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// The head dim of queries and keys.
+    pub head_dim: u32,
+    /// The head dim of values: `"same"` as keys, a number, or `"keys:512"` for the first elements of the keys.
+    #[serde(default, rename = "values", with = "head_dim_vo", skip_serializing_if = "head_dim_vo::is_same")]
+    pub head_dim_vo: HeadDimVo,
+    /// The layout of the keys.
+    #[serde(default)]
+    pub kv_layout: LayoutKind,
+    /// The page size in keys.
+    #[serde(default = "sixteen")]
+    pub page_size: u32,
+    /// Order of slots and heads within a page, or of tokens and heads in a ragged tensor.
+    #[serde(default)]
+    pub page_order: Order,
+    /// How keys and values share memory. The reference has them in tensors of their own.
+    #[serde(default, skip_serializing_if = "Pool::is_split")]
+    pub pool: Pool,
+    /// The shared levels of a cascade, outermost first. `kv_lens` are then the keys of the last level, which each
+    /// request has for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LevelCase>,
+    /// Queries of each request.
+    pub qo_lens: Lens,
+    /// Keys of each request.
+    pub kv_lens: Lens,
+    /// The seed of all random data.
+    #[serde(default)]
+    pub seed: u64,
+    /// Time a replayed CUDA graph instead of a launch.
+    #[serde(default)]
+    pub graph: bool,
+    /// Scale of logits; `1 / sqrt(head_dim)` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_scale: Option<f32>,
+    /// The standard deviation of queries; that of keys and values is 1. Large values bring logits near a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_std: Option<f32>,
+    /// The scale of stored keys; that of stored values is 1.25 times larger. 1 for both when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_scale: Option<f32>,
+    /// Whether each KV head has a scale of its own on top, from 0.5 to 1.5 by the seed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kv_scale_per_head: bool,
+    /// The pages that the `page_list` of the variant keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<KeptPages>,
+    /// Run modes that are timed besides the case itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ours_also: Vec<RunMode>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub rest: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The layout of keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayoutKind {
+    /// Packed tensors of (tokens, heads, head_dim).
+    #[default]
+    Ragged,
+    /// Pools of pages, with a page table of compressed rows.
+    Paged,
+    /// Pools of pages, with a block table of padded rows.
+    BlockTable,
+    /// Pools of pages, shared by neighbouring requests along [`levels`](Case::levels).
+    Cascade,
+    /// Packed tensors, whose keys neighbouring requests share along [`levels`](Case::levels).
+    RaggedCascade,
+}
+
+impl LayoutKind {
+    /// Whether keys are in pages.
+    #[must_use]
+    pub fn paged(self) -> bool {
+        !matches!(self, LayoutKind::Ragged | LayoutKind::RaggedCascade)
+    }
+
+    /// Whether neighbouring requests share keys.
+    #[must_use]
+    pub fn levels(self) -> bool {
+        matches!(self, LayoutKind::Cascade | LayoutKind::RaggedCascade)
+    }
+}
+
+/// A shared level of a cascade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelCase {
+    /// Requests of each group of neighbours; they sum to the requests of the case.
+    pub groups: Vec<u32>,
+    /// Keys of each group.
+    pub kv_lens: Lens,
+    /// The page size in keys, a multiple of the case's; the case's when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u32>,
+}
+
+/// How keys and values share memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pool {
+    /// Separate tensors.
+    #[default]
+    Split,
+    /// One tensor with the keys, then the values of each page, (pages, 2, ..), or of each token for ragged keys.
+    Fused,
+    /// Separate tensors with 16 elements of padding behind each row of a head, and behind each page or token.
+    Padded,
+    /// One tensor with queries, keys and values of each token, as one projection writes them: (tokens, qo_heads + 2
+    /// kv_heads, head_dim). Only for ragged keys in the order NHD. Queries have the strides of such a tensor too.
+    Packed,
+}
+
+impl Pool {
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    fn is_split(&self) -> bool {
+        *self == Pool::Split
+    }
+}
+
+/// The order of a page's dimensions in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Order {
+    /// (slots, heads, head_dim).
+    #[default]
+    Nhd,
+    /// (heads, slots, head_dim).
+    Hnd,
+}
+
+/// Lengths: a list, or `{"repeat": [count, length]}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "lengths are a list of whole numbers from 0 to 4294967295, or {\"repeat\": [count, length]}"
+)]
+pub enum Lens {
+    /// One length a request.
+    List(Vec<u32>),
+    /// The same length for all requests.
+    Repeat {
+        /// The number of requests, and their length.
+        repeat: [u32; 2],
+    },
+}
+
+impl Lens {
+    /// The lengths, one a request.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u32> {
+        match self {
+            Lens::List(lens) => lens.clone(),
+            Lens::Repeat { repeat: [count, len] } => vec![*len; *count as usize],
+        }
+    }
+
+    /// The number of requests.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        match self {
+            Lens::List(lens) => lens.len(),
+            Lens::Repeat { repeat: [count, _] } => *count as usize,
+        }
+    }
+}
+
+/// The most requests of a case, so that one line cannot take all memory.
+const MAX_REQUESTS: usize = 1 << 20;
+
+fn auto() -> String {
+    "auto".to_owned()
+}
+
+fn sixteen() -> u32 {
+    16
+}
+
+impl Case {
+    /// A small ragged bf16 case of a variant; other fields are set one by one.
+    #[must_use]
+    pub fn new(variant: impl Into<String>) -> Self {
+        Case {
+            name: None,
+            variant: variant.into(),
+            kernel: auto(),
+            prefill: PrefillBackend::default(),
+            dtype: "bf16".to_owned(),
+            kv_dtype: None,
+            qo_heads: 4,
+            kv_heads: 2,
+            head_dim: 64,
+            head_dim_vo: HeadDimVo::Same,
+            kv_layout: LayoutKind::Ragged,
+            page_size: sixteen(),
+            page_order: Order::Nhd,
+            pool: Pool::Split,
+            levels: Vec::new(),
+            qo_lens: Lens::List(vec![17, 1]),
+            kv_lens: Lens::List(vec![33, 70]),
+            seed: 0,
+            graph: false,
+            sm_scale: None,
+            q_std: None,
+            kv_scale: None,
+            kv_scale_per_head: false,
+            sparse: None,
+            ours_also: Vec::new(),
+            rest: serde_json::Map::new(),
+        }
+    }
+
+    /// Its name, or its variant.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.variant)
+    }
+
+    /// The dims that shapes of parameters refer to.
+    #[must_use]
+    pub fn dims(&self) -> Dims {
+        let sum = |lens: &Lens| lens.to_vec().into_iter().map(i64::from).sum();
+        Dims {
+            batch: i64::try_from(self.qo_lens.requests()).ok(),
+            qo_tokens: Some(sum(&self.qo_lens)),
+            kv_tokens: Some(self.all_kv_lens().into_iter().map(i64::from).sum()),
+            ..self.head_dim_vo.dims(self.heads(), self.heads().dims())
+        }
+    }
+
+    /// Head counts.
+    #[must_use]
+    pub fn heads(&self) -> Heads {
+        Heads { qo: self.qo_heads, kv: self.kv_heads, head_dim: self.head_dim }
+    }
+
+    /// Element types.
+    ///
+    /// # Errors
+    ///
+    /// A dtype that is not known.
+    pub fn dtypes(&self) -> Result<Dtypes, TestError> {
+        let qo: Dtype = self.dtype.parse()?;
+        let kv = match &self.kv_dtype {
+            Some(text) => text.parse()?,
+            None => qo,
+        };
+        Ok(Dtypes { qo, kv })
+    }
+
+    /// Keys of each request over all levels.
+    #[must_use]
+    pub fn all_kv_lens(&self) -> Vec<u32> {
+        let mut lens = self.kv_lens.to_vec();
+        for level in &self.levels {
+            let mut requests = lens.iter_mut();
+            for (&count, shared) in level.groups.iter().zip(level.kv_lens.to_vec()) {
+                requests.by_ref().take(count as usize).for_each(|len| *len = len.saturating_add(shared));
+            }
+        }
+        lens
+    }
+
+    /// Keys in memory; shared keys count once.
+    #[must_use]
+    pub fn kv_memory_tokens(&self) -> u64 {
+        let lens = self.levels.iter().map(|level| &level.kv_lens).chain([&self.kv_lens]);
+        lens.flat_map(Lens::to_vec).map(u64::from).sum()
+    }
+
+    /// Multiplications and additions of the reference: the cost of a check.
+    #[must_use]
+    pub fn check_cost(&self) -> u64 {
+        let lens = self.qo_lens.to_vec().into_iter().zip(self.all_kv_lens());
+        let pairs: u128 = lens.map(|(q, k)| u128::from(q) * u128::from(k)).sum();
+        let dims = u64::from(self.head_dim) + u64::from(self.head_dim_vo.dim(self.heads()));
+        let elements = u64::from(self.qo_heads) * dims;
+        u64::try_from(pairs.saturating_mul(elements.into())).unwrap_or(u64::MAX)
+    }
+
+    /// Reads a case file: one JSON object a line; empty lines are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not a case, by its number.
+    pub fn parse_lines(text: &str) -> Result<Vec<Case>, TestError> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(at, line)| {
+                let case: Case =
+                    serde_json::from_str(line).map_err(|source| TestError::CaseLine { line: at + 1, source })?;
+                case.check_lens().map_err(|why| TestError::CaseInvalid { line: at + 1, why })?;
+                Ok(case)
+            })
+            .collect()
+    }
+
+    /// Checks the sizes.
+    fn check_lens(&self) -> Result<(), String> {
+        let (qo, kv) = (self.qo_lens.requests(), self.kv_lens.requests());
+        if qo.max(kv) > MAX_REQUESTS {
+            return Err(format!("{} requests are too many; a case has at most {MAX_REQUESTS}", qo.max(kv)));
+        }
+        if qo != kv {
+            return Err(format!("qo_lens has {qo} requests and kv_lens has {kv}"));
+        }
+        if self.kv_layout.paged() && self.page_size == 0 {
+            return Err("page_size is 0; a page holds at least one key".to_owned());
+        }
+        if self.kv_layout.levels() == self.levels.is_empty() {
+            return Err("a cascade has levels, and nothing else has".to_owned());
+        }
+        for (at, level) in self.levels.iter().enumerate() {
+            let requests: u64 = level.groups.iter().copied().map(u64::from).sum();
+            if requests != qo as u64 {
+                return Err(format!("the groups of level {at} have {requests} requests, of {qo}"));
+            }
+            if level.groups.len() != level.kv_lens.requests() {
+                let (groups, lens) = (level.groups.len(), level.kv_lens.requests());
+                return Err(format!("level {at} has {groups} groups and lengths of {lens}"));
+            }
+            if level.page_size.is_some_and(|size| size == 0 || !size.is_multiple_of(self.page_size.max(1))) {
+                return Err(format!("the page size of level {at} is no multiple of {}", self.page_size));
+            }
+        }
+        if self.pool == Pool::Packed && (self.kv_layout.paged() || self.page_order != Order::Nhd) {
+            return Err("packed queries, keys and values are ragged, in the order NHD".to_owned());
+        }
+        if self.pool != Pool::Split && self.head_dim_vo != HeadDimVo::Same {
+            return Err(
+                "values with another head dim than keys are in a pool of their own, or share the memory of the keys"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// [`Case::head_dim_vo`] in a case file: a string or a number.
+mod head_dim_vo {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use attn::HeadDimVo;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "values are \"same\", a number of elements, or \"keys:NUMBER\"")]
+    enum Written {
+        Dim(u32),
+        Text(String),
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn is_same(values: &HeadDimVo) -> bool {
+        *values == HeadDimVo::Same
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn serialize<S: Serializer>(values: &HeadDimVo, to: S) -> Result<S::Ok, S::Error> {
+        match *values {
+            HeadDimVo::Dim(dim) => to.serialize_u32(dim),
+            text => to.collect_str(&text),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<HeadDimVo, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Dim(dim) => Ok(HeadDimVo::Dim(dim)),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
+/// [`PrefillBackend`] by name.
+mod prefill {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use attn::PrefillBackend;
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn is_default(prefill: &PrefillBackend) -> bool {
+        *prefill == PrefillBackend::default()
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+    pub(super) fn serialize<S: Serializer>(prefill: &PrefillBackend, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(prefill)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PrefillBackend, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, HeadDimVo, LayoutKind, Lens, LevelCase, Order, Pool};
+
+    #[test]
+    fn unknown_fields_are_kept() {
+        let line = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3],"why":"x"}"#;
+        let cases = Case::parse_lines(line).expect("a case");
+        assert_eq!(cases[0].qo_lens.to_vec(), [5, 5, 5]);
+        assert_eq!((cases[0].kv_layout, cases[0].page_order), (LayoutKind::Ragged, Order::Nhd));
+        let back = serde_json::to_value(&cases[0]).expect("JSON");
+        assert_eq!(back["why"], "x");
+        assert_eq!(back["qo_lens"]["repeat"][1], 5);
+    }
+
+    #[test]
+    fn the_head_dim_of_values_is_a_number_or_a_string() {
+        let mut case = Case::new("full");
+        for (values, written) in [(HeadDimVo::Dim(128), "128"), (HeadDimVo::SharedWithKeys(512), "\"keys:512\"")] {
+            case.head_dim_vo = values;
+            let text = serde_json::to_string(&case).expect("JSON");
+            assert!(text.contains(&format!("\"values\":{written}")), "{text}");
+            assert_eq!(Case::parse_lines(&text).expect("a case"), [case.clone()]);
+        }
+        let bad = serde_json::to_string(&case).expect("JSON").replace("keys:512", "key:512");
+        let error = Case::parse_lines(&bad).expect_err("no such values").to_string();
+        assert!(error.contains("key:512") && error.contains("keys:NUMBER"), "{error}");
+        assert_eq!((case.dims().head_dim, case.dims().value_dim), (Some(64), Some(512)));
+    }
+
+    #[test]
+    fn an_invalid_line_is_reported_by_number() {
+        let good = serde_json::to_string(&Case::new("full")).expect("JSON");
+        let error = Case::parse_lines(&format!("{good}\n\n{{\"variant\":1}}")).expect_err("line 3 is bad");
+        assert!(error.to_string().contains("line 3"), "{error}");
+        let bad = |lens: &str| {
+            let line =
+                serde_json::json!({"variant": "full", "dtype": "bf16", "qo_heads": 1, "kv_heads": 1, "head_dim": 8});
+            let line = line.to_string().replace('}', &format!(", \"qo_lens\": {lens}, \"kv_lens\": {lens}}}"));
+            Case::parse_lines(&line).expect_err(lens).to_string()
+        };
+        assert!(bad("[-1]").contains("whole numbers from 0"), "{}", bad("[-1]"));
+        let many = bad(r#"{"repeat": [4294967295, 1]}"#);
+        assert!(many.contains("4294967295 requests are too many") && many.contains("1048576"), "{many}");
+        let mut case = Case::new("full");
+        (case.qo_lens, case.kv_lens) = (Lens::List(vec![u32::MAX; 4]), Lens::List(vec![u32::MAX; 4]));
+        assert_eq!(case.check_cost(), u64::MAX);
+        let mut case = Case::new("full");
+        case.kv_lens = Lens::List(vec![1]);
+        let text = serde_json::to_string(&case).expect("JSON");
+        let error = Case::parse_lines(&text).expect_err("lengths differ");
+        assert!(error.to_string().contains("qo_lens has 2 requests and kv_lens has 1"), "{error}");
+    }
+
+    #[test]
+    fn levels_are_parsed_counted_and_checked() {
+        let line = r#"{"variant":"full","kernel":"mixed","dtype":"f16","qo_heads":2,"kv_heads":1,"head_dim":64,"kv_layout":"cascade","page_size":8,"pool":"fused",
+            "levels":[{"groups":[3,1],"kv_lens":[40,0],"page_size":16},{"groups":[1,2,1],"kv_lens":[1,2,3]}],"qo_lens":[1,1,2,1],"kv_lens":[5,0,7,9]}"#;
+        let case = Case::parse_lines(&line.replace('\n', "")).expect("a case").remove(0);
+        assert_eq!((case.kv_layout, case.pool), (LayoutKind::Cascade, Pool::Fused));
+        assert_eq!(case.all_kv_lens(), [46, 42, 49, 12]);
+        assert_eq!((case.dims().kv_tokens, case.check_cost()), (Some(149), 2 * 128 * (46 + 42 + 98 + 12)));
+        let back = serde_json::to_value(&case).expect("JSON");
+        assert_eq!((&back["kv_layout"], &back["levels"][0]["page_size"]), (&"cascade".into(), &16.into()));
+        type Make = fn(&mut Case);
+        let wrong: [(Make, &str); 6] = [
+            (|c| c.levels.clear(), "a cascade has levels"),
+            (|c| c.kv_layout = LayoutKind::BlockTable, "a cascade has levels"),
+            (|c| c.levels[0].groups = vec![3, 2], "level 0 have 5 requests, of 4"),
+            (|c| c.levels[1].kv_lens = Lens::List(vec![1]), "level 1 has 3 groups and lengths of 1"),
+            (|c| c.levels[0].page_size = Some(12), "no multiple of 8"),
+            (|c| (c.kv_layout, c.pool) = (LayoutKind::Cascade, Pool::Packed), "are ragged"),
+        ];
+        for (make, why) in wrong {
+            let mut case = case.clone();
+            make(&mut case);
+            let text = serde_json::to_string(&case).expect("JSON");
+            let error = Case::parse_lines(&text).expect_err(why).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(LevelCase { page_size: None, ..case.levels[0].clone() }.groups, [3, 1]);
+    }
+}

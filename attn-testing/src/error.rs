@@ -1,0 +1,89 @@
+//! Errors of the harness.
+
+use attn::batch::BatchError;
+
+/// An error of the harness. A wrong result of [`check`](crate::check) is not an error: see
+/// [`CheckResult`](crate::CheckResult).
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum TestError {
+    /// An invalid line of a case file.
+    #[error("line {line} is not a case: {source}")]
+    CaseLine {
+        /// Counted from 1.
+        line: usize,
+        /// The error.
+        source: serde_json::Error,
+    },
+    /// A line of a case file whose sizes contradict each other.
+    #[error("line {line}: {why}")]
+    CaseInvalid {
+        /// Counted from 1.
+        line: usize,
+        /// The error.
+        why: String,
+    },
+    /// An invalid value in a field of a case.
+    #[error("`{field}`: {why}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// The error.
+        why: String,
+    },
+    /// A shape of a tensor that the harness cannot fill.
+    #[error("tensor parameter `{name}` has `#[shape({shape})]`, which the tools cannot evaluate: {why}")]
+    Shape {
+        /// The parameter.
+        name: String,
+        /// The shape in the source.
+        shape: String,
+        /// The error.
+        why: String,
+    },
+    /// An unknown dtype.
+    #[error(transparent)]
+    Dtype(#[from] attn::dtype::UnknownDtype),
+    /// An unknown kernel.
+    #[error(transparent)]
+    Kernel(#[from] attn::spec::UnknownKernel),
+    /// Lengths that make an invalid batch.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A case whose reference would take too long.
+    #[error("the reference would need {cost:.1e} operations, more than the {limit:.1e} allowed; use a smaller case")]
+    TooBig {
+        /// The operations of the reference.
+        cost: f64,
+        /// The limit.
+        limit: f64,
+    },
+    /// A result outside tolerance.
+    #[error("wrong on {ran}: {why}; the case is {case}")]
+    Wrong {
+        /// The kernel and the device.
+        ran: String,
+        /// The failure.
+        why: String,
+        /// The case, as a line of a case file.
+        case: String,
+    },
+    /// A property that the variant violates.
+    #[error("{what}: {why}")]
+    Broken {
+        /// The property.
+        what: &'static str,
+        /// The place and the values.
+        why: String,
+    },
+    /// An error of attn-rs.
+    #[error(transparent)]
+    Attn(#[from] attn::Error),
+}
+
+/// The message, which a `main` that returns the error prints.
+impl std::fmt::Debug for TestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,27 @@
+//! The grids of cases that kernels are checked on: a covering design rather than a full product.
+//!
+//! Every variant runs in every kernel, and in each in six *cells* (dtype, head dim, layout) that cover all pairs of
+//! these. Group size, page size, page order and lengths are chosen so that as many pairs of values as possible meet.
+//! Two cases share a cell, so there are half as many cubins as cases. fp8 caches, scales, large logits and a bias for
+//! each pair of query and key follow at the end.
+
+mod bit_exact;
+mod cells;
+mod covering;
+mod dims;
+mod large_logits;
+mod over;
+mod pairs;
+mod scaled;
+mod serving;
+mod small;
+#[cfg(test)]
+mod tests;
+
+pub use bit_exact::bit_exact;
+pub use covering::check;
+pub use dims::dims;
+pub use over::over;
+pub(crate) use over::variant_cases;
+pub use serving::serving;
+pub use small::small;

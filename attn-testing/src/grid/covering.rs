@@ -1,0 +1,109 @@
+//! The check grid: a covering design over the factors.
+
+use std::collections::HashSet;
+
+use super::{
+    cells::{CELLS, GROUPS, VARIANTS, check_cell, dtype_of, lengths, named, places, set_lens},
+    large_logits, pairs, scaled,
+};
+use crate::{Case, Order, random::Random};
+
+/// The check grid: at least 400 cases.
+#[must_use]
+pub fn check() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut seen = HashSet::new();
+    let mut random = Random::new(2024, 0);
+    for round in 0..2 {
+        for (at, variant) in VARIANTS.iter().enumerate() {
+            for kernel in ["prefill", "decode"] {
+                for cell in 0..CELLS.len() {
+                    let wanted = Wanted { at, variant, kernel, cell, round };
+                    // of some random picks, the one with most new pairs
+                    let tries = (0..48).map(|_| wanted.choose(&mut random));
+                    let fresh = |pairs: &[_]| pairs.iter().filter(|p| !seen.contains(*p)).count();
+                    let best =
+                        tries.map(|pick| (pick.pairs(&wanted), pick)).rev().max_by_key(|(pairs, _)| fresh(pairs));
+                    if let Some((pairs, pick)) = best {
+                        seen.extend(pairs);
+                        cases.push(pick.case(&wanted, cases.len()));
+                    }
+                }
+            }
+        }
+    }
+    cases.extend(scaled::check(cases.len()));
+    cases.extend(large_logits::check(cases.len()));
+    cases.extend(pairs::check(cases.len()));
+    cases
+}
+
+/// The fixed factors of a case.
+struct Wanted {
+    at: usize,
+    variant: &'static str,
+    kernel: &'static str,
+    cell: usize,
+    round: usize,
+}
+
+/// The chosen factors: indices into the tables of `cells`.
+struct Pick {
+    group: u32,
+    place: (u32, Order),
+    lens: usize,
+}
+
+impl Wanted {
+    fn choose(&self, random: &mut Random) -> Pick {
+        let case = check_cell(self.at, self.variant, self.kernel, self.cell);
+        let groups = GROUPS[CELLS[self.cell].3];
+        let places = places(&case);
+        let lens = lengths(self.kernel);
+        Pick {
+            // not random: every variant meets both groups of a class
+            group: groups[(self.round + self.cell) % groups.len()],
+            place: places[random.below(places.len() as u64) as usize],
+            lens: random.below(lens.len() as u64) as usize,
+        }
+    }
+}
+
+impl Pick {
+    /// Every pair of values of this case.
+    fn pairs(&self, wanted: &Wanted) -> Vec<(String, String)> {
+        let (_, dim, paged, _) = CELLS[wanted.cell];
+        let dtype = dtype_of(wanted.at, wanted.cell);
+        let values = [
+            wanted.variant.to_owned(),
+            format!("{} lengths {}", wanted.kernel, self.lens),
+            format!("group {}", self.group),
+            format!("paged {paged} {:?}", self.place),
+            format!("{dtype} {dim}"),
+            wanted.kernel.to_owned(),
+        ];
+        let pairs =
+            values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(move |b| (a.clone(), b.clone())));
+        pairs.collect()
+    }
+
+    fn case(&self, wanted: &Wanted, number: usize) -> Case {
+        let mut case = check_cell(wanted.at, wanted.variant, wanted.kernel, wanted.cell);
+        let lens = &lengths(wanted.kernel)[self.lens];
+        let long = lens.1.iter().any(|&len| len > 10_000);
+        // the reference is slow: few heads for many keys
+        case.kv_heads = if long { 1 } else { 1 + u32::from(self.group < 7) };
+        case.qo_heads = self.group * case.kv_heads;
+        (case.page_size, case.page_order) = self.place;
+        set_lens(&mut case, lens);
+        case.seed = number as u64;
+        case.graph = number.is_multiple_of(3);
+        // Every other case with a cap has logits that reach it. Not after a rotation in prefill: transformed rows are
+        // rounded to f16, which shows at logits of that size.
+        let capped = wanted.variant.contains("soft_cap") && !wanted.variant.contains("rope");
+        if capped && (wanted.cell + wanted.round).is_multiple_of(2) {
+            case.q_std = Some(12.0);
+        }
+        named(case, "check", number)
+    }
+}

@@ -1,0 +1,82 @@
+//! Properties of the grids.
+
+use std::collections::HashSet;
+
+use super::{
+    cells::{CELLS, VARIANTS},
+    check, dims, over, serving, small,
+};
+use crate::{Case, LayoutKind, Order};
+
+#[test]
+fn the_check_grid_covers_all_factors() {
+    let cases = check();
+    assert!(cases.len() >= 400, "{}", cases.len());
+    let long = cases.iter().filter(|c| c.kv_lens.to_vec().iter().any(|&k| k > 2048)).count();
+    assert!(4 * long >= cases.len(), "{long} of {} have more than 2048 keys", cases.len());
+    for kernel in ["prefill", "decode"] {
+        for dtype in ["f16", "bf16"] {
+            for dim in [64, 128, 256] {
+                for (page, layout) in
+                    [(1, LayoutKind::Paged), (5, LayoutKind::Paged), (16, LayoutKind::Paged), (16, LayoutKind::Ragged)]
+                {
+                    let there = cases.iter().any(|c| {
+                        c.kernel == kernel
+                            && c.dtype == dtype
+                            && c.head_dim == dim
+                            && c.kv_layout == layout
+                            && c.page_size == page
+                    });
+                    assert!(there, "no {kernel} {dtype} {dim} {layout:?} {page}");
+                }
+            }
+        }
+        for variant in VARIANTS {
+            for group in [1, 3, 4, 7, 8] {
+                let there = cases
+                    .iter()
+                    .any(|c| c.kernel == kernel && c.variant == variant && c.qo_heads / c.kv_heads == group);
+                assert!(there, "no {kernel} {variant} with group {group}");
+            }
+        }
+    }
+    assert!(cases.iter().any(|c| c.page_order == Order::Hnd && c.kv_layout == LayoutKind::Paged));
+    let names: HashSet<_> = cases.iter().map(|c| c.title()).collect();
+    assert_eq!(names.len(), cases.len());
+    let dear = cases.iter().map(Case::check_cost).max();
+    assert!(dear < Some(3_000_000_000), "{dear:?}");
+}
+
+#[test]
+fn the_small_grid_is_small() {
+    let cases = small();
+    assert!(cases.len() >= 40 && cases.iter().map(Case::check_cost).sum::<u64>() < 1_000_000_000);
+}
+
+#[test]
+fn a_grid_over_expressions_has_each_in_every_layout_and_type() {
+    let exprs = ["full", "causal", "alibi", "rope", "sink", "qk_norm", "causal + sink"];
+    let cases = over(&exprs);
+    assert_eq!(cases.len(), 6 * exprs.len());
+    for expr in exprs {
+        for kernel in ["prefill", "decode"] {
+            let of = |case: &&Case| case.variant == expr && case.kernel == kernel;
+            let places: HashSet<_> = cases.iter().filter(of).map(|case| case.kv_layout).collect();
+            let dtypes: HashSet<_> = cases.iter().filter(of).map(|case| case.dtype.clone()).collect();
+            assert_eq!((places.len(), dtypes.len()), (2, 2), "{expr} in {kernel}");
+        }
+    }
+    let cells: HashSet<_> = cases.iter().map(|c| (c.head_dim, c.kv_layout, c.qo_heads / c.kv_heads)).collect();
+    assert!(cells.len() > CELLS.len(), "{cells:?}");
+    let names: HashSet<_> = cases.iter().map(Case::title).collect();
+    assert_eq!(names.len(), cases.len());
+}
+
+#[test]
+fn grids_survive_a_case_file() {
+    for (grid, cases) in [("check", check()), ("small", small()), ("serving", serving()), ("dims", dims())] {
+        let lines: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
+        let read = Case::parse_lines(&lines.join("\n")).expect("cases");
+        assert!(read == cases, "the grid {grid} differs after a round trip through JSON lines");
+    }
+}

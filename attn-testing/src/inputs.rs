@@ -1,0 +1,465 @@
+//! The tensors of a case: random where kernels may read, NaN where they may not.
+
+use half::{bf16, f16};
+
+use attn::batch::{CascadeLevel, Layout, indptr};
+use attn::lang::{F8E4M3, F8E5M2};
+use attn::tensor::{Element as _, Kv, KvScales, Scale, TensorError, TensorRef};
+use attn::{Batch, Dtype, HeadDimVo};
+
+use super::keys::Keys;
+use super::random::{Normal, Random, Value};
+use super::{Case, Order, TestError};
+
+/// The number of NaNs behind the last element of k and v.
+pub(super) const TAIL: usize = 4096;
+/// The scale of values relative to that of keys: different, so that mixing them up fails.
+const VALUES_PER_KEYS: f32 = 1.25;
+/// The period of random data in tensors that are only timed.
+const PERIOD: usize = (1 << 23) + 104_729;
+
+/// The inputs of a case in host memory.
+#[derive(Debug)]
+pub struct Inputs {
+    /// `[requests + 1]` prefix sums of query counts.
+    pub qo_indptr: Vec<i32>,
+    /// The lengths and pages of the keys.
+    pub keys: Keys,
+    /// (query tokens, query heads, head_dim).
+    pub q: Host,
+    /// As [`kv_shape`](Self::kv_shape), laid out as [`kv_strides`](Self::kv_strides).
+    pub k: Host,
+    /// Values with [`v_shape`](Self::v_shape) and [`v_strides`](Self::v_strides); the same as `k` if values share the
+    /// keys' memory.
+    pub v: Host,
+    /// The shape of keys: (tokens, kv_heads, head_dim) or (pages, slots, kv_heads, head_dim).
+    pub kv_shape: Vec<usize>,
+    /// Strides of `k` in elements.
+    pub kv_strides: Vec<i64>,
+    /// The shape of values.
+    pub v_shape: Vec<usize>,
+    /// The strides of values.
+    pub v_strides: Vec<i64>,
+    /// The scale of stored keys.
+    pub k_scale: HostScale,
+    /// The scale of stored values.
+    pub v_scale: HostScale,
+    heads: attn::Heads,
+    pub(super) head_dim_vo: HeadDimVo,
+}
+
+/// A tensor's elements in host memory.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Host {
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+    F32(Vec<f32>),
+    E4m3(Vec<F8E4M3>),
+    E5m2(Vec<F8E5M2>),
+}
+
+/// A scale of keys or of values, in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostScale {
+    /// The scale of the tensor.
+    pub all: f32,
+    /// The scales of KV heads, if the case has them.
+    pub heads: Option<Vec<f32>>,
+}
+
+impl HostScale {
+    /// A scale `all` of the tensor, and random scales of `heads` heads from 0.5 to 1.5.
+    fn new(all: f32, heads: Option<u32>, mut random: Random) -> Self {
+        let mut head = || 0.5 + random.below(1025) as f32 / 1024.0;
+        HostScale { all, heads: heads.map(|heads| (0..heads).map(|_| head()).collect()) }
+    }
+
+    /// The scale, in host memory.
+    fn scale(&self) -> Result<Scale<'_>, TensorError> {
+        let heads = self.heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]));
+        Ok(Scale { all: self.all, heads: heads.transpose()? })
+    }
+}
+
+/// Runs an expression on the vector inside a [`Host`], whatever its type.
+macro_rules! on_host {
+    ($host:expr, $data:ident => $run:expr) => {
+        match $host {
+            $crate::inputs::Host::F16($data) => $run,
+            $crate::inputs::Host::Bf16($data) => $run,
+            $crate::inputs::Host::F32($data) => $run,
+            $crate::inputs::Host::E4m3($data) => $run,
+            $crate::inputs::Host::E5m2($data) => $run,
+        }
+    };
+}
+pub(super) use on_host;
+
+impl Host {
+    /// `len` NaNs.
+    #[must_use]
+    pub fn nan(dtype: Dtype, len: usize) -> Self {
+        match dtype {
+            Dtype::F16 => Host::F16(vec![f16::NAN; len]),
+            Dtype::Bf16 => Host::Bf16(vec![bf16::NAN; len]),
+            Dtype::F32 => Host::F32(vec![f32::NAN; len]),
+            Dtype::E4m3 => Host::E4m3(vec![Value::NAN; len]),
+            Dtype::E5m2 => Host::E5m2(vec![Value::NAN; len]),
+        }
+    }
+
+    /// The elements as a contiguous tensor.
+    ///
+    /// # Errors
+    ///
+    /// Fewer elements than the shape has.
+    pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(data, shape))
+    }
+
+    /// The elements as f32.
+    #[must_use]
+    pub fn to_f32(&self) -> Vec<f32> {
+        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect())
+    }
+
+    /// The elements as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        on_host!(self, data => bytemuck::cast_slice(data))
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        on_host!(self, data => data.len())
+    }
+
+    /// Appends NaNs.
+    fn pad(&mut self, more: usize) {
+        on_host!(self, data => data.resize(data.len() + more, Value::NAN));
+    }
+
+    /// Copies elements of the same type.
+    pub(super) fn copy_row(&mut self, to: usize, from: &Host, at: usize, len: usize) {
+        match (self, from) {
+            (Host::F16(out), Host::F16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::Bf16(out), Host::Bf16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::F32(out), Host::F32(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::E4m3(out), Host::E4m3(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (Host::E5m2(out), Host::E5m2(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
+            (out, from) => debug_assert_eq!(out.dtype(), from.dtype()),
+        }
+    }
+
+    /// The elements from `begin` on as a strided tensor.
+    pub(super) fn strided(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(&data[begin.min(data.len())..], shape))?.with_strides(strides)
+    }
+
+    /// Keeps the first elements.
+    pub(super) fn truncate(&mut self, len: usize) {
+        on_host!(self, data => data.truncate(len));
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Host::F16(_) => Dtype::F16,
+            Host::Bf16(_) => Dtype::Bf16,
+            Host::F32(_) => Dtype::F32,
+            Host::E4m3(_) => Dtype::E4m3,
+            Host::E5m2(_) => Dtype::E5m2,
+        }
+    }
+}
+
+impl Inputs {
+    /// Makes the tensors of a case. With `tiled`, values repeat with a long period, which is enough for timing.
+    ///
+    /// # Errors
+    ///
+    /// An unknown dtype, or lengths past 31 bits.
+    pub fn new(case: &Case, tiled: bool) -> Result<Self, TestError> {
+        let dtypes = case.dtypes()?;
+        let (heads, dim) = (case.kv_heads as usize, case.head_dim as usize);
+        let qo_indptr = indptr(&case.qo_lens.to_vec())?;
+        let qo_tokens = qo_indptr.last().copied().unwrap_or(0) as usize;
+        let keys = Keys::new(case, &qo_indptr)?;
+        let (outer, holes) = keys.memory(case);
+        let kv_shape = [&outer[..], &[heads, dim]].concat();
+        let kv_strides = strides(&kv_shape, case.page_order, outer.len() - 1);
+        let kv = |stream, shape: &[usize], strides: &[i64]| {
+            let (len, dim) = (shape.iter().product::<usize>(), shape[shape.len() - 1]);
+            let mut host = random(dtypes.kv, len, 1.0, &mut Random::new(case.seed, stream), tiled);
+            on_host!(&mut host, data => poison(data, &holes, outer.get(1).copied(), strides, heads, dim));
+            host.pad(TAIL);
+            host
+        };
+        let q_len = qo_tokens * case.qo_heads as usize * dim;
+        let q = random(dtypes.qo, q_len, case.q_std.unwrap_or(1.0), &mut Random::new(case.seed, 1), tiled);
+        let k = kv(2, &kv_shape, &kv_strides);
+        let (v, v_shape, v_strides) = match case.head_dim_vo {
+            HeadDimVo::SharedWithKeys(_) => (k.clone(), kv_shape.clone(), kv_strides.clone()),
+            values => {
+                let mut shape = kv_shape.clone();
+                shape[kv_shape.len() - 1] = values.dim(case.heads()) as usize;
+                let strides = strides(&shape, case.page_order, kv_shape.len() - 3);
+                (kv(3, &shape, &strides), shape, strides)
+            }
+        };
+        let scale = |all, stream| {
+            let heads = case.kv_scale_per_head.then_some(case.kv_heads);
+            HostScale::new(all, heads, Random::new(case.seed, stream))
+        };
+        let (k_scale, v_scale) = case.kv_scale.map_or((1.0, 1.0), |scale| (scale, VALUES_PER_KEYS * scale));
+        let (k_scale, v_scale) = (scale(k_scale, 4), scale(v_scale, 5));
+        let (heads, values) = (case.heads(), case.head_dim_vo);
+        Ok(Inputs {
+            qo_indptr,
+            keys,
+            q,
+            k,
+            v,
+            kv_shape,
+            kv_strides,
+            v_shape,
+            v_strides,
+            k_scale,
+            v_scale,
+            heads,
+            head_dim_vo: values,
+        })
+    }
+
+    /// Copies queries, keys and values of some requests of other inputs, which have the same lengths but may have
+    /// another layout. Not for cascades.
+    pub(super) fn take(&mut self, from: &Inputs, requests: &[usize]) -> Result<(), TestError> {
+        let (to_layout, layout) = (self.batch(&[]).validate()?, from.batch(&[]).validate()?);
+        let row = (self.heads.qo * self.heads.head_dim) as usize;
+        for (to, &request) in requests.iter().enumerate() {
+            let [to_row, at] = [(&to_layout, to), (&layout, request)].map(|(l, r)| l.qo_indptr()[r] as usize * row);
+            self.q.copy_row(to_row, &from.q, at, layout.qo_len(request) * row);
+            for key in 0..layout.kv_len(request) {
+                for head in 0..self.heads.kv as usize {
+                    let place = |layout: &Layout, request, strides: &[i64]| {
+                        let at = match layout.pages() {
+                            None => vec![layout.kv_indptr()[request] as usize + key, head],
+                            Some(pages) => {
+                                let (page, slot) = pages.locate(request, key);
+                                vec![page, slot, head]
+                            }
+                        };
+                        at.iter().zip(strides).map(|(&at, &stride)| at * stride as usize).sum::<usize>()
+                    };
+                    let [to_k, k] =
+                        [place(&to_layout, to, &self.kv_strides), place(&layout, request, &from.kv_strides)];
+                    self.k.copy_row(to_k, &from.k, k, self.kv_shape[self.kv_shape.len() - 1]);
+                    let [to_v, v] = [place(&to_layout, to, &self.v_strides), place(&layout, request, &from.v_strides)];
+                    self.v.copy_row(to_v, &from.v, v, self.v_shape[self.v_shape.len() - 1]);
+                }
+            }
+        }
+        self.k_scale.clone_from(&from.k_scale);
+        self.v_scale.clone_from(&from.v_scale);
+        Ok(())
+    }
+
+    /// Replaces NaN with zeros.
+    pub(super) fn replace_nan(&mut self) {
+        for host in [&mut self.k, &mut self.v] {
+            on_host!(host, data => data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Value::of(0.0)));
+        }
+    }
+
+    /// The levels of a cascade, for [`batch`](Self::batch); empty for other layouts.
+    #[must_use]
+    pub fn levels(&self) -> Vec<CascadeLevel<'_>> {
+        self.keys.levels()
+    }
+
+    /// The batch; `levels` are those of [`levels`](Self::levels).
+    #[must_use]
+    pub fn batch<'a>(&'a self, levels: &'a [CascadeLevel<'a>]) -> Batch<'a> {
+        self.keys.batch(&self.qo_indptr, levels)
+    }
+
+    /// Shape of o: (query tokens, query heads, value_dim).
+    #[must_use]
+    pub fn o_shape(&self) -> [usize; 3] {
+        let [tokens, heads, _] = self.qo_shape();
+        [tokens, heads, self.head_dim_vo.dim(self.heads) as usize]
+    }
+
+    /// Shape of q: (query tokens, query heads, head_dim).
+    #[must_use]
+    pub fn qo_shape(&self) -> [usize; 3] {
+        let tokens = self.qo_indptr.last().copied().unwrap_or(0) as usize;
+        [tokens, self.heads.qo as usize, self.heads.head_dim as usize]
+    }
+
+    /// The queries, in host memory.
+    ///
+    /// # Errors
+    ///
+    /// None for a valid case.
+    pub fn q(&self) -> Result<TensorRef<'_>, TensorError> {
+        self.q.tensor(&self.qo_shape())
+    }
+
+    /// The keys and values, in host memory.
+    ///
+    /// # Errors
+    ///
+    /// None for a valid case.
+    pub fn kv(&self) -> Result<Kv<'_>, TensorError> {
+        let k = self.k.strided(0, &self.kv_shape, &self.kv_strides)?;
+        let v = self.v.strided(0, &self.v_shape, &self.v_strides)?;
+        let kv = match self.keys.paged() {
+            _ if self.head_dim_vo.shares_keys() => Kv::latent(k),
+            false => Kv::ragged(k, v),
+            true => Kv::paged(k, v),
+        };
+        Ok(kv.with_scales(KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? }))
+    }
+}
+
+/// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) are in the given order.
+fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
+    let mut place: Vec<usize> = (0..shape.len()).collect();
+    if order == Order::Hnd {
+        place.swap(at, at + 1);
+    }
+    let mut strides = vec![1i64; shape.len()];
+    let mut step = 1i64;
+    for &dim in place.iter().rev() {
+        strides[dim] = step;
+        step *= shape[dim] as i64;
+    }
+    strides
+}
+
+fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
+    match dtype {
+        Dtype::F16 => Host::F16(values(len, std, random, tiled)),
+        Dtype::Bf16 => Host::Bf16(values(len, std, random, tiled)),
+        Dtype::F32 => Host::F32(values(len, std, random, tiled)),
+        Dtype::E4m3 => Host::E4m3(values(len, std, random, tiled)),
+        Dtype::E5m2 => Host::E5m2(values(len, std, random, tiled)),
+    }
+}
+
+fn values<T: Value>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {
+    let fresh = if tiled { len.min(PERIOD) } else { len };
+    let mut data = vec![T::NAN; len];
+    Normal::new(std).fill(&mut data[..fresh], random);
+    let mut filled = fresh;
+    while filled < len {
+        let more = filled.min(len - filled);
+        data.copy_within(..more, filled);
+        filled += more;
+    }
+    data
+}
+
+/// Writes NaN to slots of pages, or to tokens of ragged keys.
+fn poison<T: Value>(
+    data: &mut [T],
+    holes: &[usize],
+    page_size: Option<usize>,
+    strides: &[i64],
+    heads: usize,
+    dim: usize,
+) {
+    let per_head = strides[strides.len() - 2] as usize;
+    for &hole in holes {
+        let at = match page_size {
+            Some(size) => hole / size * strides[0] as usize + hole % size * strides[1] as usize,
+            None => hole * strides[0] as usize,
+        };
+        for head in 0..heads {
+            data[at + head * per_head..][..dim].fill(T::NAN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HostScale, Inputs};
+    use crate::Keys;
+    use crate::{Case, LayoutKind, Lens, Order};
+
+    fn paged(order: Order, page_size: u32) -> Case {
+        let mut case = Case::new("full");
+        (case.kv_layout, case.page_order, case.page_size) = (LayoutKind::Paged, order, page_size);
+        case.kv_lens = Lens::List(vec![7, 0, 5]);
+        case.qo_lens = Lens::List(vec![1, 1, 1]);
+        case
+    }
+
+    #[test]
+    fn exactly_the_slots_without_a_key_are_nan() {
+        for (order, page_size) in [(Order::Nhd, 5), (Order::Hnd, 5), (Order::Hnd, 1), (Order::Nhd, 16)] {
+            let case = paged(order, page_size);
+            let inputs = Inputs::new(&case, false).expect("sound");
+            let layout = inputs.batch(&[]).validate().expect("sound");
+            let pages = layout.pages().expect("paged");
+            let k = inputs.k.to_f32();
+            let keys = 12 * 2 * 64; // tokens x heads x dim
+            assert!(k[k.len() - super::TAIL..].iter().all(|x| x.is_nan()));
+            assert_eq!(k.iter().filter(|x| !x.is_nan()).count(), keys, "{order:?} {page_size}");
+            let (page, slot) = pages.locate(2, 4);
+            let at = page as i64 * inputs.kv_strides[0] + slot as i64 * inputs.kv_strides[1] + inputs.kv_strides[2];
+            assert!(k[at as usize..at as usize + 64].iter().all(|x| x.is_finite()));
+            assert!(matches!(&inputs.keys, Keys::Paged(t) if t.last_page_len.len() == 3));
+        }
+    }
+
+    #[test]
+    fn unused_fp8_slots_are_nan_and_values_fit_the_type() {
+        for (dtype, most) in [("e4m3", 8.0f32), ("e5m2", 8.0)] {
+            let mut case = paged(Order::Nhd, 5);
+            case.kv_dtype = Some(dtype.to_owned());
+            let inputs = Inputs::new(&case, false).expect("sound");
+            assert_eq!(inputs.v.dtype().to_string(), dtype);
+            let v = inputs.v.to_f32();
+            let keys: Vec<f32> = v.iter().copied().filter(|x| !x.is_nan()).collect();
+            assert_eq!((keys.len(), inputs.v.bytes().len()), (12 * 2 * 64, v.len()));
+            assert!(keys.iter().all(|x| x.abs() < most) && keys.iter().any(|x| x.abs() > 2.5), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn keys_and_values_have_scales_of_their_own() {
+        let mut case = paged(Order::Nhd, 5);
+        let scales = |case: &Case| {
+            let inputs = Inputs::new(case, false).expect("sound");
+            (inputs.k_scale, inputs.v_scale)
+        };
+        let none = HostScale { all: 1.0, heads: None };
+        assert_eq!(scales(&case), (none.clone(), none));
+        case.kv_scale = Some(0.5);
+        assert_eq!((scales(&case).0.all, scales(&case).1.all, scales(&case).0.heads), (0.5, 0.625, None));
+        case.kv_scale_per_head = true;
+        let (k, v) = scales(&case);
+        let (k, v) = (k.heads.expect("of heads"), v.heads.expect("of heads"));
+        assert!(k.len() == 2 && k != v && k.iter().chain(&v).all(|x| (0.5..=1.5).contains(x)), "{k:?} {v:?}");
+        assert!(Inputs::new(&case, false).expect("sound").kv().expect("fits").scales.v.heads.is_some());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bits_in_every_layout_of_memory() {
+        let (a, b) = (Inputs::new(&paged(Order::Nhd, 5), false), Inputs::new(&paged(Order::Nhd, 5), false));
+        let (a, b) = (a.expect("sound"), b.expect("sound"));
+        assert_eq!(a.k.bytes(), b.k.bytes());
+        assert_ne!(a.k.bytes(), a.v.bytes());
+    }
+}

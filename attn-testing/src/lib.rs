@@ -1,0 +1,90 @@
+//! Tests of attention variants, and the harness that attn-rs itself is checked and timed with.
+//!
+//! Add it as a dev-dependency. One line makes tests of a variant of your own, another a snapshot of its CUDA:
+//!
+//! ```
+//! # use attn::prelude::*;
+//! # #[derive(Clone, VariantParams)]
+//! # struct EveryThird;
+//! # #[attention_variant(name = "every_third_of_the_crate")]
+//! # impl AttentionVariant for EveryThird {
+//! #     fn logits_mask(&self, at: LogitIndex) -> bool {
+//! #         at.kv_pos % 3 == 0
+//! #     }
+//! # }
+//! attn_testing::variant_test!(EveryThird);
+//!
+//! # #[cfg(test)]
+//! #[test]
+//! fn cuda() {
+//!     attn_testing::cuda_snapshot!(EveryThird);
+//! }
+//! ```
+//!
+//! - [`variant_test!`] and [`properties`] check what every variant has to keep: derived tile classes, key lists,
+//!   weights, splits of the keys, padding, and agreement with a reference.
+//! - [`cuda_snapshot!`] snapshots the CUDA that a variant becomes.
+//! - [`check`] runs a [`Case`] (variant, kernel, heads, dtypes, layout, lengths, seed: one line of a case file) and
+//!   compares it with a reference that accumulates in f64. [`bench()`] times it. The `attn` command does the same with
+//!   files of cases.
+//! - [`bit_exact()`] and [`wide_offsets()`] compare runs that must give the same bits.
+//! - [`grid`] holds the grids of cases that the library is checked on.
+//!
+//! Inputs are N(0, 1), rounded to the dtype, and depend on the seed alone. Pages are shuffled over a pool with spare
+//! pages. Every slot without a key is NaN, and so are outputs and workspaces before a run: a kernel that reads what it
+//! should not produces NaN, and NaN fails.
+
+mod attended_pairs;
+mod bench;
+mod bit_exact;
+#[cfg(doctest)]
+mod book;
+mod case;
+mod check;
+mod engine_memory;
+mod error;
+mod fill;
+pub mod grid;
+mod inputs;
+mod interleave;
+mod kept_pages;
+mod keys;
+mod metrics;
+mod outputs;
+pub mod properties;
+mod random;
+mod run_modes;
+mod setup;
+mod shared;
+#[cfg(feature = "snapshots")]
+mod snapshot;
+mod tensors;
+mod wide_offsets;
+
+pub use attended_pairs::attended;
+pub use bench::{BenchResult, Info, Prepared, bench, bench_mode};
+pub use bit_exact::{BitExactResult, bit_exact};
+pub use case::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
+pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
+pub use error::TestError;
+pub use fill::example_expression;
+pub use inputs::{Host, HostScale, Inputs};
+pub use kept_pages::{KeptPages, ListsOf};
+pub use keys::{BlockTableBuf, Keys, LevelBuf};
+pub use metrics::{Distance, Tolerance};
+pub use outputs::StoredOutputs;
+pub use properties::check_variant;
+pub use run_modes::RunMode;
+pub use shared::{SharedRun, SharedTensors};
+pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
+
+/// What the macros expand to. Not part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use attn;
+    #[cfg(feature = "snapshots")]
+    pub use insta;
+
+    #[cfg(feature = "snapshots")]
+    pub use crate::snapshot::cuda_of;
+}

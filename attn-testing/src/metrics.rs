@@ -1,0 +1,113 @@
+//! Distances of a result from the reference.
+
+use attn::Dtype;
+
+/// The tolerance of a result.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Tolerance {
+    /// Relative Frobenius error of the whole output.
+    pub rel: f64,
+    /// Error of one (token, head) row, relative to its norm.
+    pub row: f64,
+    /// Absolute error of the log-sum-exp.
+    pub lse: f64,
+}
+
+impl Tolerance {
+    /// The tolerance of an output of this dtype: 5e-3 for bf16, 1e-3 for f16, 1e-5 for f32; rows within four times
+    /// that; log-sum-exp within 1e-3 (f32: 1e-4).
+    #[must_use]
+    pub fn of(dtype: Dtype) -> Self {
+        let (rel, lse) = match dtype {
+            // no output is fp8
+            Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 => (5e-3, 1e-3),
+            Dtype::F16 => (1e-3, 1e-3),
+            Dtype::F32 => (1e-5, 1e-4),
+        };
+        Tolerance { rel, row: 4.0 * rel, lse }
+    }
+}
+
+/// The distances of a result from its reference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Distance {
+    /// `|o - reference| / |reference|` over the whole output (Frobenius); 0 when both are 0.
+    pub rel_err: f64,
+    /// The largest `|row - reference| / max(|reference row|, floor)`. `floor` is 1/1000 of the root mean square norm of
+    /// the reference's rows, so that a row that vanishes by rounding does not count.
+    pub row_err: f64,
+    /// The largest `|lse - reference|`; infinite where one is infinite and the other is not.
+    pub lse_err: f64,
+    /// NaNs in the output and the log-sum-exp. Any fails.
+    pub nan: u64,
+}
+
+impl Distance {
+    /// The distances of `o` from `want`, in rows of `head_dim`, and of the log-sum-exps, if given.
+    #[must_use]
+    pub fn between(o: &[f32], want: &[f64], head_dim: usize, lse: Option<(&[f32], &[f64])>) -> Self {
+        let mut nan = o.iter().filter(|x| x.is_nan()).count() as u64;
+        let rows = want.chunks_exact(head_dim.max(1)).zip(o.chunks_exact(head_dim.max(1)));
+        let norms: Vec<(f64, f64)> = rows
+            .map(|(want, got)| {
+                let diff: f64 = want.iter().zip(got).map(|(w, g)| (w - f64::from(*g)).powi(2)).sum();
+                (diff, want.iter().map(|w| w * w).sum())
+            })
+            .collect();
+        let diff: f64 = norms.iter().map(|n| n.0).sum();
+        let norm: f64 = norms.iter().map(|n| n.1).sum();
+        let floor = (norm / norms.len().max(1) as f64).sqrt() / 1000.0;
+        let ratio = |diff: f64, norm: f64| if diff == 0.0 { 0.0 } else { diff / norm };
+        let mut worst = Distance { rel_err: ratio(diff.sqrt(), norm.sqrt()), ..Distance::default() };
+        for (diff, norm) in norms {
+            worst.row_err = larger(worst.row_err, ratio(diff.sqrt(), norm.sqrt().max(floor)));
+        }
+        if let Some((got, want)) = lse {
+            for (&got, &want) in got.iter().zip(want) {
+                nan += u64::from(got.is_nan());
+                let same = f64::from(got) == want; // -inf against -inf
+                worst.lse_err = larger(worst.lse_err, if same { 0.0 } else { (f64::from(got) - want).abs() });
+            }
+        }
+        worst.nan = nan;
+        worst
+    }
+
+    /// Whether all distances are within the tolerance.
+    #[must_use]
+    pub fn within(&self, tolerance: &Tolerance) -> bool {
+        self.nan == 0 && self.rel_err <= tolerance.rel && self.row_err <= tolerance.row && self.lse_err <= tolerance.lse
+    }
+}
+
+/// The larger of two; NaN is the largest.
+fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Distance, Tolerance};
+    use attn::Dtype;
+
+    #[test]
+    fn one_wrong_row_fails_where_the_whole_would_pass() {
+        let want: Vec<f64> = (0..4000).map(|i| f64::from(i % 7) - 3.0).collect();
+        let mut got: Vec<f32> = want.iter().map(|&x| x as f32).collect();
+        assert!(Distance::between(&got, &want, 4, None).within(&Tolerance::of(Dtype::F32)));
+        got[2001] += 0.2;
+        let far = Distance::between(&got, &want, 4, None);
+        assert!(far.rel_err < 5e-3 && far.row_err > 0.02, "{far:?}");
+        assert!(!far.within(&Tolerance::of(Dtype::Bf16)));
+    }
+
+    #[test]
+    fn nan_and_infinities_never_pass() {
+        let t = Tolerance::of(Dtype::Bf16);
+        assert!(!Distance::between(&[f32::NAN], &[1.0], 1, None).within(&t));
+        assert!(!Distance::between(&[0.5], &[0.0], 1, None).within(&t), "zero is wanted exactly");
+        let lse = |got, want| Distance::between(&[0.0], &[0.0], 1, Some((&[got], &[want]))).within(&t);
+        assert!(lse(f32::NEG_INFINITY, f64::NEG_INFINITY) && lse(1.0, 1.0005));
+        assert!(!lse(f32::NEG_INFINITY, 0.0) && !lse(0.0, f64::NEG_INFINITY) && !lse(f32::NAN, 0.0));
+    }
+}

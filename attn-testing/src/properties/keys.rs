@@ -1,0 +1,107 @@
+//! `kv_range` and `kv_list_*` agree with the mask and with each other.
+
+use std::collections::HashSet;
+
+use crate::TestError;
+use attn::Variant;
+use attn::lang::{Hook, LogitIndex, QueryTile, RowIndex};
+
+use super::{HEADS, Sample, samples, violated};
+
+/// Checks `kv_range` against the mask, and lists against each other: rows that share a list have the same one, and no
+/// block comes twice.
+///
+/// # Errors
+///
+/// The first violation.
+pub fn keys(variant: &Variant) -> Result<(), TestError> {
+    for sample in samples(variant, 40) {
+        let sample = sample?;
+        if sample.variant.has(Hook::KvRange) {
+            ranges(&sample)?;
+        }
+        if sample.variant.has_kv_list() {
+            lists(&sample)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(sample: &Sample, request: usize, qo_row: usize, qo_head: i32) -> RowIndex {
+    let (qo_len, kv_len) = (sample.layout.qo_len(request) as i32, sample.layout.kv_len(request) as i32);
+    RowIndex {
+        batch: request as i32,
+        qo_row: qo_row as i32,
+        qo_pos: qo_row as i32 + kv_len - qo_len,
+        qo_token: sample.layout.qo_indptr()[request] + qo_row as i32,
+        qo_head,
+        kv_head: qo_head / HEADS.group() as i32,
+        qo_len,
+        kv_len,
+    }
+}
+
+fn ranges(sample: &Sample) -> Result<(), TestError> {
+    let (variant, layout) = (&sample.variant, &sample.layout);
+    for request in 0..layout.batch() {
+        let (qo_len, kv_len) = (layout.qo_len(request), layout.kv_len(request));
+        for qo_head in 0..HEADS.qo as i32 {
+            for first in (0..qo_len).step_by(5) {
+                let last = (first + 4).min(qo_len - 1);
+                let of = |qo_row| row(sample, request, qo_row, qo_head);
+                let rows =
+                    QueryTile { qo_head_min: qo_head, qo_head_max: qo_head, ..QueryTile::of(of(first), of(last), 1) };
+                let (begin, end) = variant.kv_range(rows);
+                for qo_row in first..=last {
+                    let at =
+                        LogitIndex { row: of(qo_row), kv_pos: 0, kv_token: layout.kv_indptr()[request], kv_slot: 0 };
+                    let mut keep = vec![true; kv_len];
+                    variant.mask_tile(&mut keep, at);
+                    let outside = |(key, keep): &(i32, bool)| *keep && (*key < begin || *key >= end);
+                    if let Some((key, _)) = (0..).zip(keep).find(outside) {
+                        let why = format!(
+                            "it says {begin}..{end} for queries at {} to {}, but head {qo_head} at {} attends to key {key}",
+                            rows.qo_pos_min, rows.qo_pos_max, at.qo_pos
+                        );
+                        return Err(violated("`kv_range` leaves out keys that the mask attends to", why));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lists(sample: &Sample) -> Result<(), TestError> {
+    let (variant, layout) = (&sample.variant, &sample.layout);
+    let Some((_, queries)) = variant.kv_list_sizes() else { return Ok(()) };
+    for request in 0..layout.batch() {
+        for qo_row in 0..layout.qo_len(request) {
+            for qo_head in 0..HEADS.qo as i32 {
+                let at = row(sample, request, qo_row, qo_head);
+                let list: Vec<i32> = (0..variant.kv_list_len(at)).map(|n| variant.kv_list_block(at, n)).collect();
+                let mut seen = HashSet::new();
+                if let Some(twice) = list.iter().find(|&&block| block >= 0 && !seen.insert(block)) {
+                    let why = format!("block {twice} in the list of query {qo_row} and head {qo_head}");
+                    return Err(violated("a block comes twice in a list, so that its keys would count twice", why));
+                }
+                let first = qo_row - qo_row % queries as usize;
+                let group = HEADS.group() as i32;
+                let asked = row(sample, request, first, qo_head / group * group);
+                let of_first: Vec<i32> =
+                    (0..variant.kv_list_len(asked)).map(|n| variant.kv_list_block(asked, n)).collect();
+                if list != of_first {
+                    let why = format!(
+                        "query {qo_row}, head {qo_head} has {list:?}; query {first}, head {}, which is asked, has {of_first:?}",
+                        asked.qo_head
+                    );
+                    return Err(violated(
+                        "rows that share a list (`kv_list_queries`, heads of a KV head) have different ones",
+                        why,
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}

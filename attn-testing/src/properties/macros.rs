@@ -1,0 +1,65 @@
+//! Properties as tests.
+
+/// Makes a module of `#[test]`s for a variant, in one line:
+///
+/// - `tiles`: the tile classes that are derived from the mask agree with each element, on random batches;
+/// - `keys`: `kv_range` leaves out no attended key, and key lists keep their contract;
+/// - `weights`: under `MaxScaled`, `weight` and `denominator` scale with the maximum;
+/// - `splits`: tiles of other sizes, many KV splits, and merging them in another order change nothing but rounding;
+/// - `padding`: NaN in slots without a key changes nothing;
+/// - `reference`: the CPU, and a GPU if there is one, agree with the f64 reference.
+///
+/// A failure names the place and the values. The tests are functions too: see [`properties`](crate::properties).
+///
+/// ```
+/// # use attn::prelude::*;
+/// #[derive(Clone, VariantParams)]
+/// struct EveryThird;
+///
+/// #[attention_variant]
+/// impl AttentionVariant for EveryThird {
+///     fn logits_mask(&self, at: LogitIndex) -> bool {
+///         at.kv_pos % 3 == 0
+///     }
+/// }
+///
+/// attn_testing::variant_test!(EveryThird);
+/// // a second call in the same module takes a name; the variant is any expression
+/// attn_testing::variant_test!(third_and_causal: attn::compose!(EveryThird, attn::stock::Causal));
+/// ```
+///
+/// Required tensors that were not given are filled. Given tensors must fit 8 query heads, 2 KV heads and a head dim of
+/// 64.
+#[macro_export]
+macro_rules! variant_test {
+    ($name:ident : $variant:expr $(,)?) => {
+        #[cfg(test)]
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn variant() -> $crate::__private::attn::Variant {
+                $crate::__private::attn::expr::compose::Tested::into_variant($variant)
+            }
+            $crate::variant_test!(@tests tiles keys weights splits padding);
+
+            #[test]
+            fn reference() {
+                if let ::core::result::Result::Err(error) = $crate::check_variant(&variant()) {
+                    ::core::panic!("{error}");
+                }
+            }
+        }
+    };
+    (@tests $($property:ident)*) => {$(
+        #[test]
+        fn $property() {
+            if let ::core::result::Result::Err(error) = $crate::properties::$property(&variant()) {
+                ::core::panic!("{error}");
+            }
+        }
+    )*};
+    ($variant:expr $(,)?) => {
+        $crate::variant_test!(variant_test: $variant);
+    };
+}

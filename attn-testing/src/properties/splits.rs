@@ -1,0 +1,94 @@
+//! How work is split changes nothing but rounding.
+
+use crate::inputs::Inputs;
+use crate::{Case, Distance, TestError, Tolerance, fill, grid};
+use attn::cpu::{self, Problem};
+use attn::planner::{Cost, PlanRule, Schedule, WorkList};
+use attn::tensor::{Out, TensorMut};
+use attn::{Error, Variant};
+
+use super::violated;
+
+/// Runs some cases on the CPU in f32: unsplit, in tiles of other sizes, with many KV splits, and with these merged in
+/// the opposite order.
+///
+/// # Errors
+///
+/// A split that changes the result by more than f32 rounding.
+pub fn splits(variant: &Variant) -> Result<(), TestError> {
+    for mut case in grid::variant_cases() {
+        "f32".clone_into(&mut case.dtype);
+        let variant = fill::complete(variant, &case.dims(), case.seed)?.bind(&case.dims()).map_err(Error::from)?;
+        let inputs = Inputs::new(&case, false)?;
+        let layout = inputs.batch(&[]).validate()?;
+        let plan = |tile_rows, workers, schedule| {
+            let cost = Cost { item: 1, block: 2, merge: 0 };
+            let rule = PlanRule { tile_rows, kv_align: 16, min_span: 16, workers, cost, schedule };
+            WorkList::build_for(&variant, &layout, case.heads(), &rule)
+                .map_err(|error| TestError::from(Error::from(error)))
+        };
+        let whole = compute(&case, &variant, &inputs, &plan(64, 1, Schedule::StreamK)?)?;
+        let want: (Vec<f64>, Vec<f64>) = (widen(&whole.0), widen(&whole.1));
+        let split = plan(16, 400, Schedule::LongestFirst)?;
+        for (how, work) in [
+            ("in smaller tiles", plan(5, 1, Schedule::StreamK)?),
+            ("dealt to workers in spans of one line", plan(16, 37, Schedule::StreamK)?),
+            ("split at multiples of 48 keys", plan(16, 7, Schedule::FixedSplit { keys: 48 })?),
+            ("with many KV splits", split.clone()),
+            ("with many KV splits, merged backwards", backwards(split)),
+        ] {
+            let (o, lse) = compute(&case, &variant, &inputs, &work)?;
+            let distance = Distance::between(&o, &want.0, case.head_dim as usize, Some((&lse, &want.1)));
+            let tolerance = Tolerance::of(attn::Dtype::F32);
+            if !distance.within(&tolerance) {
+                let case = serde_json::to_string(&case).unwrap_or_default();
+                let why = format!("{how}: {distance:?}, tolerance {tolerance:?}; the case is {case}");
+                return Err(violated("the result depends on how the work is split", why));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn widen(x: &[f32]) -> Vec<f64> {
+    x.iter().copied().map(f64::from).collect()
+}
+
+/// Reverses the order of the partials of each merge.
+fn backwards(mut work: WorkList) -> WorkList {
+    let mut slots: Vec<i32> = (0..work.slots as i32).collect();
+    for merge in &work.merges {
+        slots[merge.first as usize..][..merge.count as usize].reverse();
+    }
+    for item in work.items.iter_mut().filter(|item| item.partial >= 0) {
+        item.partial = slots[item.partial as usize];
+    }
+    work
+}
+
+/// Output and log-sum-exp.
+fn compute(
+    case: &Case,
+    variant: &Variant,
+    inputs: &Inputs,
+    work: &WorkList,
+) -> Result<(Vec<f32>, Vec<f32>), TestError> {
+    let layout = inputs.batch(&[]).validate()?;
+    let heads = case.heads();
+    let shape = inputs.o_shape();
+    let (mut o, mut lse) = (vec![f32::NAN; shape.iter().product()], vec![f32::NAN; shape[0] * shape[1]]);
+    let problem = Problem {
+        variant,
+        heads,
+        head_dim_vo: case.head_dim_vo,
+        sm_scale: heads.default_sm_scale(),
+        layout: &layout,
+        work,
+        q: inputs.q().map_err(Error::from)?,
+        kv: inputs.kv().map_err(Error::from)?,
+    };
+    let tensor = TensorMut::host(&mut o, &shape).map_err(Error::from)?;
+    let out = Out::with_lse(tensor, TensorMut::host(&mut lse, &shape[..2]).map_err(Error::from)?);
+    cpu::run(&problem, out).map_err(Error::from)?;
+    Ok((o, lse))
+}

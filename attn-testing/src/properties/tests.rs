@@ -1,0 +1,109 @@
+//! Variants that have the properties, and variants whose violations are reported.
+
+use super::{keys, padding, splits, tiles, weights};
+use crate::inputs::{Host, Inputs};
+use crate::{TestError, check_variant, grid};
+use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex};
+use attn::{Engine, Variant, VariantParams, attention_variant, f16};
+
+crate::variant_test!(nothing: Variant::full());
+crate::variant_test!(stock: attn::compose!(attn::stock::Causal, attn::stock::SoftCap { cap: 30.0 }));
+crate::variant_test!(nearly: attn::compose!(Near { reach: 9, said: 9 }, Gentle { plus: 0.0 }));
+crate::variant_test!(listed: Listed { queries: 4, stride: 3 });
+
+/// Keys near the query; how near, `kv_range` says.
+#[derive(Clone, VariantParams)]
+struct Near {
+    reach: i32,
+    said: i32,
+}
+
+#[attention_variant(name = "properties_near")]
+impl AttentionVariant for Near {
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        (at.qo_pos - at.kv_pos).abs() <= self.reach
+    }
+    fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
+        (tile.qo_pos_min - self.said, tile.qo_pos_max + self.said + 1)
+    }
+}
+
+/// Softmax, homogeneous if nothing is added.
+#[derive(Clone, VariantParams)]
+struct Gentle {
+    plus: f32,
+}
+
+#[attention_variant(name = "properties_gentle")]
+impl AttentionVariant for Gentle {
+    const NORMALIZER: Normalizer = Normalizer::MaxScaled;
+    fn weight(&self, logit: f32, row_max: f32, _at: LogitIndex) -> f32 {
+        (logit - row_max).exp() + self.plus
+    }
+    fn denominator(&self, _logit: f32, _row_max: f32, weight: f32, _at: LogitIndex) -> f32 {
+        weight
+    }
+}
+
+/// Lists of blocks of 8 keys, by four queries.
+#[derive(Clone, VariantParams)]
+struct Listed {
+    queries: i32,
+    stride: i32,
+}
+
+#[attention_variant(name = "properties_listed")]
+impl AttentionVariant for Listed {
+    fn kv_list_len(&self, at: RowIndex) -> i32 {
+        3 + at.qo_row / 4 % 5
+    }
+    fn kv_list_block(&self, at: RowIndex, n: i32) -> i32 {
+        at.qo_row / 4 + self.stride * n
+    }
+    fn kv_list_block_size(&self) -> i32 {
+        8
+    }
+    fn kv_list_queries(&self) -> i32 {
+        self.queries
+    }
+}
+
+fn says(result: Result<(), TestError>, what: &str) {
+    let error = result.expect_err("the property is violated").to_string();
+    assert!(error.contains(what), "{what} is not in: {error}");
+}
+
+#[test]
+fn a_range_that_is_too_narrow() {
+    let narrow = Near { reach: 9, said: 8 }.into();
+    says(keys(&narrow), "`kv_range` leaves out keys");
+    says(tiles(&narrow), "tiles are not what their elements are");
+    // the CPU skips what it is told to skip
+    says(check_variant(&Near { reach: 9, said: 4 }.into()), "rel_err");
+}
+
+#[test]
+fn lists_that_are_not_shared_or_have_a_block_twice() {
+    says(keys(&Listed { queries: 6, stride: 3 }.into()), "rows that share a list");
+    says(keys(&Listed { queries: 4, stride: 0 }.into()), "a block comes twice");
+    says(check_variant(&Listed { queries: 64, stride: 3 }.into()), "rel_err");
+}
+
+#[test]
+fn weights_that_do_not_scale() {
+    let added = Gentle { plus: 0.01 }.into();
+    says(weights(&added), "`weight` of logit");
+    says(splits(&added), "the result depends on how the work is split");
+}
+
+#[test]
+fn inputs_that_differ_in_a_key_are_not_the_same() {
+    let case = &grid::variant_cases()[1];
+    let (a, mut b) = (Inputs::new(case, false).expect("sound"), Inputs::new(case, false).expect("sound"));
+    let Host::F16(values) = &mut b.v else { panic!("{:?}", b.v.dtype()) };
+    let first = values.iter_mut().find(|x| !x.is_nan()).expect("some key");
+    *first = f16::from_f32(100.0);
+    let full = Variant::full();
+    says(padding::same(case, &full, &Engine::cpu(), [&a, &b]), "changes the result");
+    assert!(padding::same(case, &full, &Engine::cpu(), [&a, &a]).is_ok());
+}

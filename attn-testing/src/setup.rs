@@ -1,0 +1,230 @@
+//! A case ready to run on an engine: tensors uploaded, planned, outputs poisoned.
+
+use std::time::Instant;
+
+use attn::batch::BatchCapacity;
+use attn::spec::KernelKind;
+use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, Stream, Variant, Workspace};
+
+use super::engine_memory::EngineMemory;
+use super::inputs::Inputs;
+use super::keys::{Keys, Other};
+use super::tensors::{Tensors, Written};
+use super::{Case, Info, TestError};
+
+/// A planned case with everything that a run uses.
+pub(super) struct Setup {
+    // dropped first: the graph uses the other fields
+    graph: Option<super::engine_memory::Replay>,
+    pub(super) plan: Plan,
+    _workspace: Workspace,
+    attention: Attention,
+    /// The arguments that `attention` was made with, besides the engine.
+    made_with: (Dtypes, AttentionOptions),
+    engine: Engine,
+    pub(super) stream: Stream,
+    tensors: Tensors,
+    pub(super) place: EngineMemory,
+    /// Median microseconds of planning.
+    pub(super) plan_us: f64,
+}
+
+impl Setup {
+    /// Uploads a case and plans it `plans` times.
+    pub(super) fn new(
+        case: &Case,
+        variant: &Variant,
+        inputs: &Inputs,
+        engine: &Engine,
+        plans: usize,
+    ) -> Result<Self, TestError> {
+        let place = EngineMemory::of(engine);
+        let dtypes = case.dtypes()?;
+        let kernel = match case.kernel.as_str() {
+            "auto" => None,
+            named => Some(named.parse::<KernelKind>()?),
+        };
+        let &Case { sm_scale, prefill, head_dim_vo, .. } = case;
+        let options = AttentionOptions { sm_scale, kernel, prefill, head_dim_vo, ..AttentionOptions::default() };
+        let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
+        let stream = engine.stream()?;
+        let levels = inputs.levels();
+        let batch = inputs.batch(&levels);
+        // the workspace most likely gets memory that was just freed: a kernel that relies on zeros then fails
+        place.dirty(attention.workspace_size(&batch)?)?;
+        let mut workspace = engine.workspace();
+        let mut plan = attention.plan(&batch, &mut workspace)?; // the first compiles
+        let mut times = Vec::with_capacity(plans);
+        for _ in 0..plans {
+            let started = Instant::now();
+            plan = attention.plan(&batch, &mut workspace)?;
+            times.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        times.sort_by(f64::total_cmp);
+
+        Ok(Setup {
+            graph: None,
+            plan,
+            _workspace: workspace,
+            attention,
+            made_with: (dtypes, options),
+            engine: engine.clone(),
+            stream,
+            tensors: Tensors::put(&place, case, inputs)?,
+            place,
+            plan_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
+        })
+    }
+
+    /// Captures the run, so that [`launch`](Self::launch) replays it. Does nothing on the CPU.
+    pub(super) fn capture(&mut self) -> Result<(), TestError> {
+        if self.graph.is_none() {
+            let Setup { place, plan, stream, tensors, .. } = &mut *self;
+            self.graph = place.capture(stream, || tensors.run(plan, stream))?;
+        }
+        Ok(())
+    }
+
+    /// Launches one run, or replays the graph if it was captured.
+    pub(super) fn launch(&mut self) -> Result<(), TestError> {
+        match &mut self.graph {
+            Some(graph) => graph.launch(&self.stream),
+            None => Ok(self.tensors.run(&self.plan, &self.stream)?),
+        }
+    }
+
+    /// Launches one run on a stream of the engine, without the graph.
+    pub(super) fn run_on(&mut self, stream: &Stream) -> Result<(), Error> {
+        self.tensors.run(&self.plan, stream)
+    }
+
+    /// The kernel and the engine.
+    pub(super) fn ran(&self) -> String {
+        ran(&self.plan, &self.engine)
+    }
+
+    /// Whether the kernel uses tensor cores, and so rounds transformed rows to the element types.
+    pub(super) fn rounds_rows(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.plan.as_cuda().is_some();
+        #[cfg(not(feature = "cuda"))]
+        false
+    }
+
+    /// The facts about the main kernel; none on the CPU.
+    pub(super) fn kernel_info(&self) -> Info {
+        #[cfg(feature = "cuda")]
+        if let Some(plan) = self.plan.as_cuda() {
+            let kernel = plan.kernel();
+            let ready = kernel.ready();
+            let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&plan.kind().to_string()));
+            return Info {
+                compile_ms: Some(ready.compiled.ms),
+                cubin: Some(ready.origin.to_string()),
+                regs: main.as_ref().map(|r| r.registers),
+                spill_bytes: main.as_ref().map(|r| r.spill_bytes()),
+                smem: main.as_ref().map(|r| r.smem + kernel.traits().smem_bytes()),
+                ..Info::default()
+            };
+        }
+        Info::default()
+    }
+
+    /// Captures a run (if there are graphs) of a plan of another batch, replays it with that batch, updates the plan to
+    /// the case's batch, and returns what the replay then writes. The other batch is smaller, or the same requests in
+    /// reverse for a variant whose tensors over lengths do not fit a smaller one.
+    ///
+    /// `None` where tensors have other elements for the other batch; where the batch uses a smaller tile than its
+    /// capacity, which gives other bits; and for a cascade that runs flattened, as a capacity with levels selects
+    /// another kernel.
+    pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
+        let cascade = matches!(inputs.keys, Keys::Levels(_));
+        if cascade && !self.plan.layout().has_levels() {
+            return Ok(None);
+        }
+        let levels = inputs.levels();
+        let batch = inputs.batch(&levels);
+        let capacity = BatchCapacity::of(&batch.validate().map_err(Error::from)?);
+        // a capacity selects its kernel by its longest request, which must be that of the case
+        let (dtypes, options) = self.made_with;
+        let attention = match (options.kernel, kind(&self.plan)) {
+            (None, kernel @ Some(_)) => {
+                let (variant, heads) = (self.attention.variant(), self.attention.heads());
+                self.engine.attention_with(variant, heads, dtypes, AttentionOptions { kernel, ..options })?
+            }
+            _ => self.attention.clone(),
+        };
+        self.place.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
+        let mut workspace = self.engine.workspace();
+        let mut plan =
+            |other: &Other| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
+        let mut plan = match plan(&Other::half(inputs)?) {
+            Err(Error::Bind(_)) if cascade => return Ok(None),
+            Err(Error::Bind(_)) => match plan(&Other::reversed(inputs)?) {
+                Err(Error::Bind(_)) => return Ok(None),
+                plan => plan?,
+            },
+            plan => plan?,
+        };
+        if !same_tile(&plan, &self.plan) {
+            return Ok(None);
+        }
+        let Setup { place, stream, tensors, .. } = &mut *self;
+        tensors.poison()?;
+        let mut replay = place.capture(stream, || tensors.run(&plan, stream))?;
+        let mut run = |plan: &Plan, tensors: &mut Tensors| match &mut replay {
+            Some(graph) => graph.launch(stream),
+            None => Ok(tensors.run(plan, stream)?),
+        };
+        run(&plan, tensors)?;
+        match plan.update(stream, &batch) {
+            #[cfg(feature = "cuda")]
+            Err(Error::Cuda(error)) if matches!(*error, attn::cuda::CudaError::ParameterTensors) => return Ok(None),
+            updated => updated?,
+        }
+        stream.synchronize()?;
+        tensors.poison()?;
+        run(&plan, tensors)?;
+        stream.synchronize()?;
+        let written = tensors.written()?;
+        Ok(Some(written))
+    }
+
+    /// Poisons the outputs, runs once, and returns what was written.
+    pub(super) fn run_once(&mut self) -> Result<Written, TestError> {
+        self.tensors.poison()?;
+        self.launch()?;
+        self.stream.synchronize()?;
+        self.tensors.written()
+    }
+}
+
+/// The kernel of a plan and the engine.
+pub(super) fn ran(plan: &Plan, engine: &Engine) -> String {
+    match kind(plan) {
+        Some(kind) => format!("{kind} on {engine}"),
+        None => engine.to_string(),
+    }
+}
+
+/// The kernel of a plan on a GPU.
+fn kind(plan: &Plan) -> Option<KernelKind> {
+    #[cfg(feature = "cuda")]
+    return plan.as_cuda().map(attn::cuda::Plan::kind);
+    #[cfg(not(feature = "cuda"))]
+    {
+        let _ = plan;
+        None
+    }
+}
+
+/// Whether both use tiles of the same number of rows.
+fn same_tile(a: &Plan, b: &Plan) -> bool {
+    #[cfg(feature = "cuda")]
+    if let (Some(a), Some(b)) = (a.as_cuda(), b.as_cuda()) {
+        let tile = |plan: &attn::cuda::Plan| (plan.kernel().traits().tile_rows, plan.kernel().traits().mixed);
+        return tile(a) == tile(b);
+    }
+    let _ = (a, b);
+    true
+}

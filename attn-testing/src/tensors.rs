@@ -1,0 +1,168 @@
+//! The tensors of a case in memory of its engine.
+
+use attn::tensor::{Kv, KvScales, Out, Scale, TensorRef};
+use attn::{Dtype, Error, HeadDimVo, Plan, Stream};
+
+use super::engine_memory::{EngineMemory, PlacedTensor};
+use super::inputs::{Host, HostScale, Inputs};
+use super::interleave::{self, Interleaved};
+use super::{Case, TestError};
+
+/// Guard elements behind the end of an output.
+const GUARD: usize = 256;
+/// The byte that fills outputs before a run: NaN in every type.
+const POISON: u8 = 0xff;
+
+/// Inputs and outputs of a run.
+pub(super) struct Tensors {
+    q: InterleavedTensors,
+    kv: InterleavedTensors,
+    k_scale: PlacedScale,
+    v_scale: PlacedScale,
+    o: PlacedTensor,
+    lse: PlacedTensor,
+    qo_shape: [usize; 3],
+    kv_shape: Vec<usize>,
+    o_shape: [usize; 3],
+    /// The strides of values, if their head dim differs from that of keys.
+    v_shape: Vec<usize>,
+    v_strides: Option<Vec<i64>>,
+    head_dim_vo: HeadDimVo,
+    paged: bool,
+}
+
+/// Tensors of the same strides.
+struct InterleavedTensors {
+    memory: Vec<PlacedTensor>,
+    begins: Vec<(usize, usize)>,
+    strides: Vec<i64>,
+}
+
+/// A scale, and its tensor over the KV heads.
+struct PlacedScale {
+    all: f32,
+    heads: Option<(PlacedTensor, usize)>,
+}
+
+/// The outputs of a run.
+pub(super) struct Written {
+    /// The output without guard.
+    pub(super) o: Host,
+    /// The log-sum-exp, one a (token, head).
+    pub(super) lse: Vec<f32>,
+    /// Whether a guard was overwritten.
+    pub(super) outside: bool,
+}
+
+impl Tensors {
+    /// Uploads the inputs of a case in the layout of its pool, and allocates outputs.
+    pub(super) fn put(place: &EngineMemory, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
+        let (qo_shape, o_shape) = (inputs.qo_shape(), inputs.o_shape());
+        let rows = qo_shape[0] * qo_shape[1];
+        Ok(Tensors {
+            q: InterleavedTensors::put(place, interleave::queries(inputs, case.pool))?,
+            kv: InterleavedTensors::put(place, interleave::keys_and_values(inputs, case.page_order, case.pool))?,
+            k_scale: PlacedScale::put(place, &inputs.k_scale)?,
+            v_scale: PlacedScale::put(place, &inputs.v_scale)?,
+            o: place.put(&Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
+            lse: place.put(&Host::nan(Dtype::F32, rows + GUARD))?,
+            qo_shape,
+            kv_shape: inputs.kv_shape.clone(),
+            o_shape,
+            v_shape: inputs.v_shape.clone(),
+            v_strides: (case.head_dim_vo != HeadDimVo::Same).then(|| inputs.v_strides.clone()),
+            head_dim_vo: case.head_dim_vo,
+            paged: inputs.keys.paged(),
+        })
+    }
+
+    /// Replaces keys and values by a tensor of another shape. Their head dims must be equal.
+    pub(super) fn lay(
+        &mut self,
+        place: &EngineMemory,
+        interleaved: Interleaved,
+        shape: &[usize],
+    ) -> Result<(), TestError> {
+        self.kv = InterleavedTensors::put(place, interleaved)?;
+        (self.kv_shape, self.v_shape) = (shape.to_vec(), shape.to_vec());
+        Ok(())
+    }
+
+    /// Launches one run of a plan.
+    pub(super) fn run(&mut self, plan: &Plan, stream: &Stream) -> Result<(), Error> {
+        let qo_shape = self.qo_shape;
+        let contiguous = |shape: [usize; 3]| [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
+        let q = self.q.tensor(0, &qo_shape)?;
+        let k = self.kv.tensor(0, &self.kv_shape)?;
+        let v = || match &self.v_strides {
+            None => self.kv.tensor(1, &self.v_shape),
+            Some(strides) => self.kv.tensor_with(1, &self.v_shape, strides),
+        };
+        let kv = match self.paged {
+            _ if self.head_dim_vo.shares_keys() => Kv::latent(k),
+            true => Kv::paged(k, v()?),
+            false => Kv::ragged(k, v()?),
+        };
+        let scales = KvScales { k: self.k_scale.scale()?, v: self.v_scale.scale()? };
+        let o = self.o.tensor_mut(&self.o_shape, &contiguous(self.o_shape))?;
+        let lse = self.lse.tensor_mut(&qo_shape[..2], &[qo_shape[1] as i64, 1])?;
+        plan.run(stream, q, kv.with_scales(scales), Out::with_lse(o, lse))
+    }
+
+    /// Fills the outputs with NaN.
+    pub(super) fn poison(&mut self) -> Result<(), TestError> {
+        self.o.fill(POISON)?;
+        self.lse.fill(POISON)
+    }
+
+    /// Reads the outputs, after everything launched on the device has finished.
+    pub(super) fn written(&self) -> Result<Written, TestError> {
+        let (o, o_outside) = split_guard(self.o.get()?);
+        let (lse, lse_outside) = split_guard(self.lse.get()?);
+        Ok(Written { o, lse: lse.to_f32(), outside: o_outside || lse_outside })
+    }
+}
+
+impl Written {
+    /// Whether both have the same bits, and neither run overwrote a guard.
+    pub(super) fn same_bits(&self, other: &Written) -> bool {
+        let lse = |run: &Written| run.lse.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        !self.outside && !other.outside && self.o.bytes() == other.o.bytes() && lse(self) == lse(other)
+    }
+}
+
+impl InterleavedTensors {
+    fn put(place: &EngineMemory, interleaved: Interleaved) -> Result<Self, TestError> {
+        let memory = interleaved.memory.iter().map(|host| place.put(host)).collect::<Result<_, _>>()?;
+        Ok(InterleavedTensors { memory, begins: interleaved.begins, strides: interleaved.strides })
+    }
+
+    fn tensor(&self, which: usize, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
+        self.tensor_with(which, shape, &self.strides)
+    }
+
+    fn tensor_with(&self, which: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, Error> {
+        let (memory, begin) = self.begins[which];
+        Ok(self.memory[memory].tensor(begin, shape, strides)?)
+    }
+}
+
+impl PlacedScale {
+    fn put(place: &EngineMemory, scale: &HostScale) -> Result<Self, TestError> {
+        let put = |heads: &Vec<f32>| Ok::<_, TestError>((place.put(&Host::F32(heads.clone()))?, heads.len()));
+        Ok(PlacedScale { all: scale.all, heads: scale.heads.as_ref().map(put).transpose()? })
+    }
+
+    fn scale(&self) -> Result<Scale<'_>, Error> {
+        let heads = self.heads.as_ref().map(|(held, heads)| held.tensor(0, &[*heads], &[1]));
+        Ok(Scale { all: self.all, heads: heads.transpose()? })
+    }
+}
+
+/// The elements without the guard, and whether the guard was overwritten.
+fn split_guard(mut host: Host) -> (Host, bool) {
+    let keep = host.len() - GUARD;
+    let touched = host.bytes()[keep * host.dtype().size()..].iter().any(|&byte| byte != POISON);
+    host.truncate(keep);
+    (host, touched)
+}

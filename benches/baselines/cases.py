@@ -1,0 +1,84 @@
+"""What a case says: lengths, pairs, bytes. Fields beside those of `attn bench`:
+
+    "kv_layout": "cascade", "levels": [{"groups": [64], "kv_lens": [2048]}]   keys shared by neighbours, outermost first; the last level's own are kv_lens
+    "sparse": {"page": 16, "keep": 0.25, "heads": "shared"}                    each request reads so many of its pages; heads "own": each KV head others
+    "ours_also": ["flat"]                                                      further runners of ours, in other run modes
+"""
+import re
+import torch
+
+DT = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
+def lens(x):
+    return [x["repeat"][1]] * x["repeat"][0] if isinstance(x, dict) else list(x)
+
+
+def indptr(n):
+    return torch.tensor([0] + torch.tensor(n).cumsum(0).tolist(), dtype=torch.int32)
+
+
+def parse(expr):
+    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}; of a list, the first."""
+    out = {}
+    for part in expr.split("+"):
+        m = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", part)
+        out[m.group(1)] = {k.strip(): float(v.strip(" []")) for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)}
+    out.pop("full", None)
+    return out
+
+
+def levels(case):
+    """[(requests of each group, keys of each group)], outermost first; the last level has one request a group."""
+    own = lens(case["kv_lens"])
+    return [(lens(x["groups"]), lens(x["kv_lens"])) for x in case.get("levels", [])] + [([1] * len(own), own)]
+
+
+def total_lens(case):
+    """Keys of each request, over all levels."""
+    each = [[n for group, n in zip(groups, kv) for _ in range(group)] for groups, kv in levels(case)]
+    return [sum(request) for request in zip(*each)]
+
+
+def kept_pages(pages, keep):
+    """How many of so many pages a sparse request reads."""
+    return max(1, round(pages * keep)) if pages else 0
+
+
+def kept_lens(case):
+    """Keys of each request that are read."""
+    s = case.get("sparse")
+    if not s:
+        return total_lens(case)
+    return [min(n, kept_pages(-(-n // s["page"]), s["keep"]) * s["page"]) for n in total_lens(case)]
+
+
+def kind(case):
+    """plain, mixed, cascade or sparse: which baselines there are."""
+    if case.get("kv_layout") == "cascade":
+        return "cascade"
+    if "sparse" in case:
+        return "sparse"
+    q = lens(case["qo_lens"])
+    return "mixed" if case.get("kv_layout") == "paged" and 1 in q and max(q) > 16 else "plain"
+
+
+def pairs(case):
+    """unmasked (query, key) pairs, for FLOPs"""
+    v, n = parse(case["variant"]), 0
+    w = int(v["sliding_window"]["window"]) if "sliding_window" in v else None
+    for q, k in zip(lens(case["qo_lens"]), kept_lens(case)):
+        if ("causal" in v or w) and q:
+            i = (torch.arange(k - q, k, dtype=torch.int64) + 1).clamp(min=0)
+            n += int((i.clamp(max=w) if w else i).sum())
+        else:
+            n += q * k
+    return n
+
+
+def figures(case, ms):
+    """Bytes of K and V and FLOPs in that time: shared keys count once, pages that are not read do not."""
+    esz = DT[case.get("kv_dtype", case["dtype"])].itemsize
+    keys = sum(kept_lens(case)) if "sparse" in case else sum(sum(kv) for _, kv in levels(case))
+    kvb = keys * case["kv_heads"] * 2 * case["head_dim"] * esz
+    return dict(ms=ms, gbps=kvb / ms / 1e6, tflops=4 * pairs(case) * case["qo_heads"] * case["head_dim"] / ms / 1e9)

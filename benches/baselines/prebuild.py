@@ -1,0 +1,66 @@
+"""FlashInfer's modules that the interleaved benchmark needs, built where there is no GPU, for a machine that would compile them for minutes.
+
+    python3 prebuild.py DIR [NAME ..]        DIR/MODULE/MODULE.so, to be put into flashinfer/data/aot there
+
+Needs flashinfer-python, torch and nvcc (CUDA_HOME) here. Of each module only the masks that are timed are built, full and causal: what is asked of another fails when it is
+called.
+"""
+import os, re, shutil, sys, time
+
+os.environ.setdefault("FLASHINFER_CUDA_ARCH_LIST", "9.0a")
+import torch
+from flashinfer.jit.attention import modules
+from flashinfer.jit.cascade import gen_cascade_module
+from flashinfer.jit.page import gen_page_module
+
+B, I = torch.bfloat16, torch.int32
+DIM, PLAIN = 128, (0, False, False)  # no positions, no window, no soft cap
+CAP, WINDOW, ALIBI, ROPE = (0, False, True), (0, True, False), (2, False, False), (1, False, False)
+
+
+def prefill(backend, options, dim=DIM):
+    return lambda: modules.gen_batch_prefill_module(backend, B, B, B, I, dim, dim, *options, False)
+
+
+MODULES = {
+    "decode": lambda: modules.gen_batch_decode_module(B, B, B, I, DIM, DIM, *PLAIN),
+    "fa2": prefill("fa2", PLAIN),
+    "fa3": prefill("fa3", PLAIN),
+    "fa3_64": prefill("fa3", PLAIN, 64),
+    "fa3_256": prefill("fa3", PLAIN, 256),
+    "fa3_cap": prefill("fa3", CAP),
+    "fa3_cap_64": prefill("fa3", CAP, 64),
+    "fa3_cap_256": prefill("fa3", CAP, 256),
+    "fa3_window": prefill("fa3", WINDOW),
+    "fa2_alibi": prefill("fa2", ALIBI),
+    "fa2_rope": prefill("fa2", ROPE),
+    "attention": lambda: modules.gen_batch_attention_module(B, B, B, I, DIM, DIM, 0, False, False),
+    "batch_pod": lambda: modules.gen_batch_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
+    "pod": lambda: modules.gen_pod_module(B, B, B, DIM, *PLAIN, False, I, *PLAIN),
+    "cascade": gen_cascade_module,
+    "page": gen_page_module,
+}
+
+
+def is_timed(source):
+    """Whether a source is of a mask that is timed: of POD, causal chunks beside full decodes."""
+    name = os.path.basename(str(source))
+    both = re.search(r"mask_(\d)p_(\d)d", name)
+    one = re.search(r"mask_(\d)", name)
+    return both.groups() == ("1", "0") if both else one is None or one[1] in "01"
+
+
+def main():
+    to, names = sys.argv[1], sys.argv[2:] or list(MODULES)
+    for name in names:
+        spec, begun = MODULES[name](), time.time()
+        spec.sources = [source for source in spec.sources if is_timed(source)]
+        spec.build(verbose=False)
+        folder = os.path.join(to, spec.name)
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(spec.jit_library_path, folder)
+        print(f"{spec.name}: {time.time() - begun:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Attention of a few rows in f32, by the definition: whether a baseline was called as it wants to be."""
+import torch
+
+from cases import lens
+
+# of the largest output: bf16 weights and outputs are good to less than a hundredth of it, and a wrong key or mask is off by about all of it
+ROUNDING = 0.05
+
+
+class Check:
+    """Compares sampled rows of an output. `keys(i)` gives k and v of request i, each (keys, kv_heads, head_dim), in order of position."""
+
+    def __init__(self, case, q, keys, causal):
+        Q, hkv = lens(case["qo_lens"]), case["kv_heads"]
+        some = sorted({0, len(Q) // 2, len(Q) - 1} | {i for i in (Q.index(1) if 1 in Q else 0,)})
+        rows, want, first = [], [], 0
+        for i, n in enumerate(Q):
+            if i in some and n:
+                k, v = (x.float() for x in keys(i))
+                for r in sorted({0, n // 2, n - 1}):
+                    end = k.shape[0] - n + r + 1 if causal else k.shape[0]
+                    x = q[first + r].float().view(hkv, -1, q.shape[-1])
+                    logits = torch.einsum("hgd,nhd->hgn", x, k[:end]) * q.shape[-1] ** -0.5
+                    want.append(torch.einsum("hgn,nhd->hgd", logits.softmax(-1), v[:end]).reshape(-1, v.shape[-1]))
+                    rows.append(first + r)
+            first += n
+        self.rows, self.want = torch.tensor(rows, device=q.device), torch.stack(want)
+
+    def __call__(self, o):
+        """The largest difference, and what it may be. Of several outputs, one after the other, of consecutive requests."""
+        o = torch.cat(o) if isinstance(o, (tuple, list)) else o
+        off = (o[self.rows].reshape(self.want.shape).float() - self.want).abs()
+        return float(off.max().nan_to_num(nan=float("inf"))), ROUNDING * float(self.want.abs().max())

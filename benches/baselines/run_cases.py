@@ -1,0 +1,83 @@
+"""Peers for a case file (the JSON lines that `attn bench` reads): FlashInfer (fa2, fa3, CUDA-core and tensor-core decode, BatchAttention, POD, cascade,
+block-sparse), cuDNN and FlashAttention-2 through torch SDPA, FlexAttention.
+
+    python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex] [--reps 15]     one baseline after the other
+    python3 run_cases.py --serve [--baselines ..]                                                            for interleave.py
+
+A baseline that cannot do a case says why; so does one whose results are wrong (mixed, cascade and sparse cases are compared with f32 attention of some rows:
+`err` is the largest difference). Times are medians of CUDA-event timings with the L2 overwritten before each launch; FlashInfer by graph replay, or as
+`timed` says. One after the other is good to about 6 % (power and clock history); for a verdict use interleave.py.
+
+The serve protocol, one JSON object a line, answered by one a line:
+    {"prepare": CASE}          -> {"ready": {RUNNER: {extra}}, "cannot": {RUNNER: why}}; beside it "eager" and "without": [RUNNER, ..], not to be captured, and left out
+    {"time": RUNNER, "reps": N} -> {"ms": median}
+    {"drop": true}             -> {"dropped": true}
+A runner that does not end is the last answer, to whatever was asked: {"stuck": RUNNER}
+"""
+import argparse, gc, json, sys
+import torch
+
+from cases import figures, kind
+from flashinfer_plain import plain
+from flashinfer_serving import serving
+import timing
+from timing import bench
+from torch_baselines import torch_baseline
+
+
+def runners(case, baselines):
+    for p in baselines:
+        try:
+            if p != "flashinfer":
+                yield from torch_baseline(case, p)
+            else:
+                yield from plain(case) if kind(case) == "plain" else serving(case)
+        except Exception as e:
+            yield p, None, f"{type(e).__name__}: {str(e)[:160]}"
+
+
+def serve(baselines):
+    out = timing.answers = sys.stdout
+    sys.stdout = sys.stderr  # libraries print; the protocol alone goes to the real stdout
+    ready = {}
+    for line in sys.stdin:
+        m = json.loads(line)
+        if "prepare" in m:
+            ready, info, cannot = {}, {}, {}
+            timing.eager_only, timing.without = set(m.get("eager", [])), set(m.get("without", []))
+            for name, f, x in runners(m["prepare"], baselines):
+                if f: ready[name], info[name] = f, x
+                else: cannot[name] = x
+            a = {"ready": info, "cannot": cannot}
+        elif "time" in m:
+            a = {"ms": bench(ready[m["time"]], m.get("reps", 3), warm=1)}
+        else:
+            ready = {}; gc.collect(); torch.cuda.empty_cache()
+            a = {"dropped": True}
+        print(json.dumps(a), file=out, flush=True)
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("cases", nargs="?"); ap.add_argument("--out"); ap.add_argument("--reps", type=int, default=15)
+    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex"); ap.add_argument("--serve", action="store_true")
+    a = ap.parse_args()
+    baselines = a.baselines.split(",")
+    if a.serve:
+        return serve(baselines)
+    out = open(a.out, "w") if a.out else None
+    for line in open(a.cases):
+        if not line.strip():
+            continue
+        case = json.loads(line)
+        for baseline, f, x in runners(case, baselines):
+            r = dict(case=case, baseline=baseline, **(figures(case, bench(f, a.reps)) | x if f else {"cannot": x}))
+            if out:
+                out.write(json.dumps(r) + "\n"); out.flush()
+            if f or not x.startswith("equal lengths"):
+                err = f" err {x['err']:.1g}" if f and "err" in x else ""
+                print(f"{case.get('name', case['variant']):44s} {baseline:26s} " + (f"{r['ms']*1e3:9.1f} us {r['gbps']:7.0f} GB/s {r['tflops']:6.1f} TFLOP/s{err}" if f else x), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""cuDNN and FlashAttention-2 through torch SDPA, FlexAttention: equal lengths, contiguous."""
+import time
+import torch
+
+from cases import DT, kind, lens, parse
+from timing import DEV
+
+
+def torch_baseline(case, which):
+    v, Q, K = parse(case["variant"]), lens(case["qo_lens"]), lens(case["kv_lens"])
+    can = {"causal"} if which != "flex" else {"causal", "soft_cap", "alibi", "sliding_window", "prefix_lm"}
+    if kind(case) != "plain" or len(set(Q)) != 1 or Q != K or case.get("kv_layout", "ragged") == "paged":
+        yield which, None, "equal lengths and contiguous only"
+        return
+    if set(v) - can:
+        yield which, None, f"no {sorted(set(v) - can)}"
+        return
+    b, s, hq, hkv, d = len(Q), Q[0], case["qo_heads"], case["kv_heads"], case["head_dim"]
+    mk = lambda h: torch.randn(b, h, s, d, device=DEV, dtype=DT[case["dtype"]])
+    q, k, vv = mk(hq), mk(hkv), mk(hkv)
+    try:
+        if which != "flex":
+            from torch.nn.attention import sdpa_kernel, SDPBackend
+            be = SDPBackend.CUDNN_ATTENTION if which == "cudnn" else SDPBackend.FLASH_ATTENTION
+
+            def f():
+                with sdpa_kernel(be):
+                    return torch.nn.functional.scaled_dot_product_attention(q, k, vv, is_causal="causal" in v, enable_gqa=hq != hkv)
+            f(); torch.cuda.synchronize()
+            yield which, f, {}
+            return
+        from torch.nn.attention.flex_attention import flex_attention, create_block_mask
+        torch._dynamo.reset()
+        cap, W = v.get("soft_cap", {}).get("cap"), int(v["sliding_window"]["window"]) if "sliding_window" in v else None
+        slopes = torch.exp2(-8.0 * (torch.arange(hq, device=DEV) + 1) / hq)
+        smod = (lambda x, b_, h, i, j: cap * torch.tanh(x / cap)) if cap else ((lambda x, b_, h, i, j: x + slopes[h] * (j - i)) if "alibi" in v else None)
+        mmod = (lambda b_, h, i, j: (i >= j) & (i - j < W)) if W else ((lambda b_, h, i, j: i >= j) if "causal" in v else None)
+        if "prefix_lm" in v:
+            prefix = int(v["prefix_lm"]["prefix"])
+            mmod = lambda b_, h, i, j: (j < prefix) | (i >= j)
+        t = time.time()
+        bm = create_block_mask(mmod, None, None, s, s, device=DEV) if mmod else None
+        fl = torch.compile(flex_attention)
+        f = lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv)
+        f(); torch.cuda.synchronize()
+        yield which, f, {"first_s": round(time.time() - t, 2)}
+    except Exception as e:
+        yield which, None, f"{type(e).__name__}: {str(e)[:160]}"

@@ -1,0 +1,119 @@
+//! A variant bound on the CPU.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use attn_core::{
+    batch::Layout,
+    cpu,
+    plan::{LayerError, Visibility, VisibilityInterner},
+};
+
+use super::options::AttentionOptions;
+use crate::{Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};
+
+/// A bound variant on the CPU.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuAttention {
+    pub(crate) variant: Variant,
+    pub(crate) heads: Heads,
+    pub(crate) dtypes: Dtypes,
+    pub(crate) head_dim_vo: HeadDimVo,
+    pub(crate) sm_scale: f32,
+    pub(crate) fixed_split_size: Option<u32>,
+    /// Which keys the variant sees. Attentions that differ in parameters alone share the interner.
+    visibility: Visibility,
+    visibilities: Arc<VisibilityInterner>,
+    /// The variant with replaced parameter tensors; `None` if none was replaced. Shared by all clones and their plans.
+    replaced: Arc<Mutex<Option<Variant>>>,
+}
+
+impl CpuAttention {
+    /// Checks and binds a variant.
+    pub(super) fn new(
+        variant: &Variant,
+        heads: Heads,
+        dtypes: Dtypes,
+        options: AttentionOptions,
+    ) -> Result<Self, Error> {
+        let AttentionOptions { head_dim_vo, fixed_split_size, .. } = options;
+        heads.check()?;
+        head_dim_vo.check(heads)?;
+        dtypes.check()?;
+        cpu::check_variant(variant)?;
+        let variant = variant.bind(&head_dim_vo.dims(heads, heads.dims()))?.with_stored(options.stored);
+        let sm_scale = heads.sm_scale(options.sm_scale)?;
+        let visibilities = Arc::new(VisibilityInterner::default());
+        let visibility = visibilities.of(&variant);
+        let replaced = Arc::default();
+        Ok(CpuAttention {
+            variant,
+            heads,
+            dtypes,
+            head_dim_vo,
+            sm_scale,
+            fixed_split_size,
+            visibility,
+            visibilities,
+            replaced,
+        })
+    }
+
+    /// The same attention with the parameters of `variant`, which has the same structure.
+    pub(super) fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
+        let dims = self.head_dim_vo.dims(self.heads, self.heads.dims());
+        let variant = variant.bind(&dims)?.with_stored(self.variant.stored());
+        self.variant.check_structure(&variant).map_err(LayerError::from)?;
+        let visibility = self.visibilities.of(&variant);
+        Ok(CpuAttention { visibility, variant, replaced: Arc::default(), ..self.clone() })
+    }
+
+    /// The same attention with another scale of logits.
+    pub(super) fn with_sm_scale(&self, sm_scale: f32) -> Result<Self, Error> {
+        Ok(CpuAttention { sm_scale: self.heads.sm_scale(Some(sm_scale))?, ..self.clone() })
+    }
+
+    /// Replaces the content of a parameter tensor.
+    pub(super) fn replace(&self, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variant = replaced.as_ref().unwrap_or(&self.variant).clone();
+        variant.set_content(&self.variant.tensor_slot(name)?, content)?;
+        *replaced = Some(variant);
+        Ok(())
+    }
+
+    /// The variant with replaced parameter tensors, bound to a batch; `None` if none was replaced.
+    pub(crate) fn replaced(&self, layout: &Layout) -> Result<Option<Variant>, Error> {
+        let replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        replaced
+            .map(|variant| Ok(variant.bind(&self.head_dim_vo.dims(self.heads, layout.dims(self.heads)))?))
+            .transpose()
+    }
+
+    /// The layers that need work of their own: each sees other keys than this attention and than the layers before it.
+    pub(crate) fn layers(&self, layers: &[&CpuAttention]) -> Result<Vec<CpuAttention>, LayerError> {
+        let mut others: Vec<CpuAttention> = Vec::new();
+        for layer in layers {
+            if !self.shares_kernels(layer) {
+                return Err(LayerError::Unrelated);
+            }
+            if ![self].into_iter().chain(&others).any(|other| other.visibility == layer.visibility) {
+                others.push((*layer).clone());
+            }
+        }
+        Ok(others)
+    }
+
+    /// Whether one was derived from the other, so that both would share kernels on a GPU.
+    fn shares_kernels(&self, other: &CpuAttention) -> bool {
+        Arc::ptr_eq(&self.visibilities, &other.visibilities)
+    }
+
+    /// Refuses a layer that a plan for this attention and for `layers` cannot run.
+    pub(crate) fn check_layer(&self, layers: &[CpuAttention], layer: &CpuAttention) -> Result<(), LayerError> {
+        if !self.shares_kernels(layer) {
+            return Err(LayerError::Unrelated);
+        }
+        let sees = [self].into_iter().chain(layers).any(|known| known.visibility == layer.visibility);
+        if sees { Ok(()) } else { Err(LayerError::NotPlanned) }
+    }
+}

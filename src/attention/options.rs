@@ -1,0 +1,30 @@
+//! Options of an attention.
+
+use crate::{HeadDimVo, KernelKind, KvStored, PrefillBackend};
+
+/// Options of an attention beyond heads and element types.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AttentionOptions {
+    /// The scale of logits, `q . k`. By default `1 / sqrt(head_dim)`.
+    pub sm_scale: Option<f32>,
+    /// The kernel. By default each batch runs the kernel with the shortest predicted time. The CPU has one kernel for
+    /// all.
+    pub kernel: Option<KernelKind>,
+    /// The prefill backend, on a GPU that runs several.
+    pub prefill: PrefillBackend,
+    /// Whether the cache holds raw or transformed keys and values, for a variant with `key_transform` or
+    /// `value_transform`. By default they are raw. A cache whose keys were rotated when they were appended is
+    /// transformed, and no kernel transforms it again.
+    pub stored: KvStored,
+    /// The head dim of values and outputs, and the tensor of the values. By default values have a tensor of their own
+    /// with the head dim of the keys.
+    pub head_dim_vo: HeadDimVo,
+    /// Batch invariance: a request gives the same bits alone and in any batch. Its keys are split at multiples of this
+    /// many keys (at least 1, rounded up to the kernel's KV tile) and nowhere else. Smaller splits keep a GPU busy with
+    /// few requests, but take workspace and time to merge; 1024 to 4096 are a start. By default keys are split so that
+    /// the batch is done soonest.
+    ///
+    /// On CUDA each request then selects its kernel by its own queries. A batch whose requests select different kernels
+    /// (some with few queries, some with many) is an error. With `kernel` set to prefill, all run the same.
+    pub fixed_split_size: Option<u32>,
+}

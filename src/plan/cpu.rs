@@ -1,0 +1,129 @@
+//! A planned batch on the CPU.
+
+use attn_core::{
+    batch::{BatchCapacity, BatchError, Layout},
+    cpu,
+    plan::{MixedList, MixedScratch, PlanRule, Schedule, WorkList},
+    tensor::check_run,
+};
+
+use crate::{Error, Kv, Out, Stream, TensorRef, Variant, Workspace, attention::CpuAttention};
+
+#[derive(Debug)]
+pub(crate) struct CpuPlan {
+    /// The attention, not bound to a batch.
+    pub(crate) attention: CpuAttention,
+    /// Attentions with other parameters that the work also covers.
+    pub(crate) layers: Vec<CpuAttention>,
+    /// The variant, bound to this batch's lengths.
+    pub(crate) variant: Variant,
+    pub(crate) layout: Layout,
+    pub(crate) work: CpuWork,
+    /// `None` for a plan of one batch.
+    pub(crate) capacity: Option<BatchCapacity>,
+}
+
+/// The work list of the CPU.
+#[derive(Debug)]
+pub(crate) enum CpuWork {
+    /// Each request by itself.
+    Flat(WorkList),
+    /// A cascade, whose requests share keys.
+    Mixed(MixedList),
+}
+
+impl CpuPlan {
+    /// Builds the work of a batch for an attention and for other layers.
+    pub(super) fn new(
+        attention: &CpuAttention,
+        layout: Layout,
+        layers: &[&CpuAttention],
+        workspace: &Workspace,
+    ) -> Result<Self, Error> {
+        workspace.check_cpu()?;
+        let layers = attention.layers(layers)?;
+        let (variant, layout, work) = build_work(attention, layout, &layers)?;
+        Ok(CpuPlan { attention: attention.clone(), layers, variant, layout, work, capacity: None })
+    }
+
+    pub(super) fn run(
+        &self,
+        layer: Option<&CpuAttention>,
+        stream: &Stream,
+        partial: bool,
+        q: TensorRef<'_>,
+        kv: Kv<'_>,
+        out: Out<'_>,
+    ) -> Result<(), Error> {
+        stream.check_cpu()?;
+        let CpuPlan { attention, layers, variant, layout, work, .. } = self;
+        let of_layer = match layer {
+            Some(layer) => {
+                attention.check_layer(layers, layer)?;
+                let dims = layer.head_dim_vo.dims(layer.heads, layout.dims(layer.heads));
+                let variant = layer.replaced(layout)?.map_or_else(|| layer.variant.bind(&dims), Ok)?;
+                Some((variant, layer.sm_scale))
+            }
+            None => attention.replaced(layout)?.map(|variant| (variant, attention.sm_scale)),
+        };
+        let &CpuAttention { heads, dtypes, head_dim_vo, sm_scale, .. } = attention;
+        let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
+        check_run(layout, heads, head_dim_vo, dtypes, &q, &kv, &out)?;
+        let none = WorkList::default();
+        let flat = if let CpuWork::Flat(work) = work { work } else { &none };
+        let problem = cpu::Problem { variant, heads, head_dim_vo, sm_scale, layout, work: flat, q, kv };
+        match (work, partial) {
+            (CpuWork::Flat(_), false) => cpu::run(&problem, out)?,
+            (CpuWork::Flat(_), true) => cpu::run_partial(&problem, out)?,
+            (CpuWork::Mixed(list), false) => cpu::run_mixed(&problem, list, out)?,
+            (CpuWork::Mixed(list), true) => cpu::run_mixed_partial(&problem, list, out)?,
+        }
+        Ok(())
+    }
+
+    /// Updates the plan to another batch within the capacity.
+    pub(super) fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
+        let layout = levels_within(layout, capacity)?;
+        let (variant, layout, work) = build_work(&self.attention, layout, &self.layers)?;
+        (self.variant, self.layout, self.work) = (variant, layout, work);
+        Ok(())
+    }
+}
+
+/// Checks a batch against a capacity. A cascade is flattened if the capacity has no levels.
+pub(super) fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<Layout, BatchError> {
+    let flat = (layout.has_levels() && capacity.levels <= 1).then(|| layout.flattened()).flatten();
+    let layout = flat.unwrap_or(layout);
+    capacity.check(&layout)?;
+    Ok(layout)
+}
+
+/// Binds the variant to the batch's lengths and builds the work, for other layers too. A cascade runs along its levels
+/// if the cost model says that this pays and the variant allows shared keys; else it is flattened.
+fn build_work(
+    attention: &CpuAttention,
+    layout: Layout,
+    layers: &[CpuAttention],
+) -> Result<(Variant, Layout, CpuWork), Error> {
+    let dims = attention.head_dim_vo.dims(attention.heads, layout.dims(attention.heads));
+    let variant = attention.variant.bind(&dims)?;
+    let others = layers.iter().map(|layer| layer.variant.bind(&dims)).collect::<Result<Vec<_>, _>>()?;
+    let rule = cpu::plan_rule(attention.heads);
+    let fixed = attention.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
+    let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
+    let layout = match layout.has_levels() {
+        false => layout,
+        true => {
+            let mixed = cpu::mixed_rule(attention.heads);
+            let flat = MixedList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)?;
+            if flat.is_none() && fixed.is_none() && MixedList::supports(&variant, &layout).is_ok() {
+                let (mut list, mut scratch) = (MixedList::default(), MixedScratch::default());
+                list.rebuild_for_all(&mut scratch, &variant, &others, &layout, attention.heads, &mixed)?;
+                return Ok((variant, layout, CpuWork::Mixed(list)));
+            }
+            flat.unwrap_or(layout)
+        }
+    };
+    let work = cpu::work_of(&variant, &others, &layout, attention.heads, &rule)?;
+    Ok((variant, layout, CpuWork::Flat(work)))
+}

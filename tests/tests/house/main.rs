@@ -1,0 +1,8 @@
+//! The style of the repository: words, widths, sentences, imports and sizes. CONTRIBUTING says why each rule is there.
+
+mod columns;
+mod cycles;
+mod files;
+mod layout;
+mod prose;
+mod retired;

@@ -1,0 +1,211 @@
+//! Sample configurations, and the expression of each kind of layer.
+
+extern crate facade as attn;
+
+use attn::lang::{Dims, ParamValue, ParamValues};
+use attn::models::{Layer, Model, ModelError, from_config, from_value, known};
+use attn::{Heads, VariantSpec};
+
+const GEMMA2: &str = include_str!("../data/models/gemma2.json");
+const GEMMA3: &str = include_str!("../data/models/gemma3.json");
+const GPT_OSS: &str = include_str!("../data/models/gpt_oss.json");
+const LLAMA31: &str = include_str!("../data/models/llama31.json");
+const LLAMA4: &str = include_str!("../data/models/llama4.json");
+const MISTRAL: &str = include_str!("../data/models/mistral.json");
+const QWEN3: &str = include_str!("../data/models/qwen3.json");
+
+fn read(config: &str) -> Model {
+    from_config(config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The names of a layer's parts.
+fn parts(layer: &Layer) -> Vec<&'static str> {
+    layer.variant.parts().map(|part| part.desc().name).collect()
+}
+
+/// A parameter of a part, as an expression writes it.
+fn value(layer: &Layer, part: &str, name: &str) -> String {
+    let part = layer.variant.parts().find(|p| p.desc().name == part).expect("the part");
+    let ParamValues(values) = part.to_values();
+    values.into_iter().find(|(n, _)| n == name).expect("the parameter").1.to_string()
+}
+
+/// Numbers of the layers that have a part.
+fn with(model: &Model, part: &str) -> Vec<usize> {
+    (0..model.layers.len()).filter(|&i| parts(&model.layers[i]).contains(&part)).collect()
+}
+
+/// The same configuration with a field set, or taken out by `null`.
+fn changed(config: &str, field: &str, to: serde_json::Value) -> serde_json::Value {
+    let mut config: serde_json::Value = serde_json::from_str(config).expect("a sample");
+    let inner = if config.get("text_config").is_some() { &mut config["text_config"] } else { &mut config };
+    inner[field] = to;
+    config
+}
+
+#[test]
+fn gemma2_alternates_and_caps() {
+    let model = read(GEMMA2);
+    assert_eq!((model.layers.len(), model.heads), (42, Heads { qo: 16, kv: 8, head_dim: 256 }));
+    assert_eq!(parts(&model.layers[0]), ["causal", "sliding_window", "rope", "soft_cap"]);
+    assert_eq!(parts(&model.layers[1]), ["causal", "rope", "soft_cap"]);
+    assert_eq!(with(&model, "sliding_window"), (0..42).step_by(2).collect::<Vec<_>>());
+    assert_eq!(value(&model.layers[40], "sliding_window", "window"), "4096");
+    assert_eq!(value(&model.layers[1], "soft_cap", "cap"), "50");
+    assert!(model.layers.iter().all(|layer| layer.sm_scale == Some(0.0625)));
+    let uncapped = from_value(&changed(GEMMA2, "attn_logit_softcapping", serde_json::Value::Null)).expect("no cap");
+    assert_eq!(parts(&uncapped.layers[1]), ["causal", "rope"]);
+}
+
+#[test]
+fn gemma3_has_five_local_layers_for_each_global_one() {
+    let model = read(GEMMA3);
+    assert_eq!((model.layers.len(), model.heads), (62, Heads { qo: 32, kv: 16, head_dim: 128 }));
+    let global: Vec<usize> = (0..62).filter(|i| i % 6 == 5).collect();
+    let local: Vec<usize> = (0..62).filter(|i| i % 6 != 5).collect();
+    assert_eq!(with(&model, "sliding_window"), local);
+    for i in local {
+        assert_eq!(parts(&model.layers[i]), ["causal", "sliding_window", "qk_norm", "rope"]);
+        assert_eq!(value(&model.layers[i], "rope", "theta"), "10000");
+        assert_eq!(value(&model.layers[i], "rope", "scale"), "1");
+    }
+    for i in global {
+        assert_eq!(parts(&model.layers[i]), ["causal", "qk_norm", "rope"]);
+        assert_eq!(value(&model.layers[i], "rope", "theta"), "1000000");
+        assert_eq!(value(&model.layers[i], "rope", "scale"), "8");
+    }
+    assert_eq!(value(&model.layers[0], "qk_norm", "offset"), "1");
+    assert!(model.layers.iter().all(|layer| layer.sm_scale == Some(1.0 / 168f32.sqrt())));
+    // as newer configurations say it
+    let parameters = serde_json::json!({
+        "full_attention": { "rope_type": "linear", "rope_theta": 2e6, "factor": 4.0 },
+        "sliding_attention": { "rope_type": "default", "rope_theta": 5e4 },
+    });
+    let newer = from_value(&changed(GEMMA3, "rope_parameters", parameters)).expect("both kinds");
+    assert_eq!(value(&newer.layers[0], "rope", "theta"), "50000");
+    assert_eq!(value(&newer.layers[5], "rope", "theta"), "2000000");
+    assert_eq!(value(&newer.layers[5], "rope", "scale"), "4");
+}
+
+#[test]
+fn gpt_oss_has_sinks_to_be_set() {
+    let model = read(GPT_OSS);
+    assert_eq!((model.layers.len(), model.heads), (4, Heads { qo: 64, kv: 8, head_dim: 64 }));
+    assert_eq!(parts(&model.layers[0]), ["causal", "sliding_window", "yarn", "sink"]);
+    assert_eq!(parts(&model.layers[1]), ["causal", "yarn", "sink"]);
+    assert_eq!(with(&model, "sliding_window"), [0, 2]);
+    assert_eq!(value(&model.layers[0], "sliding_window", "window"), "128");
+    let of = |name| value(&model.layers[1], "yarn", name);
+    assert_eq!([of("theta"), of("factor"), of("original_len")], ["150000", "32", "4096"]);
+    assert_eq!([of("truncate"), of("mscale")], ["false", "0.1"]);
+    let dims = Dims { qo_heads: Some(64), head_dim: Some(64), ..Dims::default() };
+    let mut layer = model.layers[0].variant.clone();
+    assert_eq!(layer.missing(&dims).expect("no arithmetic").len(), 1);
+    layer.set("logits", ParamValue::List(vec![ParamValue::Int(0); 64])).expect("one part has it");
+    layer.bind(&dims).expect("nothing is missing");
+    // a configuration that leaves both out
+    let short = changed(GPT_OSS, "rope_scaling", serde_json::Value::Null);
+    let mut short = changed(&short.to_string(), "layer_types", serde_json::Value::Null);
+    short["num_hidden_layers"] = 6.into();
+    let model = from_value(&short).expect("defaults");
+    assert_eq!(with(&model, "sliding_window"), [0, 2, 4]);
+    assert_eq!(value(&model.layers[0], "yarn", "factor"), "32");
+}
+
+#[test]
+fn llama_scales_its_frequencies() {
+    let model = read(LLAMA31);
+    assert_eq!((model.layers.len(), model.heads), (32, Heads { qo: 32, kv: 8, head_dim: 128 }));
+    assert_eq!(parts(&model.layers[31]), ["causal", "llama3_rope"]);
+    let of = |name| value(&model.layers[0], "llama3_rope", name);
+    assert_eq!([of("theta"), of("factor"), of("original_len")], ["500000", "8", "8192"]);
+    assert_eq!(model.layers[0].sm_scale, None);
+    let older = from_value(&changed(LLAMA31, "rope_scaling", serde_json::Value::Null)).expect("plain");
+    assert_eq!(parts(&older.layers[0]), ["causal", "rope"]);
+}
+
+#[test]
+fn llama4_rotates_in_three_of_four_layers() {
+    let model = read(LLAMA4);
+    assert_eq!((model.layers.len(), model.heads), (48, Heads { qo: 40, kv: 8, head_dim: 128 }));
+    assert_eq!(with(&model, "temperature"), (0..48).filter(|i| i % 4 == 3).collect::<Vec<_>>());
+    assert_eq!(parts(&model.layers[0]), ["causal", "chunked", "llama3_rope", "qk_norm"]);
+    assert_eq!(parts(&model.layers[3]), ["causal", "temperature"]);
+    assert_eq!(value(&model.layers[0], "chunked", "chunk"), "8192");
+    assert_eq!(value(&model.layers[0], "llama3_rope", "interleaved"), "true");
+    assert_eq!(value(&model.layers[0], "qk_norm", "eps"), "0.00001");
+    assert_eq!(value(&model.layers[3], "temperature", "floor_scale"), "8192");
+    let plain = from_value(&changed(LLAMA4, "use_qk_norm", false.into())).expect("no norm");
+    assert_eq!(parts(&plain.layers[0]), ["causal", "chunked", "llama3_rope"]);
+    let given: Vec<i32> = (0..48).map(|i| i32::from(i != 0)).collect();
+    let given = from_value(&changed(LLAMA4, "no_rope_layers", given.into())).expect("one layer without");
+    assert_eq!(with(&given, "temperature"), [0]);
+}
+
+#[test]
+fn mistral_has_a_window_or_none() {
+    let model = read(MISTRAL);
+    assert_eq!((model.layers.len(), with(&model, "sliding_window").len()), (32, 32));
+    let expr = "causal + sliding_window(window=4096) + rope(theta=10000, scale=1, interleaved=false, rotary_dim=0)";
+    assert_eq!(model.layers[7].variant.to_string(), expr);
+    let newer = from_value(&changed(MISTRAL, "sliding_window", serde_json::Value::Null)).expect("no window");
+    assert_eq!(parts(&newer.layers[0]), ["causal", "rope"]);
+}
+
+#[test]
+fn qwen3_normalises_before_it_rotates() {
+    let model = read(QWEN3);
+    assert_eq!((model.layers.len(), model.heads), (36, Heads { qo: 32, kv: 8, head_dim: 128 }));
+    assert_eq!(parts(&model.layers[0]), ["causal", "qk_norm", "rope"]);
+    assert_eq!(value(&model.layers[0], "rope", "theta"), "1000000");
+    assert_eq!(value(&model.layers[0], "qk_norm", "offset"), "0");
+    let mut windows = changed(QWEN3, "use_sliding_window", true.into());
+    windows["sliding_window"] = 512.into();
+    windows["max_window_layers"] = 30.into();
+    assert_eq!(with(&from_value(&windows).expect("windows"), "sliding_window"), (30..36).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_layer_is_an_expression_and_binds() {
+    for config in [GEMMA2, GEMMA3, GPT_OSS, LLAMA31, LLAMA4, MISTRAL, QWEN3] {
+        let model = read(config);
+        let Heads { qo, kv, head_dim } = model.heads;
+        let [qo_heads, kv_heads, head_dim] = [qo, kv, head_dim].map(|n| Some(i64::from(n)));
+        let dims = Dims { qo_heads, kv_heads, head_dim, ..Dims::default() };
+        for Layer { variant, .. } in &model.layers {
+            attn::registry::register(attn::stock::variants()).expect("no two share a name");
+            assert_eq!(&attn::Variant::parse(&variant.to_string()).expect("an expression"), variant);
+            let spec = serde_json::to_string(&VariantSpec::from(variant)).expect("plain data");
+            let spec: VariantSpec = serde_json::from_str(&spec).expect("a form");
+            assert_eq!(&spec.build().expect("the same"), variant);
+            let mut variant = variant.clone();
+            for missing in variant.missing(&dims).expect("no arithmetic") {
+                let zeros = vec![ParamValue::Int(0); missing.shape.expect("known")[0] as usize];
+                variant.set_in(missing.part, missing.field.name, ParamValue::List(zeros)).expect("it is there");
+            }
+            variant.bind(&dims).expect("nothing is missing");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let error = from_config(r#"{"model_type": "mamba"}"#).expect_err("no attention");
+    assert!(matches!(&error, ModelError::Unknown { known: names, .. } if *names == known()), "{error}");
+    assert!(error.to_string().starts_with("no model `mamba`; there are: gemma2, gemma3, gemma3_text, gpt_oss, llama"));
+    assert_eq!(from_config("{}"), Err(ModelError::Missing { field: "model_type" }));
+    assert!(matches!(from_config("{"), Err(ModelError::Json(_))));
+    for (field, to, words) in [
+        ("num_hidden_layers", serde_json::json!(null), "no `num_hidden_layers`"),
+        ("num_hidden_layers", serde_json::json!(-3), "`num_hidden_layers` is a whole number above 0; got `-3`"),
+        ("sliding_window", serde_json::json!("4k"), "`sliding_window` is a whole number above 0; got `\"4k\"`"),
+        ("layer_types", serde_json::json!(["full_attention"]), "`layer_types` is one text for each layer"),
+        ("layer_types", serde_json::json!(vec!["mamba"; 42]), "`layer_types[0]` is `mamba`"),
+        ("rope_scaling", serde_json::json!({"rope_type": "longrope"}), "`rope_type` is `longrope`"),
+        ("rope_scaling", serde_json::json!({"rope_type": "linear"}), "no `factor`"),
+        ("use_bidirectional_attention", serde_json::json!(true), "`use_bidirectional_attention` is `true`"),
+    ] {
+        let error = from_value(&changed(GEMMA2, field, to)).expect_err(field).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

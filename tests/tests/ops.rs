@@ -1,0 +1,169 @@
+//! Ops through the public interface: what they mean for attention, on the CPU.
+
+extern crate facade as attn;
+
+use attn::batch::PageTableBuf;
+use attn_tests::synthetic::values;
+
+use attn::ops::*;
+use attn::{
+    AttentionOptions, Batch, Dtype, Dtypes, Engine, Error, Heads, Kv, KvStored, Out, PageOrder, Variant, lang::Hook,
+};
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
+/// Keys of two requests, and of their last queries.
+const LENS: ([u32; 2], [i32; 3]) = ([11, 5], [0, 3, 4]);
+
+/// The attention of all queries over a pool that the keys were appended to.
+fn attended(
+    variant: &str,
+    stored: KvStored,
+    append: impl Fn(&Engine, &KvRef<'_>, &mut KvMut<'_>, &[i64], &[i32]),
+) -> Vec<f32> {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let engine = Engine::cpu();
+    let mut page = 7;
+    let table = PageTableBuf::from_lens(&LENS.0, 4, 7, || {
+        page -= 1;
+        page
+    });
+    let whole = Batch::paged(&[0, 11, 16], &table.table()).validate().expect("sound");
+    let slots = slots_of_new_keys(&whole).expect("pages");
+    let positions: Vec<i32> = LENS.0.iter().flat_map(|&len| 0..len as i32).collect();
+    let (k, v) = (
+        engine.upload(&values(16 * 2 * 16, 1)).expect("memory"),
+        engine.upload(&values(16 * 2 * 16, 2)).expect("memory"),
+    );
+    let mut pool = engine.upload(&[f32::NAN; 7 * 2 * 4 * 2 * 16]).expect("memory");
+    let shape = [7, 2, 2, 4, 16];
+    let rows = KvRef::new(k.tensor(&[16, 2, 16]).expect("fits"), v.tensor(&[16, 2, 16]).expect("fits"));
+    let mut cache = KvMut::fused(pool.tensor_mut(&shape).expect("fits"), PageOrder::Hnd).expect("fused");
+    append(&engine, &rows, &mut cache, &slots, &positions);
+
+    let options = AttentionOptions { stored, ..AttentionOptions::default() };
+    let variant = Variant::parse(variant).expect("stock");
+    let attention = engine.attention_with(&variant, HEADS, Dtypes::f32(), options).expect("bound");
+    let batch = Batch::paged(&LENS.1, &table.table());
+    let plan = attention.plan(&batch, &mut engine.workspace()).expect("sound");
+    let q = engine.upload(&values(4 * 4 * 16, 3)).expect("memory");
+    let mut o = engine.alloc(Dtype::F32, 4 * 4 * 16).expect("memory");
+    let kv = Kv::paged_fused(pool.tensor(&shape).expect("fits"), PageOrder::Hnd).expect("fused");
+    let out = Out::new(o.tensor_mut(&[4, 4, 16]).expect("fits"));
+    plan.run(&engine.stream().expect("a token"), q.tensor(&[4, 4, 16]).expect("fits"), kv, out).expect("runs");
+    engine.download(&o).expect("f32")
+}
+
+#[test]
+fn a_cache_that_was_appended_to_through_the_transform_needs_none() {
+    for variant in ["causal + qk_norm + rope", "rope(interleaved=true) + value_norm"] {
+        let append = |transform: bool| {
+            move |engine: &Engine, rows: &KvRef<'_>, cache: &mut KvMut<'_>, slots: &[i64], positions: &[i32]| {
+                let variant = Variant::parse(variant).expect("stock");
+                let through = KvTransform::new(engine, &variant, HEADS).expect("knows all that it reads");
+                let slot_mapping =
+                    SlotMapping::Slots { slots: Array::host(slots), positions: Some(Array::host(positions)) };
+                let stream = engine.stream().expect("a token");
+                append_paged(&stream, rows, cache, &Append::at(slot_mapping), transform.then_some(&through))
+                    .expect("sound");
+            }
+        };
+        let raw = attended(variant, KvStored::Raw, append(false));
+        let transformed = attended(variant, KvStored::Transformed, append(true));
+        let apart = raw.iter().zip(&transformed).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-5, "{variant}: {apart}");
+        assert_ne!(raw, attended(variant, KvStored::Raw, append(true)), "the transform does something");
+    }
+}
+
+#[test]
+fn transforms_that_an_append_cannot_know_are_refused_by_name() {
+    let engine = Engine::cpu();
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let refused = |text: &str| {
+        let variant = Variant::parse(text).expect("stock");
+        KvTransform::new(&engine, &variant, HEADS).expect_err("not known").to_string()
+    };
+    let error = refused("union(causal + rope, full)");
+    assert!(error.contains("union"), "{error}");
+    let reads = |desc: &&attn::lang::VariantDesc| {
+        let moves = desc.hooks.iter().find(|hook| [Hook::KeyTransform, Hook::ValueTransform].contains(&hook.hook));
+        moves.is_some_and(|hook| hook.cuda.contains(".kv_token"))
+    };
+    let stock = attn::stock::variants();
+    for desc in stock.iter().copied().filter(reads) {
+        let error = refused(desc.name);
+        assert!(error.contains("kv_token") && error.contains(desc.name), "{error}");
+    }
+    // positions are asked for
+    let rope = KvTransform::new(&engine, &Variant::parse("rope").expect("stock"), HEADS).expect("known");
+    let rows = engine.upload(&values(32, 1)).expect("memory");
+    let mut pool = engine.upload(&[0.0f32; 128]).expect("memory");
+    let rows = KvRef::latent(rows.tensor(&[1, 2, 16]).expect("fits"));
+    let mut cache = KvMut::latent(pool.tensor_mut(&[1, 4, 2, 16]).expect("fits"));
+    let slot_mapping = SlotMapping::Slots { slots: Array::host(&[0]), positions: None };
+    let stream = engine.stream().expect("a token");
+    let error =
+        append_paged(&stream, &rows, &mut cache, &Append::at(slot_mapping), Some(&rope)).expect_err("no positions");
+    assert!(matches!(error, Error::Op(OpError::Positions { .. })), "{error}");
+}
+
+#[test]
+fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
+    let engine = Engine::cpu();
+    let attention = engine.attention(&Variant::full(), HEADS, Dtypes::f32()).expect("bound");
+    let stream = engine.stream().expect("a token");
+    let (k, v, q) = (values(9 * 32, 1), values(9 * 32, 2), values(64, 3));
+    let over = |from: usize, to: usize| {
+        let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, (to - from) as i32]), &mut engine.workspace());
+        let part = |x: &[f32]| engine.upload(&x[from * 32..to * 32]).expect("memory");
+        let (k, v, q) = (part(&k), part(&v), engine.upload(&q).expect("memory"));
+        let (mut o, mut lse) =
+            (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
+        let rows = |x| attn::DeviceBuffer::tensor(x, &[to - from, 2, 16]).expect("fits");
+        let out = Out::with_lse(o.tensor_mut(&[1, 4, 16]).expect("fits"), lse.tensor_mut(&[1, 4]).expect("fits"));
+        let q = q.tensor(&[1, 4, 16]).expect("fits");
+        plan.expect("sound").run(&stream, q, Kv::ragged(rows(&k), rows(&v)), out).expect("runs");
+        (o, lse)
+    };
+    let (whole, parts) = (over(0, 9), [over(0, 4), over(4, 9), over(9, 9)]);
+    let state = |(o, lse): &(attn::DeviceBuffer, attn::DeviceBuffer)| {
+        let o = engine.download::<f32>(o).expect("f32");
+        (o, engine.download::<f32>(lse).expect("f32"))
+    };
+    let (o, lse): (Vec<_>, Vec<_>) = parts.iter().map(state).unzip();
+    let (o, lse) = (o.concat(), lse.concat());
+    let states = StateRef {
+        o: attn::TensorRef::host(&o, &[1, 3, 4, 16]).expect("fits"),
+        lse: attn::TensorRef::host(&lse, &[1, 3, 4]).expect("fits"),
+    };
+    let (mut o, mut lse) =
+        (engine.alloc(Dtype::F32, 64).expect("memory"), engine.alloc(Dtype::F32, 4).expect("memory"));
+    let out = Out::with_lse(o.tensor_mut(&[1, 4, 16]).expect("fits"), lse.tensor_mut(&[1, 4]).expect("fits"));
+    merge_states(&stream, &states, out).expect("sound");
+    lse_to_base_2(&stream, lse.tensor_mut(&[1, 4]).expect("fits")).expect("f32");
+    let ((got, got_lse), (want, want_lse)) = (state(&(o, lse)), state(&whole));
+    assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} {want:?}");
+    assert!(got_lse.iter().zip(&want_lse).all(|(a, b)| (from_base_2(*a) - b).abs() < 1e-5), "{got_lse:?} {want_lse:?}");
+}
+
+#[test]
+fn a_status_without_a_word_is_refused_by_every_op_that_counts() {
+    let engine = Engine::cpu();
+    let stream = engine.stream().expect("a token");
+    let mut pool = engine.upload(&[1.0f32; 64]).expect("memory");
+    let mut cache = KvMut::latent(pool.tensor_mut(&[2, 2, 1, 16]).expect("fits"));
+    let other = engine.upload(&[2.0f32; 64]).expect("memory");
+    let from = KvRef::latent(other.tensor(&[2, 2, 1, 16]).expect("fits"));
+    let rows = KvRef::latent(other.tensor(&[1, 1, 16]).expect("fits"));
+    let (pairs, none) = (Array::host(&[[0, 1]]), || ArrayMut::host(&mut []));
+    let slot_mapping = SlotMapping::Slots { slots: Array::host(&[0]), positions: None };
+    let append = Append { status: Some(none()), ..Append::at(slot_mapping) };
+    for refused in [
+        copy_pages(&stream, &mut cache, &pairs, Some(&none())),
+        copy_pages_between(&stream, &from, &mut cache, &pairs, Some(&none())),
+        append_paged(&stream, &rows, &mut cache, &append, None),
+    ] {
+        assert!(matches!(refused, Err(Error::Op(OpError::Len { array: "status", .. }))), "{refused:?}");
+    }
+    assert_eq!(engine.download::<f32>(&pool).expect("f32"), [1.0; 64]);
+}

@@ -1,0 +1,143 @@
+//! Attention in two runs, over halves of the keys, against one run over all of them.
+
+extern crate facade as attn;
+
+use attn::{
+    Error, Out,
+    lang::{Hook, Normalizer},
+    prelude::*,
+    state::{finalize, merge_state},
+    tensor::TensorError,
+};
+use attn_tests::synthetic::values;
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+/// Of a key, or a value, over all KV heads.
+const ROW: usize = 2 * 8;
+const QO: [i32; 3] = [0, 3, 8];
+/// Keys of each request: in all, and in the first half.
+const KEYS: [usize; 2] = [70, 9];
+const FIRST: [usize; 2] = [33, 0];
+
+/// What a run writes: o and lse.
+type Written = (Vec<f32>, Vec<f32>);
+
+fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: bool) -> Written {
+    let engine = Engine::cpu();
+    let plan = attention.plan(&Batch::ragged(&QO, kv_indptr), &mut engine.workspace()).expect("sound");
+    let q = values(8 * 4 * 8, 1);
+    let (mut o, mut lse) = (vec![f32::NAN; q.len()], vec![f32::NAN; 8 * 4]);
+    let rows = |data| TensorRef::host(data, &[k.len() / ROW, 2, 8]).expect("fits");
+    let (q, kv) = (TensorRef::host(&q, &[8, 4, 8]).expect("fits"), Kv::ragged(rows(k), rows(v)));
+    let out = TensorMut::host(&mut o, &[8, 4, 8]).expect("fits");
+    let out = Out::with_lse(out, TensorMut::host(&mut lse, &[8, 4]).expect("fits"));
+    let stream = engine.stream().expect("a token");
+    if partial { plan.run_partial(&stream, q, kv, out) } else { plan.run(&stream, q, kv, out) }.expect("runs");
+    (o, lse)
+}
+
+/// The keys of each request that are in a half, end to end, and where they begin.
+fn half(rows: &[f32], of: impl Fn(usize) -> std::ops::Range<usize>) -> (Vec<i32>, Vec<f32>) {
+    let (mut indptr, mut half) = (vec![0], Vec::new());
+    for request in 0..2 {
+        let keys = of(request);
+        half.extend_from_slice(&rows[keys.start * ROW..keys.end * ROW]);
+        indptr.push((half.len() / ROW) as i32);
+    }
+    (indptr, half)
+}
+
+fn attention(variant: &str) -> Attention {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let variant = Variant::parse(variant).expect(variant);
+    Engine::cpu().attention(&variant, HEADS, Dtypes::f32()).expect("bound")
+}
+
+#[test]
+fn two_unfinished_halves_are_the_whole() {
+    let (k, v) = (values(79 * ROW, 2), values(79 * ROW, 3));
+    let starts = [0, KEYS[0]];
+    // of the logits, at positions that both halves agree on: none of these looks at where a key is
+    for variant in [
+        "full",
+        "sink(logits=[0.5, -1, 2, 30])",
+        "soft_cap(cap=3) + sink(logits=[0.5, -1, 2, 30]) + output_norm",
+        "output_norm",
+        "softpick",
+        "softmax_n(n=2)",
+        "sigmoid",
+    ] {
+        let attention = attention(variant);
+        let plain = attention.variant().normalizer();
+        let (indptr, all) = half(&k, |r| starts[r]..starts[r] + KEYS[r]);
+        let whole = run(&attention, &indptr, &all, &v, false);
+        let part = |first: bool| {
+            let of = |r: usize| match first {
+                true => starts[r]..starts[r] + FIRST[r],
+                false => starts[r] + FIRST[r]..starts[r] + KEYS[r],
+            };
+            let ((indptr, k), (_, v)) = (half(&k, of), half(&v, of));
+            run(&attention, &indptr, &k, &v, true)
+        };
+        let ((mut o, mut lse), (other_o, other_lse)) = (part(true), part(false));
+        let layout = Batch::ragged(&QO, &indptr).validate().expect("sound");
+        let rows = (0..2).flat_map(|request| (0..layout.qo_len(request)).map(move |query| (request, query)));
+        let rows = rows.flat_map(|(request, query)| (0..4).map(move |head| (request, query, head)));
+        for (i, (request, query, head)) in rows.enumerate() {
+            let (o, other) = (&mut o[i * 8..][..8], &other_o[i * 8..][..8]);
+            if plain == (Normalizer::Plain { divide: false }) {
+                o.iter_mut().zip(other).for_each(|(x, y)| *x += y);
+            } else {
+                lse[i] = merge_state(o, lse[i], other, other_lse[i]);
+                lse[i] = finalize(attention.variant(), o, lse[i], layout.row(HEADS, request, query, head));
+                assert!((lse[i] - whole.1[i]).abs() < 1e-4, "{variant}, row {i}: lse {} and {}", lse[i], whole.1[i]);
+            }
+            for (x, y) in o.iter().zip(&whole.0[i * 8..]) {
+                assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{variant}, row {i}: {x} and {y}");
+            }
+        }
+        // what is not finished is seen to be so
+        let finished = run(&attention, &indptr, &all, &v, true);
+        let has = |hook| attention.variant().has(hook);
+        let changes = has(Hook::SinkLogit) || has(Hook::OutputTransform);
+        assert_eq!(finished.0 != whole.0, changes, "{variant}");
+    }
+}
+
+#[test]
+fn one_half_may_take_the_sink_in() {
+    let (k, v) = (values(79 * ROW, 2), values(79 * ROW, 3));
+    let attention = attention("sink(logits=[0.5, -1, 2, 30])");
+    let whole = run(&attention, &[0, 70, 79], &k, &v, false);
+    let keys = |request: usize| [0..70, 70..79][request].clone();
+    let first = |r| keys(r).start..keys(r).start + FIRST[r];
+    let second = |r| keys(r).start + FIRST[r]..keys(r).end;
+    let ((indptr, k1), (_, v1)) = (half(&k, first), half(&v, first));
+    let (mut o, mut lse) = run(&attention, &indptr, &k1, &v1, true);
+    let ((indptr, k2), (_, v2)) = (half(&k, second), half(&v, second));
+    let (other_o, other_lse) = run(&attention, &indptr, &k2, &v2, false);
+    for (i, row) in o.chunks_exact_mut(8).enumerate() {
+        lse[i] = merge_state(row, lse[i], &other_o[i * 8..][..8], other_lse[i]);
+        assert!((lse[i] - whole.1[i]).abs() < 1e-4);
+        assert!(row.iter().zip(&whole.0[i * 8..]).all(|(x, y)| (x - y).abs() < 1e-4));
+    }
+}
+
+#[test]
+fn an_unfinished_row_needs_its_lse() {
+    let (engine, attention) = (Engine::cpu(), attention("full"));
+    let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut engine.workspace()).expect("sound");
+    let (q, kv, mut o) = (values(32, 1), values(ROW, 2), vec![0.5f32; 32]);
+    let kv = || TensorRef::host(&kv, &[1, 2, 8]).expect("fits");
+    let q = TensorRef::host(&q, &[1, 4, 8]).expect("fits");
+    let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
+    let stream = engine.stream().expect("a token");
+    let error = plan.run_partial(&stream, q, Kv::ragged(kv(), kv()), out).expect_err("no lse");
+    let absent = |e: &Error| match e {
+        Error::Tensor(e) | Error::Cpu(attn::cpu::CpuError::Tensor(e)) => {
+            matches!(e, TensorError::Absent { tensor: "lse", .. })
+        }
+        _ => false,
+    };
+    assert!(absent(&error) && o.iter().all(|&x| x == 0.5), "{error}");
+}

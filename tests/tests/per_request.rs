@@ -1,0 +1,131 @@
+//! Scalars of a request: a parameter tensor over the batch, read by `at.batch`, through the public interface on the CPU.
+
+extern crate facade as attn;
+
+use attn::{
+    Error, Out,
+    kernels::{
+        kernel_traits::{KernelTraits, KernelTraitsRequest},
+        splice::KernelSource,
+    },
+    lang::{BindError, ParamValue},
+    prelude::*,
+};
+
+/// Logits of each request times a number of its own.
+#[derive(Clone, Debug, VariantParams)]
+struct Sharpness {
+    #[shape(batch)]
+    by: Tensor1<f32>,
+}
+
+#[attention_variant(name = "sharpness_of_requests")]
+impl AttentionVariant for Sharpness {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        logit * self.by[at.batch]
+    }
+}
+
+const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 4 };
+/// Two requests: 2 queries on 3 keys, 1 query on 2 keys.
+const INDPTR: ([i32; 3], [i32; 3]) = ([0, 2, 3], [0, 3, 5]);
+
+fn variant(by: &[f32]) -> Variant {
+    Sharpness { by: by.to_vec().into() }.into()
+}
+
+/// Values between -1 and 1.
+fn values(count: usize, step: usize) -> Vec<f32> {
+    (0..count).map(|i| (i * step % 17) as f32 / 8.0 - 1.0).collect()
+}
+
+/// Output and log-sum-exp of an attention.
+fn run(attention: &Attention) -> Result<(Vec<f32>, Vec<f32>), Error> {
+    let engine = Engine::cpu();
+    let plan = attention.plan(&Batch::ragged(&INDPTR.0, &INDPTR.1), &mut engine.workspace())?;
+    let (q, k, v) = (values(24, 5), values(20, 7), values(20, 3));
+    let (mut o, mut lse) = (vec![f32::NAN; 24], vec![f32::NAN; 6]);
+    let kv = Kv::ragged(TensorRef::host(&k, &[5, 1, 4])?, TensorRef::host(&v, &[5, 1, 4])?);
+    let out = Out::with_lse(TensorMut::host(&mut o, &[3, 2, 4])?, TensorMut::host(&mut lse, &[3, 2])?);
+    plan.run(&engine.stream()?, TensorRef::host(&q, &[3, 2, 4])?, kv, out)?;
+    Ok((o, lse))
+}
+
+/// The same by hand, in f64.
+fn by_hand(by: &[f32]) -> (Vec<f64>, Vec<f64>) {
+    let (q, k, v) = (values(24, 5), values(20, 7), values(20, 3));
+    let row = |x: &[f32], n: usize| -> Vec<f64> { x[4 * n..][..4].iter().map(|&x| f64::from(x)).collect() };
+    let (mut o, mut lse) = (Vec::new(), Vec::new());
+    for (request, by) in by.iter().enumerate() {
+        let keys = INDPTR.1[request] as usize..INDPTR.1[request + 1] as usize;
+        // a row is a query and a head; both heads share the one KV head
+        for query in 2 * INDPTR.0[request] as usize..2 * INDPTR.0[request + 1] as usize {
+            let product = |key| row(&q, query).iter().zip(row(&k, key)).map(|(a, b)| a * b).sum::<f64>();
+            let weights: Vec<f64> = keys.clone().map(|key| (product(key) / 2.0 * f64::from(*by)).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            let value = |d: usize| weights.iter().zip(keys.clone()).map(|(w, key)| w * row(&v, key)[d]).sum::<f64>();
+            o.extend((0..4).map(|d| value(d) / sum));
+            lse.push(sum.ln());
+        }
+    }
+    (o, lse)
+}
+
+fn close(got: &[f32], want: &[f64]) -> bool {
+    got.len() == want.len() && got.iter().zip(want).all(|(got, want)| (f64::from(*got) - want).abs() < 1e-5)
+}
+
+#[test]
+fn each_request_has_its_own_number() {
+    let attend = |by: &[f32]| {
+        let attention = Engine::cpu().attention(&variant(by), HEADS, Dtypes::f32()).expect("bound");
+        let (o, lse) = run(&attention).expect("runs");
+        let want = by_hand(by);
+        assert!(close(&o, &want.0) && close(&lse, &want.1), "{by:?}: {o:?} {lse:?}, not {want:?}");
+        o
+    };
+    let (one, other) = (attend(&[0.5, 3.0]), attend(&[0.5, -1.0]));
+    // the number of the second request is none of the first's business
+    assert!(one[..16] == other[..16] && one[16..] != other[16..]);
+    assert!(attend(&[3.0, 0.5])[..16] != one[..16]);
+}
+
+#[test]
+fn other_numbers_are_the_same_kernel_and_leave_a_bound_attention_alone() {
+    let source = |variant: &Variant| {
+        let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Decode, true, 1, false, false);
+        let (head_dim, dtypes, arch) = (64, Dtypes::f16(), "sm_90a".parse().expect("an architecture"));
+        let request = KernelTraitsRequest {
+            kind,
+            head_dim,
+            head_dim_vo: HeadDimVo::Same,
+            dtypes,
+            paged,
+            group,
+            key_hooks,
+            value_hooks,
+            arch,
+            key_lists: false,
+            prefill: PrefillBackend::default(),
+        };
+        KernelSource::build(variant, &KernelTraits::choose(&request).expect("a cell")).expect("supported").text
+    };
+    assert_eq!(source(&variant(&[0.5, 3.0])), source(&variant(&[2.0, 1.0, 4.0])), "numbers are no part of the text");
+
+    let mut changed = variant(&[0.5, 3.0]);
+    let bound = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
+    changed.set("by", ParamValue::List([2.0, 1.0].map(ParamValue::Float).into())).expect("a list of numbers");
+    let again = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
+    for (attention, by) in [(&bound, [0.5, 3.0]), (&again, [2.0, 1.0])] {
+        assert!(close(&run(attention).expect("runs").0, &by_hand(&by).0), "{by:?}");
+    }
+}
+
+#[test]
+fn as_many_numbers_as_requests_are_asked_for_when_planned() {
+    let attention = Engine::cpu().attention(&variant(&[1.0]), HEADS, Dtypes::f32()).expect("no batch is known yet");
+    let error = run(&attention).expect_err("two requests, one number");
+    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("`by`") && text.contains("[1]") && text.contains("[2]"), "{text}");
+}

@@ -1,0 +1,292 @@
+//! Plans that are given other batches in place, and requests that do not depend on each other, through the public interface on the CPU.
+
+extern crate facade as attn;
+
+use attn::{
+    Error, Out,
+    batch::{BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
+    lang::BindError,
+    planner::{Cost, PlanCapacity, PlanRule, Schedule, WorkList},
+    prelude::*,
+};
+use attn_tests::synthetic::values;
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+/// Queries, and keys, that tensors have room for.
+const TOKENS: (usize, usize) = (160, 6000);
+const PAGE: u32 = 16;
+const PAGES: u32 = 400;
+
+/// Queries and keys of each request.
+type Lens<'a> = (&'a [u32], &'a [u32]);
+
+/// Lengths as a batch, ragged or in pages.
+struct Made {
+    qo: Vec<i32>,
+    kv: Vec<i32>,
+    table: Option<PageTableBuf>,
+}
+
+impl Made {
+    fn new((qo, kv): Lens<'_>, paged: bool) -> Self {
+        let mut next = PAGES as i32;
+        let table = paged.then(|| {
+            PageTableBuf::from_lens(kv, PAGE, PAGES, || {
+                next -= 1;
+                next
+            })
+        });
+        Made { qo: indptr(qo).expect("short"), kv: indptr(kv).expect("short"), table }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        match &self.table {
+            Some(table) => Batch::paged(&self.qo, &table.table()),
+            None => Batch::ragged(&self.qo, &self.kv),
+        }
+    }
+}
+
+/// Bits of o and lse; rows that nothing is written to are those of NaN.
+type Bits = (Vec<u32>, Vec<u32>);
+
+/// Runs a plan over tensors that are the same every time.
+fn run(plan: &Plan, paged: bool) -> Bits {
+    let (q_len, kv_len) = (TOKENS.0 * 4 * 8, PAGES as usize * PAGE as usize * 2 * 8);
+    let (q, k, v) = (values(q_len, 1), values(kv_len, 2), values(kv_len, 3));
+    let (mut o, mut lse) = (vec![f32::NAN; q_len], vec![f32::NAN; TOKENS.0 * 4]);
+    let shape: &[usize] = if paged { &[PAGES as usize, PAGE as usize, 2, 8] } else { &[TOKENS.1, 2, 8] };
+    let tensor = |data| TensorRef::host(data, shape).expect("fits");
+    let kv = if paged { Kv::paged(tensor(&k), tensor(&v)) } else { Kv::ragged(tensor(&k), tensor(&v)) };
+    let out = Out::with_lse(
+        TensorMut::host(&mut o, &[TOKENS.0, 4, 8]).expect("fits"),
+        TensorMut::host(&mut lse, &[TOKENS.0, 4]).expect("fits"),
+    );
+    let q = TensorRef::host(&q, &[TOKENS.0, 4, 8]).expect("fits");
+    plan.run(&Engine::cpu().stream().expect("a token"), q, kv, out).expect("runs");
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect();
+    (bits(o), bits(lse))
+}
+
+fn attention(variant: &str, options: AttentionOptions) -> Attention {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let variant = Variant::parse(variant).expect("stock");
+    Engine::cpu().attention_with(&variant, HEADS, Dtypes::f32(), options).expect("bound")
+}
+
+#[test]
+fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
+    let decode: [Lens<'_>; 5] = [
+        (&[1, 1, 1], &[900, 3, 40]),
+        (&[1; 4], &[1, 1700, 64, 65]),
+        (&[1, 0, 1, 0], &[2000, 0, 0, 0]),
+        (&[], &[]),
+        (&[1; 4], &[500; 4]),
+    ];
+    let prefill: [Lens<'_>; 4] =
+        [(&[33, 1], &[33, 1200]), (&[70, 40, 20], &[1500, 40, 2000]), (&[0, 9], &[7, 0]), (&[130], &[3000])];
+    for (batches, capacity) in
+        [(&decode[..], BatchCapacity::decode(4, 4000)), (&prefill, BatchCapacity::new(3, 150, 5000))]
+    {
+        for (variant, paged) in
+            [("causal", true), ("full", false), ("causal + union(sliding_window(window=70), full)", true)]
+        {
+            let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
+            let attention = attention(variant, AttentionOptions::default());
+            let (engine, made) = (Engine::cpu(), |lens| Made::new(lens, paged));
+            let stream = engine.stream().expect("a token");
+            let first = made(batches[0]);
+            let plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace());
+            let mut plan = plan.expect("within");
+            assert_eq!(plan.capacity(), Some(&capacity));
+            for &lens in batches.iter().chain(&batches[..1]) {
+                let made = made(lens);
+                plan.update(&stream, &made.batch()).expect("within");
+                let alone = attention.plan(&made.batch(), &mut engine.workspace()).expect("sound");
+                assert_eq!(plan.layout(), alone.layout());
+                assert!(run(&plan, paged) == run(&alone, paged), "{variant}: {lens:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_update_by_the_device_is_one_by_the_host() {
+    let attention = attention("causal", AttentionOptions::default());
+    let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
+    let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
+    let lens: Vec<i32> = kv.iter().map(|&len| len as i32).collect();
+    for paged in [false, true] {
+        let made = Made::new((qo, kv), paged);
+        let capacity = BatchCapacity::decode(4, 2000);
+        let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
+        let first = Made::new((&[1], &[5]), paged);
+        let mut plan =
+            attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace()).expect("within");
+        let before = run(&plan, paged);
+        // pages that are there, and hold no key yet
+        let spare = made.table.as_ref().map(|table| {
+            let mut indices = table.indices.clone();
+            indices.push(0);
+            (table.indptr.iter().enumerate().map(|(i, &end)| end + i32::from(i == 4)).collect::<Vec<_>>(), indices)
+        });
+        let batch = |lens| {
+            let pages = spare.as_ref().map(|(indptr, indices)| DevicePages::Compressed {
+                indptr: I32Slice::host(indptr),
+                indices: I32Slice::host(indices),
+            });
+            DeviceBatch { qo_indptr: I32Slice::host(&made.qo), kv_lens: I32Slice::host(lens), pages }
+        };
+        let error = plan.update_on_device(&stream, &batch(&[1, 0, -3, 9])).expect_err("-3 keys");
+        assert!(matches!(error, Error::Batch(BatchError::KvLen { request: 2, kv_len: -3 })), "{error}");
+        // SAFETY: the pointer is never read: the CPU backend refuses memory of a device.
+        let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 4) }, ..batch(&lens) };
+        let error = plan.update_on_device(&stream, &elsewhere).expect_err("memory of a device");
+        assert!(matches!(error, Error::Backend { .. }), "{error}");
+        assert!(run(&plan, paged) == before, "nothing has changed");
+        plan.prepare_device_updates().expect("nothing to do");
+        plan.update_on_device(&stream, &batch(&lens)).expect("within");
+        plan.device_status(&stream).expect("sound");
+        let alone = attention.plan(&made.batch(), &mut engine.workspace()).expect("sound");
+        assert!(plan.layout() == alone.layout() && run(&plan, paged) == run(&alone, paged));
+    }
+}
+
+#[test]
+fn padding_writes_nothing() {
+    let attention = attention("causal", AttentionOptions::default());
+    let bits = |lens| {
+        let made = Made::new(lens, false);
+        run(&attention.plan(&made.batch(), &mut Engine::cpu().workspace()).expect("sound"), false)
+    };
+    let (o, lse) = bits((&[1, 1], &[70, 5]));
+    let padded = bits((&[1, 1, 0, 0], &[70, 5, 0, 9]));
+    let nan = f32::NAN.to_bits();
+    assert!(o[..2 * 32].iter().all(|&x| x != nan) && o[2 * 32..].iter().all(|&x| x == nan));
+    assert!(lse[2 * 4..].iter().all(|&x| x == nan) && (o, lse) == padded);
+}
+
+/// Logits of each request times a number of its own.
+#[derive(Clone, Debug, VariantParams)]
+struct Sharpness {
+    #[shape(batch)]
+    by: Tensor1<f32>,
+}
+
+#[attention_variant(name = "sharpness_of_updated_requests")]
+impl AttentionVariant for Sharpness {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        logit * self.by[at.batch]
+    }
+}
+
+#[test]
+fn tensors_over_lengths_have_to_fit_the_new_batch() {
+    let engine = Engine::cpu();
+    let stream = engine.stream().expect("a token");
+    let variant: Variant = Sharpness { by: vec![0.5, 2.0].into() }.into();
+    let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("bound");
+    let made = Made::new((&[1, 1], &[5, 9]), false);
+    let plan = attention.plan_with_capacity(&made.batch(), &BatchCapacity::decode(3, 99), &mut engine.workspace());
+    let mut plan = plan.expect("two requests");
+    let before = run(&plan, false);
+    let error = plan.update(&stream, &Made::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
+    assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error}");
+    assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "nothing has changed");
+    let other = Made::new((&[1, 1], &[30, 2]), false);
+    plan.update(&stream, &other.batch()).expect("two requests");
+    let alone = attention.plan(&other.batch(), &mut engine.workspace()).expect("two requests");
+    assert!(run(&plan, false) == run(&alone, false));
+}
+
+/// Rules of every schedule, as of kernels.
+fn rules() -> Vec<PlanRule> {
+    let cost = Cost { item: 1000, block: 2000, merge: 100 };
+    let rule = PlanRule { tile_rows: 8, kv_align: 64, min_span: 128, workers: 33, cost, schedule: Schedule::StreamK };
+    [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 256 }]
+        .into_iter()
+        .flat_map(|schedule| [PlanRule { schedule, ..rule }, PlanRule { schedule, tile_rows: 128, ..rule }])
+        .collect()
+}
+
+#[test]
+fn there_is_room_for_the_lists_of_every_variant() {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let lens: [Lens<'_>; 4] = [
+        (&[1; 7], &[300, 9, 4000, 0, 70, 65, 64]),
+        (&[40, 1, 0, 300], &[900, 64, 3, 300]),
+        (&[200], &[5000]),
+        (&[], &[]),
+    ];
+    for variant in [
+        "full",
+        "causal",
+        "causal + sliding_window(window=100)",
+        "causal + union(sliding_window(window=70), full)",
+        "union(sliding_window(window=70), union(chunked(chunk=64), full))",
+    ] {
+        let variant = Variant::parse(variant).expect("stock");
+        for rule in rules() {
+            for lens in lens {
+                let made = Made::new(lens, false);
+                let layout = made.batch().validate().expect("sound");
+                let capacity = BatchCapacity::of(&layout);
+                let room = PlanCapacity::of(&capacity, &variant, HEADS, &rule).expect("small");
+                let work = WorkList::build_for(&variant, &layout, HEADS, &rule).expect("small");
+                room.check(&layout, &work).unwrap_or_else(|e| panic!("{variant} {rule:?} {lens:?}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_gives_the_same_bits_alone_and_in_any_batch() {
+    let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
+    // a request among others, and alone: its tokens are the first of the tensors in both
+    let bits = |attention: &Attention, lens: Lens<'_>| {
+        let made = Made::new(lens, false);
+        let plan = attention.plan(&made.batch(), &mut Engine::cpu().workspace()).expect("sound");
+        let (mut o, mut lse) = run(&plan, false);
+        o.truncate(32 * lens.0[0] as usize);
+        lse.truncate(4 * lens.0[0] as usize);
+        (o, lse)
+    };
+    for variant in ["causal", "causal + sliding_window(window=800)"] {
+        let invariant = AttentionOptions { fixed_split_size: Some(512), ..AttentionOptions::default() };
+        let invariant = attention(variant, invariant);
+        for first in 0..qo.len() {
+            let (mut qo, mut kv) = (qo.to_vec(), kv.to_vec());
+            qo.rotate_left(first);
+            kv.rotate_left(first);
+            let alone = bits(&invariant, (&qo[..1], &kv[..1]));
+            assert!(bits(&invariant, (&qo, &kv)) == alone, "{variant}: request {first}");
+            let crowd = ([&qo[..1], &[1; 90]].concat(), [&kv[..1], &[10; 90]].concat());
+            assert!(bits(&invariant, (&crowd.0, &crowd.1)) == alone, "{variant}: request {first} in a crowd");
+        }
+    }
+}
+
+#[test]
+fn an_invariant_request_is_cut_by_itself_alone() {
+    let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    let variant = Variant::parse("causal + sliding_window(window=800)").expect("stock");
+    let spans = |rule: &PlanRule, lens: Lens<'_>, request| {
+        let layout = Made::new(lens, false).batch().validate().expect("sound");
+        let work = WorkList::build_for(&variant, &layout, HEADS, rule).expect("small");
+        let of = work.items.iter().filter(|item| item.request == request);
+        let mut spans: Vec<_> = of.map(|i| (i.first_row, i.rows, i.kv_begin, i.kv_end, i.partial >= 0)).collect();
+        spans.sort_unstable();
+        spans
+    };
+    let mut others_differ = 0;
+    for rule in rules() {
+        for (request, (queries, keys)) in qo.iter().zip(kv).enumerate() {
+            let alone = spans(&rule, (&[*queries], &[*keys]), 0);
+            let same = spans(&rule, (qo, kv), request as i32) == alone;
+            assert!(same || !matches!(rule.schedule, Schedule::FixedSplit { .. }), "request {request} under {rule:?}");
+            others_differ += usize::from(!same);
+        }
+    }
+    assert!(others_differ > 0, "other schedules cut by what is in the batch");
+}

@@ -1,0 +1,141 @@
+//! One plan for several layers, through the public interface on the CPU: each gives the bits of a plan of its own where the list is the same, and the same numbers where
+//! it is wider.
+
+extern crate facade as attn;
+
+use attn::{Error, Out, batch::indptr, planner::LayerError, prelude::*};
+use attn_tests::synthetic::values;
+
+const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
+
+struct Data {
+    qo: Vec<i32>,
+    kv: Vec<i32>,
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+}
+
+impl Data {
+    fn new(qo: &[u32], kv: &[u32]) -> Self {
+        let (queries, keys) = (qo.iter().sum::<u32>() as usize, kv.iter().sum::<u32>() as usize);
+        Data {
+            qo: indptr(qo).expect("short"),
+            kv: indptr(kv).expect("short"),
+            q: values(queries * 32, 1),
+            k: values(keys * 16, 2),
+            v: values(keys * 16, 3),
+        }
+    }
+
+    fn batch(&self) -> Batch<'_> {
+        Batch::ragged(&self.qo, &self.kv)
+    }
+
+    /// What a run writes: o, then lse.
+    fn run(&self, plan: &Plan, layer: Option<&Attention>) -> Result<Vec<f32>, Error> {
+        let rows = self.q.len() / 32;
+        let (mut o, mut lse) = (vec![f32::NAN; self.q.len()], vec![f32::NAN; rows * 4]);
+        let keys = |data| TensorRef::host(data, &[self.k.len() / 16, 2, 8]);
+        let (q, kv) = (TensorRef::host(&self.q, &[rows, 4, 8])?, Kv::ragged(keys(&self.k)?, keys(&self.v)?));
+        let out = Out::with_lse(TensorMut::host(&mut o, &[rows, 4, 8])?, TensorMut::host(&mut lse, &[rows, 4])?);
+        let stream = Engine::cpu().stream()?;
+        match layer {
+            Some(layer) => plan.run_layer(layer, &stream, q, kv, out)?,
+            None => plan.run(&stream, q, kv, out)?,
+        }
+        Ok([o, lse].concat())
+    }
+}
+
+fn variant(text: &str) -> Variant {
+    attn::registry::register(attn::stock::variants()).expect("no two share a name");
+    Variant::parse(text).expect(text)
+}
+
+fn attention(text: &str) -> Attention {
+    Engine::cpu().attention(&variant(text), HEADS, Dtypes::f32()).expect("bound")
+}
+
+#[test]
+fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
+    let data = Data::new(&[40, 1], &[500, 1300]);
+    let base = attention("causal + soft_cap(cap=30) + sink(logits=[0, 1, 2, 3])");
+    let plan = base.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
+    let own = |layer: &Attention| {
+        let plan = layer.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
+        data.run(&plan, None).expect("runs")
+    };
+    let capped =
+        base.with_parameters(&variant("causal + soft_cap(cap=2) + sink(logits=[5, -1, 2, 0.5])")).expect("values");
+    let scaled = capped.with_sm_scale(0.7).expect("positive");
+    let written: Vec<_> = [&base, &capped, &scaled].map(|layer| data.run(&plan, Some(layer)).expect("runs")).into();
+    assert_eq!(written, [&base, &capped, &scaled].map(own));
+    assert!(written[0] != written[1] && written[1] != written[2], "the layers differ");
+    assert!(matches!(base.with_sm_scale(f32::NAN), Err(Error::Heads(_))));
+}
+
+#[test]
+fn a_plan_for_several_windows_has_what_each_sees() {
+    let near = attention("causal + sliding_window(window=70)");
+    let far = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
+    let middle = far.with_parameters(&variant("causal + sliding_window(window=300)")).expect("values");
+    let engine = Engine::cpu();
+    let first = Data::new(&[100, 1, 0, 7], &[1200, 2000, 5, 90]);
+    let capacity = BatchCapacity::new(4, 200, 6000);
+    let mut plans = [
+        near.plan_for(&first.batch(), &[&far, &near], &mut engine.workspace()).expect("sound"),
+        near.plan_for_with_capacity(&first.batch(), &[&far], &capacity, &mut engine.workspace()).expect("within"),
+        far.plan_for_with_capacity(&first.batch(), &[&middle, &near], &capacity, &mut engine.workspace())
+            .expect("within"),
+    ];
+    let check = |plan: &Plan, data: &Data| {
+        for layer in [&near, &far] {
+            let alone = layer.plan(&data.batch(), &mut engine.workspace()).expect("sound");
+            let (got, want) = (data.run(plan, Some(layer)).expect("runs"), data.run(&alone, None).expect("runs"));
+            assert!(got.iter().zip(&want).all(|(x, y)| (x - y).abs() <= 1e-5 * (1.0 + y.abs()) || x == y));
+        }
+    };
+    plans.iter().for_each(|plan| check(plan, &first));
+    let next = Data::new(&[1, 60], &[1900, 700]);
+    let stream = engine.stream().expect("a token");
+    for plan in &mut plans[1..] {
+        plan.update(&stream, &next.batch()).expect("within");
+        check(plan, &next);
+    }
+
+    // what the plan was not made for would miss keys
+    let alone = near.plan(&first.batch(), &mut engine.workspace()).expect("sound");
+    for layer in [&far, &middle] {
+        let error = first.run(&alone, Some(layer)).expect_err("other keys");
+        assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
+    }
+    let error = first.run(&plans[0], Some(&middle)).expect_err("not named");
+    assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
+    // the same window, made another way
+    let again = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
+    first.run(&plans[0], Some(&again)).expect("sees what `far` sees");
+}
+
+#[test]
+fn what_is_no_layer_is_refused() {
+    let base = attention("causal + soft_cap(cap=30)");
+    for (other, want, got) in [
+        ("causal", "soft_cap(cap=30)", "nothing"),
+        ("causal + soft_cap(cap=30) + output_norm", "nothing", "output_norm"),
+        ("soft_cap(cap=30) + causal", "causal", "soft_cap(cap=30)"),
+        ("not(causal) + soft_cap(cap=30)", "causal", "not(causal)"),
+    ] {
+        let error = base.with_parameters(&variant(other)).expect_err(other);
+        let text = error.to_string();
+        let Error::Layer(LayerError::Structure(structure)) = &error else { panic!("{other}: {text}") };
+        assert!(structure.want.starts_with(want) && structure.got.starts_with(got), "{other}: {text}");
+    }
+    let data = Data::new(&[1], &[9]);
+    let plan = base.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
+    let unrelated = attention("causal + soft_cap(cap=30)");
+    let error = data.run(&plan, Some(&unrelated)).expect_err("bound apart");
+    assert!(matches!(error, Error::Layer(LayerError::Unrelated)), "{error}");
+    let error = base.plan_for(&data.batch(), &[&unrelated], &mut Engine::cpu().workspace()).expect_err("bound apart");
+    assert!(matches!(error, Error::Layer(LayerError::Unrelated)), "{error}");
+}
