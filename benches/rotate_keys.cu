@@ -1,6 +1,6 @@
-// What rotating all keys of a cache in a pass of its own costs: each key is read, rotated (half-split pairs, angles position * theta^(-2 i / dim),
-// approximate sine and cosine) and written elsewhere, 16 bytes at a time. To be added to decode over rotated keys, and compared with
-// decode that rotates on the way (`rope`).
+// The cost of rotating all keys of a cache in a kernel of its own: each key is read, rotated (half-split pairs, angles
+// position * theta^(-2 i / dim), approximate sine and cosine) and written elsewhere, 16 bytes at a time. Add it to decode
+// over rotated keys, and compare with decode that rotates in the kernel (`rope`).
 //
 //     nvcc -O3 -arch=native -o rotate_keys rotate_keys.cu && ./rotate_keys [tokens [heads]]
 //
@@ -71,5 +71,6 @@ int main(int count, char** args) {
   }
   std::sort(times.begin(), times.end());
   float us = times[times.size() / 2];
-  printf("{\"case\": \"rotate keys\", \"tokens\": %lld, \"heads\": %d, \"us\": %.1f, \"tb_s\": %.2f}\n", tokens, heads, us, 2e-6 * bytes / us);
+  printf("{\"case\": \"rotate keys\", \"tokens\": %lld, \"heads\": %d, \"us\": %.1f, \"tb_s\": %.2f}\n", tokens, heads, us,
+         2e-6 * bytes / us);
 }

@@ -17,8 +17,8 @@ pub(crate) struct Cases {
     /// A built-in grid.
     #[arg(long)]
     grid: Option<Grid>,
-    /// Runs an expression over a small grid: both kernels, ragged and paged, both types, groups, odd lengths. May be given
-    /// several times.
+    /// Runs an expression over a small grid: both kernels, ragged and paged, both types, groups, odd lengths. May be
+    /// given several times.
     #[arg(long, value_name = "EXPR")]
     expr: Vec<String>,
     /// Runs the expressions of a file like --expr, one a line. Empty lines and lines that begin with `#` are left out.

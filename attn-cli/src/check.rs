@@ -31,8 +31,8 @@ pub(crate) struct Check {
     /// workspaces, in graphs with more capacity, and each request alone. The default is a grid for this.
     #[arg(long, conflicts_with = "wide_offsets")]
     bit_exact: bool,
-    /// Compares bits over a tensor of more than 2^32 elements with those of a small one. Needs 10 GB of memory on the host
-    /// and on the GPU.
+    /// Compares bits over a tensor of more than 2^32 elements with those of a small one. Needs 10 GB of memory on the
+    /// host and on the GPU.
     #[arg(long)]
     wide_offsets: bool,
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
         way_out: "only for the differential tests of this repository: install g++ or clang++, or set CXX",
     });
 
-    let mut output = Output::new(global, &["what", "", "found", "what it is for, how to get it"])?;
+    let mut output = Output::new(global, &["part", "", "found", "use, and how to get it"])?.keep_words(&[0, 1]);
     for Finding { what, found, way_out } in findings {
         let (ok, text) = match &found {
             Ok(text) => (true, text),

@@ -44,7 +44,7 @@ struct Cli {
 enum Command {
     /// The registered variants with parameters and hooks, and the cubins embedded in this binary.
     List(list::List),
-    /// The CUDA that a variant becomes; with --full the whole translation unit of a kernel.
+    /// The CUDA functor that a variant becomes; with --full the whole translation unit of a kernel.
     Source(source::Source),
     /// Compiles kernels: registers, spills, shared memory, size, time.
     Compile(compile::Compile),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     global::Global,
-    output::{Output, plain_table},
+    output::{self, Output, plain_table, wrap},
 };
 
 #[derive(clap::Args)]
@@ -39,11 +39,12 @@ pub(crate) fn run(args: &List, global: &Global) -> Result<ExitCode> {
         };
         return one(desc, global);
     }
-    let mut output = Output::new(global, &["variant", "parameters", "hooks", "tile classes", "summary"])?;
+    let mut output = Output::new(global, &["variant", "parameters", "hooks", "summary"])?.keep_words(&[0, 2]);
     for desc in registry.iter() {
         output.record(&record(desc), || {
-            let (parameters, hooks) = (parameters(desc).join("\n"), hooks(desc).join("\n"));
-            vec![desc.name.to_owned(), parameters, hooks, structure(desc), summary(desc).to_owned()]
+            let parameters: Vec<_> =
+                desc.fields.iter().map(|field| format!("{}: {}", field.name, element(field))).collect();
+            vec![desc.name.to_owned(), parameters.join("\n"), hooks(desc).join("\n"), paragraphs(summary(desc))]
         })?;
     }
     output.finish()?;
@@ -66,9 +67,13 @@ fn one(desc: &VariantDesc, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The columns of the labels of a page and of the spaces around them and the text.
+const LABELS: usize = "tile classes".len() + 4;
+
 /// Labels at the left, text at the right, wrapped to the width.
 fn page(desc: &VariantDesc) -> String {
     let mut table = plain_table(presets::NOTHING);
+    let width = output::width(&table).saturating_sub(LABELS).max(LABELS);
     let mut row = |label: &str, text: String| {
         if !text.is_empty() {
             table.add_row([TableCell::new(label).fg(Color::Cyan), TableCell::new(text)]);
@@ -78,8 +83,8 @@ fn page(desc: &VariantDesc) -> String {
     row("summary", paragraphs(summary(desc)));
     for (i, field) in desc.fields.iter().enumerate() {
         let label = if i == 0 { "parameters" } else { "" };
-        let doc = paragraphs(field.doc.trim());
-        row(label, if doc.is_empty() { parameter(field) } else { format!("{}\n  {doc}", parameter(field)) });
+        let (head, doc) = (wrap(&parameter(field), width, "    "), wrap(field.doc, width - 2, "  "));
+        row(label, if doc.is_empty() { head } else { format!("{head}\n  {doc}") });
     }
     row("hooks", hooks(desc).join(", "));
     row("tile classes", structure(desc));
@@ -148,21 +153,21 @@ fn summary(desc: &VariantDesc) -> &'static str {
     desc.doc.trim().split("\n\n").next().unwrap_or_default()
 }
 
-/// `cap: f32, cap > 0.0`.
+/// A parameter with its type, default and condition: `cap: f32, cap > 0.0`.
 fn parameter(field: &FieldDesc) -> String {
     let default = field.default.map(|d| format!(" = {d}")).unwrap_or_default();
     let require = field.require.map(|r| format!(", {r}")).unwrap_or_default();
     format!("{}: {}{default}{require}", field.name, ty(field))
 }
 
-fn parameters(desc: &VariantDesc) -> Vec<String> {
-    desc.fields.iter().map(parameter).collect()
-}
-
 fn hooks(desc: &VariantDesc) -> Vec<String> {
     let mut names: Vec<_> = desc.hooks.iter().map(|h| h.hook.method().to_owned()).collect();
     if desc.normalizer != Normalizer::Softmax {
-        names.push(format!("normaliser {:?}", desc.normalizer));
+        names.push(match desc.normalizer {
+            Normalizer::Plain { divide: true } => "normaliser Plain, divided".to_owned(),
+            Normalizer::Plain { divide: false } => "normaliser Plain".to_owned(),
+            other => format!("normaliser {other:?}"),
+        });
     }
     names
 }
@@ -192,10 +197,20 @@ fn structure(desc: &VariantDesc) -> String {
     said.join("; ")
 }
 
+/// The type of a parameter without the shape of a tensor.
+fn element(field: &FieldDesc) -> String {
+    match field.ty {
+        FieldType::Scalar(elem) => elem.name().to_owned(),
+        FieldType::Tensor { elem, .. } => format!("[{}]", elem.name()),
+        FieldType::Out { .. } => "[f32], an output".to_owned(),
+    }
+}
+
+/// The type of a parameter.
 fn ty(field: &FieldDesc) -> String {
     match field.ty {
         FieldType::Scalar(elem) => elem.name().to_owned(),
         FieldType::Tensor { elem, .. } => format!("[{}] of ({})", elem.name(), field.shape),
-        FieldType::Out { .. } => format!("[f32] of ({}), stored to", field.shape),
+        FieldType::Out { .. } => format!("[f32] of ({}), an output", field.shape),
     }
 }

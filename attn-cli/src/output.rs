@@ -8,7 +8,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use comfy_table::{Attribute, Cell as TableCell, Color, ContentArrangement, Table, TableStyle, presets};
+use comfy_table::{
+    Attribute, Cell as TableCell, Color, ColumnConstraint, ContentArrangement, Table, TableStyle, Width, presets,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -22,6 +24,8 @@ pub(crate) struct Output {
     /// JSON lines: stdout with `--json`, a file with `--out`.
     lines: Vec<Box<dyn std::io::Write + Send>>,
     table: Option<Table>,
+    /// The columns whose words are not split.
+    whole_words: &'static [usize],
 }
 
 impl Output {
@@ -40,7 +44,7 @@ impl Output {
             table.set_header(columns.iter().map(|head| TableCell::new(head).add_attribute(Attribute::Bold)));
             table
         });
-        Ok(Output { lines, table })
+        Ok(Output { lines, table, whole_words: &[] })
     }
 
     /// Whether stdout gets a table.
@@ -48,10 +52,15 @@ impl Output {
         self.table.is_some()
     }
 
+    /// Makes these columns of the table wide enough for their longest word.
+    pub(crate) fn keep_words(mut self, columns: &'static [usize]) -> Self {
+        self.whole_words = columns;
+        self
+    }
+
     /// The columns of stdout.
     pub(crate) fn width(&self) -> usize {
-        let width = self.table.as_ref().and_then(Table::width);
-        width.unwrap_or(DEFAULT_WIDTH).into()
+        self.table.as_ref().map_or(DEFAULT_WIDTH.into(), width)
     }
 
     /// Writes text before the table.
@@ -84,11 +93,26 @@ impl Output {
         for lines in &mut self.lines {
             quiet_on_closed_pipe(lines.flush())?;
         }
-        if let Some(table) = self.table.filter(|t| !t.is_empty()) {
-            quiet_on_closed_pipe(writeln!(std::io::stdout(), "{table}"))?;
+        if let Some(mut table) = self.table.filter(|t| !t.is_empty()) {
+            for &column in self.whole_words {
+                let width = longest_word(&table, column) + PADDING;
+                if let Some(column) = table.column_mut(column) {
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+                }
+            }
+            quiet_on_closed_pipe(writeln!(std::io::stdout(), "{}", table.trim_fmt()))?;
         }
         Ok(())
     }
+}
+
+/// The columns of a cell beside its text.
+const PADDING: u16 = 2;
+
+fn longest_word(table: &Table, column: usize) -> u16 {
+    let cells = table.column_cells_iter(column).flatten().map(TableCell::content);
+    let words = cells.map(|text| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0));
+    words.max().unwrap_or(0).try_into().unwrap_or(u16::MAX - PADDING)
 }
 
 /// A table as wide as the terminal, with colours on a terminal alone.
@@ -104,6 +128,31 @@ pub(crate) fn plain_table(style: TableStyle) -> Table {
         table.set_width(columns.unwrap_or(DEFAULT_WIDTH));
     }
     table
+}
+
+/// The columns that a table may take.
+pub(crate) fn width(table: &Table) -> usize {
+    table.width().unwrap_or(DEFAULT_WIDTH).into()
+}
+
+/// Words in lines of at most `width` characters. Lines after the first begin with `indent`.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut wrapped = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            wrapped.push('\n');
+            wrapped.push_str(indent);
+            column = indent.len();
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += length;
+    }
+    wrapped
 }
 
 /// A closed pipe ends the command without an error: `attn list | head`.
@@ -154,4 +203,16 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
         }
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn text_is_wrapped_with_an_indent() {
+        assert_eq!(wrap("one two  three four", 9, "  "), "one two\n  three\n  four");
+        assert_eq!(wrap("unbreakable word", 4, ""), "unbreakable\nword");
+        assert_eq!(wrap("", 4, "  "), "");
+    }
 }

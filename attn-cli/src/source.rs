@@ -7,19 +7,21 @@ use attn_core::spec::KernelKind;
 
 use crate::kernels::KernelArgs;
 
+const KERNEL_OPTIONS: &str = "Options of the kernel (with --full)";
+
 #[derive(clap::Args)]
 #[command(mut_group("KernelArgs", |group| group.requires("full")))]
 pub(crate) struct Source {
     /// A variant expression: 'causal + soft_cap(cap=30)'. Parameters without a default may be left out.
     #[arg(value_name = "EXPR")]
     expr: String,
-    /// Prints the whole translation unit of a kernel. The options below choose the kernel and need this one.
+    /// Prints the whole translation unit of a kernel.
     #[arg(long)]
     full: bool,
     /// The kernel: prefill, decode or mixed.
-    #[arg(long, default_value = "prefill", requires = "full")]
+    #[arg(long, default_value = "prefill", requires = "full", help_heading = KERNEL_OPTIONS)]
     kernel: KernelKind,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = KERNEL_OPTIONS)]
     kernel_args: KernelArgs,
 }
 

@@ -111,8 +111,8 @@ pub(crate) fn run(args: &Tiles, global: &Global) -> Result<ExitCode> {
     };
     if let Some(path) = &args.svg {
         let (rows, keys) = args.tile;
-        let title = format!("{}: tiles of {rows} queries x {keys} keys, query head {}", args.expr, args.head);
-        write(path, picture::svg(&map, &title, args.tile).into_bytes())?;
+        let subtitle = format!("tiles of {rows} queries x {keys} keys, query head {}", args.head);
+        write(path, picture::svg(&map, &args.expr, &subtitle, args.tile).into_bytes())?;
     }
     if let Some(path) = &args.png {
         write(path, picture::png(&map)?)?;

@@ -33,7 +33,7 @@ pub struct KernelSelector {
     /// The kernel family that options name.
     forced: Option<KernelKind>,
     /// Whether the kernel of a request may not depend on the other requests of its batch.
-    batch_invariant: bool,
+    fixed_split: bool,
     /// Queries that share a KV list, for a variant with KV lists.
     list_queries: Option<u64>,
     /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
@@ -113,7 +113,7 @@ impl KernelSelector {
             head_dim,
             value_dim,
             forced: None,
-            batch_invariant: false,
+            fixed_split: false,
             list_queries: None,
             candidates,
             mixed_prefill,
@@ -136,8 +136,8 @@ impl KernelSelector {
 
     /// Whether the kernel of a request may not depend on the other requests of its batch.
     #[must_use]
-    pub fn with_batch_invariance(self, batch_invariant: bool) -> Self {
-        KernelSelector { batch_invariant, ..self }
+    pub fn with_fixed_split(self, fixed_split: bool) -> Self {
+        KernelSelector { fixed_split, ..self }
     }
 
     /// With the number of queries that share a KV list, for a variant with KV lists.
@@ -153,7 +153,7 @@ impl KernelSelector {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
             return SelectedKernel::mixed(self.rows_of_few(layout), self.head_dim, self.value_dim);
         }
-        if self.forced.is_some() || self.batch_invariant || self.list_queries.is_some() {
+        if self.forced.is_some() || self.fixed_split || self.list_queries.is_some() {
             return self.select_for_length(layout.max_qo_len());
         }
         self.fastest(layout)
@@ -187,7 +187,7 @@ impl KernelSelector {
     /// kernel.
     #[must_use]
     pub fn first_of_other_kernel(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
-        if !self.batch_invariant {
+        if !self.fixed_split {
             return None;
         }
         let requests = (0..layout.batch()).filter(|&request| layout.qo_len(request) > 0);

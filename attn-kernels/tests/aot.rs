@@ -106,11 +106,11 @@ fn planner_kernels_are_embedded_on_request() {
     let planners = aot().expressions(expressions).kinds([]).archs([Arch::new(8, 0)]).device_plans();
     let report = planners.build(dir.path()).unwrap();
     let table = table(dir.path());
-    let mut names: Vec<_> = table.split('"').filter(|word| word.ends_with("plans sm_80")).collect();
+    let mut names: Vec<_> = table.split('"').filter(|word| word.ends_with("planner sm_80")).collect();
     names.sort_unstable();
     assert_eq!(
         (report.cubins, names),
-        (2, vec!["causal: plans sm_80", "plans sm_80"]),
+        (2, vec!["causal: planner sm_80", "planner sm_80"]),
         "variants without a mask share one"
     );
 }

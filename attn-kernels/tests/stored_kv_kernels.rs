@@ -68,7 +68,7 @@ fn stored_keys_are_not_transformed_again() {
                 assert!(any(raw) && !any(stored), "{expr} {kind}");
                 assert_eq!(flag(raw, "HAS_QUERY_TRANSFORM"), flag(stored, "HAS_QUERY_TRANSFORM"), "{expr} {kind}");
                 assert_eq!(raw.traits.has_kv_preprocess(), kind == KernelKind::Prefill, "{expr}");
-                assert!(!stored.traits.has_kv_preprocess() && !stored.text.contains("attn_kv_pass("), "{expr} {kind}");
+                assert!(!stored.traits.has_kv_preprocess() && !stored.text.contains("attn_kv_preprocess("), "{expr} {kind}");
                 assert_ne!(raw.key(), stored.key(), "{expr} {kind}");
             }
         }
@@ -109,7 +109,7 @@ fn every_kernel_compiles_and_is_embedded() {
             let compiled =
                 compiler.compile(&source.name, &source.text, source.traits.arch).unwrap_or_else(|e| panic!("{e}"));
             let kernels: Vec<_> = compiled.resources().into_iter().map(|r| r.kernel).collect();
-            assert!(!kernels.iter().any(|kernel| kernel == "attn_kv_pass"), "{}: {kernels:?}", source.name);
+            assert!(!kernels.iter().any(|kernel| kernel == "attn_kv_preprocess"), "{}: {kernels:?}", source.name);
         }
     }
     let dir = tempfile::tempdir().unwrap();

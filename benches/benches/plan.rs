@@ -1,5 +1,5 @@
-//! Planning: validating a batch and making its work list, which a server does every step. `cargo bench -p attn-benches --bench plan` gives medians;
-//! `cargo xtask plan-instructions` counts instructions, which no neighbour on the machine disturbs.
+//! Planning: validating a batch and making its work list, which a server does every step. `cargo bench -p attn-benches
+//! --bench plan` gives medians; `cargo xtask plan-instructions` counts instructions, which do not depend on other load.
 #![allow(missing_docs)] // criterion's macros make undocumented items
 
 use std::hint::black_box;
@@ -13,12 +13,12 @@ use attn_core::{
 };
 use criterion::{Criterion, criterion_group, criterion_main};
 
-/// As prefill is.
+/// The plan rule of prefill on the same GPU.
 const PREFILL: PlanRule =
     PlanRule { tile_rows: 128, min_span: 512, workers: 132, schedule: Schedule::LongestFirst, ..DECODE };
 
-/// The list of a batch in new memory and in that of the list before; and all that a server does for a step before it uploads, in the
-/// memory of the step before: validate, bind, list, pack.
+/// Times the list of a batch in new memory and in that of the list before, and all that a server does for a step before
+/// it uploads, in the memory of the step before: validate, bind, list, pack.
 fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {
     let mut layout = ragged(qo, kv).expect("sound");
     let size = |n: usize| i64::try_from(n).ok();

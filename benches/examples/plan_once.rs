@@ -1,7 +1,7 @@
 //! One planning step, for tools that count instructions: `plan_once CASE`. Without an argument it prints the cases.
 //!
-//! `cargo xtask plan-instructions` runs it under callgrind, which collects within [`measured_plan`] alone: in memory that has grown to the batch, as a server
-//! plans from step to step.
+//! `cargo xtask plan-instructions` runs it under callgrind, which collects within [`measured_plan`] alone: in memory that
+//! has grown to the batch, as a server plans from step to step.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program
 
 use std::{hint::black_box, process::ExitCode};

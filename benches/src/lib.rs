@@ -10,7 +10,7 @@ use attn_core::{
 /// 32 query heads and 8 KV heads.
 pub const GROUPED: Heads = Heads { qo: 32, kv: 8, head_dim: 128 };
 
-/// As decode over bf16 is planned for on a GPU with 132 SMs.
+/// The plan rule of decode over bf16 on a GPU with 132 SMs.
 pub const DECODE: PlanRule = PlanRule {
     tile_rows: 8,
     kv_align: 64,
@@ -20,7 +20,7 @@ pub const DECODE: PlanRule = PlanRule {
     schedule: Schedule::StreamK,
 };
 
-/// A variant of the stock ones.
+/// Parses an expression of stock variants.
 ///
 /// # Errors
 ///

@@ -81,7 +81,7 @@ impl Arrays {
 #[derive(Debug)]
 pub struct HostPlan {
     /// What a batch may be.
-    pub room: PlanCapacity,
+    pub capacity: PlanCapacity,
     /// Where its sections are.
     pub offsets: PlanOffsets,
     /// The sections.
@@ -173,10 +173,10 @@ impl HostPlan {
         heads: Heads,
         rule: &PlanRule,
     ) -> Result<HostPlan, PlanError> {
-        let room = PlanCapacity::of(capacity, variant, heads, rule)?;
-        let (offsets, params) = (PlanOffsets::within(&room), PlanParams::new(capacity, &room, rule, heads)?);
+        let plan_capacity = PlanCapacity::of(capacity, variant, heads, rule)?;
+        let (offsets, params) = (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
-        let mut plan = HostPlan { room, offsets, lists, status: PlanStatus::default(), params };
+        let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status: PlanStatus::default(), params };
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
             plan.offsets.clone();
         for section in [qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers] {

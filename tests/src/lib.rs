@@ -1,4 +1,4 @@
-//! What the tests of the whole share: variants that exercise the language, and a host compiler for generated C++.
+//! Shared parts of the tests: the catalogue, variants that exercise the language, and a host compiler for generated C++.
 
 // The macros emit paths that start with `::attn`.
 extern crate attn_core as attn;
@@ -7,7 +7,7 @@ pub mod catalogue;
 pub mod compare;
 pub mod device_plan;
 pub mod host;
-pub mod oddities;
+pub mod corner_cases;
 pub mod synthetic;
 pub mod tables;
-pub mod torture;
+pub mod language_stress;

@@ -12,7 +12,7 @@ use attn::lang::{Hook, Normalizer};
 use attn::plan::WorkList;
 use attn_kernels::cost::HookClass;
 use attn_tests::catalogue;
-use attn_tests::catalogue::kernels::cells;
+use attn_tests::catalogue::kernels::kernel_traits;
 use facade::Engine;
 use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 
@@ -21,7 +21,7 @@ const SHARDS: usize = 3;
 
 fn all_cases() -> Vec<Case> {
     catalogue::register();
-    catalogue::cases::gpu(&catalogue::entries())
+    catalogue::gpu_cases::all(&catalogue::entries())
 }
 
 /// Those whose work is cut and merged, or so they say.
@@ -63,9 +63,9 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()).expect("a batch of ours"));
     // where keys lie changes no plan
     let layout = Batch::ragged(&qo, &kv).validate().expect("a batch of ours");
-    let cells = cells(case, variant);
-    let step = cells.iter().map(|(_, cell)| cell.step_keys()).max().expect("a branch");
-    let rule = cells[0].1.plan_rule(step, resident_ctas, case.kv_heads, HookClass::of(variant));
+    let traits = kernel_traits(case, variant);
+    let step = traits.iter().map(|(_, traits)| traits.step_keys()).max().expect("a branch");
+    let rule = traits[0].1.plan_rule(step, resident_ctas, case.kv_heads, HookClass::of(variant));
     WorkList::build_for(variant, &layout, case.heads(), &rule).expect("it can be planned")
 }
 
@@ -138,8 +138,8 @@ fn every_kind_of_hook_is_merged_in_both_kernels() {
         .collect();
         assert!(missing.is_empty(), "no long case of {kernel} has {missing:?}, but {all:?}");
 
-        let cells: BTreeSet<_> = of().map(|case| (case.head_dim, case.dtype.clone(), case.graph)).collect();
-        assert!(cells.len() >= 10, "{kernel}: {cells:?}");
+        let shapes: BTreeSet<_> = of().map(|case| (case.head_dim, case.dtype.clone(), case.graph)).collect();
+        assert!(shapes.len() >= 10, "{kernel}: {shapes:?}");
         for dim in [64, 128, 256] {
             assert!(of().any(|case| case.head_dim == dim && case.graph), "{kernel} with head dim {dim}");
         }

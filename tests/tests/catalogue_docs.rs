@@ -17,7 +17,7 @@ fn the_page_equals_the_entries() {
 
 #[test]
 fn the_cases_survive_a_case_file() {
-    let cases = catalogue::cases::gpu(&catalogue::entries());
+    let cases = catalogue::gpu_cases::all(&catalogue::entries());
     let lines: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
     assert!(Case::parse_lines(&lines.join("\n")).expect("cases") == cases, "a case differs after a round trip");
 }

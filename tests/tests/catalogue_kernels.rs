@@ -9,10 +9,10 @@ use attn::expr::Node;
 use attn::lang::Hook;
 use attn_kernels::compile::Compiler;
 use attn_kernels::splice::{KernelSource, variant::outline};
-use attn_tests::catalogue::{self, kernels::cells};
+use attn_tests::catalogue::{self, kernels::kernel_traits};
 use attn_testing::case_variant;
 
-/// What `tests/composition.rs` does not compile: a `kv_range`, heads with branches of their own, what a `not` leaves.
+/// Compiles what `tests/composition.rs` does not: a `kv_range`, branches per head, and the mask that a `not` leaves.
 #[test]
 fn ranges_and_branches_compile() {
     let wanted = |variant: &Variant| {
@@ -28,24 +28,26 @@ fn every_case_compiles() {
     assert!(compile(|_| true) >= 150);
 }
 
-/// Compiles the kernels of the variants that are wanted, and says how many: each text once in each family, in the cell of its last case.
+/// Compiles the kernels of the wanted variants and returns their number. Each variant text is compiled once for each kernel
+/// kind, with the kernel traits of its last case.
 fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
     catalogue::register();
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
-    let cases = catalogue::cases::gpu(&catalogue::entries());
+    let cases = catalogue::gpu_cases::all(&catalogue::entries());
     let mut seen = BTreeSet::new();
-    // long cases, which have more cells, are last
+    // the long cases come last: they have more kernel traits
     for case in cases.iter().rev() {
         let variant = case_variant(case).expect("an entry").bind(&case.dims()).expect("it fits");
         if !wanted(&variant) {
             continue;
         }
-        for (branch, cell) in cells(case, &variant) {
+        for (branch, traits) in kernel_traits(case, &variant) {
             if !seen.insert((outline(&branch), case.kernel.clone())) {
                 continue;
             }
-            let source = KernelSource::build(&branch, &cell).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
-            if let Err(error) = compiler.compile(&source.name, &source.text, cell.arch) {
+            let source = KernelSource::build(&branch, &traits)
+                .unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+            if let Err(error) = compiler.compile(&source.name, &source.text, traits.arch) {
                 panic!("{}: {error}", case.title());
             }
         }

@@ -11,7 +11,7 @@ use attn_tests::catalogue::attend::attend;
 use attn_tests::catalogue::masks::AdaptiveSpan;
 use attn_tests::catalogue::rows::{self, Differential};
 use attn_tests::catalogue::run::{run, tensors};
-use attn_tests::catalogue::{At, Formula, Shape, cases};
+use attn_tests::catalogue::{At, Formula, Shape, cpu_cases};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
 use attn_testing::{Case, Inputs, LayoutKind, properties};
 
@@ -77,7 +77,7 @@ fn causal_logits(case: &Case) -> (Inputs, Vec<(i64, i64, i64, f64)>) {
 
 #[test]
 fn logits_are_written_where_they_belong() {
-    for case in cases::small() {
+    for case in cpu_cases::small() {
         let shape = Shape::of(&case);
         let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
         let extents = [shape.qo_tokens(), shape.qo_heads, columns].map(|n| n as usize);
@@ -94,7 +94,7 @@ fn logits_are_written_where_they_belong() {
 
 #[test]
 fn the_largest_logit_of_each_head() {
-    for case in cases::small() {
+    for case in cpu_cases::small() {
         let heads = case.qo_heads as usize;
         let max = MaxLogit { max: OutTensor1::filled(f32::NEG_INFINITY, [heads]).expect("it fits") };
         let (inputs, logits) = causal_logits(&case);
@@ -138,7 +138,7 @@ fn spans_of_heads_are_ranges_of_keys() {
 fn differential_attention_takes_two_runs() {
     let (lambda, scale) = (0.25f32, 0.2f32);
     // pages of two inputs lie in different places
-    for case in cases::small().into_iter().filter(|case| case.kv_layout == LayoutKind::Ragged) {
+    for case in cpu_cases::small().into_iter().filter(|case| case.kv_layout == LayoutKind::Ragged) {
         let first = Inputs::new(&case, false).expect("a case of ours");
         let other = Case { seed: case.seed + 1, ..case.clone() };
         // queries and keys of its own, the same values

@@ -86,7 +86,7 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
     let mut blob = PlanBlob::default();
     for (number, layout) in layouts.iter().enumerate() {
         let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
-        blob.repack_within(&plan.room, layout, &work).expect("room");
+        blob.repack_within(&plan.capacity, layout, &work).expect("room");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
         let arrays = Arrays::of(layout);
@@ -178,7 +178,7 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
     let sound = Arrays::of(&batch);
     let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
     let before = sound.page_indptr.as_ref().expect("pages")[59];
-    let entries = plan.room.pages.expect("pages") as u32;
+    let entries = plan.capacity.pages.expect("pages") as u32;
     type Spoil = fn(&mut Arrays);
     let cases: [(Spoil, BatchError); 13] = [
         (|a| a.qo_indptr[0] = 1, BatchError::IndptrStart { array: "qo_indptr", first: 1 }),

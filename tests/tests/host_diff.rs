@@ -13,7 +13,7 @@ use attn::{
 use attn_tests::catalogue::{self, Shape};
 use attn_tests::compare::{HEAD_DIM, compare, compare_with};
 use attn_tests::host::HostText;
-use attn_tests::{oddities, torture};
+use attn_tests::{corner_cases, language_stress};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 const HEADS: i64 = 6;
@@ -41,8 +41,8 @@ fn generated_text_means_what_the_rust_means_the_other_half() {
 /// Tests run at the same time: each takes every other variant.
 fn generated(half: usize) {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    attn::registry::register(torture::variants()).expect("no two share a name");
-    attn::registry::register(oddities::variants()).expect("no two share a name");
+    attn::registry::register(language_stress::variants()).expect("no two share a name");
+    attn::registry::register(corner_cases::variants()).expect("no two share a name");
     catalogue::register();
     let registry = Registry::global().expect("no two share a name");
     let mut seen = 0;
@@ -94,7 +94,7 @@ fn compositions_mean_what_the_rust_means() {
         let variant = Variant::parse(text).expect("stock variants").bind(&DIMS).expect("defaults for the rest");
         compare(&variant, &mut rng, 2000);
     }
-    attn::registry::register(oddities::variants()).expect("no two share a name");
+    attn::registry::register(corner_cases::variants()).expect("no two share a name");
     let text = "made_one(by=3) + named_variant(part0=2) + made_two(by=1) + logit_indexed + made_one(by=0.5) + empty";
     let twins = Variant::parse(text).expect("they go together").bind(&DIMS).expect("all is given");
     compare(&twins, &mut rng, 500);

@@ -5,7 +5,7 @@ use attn_kernels::{
     compile::{Arch, Compiler},
     splice::variant::parts_source,
 };
-use attn_tests::{host, oddities, tables, torture};
+use attn_tests::{host, corner_cases, tables, language_stress};
 
 /// Calls every hook, so that none of them is compiled away.
 const KERNEL: &str = "
@@ -24,8 +24,8 @@ fn every_stock_variant_and_every_torture_compiles_as_cuda() {
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
     for desc in attn_variants::variants()
         .iter()
-        .chain(torture::variants())
-        .chain(oddities::variants())
+        .chain(language_stress::variants())
+        .chain(corner_cases::variants())
         .chain(tables::variants())
     {
         let text = parts_source(&[desc]).expect("one part");

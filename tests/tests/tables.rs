@@ -145,7 +145,7 @@ fn every_f16_and_bf16_is_read_as_half_reads_it() {
 #[test]
 fn the_compiler_lays_members_out_as_the_host_does() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for desc in variants().iter().chain(attn_tests::torture::variants()).chain(attn_tests::oddities::variants()) {
+    for desc in variants().iter().chain(attn_tests::language_stress::variants()).chain(attn_tests::corner_cases::variants()) {
         let offsets = part_offsets(desc);
         let (size, align) = part_layout(desc);
         let source = parts_source(&[desc]).expect("one part");

@@ -8,8 +8,8 @@ use xshell::{Shell, cmd};
 
 const ARCHS: [&str; 2] = ["sm_80", "sm_90a"];
 
-/// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a compiler,
-/// and that a crate with its own variants embeds those.
+/// Checks that a plain `cargo build` embeds kernels, that `attn list` shows them, that they are used without a
+/// compiler, and that a crate with its own variants embeds those.
 pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
     // a separate folder: the variable makes build scripts run again
     let dir = target.join("aot");

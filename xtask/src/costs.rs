@@ -1,7 +1,7 @@
 //! `cargo xtask costs`: writes the cost table of `attn-kernels` from what `attn calibrate` measured.
 //!
-//! A file `attn-kernels/costs/ARCH.jsonl` has lines `{"about": {..}}`, which name device, commit and date of the rows that
-//! follow, and rows.
+//! A file `attn-kernels/costs/ARCH.jsonl` has lines `{"about": {..}}`, which name device, commit and date of the rows
+//! that follow, and rows.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -98,14 +98,18 @@ mod tests {
     use super::rows;
 
     const ABOUT: &str = r#"{"about": {"arch": "sm_120", "device": "D", "commit": "c", "date": "2026-01-01"}}"#;
-    const ROW: &str = r#"{"kernel": "decode", "rows": 8, "kv": "8-bit", "head_dim": 64, "hooks": "logits", "ctas_per_sm": 1, "launch": 1, "item": 2, "block": 3, "first": 4, "merge_launch": 5, "merge": 6, "off": 0.1}"#;
+    const ROW: &str = concat!(
+        r#"{"kernel": "decode", "rows": 8, "kv": "8-bit", "head_dim": 64, "hooks": "logits", "ctas_per_sm": 1, "#,
+        r#""launch": 1, "item": 2, "block": 3, "first": 4, "merge_launch": 5, "merge": 6, "off": 0.1}"#,
+    );
 
     #[test]
     fn rows_name_their_device_and_commit() {
         let text = rows(&format!("{ABOUT}\n\n{ROW}\n")).expect("sound");
         assert_eq!(
             text,
-            "    // sm_120: D, 2026-01-01, commit c\n    row(12, KernelKind::Decode, 8, true, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
+            "    // sm_120: D, 2026-01-01, commit c\n    \
+             row(12, KernelKind::Decode, 8, true, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
         );
     }
 

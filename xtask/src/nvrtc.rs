@@ -28,7 +28,8 @@ pub(crate) fn ensure(sh: &Shell, target: &Path) -> Result<PathBuf> {
         Ok(path) => Ok(path),
         Err(why) => toolkit().with_context(|| {
             format!(
-                "no NVRTC: fetching {WHEEL} failed ({why:#}), and no CUDA toolkit was found in CUDA_HOME or /usr/local/cuda; \
+                "no NVRTC: fetching {WHEEL} failed ({why:#}), and no CUDA toolkit was found in CUDA_HOME or \
+                 /usr/local/cuda; \
                  set ATTN_NVRTC to a libnvrtc.so"
             )
         }),

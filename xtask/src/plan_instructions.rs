@@ -1,5 +1,5 @@
-//! `cargo xtask plan-instructions`: counts the instructions of planning under valgrind's callgrind, and compares them with
-//! the committed counts.
+//! `cargo xtask plan-instructions`: counts the instructions of planning under valgrind's callgrind, and compares them
+//! with the committed counts.
 //!
 //! Unlike times, counts do not depend on other load. They depend on the compiler, so they are compared only under the
 //! compiler that the committed counts name.
@@ -36,7 +36,8 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     if args.write {
         let counts = count(sh, root)?;
         let commit = cmd!(sh, "git rev-parse --short HEAD").quiet().read().unwrap_or_default();
-        let method = "cargo xtask plan-instructions: instructions of one planning step of decode, 32/8 heads, on the host, in memory of the step before";
+        let method = "cargo xtask plan-instructions: instructions of one planning step of decode, 32/8 heads, on the \
+                      host, in memory of the step before";
         let about = json!({ "about": { "method": method, "rustc": rustc, "valgrind": valgrind, "commit": commit } });
         let mut text = format!("{about}\n");
         for (case, instructions) in &counts {

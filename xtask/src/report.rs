@@ -1,5 +1,5 @@
-//! `cargo xtask bench-report`: results become the tables of README and the book, so that no figure is typed by hand; the
-//! table of variants is made from the registry ([`variants`]).
+//! `cargo xtask bench-report`: results become the tables of README and the book, so that no figure is typed by hand.
+//! The table of variants is made from the registry ([`variants`]).
 //!
 //! Tables stand between HTML comments in the pages of [`PAGES`]:
 //! - `<!-- bench:begin -->` .. `<!-- bench:end -->`: a table for each section of a summary whose `about` has a `title`;
@@ -36,7 +36,8 @@ pub(crate) struct Args {
     /// Changes nothing; fails when a table or the chart differs from its source.
     #[arg(long)]
     check: bool,
-    /// Raw results to summarise into benches/results first: what `attn check`, `attn bench` or the interleaved benchmark wrote.
+    /// Raw results to summarise into benches/results first: what `attn check`, `attn bench` or
+    /// benches/baselines/interleave.py wrote.
     #[arg(long, value_name = "RAW.jsonl", conflicts_with = "check", num_args = 1..)]
     add: Vec<PathBuf>,
 }
@@ -74,7 +75,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// `text` with each of its tables made anew.
+/// `text` with the current content of each of its tables.
 fn rewrite(text: &str, sections: &[summary::Section]) -> Result<String> {
     let text = between(text, "bench", &|| tables::titled(sections))?;
     let text = between(&text, "checks", &|| checks::table(sections))?;

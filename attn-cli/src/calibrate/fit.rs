@@ -58,8 +58,8 @@ fn least_squares<const N: usize>(rows: &[Row<N>]) -> [f64; N] {
     }
 }
 
-/// The coefficients of the kept columns, by Gauss-Jordan elimination with pivoting. The others get 0, and so do linearly
-/// dependent columns.
+/// The coefficients of the kept columns, by Gauss-Jordan elimination with pivoting. The others get 0, and so do
+/// linearly dependent columns.
 fn normal_equations<const N: usize>(rows: &[Row<N>], kept: [bool; N]) -> [f64; N] {
     // columns are scaled to a common norm: nanoseconds and counts differ by orders of magnitude
     let scale: [f64; N] = std::array::from_fn(|i| {

@@ -35,7 +35,8 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     ///
-    /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), strides of another rank, a negative stride, extents past 63 bits.
+    /// A rank of 0 or past [`MAX_RANK`](super::MAX_RANK), strides of another rank, a negative stride, extents past 63
+    /// bits.
     ///
     /// # Safety
     ///

@@ -1,6 +1,6 @@
-// The K/V preprocessing kernel, attn_kv_pass: applies the variant's K and V transforms and dequantises FP8 to 16 bits,
-// once, before prefill reads K and V many times. It reads p.k and p.v (ragged or paged) and writes p.k_pre and p.v_pre
-// (ragged), each if the kernel traits ask for it. Grid (ceil(total keys / KV_PREPROCESS_KEYS), ceil(kv_heads /
+// The K/V preprocessing kernel, attn_kv_preprocess: applies the variant's K and V transforms and dequantises FP8 to 16
+// bits, once, before prefill reads K and V many times. It reads p.k and p.v (ragged or paged) and writes p.k_pre and
+// p.v_pre (ragged), each if the kernel traits ask for it. Grid (ceil(total keys / KV_PREPROCESS_KEYS), ceil(kv_heads /
 // KV_PREPROCESS_HEADS)), KV_PREPROCESS_THREADS threads.
 #pragma once
 #include "memory/address.cuh"
@@ -130,7 +130,7 @@ inline void preprocess_rows(const Strided& from, KvLocation location, const Stri
 }
 
 extern "C" __global__ void __launch_bounds__(KV_PREPROCESS_THREADS, HEAD_DIM_QK > 256 || HEAD_DIM_VO > 256 ? 4 : 7)
-    attn_kv_pass(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
+    attn_kv_preprocess(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   int first_head = blockIdx.y * KV_PREPROCESS_HEADS, end_head = min(first_head + KV_PREPROCESS_HEADS, p.kv_heads);
   int tokens = preprocessed_tokens(p);
   if (blockIdx.x * KV_PREPROCESS_KEYS >= static_cast<unsigned>(tokens)) return;  // the grid is sized for the capacity

@@ -91,7 +91,7 @@ impl BoundAttention {
         let args = upload_args(device, &branches)?;
         let selector = KernelSelector::new(&request, hooks, heads, device.multiprocessors())?
             .with_forced(options.kernel)
-            .with_batch_invariance(options.fixed_split_size.is_some())
+            .with_fixed_split(options.fixed_split_size.is_some())
             .with_list_queries(variant.kv_list_sizes().map(|(_, queries)| u64::try_from(queries).unwrap_or(1).max(1)));
         let bound = BoundAttention {
             args,

@@ -1,4 +1,4 @@
-//! The kernel that plans on the device, loaded.
+//! The planner kernel on the device, loaded.
 
 use std::{
     ffi::{CStr, CString, c_void},

@@ -45,7 +45,7 @@ fn selector() -> KernelSelector {
         head_dim: 128,
         value_dim: 128,
         forced: None,
-        batch_invariant: false,
+        fixed_split: false,
         list_queries: None,
         candidates,
         mixed_prefill: None,

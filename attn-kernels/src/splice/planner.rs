@@ -29,7 +29,7 @@ impl PlannerSource {
     pub fn build(of: &Variant, arch: Arch) -> Result<Self, SpliceError> {
         let mut unit = Inliner::default();
         let masked = variant::has_tile_class(of);
-        let name = if masked { format!("{}: plans {arch}", variant::outline(of)) } else { format!("plans {arch}") };
+        let name = if masked { format!("{}: planner {arch}", variant::outline(of)) } else { format!("planner {arch}") };
         unit.push(&format!("// attn-rs, {name}\n"));
         for file in if masked {
             &["arch/element.cuh", "lang/lang.cuh", "planner/params.cuh"][..]

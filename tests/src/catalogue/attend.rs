@@ -1,9 +1,9 @@
-//! Attention by its definition: every row against every key, in f64.
+//! Attention by its definition, in f64: a loop over all queries and all keys.
 
 use super::Shape;
 use super::formula::{At, Formula, Sum};
 
-/// Logical tensors: (tokens, heads, head_dim), whatever the layout of memory was.
+/// Logical tensors of shape (tokens, heads, head_dim), independent of the memory layout.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Tensors {
@@ -20,7 +20,7 @@ pub struct Attended {
     pub lse: Vec<f64>,
 }
 
-/// The keys and values of a request and a KV head, as given and rewritten.
+/// One key and its value: the stored key, and both after their transforms.
 struct Key<'a> {
     at: At,
     raw: &'a [f64],
@@ -80,23 +80,23 @@ fn attend_row(formula: &Formula, raw: &[f64], keys: &[Key<'_>], at: At, scale: f
     }
     let sink = (formula.sink)(&at);
     let max = logits.iter().map(|(z, ..)| *z).fold(sink, f64::max);
-    // softmax takes its maximum out, against overflow; weights of one's own are what they are
-    let taken_out = if formula.weigh.is_none() && max > f64::NEG_INFINITY { max } else { 0.0 };
-    let weigh = |z: f64, at: &At| match &formula.weigh {
-        Some((weigh, _)) => weigh(z, at),
-        None => ((z - taken_out).exp(), (z - taken_out).exp()),
+    // softmax subtracts its maximum against overflow; custom weights are taken as they are
+    let subtracted = if formula.weight.is_none() && max > f64::NEG_INFINITY { max } else { 0.0 };
+    let weight = |z: f64, at: &At| match &formula.weight {
+        Some((weight, _)) => weight(z, at),
+        None => ((z - subtracted).exp(), (z - subtracted).exp()),
     };
-    let mut sum = if sink > f64::NEG_INFINITY { weigh(sink, &at).1 } else { 0.0 };
+    let mut sum = if sink > f64::NEG_INFINITY { weight(sink, &at).1 } else { 0.0 };
     let mut o = vec![0.0; q.len()];
     for (z, key, at) in &logits {
-        let (weight, more) = weigh(*z, at);
-        sum += more;
-        o.iter_mut().zip(&key.value).for_each(|(o, v)| *o += weight * v);
+        let (p, addend) = weight(*z, at);
+        sum += addend;
+        o.iter_mut().zip(&key.value).for_each(|(o, v)| *o += p * v);
     }
-    if sum != 0.0 && formula.weigh.as_ref().is_none_or(|(_, divide)| *divide) {
+    if sum != 0.0 && formula.weight.as_ref().is_none_or(|(_, divide)| *divide) {
         o.iter_mut().for_each(|o| *o /= sum);
     }
-    let lse = if sum > 0.0 { sum.ln() + taken_out } else { f64::NEG_INFINITY };
-    (formula.output)(&mut o, Sum { weights: sum * taken_out.exp(), lse }, &at);
+    let lse = if sum > 0.0 { sum.ln() + subtracted } else { f64::NEG_INFINITY };
+    (formula.output)(&mut o, Sum { weights: sum * subtracted.exp(), lse }, &at);
     (o, lse)
 }

@@ -1,4 +1,4 @@
-//! `book/src/catalogue.md`, made from the entries.
+//! Generates `book/src/catalogue.md` from the entries.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,9 +7,9 @@ use attn::Variant;
 use attn::lang::{Hook, Normalizer};
 
 use super::mask_file::{Counts, masks};
-use super::{Entry, Shape, cases, entries, register};
+use super::{Entry, Shape, cpu_cases, entries, register};
 
-/// Rows without an entry, and why.
+/// The rows without an entry, with the reason.
 const WITHOUT: [(u32, &str, &str); 8] = [
     (49, "entmax, sparsemax", "not yet: the threshold of a row takes several passes over its keys"),
     (50, "stick-breaking", "not yet: an ordered scan along the keys"),
@@ -21,10 +21,10 @@ const WITHOUT: [(u32, &str, &str); 8] = [
     (75, "linear attention", "no: not a softmax over keys, another kernel"),
 ];
 
-/// The whole page.
+/// The text of the page.
 ///
 /// # Panics
-/// An entry or a mask that is none.
+/// An entry or a mask is invalid.
 #[must_use]
 pub fn page() -> String {
     register();
@@ -38,7 +38,7 @@ pub fn page() -> String {
             let _ = writeln!(text, "| {row} | {name} | {why} | | | |");
         }
         for (n, entry) in entries.iter().filter(|entry| entry.row == row).enumerate() {
-            // counts are of the row: its first entry shows them
+            // tile counts belong to the row: its first entry shows them
             let of_row = counts.iter().filter(|(of, _)| *of == row && n == 0).map(|(_, counts)| *counts);
             let of_row: Counts = of_row.sum();
             text += &line(entry, &if of_row.tiles > 0 { of_row.to_string() } else { String::new() });
@@ -48,8 +48,8 @@ pub fn page() -> String {
     let total: Counts = counts.iter().map(|(_, counts)| *counts).sum();
     let _ = write!(
         text,
-        "\n{} rows are supported, by {} entries. Of the tiles of all masks together, {} of {} empty ones and {} of {} full\n\
-         ones are found ({} and {} when a tile is classified once); no class is wrong.\n",
+        "\n{} rows are supported, by {} entries. Of the tiles of all masks together, {} of {} empty ones and {} of \
+         {} full\nones are found ({} and {} when a tile is classified once); no class is wrong.\n",
         supported.len(),
         entries.len(),
         total.empty_found,
@@ -82,7 +82,7 @@ parts that are written beside the test.
 ";
 
 fn line(entry: &Entry, tiles: &str) -> String {
-    let case = cases::small().swap_remove(0);
+    let case = cpu_cases::small().swap_remove(0);
     let expr = (entry.make)(&Shape::of(&case)).expr;
     let variant = Variant::parse(&expr).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
     let hooks = Hook::ALL.into_iter().filter(|&hook| variant.parts().any(|part| part.desc().has(hook)));
@@ -98,7 +98,7 @@ fn line(entry: &Entry, tiles: &str) -> String {
     format!("| {} | {} | `{expr}` | {} | {tiles} | {by} |\n", entry.row, entry.name, hooks.join(", "))
 }
 
-/// Lists as `[..]`.
+/// An expression with each list replaced by `[..]`.
 fn shortened(expr: &str) -> String {
     let mut depth = 0;
     let mut short = String::new();

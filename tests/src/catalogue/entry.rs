@@ -1,21 +1,22 @@
-//! An entry: a row of the catalogue, as an expression and as a formula, for any shape of a batch.
+//! An entry: a row of the catalogue, as an expression and as a formula, for any batch shape.
 
 use std::fmt::Display;
 
 use attn_testing::Case;
 
-use super::Formula;
+use super::cpu_cases;
+use super::formula::Formula;
 
 /// A variant of the catalogue.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its row. A row may have several entries.
+    /// The row of the catalogue. A row may have several entries.
     pub row: u32,
-    /// What a person calls it.
+    /// The name on the catalogue's page.
     pub name: &'static str,
-    /// Makes it for a batch: tensors of the expression are sized by it, and the formula captures the same values.
-    pub make: fn(&Shape) -> Made,
-    /// What outputs may be off by on the CPU, in f32, relative to the largest.
+    /// Instantiates the entry for a batch shape, which sizes its tensors. The formula captures the same tensor values.
+    pub make: fn(&Shape) -> Instance,
+    /// The error allowed on the CPU in f32, relative to the largest output.
     pub tolerance: f64,
     /// The cases of the CPU check.
     pub cases: fn() -> Vec<Case>,
@@ -24,25 +25,25 @@ pub struct Entry {
 impl Entry {
     /// An entry with the usual cases and tolerance.
     #[must_use]
-    pub fn new(row: u32, name: &'static str, make: fn(&Shape) -> Made) -> Self {
-        Entry { row, name, make, tolerance: 2e-5, cases: super::cases::small }
+    pub fn new(row: u32, name: &'static str, make: fn(&Shape) -> Instance) -> Self {
+        Entry { row, name, make, tolerance: 2e-5, cases: cpu_cases::small }
     }
 }
 
 /// An entry for one batch.
 #[derive(Debug)]
-pub struct Made {
-    /// The expression, tensors written out.
+pub struct Instance {
+    /// The expression, with its tensors written out.
     pub expr: String,
-    /// What it means.
+    /// Its meaning as a formula.
     pub formula: Formula,
 }
 
-impl Made {
+impl Instance {
     /// An expression and its formula.
     #[must_use]
     pub fn new(expr: impl Into<String>, formula: Formula) -> Self {
-        Made { expr: expr.into(), formula }
+        Instance { expr: expr.into(), formula }
     }
 }
 
@@ -70,27 +71,28 @@ impl Shape {
         }
     }
 
-    /// How far a mask reaches: `near`, and most of the longest request where that is so long that work is cut and merged, which a
-    /// mask that leaves few keys would not let it be.
+    /// The number of keys that a mask keeps: `near`, but two thirds of the longest request if that has 3500 keys or more.
+    ///
+    /// Long requests are there to be split and merged. A mask that keeps few keys would prevent the split.
     #[must_use]
     pub fn reach(&self, near: i64) -> i64 {
         let longest = self.lens.iter().map(|(_, kv)| *kv).max().unwrap_or(0);
         if longest >= 3500 { longest * 2 / 3 } else { near }
     }
 
-    /// Requests.
+    /// The number of requests.
     #[must_use]
     pub fn batch(&self) -> i64 {
         self.lens.len() as i64
     }
 
-    /// Queries of all requests.
+    /// The number of queries of all requests.
     #[must_use]
     pub fn qo_tokens(&self) -> i64 {
         self.lens.iter().map(|(q, _)| q).sum()
     }
 
-    /// Keys of all requests.
+    /// The number of keys of all requests.
     #[must_use]
     pub fn kv_tokens(&self) -> i64 {
         self.lens.iter().map(|(_, k)| k).sum()
@@ -115,7 +117,7 @@ pub fn list<T: Display>(values: &[T]) -> String {
     format!("[{}]", values.join(", "))
 }
 
-/// A list of rows.
+/// A list of rows of `columns` values, as an expression writes it.
 pub fn rows<T: Display>(values: &[T], columns: usize) -> String {
     list(&values.chunks(columns).map(list).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! The kernels of a case, as they are chosen for an H200.
+//! The kernel traits of a case, as they are selected for an H200.
 
 use attn::Variant;
 use attn::spec::{KernelKind, PrefillBackend};
@@ -7,32 +7,33 @@ use attn_kernels::compile::Arch;
 use attn_kernels::splice::{has_key_hooks, has_value_hooks};
 use attn_testing::Case;
 
-/// The cell of each branch of a case's bound variant: one, but for a union.
+/// The kernel traits of each branch of a case's bound variant. Only a union has several branches.
 ///
 /// # Panics
 /// There is no kernel for the case.
 #[must_use]
-pub fn cells(case: &Case, variant: &Variant) -> Vec<(Variant, KernelTraits)> {
+pub fn kernel_traits(case: &Case, variant: &Variant) -> Vec<(Variant, KernelTraits)> {
     let heads = case.heads();
-    let most = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
-    let rows_of_a_list =
-        variant.kv_list_sizes().map(|(_, queries)| most.min(queries as u32).saturating_mul(heads.group()));
+    let max_qo_len = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
+    let rows_of_list =
+        variant.kv_list_sizes().map(|(_, queries)| max_qo_len.min(queries as u32).saturating_mul(heads.group()));
     let request = |branch: &Variant| KernelTraitsRequest {
-        kind: case.kernel.parse::<KernelKind>().expect("a family"),
+        kind: case.kernel.parse::<KernelKind>().expect("a kernel kind"),
         head_dim: heads.head_dim,
         head_dim_vo: case.head_dim_vo,
         dtypes: case.dtypes().expect("types"),
         paged: case.kv_layout.paged(),
-        group: rows_of_a_list.unwrap_or(heads.group()),
+        group: rows_of_list.unwrap_or(heads.group()),
         key_hooks: has_key_hooks(branch),
         value_hooks: has_value_hooks(branch),
         arch: "sm_90a".parse::<Arch>().expect("an architecture"),
         key_lists: false,
         prefill: PrefillBackend::default(),
     };
-    let cell = |branch: Variant| {
-        let cell = KernelTraits::choose(&request(&branch)).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
-        (branch, cell)
+    let choose = |branch: Variant| {
+        let traits = KernelTraits::choose(&request(&branch));
+        let traits = traits.unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+        (branch, traits)
     };
-    variant.branches().into_iter().map(cell).collect()
+    variant.branches().into_iter().map(choose).collect()
 }

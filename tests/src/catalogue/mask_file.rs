@@ -1,4 +1,4 @@
-//! `tests/catalogue/masks.jsonl`: the masks that derived tile classes are measured on, one a line.
+//! `tests/catalogue/masks.jsonl`: the masks on which derived tile classes are measured, one per line.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,57 @@ use serde::Deserialize;
 
 use super::entry::{list, rows};
 
-/// A mask: an expression whose `$names` are tensors made by generators.
+/// A mask: an expression whose `$names` stand for generated tensors.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MaskLine {
     /// Row of the catalogue.
     pub row: u32,
-    /// What a person calls it.
+    /// The name of the mask.
     pub name: String,
-    /// What classes ask for: `A`, the mask's source; `A+t`, least and greatest elements of tables too.
+    /// What the classifier reads: `A`, the mask's source; `A+t`, also the minima and maxima of its tensors.
     pub skip: String,
     /// The expression.
     pub expr: String,
     /// Generators by name.
     #[serde(default)]
     pub tensors: BTreeMap<String, Generator>,
-    /// Queries of the one request.
+    /// Number of queries of the single request.
     #[serde(default = "size")]
     pub qo: i32,
-    /// Its keys.
+    /// Number of keys of the single request.
     #[serde(default = "size")]
     pub kv: i32,
 }
 
-/// Makes the elements of a tensor.
+/// Generates the elements of a tensor.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Generator {
-    /// The number of each token's document, by lengths.
+    /// The document index of each token, from the document lengths.
     Documents(Vec<i32>),
-    /// Where each token's document starts, by lengths.
+    /// The first position of each token's document, from the document lengths.
     Starts(Vec<i32>),
-    /// `len` bools, true at some.
+    /// `len` bools, true at the positions `at`.
     Marks {
-        /// How many.
+        /// Number of bools.
         len: usize,
-        /// Where they are true.
+        /// Positions that are true.
         at: Vec<usize>,
     },
-    /// Runs of `[count, first, step]`; a step that is left out is 0.
+    /// Runs of `[count, first, step]`. The default step is 0.
     Runs(Vec<Vec<i32>>),
-    /// `nodes` rows of bools: the ancestors of each node of a tree, itself among them.
+    /// `nodes` rows of bools: the ancestors of each node of a tree, including itself.
     Tree {
-        /// How many.
+        /// Number of nodes.
         nodes: usize,
-        /// Of the random parents.
+        /// Seed of the random parents.
         seed: u64,
     },
 }
 
-/// Tiles of a mask, and how many of them the derived classes know: at one look, as kernels look, and more closely, as plans and
-/// the CPU backend do.
+/// The tiles of a mask, and how many of them the derived classes find.
+///
+/// `*_at_once` counts a single classification, as in kernels; `*_found` counts refined classes, as in plans and on the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -98,7 +99,7 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Rows and keys of a tile.
+/// Rows of a tile, and keys of a tile.
 pub const TILE: i32 = 128;
 
 fn size() -> i32 {
@@ -108,7 +109,7 @@ fn size() -> i32 {
 /// Every line of the file.
 ///
 /// # Panics
-/// A line that is not one.
+/// A line is invalid.
 #[must_use]
 pub fn masks() -> Vec<MaskLine> {
     let text = include_str!("../../catalogue/masks.jsonl");
@@ -116,10 +117,10 @@ pub fn masks() -> Vec<MaskLine> {
 }
 
 impl MaskLine {
-    /// The variant, tensors in place, bound.
+    /// The bound variant with its generated tensors.
     ///
     /// # Panics
-    /// The expression is not one; the message names the line.
+    /// The expression is invalid. The message names the line.
     #[must_use]
     pub fn variant(&self) -> Variant {
         let mut expr = self.expr.clone();
@@ -143,7 +144,7 @@ impl MaskLine {
     ///
     /// # Errors
     ///
-    /// The first class that is wrong, in words.
+    /// A description of the first wrong class.
     pub fn count(&self) -> Result<Counts, String> {
         let variant = self.variant();
         let mut counts = Counts::default();
@@ -152,8 +153,8 @@ impl MaskLine {
             for first_key in (0..self.kv).step_by(TILE as usize) {
                 let keys = first_key..(first_key + TILE).min(self.kv);
                 let (tile, truth) = (self.tile(&rows, &keys), self.truth(&variant, &rows, &keys));
-                let (at_once, closely) = (variant.tile_class(tile), variant.refined_tile_class(tile));
-                for class in [at_once, closely] {
+                let (at_once, refined) = (variant.tile_class(tile), variant.refined_tile_class(tile));
+                for class in [at_once, refined] {
                     if class != truth && class != TileClass::Partial {
                         let name = &self.name;
                         return Err(format!("{name}: queries {rows:?}, keys {keys:?} are {truth:?}, not {class:?}"));
@@ -165,12 +166,12 @@ impl MaskLine {
                     TileClass::Skip => {
                         counts.empty += 1;
                         counts.empty_at_once += found(at_once);
-                        counts.empty_found += found(closely);
+                        counts.empty_found += found(refined);
                     }
                     TileClass::Full => {
                         counts.full += 1;
                         counts.full_at_once += found(at_once);
-                        counts.full_found += found(closely);
+                        counts.full_found += found(refined);
                     }
                     TileClass::Partial => {}
                 }
@@ -194,7 +195,7 @@ impl MaskLine {
         }
     }
 
-    /// What every element together says.
+    /// The class of a tile, from all of its elements.
     fn truth(&self, variant: &Variant, rows: &std::ops::Range<i32>, keys: &std::ops::Range<i32>) -> TileClass {
         let (mut some, mut all) = (false, true);
         let mut keep = [true; TILE as usize];
@@ -239,7 +240,7 @@ impl Generator {
                 let mut state = *seed;
                 for node in 0..*nodes {
                     if node > 0 {
-                        // a linear congruential generator: the file fixes the tree, whatever libraries do
+                        // a linear congruential generator, so that the tree does not depend on a library
                         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                         let parent = (state >> 33) as usize % node;
                         let (above, own) = ancestors.split_at_mut(node * nodes);

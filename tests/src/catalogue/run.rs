@@ -9,14 +9,14 @@ use super::{Entry, Shape};
 /// Checks an entry on its cases.
 ///
 /// # Panics
-/// It cannot be run, or is not what its formula says; the message names entry, batch and element.
+/// The entry cannot be run, or differs from its formula. The message names entry, batch and element.
 pub fn check(entry: &Entry) {
     for case in (entry.cases)() {
         let shape = Shape::of(&case);
         let made = (entry.make)(&shape);
         let title = format!("row {} {}: {} on {:?}", entry.row, entry.name, short(&made.expr), shape.lens);
         let variant = Variant::parse(&made.expr).unwrap_or_else(|error| panic!("{title}: {error}"));
-        let inputs = Inputs::new(&case, false).expect("a case of ours");
+        let inputs = Inputs::new(&case, false).expect("the cases of the catalogue are valid");
         let got = run(&variant, &case, &inputs).unwrap_or_else(|error| panic!("{title}: {error}"));
         let scale = f64::from(case.heads().default_sm_scale());
         let want = attend(&made.formula, &shape, &tensors(&shape, &inputs), scale);
@@ -24,7 +24,7 @@ pub fn check(entry: &Entry) {
     }
 }
 
-/// The head of an expression: tables are long.
+/// The first 160 characters of an expression.
 fn short(expr: &str) -> String {
     match expr.char_indices().nth(160) {
         Some((at, _)) => format!("{} ..", &expr[..at]),
@@ -32,10 +32,10 @@ fn short(expr: &str) -> String {
     }
 }
 
-/// What the CPU backend computes for a case.
+/// Runs a case on the CPU backend.
 ///
 /// # Errors
-/// It refuses the variant or the batch.
+/// The CPU backend refuses the variant or the batch.
 pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, Box<dyn std::error::Error>> {
     let engine = Engine::cpu();
     let attention = engine.attention(variant, case.heads(), case.dtypes()?)?;
@@ -50,13 +50,13 @@ pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, 
     Ok(Attended { o: wide(o), lse: wide(lse) })
 }
 
-/// The logical tensors of a case, wherever pages lie.
+/// Gathers the logical tensors of a case from its pages.
 ///
 /// # Panics
-/// The batch does not validate.
+/// The batch is invalid.
 #[must_use]
 pub fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
-    let layout = inputs.batch(&[]).validate().expect("a batch of ours");
+    let layout = inputs.batch(&[]).validate().expect("the batches of the catalogue are valid");
     let (k, v) = (inputs.k.to_f32(), inputs.v.to_f32());
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     let mut token = 0;

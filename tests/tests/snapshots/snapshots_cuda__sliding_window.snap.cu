@@ -1,7 +1,7 @@
 #line _ "variant"
 namespace lang {
 
-/// Sliding window: a query attends to the last `window` keys, its own among them.
+/// Sliding window: a query attends to the last `window` keys, including its own.
 ///
 /// Attends where `qo_pos - kv_pos < window` (Longformer, arXiv 2004.05150; Mistral 7B, arXiv 2310.06825, whose
 /// `sliding_window = 4096` is the same number here).

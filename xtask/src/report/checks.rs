@@ -10,7 +10,8 @@ use super::summary::Section;
 /// A row for each section of checks.
 pub(super) fn table(sections: &[Section]) -> Result<String> {
     let mut out = String::from(
-        "| checks | cases | within tolerance | largest rel_err, row_err, lse_err, of the tolerance | commit |\n|---|---:|---:|---:|---|",
+        "| checks | cases | within tolerance | largest rel_err, row_err, lse_err, of the tolerance | commit |\n\
+         |---|---:|---:|---:|---|",
     );
     for section in sections {
         if let Some(row) = row(section).with_context(|| section.name().to_owned())? {

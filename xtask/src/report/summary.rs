@@ -1,7 +1,7 @@
 //! Summaries of results: `benches/results/DEVICE.jsonl` keeps of each raw result file what the tables need.
 //!
-//! A section begins with `{"about": {"name": .., "device": .., "commit": .., "date": ..}}`; its rows follow. Raw results
-//! are artefacts of a run on a GPU and are not committed.
+//! A section begins with `{"about": {"name": .., "device": .., "commit": .., "date": ..}}`; its rows follow. Raw
+//! results are artefacts of a run on a GPU and are not committed.
 
 use std::{
     collections::BTreeMap,
@@ -57,8 +57,8 @@ fn load(text: &str) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// Summarises the raw results `raw` into the summary of their device, in place of those of the same name, and says which
-/// file that is.
+/// Summarises the raw results `raw` into the summary of their device, in place of those of the same name. Returns the
+/// file of the summary.
 pub(super) fn add(dir: &Path, raw: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(raw).with_context(|| raw.display().to_string())?;
     let stem = raw.file_stem().and_then(|name| name.to_str()).context("a result file has a name")?;
@@ -162,7 +162,8 @@ mod tests {
     const RAW: &str = concat!(
         r#"{"about":{"device":"NVIDIA H200","commit":"abc"}}"#,
         "\n",
-        r#"{"case":{"name":"decode a"},"ms":{"ours":0.1,"fa2":0.2},"ratio":{"ours":0.5},"extra":{"ours":{"plan_us":21.4}}}"#,
+        r#"{"case":{"name":"decode a"},"ms":{"ours":0.1,"fa2":0.2},"ratio":{"ours":0.5},"#,
+        r#""extra":{"ours":{"plan_us":21.4}}}"#,
         "\n",
         r#"{"name":"b","ms":1.0,"gbps":5.0}"#,
     );
@@ -190,9 +191,11 @@ mod tests {
         let text = concat!(
             r#"{"about":{"device":"a host","commit":"abc"}}"#,
             "\n",
-            r#"{"name":"a","passed":true,"rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
+            r#"{"name":"a","passed":true,"rel_err":1e-4,"row_err":2e-3,"lse_err":0.0,"#,
+            r#""tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
             "\n",
-            r#"{"name":"b","passed":false,"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
+            r#"{"name":"b","passed":false,"rel_err":7e-4,"row_err":1e-4,"lse_err":1e-5,"#,
+            r#""tolerance":{"rel":1e-3,"row":4e-3,"lse":1e-3}}"#,
         );
         let (device, section) = summarised(text, "check").expect("sound");
         assert_eq!(device, "host");

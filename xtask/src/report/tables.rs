@@ -90,7 +90,8 @@ pub(super) fn compared<'a>(rows: impl IntoIterator<Item = &'a Value> + Clone, ba
 /// An interleaved benchmark whose cases have different runners (`"runners": "listed"`): the fastest first, by name.
 fn listed(rows: &[Value]) -> String {
     let mut out = String::from(
-        "| case | ours, us | plan, us | other modes of ours, us | baselines, us | ours / best baseline | ours / best other mode |\n|---|---:|---:|---|---|---:|---:|",
+        "| case | ours, us | plan, us | other modes of ours, us | baselines, us | ours / best baseline \
+         | ours / best other mode |\n|---|---:|---:|---|---|---:|---:|",
     );
     for row in rows {
         let mut runners: Vec<(&str, f64)> =
@@ -179,7 +180,8 @@ mod tests {
             json!({"case": "cascade b", "us": {"ours:flat": 200.0, "flashinfer-cascade": 100.0}, "ratio": {}}),
         ];
         let text = table(&section(json!({"runners": "listed", "device": "H200"}), rows)).expect("a table");
-        let row = "| mixed a | 300.0 | 21 | auto 310.0, sequential 400.0 | sequential-fa2 450.0, batch-pod 500.0 | 0.667 | 0.968 |";
+        let row = "| mixed a | 300.0 | 21 | auto 310.0, sequential 400.0 | sequential-fa2 450.0, batch-pod 500.0 \
+                   | 0.667 | 0.968 |";
         assert!(
             text.contains(row) && text.contains("| cascade b |  |  | flat 200.0 | cascade 100.0 |  |  |"),
             "{text}"

@@ -4,7 +4,7 @@ use attn::prelude::*;
 /// Near keys of the query's own document, each with a bias that its head has learnt for its distance.
 #[derive(Clone, Debug, VariantParams)]
 pub struct NearBias {
-    /// How many keys back a query sees, its own among them.
+    /// How many keys back a query sees, including its own.
     #[default(128)]
     #[require(reach >= 1)]
     pub reach: i32,

@@ -1,9 +1,9 @@
 //! Masks in other coordinates: batches in a sequence, given positions, chunks of a ring.
 
 use crate::catalogue::entry::list;
-use crate::catalogue::{At, Entry, Formula, Made};
+use crate::catalogue::{At, Entry, Formula, Instance};
 
-/// Slopes that tell positions apart.
+/// ALiBi slopes, so that logits depend on the remapped positions.
 fn slope(h: i64) -> f64 {
     0.125 * (h + 1) as f64
 }
@@ -17,24 +17,24 @@ pub(super) fn entries() -> Vec<Entry> {
             let mask = move |at: &At| at.i / block == at.j / block && inner(at.j) <= inner(at.i);
             let formula =
                 Formula::masked(mask).logit(move |z, at| z + slope(at.h) * (inner(at.j) - inner(at.i)) as f64);
-            Made::new(format!("remap(batchify(block={block}), causal + alibi(slopes={slopes}))"), formula)
+            Instance::new(format!("remap(batchify(block={block}), causal + alibi(slopes={slopes}))"), formula)
         }),
         Entry::new(28, "chunks of a ring", |shape| {
             let (start, window) = (90 + shape.reach(11), shape.reach(30));
             let mask = move |at: &At| at.j + 90 <= at.row + start && at.row + start - (at.j + 90) < window;
             let map = format!("chunk_positions(qo_start={start}, kv_start=90)");
-            Made::new(format!("remap({map}, causal + sliding_window(window={window}))"), Formula::masked(mask))
+            Instance::new(format!("remap({map}, causal + sliding_window(window={window}))"), Formula::masked(mask))
         }),
         Entry::new(28, "given positions", |shape| {
-            // two chunks, the second far behind: queries and keys of other ranks
-            let place = |pos: i64, chunk: i64| if pos < chunk { pos + chunk } else { pos + 6 * chunk };
-            let (q, k) = (shape.per_query(|_, i| place(i, 8)), shape.per_key(|_, j| place(j, 11)));
+            // two chunks with a gap between: queries and keys of different ranks
+            let position = |pos: i64, chunk: i64| if pos < chunk { pos + chunk } else { pos + 6 * chunk };
+            let (q, k) = (shape.per_query(|_, i| position(i, 8)), shape.per_key(|_, j| position(j, 11)));
             let map = format!("positions(of_query={}, of_key={})", list(&q), list(&k));
             let slopes: Vec<f64> = (0..shape.qo_heads).map(|h| slope(h) / 64.0).collect();
-            let mask = move |at: &At| place(at.j, 11) <= place(at.i, 8);
-            let distance = move |at: &At| (place(at.j, 11) - place(at.i, 8)) as f64;
+            let mask = move |at: &At| position(at.j, 11) <= position(at.i, 8);
+            let distance = move |at: &At| (position(at.j, 11) - position(at.i, 8)) as f64;
             let formula = Formula::masked(mask).logit(move |z, at| z + slope(at.h) / 64.0 * distance(at));
-            Made::new(format!("remap({map}, causal + alibi(slopes={}))", list(&slopes)), formula)
+            Instance::new(format!("remap({map}, causal + alibi(slopes={}))", list(&slopes)), formula)
         }),
     ]
 }

@@ -1,4 +1,4 @@
-//! Masks that are too special for stock variants, or that say what a stock variant says in another way.
+//! Masks that are too special for stock variants, or that express a stock variant in another way.
 
 use attn::lang::{AttentionVariant, LogitIndex, QueryTile, Tensor1};
 use attn::{VariantParams, attention_variant};
@@ -28,13 +28,13 @@ impl AttentionVariant for DraftTraining {
 /// Causal documents by two tables: from `offsets[of_query[qo_token]]` up to the query.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct DocumentOffsets {
-    /// How many documents a request may have.
+    /// Maximum number of documents of a request.
     #[require(documents >= 1)]
     pub documents: i32,
     /// Document of each query token.
     #[shape(qo_tokens)]
     pub of_query: Tensor1<i32>,
-    /// Where each document starts.
+    /// First position of each document.
     #[shape(documents)]
     pub offsets: Tensor1<i32>,
 }
@@ -46,7 +46,7 @@ impl AttentionVariant for DocumentOffsets {
     }
 }
 
-/// Not the second key of every three: a mask that tells positions apart.
+/// Drops the second of every three keys, so that the mask depends on absolute positions.
 #[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
 pub struct EveryThird;
 
@@ -57,16 +57,16 @@ impl AttentionVariant for EveryThird {
     }
 }
 
-/// Each head has a span of its own, whose end is a ramp: weights are multiplied by `min((span + ramp - distance) / ramp, 1)`.
+/// Adaptive span: each head has a learnt span with a soft end (arXiv 1905.07799).
 ///
-/// A mask over floats, of which nothing is derived: `kv_range` says how far the heads of a tile reach. Spans are learnt
-/// (arXiv 1905.07799).
+/// Weights are multiplied by `min((span + ramp - distance) / ramp, 1)`. No tile classes are derived from a mask over
+/// floats: `kv_range` bounds the keys of a tile instead.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct AdaptiveSpan {
-    /// Keys of the ramp.
+    /// Length of the ramp, in keys.
     #[require(ramp > 0.0 && ramp <= 1e6)]
     pub ramp: f32,
-    /// Keys that count in full, of each query head.
+    /// Number of keys with full weight, for each query head.
     #[shape(qo_heads)]
     #[require(span.as_slice().iter().all(|&keys| keys >= 0.0 && keys <= 1e6))]
     pub span: Tensor1<f32>,

@@ -4,8 +4,10 @@ use attn::lang::{AttentionVariant, LogitIndex, Tensor2, Tensor3};
 use attn::{VariantParams, attention_variant};
 use half::{bf16, f16};
 
-use super::{At, Entry, Table, causal, short};
-use crate::catalogue::{Formula, Made, Shape};
+use super::table::Table;
+use crate::catalogue::cpu_cases::short;
+use crate::catalogue::formula::causal;
+use crate::catalogue::{At, Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     let pairs = |name, make| Entry { cases: short, ..Entry::new(35, name, make) };
@@ -25,19 +27,19 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-fn soft_cap(_: &Shape) -> Made {
+fn soft_cap(_: &Shape) -> Instance {
     let formula = Formula::masked(causal).logit(|z, _| 1.5 * (z / 1.5).tanh());
-    Made::new("causal + soft_cap(cap=1.5)", formula)
+    Instance::new("causal + soft_cap(cap=1.5)", formula)
 }
 
-fn alibi(shape: &Shape) -> Made {
+fn alibi(shape: &Shape) -> Instance {
     let heads = shape.qo_heads;
     let below = (1..=heads).rev().find(|n| n & (n - 1) == 0).expect("one is a power of two");
     let slope = move |h: i64| match h < below {
         true => 2f64.powf(-8.0 * (h + 1) as f64 / below as f64),
         false => 2f64.powf(-4.0 * (2 * (h - below) + 1) as f64 / below as f64),
     };
-    Made::new("causal + alibi", Formula::masked(causal).logit(move |z, at| z + slope(at.h) * (at.j - at.i) as f64))
+    Instance::new("causal + alibi", Formula::masked(causal).logit(move |z, at| z + slope(at.h) * (at.j - at.i) as f64))
 }
 
 /// The bucket of a distance, by counting the distances at which buckets begin.
@@ -51,38 +53,38 @@ fn bucket(distance: i64, buckets: i64, max_distance: i64) -> i64 {
     }
 }
 
-fn t5_encoder(shape: &Shape) -> Made {
+fn t5_encoder(shape: &Shape) -> Instance {
     let weights = Table::waves(1, &[32, shape.qo_heads]);
     let expr = format!("t5_bias(weights={weights})");
     let ahead = |at: &At| if at.j > at.i { 16 } else { 0 };
     let formula =
         Formula::plain().logit(move |z, at| z + weights.at(&[ahead(at) + bucket((at.j - at.i).abs(), 16, 128), at.h]));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn t5_decoder(shape: &Shape) -> Made {
+fn t5_decoder(shape: &Shape) -> Instance {
     let weights = Table::waves(2, &[12, shape.qo_heads]);
     let expr = format!("causal + t5_bias(buckets=12, max_distance=40, bidirectional=false, weights={weights})");
     let formula = Formula::masked(causal).logit(move |z, at| z + weights.at(&[bucket(at.i - at.j, 12, 40), at.h]));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn relative_bias(shape: &Shape) -> Made {
+fn relative_bias(shape: &Shape) -> Instance {
     let table = Table::waves(3, &[shape.qo_heads, 2 * 20 + 1]);
     let expr = format!("relative_bias(max_distance=20, table={table})");
     let formula = Formula::plain().logit(move |z, at| z + table.at(&[at.h, (at.j - at.i).clamp(-20, 20) + 20]));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// Sums of cosines of the distance, steeper in the first heads.
-fn sandwich(shape: &Shape) -> Made {
+fn sandwich(shape: &Shape) -> Instance {
     let bias = |h: i64, distance: i64| -> f64 {
         let cosines = (0..8).map(|m| (distance as f64 / 10_000f64.powf(f64::from(m) / 8.0)).cos());
         (cosines.sum::<f64>() - 8.0) / (h + 1) as f64
     };
     let table = Table::new(&[shape.qo_heads, 2 * 30 + 1], |i| bias(i[0], i[1] - 30));
     let expr = format!("causal + relative_bias(max_distance=30, table={table})");
-    Made::new(expr, Formula::masked(causal).logit(move |z, at| z + bias(at.h, (at.i - at.j).min(30))))
+    Instance::new(expr, Formula::masked(causal).logit(move |z, at| z + bias(at.h, (at.i - at.j).min(30))))
 }
 
 /// Swin's relative bias: positions are those of a grid, and each pair of offsets has a number of its own.
@@ -110,13 +112,13 @@ impl AttentionVariant for GridBias {
     }
 }
 
-fn grid_bias(shape: &Shape) -> Made {
+fn grid_bias(shape: &Shape) -> Instance {
     let height = shape.lens.iter().map(|(_, kv)| kv).max().expect("requests") / 8 + 1;
     let table = Table::waves(4, &[shape.qo_heads, 2 * height - 1, 15]);
     let expr = format!("grid_bias(width=8, height={height}, table={table})");
     let formula = Formula::plain()
         .logit(move |z, at| z + table.at(&[at.h, at.i / 8 - at.j / 8 + height - 1, at.i % 8 - at.j % 8 + 7]));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// A bias for the queries and keys of the largest request.
@@ -128,9 +130,9 @@ fn pairs(shape: &Shape) -> (Table, String) {
     (bias, expr)
 }
 
-fn pair_bias(shape: &Shape) -> Made {
+fn pair_bias(shape: &Shape) -> Instance {
     let (bias, expr) = pairs(shape);
-    Made::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])))
+    Instance::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])))
 }
 
 /// Pair bias of 32 bits, the same for all requests: `logit + bias[qo_head, qo_row, kv_pos]`.
@@ -154,12 +156,12 @@ impl AttentionVariant for WidePairBias {
     }
 }
 
-fn wide_pair_bias(shape: &Shape) -> Made {
+fn wide_pair_bias(shape: &Shape) -> Instance {
     let rows = shape.lens.iter().map(|(qo, _)| *qo).max().expect("requests");
     let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
     let bias = Table::waves(9, &[shape.qo_heads, rows, columns]);
     let expr = format!("causal + wide_pair_bias(rows={rows}, columns={columns}, bias={bias})");
-    Made::new(expr, Formula::masked(causal).logit(move |z, at| z + bias.at(&[at.h, at.row, at.j])))
+    Instance::new(expr, Formula::masked(causal).logit(move |z, at| z + bias.at(&[at.h, at.row, at.j])))
 }
 
 /// A number for each head and key: padding and importance of keys, as an addend.
@@ -180,14 +182,14 @@ impl AttentionVariant for KeyBias {
     }
 }
 
-fn key_bias(shape: &Shape) -> Made {
+fn key_bias(shape: &Shape) -> Instance {
     let keys = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests") / 2 + 1;
     let bias = Table::waves(10, &[shape.qo_heads, keys]);
     let expr = format!("key_bias(keys={keys}, bias={bias})");
-    Made::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.h, at.j.min(keys - 1)])))
+    Instance::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.h, at.j.min(keys - 1)])))
 }
 
-fn evoformer(shape: &Shape) -> Made {
+fn evoformer(shape: &Shape) -> Instance {
     let (bias, expr) = pairs(shape);
     let gate = Table::waves(6, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
     let expr = format!("{expr} + output_gate(gate={gate})");
@@ -197,7 +199,7 @@ fn evoformer(shape: &Shape) -> Made {
                 *o /= 1.0 + (-gate.at(&[at.qo_token, at.h, d as i64])).exp();
             }
         });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// The positional half of MLA's logits, whose vectors are captured: `logit + scale * q_rope . k_rope`.
@@ -230,10 +232,10 @@ impl AttentionVariant for LatentRope {
     }
 }
 
-fn latent_rope(shape: &Shape) -> Made {
+fn latent_rope(shape: &Shape) -> Instance {
     let q = Table::waves(7, &[shape.qo_tokens(), shape.qo_heads, 4]);
     let k = Table::waves(8, &[shape.kv_tokens(), 4]);
     let expr = format!("causal + latent_rope(rope_dim=4, scale=0.25, q_rope={q}, k_rope={k})");
     let product = move |at: &At| (0..4).map(|d| q.at(&[at.qo_token, at.h, d]) * k.at(&[at.kv_token, d])).sum::<f64>();
-    Made::new(expr, Formula::masked(causal).logit(move |z, at| z + 0.25 * product(at)))
+    Instance::new(expr, Formula::masked(causal).logit(move |z, at| z + 0.25 * product(at)))
 }

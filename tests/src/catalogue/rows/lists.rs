@@ -6,8 +6,10 @@ use attn::{VariantParams, attention_variant};
 use attn_variants::block_sparse::{Bsr, BsrMask};
 use attn_variants::{BlockSparse, BlockSparseMasked};
 
-use super::{Entry, Table, causal, short};
-use crate::catalogue::{At, Formula, Made, Shape};
+use super::table::Table;
+use crate::catalogue::cpu_cases::short;
+use crate::catalogue::formula::causal;
+use crate::catalogue::{At, Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -29,16 +31,16 @@ fn longest(shape: &Shape) -> (i64, i64) {
 
 /// Lists side by side: filled up with zeros, and how much of each counts.
 fn lists(heads: &[i64], list: impl Fn(&[i64]) -> Vec<i64>) -> (Table, Table, i64) {
-    let room = std::cell::Cell::new(1);
+    let longest = std::cell::Cell::new(1);
     let count = Table::new(heads, |at| {
         let len = list(at).len() as i64;
-        room.set(room.get().max(len));
+        longest.set(longest.get().max(len));
         len as f64
     });
-    let room = room.get();
-    let shape = [heads, &[room]].concat();
+    let capacity = longest.get();
+    let shape = [heads, &[capacity]].concat();
     let (n, entry) = (heads.len(), |at: &[i64], i: i64| list(at).get(i as usize).copied().unwrap_or(0) as f64);
-    (Table::new(&shape, |at| entry(&at[..n], at[n])), count, room)
+    (Table::new(&shape, |at| entry(&at[..n], at[n])), count, capacity)
 }
 
 /// Which pages of three keys a head attends to.
@@ -46,15 +48,15 @@ fn page(b: i64, g: i64, page: i64) -> bool {
     (page * 7 + b + g * 5) % 3 != 1
 }
 
-fn pages(shape: &Shape) -> Made {
+fn pages(shape: &Shape) -> Instance {
     let lens: Vec<i64> = shape.lens.iter().map(|(_, kv)| *kv).collect();
     let list = |at: &[i64]| {
         let pages = (lens[at[0] as usize] + 2) / 3;
         (0..pages).rev().filter(|p| page(at[0], at[1], *p)).collect::<Vec<i64>>()
     };
-    let (pages, count, room) = lists(&[shape.batch(), shape.kv_heads], list);
-    let expr = format!("causal + page_list(page_size=3, max_pages={room}, pages={pages}, count={count})");
-    Made::new(expr, Formula::masked(|at| causal(at) && page(at.b, at.g, at.j / 3)))
+    let (pages, count, capacity) = lists(&[shape.batch(), shape.kv_heads], list);
+    let expr = format!("causal + page_list(page_size=3, max_pages={capacity}, pages={pages}, count={count})");
+    Instance::new(expr, Formula::masked(|at| causal(at) && page(at.b, at.g, at.j / 3)))
 }
 
 /// Whether a block of queries attends to a block of keys.
@@ -93,15 +95,15 @@ fn of_matrices(shape: &Shape, block: [i64; 2], heads: i64) -> BlockSparse {
 }
 
 /// Blocks of 5 queries and 16 keys, the same of all heads.
-fn matrix(shape: &Shape) -> Made {
+fn matrix(shape: &Shape) -> Instance {
     let expr = format!("causal + {}", Variant::from(of_matrices(shape, [5, 16], 1)));
-    Made::new(expr, Formula::masked(|at| causal(at) && entry(at.b, 0, at.row / 5, at.j / 16)))
+    Instance::new(expr, Formula::masked(|at| causal(at) && entry(at.b, 0, at.row / 5, at.j / 16)))
 }
 
 /// Blocks of 3 queries and 7 keys, of each KV head others.
-fn matrices(shape: &Shape) -> Made {
+fn matrices(shape: &Shape) -> Instance {
     let expr = Variant::from(of_matrices(shape, [3, 7], shape.kv_heads)).to_string();
-    Made::new(expr, Formula::masked(|at| entry(at.b, at.g, at.row / 3, at.j / 7)))
+    Instance::new(expr, Formula::masked(|at| entry(at.b, at.g, at.row / 3, at.j / 7)))
 }
 
 /// Which logits of a block count.
@@ -109,7 +111,7 @@ fn inside(b: i64, query: i64, key: i64) -> bool {
     (query * 3 + key * 5 + b) % 7 < 4
 }
 
-fn masked_matrix(shape: &Shape) -> Made {
+fn masked_matrix(shape: &Shape) -> Instance {
     let (block, size) = ([6, 4], [6, 4]);
     let rows = rows_of(shape, block, 1);
     let mask = |b: usize, (indptr, indices): &(Vec<i32>, Vec<i32>)| -> Vec<bool> {
@@ -130,7 +132,7 @@ fn masked_matrix(shape: &Shape) -> Made {
         .collect();
     let masked = BlockSparseMasked::from_bsr(&requests.iter().map(|one| &one[..]).collect::<Vec<_>>()).expect("sound");
     let formula = Formula::masked(|at| entry(at.b, 0, at.row / 6, at.j / 4) && inside(at.b, at.row, at.j));
-    Made::new(Variant::from(masked).to_string(), formula)
+    Instance::new(Variant::from(masked).to_string(), formula)
 }
 
 /// Which keys a query attends to.
@@ -138,16 +140,16 @@ fn token(i: i64, j: i64) -> bool {
     (j * 5 + i * 3) % 4 == 0
 }
 
-fn tokens(shape: &Shape) -> Made {
+fn tokens(shape: &Shape) -> Instance {
     let lens = shape.lens.clone();
     let place = shape.per_query(|b, i| (b, i));
     let list = |at: &[i64]| {
         let (b, i) = place[at[0] as usize];
         (0..lens[b as usize].1).rev().filter(|j| token(i, *j)).collect::<Vec<i64>>()
     };
-    let (tokens, count, room) = lists(&[shape.qo_tokens()], list);
-    let expr = format!("causal + token_list(max_tokens={room}, tokens={tokens}, count={count})");
-    Made::new(expr, Formula::masked(|at| causal(at) && token(at.i, at.j)))
+    let (tokens, count, capacity) = lists(&[shape.qo_tokens()], list);
+    let expr = format!("causal + token_list(max_tokens={capacity}, tokens={tokens}, count={count})");
+    Instance::new(expr, Formula::masked(|at| causal(at) && token(at.i, at.j)))
 }
 
 /// Lists by blocks of queries, over blocks of keys that are not full: VSA's fine branch.
@@ -165,19 +167,19 @@ pub struct BlockLists {
     /// Lists of a request and head.
     #[require(q_blocks >= 1)]
     pub q_blocks: i32,
-    /// Blocks that a list has room for.
-    #[require(room >= 1)]
-    pub room: i32,
+    /// Blocks that a list can hold.
+    #[require(capacity >= 1)]
+    pub capacity: i32,
     /// Blocks of keys of a request.
     #[require(kv_blocks >= 1)]
     pub kv_blocks: i32,
     /// The lists.
-    #[shape(batch, kv_heads, q_blocks, room)]
+    #[shape(batch, kv_heads, q_blocks, capacity)]
     #[require(blocks.as_slice().iter().all(|&block| block >= 0))]
     pub blocks: Tensor4<i32>,
     /// How much of each list counts.
     #[shape(batch, kv_heads, q_blocks)]
-    #[require(count.as_slice().iter().all(|&n| n >= 0 && n <= room))]
+    #[require(count.as_slice().iter().all(|&n| n >= 0 && n <= capacity))]
     pub count: Tensor3<i32>,
     /// Keys of each block that count.
     #[shape(batch, 1, kv_blocks)]
@@ -207,7 +209,7 @@ impl AttentionVariant for BlockLists {
     }
 }
 
-fn block_lists(shape: &Shape) -> Made {
+fn block_lists(shape: &Shape) -> Instance {
     let lens: Vec<i64> = shape.lens.iter().map(|(_, kv)| *kv).collect();
     let (qo, kv) = longest(shape);
     let (q_blocks, kv_blocks) = (qo / 4 + 1, kv / 5 + 1);
@@ -216,15 +218,15 @@ fn block_lists(shape: &Shape) -> Made {
         let blocks = (lens[at[0] as usize] + 4) / 5;
         (0..blocks).rev().filter(|block| chosen(at[0], at[1], at[2], *block)).collect::<Vec<i64>>()
     };
-    let (blocks, count, room) = lists(&[shape.batch(), shape.kv_heads, q_blocks], list);
+    let (blocks, count, capacity) = lists(&[shape.batch(), shape.kv_heads, q_blocks], list);
     let filled = Table::new(&[shape.batch(), 1, kv_blocks], |at| ((at[0] + at[2]) % 5 + 1) as f64);
-    let sizes = format!("q_block=4, kv_block=5, q_blocks={q_blocks}, room={room}, kv_blocks={kv_blocks}");
+    let sizes = format!("q_block=4, kv_block=5, q_blocks={q_blocks}, capacity={capacity}, kv_blocks={kv_blocks}");
     let expr = format!("block_lists({sizes}, blocks={blocks}, count={count}, filled={filled})");
     let mask = move |at: &At| {
         let block = at.j / 5;
         chosen(at.b, at.g, at.row / 4, block) && at.j - block * 5 <= (at.b + block) % 5
     };
-    Made::new(expr, Formula::masked(mask))
+    Instance::new(expr, Formula::masked(mask))
 }
 
 /// A table of blocks, in words.
@@ -239,16 +241,16 @@ fn block_mask(shape: &Shape, q_block: i64, kv_block: i64, chosen: impl Fn(&[i64]
 }
 
 /// Each query and head has blocks of its own.
-fn moba(shape: &Shape) -> Made {
+fn moba(shape: &Shape) -> Instance {
     let chosen = |at: &[i64]| (at[0] + at[1] * 3 + at[2] * 5 + at[3] * 11) % 3 == 0;
     let expr = format!("causal + {}", block_mask(shape, 1, 8, chosen));
-    Made::new(expr, Formula::masked(move |at| causal(at) && chosen(&[at.b, at.h, at.row, at.j / 8])))
+    Instance::new(expr, Formula::masked(move |at| causal(at) && chosen(&[at.b, at.h, at.row, at.j / 8])))
 }
 
 /// The selected branch or the window of NSA.
-fn nsa(shape: &Shape) -> Made {
+fn nsa(shape: &Shape) -> Instance {
     let chosen = |at: &[i64]| (at[0] * 2 + at[1] + at[2] * 7 + at[3] * 3) % 5 == 0;
     let expr = format!("causal + or({}, sliding_window(window=6))", block_mask(shape, 2, 16, chosen));
     let mask = move |at: &At| causal(at) && (at.i - at.j < 6 || chosen(&[at.b, at.h, at.row / 2, at.j / 16]));
-    Made::new(expr, Formula::masked(mask))
+    Instance::new(expr, Formula::masked(mask))
 }

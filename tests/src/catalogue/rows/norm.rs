@@ -4,9 +4,10 @@ use attn::lang::{AttentionVariant, KvIndex, Row, Tensor3};
 use attn::{VariantParams, attention_variant};
 use half::bf16;
 
-use super::{Entry, Table, causal};
+use super::table::Table;
 use crate::catalogue::entry::list;
-use crate::catalogue::{Formula, Made, Shape};
+use crate::catalogue::formula::causal;
+use crate::catalogue::{Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -27,25 +28,25 @@ pub(super) fn normed(row: &mut [f64], eps: f64, weight: impl Fn(i64) -> f64) {
     (0..).zip(row.iter_mut()).for_each(|(d, x)| *x = *x / root * weight(d));
 }
 
-fn qk_norm(shape: &Shape) -> Made {
+fn qk_norm(shape: &Shape) -> Instance {
     let [q, k] = [1, 2].map(|seed| Table::waves(seed, &[shape.head_dim]));
     let expr = format!("qk_norm(q_weight={q}, k_weight={k}, eps=0.25)");
     let formula = Formula::plain()
         .query(move |row, _| normed(row, 0.25, |d| q.at(&[d])))
         .key(move |row, _| normed(row, 0.25, |d| k.at(&[d])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn gemma_norm(shape: &Shape) -> Made {
+fn gemma_norm(shape: &Shape) -> Instance {
     let [q, k] = [3, 4].map(|seed| Table::waves(seed, &[shape.head_dim]));
     let expr = format!("causal + qk_norm(q_weight={q}, k_weight={k}, offset=1)");
     let formula = Formula::masked(causal)
         .query(move |row, _| normed(row, 1e-6, |d| 1.0 + q.at(&[d])))
         .key(move |row, _| normed(row, 1e-6, |d| 1.0 + k.at(&[d])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn cosine(shape: &Shape) -> Made {
+fn cosine(shape: &Shape) -> Instance {
     let scale = Table::waves(5, &[shape.qo_heads]);
     let expr = format!("cosine(log_scale={scale}, max_scale=5)");
     let norm = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -53,16 +54,16 @@ fn cosine(shape: &Shape) -> Made {
         let product: f64 = q.iter().zip(k).map(|(a, b)| a * b).sum();
         product / (norm(q) * norm(k)) * scale.at(&[h]).exp().min(5.0)
     };
-    Made::new(expr, Formula::plain().score(move |q, k, at| score(q, k, at.h)))
+    Instance::new(expr, Formula::plain().score(move |q, k, at| score(q, k, at.h)))
 }
 
-fn k_smoothing(shape: &Shape) -> Made {
+fn k_smoothing(shape: &Shape) -> Instance {
     let mean = Table::waves(6, &[shape.batch(), shape.kv_heads, shape.head_dim]);
     let expr = format!("causal + k_smoothing(mean={mean})");
     let formula = Formula::masked(causal).key(move |row, at| {
         (0..).zip(row.iter_mut()).for_each(|(d, x)| *x -= mean.at(&[at.b, at.g, d]));
     });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// Keys and values in groups along the head: `(x - zero[kv_head, d / group]) * scale[kv_head, d / group]`, as caches of few bits hold them.
@@ -95,7 +96,7 @@ impl AttentionVariant for GroupDequant {
     }
 }
 
-fn group_dequant(shape: &Shape) -> Made {
+fn group_dequant(shape: &Shape) -> Instance {
     let tables = Table::waves(7, &[4, shape.kv_heads, shape.head_dim / 4]);
     let expr = format!("causal + group_dequant(group=4, tables={tables})");
     let dequant = move |row: &mut [f64], first: i64, g: i64| {
@@ -106,18 +107,18 @@ fn group_dequant(shape: &Shape) -> Made {
     let values = dequant.clone();
     let formula =
         Formula::masked(causal).key(move |row, at| dequant(row, 0, at.g)).value(move |row, at| values(row, 2, at.g));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn value_norm(shape: &Shape) -> Made {
+fn value_norm(shape: &Shape) -> Instance {
     let weight = Table::waves(8, &[shape.head_dim]);
     let expr = format!("causal + value_norm(weight={weight}, eps=0.01)");
     let formula = Formula::masked(causal).value(move |row, _| normed(row, f64::from(0.01f32), |d| weight.at(&[d])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// By KV heads: query heads of a KV head read the same values.
-fn norm_per_head(shape: &Shape) -> Made {
+fn norm_per_head(shape: &Shape) -> Instance {
     let group = shape.qo_heads / shape.kv_heads;
     let of_values = |g: i64| g % 2 == 0;
     let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!of_values(h / group))).collect::<Vec<_>>());
@@ -135,5 +136,5 @@ fn norm_per_head(shape: &Shape) -> Made {
                 normed(row, eps, |d| o.at(&[d]));
             }
         });
-    Made::new(format!("causal + per_head(heads={heads}, {values}, {outputs})"), formula)
+    Instance::new(format!("causal + per_head(heads={heads}, {values}, {outputs})"), formula)
 }

@@ -3,8 +3,10 @@
 use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor1, Tensor3};
 use attn::{VariantParams, attention_variant};
 
-use super::{Entry, Table, causal, short};
-use crate::catalogue::{Formula, Made, Shape};
+use super::table::Table;
+use crate::catalogue::cpu_cases::short;
+use crate::catalogue::formula::causal;
+use crate::catalogue::{Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -45,7 +47,7 @@ impl AttentionVariant for Differential {
     }
 }
 
-fn differential(shape: &Shape) -> Made {
+fn differential(shape: &Shape) -> Instance {
     let weight = Table::waves(1, &[shape.head_dim]);
     let first = Table::waves(2, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
     let expr = format!("causal + differential(lambda=0.5, scale=0.75, weight={weight}, first={first})");
@@ -56,38 +58,38 @@ fn differential(shape: &Shape) -> Made {
         let root = (o.iter().map(|x| x * x).sum::<f64>() / o.len() as f64 + 1e-5).sqrt();
         (0..).zip(o.iter_mut()).for_each(|(d, x)| *x = 0.75 * *x / root * weight.at(&[d]));
     });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 fn sigmoid(x: f64) -> f64 {
     x.exp() / (1.0 + x.exp())
 }
 
-fn output_gate(shape: &Shape) -> Made {
+fn output_gate(shape: &Shape) -> Instance {
     let gate = Table::waves(3, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
     let expr = format!("causal + output_gate(gate={gate})");
     let formula = Formula::masked(causal).output(move |o, _, at| {
         (0..).zip(o.iter_mut()).for_each(|(d, x)| *x *= sigmoid(gate.at(&[at.qo_token, at.h, d])));
     });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn head_gate(shape: &Shape) -> Made {
+fn head_gate(shape: &Shape) -> Instance {
     let gate = Table::waves(4, &[shape.qo_tokens(), shape.qo_heads]);
     let expr = format!("causal + head_gate(gate={gate})");
     let formula = Formula::masked(causal)
         .output(move |o, _, at| o.iter_mut().for_each(|x| *x *= sigmoid(gate.at(&[at.qo_token, at.h]))));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn output_norm(shape: &Shape) -> Made {
+fn output_norm(shape: &Shape) -> Instance {
     let weight = Table::waves(5, &[shape.head_dim]);
     let expr = format!("causal + output_norm(weight={weight}, eps=0.001, scale=0.25)");
     let formula = Formula::masked(causal).output(move |o, _, _| {
         let root = (o.iter().map(|x| x * x).sum::<f64>() / o.len() as f64 + f64::from(0.001f32)).sqrt();
         (0..).zip(o.iter_mut()).for_each(|(d, x)| *x = *x / root * weight.at(&[d]) * 0.25);
     });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// A correction that is linear in the query: `o + scale * (q . matrix[qo_head])`, the query captured.
@@ -120,7 +122,7 @@ impl AttentionVariant for Correction {
     }
 }
 
-fn correction(shape: &Shape) -> Made {
+fn correction(shape: &Shape) -> Instance {
     let q = Table::waves(6, &[shape.qo_tokens(), shape.qo_heads, shape.head_dim]);
     let matrix = Table::waves(7, &[shape.qo_heads, shape.head_dim, shape.head_dim]);
     let expr = format!("causal + correction(scale=0.125, q={q}, matrix={matrix})");
@@ -131,12 +133,12 @@ fn correction(shape: &Shape) -> Made {
             *x += 0.125 * (0..dim).map(product).sum::<f64>();
         }
     });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn output_scale(shape: &Shape) -> Made {
+fn output_scale(shape: &Shape) -> Instance {
     let scale = Table::new(&[shape.qo_heads], |i| 0.25 + i[0] as f64);
     let expr = format!("causal + output_scale(scale={scale})");
     let formula = Formula::masked(causal).output(move |o, _, at| o.iter_mut().for_each(|x| *x /= scale.at(&[at.h])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }

@@ -1,8 +1,9 @@
 //! Rows 56 to 61 and 63: rotary embeddings.
 
-use super::{At, Entry, Table, causal, norm::normed};
+use super::{norm::normed, table::Table};
 use crate::catalogue::entry::list;
-use crate::catalogue::{Formula, Made, Shape};
+use crate::catalogue::formula::causal;
+use crate::catalogue::{At, Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -21,17 +22,17 @@ pub(super) fn entries() -> Vec<Entry> {
 
 /// A rotation of rows: angle per position of each pair, how pairs lie, and a factor.
 #[derive(Clone)]
-pub(super) struct Turn {
+pub(super) struct Rotation {
     frequencies: Vec<f64>,
     interleaved: bool,
     factor: f64,
 }
 
-impl Turn {
+impl Rotation {
     /// Halves of the first `values`, with the frequency of each `2 i / values`.
     pub(super) fn new(values: i64, frequency: impl Fn(f64) -> f64) -> Self {
         let frequencies = (0..values / 2).map(|i| frequency(2.0 * i as f64 / values as f64)).collect();
-        Turn { frequencies, interleaved: false, factor: 1.0 }
+        Rotation { frequencies, interleaved: false, factor: 1.0 }
     }
 
     /// Rotates a row.
@@ -47,26 +48,26 @@ impl Turn {
         }
     }
 
-    fn turns(self, formula: Formula) -> Formula {
+    fn rotate_rows(self, formula: Formula) -> Formula {
         let keys = self.clone();
         formula.query(move |row, at| self.apply(row, at.i)).key(move |row, at| keys.apply(row, at.j))
     }
 }
 
-fn rope(shape: &Shape) -> Made {
-    let turn = Turn::new(shape.head_dim, |x| 10_000f64.powf(-x));
-    Made::new("causal + rope", turn.turns(Formula::masked(causal)))
+fn rope(shape: &Shape) -> Instance {
+    let rotation = Rotation::new(shape.head_dim, |x| 10_000f64.powf(-x));
+    Instance::new("causal + rope", rotation.rotate_rows(Formula::masked(causal)))
 }
 
-fn partial_rope(shape: &Shape) -> Made {
+fn partial_rope(shape: &Shape) -> Instance {
     let rot = shape.head_dim / 2;
-    let turn = Turn { interleaved: true, ..Turn::new(rot, |x| 500f64.powf(-x) / 4.0) };
+    let rotation = Rotation { interleaved: true, ..Rotation::new(rot, |x| 500f64.powf(-x) / 4.0) };
     let expr = format!("causal + rope(theta=500, scale=4, interleaved=true, rotary_dim={rot})");
-    Made::new(expr, turn.turns(Formula::masked(causal)))
+    Instance::new(expr, rotation.rotate_rows(Formula::masked(causal)))
 }
 
 /// Positions run backwards, two tokens to each.
-fn rope_table(shape: &Shape) -> Made {
+fn rope_table(shape: &Shape) -> Instance {
     let (dim, positions) = (shape.head_dim, shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests"));
     let angle = |pos: i64, i: i64| -((pos / 2) as f64) * 100f64.powf(-(2 * i) as f64 / dim as f64);
     let cos = Table::new(&[positions, dim / 2], |i| angle(i[0], i[1]).cos());
@@ -81,10 +82,10 @@ fn rope_table(shape: &Shape) -> Made {
     };
     let keys = apply.clone();
     let formula = Formula::masked(causal).query(move |row, at| apply(row, at.i)).key(move |row, at| keys(row, at.j));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn llama3(shape: &Shape) -> Made {
+fn llama3(shape: &Shape) -> Instance {
     let frequency = |x: f64| {
         let frequency = 10_000f64.powf(-x);
         let wave = std::f64::consts::TAU / frequency;
@@ -97,13 +98,13 @@ fn llama3(shape: &Shape) -> Made {
             (1.0 - smooth) * frequency / 8.0 + smooth * frequency
         }
     };
-    let turn = Turn::new(shape.head_dim, frequency);
-    Made::new("causal + llama3_rope(theta=10000, original_len=64)", turn.turns(Formula::masked(causal)))
+    let rotation = Rotation::new(shape.head_dim, frequency);
+    Instance::new("causal + llama3_rope(theta=10000, original_len=64)", rotation.rotate_rows(Formula::masked(causal)))
 }
 
 /// The frequency of a pair, by the two pairs that turn `fast` times and once in `len` positions.
-fn yarn_turn(dim: i64, theta: f64, factor: f64, len: f64, round: bool) -> Turn {
-    let pair = |turns: f64| dim as f64 / 2.0 * (len / (turns * std::f64::consts::TAU)).ln() / theta.ln();
+fn yarn_rotation(dim: i64, theta: f64, factor: f64, len: f64, round: bool) -> Rotation {
+    let pair = |rotations: f64| dim as f64 / 2.0 * (len / (rotations * std::f64::consts::TAU)).ln() / theta.ln();
     let (low, high) = (pair(32.0), pair(1.0));
     let (low, high) = if round { (low.floor(), high.ceil()) } else { (low, high) };
     let (low, high) = (low.max(0.0), high.min(dim as f64 - 1.0));
@@ -111,32 +112,32 @@ fn yarn_turn(dim: i64, theta: f64, factor: f64, len: f64, round: bool) -> Turn {
         let slowed = ((x * dim as f64 / 2.0 - low) / (high - low)).clamp(0.0, 1.0);
         theta.powf(-x) * (1.0 - slowed + slowed / factor)
     };
-    Turn { factor: 0.1 * factor.ln() + 1.0, ..Turn::new(dim, frequency) }
+    Rotation { factor: 0.1 * factor.ln() + 1.0, ..Rotation::new(dim, frequency) }
 }
 
-fn yarn(shape: &Shape) -> Made {
-    let turn = yarn_turn(shape.head_dim, 10_000.0, 4.0, 512.0, true);
-    Made::new("causal + yarn(factor=4, original_len=512)", turn.turns(Formula::masked(causal)))
+fn yarn(shape: &Shape) -> Instance {
+    let rotation = yarn_rotation(shape.head_dim, 10_000.0, 4.0, 512.0, true);
+    Instance::new("causal + yarn(factor=4, original_len=512)", rotation.rotate_rows(Formula::masked(causal)))
 }
 
-fn yarn_gpt_oss(shape: &Shape) -> Made {
+fn yarn_gpt_oss(shape: &Shape) -> Instance {
     let logits = Table::waves(1, &[shape.qo_heads]);
     let rope = "yarn(theta=150000, factor=32, original_len=4096, truncate=false)";
     let reach = shape.reach(11);
     let expr = format!("causal + sliding_window(window={reach}) + {rope} + sink(logits={logits})");
-    let turn = yarn_turn(shape.head_dim, 150_000.0, 32.0, 4096.0, false);
+    let rotation = yarn_rotation(shape.head_dim, 150_000.0, 32.0, 4096.0, false);
     let window = move |at: &At| causal(at) && at.i - at.j < reach;
-    Made::new(expr, turn.turns(Formula::masked(window).sink(move |at| logits.at(&[at.h]))))
+    Instance::new(expr, rotation.rotate_rows(Formula::masked(window).sink(move |at| logits.at(&[at.h]))))
 }
 
-fn llama4_local(shape: &Shape) -> Made {
-    let turn = Turn { interleaved: true, ..Turn::new(shape.head_dim, |x| 500_000f64.powf(-x)) };
-    let keys = turn.clone();
+fn llama4_local(shape: &Shape) -> Instance {
+    let rotation = Rotation { interleaved: true, ..Rotation::new(shape.head_dim, |x| 500_000f64.powf(-x)) };
+    let keys = rotation.clone();
     let keys_of_chunk = shape.reach(16);
     let chunk = move |at: &At| causal(at) && at.i / keys_of_chunk == at.j / keys_of_chunk;
     let formula = Formula::masked(chunk)
         .query(move |row, at| {
-            turn.apply(row, at.i);
+            rotation.apply(row, at.i);
             normed(row, 1e-5, |_| 1.0);
         })
         .key(move |row, at| {
@@ -144,52 +145,52 @@ fn llama4_local(shape: &Shape) -> Made {
             normed(row, 1e-5, |_| 1.0);
         });
     let rope = "rope(theta=500000, interleaved=true)";
-    Made::new(format!("causal + chunked(chunk={keys_of_chunk}) + {rope} + qk_norm(eps=1e-5)"), formula)
+    Instance::new(format!("causal + chunked(chunk={keys_of_chunk}) + {rope} + qk_norm(eps=1e-5)"), formula)
 }
 
-fn llama4_global(_: &Shape) -> Made {
+fn llama4_global(_: &Shape) -> Instance {
     let factor = |i: i64| (((i + 1) as f64 / 16.0).floor() + 1.0).ln() * 0.1 + 1.0;
     let formula = Formula::masked(causal).logit(move |z, at| z * factor(at.i));
-    Made::new("causal + temperature(floor_scale=16)", formula)
+    Instance::new("causal + temperature(floor_scale=16)", formula)
 }
 
 /// Both kinds of positions, by KV heads: query heads of a KV head read the same keys.
-fn rope_or_alibi(shape: &Shape) -> Made {
+fn rope_or_alibi(shape: &Shape) -> Instance {
     let group = shape.qo_heads / shape.kv_heads;
-    let turns = |g: i64| g % 2 == 0;
-    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!turns(h / group))).collect::<Vec<_>>());
+    let rotates = |g: i64| g % 2 == 0;
+    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!rotates(h / group))).collect::<Vec<_>>());
     let slopes: Vec<f64> = (0..shape.qo_heads).map(|h| 0.125 * (h + 1) as f64).collect();
     let expr = format!("causal + per_head(heads={heads}, rope, alibi(slopes={}))", list(&slopes));
-    let turn = Turn::new(shape.head_dim, |x| 10_000f64.powf(-x));
-    let keys = turn.clone();
+    let rotation = Rotation::new(shape.head_dim, |x| 10_000f64.powf(-x));
+    let keys = rotation.clone();
     let formula = Formula::masked(causal)
         .query(move |row, at| {
-            if turns(at.g) {
-                turn.apply(row, at.i);
+            if rotates(at.g) {
+                rotation.apply(row, at.i);
             }
         })
         .key(move |row, at| {
-            if turns(at.g) {
+            if rotates(at.g) {
                 keys.apply(row, at.j);
             }
         })
-        .logit(move |z, at| if turns(at.g) { z } else { z + slopes[at.h as usize] * (at.j - at.i) as f64 });
-    Made::new(expr, formula)
+        .logit(move |z, at| if rotates(at.g) { z } else { z + slopes[at.h as usize] * (at.j - at.i) as f64 });
+    Instance::new(expr, formula)
 }
 
-fn qwen3(shape: &Shape) -> Made {
+fn qwen3(shape: &Shape) -> Instance {
     let [q, k] = [2, 3].map(|seed| Table::waves(seed, &[shape.head_dim]));
     let expr = format!("causal + qk_norm(q_weight={q}, k_weight={k}) + rope(theta=1000000)");
-    let turn = Turn::new(shape.head_dim, |x| 1e6f64.powf(-x));
-    let keys = turn.clone();
+    let rotation = Rotation::new(shape.head_dim, |x| 1e6f64.powf(-x));
+    let keys = rotation.clone();
     let formula = Formula::masked(causal)
         .query(move |row, at| {
             normed(row, 1e-6, |d| q.at(&[d]));
-            turn.apply(row, at.i);
+            rotation.apply(row, at.i);
         })
         .key(move |row, at| {
             normed(row, 1e-6, |d| k.at(&[d]));
             keys.apply(row, at.j);
         });
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }

@@ -3,8 +3,10 @@
 use attn::lang::{AttentionVariant, LogitIndex, Tensor3};
 use attn::{VariantParams, attention_variant};
 
-use super::{Entry, Table, causal, short};
-use crate::catalogue::{Formula, Made, Shape};
+use super::table::Table;
+use crate::catalogue::cpu_cases::short;
+use crate::catalogue::formula::causal;
+use crate::catalogue::{Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -19,40 +21,40 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-fn scalable_softmax(shape: &Shape) -> Made {
+fn scalable_softmax(shape: &Shape) -> Instance {
     let scale = Table::waves(1, &[shape.qo_heads]);
     let expr = format!("causal + log_scale(scale={scale})");
-    Made::new(expr, Formula::masked(causal).logit(move |z, at| z * scale.at(&[at.h]) * ((at.i + 1) as f64).ln()))
+    Instance::new(expr, Formula::masked(causal).logit(move |z, at| z * scale.at(&[at.h]) * ((at.i + 1) as f64).ln()))
 }
 
-fn log_n(_: &Shape) -> Made {
+fn log_n(_: &Shape) -> Instance {
     let factor = |i: i64| if i + 1 > 10 { ((i + 1) as f64).ln() / 10f64.ln() } else { 1.0 };
-    Made::new("causal + log_scale(min_len=10)", Formula::masked(causal).logit(move |z, at| z * factor(at.i)))
+    Instance::new("causal + log_scale(min_len=10)", Formula::masked(causal).logit(move |z, at| z * factor(at.i)))
 }
 
-fn temperature(_: &Shape) -> Made {
+fn temperature(_: &Shape) -> Instance {
     let factor = |i: i64| (((i + 1) as f64 / 7.0).floor() + 1.0).ln() * 0.5 + 1.0;
     let expr = "causal + temperature(floor_scale=7, attn_scale=0.5)";
-    Made::new(expr, Formula::masked(causal).logit(move |z, at| z * factor(at.i)))
+    Instance::new(expr, Formula::masked(causal).logit(move |z, at| z * factor(at.i)))
 }
 
-fn head_scales(shape: &Shape) -> Made {
+fn head_scales(shape: &Shape) -> Instance {
     let q = Table::waves(2, &[shape.qo_heads]);
     let [k, v] = [3, 4].map(|seed| Table::waves(seed, &[shape.kv_heads]));
     let expr = format!("causal + head_scales(q={q}, k={k}, v={v})");
     let formula = Formula::masked(causal)
         .logit(move |z, at| z * q.at(&[at.h]) * k.at(&[at.g]))
         .value(move |row, at| row.iter_mut().for_each(|x| *x *= v.at(&[at.g])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
-fn token_scales(shape: &Shape) -> Made {
+fn token_scales(shape: &Shape) -> Instance {
     let [k, v] = [5, 6].map(|seed| Table::waves(seed, &[shape.kv_tokens(), shape.kv_heads]));
     let expr = format!("causal + token_scales(k={k}, v={v})");
     let formula = Formula::masked(causal)
         .key(move |row, at| row.iter_mut().for_each(|x| *x *= k.at(&[at.kv_token, at.g])))
         .value(move |row, at| row.iter_mut().for_each(|x| *x *= v.at(&[at.kv_token, at.g])));
-    Made::new(expr, formula)
+    Instance::new(expr, formula)
 }
 
 /// Scales per block of quantised queries and keys: `logit * q[batch, qo_head, qo_row / q_block] * k[batch, kv_head, kv_pos / k_block]`.
@@ -88,7 +90,7 @@ impl AttentionVariant for BlockScales {
     }
 }
 
-fn block_scales(shape: &Shape) -> Made {
+fn block_scales(shape: &Shape) -> Instance {
     let (qo, kv) = shape.lens.iter().fold((1, 1), |(a, b), &(qo, kv)| (a.max(qo), b.max(kv)));
     let (q_blocks, k_blocks) = (qo / 4 + 1, kv / 8 + 1);
     let q = Table::waves(7, &[shape.batch(), shape.qo_heads, q_blocks]);
@@ -98,16 +100,16 @@ fn block_scales(shape: &Shape) -> Made {
     let scale = Formula::masked(causal)
         .query(move |row, at| row.iter_mut().for_each(|x| *x *= q.at(&[at.b, at.h, at.row / 4])))
         .key(move |row, at| row.iter_mut().for_each(|x| *x *= k.at(&[at.b, at.g, at.j / 8])));
-    Made::new(expr, scale)
+    Instance::new(expr, scale)
 }
 
-fn logits_dump(shape: &Shape) -> Made {
+fn logits_dump(shape: &Shape) -> Instance {
     let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
     let zeros = Table::new(&[shape.qo_tokens(), shape.qo_heads, columns], |_| 0.0);
-    Made::new(format!("causal + logits_dump(columns={columns}, logits={zeros})"), Formula::masked(causal))
+    Instance::new(format!("causal + logits_dump(columns={columns}, logits={zeros})"), Formula::masked(causal))
 }
 
-fn max_logit(shape: &Shape) -> Made {
+fn max_logit(shape: &Shape) -> Instance {
     let start = Table::new(&[shape.qo_heads], |_| -1e30);
-    Made::new(format!("causal + max_logit(max={start})"), Formula::masked(causal))
+    Instance::new(format!("causal + max_logit(max={start})"), Formula::masked(causal))
 }

@@ -3,8 +3,9 @@
 use attn::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Tensor1};
 use attn::{VariantParams, attention_variant, device_fn};
 
-use super::{At, Entry, causal, rotary::Turn};
-use crate::catalogue::{Formula, Made, Shape};
+use super::rotary::Rotation;
+use crate::catalogue::formula::causal;
+use crate::catalogue::{At, Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -29,13 +30,13 @@ impl AttentionVariant for FirstKeys {
     }
 }
 
-fn cascade(_: &Shape) -> Made {
-    Made::new("causal + union(first_keys(count=6), full)", Formula::masked(causal))
+fn cascade(_: &Shape) -> Instance {
+    Instance::new("causal + union(first_keys(count=6), full)", Formula::masked(causal))
 }
 
 /// `(cosine, sine)` of an angle.
 #[device_fn]
-fn turn(angle: f32) -> (f32, f32) {
+fn cos_sin(angle: f32) -> (f32, f32) {
     (angle.cos(), angle.sin())
 }
 
@@ -61,7 +62,7 @@ pub struct ChunkKeys {
 impl AttentionVariant for ChunkKeys {
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
         let pos = (at.kv_pos % self.chunk) as f32;
-        k.rotate_half(k.dim(), |i| turn(pos * self.inv_freq[i]));
+        k.rotate_half(k.dim(), |i| cos_sin(pos * self.inv_freq[i]));
     }
 }
 
@@ -91,7 +92,7 @@ impl AttentionVariant for ChunkQueries {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
         let within = if self.back == 2 { self.chunk - 1 } else { at.qo_pos % self.chunk };
         let pos = (within + self.back.min(1) * self.chunk).min(self.limit) as f32;
-        q.rotate_half(q.dim(), |i| turn(pos * self.inv_freq[i]));
+        q.rotate_half(q.dim(), |i| cos_sin(pos * self.inv_freq[i]));
     }
 
     fn logits_mask(&self, at: LogitIndex) -> bool {
@@ -101,15 +102,15 @@ impl AttentionVariant for ChunkQueries {
 
 /// The product of two rows, rotated by two positions.
 fn product(q: &[f64], k: &[f64], q_pos: i64, k_pos: i64) -> f64 {
-    let turn = Turn::new(q.len() as i64, |x| 10_000f64.powf(-x));
+    let rotation = Rotation::new(q.len() as i64, |x| 10_000f64.powf(-x));
     let (mut q, mut k) = (q.to_vec(), k.to_vec());
-    turn.apply(&mut q, q_pos);
-    turn.apply(&mut k, k_pos);
+    rotation.apply(&mut q, q_pos);
+    rotation.apply(&mut k, k_pos);
     q.iter().zip(k).map(|(a, b)| a * b).sum()
 }
 
 /// Chunks of 8 keys, and positions up to 12.
-fn dual_chunk(_: &Shape) -> Made {
+fn dual_chunk(_: &Shape) -> Instance {
     let branch = |back: i64| format!("chunk_queries(chunk=8, limit=12, back={back})");
     let expr = format!("causal + chunk_keys(chunk=8) + union({}, {}, {})", branch(0), branch(1), branch(2));
     let q_pos = |at: &At| match at.i / 8 - at.j / 8 {
@@ -117,7 +118,7 @@ fn dual_chunk(_: &Shape) -> Made {
         1 => (at.i % 8 + 8).min(12),
         _ => 12,
     };
-    Made::new(expr, Formula::masked(causal).score(move |q, k, at| product(q, k, q_pos(at), at.j % 8)))
+    Instance::new(expr, Formula::masked(causal).score(move |q, k, at| product(q, k, q_pos(at), at.j % 8)))
 }
 
 /// Rotary embedding with positions in groups, for the keys out of a window: queries at `qo_pos / group + window - window / group`,
@@ -142,27 +143,27 @@ pub struct GroupedRope {
 impl AttentionVariant for GroupedRope {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
         let pos = (at.qo_pos / self.group + self.window - self.window / self.group) as f32;
-        q.rotate_half(q.dim(), |i| turn(pos * self.inv_freq[i]));
+        q.rotate_half(q.dim(), |i| cos_sin(pos * self.inv_freq[i]));
     }
 
     fn key_transform<R: Row>(&self, k: &mut R, at: KvIndex) {
         let pos = (at.kv_pos / self.group) as f32;
-        k.rotate_half(k.dim(), |i| turn(pos * self.inv_freq[i]));
+        k.rotate_half(k.dim(), |i| cos_sin(pos * self.inv_freq[i]));
     }
 }
 
-fn rerope(_: &Shape) -> Made {
+fn rerope(_: &Shape) -> Instance {
     let far = "grouped_rope(group=1000000, window=9)";
     let expr = format!("causal + union(sliding_window(window=9) + rope, {far})");
     let score = |q: &[f64], k: &[f64], at: &At| product(q, k, (at.i - at.j).min(9), 0);
-    Made::new(expr, Formula::masked(causal).score(score))
+    Instance::new(expr, Formula::masked(causal).score(score))
 }
 
-fn self_extend(_: &Shape) -> Made {
+fn self_extend(_: &Shape) -> Instance {
     let expr = "causal + union(sliding_window(window=10) + rope, grouped_rope(group=4, window=10))";
     let score = |q: &[f64], k: &[f64], at: &At| match at.i - at.j < 10 {
         true => product(q, k, at.i, at.j),
         false => product(q, k, at.i / 4 + 10 - 2, at.j / 4),
     };
-    Made::new(expr, Formula::masked(causal).score(score))
+    Instance::new(expr, Formula::masked(causal).score(score))
 }

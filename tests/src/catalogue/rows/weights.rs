@@ -3,9 +3,10 @@
 use attn::lang::{AttentionVariant, LogitIndex, Normalizer};
 use attn::{VariantParams, attention_variant};
 
-use super::{At, Entry, Table, causal};
+use super::table::Table;
 use crate::catalogue::entry::list;
-use crate::catalogue::{Formula, Made, Shape};
+use crate::catalogue::formula::causal;
+use crate::catalogue::{At, Entry, Formula, Instance, Shape};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
@@ -29,12 +30,12 @@ fn same(weight: f64) -> (f64, f64) {
     (weight, weight)
 }
 
-fn retention(_: &Shape) -> Made {
+fn retention(_: &Shape) -> Instance {
     let decay = |h: i64| 1.0 - 2f64.powi(-5 - h as i32);
     let formula = Formula::masked(causal)
-        .weigh(false, move |z, at| same(z * decay(at.h).powi((at.i - at.j) as i32)))
+        .weight(false, move |z, at| same(z * decay(at.h).powi((at.i - at.j) as i32)))
         .output(|o, sum, _| o.iter_mut().for_each(|x| *x /= sum.weights.abs().max(1.0)));
-    Made::new("causal + retention", formula)
+    Instance::new("causal + retention", formula)
 }
 
 /// Philox-4x32-10 (Salmon et al., SC 2011): the first word.
@@ -49,60 +50,60 @@ fn philox([mut a, mut b]: [u32; 2], i: u32, j: u32) -> u32 {
     counter[0]
 }
 
-fn dropout(_: &Shape) -> Made {
+fn dropout(_: &Shape) -> Instance {
     let dropped = |at: &At| {
         let bits = philox([99, ((at.b << 16) ^ at.h) as u32], at.i as u32, at.j as u32);
         f64::from(bits >> 8) / f64::from(1 << 24) < 0.3
     };
     let rate = f64::from(0.3f32);
-    let weigh = move |z: f64, at: &At| (if dropped(at) { 0.0 } else { z.exp() / (1.0 - rate) }, z.exp());
-    Made::new("causal + dropout(rate=0.3, seed=99)", Formula::masked(causal).weigh(true, weigh))
+    let weight = move |z: f64, at: &At| (if dropped(at) { 0.0 } else { z.exp() / (1.0 - rate) }, z.exp());
+    Instance::new("causal + dropout(rate=0.3, seed=99)", Formula::masked(causal).weight(true, weight))
 }
 
-fn sink(shape: &Shape) -> Made {
+fn sink(shape: &Shape) -> Instance {
     let logits = Table::waves(1, &[shape.qo_heads]);
-    Made::new(format!("causal + sink(logits={logits})"), Formula::masked(causal).sink(move |at| logits.at(&[at.h])))
+    Instance::new(format!("causal + sink(logits={logits})"), Formula::masked(causal).sink(move |at| logits.at(&[at.h])))
 }
 
-fn softmax_1(_: &Shape) -> Made {
-    Made::new("causal + softmax_n", Formula::masked(causal).sink(|_| 0.0))
+fn softmax_1(_: &Shape) -> Instance {
+    Instance::new("causal + softmax_n", Formula::masked(causal).sink(|_| 0.0))
 }
 
-fn softmax_n(shape: &Shape) -> Made {
+fn softmax_n(shape: &Shape) -> Instance {
     let window = shape.reach(6);
     let near = move |at: &At| at.i - at.j < window;
     let expr = format!("sliding_window(window={window}) + softmax_n(n=2.5)");
-    Made::new(expr, Formula::masked(near).sink(|_| 2.5f64.ln()))
+    Instance::new(expr, Formula::masked(near).sink(|_| 2.5f64.ln()))
 }
 
-fn softpick(_: &Shape) -> Made {
-    let weigh = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
-    Made::new("causal + softpick", Formula::masked(causal).weigh(true, weigh))
+fn softpick(_: &Shape) -> Instance {
+    let weight = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    Instance::new("causal + softpick", Formula::masked(causal).weight(true, weight))
 }
 
-fn softpick_per_head(shape: &Shape) -> Made {
+fn softpick_per_head(shape: &Shape) -> Instance {
     let window = shape.reach(9);
     let far = |h: i64| h % 2 == 0;
     let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!far(h))).collect::<Vec<_>>());
     let mask = move |at: &At| causal(at) && (far(at.h) || at.i - at.j < window);
-    let weigh = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
+    let weight = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
     let expr = format!("causal + per_head(heads={heads}, softpick, softpick + sliding_window(window={window}))");
-    Made::new(expr, Formula::masked(mask).weigh(true, weigh))
+    Instance::new(expr, Formula::masked(mask).weight(true, weight))
 }
 
-fn sigmoid(_: &Shape) -> Made {
-    let weigh = |z: f64, _: &At| same(1.0 / (1.0 + (2.0 - z).exp()));
-    Made::new("causal + sigmoid(bias=-2)", Formula::masked(causal).weigh(false, weigh))
+fn sigmoid(_: &Shape) -> Instance {
+    let weight = |z: f64, _: &At| same(1.0 / (1.0 + (2.0 - z).exp()));
+    Instance::new("causal + sigmoid(bias=-2)", Formula::masked(causal).weight(false, weight))
 }
 
-fn relu(_: &Shape) -> Made {
-    let weigh = |z: f64, at: &At| same(z.max(0.0) / at.kv_len as f64);
-    Made::new("causal + relu", Formula::masked(causal).weigh(false, weigh))
+fn relu(_: &Shape) -> Instance {
+    let weight = |z: f64, at: &At| same(z.max(0.0) / at.kv_len as f64);
+    Instance::new("causal + relu", Formula::masked(causal).weight(false, weight))
 }
 
-fn squared_relu(_: &Shape) -> Made {
-    let weigh = |z: f64, _: &At| same(if z > 0.0 { z * z } else { 0.0 });
-    Made::new("causal + relu(squared=true, mean=false)", Formula::masked(causal).weigh(false, weigh))
+fn squared_relu(_: &Shape) -> Instance {
+    let weight = |z: f64, _: &At| same(if z > 0.0 { z * z } else { 0.0 });
+    Instance::new("causal + relu(squared=true, mean=false)", Formula::masked(causal).weight(false, weight))
 }
 
 /// GELU attention: weights are `0.5 z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3)))` over the number of keys.
@@ -121,10 +122,10 @@ impl AttentionVariant for Gelu {
     }
 }
 
-fn gelu(_: &Shape) -> Made {
+fn gelu(_: &Shape) -> Instance {
     let inner = |z: f64| (2.0 / std::f64::consts::PI).sqrt() * (z + 0.044_715 * z.powi(3));
-    let weigh = move |z: f64, at: &At| same(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
-    Made::new("causal + gelu", Formula::masked(causal).weigh(false, weigh))
+    let weight = move |z: f64, at: &At| same(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
+    Instance::new("causal + gelu", Formula::masked(causal).weight(false, weight))
 }
 
 #[cfg(test)]

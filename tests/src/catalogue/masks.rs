@@ -17,7 +17,7 @@ pub fn entries() -> Vec<Entry> {
     [bands::entries(), tables::entries(), remapped::entries()].concat()
 }
 
-/// Variants that are no stock variants.
+/// The variants of these rows that are not stock variants.
 #[must_use]
 pub fn variants() -> &'static [&'static VariantDesc] {
     attn::variants![AdaptiveSpan, DocumentOffsets, DraftTraining, EveryThird]

@@ -1,4 +1,4 @@
-//! Rows that rewrite logits, queries, keys, values, weights and outputs, that list their keys, or that split them into sets.
+//! Rows that transform logits, queries, keys, values, weights and outputs, that list their keys, or that form unions.
 
 mod bias;
 mod lists;
@@ -20,9 +20,8 @@ pub use unions::{ChunkKeys, ChunkQueries, FirstKeys, GroupedRope};
 pub use weights::Gelu;
 
 use attn::lang::VariantDesc;
-use attn_testing::Case;
 
-use super::{At, Entry, cases};
+use super::Entry;
 
 /// The entries of these rows.
 #[must_use]
@@ -59,14 +58,4 @@ pub fn variants() -> &'static [&'static VariantDesc] {
         GroupedRope,
         LatentRope,
     ]
-}
-
-/// Keys up to the query.
-fn causal(at: &At) -> bool {
-    at.j <= at.i
-}
-
-/// The usual batches without the longest, for what is as large as the logits.
-fn short() -> Vec<Case> {
-    cases::small().into_iter().filter(|case| case.kv_lens.to_vec().into_iter().all(|len| len <= 200)).collect()
 }

@@ -1,18 +1,21 @@
-//! The catalogue of attention variants: each row an expression of this language beside a formula in plain f64 loops that
-//! knows nothing of it. `book/src/catalogue.md` is made from here.
+//! The catalogue of attention variants.
+//!
+//! Each row has an expression of this language and an independent formula in plain f64 loops.
+//! `book/src/catalogue.md` is generated from these entries.
 
 pub mod attend;
-pub mod cases;
+pub mod cpu_cases;
 pub mod docs;
 pub mod entry;
 pub mod formula;
+pub mod gpu_cases;
 pub mod kernels;
 pub mod mask_file;
 pub mod masks;
 pub mod rows;
 pub mod run;
 
-pub use entry::{Entry, Made, Shape};
+pub use entry::{Entry, Instance, Shape};
 pub use formula::{At, Formula};
 
 use attn::lang::VariantDesc;
@@ -25,7 +28,7 @@ pub fn entries() -> Vec<Entry> {
     entries
 }
 
-/// The variants that only the catalogue needs: written here, with the public language.
+/// The variants that only the catalogue needs. They are written here, with the public language.
 #[must_use]
 pub fn variants() -> Vec<&'static VariantDesc> {
     [masks::variants(), rows::variants()].concat()

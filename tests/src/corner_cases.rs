@@ -159,7 +159,7 @@ impl AttentionVariant for Edges {
         bits ^= 0xffff_ffff as u32 ^ (!0 as u64 >> 7) as u32 ^ (!5 as u8) as u32 ^ (-(at.kv_pos) as u8) as u32;
         bits ^= (MIN ^ i32::MIN) as u32 ^ (-2147483648 as i32 as u32) ^ (-(self.i) as u32) ^ (self.i - 1).abs() as u32;
         bits ^= u32::from(self.i < -1) ^ u32::from(self.flag) ^ u32::from(byte(3)) ^ i32::from(self.flag) as u32;
-        bits ^= elsewhere::limited(self.i) as u32 ^ LIMIT as u32 ^ super::torture::helpers::LIMIT as u32;
+        bits ^= elsewhere::limited(self.i) as u32 ^ LIMIT as u32 ^ super::language_stress::helpers::LIMIT as u32;
         // remainders and shifts of negatives
         let n = -(at.kv_pos % 17) - 1;
         bits ^= (n % 5) as u32 ^ (n / 3) as u32 ^ n.rem_euclid(5) as u32 ^ n.div_euclid(-3) as u32 ^ (n >> 1) as u32;

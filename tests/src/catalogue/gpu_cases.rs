@@ -1,50 +1,24 @@
-//! The batches that entries are run on.
+//! The batches that entries are run on with a GPU.
 
 use attn::Variant;
 use attn::expr::Node;
 use attn::lang::Hook;
-use attn_testing::{Case, LayoutKind, Lens, Order};
+use attn_testing::{Case, Order};
 
+use super::cpu_cases::{Lengths, case, paged, small};
 use super::{Entry, Shape, register};
 
-/// Queries of each request, keys of each request.
-type Lengths<'a> = (&'a [u32], &'a [u32]);
-
-fn case((qo, kv): Lengths<'_>, (qo_heads, kv_heads, head_dim): (u32, u32, u32), dtype: &str) -> Case {
-    let mut case = Case::new("full");
-    (case.qo_heads, case.kv_heads, case.head_dim) = (qo_heads, kv_heads, head_dim);
-    (case.qo_lens, case.kv_lens) = (Lens::List(qo.to_vec()), Lens::List(kv.to_vec()));
-    dtype.clone_into(&mut case.dtype);
-    case
-}
-
-fn paged(mut case: Case, page_size: u32, order: Order) -> Case {
-    (case.kv_layout, case.page_size, case.page_order) = (LayoutKind::Paged, page_size, order);
-    case
-}
-
-/// For the CPU, in f32: chunked prefill, decode, ragged and paged, groups of query heads; tiles and splits that matter.
-#[must_use]
-pub fn small() -> Vec<Case> {
-    vec![
-        case((&[5, 7, 1], &[9, 7, 13]), (4, 2, 16), "f32"),
-        paged(case((&[33, 0, 2], &[70, 4, 31]), (4, 1, 8), "f32"), 3, Order::Hnd),
-        paged(case((&[1, 1, 1], &[17, 5, 40]), (6, 2, 16), "f32"), 4, Order::Nhd),
-        case((&[1, 2], &[2600, 3]), (2, 1, 8), "f32"),
-        case((&[130], &[200]), (1, 1, 8), "f32"),
-    ]
-}
-
-/// Characters of the longest expression of a case file: tables are written out.
+/// The longest expression that a case file may hold, in characters. Expressions contain their tensors.
 const LONGEST: usize = 40_000;
 
-/// For a GPU: each entry in prefill and in decode, ragged and paged, in both types, smaller where tables would be large; then, of
-/// entries that are more than masks, the [`long`] cases.
+/// All GPU cases: each entry in prefill and in decode, then the [`long`] cases.
+///
+/// Entries alternate between ragged and paged, and between f16 and bf16. Entries with large tensors get a smaller batch.
 ///
 /// # Panics
-/// An entry that is none.
+/// The expression of an entry is invalid.
 #[must_use]
-pub fn gpu(entries: &[Entry]) -> Vec<Case> {
+pub fn all(entries: &[Entry]) -> Vec<Case> {
     register();
     let mut cases = Vec::new();
     for (n, entry) in entries.iter().enumerate() {
@@ -82,7 +56,7 @@ fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
     };
     let dtype = if prefill == n.is_multiple_of(2) { "bf16" } else { "f16" };
     let mut case = case(lengths, heads, dtype);
-    // one of the two kernels reads pages
+    // of prefill and decode, one is paged
     if prefill == (n % 4 > 1) {
         case = if prefill { paged(case, 5, Order::Hnd) } else { paged(case, 16, Order::Nhd) };
     }
@@ -90,27 +64,28 @@ fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
     case
 }
 
-/// Few queries and keys so long that work is cut and merged: hooks that run after a merge, or whose states are merged, meet one here
-/// alone. Of every entry that is more than masks side by side, in prefill and in decode, every other one replayed from a graph.
+/// Cases with few queries and so many keys that the keys are split and partial results are merged.
 ///
-/// Tables of floats and bools that would be long are left out, for the check to make up.
+/// Only these cases run hooks after a merge and merge states of custom normalisers. Every entry that has more than masks
+/// gets one in prefill and one in decode; half of them are replayed from a CUDA graph. Long tensors of floats and bools
+/// are left out of the expression: the check fills them with random values.
 ///
 /// # Panics
-/// An entry that is none.
+/// The expression of an entry is invalid.
 #[must_use]
 pub fn long(entries: &[Entry]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (n, entry) in entries.iter().filter(|entry| is_more_than_masks(entry)).enumerate() {
         for kernel in KERNELS {
             let mut case = long_case(n, kernel, true);
-            let (expr, complete) = made(entry, &case);
+            let (expr, complete) = short_expr(entry, &case);
             case.variant = expr;
-            // what does not grow with the batch is taken in a larger one
+            // an expression that does not grow with the batch gets a larger batch
             if complete && case.variant.len() < LONG_LIST {
                 case = long_case(n, kernel, false);
-                case.variant = made(entry, &case).0;
+                case.variant = short_expr(entry, &case).0;
             }
-            assert!(case.variant.len() <= LONGEST, "row {} {} is too long for a line", entry.row, entry.name);
+            assert!(case.variant.len() <= LONGEST, "row {} {} has too long an expression", entry.row, entry.name);
             case.name = Some(format!("row {} {}, {kernel} of long keys", entry.row, entry.name));
             cases.push(case);
         }
@@ -118,7 +93,7 @@ pub fn long(entries: &[Entry]) -> Vec<Case> {
     cases
 }
 
-/// Whether an entry has a hook beside its mask, or a combinator.
+/// Whether an entry has a combinator, or a hook other than a mask.
 fn is_more_than_masks(entry: &Entry) -> bool {
     let expr = (entry.make)(&Shape::of(&small()[0])).expr;
     let variant = Variant::parse(&expr).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
@@ -128,10 +103,10 @@ fn is_more_than_masks(entry: &Entry) -> bool {
     !variant.nodes().iter().all(mask)
 }
 
-/// Head dim, element type, and pages by their size or none, with their order.
-type Cell = (u32, &'static str, Option<u32>, Order);
+/// Head dim, element type, page size (`None`: ragged) and page order.
+type KernelShape = (u32, &'static str, Option<u32>, Order);
 
-const PREFILL_CELLS: [Cell; 6] = [
+const PREFILL_SHAPES: [KernelShape; 6] = [
     (64, "bf16", None, Order::Nhd),
     (256, "f16", Some(16), Order::Hnd),
     (128, "f16", Some(5), Order::Hnd),
@@ -139,7 +114,7 @@ const PREFILL_CELLS: [Cell; 6] = [
     (128, "bf16", None, Order::Hnd),
     (256, "bf16", Some(1), Order::Nhd),
 ];
-const DECODE_CELLS: [Cell; 6] = [
+const DECODE_SHAPES: [KernelShape; 6] = [
     (128, "bf16", Some(16), Order::Nhd),
     (64, "f16", None, Order::Nhd),
     (256, "bf16", Some(5), Order::Hnd),
@@ -166,10 +141,10 @@ const DECODE_LENGTHS: [Lengths<'static>; 5] = [
     (&[1, 1, 1, 1, 1], &[1, 4001, 2048, 3, 255]),
 ];
 
-/// The long batch of entry number `n`: every cell meets all heads, in other lengths.
+/// The long batch of entry number `n`. Over all `n`, each kernel shape is combined with all head counts and lengths.
 fn long_case(n: usize, kernel: &str, small: bool) -> Case {
     let prefill = kernel == "prefill";
-    let (dim, dtype, page, order) = if prefill { PREFILL_CELLS[n % 6] } else { DECODE_CELLS[n % 6] };
+    let (dim, dtype, page, order) = if prefill { PREFILL_SHAPES[n % 6] } else { DECODE_SHAPES[n % 6] };
     let (qo_heads, kv_heads) = HEADS[n % 5];
     let of = (n + n / 5) % 5;
     let lengths = match (prefill, small) {
@@ -188,19 +163,20 @@ fn long_case(n: usize, kernel: &str, small: bool) -> Case {
     case
 }
 
-/// The expression of an entry for a case, and whether nothing is left out of it.
-fn made(entry: &Entry, case: &Case) -> (String, bool) {
+/// The expression of an entry for a case without its long tensors, and whether it is complete.
+fn short_expr(entry: &Entry, case: &Case) -> (String, bool) {
     let expr = (entry.make)(&Shape::of(case)).expr;
     let short = without_long_tables(&expr);
     let complete = short.len() == expr.len();
     (short, complete)
 }
 
-/// Characters of a list that is long.
+/// The length above which a list is left out of an expression, in characters.
 const LONG_LIST: usize = 2500;
 
-/// An expression without its parameters that are long lists of floats, of bools, or of zeros to store to. Whole numbers stay: they
-/// are lists of keys and the like, which cannot be any.
+/// An expression without its long lists of floats, bools and zeros (output tensors).
+///
+/// Lists of integers stay: they are lists of keys and the like, for which random values would be invalid.
 fn without_long_tables(expr: &str) -> String {
     let mut kept = String::new();
     let mut rest = expr;
@@ -225,7 +201,7 @@ fn without_long_tables(expr: &str) -> String {
             rest = after.trim_start_matches([',', ' ']);
         }
     }
-    // none is left
+    // a part without parameters has no parentheses
     (kept + rest).replace("()", "")
 }
 

@@ -293,7 +293,7 @@ impl AttentionVariant for Control {
 
 /// Rows, and tables of rank 2.
 #[derive(Clone, Debug, VariantParams)]
-pub struct Rows {
+pub struct RowMethods {
     /// Any.
     pub eps: f32,
     /// Any.
@@ -304,7 +304,7 @@ pub struct Rows {
 }
 
 #[attention_variant]
-impl AttentionVariant for Rows {
+impl AttentionVariant for RowMethods {
     fn query_transform<R: Row>(&self, q: &mut R, at: RowIndex) {
         let norm = (q.sum_sq() / q.dim() as f32 + self.eps).sqrt();
         let shift = q.sum() / q.dim() as f32;
@@ -345,7 +345,7 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         Casts,
         Floats,
         Control,
-        Rows,
+        RowMethods,
         Arrays,
         Divisions,
         own_types::OwnTypes,
