@@ -1,6 +1,6 @@
 // The cost of rotating all keys of a cache in a kernel of its own: each key is read, rotated (half-split pairs, angles
-// position * theta^(-2 i / dim), approximate sine and cosine) and written elsewhere, 16 bytes at a time. Add it to decode
-// over rotated keys, and compare with decode that rotates in the kernel (`rope`).
+// position * theta^(-2 i / dim), approximate sine and cosine) and written elsewhere, 16 bytes at a time. Add it to
+// decode over rotated keys, and compare with decode that rotates in the kernel (`rope`).
 //
 //     nvcc -O3 -arch=native -o rotate_keys rotate_keys.cu && ./rotate_keys [tokens [heads]]
 //
@@ -71,6 +71,7 @@ int main(int count, char** args) {
   }
   std::sort(times.begin(), times.end());
   float us = times[times.size() / 2];
-  printf("{\"case\": \"rotate keys\", \"tokens\": %lld, \"heads\": %d, \"us\": %.1f, \"tb_s\": %.2f}\n", tokens, heads, us,
-         2e-6 * bytes / us);
+  double tb_s = 2e-6 * bytes / us;
+  printf("{\"case\": \"rotate keys\", \"tokens\": %lld, \"heads\": %d, \"us\": %.1f, \"tb_s\": %.2f}\n", tokens, heads,
+         us, tb_s);
 }

@@ -1,7 +1,8 @@
-//! A system prompt that all requests share, examples that some share, and a conversation each: a cascade of levels.
+//! A cascade: a system prompt that all requests share, examples that some share, and a conversation each.
 //!
-//! The keys of the prompt are in memory once, as with any prefix cache; the cascade tells the attention so, which may then read them once for all
-//! requests of a group instead of once for each. The results are those of a batch without levels. Runs on the first CUDA device, else on the CPU.
+//! The keys of the prompt are in memory once, as with any prefix cache. The levels of the cascade tell the kernel,
+//! which can then read them once for all requests of a group rather than once for each. The results equal those of a
+//! batch without levels. Runs on the first CUDA device, else on the CPU.
 //!
 //! ```text
 //! cargo run --release --example cascade
@@ -18,16 +19,16 @@ use attn::{
 };
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
 
-/// Keys of the system prompt: whole pages, so that the same batch can be written without levels.
+/// Keys of the system prompt: whole pages, so that the batch can also be written without levels.
 const PROMPT: usize = 8 * PAGE;
 /// Keys of the examples of a group.
 const SHOTS: usize = 2 * PAGE;
-/// Requests of each group: neighbours.
+/// Requests of each group, which are neighbours in the batch.
 const GROUPS: [usize; 2] = [2, 4];
-/// Keys of each conversation, its newest token among them.
+/// Keys of each conversation, including its newest token.
 const OWN: [usize; 6] = [5, 40, 17, 33, 1, 20];
 
-/// Keys that somebody has: a text, its pages, and how many there are.
+/// A run of consecutive keys: a text, its pages, and the number of keys.
 struct Run {
     text: u64,
     pages: Vec<i32>,
@@ -36,7 +37,7 @@ struct Run {
 
 impl Run {
     fn fill(cache: &mut Cache, stream: &Stream, text: u64, keys: usize) -> Fallible<Self> {
-        let pages = cache.take_many(keys.div_ceil(PAGE))?;
+        let pages = cache.allocate_many(keys.div_ceil(PAGE))?;
         let rows = |row: fn(u64, usize) -> Vec<f16>| (0..keys).flat_map(|place| row(text, place)).collect::<Vec<_>>();
         cache.append(stream, &pages, 0, &rows(k_row), &rows(v_row))?;
         Ok(Run { text, pages, keys })
@@ -87,7 +88,7 @@ fn main() -> Fallible {
     };
 
     println!("running on {engine}; {requests} requests, {PROMPT} keys shared by all, {SHOTS} by each group\n");
-    println!("{:<34}{:>16}{:>12}", "batch", "keys to be read", "error");
+    println!("{:<34}{:>16}{:>12}", "batch", "keys to read", "error");
     let report = |what: &str, tables: &[&PageTableBuf], o: &[f16]| {
         let keys: usize = tables.iter().map(|table| keys_of(table)).sum();
         let error = error(o, &want);
@@ -95,7 +96,7 @@ fn main() -> Fallible {
         check(what, error)
     };
 
-    // every request with all of its pages: the prompt's are named by each
+    // every request with all of its pages: each names those of the prompt
     let pages: Vec<Vec<i32>> =
         (0..requests).map(|i| runs(i).iter().flat_map(|run| run.pages.clone()).collect()).collect();
     let keys = |request: usize| runs(request).iter().map(|run| run.keys).sum::<usize>();
@@ -103,16 +104,16 @@ fn main() -> Fallible {
     let each = indptr(&vec![1; requests])?;
     report("without levels", &[&flat], &attend(&Batch::paged(&each, &flat.table()))?)?;
 
-    // the prompt, and then what each request has behind it
+    // a level for the prompt, and one for the rest of each request
     let all = [0, requests as i32];
     let of_prompt = cache.table([(&prompt.pages[..], prompt.keys)]);
-    let behind: Vec<Vec<i32>> =
+    let suffixes: Vec<Vec<i32>> =
         (0..requests).map(|i| runs(i)[1..].iter().flat_map(|run| run.pages.clone()).collect()).collect();
-    let of_each = cache.table(behind.iter().enumerate().map(|(i, pages)| (&pages[..], keys(i) - PROMPT)));
+    let of_each = cache.table(suffixes.iter().enumerate().map(|(i, pages)| (&pages[..], keys(i) - PROMPT)));
     let levels = [level(&all, &of_prompt), level(&each, &of_each)];
     report("prompt | rest", &[&of_prompt, &of_each], &attend(&Batch::cascade(&each, &levels))?)?;
 
-    // and the examples of each group between them
+    // and a level between them for the examples of each group
     let groups = indptr(&GROUPS.map(|requests| requests as u32))?;
     let of_groups = cache.table(shots.iter().map(|run| (&run.pages[..], run.keys)));
     let of_own = cache.table(own.iter().map(|run| (&run.pages[..], run.keys)));
@@ -124,12 +125,12 @@ fn main() -> Fallible {
     )
 }
 
-/// A level whose groups have these queries and these pages.
+/// A level with these groups of queries and these pages.
 fn level<'a>(qo_indptr: &'a [i32], table: &'a PageTableBuf) -> CascadeLevel<'a> {
     CascadeLevel { qo_indptr, kv: CascadeLevelKv::Paged(table.table()) }
 }
 
-/// Keys that a table names.
+/// The number of keys of a page table.
 fn keys_of(table: &PageTableBuf) -> usize {
     let row = |i: usize| (table.indptr[i + 1] - table.indptr[i]) as usize;
     (0..table.last_page_len.len())

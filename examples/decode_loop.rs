@@ -1,7 +1,9 @@
-//! A server's loop: requests come, are decoded side by side, and go; their pages grow in place, and every step is the replay of one CUDA graph.
+//! A serving loop: requests arrive, decode together and finish. Their pages grow in place, and every step replays one
+//! CUDA graph.
 //!
-//! One plan has room for the largest batch. A step gives it the lengths and pages of whatever runs then (`Plan::update`), and replays what was captured
-//! of it once. Prompts are prefilled by a plan of their own. Runs on the first CUDA device, else on the CPU, where a run stands for the replay.
+//! One plan has the capacity of the largest batch. Each step updates it with the lengths and pages of the running
+//! requests (`Plan::update`) and replays the graph that was captured once. Prompts are prefilled by a plan of their
+//! own. Runs on the first CUDA device, else on the CPU, where the replay is a run.
 //!
 //! ```text
 //! cargo run --release --example decode_loop
@@ -16,27 +18,27 @@ use std::collections::VecDeque;
 use attn::{Error, Out, Stream, batch::indptr, graph::Graph, prelude::*};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
 
-/// Requests that run at a time.
+/// The most requests that run at a time.
 const SLOTS: usize = 3;
 /// Pages of the pool: too few for all requests at once.
 const PAGES: usize = 12;
-/// Keys of a prompt, and tokens to be decoded behind it.
+/// Keys of each prompt, and tokens to decode after it.
 const REQUESTS: [(usize, usize); 7] = [(20, 9), (5, 30), (63, 4), (1, 12), (40, 20), (17, 16), (31, 2)];
 
-/// A request that runs.
+/// A running request.
 struct Request {
     text: u64,
     prompt: usize,
-    /// Keys when it is done.
+    /// The number of keys when it is done.
     end: usize,
-    /// Keys in the cache.
+    /// The number of keys in the cache.
     keys: usize,
     pages: Vec<i32>,
 }
 
-/// The plan of the steps, what it reads and writes, and its graph.
+/// The plan of the decode steps with its buffers and its graph.
 struct Steps {
-    // dropped first: it launches what the rest keeps alive
+    // dropped first: it uses the other fields
     graph: Option<Graph>,
     plan: Plan,
     _workspace: Workspace,
@@ -45,7 +47,7 @@ struct Steps {
     ran: usize,
 }
 
-/// Shape of the queries and outputs of so many tokens.
+/// The shape of the queries and outputs of `tokens` tokens.
 fn shape(tokens: usize) -> [usize; 3] {
     [tokens, HEADS.qo as usize, HEADS.head_dim as usize]
 }
@@ -54,14 +56,14 @@ impl Steps {
     fn new(engine: &Engine, attention: &Attention, cache: &Cache) -> Fallible<Self> {
         let capacity = BatchCapacity::decode(SLOTS as u32, (PAGES * PAGE) as u32).in_pages(PAGE as u32, cache.pages());
         let mut workspace = engine.workspace();
-        let nobody = cache.table([]);
-        let plan = attention.plan_with_capacity(&Batch::paged(&[0], &nobody.table()), &capacity, &mut workspace)?;
+        let empty = cache.table([]);
+        let plan = attention.plan_with_capacity(&Batch::paged(&[0], &empty.table()), &capacity, &mut workspace)?;
         let rows = || engine.alloc(Dtype::F16, SLOTS * q_width());
         let (q, o) = (rows()?, rows()?);
         Ok(Steps { graph: None, plan, _workspace: workspace, q, o, ran: 0 })
     }
 
-    /// One token of each request. Gives the outputs, request by request.
+    /// Decodes one token of each request, and returns their outputs.
     fn step(&mut self, engine: &Engine, stream: &Stream, cache: &Cache, requests: &[Request]) -> Fallible<Vec<f16>> {
         let qo_indptr = indptr(&vec![1; requests.len()])?;
         let table = cache.table(requests.iter().map(|r| (&r.pages[..], r.keys)));
@@ -81,7 +83,7 @@ impl Steps {
         self.plan.run(stream, self.q.tensor(&shape(SLOTS))?, cache.kv()?, out)
     }
 
-    /// Runs, and from the second step on replays what was recorded of a run.
+    /// Runs the first step; captures the second; replays from then on.
     fn replay(&mut self, stream: &Stream, cache: &Cache) -> Fallible {
         if self.ran == 0 {
             return Ok(self.run(stream, cache)?);
@@ -90,15 +92,16 @@ impl Steps {
             Some(graph) => graph,
             None => Graph::capture(stream, || self.run(stream, cache))?,
         };
-        // SAFETY: the plan, its workspace, q and o live in `self` and are never made anew; the pools are made once; nobody plans into the workspace again. The plan
-        // is updated on this stream, and the work is what was recorded.
+        // SAFETY: the plan, its workspace, q and o live in `self` and are never replaced, the pools are allocated once,
+        // and nothing else is planned into the workspace. The plan is updated on this stream, and the work is what was
+        // captured.
         unsafe { graph.replay(stream, || self.run(stream, cache)) }?;
         self.graph = Some(graph);
         Ok(())
     }
 }
 
-/// Prefills a prompt, all of it at once, and gives the output of its last token.
+/// Prefills a whole prompt, and returns the output of its last token.
 fn prefill(
     engine: &Engine,
     stream: &Stream,
@@ -118,7 +121,7 @@ fn prefill(
     Ok(engine.download(&o)?.split_off(queries.len() - q_width()))
 }
 
-/// The output of the newest token of a request, by the definition.
+/// The reference output of a request's newest token.
 fn wanted(request: &Request) -> Vec<f64> {
     let row = |token| (k_row(request.text, token), v_row(request.text, token));
     reference(&q_row(request.text, request.keys - 1), |head| {
@@ -139,16 +142,16 @@ fn main() -> Fallible {
     println!("running on {engine}; {} requests, {SLOTS} at a time, {PAGES} pages of {PAGE} keys\n", REQUESTS.len());
     println!("{:>5}{:>26}{:>8}{:>12}{:>12}", "step", "request: keys", "pages", "prefilled", "error");
     while !(waiting.is_empty() && running.is_empty()) {
-        // who came first runs first, as soon as there is a place, and pages for all that it may become
+        // admit requests in order, as soon as there is a slot, and pages for everything that they will become
         let mut prefilled = 0;
         while let Some(&(number, (prompt, more))) = waiting.front() {
-            let promised = |r: &Request| r.end.div_ceil(PAGE) - r.pages.len();
+            let reserved = |r: &Request| r.end.div_ceil(PAGE) - r.pages.len();
             let needed = (prompt + more).div_ceil(PAGE);
-            if running.len() == SLOTS || cache.free() < needed + running.iter().map(promised).sum::<usize>() {
+            if running.len() == SLOTS || cache.free() < needed + running.iter().map(reserved).sum::<usize>() {
                 break;
             }
             waiting.pop_front();
-            let pages = cache.take_many(prompt.div_ceil(PAGE))?;
+            let pages = cache.allocate_many(prompt.div_ceil(PAGE))?;
             let request = Request { text: 1 + number as u64, prompt, end: prompt + more, keys: prompt, pages };
             let rows =
                 |row: fn(u64, usize) -> Vec<f16>| (0..prompt).flat_map(|t| row(request.text, t)).collect::<Vec<_>>();
@@ -161,10 +164,10 @@ fn main() -> Fallible {
             running.push(request);
         }
 
-        // a new token of each: its key and value, on a page more where the last one is full
+        // append the key and value of a new token of each request, with a new page where the last one is full
         for request in &mut running {
             if request.keys == request.pages.len() * PAGE {
-                request.pages.push(cache.take()?);
+                request.pages.push(cache.allocate()?);
             }
             let (text, token) = (request.text, request.keys);
             cache.append(&stream, &request.pages, token, &k_row(text, token), &v_row(text, token))?;
@@ -179,13 +182,13 @@ fn main() -> Fallible {
         }
         worst = worst.max(here);
         if prefilled > 0 || running.iter().any(|r| r.keys == r.end) {
-            let who: Vec<String> = running.iter().map(|r| format!("{}: {}", r.text, r.keys)).collect();
+            let lengths: Vec<String> = running.iter().map(|r| format!("{}: {}", r.text, r.keys)).collect();
             let (held, prefilled) =
                 (PAGES - cache.free(), if prefilled > 0 { prefilled.to_string() } else { String::new() });
-            println!("{:>5}{:>26}{held:>8}{prefilled:>12}{here:>12.1e}", steps.ran, who.join("  "));
+            println!("{:>5}{:>26}{held:>8}{prefilled:>12}{here:>12.1e}", steps.ran, lengths.join("  "));
         }
         for done in running.extract_if(.., |r| r.keys == r.end) {
-            cache.give_back(done.pages);
+            cache.release(done.pages);
         }
     }
     println!("\n{} steps by one plan; the largest error is {worst:.1e}", steps.ran);

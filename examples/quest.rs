@@ -1,8 +1,10 @@
-//! Quest: in each step of decoding, every KV head reads the pages of keys that may matter most to its query, and no others (arXiv 2406.10774).
+//! Quest: in each decode step, every KV head reads only the pages of keys that can matter most to its query (arXiv
+//! 2406.10774).
 //!
-//! A page keeps the least and greatest key of every dimension. With them the largest logit that any of its keys could have with a query is bounded
-//! without reading a key; the pages with the highest bounds are given to the variant `page_list`, for each request and KV head its own. Here some keys are like the query
-//! that will come, as in real texts; reading a quarter of the pages then gives nearly what reading all gives. Runs on the first CUDA device, else on the CPU.
+//! Each page keeps the minimum and maximum of its keys in every dimension. They bound the largest logit of its keys
+//! with a query without reading a key. The pages with the highest bounds go to the variant `page_list`, for each
+//! request and KV head. Some keys here are close to later queries, as in real texts, so reading a quarter of the pages
+//! gives nearly the result of all. Runs on the first CUDA device, else on the CPU.
 //!
 //! ```text
 //! cargo run --release --example quest
@@ -26,12 +28,12 @@ use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row,
 
 /// Keys of each request.
 const LENS: [usize; 3] = [300, 517, 96];
-/// The part of a request's pages that is read.
+/// The fraction of a request's pages that is read.
 const KEEP: f64 = 0.25;
 const STEPS: usize = 4;
 const DIM: usize = HEADS.head_dim as usize;
 
-/// A request: its text, its pages, what is known of them, and its keys on the host for the reference.
+/// A request: its text, its pages, their bounds, and its keys on the host for the reference.
 struct Request {
     text: u64,
     pages: Vec<i32>,
@@ -41,7 +43,7 @@ struct Request {
 
 impl Request {
     fn fill(cache: &mut Cache, stream: &Stream, text: u64, len: usize) -> Fallible<Self> {
-        let pages = cache.take_many(len.div_ceil(PAGE))?;
+        let pages = cache.allocate_many(len.div_ceil(PAGE))?;
         let mut keys = Vec::with_capacity(len);
         let mut bounds = PageBounds::new(PAGE, HEADS.kv as usize, DIM);
         for place in 0..len {
@@ -54,19 +56,19 @@ impl Request {
         Ok(Request { text, pages, bounds, keys })
     }
 
-    /// How many pages a KV head reads.
+    /// The number of pages that a KV head reads.
     fn kept(&self) -> usize {
         (self.pages.len() as f64 * KEEP).ceil() as usize
     }
 
-    /// The pages that each KV head reads: those with the highest bounds of a logit, of any of its query heads, and the newest page.
+    /// The pages that each KV head reads: those with the highest bounds over its query heads, and the newest page.
     fn choose(&self, q: &[f16]) -> Fallible<Vec<Vec<i32>>> {
         let kept = self.kept();
         let scores = self.bounds.scores(&widened(q))?;
         Ok(scores.chunks(self.pages.len()).map(|of_head| top_pages(of_head, kept)).collect())
     }
 
-    /// The keys and values of some places, of a KV head.
+    /// The keys and values at some places, of a KV head.
     fn rows(&self, kv_head: usize, places: impl Iterator<Item = usize>) -> Vec<(Vec<f64>, Vec<f64>)> {
         let row = |place: usize| (of_head(&self.keys[place], kv_head), of_head(&v_row(self.text, place), kv_head));
         places.map(row).collect()
@@ -77,7 +79,7 @@ fn widened(row: &[f16]) -> Vec<f32> {
     row.iter().map(|x| x.to_f32()).collect()
 }
 
-/// Keys that are made up, but for some that are near what will be asked for: a few in a row, as the words of a sentence are.
+/// Synthetic keys. Some consecutive ones are close to a later query, as the words of a sentence are.
 fn key(text: u64, place: usize) -> Vec<f16> {
     let mut key = k_row(text, place);
     if place % 97 < 4 {
@@ -109,21 +111,21 @@ fn main() -> Fallible {
     let shape = [LENS.len(), HEADS.qo as usize, DIM];
     let mut o = engine.alloc(Dtype::F16, LENS.len() * q_width())?;
 
-    // compiled and planned once, for the longest lists; each step writes others
-    let room = requests.iter().map(Request::kept).max().unwrap_or(1) as i32;
-    let page_list = PageList::with_capacity(PAGE as i32, room, LENS.len(), HEADS.kv as usize)?;
+    // compiled and planned once, for the longest lists; each step sets other lists
+    let capacity = requests.iter().map(Request::kept).max().unwrap_or(1) as i32;
+    let page_list = PageList::with_capacity(PAGE as i32, capacity, LENS.len(), HEADS.kv as usize)?;
     let attention = engine.attention(&compose!(page_list), HEADS, Dtypes::f16())?;
     let mut workspace = engine.workspace();
     let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;
 
     println!("running on {engine}: {pages} pages of {PAGE} keys\n");
-    println!("{:>5}{:>14}{:>20}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "far from all keys");
+    println!("{:>5}{:>14}{:>20}{:>14}{:>20}", "step", "pages read", "of a head's keys", "error", "error of skipping");
     for step in 0..STEPS {
         let queries: Vec<Vec<f16>> = requests.iter().map(|r| q_row(r.text, step)).collect();
         let chosen: Vec<Vec<Vec<i32>>> =
             requests.iter().zip(&queries).map(|(request, q)| request.choose(q)).collect::<Fallible<_>>()?;
 
-        let lists = PageList::from_lists(PAGE as i32, room, &chosen)?;
+        let lists = PageList::from_lists(PAGE as i32, capacity, &chosen)?;
         attention.set_tensor(&stream, "pages", &TensorContent::host(lists.pages.as_slice()))?;
         attention.set_tensor(&stream, "count", &TensorContent::host(lists.count.as_slice()))?;
         let q = engine.upload(&queries.concat())?;
@@ -131,7 +133,7 @@ fn main() -> Fallible {
         stream.synchronize()?;
         let got: Vec<f16> = engine.download(&o)?;
 
-        // by the definition: over the chosen pages, and over all
+        // the reference over the chosen pages, and over all
         let (mut want, mut all) = (Vec::new(), Vec::new());
         for ((request, q), lists) in requests.iter().zip(&queries).zip(&chosen) {
             let len = request.keys.len();
@@ -145,12 +147,12 @@ fn main() -> Fallible {
             all.extend(reference(q, |head| request.rows(head, 0..len)));
         }
         let read: usize = chosen.iter().flatten().map(Vec::len).sum();
-        let (off, far) = (error(&got, &want), error(&got, &all));
+        let (off, skipped) = (error(&got, &want), error(&got, &all));
         let part = 100.0 * read as f64 / (pages * HEADS.kv as usize) as f64;
-        println!("{step:>5}{read:>14}{part:>19.0}%{off:>14.1e}{far:>20.1e}");
+        println!("{step:>5}{read:>14}{part:>19.0}%{off:>14.1e}{skipped:>20.1e}");
         check(&format!("step {step}"), off)?;
-        if far > 0.1 {
-            return Err(format!("step {step}: the pages that were chosen are not those that matter").into());
+        if skipped > 0.1 {
+            return Err(format!("step {step}: the chosen pages miss keys that matter").into());
         }
     }
     Ok(())

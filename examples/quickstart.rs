@@ -1,7 +1,7 @@
-//! A variant of one's own, composed by name, over a paged cache, on real tensors.
+//! A variant of your own, composed by name with stock variants, over a paged cache of real tensors.
 //!
-//! The tensors are q, k and v of three layers of SmolLM2-135M-Instruct (Apache-2.0), with outputs that numpy computed in f64
-//! from the definition: `examples/data/smollm2_qkv.safetensors`. Runs on the first CUDA device, else on the CPU.
+//! The tensors are q, k and v of three layers of SmolLM2-135M-Instruct (Apache-2.0), with outputs that numpy computed
+//! in f64: `examples/data/smollm2_qkv.safetensors`. Runs on the first CUDA device, else on the CPU.
 //!
 //! ```text
 //! cargo run --release --example quickstart
@@ -12,7 +12,7 @@
 use attn::{Out, prelude::*};
 use safetensors::SafeTensors;
 
-/// Logits soft cap: `cap * tanh(logit / cap)`, by the accurate hyperbolic tangent.
+/// Soft cap of logits: `cap * tanh(logit / cap)`, with the accurate tanh.
 #[derive(Clone, Debug, VariantParams)]
 struct MyCap {
     /// The bound that logits approach.
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let want = floats(&tensors, &format!("{layer}.{reference}.o"))?;
             let cache = PagedCache::fill(&engine, &tensors, layer)?;
 
-            // prefill: every token of the text at once; decode: its last token alone, against the same cache
+            // prefill: all tokens of the text at once; decode: the last token alone, over the same cache
             let row = (HEADS.qo * HEADS.head_dim) as usize;
             let last = q.len() - row;
             let prefill = error(&cache.attend(&engine, &attention, &q)?, &want);
@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The keys and values of one sequence in pages, in an order that is not the sequence's.
+/// The keys and values of one sequence in pages that are not in the sequence's order.
 struct PagedCache {
     pool: DeviceBuffer,
     pages: Vec<i32>,
@@ -78,8 +78,8 @@ impl PagedCache {
         let (k, v) = (halves(tensors, &format!("{layer}.k"))?, halves(tensors, &format!("{layer}.v"))?);
         let tokens = k.len() / row;
         let count = tokens.div_ceil(PAGE_SIZE);
-        let pages: Vec<i32> = (0..count).map(|i| ((i * 7 + 3) % count) as i32).collect(); // 7 and 10 pages share no factor
-        // (pages, k or v, slots, heads, dim); what no token fills stays NaN, and must not matter
+        let pages: Vec<i32> = (0..count).map(|i| ((i * 7 + 3) % count) as i32).collect(); // 7 is coprime to 10 pages
+        // (pages, k or v, slots, heads, dim); unused slots stay NaN, and must not matter
         let mut pool = vec![f16::NAN; count * 2 * PAGE_SIZE * row];
         for token in 0..tokens {
             let (page, slot) = (pages[token / PAGE_SIZE] as usize, token % PAGE_SIZE);
@@ -91,7 +91,7 @@ impl PagedCache {
         Ok(PagedCache { pool: engine.upload(&pool)?, pages, tokens })
     }
 
-    /// Attention of the newest queries, as many as `q` holds, over the whole cache.
+    /// Attention of the newest queries over the whole cache; `q` has any number of them.
     fn attend(
         &self,
         engine: &Engine,

@@ -1,9 +1,11 @@
-//! StreamingLLM: an endless text over a cache of constant size, the first keys and a window of the last ones.
+//! StreamingLLM: an endless text over a KV cache of constant size, which holds the first keys and a window of the last
+//! ones.
 //!
-//! Keys are stored as they are, without their rotary embedding, and rotated where they are in the *cache* when they are read (arXiv 2309.17453): positions
-//! never grow past what a model was trained on. Pages that fell out of the window are used again; a page that did in part keeps its place in the page
-//! table, and a variant of this file takes what fell out of it out of the positions. No length is anywhere but in the batch, so that one plan
-//! with a capacity, and one captured graph, serve all steps. Runs on the first CUDA device, else on the CPU.
+//! Keys are stored without rotary embedding, and rotated by their position in the *cache* when they are read (arXiv
+//! 2309.17453), so positions never exceed those of training. Pages that left the window are reused. A page that left it
+//! in part keeps its place in the page table, and a variant of this file removes its lost keys from the positions.
+//! Lengths are only in the batch, so one plan with a capacity, and one captured graph, serve all steps. Runs on the
+//! first CUDA device, else on the CPU.
 //!
 //! ```text
 //! cargo run --release --example streaming_llm
@@ -13,24 +15,24 @@
 
 mod support;
 
-use attn::{Out, lang::KvIndex, lang::RowIndex, prelude::*};
+use attn::{Out, prelude::*};
 use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
 
-/// Keys at the start that stay for ever: a page.
+/// Keys at the start that are always kept: one page.
 const SINK: usize = PAGE;
-/// The last keys, the query's own among them.
+/// The window of last keys, including the query's own.
 const WINDOW: usize = 40;
 const STEPS: usize = 150;
 const THETA: f64 = 10000.0;
 
-/// Where keys are in the cache. Under `remap`: between the first keys and the window, the page table may hold keys that fell out of the window with
-/// the rest of their page still in it; positions are counted as if they were gone.
+/// Positions in the cache, for `remap`. Between the first keys and the window, the page table may hold keys that left
+/// the window while the rest of their page is still in it. Positions are counted without them.
 #[derive(Clone, Copy, Debug, VariantParams)]
 struct CachePositions {
-    /// Keys at the start that stay.
+    /// Keys at the start that are kept.
     #[require(sink >= 0)]
     sink: i32,
-    /// Keys of the window.
+    /// The window in keys.
     #[require(window >= 1)]
     window: i32,
 }
@@ -42,22 +44,21 @@ impl AttentionVariant for CachePositions {
     }
 
     fn remap_kv_pos(&self, at: KvIndex) -> i32 {
-        let gone = (at.kv_len - self.sink - self.window).max(0);
-        if at.kv_pos < self.sink { at.kv_pos } else { at.kv_pos - gone }
+        let dropped = (at.kv_len - self.sink - self.window).max(0);
+        if at.kv_pos < self.sink { at.kv_pos } else { at.kv_pos - dropped }
     }
 }
 
 fn main() -> Fallible {
     let engine = Engine::auto()?;
     let stream = engine.stream()?;
-    // the sink, and the window with as much as may be left of the page before it
+    // the sink, and the window with the rest of the page before it
     let pages = SINK / PAGE + WINDOW.div_ceil(PAGE) + 1;
     let texts = [1u64, 2];
-    // two texts, and a page more, so that the pool is not full
+    // two texts and a spare page, so that the pool is not full
     let mut cache = Cache::new(&engine, texts.len() * pages + 1)?;
-    let variant = Variant::parse(&format!(
-        "streaming(sink={SINK}, window={WINDOW}) + remap(cache_positions(sink={SINK}, window={WINDOW}), rope(theta={THETA}))"
-    ))?;
+    let rotate = format!("remap(cache_positions(sink={SINK}, window={WINDOW}), rope(theta={THETA}))");
+    let variant = Variant::parse(&format!("streaming(sink={SINK}, window={WINDOW}) + {rotate}"))?;
     let attention = engine.attention(&variant, HEADS, Dtypes::f16())?;
 
     let shape = [texts.len(), HEADS.qo as usize, HEADS.head_dim as usize];
@@ -75,18 +76,18 @@ fn main() -> Fallible {
 
     println!("running on {engine}: {variant}\n");
     println!("{:>6}{:>14}{:>14}{:>14}{:>12}", "token", "keys cached", "attended", "pages", "error");
-    // of each text: the pages of its row, and the token whose key is first behind the sink
+    // for each text: the pages of its row, and the first token behind the sink
     let mut rows: Vec<(Vec<i32>, usize)> = texts.iter().map(|_| (Vec::new(), SINK)).collect();
     for token in 0..STEPS {
         for (&text, (pages, first)) in texts.iter().zip(&mut rows) {
-            // what fell out of the window with all of its page
+            // free a page when all of it has left the window
             if token >= *first + WINDOW + PAGE - 1 {
-                cache.give_back([pages.remove(SINK / PAGE)]);
+                cache.release([pages.remove(SINK / PAGE)]);
                 *first += PAGE;
             }
             let place = if token < SINK { token } else { SINK + token - *first };
             if place == pages.len() * PAGE {
-                pages.push(cache.take()?);
+                pages.push(cache.allocate()?);
             }
             cache.append(&stream, pages, place, &k_row(text, token), &v_row(text, token))?;
         }
@@ -98,7 +99,7 @@ fn main() -> Fallible {
         plan.run(&stream, q.tensor(&shape)?, cache.kv()?, Out::new(o.tensor_mut(&shape)?))?;
         stream.synchronize()?;
 
-        // by the definition: the tokens that count, side by side, each rotated by its place among them
+        // the reference: the attended tokens, each rotated by its place among them
         let tokens: Vec<usize> = (0..=token).filter(|&t| t < SINK || token - t < WINDOW).collect();
         let mut want = Vec::new();
         for &text in &texts {
@@ -121,7 +122,7 @@ fn main() -> Fallible {
     Ok(())
 }
 
-/// The rows of a token, rotated as at a position: pairs are half a head apart, as in Llama.
+/// The rows of a token, rotated by a position. Pairs are half a head apart, as in Llama.
 fn rotated(row: &[f16], position: usize) -> Vec<f16> {
     let dim = HEADS.head_dim as usize;
     let mut out = row.to_vec();

@@ -56,9 +56,10 @@ impl Stream {
     pub unsafe fn from_raw(engine: &Engine, raw: *mut std::ffi::c_void) -> Result<Self, Error> {
         match &engine.backend {
             Backend::Cpu => Err(Error::Backend { what: "stream", got: "a CUDA device", want: "the CPU" }),
-            // SAFETY: the caller guarantees it.
             Backend::Cuda(device) => {
-                Ok(Stream { backend: StreamBackend::Cuda(unsafe { cuda::Stream::from_raw(device, raw) }) })
+                // SAFETY: the caller guarantees it.
+                let stream = unsafe { cuda::Stream::from_raw(device, raw) };
+                Ok(Stream { backend: StreamBackend::Cuda(stream) })
             }
         }
     }

@@ -105,7 +105,7 @@ fn paragraphs(doc: &str) -> String {
         if !text.is_empty() {
             text.push(if own || text.ends_with('\n') { '\n' } else { ' ' });
         }
-        text.push_str(line);
+        text.push_str(if own { line } else { line.trim_start() });
         fenced ^= fence;
         if own && !line.starts_with(['-', '*']) {
             text.push('\n');

@@ -12,7 +12,7 @@ const KERNEL_OPTIONS: &str = "Options of the kernel (with --full)";
 #[derive(clap::Args)]
 #[command(mut_group("KernelArgs", |group| group.requires("full")))]
 pub(crate) struct Source {
-    /// A variant expression: 'causal + soft_cap(cap=30)'. Parameters without a default may be left out.
+    /// A variant expression: 'causal + soft_cap(cap=30)'. Tensor parameters may be left out.
     #[arg(value_name = "EXPR")]
     expr: String,
     /// Prints the whole translation unit of a kernel.
@@ -28,7 +28,7 @@ pub(crate) struct Source {
 /// Prints the functor of the variant: its structs with constants, helpers and hooks. With `--full` it prints the
 /// translation unit.
 pub(crate) fn run(args: &Source) -> Result<ExitCode> {
-    // parameters are kernel arguments: the text does not depend on the values that stand in for missing ones
+    // synthetic tensors: parameters are kernel arguments and no part of the text
     let variant = attn_testing::complete(&args.expr)?;
     let text = if args.full {
         let sources = args.kernel_args.sources(&variant, args.kernel)?;

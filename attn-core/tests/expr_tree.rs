@@ -599,7 +599,7 @@ struct Same(Variant);
 impl attn::expr::compose::Part for Same {
     type Normalizer = attn::expr::compose::Keeps;
     type Sink = attn::expr::compose::NoSink;
-    type Place = attn::expr::compose::Mask;
+    type Position = attn::expr::compose::Mask;
     fn into_variant(self) -> Variant {
         self.0
     }

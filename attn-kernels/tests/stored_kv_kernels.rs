@@ -68,7 +68,11 @@ fn stored_keys_are_not_transformed_again() {
                 assert!(any(raw) && !any(stored), "{expr} {kind}");
                 assert_eq!(flag(raw, "HAS_QUERY_TRANSFORM"), flag(stored, "HAS_QUERY_TRANSFORM"), "{expr} {kind}");
                 assert_eq!(raw.traits.has_kv_preprocess(), kind == KernelKind::Prefill, "{expr}");
-                assert!(!stored.traits.has_kv_preprocess() && !stored.text.contains("attn_kv_preprocess("), "{expr} {kind}");
+                assert!(
+                    !stored.traits.has_kv_preprocess() && !stored.text.contains("attn_kv_preprocess("),
+                    "{expr} \
+                     {kind}"
+                );
                 assert_ne!(raw.key(), stored.key(), "{expr} {kind}");
             }
         }

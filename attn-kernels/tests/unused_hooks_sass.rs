@@ -90,7 +90,8 @@ fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
         Some((name, section.data().ok()?.to_vec()))
     });
     let code: BTreeMap<_, _> = sections.collect();
-    let kernels = if kind == KernelKind::Prefill { 2 } else { 1 }; // the main kernel, and the merge kernel after prefill
+    // the main kernel, and the merge kernel after prefill
+    let kernels = if kind == KernelKind::Prefill { 2 } else { 1 };
     assert!(code.len() >= kernels && code.values().all(|code| code.len() > 500), "{:?}", code.keys());
     code
 }

@@ -1,9 +1,15 @@
-"""What a case says: lengths, pairs, bytes. Fields beside those of `attn bench`:
+"""Fields of a case: lengths, attended pairs, bytes.
 
-    "kv_layout": "cascade", "levels": [{"groups": [64], "kv_lens": [2048]}]   keys shared by neighbours, outermost first; the last level's own are kv_lens
-    "sparse": {"page": 16, "keep": 0.25, "heads": "shared"}                    each request reads so many of its pages; heads "own": each KV head others
-    "ours_also": ["flat"]                                                      further runners of ours, in other run modes
+Fields beside those of `attn bench`:
+
+    "kv_layout": "cascade", "levels": [{"groups": [64], "kv_lens": [2048]}]
+        keys that neighbouring requests share, outermost level first; `kv_lens` of the case is the last level
+    "sparse": {"page": 16, "keep": 0.25, "heads": "shared"}
+        each request reads this share of its pages; with "heads": "own" each KV head reads pages of its own
+    "ours_also": ["flat"]
+        run modes of attn-rs to be timed beside the case as it is
 """
+
 import re
 import torch
 
@@ -19,11 +25,14 @@ def indptr(n):
 
 
 def parse(expr):
-    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}; of a list, the first."""
+    """'causal + soft_cap(cap=30)' -> {'causal': {}, 'soft_cap': {'cap': 30.0}}; of a list only the first element."""
     out = {}
     for part in expr.split("+"):
         m = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", part)
-        out[m.group(1)] = {k.strip(): float(v.strip(" []")) for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)}
+        out[m.group(1)] = {
+            k.strip(): float(v.strip(" []"))
+            for k, v in (a.split("=") for a in (m.group(2) or "").split(",") if "=" in a)
+        }
     out.pop("full", None)
     return out
 
@@ -41,7 +50,7 @@ def total_lens(case):
 
 
 def kept_pages(pages, keep):
-    """How many of so many pages a sparse request reads."""
+    """The number of pages that a sparse request reads."""
     return max(1, round(pages * keep)) if pages else 0
 
 
@@ -54,7 +63,7 @@ def kept_lens(case):
 
 
 def kind(case):
-    """plain, mixed, cascade or sparse: which baselines there are."""
+    """plain, mixed, cascade or sparse: the kind decides which baselines run."""
     if case.get("kv_layout") == "cascade":
         return "cascade"
     if "sparse" in case:
@@ -64,7 +73,7 @@ def kind(case):
 
 
 def pairs(case):
-    """unmasked (query, key) pairs, for FLOPs"""
+    """The number of attended (query, key) pairs, for FLOPs."""
     v, n = parse(case["variant"]), 0
     w = int(v["sliding_window"]["window"]) if "sliding_window" in v else None
     for q, k in zip(lens(case["qo_lens"]), kept_lens(case)):
@@ -77,7 +86,7 @@ def pairs(case):
 
 
 def figures(case, ms):
-    """Bytes of K and V and FLOPs in that time: shared keys count once, pages that are not read do not."""
+    """Bandwidth over K and V, and FLOP/s. Shared keys count once, pages that are not read do not count."""
     esz = DT[case.get("kv_dtype", case["dtype"])].itemsize
     keys = sum(kept_lens(case)) if "sparse" in case else sum(sum(kv) for _, kv in levels(case))
     kvb = keys * case["kv_heads"] * 2 * case["head_dim"] * esz

@@ -1,4 +1,5 @@
 """FlashInfer's prefill (fa2, fa3) and decode (CUDA cores, tensor cores) wrappers."""
+
 import time
 import torch
 
@@ -8,7 +9,7 @@ from timing import DEV
 
 
 def plain(case):
-    """Prefill or decode of a ragged or paged case; a paged prefill that asks for `ragged` beside it gets that too."""
+    """Prefill or decode of a ragged or paged case. A paged prefill with the run mode `ragged` is timed ragged too."""
     yield from wrappers(case, "")
     if "ragged" in case.get("ours_also", []) and case.get("kv_layout") == "paged":
         yield from wrappers({**case, "kv_layout": "ragged"}, "-ragged")
@@ -16,6 +17,7 @@ def plain(case):
 
 def wrappers(case, suffix):
     import flashinfer as fi
+
     v = parse(case["variant"])
     unknown = set(v) - {"causal", "soft_cap", "sliding_window", "alibi", "rope"}
     if unknown:
@@ -26,21 +28,33 @@ def wrappers(case, suffix):
     dt, kdt, order = DT[case["dtype"]], DT[case.get("kv_dtype", case["dtype"])], case.get("page_order", "NHD")
     q, qi = torch.randn(sum(Q), hq, d, device=DEV, dtype=dt), indptr(Q)
     kw = dict(q_data_type=dt, kv_data_type=kdt)
-    if "soft_cap" in v: kw["logits_soft_cap"] = v["soft_cap"]["cap"]
-    if "sliding_window" in v: kw["window_left"] = int(v["sliding_window"]["window"]) - 1
-    if "alibi" in v: kw["pos_encoding_mode"] = "ALIBI"
-    if "rope" in v: kw["pos_encoding_mode"] = "ROPE_LLAMA"
+    if "soft_cap" in v:
+        kw["logits_soft_cap"] = v["soft_cap"]["cap"]
+    if "sliding_window" in v:
+        kw["window_left"] = int(v["sliding_window"]["window"]) - 1
+    if "alibi" in v:
+        kw["pos_encoding_mode"] = "ALIBI"
+    if "rope" in v:
+        kw["pos_encoding_mode"] = "ROPE_LLAMA"
     paged = case.get("kv_layout", "ragged") == "paged"
     if paged:
         npg = [(k + ps - 1) // ps for k in K]
         ki, tot = indptr(npg), sum(npg)
-        idx = torch.randperm(tot, generator=torch.Generator().manual_seed(case.get("seed", 0)), dtype=torch.int32).to(DEV)
+        idx = torch.randperm(tot, generator=torch.Generator().manual_seed(case.get("seed", 0)), dtype=torch.int32).to(
+            DEV
+        )
         last = torch.tensor([(k - 1) % ps + 1 for k in K], dtype=torch.int32)
-        kv = torch.randn((tot, 2, ps, hkv, d) if order == "NHD" else (tot, 2, hkv, ps, d), device=DEV, dtype=torch.bfloat16).to(kdt)
+        kv = torch.randn(
+            (tot, 2, ps, hkv, d) if order == "NHD" else (tot, 2, hkv, ps, d), device=DEV, dtype=torch.bfloat16
+        ).to(kdt)
     else:
         ki = indptr(K)
         k_, v_ = (torch.randn(sum(K), hkv, d, device=DEV, dtype=torch.bfloat16).to(kdt) for _ in range(2))
-    for baseline, m in [("flashinfer-cc", False), ("flashinfer-tc", True)] if paged and set(Q) == {1} else [("flashinfer-fa3", "fa3"), ("flashinfer-fa2", "fa2")]:
+    for baseline, m in (
+        [("flashinfer-cc", False), ("flashinfer-tc", True)]
+        if paged and set(Q) == {1}
+        else [("flashinfer-fa3", "fa3"), ("flashinfer-fa2", "fa2")]
+    ):
         baseline += suffix
         if baseline in timing.without:
             continue
@@ -56,21 +70,30 @@ def wrappers(case, suffix):
                 run = lambda w=w: w.run(q, kv)
             elif paged:
                 w = fi.BatchPrefillWithPagedKVCacheWrapper(ws, order, backend=m)
-                plan = lambda w=w: w.plan(qi.to(DEV), ki.to(DEV), idx, last.to(DEV), hq, hkv, d, ps, causal="causal" in v, **kw)
+                plan = lambda w=w: w.plan(
+                    qi.to(DEV), ki.to(DEV), idx, last.to(DEV), hq, hkv, d, ps, causal="causal" in v, **kw
+                )
                 run = lambda w=w: w.run(q, kv)
             else:
                 w = fi.BatchPrefillWithRaggedKVCacheWrapper(ws, "NHD", backend=m)
                 plan = lambda w=w: w.plan(qi.to(DEV), ki.to(DEV), hq, hkv, d, causal="causal" in v, **kw)
                 run = lambda w=w: w.run(q, k_, v_)
-            plan(); run(); torch.cuda.synchronize()
+            plan()
+            run()
+            torch.cuda.synchronize()
             first = time.time() - t
             t = time.time()
-            for _ in range(10): plan()
+            for _ in range(10):
+                plan()
             torch.cuda.synchronize()
             plan_us = (time.time() - t) * 1e5
             g = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(g): run()
+            with torch.cuda.graph(g):
+                run()
             inputs = (q, kv) if paged else (q, k_, v_)
-            yield baseline, lambda g=g, alive=(ws, w, inputs, idx if paged else None): g.replay(), {"first_s": round(first, 2), "plan_us": round(plan_us, 1)}
+            yield baseline, lambda g=g, alive=(ws, w, inputs, idx if paged else None): g.replay(), {
+                "first_s": round(first, 2),
+                "plan_us": round(plan_us, 1),
+            }
         except Exception as e:
             yield baseline, None, f"{type(e).__name__}: {str(e)[:160]}"

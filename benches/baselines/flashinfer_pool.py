@@ -1,4 +1,5 @@
-"""A paged pool in random order, and what reads it: FlashInfer's plain decode and prefill wrappers over any page table."""
+"""A paged pool in random order, and FlashInfer's decode and prefill wrappers over a page table of it."""
+
 import torch
 
 from cases import DT, indptr, lens, levels
@@ -6,7 +7,7 @@ from timing import DEV
 
 
 class Pool:
-    """Queries, one pool for all levels, and the pages of each run of keys in it."""
+    """Queries, one pool for all levels, and the pages of each group of keys."""
 
     def __init__(self, case):
         self.hq, self.hkv, self.d = case["qo_heads"], case["kv_heads"], case["head_dim"]
@@ -23,14 +24,18 @@ class Pool:
         for c in counts:
             self.tables.append([])
             for n in c:
-                self.tables[-1].append(pages[at:at + n])
+                self.tables[-1].append(pages[at : at + n])
                 at += n
         self.q = torch.randn(sum(self.Q), self.hq, self.d, device=DEV, dtype=self.dt)
-        shape = (self.tot, 2, self.ps, self.hkv, self.d) if self.order == "NHD" else (self.tot, 2, self.hkv, self.ps, self.d)
+        shape = (
+            (self.tot, 2, self.ps, self.hkv, self.d)
+            if self.order == "NHD"
+            else (self.tot, 2, self.hkv, self.ps, self.d)
+        )
         self.kv = torch.randn(shape, device=DEV, dtype=self.dt).to(self.kdt)
 
     def flat(self):
-        """Pages and length of each request, over all levels; None where a level but the last ends inside of a page."""
+        """Pages and length of each request, over all levels; None if a level before the last ends inside a page."""
         if any(n % self.ps for _, kv in self.levels[:-1] for n in kv):
             return None
         each = []
@@ -39,20 +44,20 @@ class Pool:
         return [(torch.cat([t for t, _ in runs]), sum(n for _, n in runs)) for runs in zip(*each)]
 
     def keys(self, pages, n):
-        """k and v of so many keys in these pages: (keys, kv_heads, head_dim) each."""
+        """k and v of the first n keys in these pages: (keys, kv_heads, head_dim) each."""
         x = self.kv[pages.long().to(DEV)]
         if self.order == "HND":
             x = x.transpose(2, 3)
         return x[:, 0].reshape(-1, self.hkv, self.d)[:n], x[:, 1].reshape(-1, self.hkv, self.d)[:n]
 
     def separate(self):
-        """Contiguous k and v pools of their own, NHD."""
+        """Separate contiguous pools of k and v, NHD."""
         x = self.kv if self.order == "NHD" else self.kv.transpose(2, 3)
         return x[:, 0].contiguous(), x[:, 1].contiguous()
 
 
 class Table:
-    """What wrappers are told of the pages of some requests: [(pages, keys)]."""
+    """The page table of some requests, [(pages, keys)], as the wrappers take it."""
 
     def __init__(self, requests, ps):
         self.indptr = indptr([len(pages) for pages, _ in requests])
@@ -66,8 +71,9 @@ def workspace():
 
 
 def decode(pool, table, tensor_cores, q, kv=None, heads=None):
-    """(plan, run, alive) of the decode wrapper: one query a request."""
+    """(plan, run, alive) of the decode wrapper, with one query a request."""
     import flashinfer as fi
+
     kv = pool.kv if kv is None else kv
     hq, hkv = heads or (pool.hq, pool.hkv)
     w = fi.BatchDecodeWithPagedKVCacheWrapper(workspace(), pool.order, use_tensor_cores=tensor_cores)
@@ -78,6 +84,9 @@ def decode(pool, table, tensor_cores, q, kv=None, heads=None):
 def prefill(pool, table, Q, backend, q, causal):
     """(plan, run, alive) of the paged prefill wrapper."""
     import flashinfer as fi
+
     w, qi = fi.BatchPrefillWithPagedKVCacheWrapper(workspace(), pool.order, backend=backend), indptr(Q)
-    plan = lambda: w.plan(qi, table.indptr, table.indices, table.last, pool.hq, pool.hkv, pool.d, pool.ps, causal=causal, **pool.kw)
+    plan = lambda: w.plan(
+        qi, table.indptr, table.indices, table.last, pool.hq, pool.hkv, pool.d, pool.ps, causal=causal, **pool.kw
+    )
     return plan, lambda: w.run(q, pool.kv), (w, table, q, pool)

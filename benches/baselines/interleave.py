@@ -1,11 +1,15 @@
-"""attn-rs and the baselines, interleaved: every runner of a case is timed once per round in random order, so power and
-clock history affect all alike.
+"""Times attn-rs and the baselines, interleaved: every runner of a case is timed once per round in random order.
 
-    python3 interleave.py CASES.jsonl --ours './attn bench --serve' [--rounds 9] [--match REGEX] [--against REGEX] [--out FILE] [--baselines ...]
+So power and clock history affect all runners alike.
 
-Both sides speak the serve protocol of run_cases.py. `--ours` may be given several times (two builds against each other); leave it out to time the baselines alone.
-Prints per case: each runner's median, and ours / best baseline as the median of the per-round ratios (below 1: ours is faster).
+    python3 interleave.py CASES.jsonl --ours './attn bench --serve' [--rounds 9] [--match REGEX] [--against REGEX]
+                          [--out FILE] [--baselines ...]
+
+Both sides speak the serve protocol of run_cases.py. `--ours` may be given several times, to compare two builds. Without
+it only the baselines are timed. For each case the output is the median of each runner, and the ratio of ours to the
+best baseline as the median over rounds (below 1 ours is faster).
 """
+
 import argparse, json, os, random, re, shlex, subprocess, sys
 from statistics import median
 
@@ -13,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Stuck(Exception):
-    """A runner that does not end, and with it its process."""
+    """A runner did not end, and its process has exited."""
 
     def __init__(self, side, runner):
         super().__init__(f"{side.label}: {runner} does not end")
@@ -29,7 +33,8 @@ class Side:
         self.p = subprocess.Popen(self.cmd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def ask(self, m):
-        self.p.stdin.write(json.dumps(m) + "\n"); self.p.stdin.flush()
+        self.p.stdin.write(json.dumps(m) + "\n")
+        self.p.stdin.flush()
         line = self.p.stdout.readline()
         if not line:
             raise SystemExit(f"{self.label} ended (exit {self.p.wait()}) on {json.dumps(m)[:200]}")
@@ -41,17 +46,18 @@ class Side:
 
 
 def name_of(side, runner):
-    """The runner of ours that is the case as it is has the side's name; its other run modes (`ours_also` of a case) are ours:flat and so on."""
+    """The name in the output: `ours` for the case as it is, `ours:flat` for a run mode, a baseline's own name."""
     return runner if side.label == "baselines" else side.label + ("" if runner == "attn" else f":{runner}")
 
 
 def interleaved(sides, case, eager, without, a, rng):
-    """Every runner of a case, once a round: (times, why not, what else they say), by name."""
+    """Times every runner of a case once a round. Returns (times, reasons why not, extra fields), by name."""
     ready, cannot, extra = [], {}, {}
     for s in sides:
         r = s.ask({"prepare": case, **({"eager": eager[s], "without": without[s]} if eager[s] or without[s] else {})})
         for k, x in r["ready"].items():
-            ready.append((name_of(s, k), s, k)); extra[name_of(s, k)] = x
+            ready.append((name_of(s, k), s, k))
+            extra[name_of(s, k)] = x
         cannot.update({name_of(s, k): w for k, w in r["cannot"].items()})
     ms = {n: [] for n, _, _ in ready}
     for _ in range(a.rounds):
@@ -65,18 +71,24 @@ def interleaved(sides, case, eager, without, a, rng):
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("cases"); ap.add_argument("--ours", action="append", default=[]); ap.add_argument("--rounds", type=int, default=9)
-    ap.add_argument("--reps", type=int, default=3); ap.add_argument("--match", default=""); ap.add_argument("--out")
+    ap.add_argument("cases")
+    ap.add_argument("--ours", action="append", default=[])
+    ap.add_argument("--rounds", type=int, default=9)
+    ap.add_argument("--reps", type=int, default=3)
+    ap.add_argument("--match", default="")
+    ap.add_argument("--out")
     ap.add_argument("--against", default="", help="regex: count only these runners as baselines in the ratio")
     ap.add_argument("--without", action="append", default=[], help="a baselines' runner that is left out")
-    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex"); ap.add_argument("--seed", type=int, default=0)
+    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex")
+    ap.add_argument("--seed", type=int, default=0)
     a = ap.parse_args()
     rng = random.Random(a.seed)
     sides = [Side(f"ours{i or ''}", shlex.split(c)) for i, c in enumerate(a.ours)]
     if a.baselines:
         sides.append(Side("baselines", [sys.executable, f"{HERE}/run_cases.py", "--serve", "--baselines", a.baselines]))
     out = open(a.out, "w") if a.out else None
-    # a runner that never ends takes its process along: the case is begun again with it outside of a graph, then without it, and so are later ones
+    # A runner that does not end stops its process. The case is repeated, and later cases run, with that runner outside
+    # a graph, and then without it.
     eager, without = {s: [] for s in sides}, {s: a.without if s.label == "baselines" else [] for s in sides}
     for line in open(a.cases):
         case = json.loads(line)
@@ -94,10 +106,26 @@ def main():
                 eager[stuck.side].append(stuck.runner)
                 stuck.side.start()
         baselines = [n for n in ms if not n.startswith("ours") and re.search(a.against, n)]
-        ratios = {n: median(t / min(ms[p][i] for p in baselines) for i, t in enumerate(ms[n])) for n in ms if n.startswith("ours")} if baselines else {}
-        rec = dict(case=case, ms={n: median(t) for n, t in ms.items()}, spread={n: [min(t), max(t)] for n, t in ms.items()}, ratio=ratios, cannot=cannot, extra=extra)
+        ratios = (
+            {
+                n: median(t / min(ms[p][i] for p in baselines) for i, t in enumerate(ms[n]))
+                for n in ms
+                if n.startswith("ours")
+            }
+            if baselines
+            else {}
+        )
+        rec = dict(
+            case=case,
+            ms={n: median(t) for n, t in ms.items()},
+            spread={n: [min(t), max(t)] for n, t in ms.items()},
+            ratio=ratios,
+            cannot=cannot,
+            extra=extra,
+        )
         if out:
-            out.write(json.dumps(rec) + "\n"); out.flush()
+            out.write(json.dumps(rec) + "\n")
+            out.flush()
         row = "  ".join(f"{n} {median(t)*1e3:.1f}" for n, t in sorted(ms.items(), key=lambda x: median(x[1])))
         print(f"{name:44s} us: {row}" + "".join(f"   {n}/best baseline {r:.3f}" for n, r in ratios.items()), flush=True)
 

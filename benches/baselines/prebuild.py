@@ -1,10 +1,11 @@
-"""FlashInfer's modules that the interleaved benchmark needs, built where there is no GPU, for a machine that would compile them for minutes.
+"""Builds the FlashInfer modules of the interleaved benchmark without a GPU, to save compile time on the GPU machine.
 
-    python3 prebuild.py DIR [NAME ..]        DIR/MODULE/MODULE.so, to be put into flashinfer/data/aot there
+    python3 prebuild.py DIR [NAME ..]
 
-Needs flashinfer-python, torch and nvcc (CUDA_HOME) here. Of each module only the masks that are timed are built, full and causal: what is asked of another fails when it is
-called.
+writes DIR/MODULE/MODULE.so. Put these folders into flashinfer/data/aot of the GPU machine. It needs flashinfer-python,
+torch and nvcc (CUDA_HOME). Of each module only the timed masks are built, full and causal. Other masks fail.
 """
+
 import os, re, shutil, sys, time
 
 os.environ.setdefault("FLASHINFER_CUDA_ARCH_LIST", "9.0a")
@@ -43,7 +44,7 @@ MODULES = {
 
 
 def is_timed(source):
-    """Whether a source is of a mask that is timed: of POD, causal chunks beside full decodes."""
+    """Whether a source belongs to a timed mask. For POD that is causal chunks with full decodes."""
     name = os.path.basename(str(source))
     both = re.search(r"mask_(\d)p_(\d)d", name)
     one = re.search(r"mask_(\d)", name)
@@ -53,13 +54,13 @@ def is_timed(source):
 def main():
     to, names = sys.argv[1], sys.argv[2:] or list(MODULES)
     for name in names:
-        spec, begun = MODULES[name](), time.time()
+        spec, start = MODULES[name](), time.time()
         spec.sources = [source for source in spec.sources if is_timed(source)]
         spec.build(verbose=False)
         folder = os.path.join(to, spec.name)
         os.makedirs(folder, exist_ok=True)
         shutil.copy(spec.jit_library_path, folder)
-        print(f"{spec.name}: {time.time() - begun:.0f} s", flush=True)
+        print(f"{spec.name}: {time.time() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""Attention of a few rows in f32, by the definition: whether a baseline was called as it wants to be."""
+"""Attention of a few rows in f32, to check that a baseline is called correctly."""
+
 import torch
 
 from cases import lens
 
-# of the largest output: bf16 weights and outputs are good to less than a hundredth of it, and a wrong key or mask is off by about all of it
+# tolerance relative to the largest output: rounding to bf16 stays below 0.01, a wrong key or mask gives about 1
 ROUNDING = 0.05
 
 
 class Check:
-    """Compares sampled rows of an output. `keys(i)` gives k and v of request i, each (keys, kv_heads, head_dim), in order of position."""
+    """Compares sampled rows of an output.
+
+    `keys(i)` returns k and v of request i, each (keys, kv_heads, head_dim), in order of position.
+    """
 
     def __init__(self, case, q, keys, causal):
         Q, hkv = lens(case["qo_lens"]), case["kv_heads"]
@@ -27,7 +31,7 @@ class Check:
         self.rows, self.want = torch.tensor(rows, device=q.device), torch.stack(want)
 
     def __call__(self, o):
-        """The largest difference, and what it may be. Of several outputs, one after the other, of consecutive requests."""
+        """The largest difference, and its tolerance. A tuple holds the outputs of consecutive requests."""
         o = torch.cat(o) if isinstance(o, (tuple, list)) else o
         off = (o[self.rows].reshape(self.want.shape).float() - self.want).abs()
         return float(off.max().nan_to_num(nan=float("inf"))), ROUNDING * float(self.want.abs().max())

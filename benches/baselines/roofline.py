@@ -3,6 +3,7 @@
 Usage: python3 roofline.py SECTION [SECTION ...]; JSON lines go to $OUT/roofline-<section>.jsonl.
 Times are medians of CUDA-event timings with a cold L2 (a 256 MB buffer is overwritten between runs).
 """
+
 import json, math, os, sys, time, traceback
 import torch
 
@@ -28,7 +29,9 @@ def bench(f, reps=15, warm=3, cold=True):
         if cold:
             flush()
         a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record(); f(); b.record()
+        a.record()
+        f()
+        b.record()
         torch.cuda.synchronize()
         ts.append(a.elapsed_time(b))
     ts.sort()
@@ -49,7 +52,15 @@ def guarded(section, name, fn):
     try:
         fn()
     except Exception as e:
-        print("FAIL", section, name, type(e).__name__, str(e)[:300].replace("\n", " "), f"{time.time()-t:.1f}s", flush=True)
+        print(
+            "FAIL",
+            section,
+            name,
+            type(e).__name__,
+            str(e)[:300].replace("\n", " "),
+            f"{time.time()-t:.1f}s",
+            flush=True,
+        )
         if os.environ.get("TB"):
             traceback.print_exc()
 
@@ -66,7 +77,8 @@ def attn_flops(bs, hq, sq, skv, d, causal, window=None):
 
 
 def ceilings():
-    a = torch.empty(4 << 30, dtype=torch.uint8, device=dev); b = torch.empty_like(a)
+    a = torch.empty(4 << 30, dtype=torch.uint8, device=dev)
+    b = torch.empty_like(a)
     ms = bench(lambda: b.copy_(a), cold=False)
     emit("ceil", what="copy", GBps=2 * a.numel() / ms / 1e6)
     r = torch.empty(1 << 30, dtype=torch.float32, device=dev).normal_()
@@ -74,7 +86,8 @@ def ceilings():
     emit("ceil", what="read_sum", GBps=r.numel() * 4 / ms / 1e6)
     del a, b, r
     for n in (8192,):
-        x = torch.randn(n, n, device=dev, dtype=torch.bfloat16); y = torch.randn(n, n, device=dev, dtype=torch.bfloat16)
+        x = torch.randn(n, n, device=dev, dtype=torch.bfloat16)
+        y = torch.randn(n, n, device=dev, dtype=torch.bfloat16)
         ms = bench(lambda: x @ y, cold=False)
         emit("ceil", what=f"matmul_bf16_{n}", TFLOPS=2 * n**3 / ms / 1e9)
 
@@ -85,21 +98,35 @@ SHAPES = [(16, 1024), (4, 4096), (1, 16384)]
 def sdpa():
     from torch.nn.attention import sdpa_kernel, SDPBackend
     import torch.nn.functional as F
+
     for d, hq in ((128, 16), (64, 32), (256, 8)):
         for causal in (False, True):
             for bs, s in SHAPES:
                 q, k, v = (torch.randn(bs, hq, s, d, device=dev, dtype=torch.bfloat16) for _ in range(3))
                 for nm, be in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash2", SDPBackend.FLASH_ATTENTION)):
+
                     def go():
                         with sdpa_kernel(be):
                             ms = bench(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
-                        emit("prefill", baseline=nm, variant="causal" if causal else "full", d=d, hq=hq, hkv=hq, bs=bs, s=s, ms=ms,
-                             TFLOPS=attn_flops(bs, hq, s, s, d, causal) / ms / 1e9)
+                        emit(
+                            "prefill",
+                            baseline=nm,
+                            variant="causal" if causal else "full",
+                            d=d,
+                            hq=hq,
+                            hkv=hq,
+                            bs=bs,
+                            s=s,
+                            ms=ms,
+                            TFLOPS=attn_flops(bs, hq, s, s, d, causal) / ms / 1e9,
+                        )
+
                     guarded("sdpa", nm, go)
 
 
 def flex():
     from torch.nn.attention.flex_attention import flex_attention, create_block_mask
+
     cm = lambda b, h, qi, ki: qi >= ki
     W = 1024
     sw = lambda b, h, qi, ki: (qi >= ki) & (qi - ki < W)
@@ -114,25 +141,41 @@ def flex():
     for name, (smod, mmod) in mods.items():
         for d, hq in ((128, 16),):
             for bs, s in SHAPES:
+
                 def go():
                     torch._dynamo.reset()
                     f = torch.compile(flex_attention)
                     q, k, v = (torch.randn(bs, hq, s, d, device=dev, dtype=torch.bfloat16) for _ in range(3))
                     bm = create_block_mask(mmod, None, None, s, s, device=dev) if mmod else None
                     t = time.time()
-                    f(q, k, v, score_mod=smod, block_mask=bm); torch.cuda.synchronize()
+                    f(q, k, v, score_mod=smod, block_mask=bm)
+                    torch.cuda.synchronize()
                     comp = time.time() - t
                     ms = bench(lambda: f(q, k, v, score_mod=smod, block_mask=bm))
                     win = W if name == "swa1024" else None
-                    emit("prefill", baseline="flex", variant=name, d=d, hq=hq, hkv=hq, bs=bs, s=s, ms=ms, compile_s=round(comp, 2),
-                         TFLOPS=attn_flops(bs, hq, s, s, d, name != "full", win) / ms / 1e9)
+                    emit(
+                        "prefill",
+                        baseline="flex",
+                        variant=name,
+                        d=d,
+                        hq=hq,
+                        hkv=hq,
+                        bs=bs,
+                        s=s,
+                        ms=ms,
+                        compile_s=round(comp, 2),
+                        TFLOPS=attn_flops(bs, hq, s, s, d, name != "full", win) / ms / 1e9,
+                    )
+
                 guarded("flex", name, go)
 
 
 def fi_decode():
     import flashinfer
+
     print("flashinfer", flashinfer.__version__)
     import numpy as np
+
     ws = torch.empty(256 << 20, dtype=torch.uint8, device=dev)
     rng = np.random.default_rng(0)
 
@@ -146,11 +189,20 @@ def fi_decode():
 
     cases = []
     for hq, hkv in ((32, 32), (32, 8), (64, 8)):
-        for kind, bs, avg in (("const", 16, 1024), ("uniform", 16, 1024), ("skew", 16, 1024), ("const", 64, 4096), ("skew", 64, 4096), ("const", 1, 32768), ("const", 128, 1024)):
+        for kind, bs, avg in (
+            ("const", 16, 1024),
+            ("uniform", 16, 1024),
+            ("skew", 16, 1024),
+            ("const", 64, 4096),
+            ("skew", 64, 4096),
+            ("const", 1, 32768),
+            ("const", 128, 1024),
+        ):
             cases.append((hq, hkv, kind, bs, avg))
     for kvd in (torch.bfloat16, torch.float8_e4m3fn):
         for hq, hkv, kind, bs, avg in cases:
             for tc in (False, True):
+
                 def go():
                     d, ps = 128, 16
                     L = lens(kind, bs, avg)
@@ -164,7 +216,8 @@ def fi_decode():
                     w = flashinfer.BatchDecodeWithPagedKVCacheWrapper(ws, "NHD", use_tensor_cores=tc)
                     t = time.time()
                     w.plan(indptr, idx, last, hq, hkv, d, ps, q_data_type=torch.bfloat16, kv_data_type=kvd)
-                    w.run(q, kv); torch.cuda.synchronize()
+                    w.run(q, kv)
+                    torch.cuda.synchronize()
                     comp = time.time() - t
                     t = time.time()
                     for _ in range(5):
@@ -176,13 +229,28 @@ def fi_decode():
                         w.run(q, kv)
                     ms = bench(lambda: g.replay())
                     byts = int(L.sum()) * 2 * hkv * d * kv.element_size()
-                    emit("decode", baseline="flashinfer-" + ("tc" if tc else "cc"), hq=hq, hkv=hkv, kind=kind, bs=bs, avg=avg, kv=str(kvd)[6:], ms=ms,
-                         first_s=round(comp, 2), plan_us=round(plan_us, 1), GBps=byts / ms / 1e6, sumL=int(L.sum()))
+                    emit(
+                        "decode",
+                        baseline="flashinfer-" + ("tc" if tc else "cc"),
+                        hq=hq,
+                        hkv=hkv,
+                        kind=kind,
+                        bs=bs,
+                        avg=avg,
+                        kv=str(kvd)[6:],
+                        ms=ms,
+                        first_s=round(comp, 2),
+                        plan_us=round(plan_us, 1),
+                        GBps=byts / ms / 1e6,
+                        sumL=int(L.sum()),
+                    )
+
                 guarded("fi_decode", f"{hq}/{hkv} {kind} {bs} {avg} {kvd} tc={tc}", go)
 
 
 def fi_prefill(backends=("fa3", "fa2")):
     import flashinfer
+
     ws = torch.empty(512 << 20, dtype=torch.uint8, device=dev)
     for name in ("causal", "full", "softcap", "swa1024", "alibi", "rope"):
         for be in backends:
@@ -190,6 +258,7 @@ def fi_prefill(backends=("fa3", "fa2")):
                 continue
             for d, hq, hkv in ((128, 16, 16), (128, 32, 8)):
                 for bs, s in SHAPES:
+
                     def go():
                         q = torch.randn(bs * s, hq, d, device=dev, dtype=torch.bfloat16)
                         k = torch.randn(bs * s, hkv, d, device=dev, dtype=torch.bfloat16)
@@ -207,28 +276,57 @@ def fi_prefill(backends=("fa3", "fa2")):
                             kw["pos_encoding_mode"] = "ROPE_LLAMA"
                         t = time.time()
                         w.plan(ip.to(dev), ip.to(dev), hq, hkv, d, **kw)
-                        w.run(q, k, v); torch.cuda.synchronize()
+                        w.run(q, k, v)
+                        torch.cuda.synchronize()
                         comp = time.time() - t
                         ms = bench(lambda: w.run(q, k, v))
-                        emit("prefill", baseline="flashinfer-" + be, variant=name, d=d, hq=hq, hkv=hkv, bs=bs, s=s, ms=ms, first_s=round(comp, 2),
-                             TFLOPS=attn_flops(bs, hq, s, s, d, name != "full", 1024 if name == "swa1024" else None) / ms / 1e9)
+                        emit(
+                            "prefill",
+                            baseline="flashinfer-" + be,
+                            variant=name,
+                            d=d,
+                            hq=hq,
+                            hkv=hkv,
+                            bs=bs,
+                            s=s,
+                            ms=ms,
+                            first_s=round(comp, 2),
+                            TFLOPS=attn_flops(bs, hq, s, s, d, name != "full", 1024 if name == "swa1024" else None)
+                            / ms
+                            / 1e9,
+                        )
+
                     guarded("fi_prefill", f"{name} {be} {hq}/{hkv} {bs}x{s}", go)
 
 
 def fi_misc():
     import flashinfer
+
     for bs in (1, 64, 512):
         probs = torch.softmax(torch.randn(bs, 128256, device=dev) * 3, -1)
-        for nm, f in (("top_p", lambda: flashinfer.sampling.top_p_sampling_from_probs(probs, 0.9)),
-                      ("top_k_top_p", lambda: flashinfer.sampling.top_k_top_p_sampling_from_probs(probs, 50, 0.9)),
-                      ("min_p", lambda: flashinfer.sampling.min_p_sampling_from_probs(probs, 0.05))):
+        for nm, f in (
+            ("top_p", lambda: flashinfer.sampling.top_p_sampling_from_probs(probs, 0.9)),
+            ("top_k_top_p", lambda: flashinfer.sampling.top_k_top_p_sampling_from_probs(probs, 50, 0.9)),
+            ("min_p", lambda: flashinfer.sampling.min_p_sampling_from_probs(probs, 0.05)),
+        ):
+
             def go():
                 ms = bench(f)
                 emit("sampling", baseline="flashinfer", op=nm, bs=bs, vocab=128256, ms=ms)
+
             guarded("sampling", nm, go)
+
         def sorted_torch():
-            p, i = torch.sort(probs, -1, descending=True); c = p.cumsum(-1); p[(c - p) > 0.9] = 0; return i.gather(-1, torch.multinomial(p, 1))
-        guarded("sampling", "torch", lambda: emit("sampling", baseline="torch_sort", op="top_p", bs=bs, vocab=128256, ms=bench(sorted_torch)))
+            p, i = torch.sort(probs, -1, descending=True)
+            c = p.cumsum(-1)
+            p[(c - p) > 0.9] = 0
+            return i.gather(-1, torch.multinomial(p, 1))
+
+        guarded(
+            "sampling",
+            "torch",
+            lambda: emit("sampling", baseline="torch_sort", op="top_p", bs=bs, vocab=128256, ms=bench(sorted_torch)),
+        )
 
 
 if __name__ == "__main__":

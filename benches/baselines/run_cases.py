@@ -1,19 +1,26 @@
-"""Peers for a case file (the JSON lines that `attn bench` reads): FlashInfer (fa2, fa3, CUDA-core and tensor-core decode, BatchAttention, POD, cascade,
-block-sparse), cuDNN and FlashAttention-2 through torch SDPA, FlexAttention.
+"""Times the baselines for a case file, the JSON lines that `attn bench` reads.
 
-    python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex] [--reps 15]     one baseline after the other
-    python3 run_cases.py --serve [--baselines ..]                                                            for interleave.py
+Baselines: FlashInfer (fa2, fa3, CUDA-core and tensor-core decode, BatchAttention, POD, cascade, block-sparse), cuDNN
+and FlashAttention-2 through torch SDPA, FlexAttention.
 
-A baseline that cannot do a case says why; so does one whose results are wrong (mixed, cascade and sparse cases are compared with f32 attention of some rows:
-`err` is the largest difference). Times are medians of CUDA-event timings with the L2 overwritten before each launch; FlashInfer by graph replay, or as
-`timed` says. One after the other is good to about 6 % (power and clock history); for a verdict use interleave.py.
+    python3 run_cases.py CASES.jsonl [--out FILE] [--baselines flashinfer,cudnn,flash2,flex] [--reps 15]
+        one baseline after the other
+    python3 run_cases.py --serve [--baselines ..]
+        for interleave.py
 
-The serve protocol, one JSON object a line, answered by one a line:
-    {"prepare": CASE}          -> {"ready": {RUNNER: {extra}}, "cannot": {RUNNER: why}}; beside it "eager" and "without": [RUNNER, ..], not to be captured, and left out
+A baseline that cannot run a case gives the reason. So does one with wrong results: mixed, cascade and sparse cases are
+compared with f32 attention of some rows, and `err` is the largest difference. Times are medians of CUDA events with the
+L2 overwritten before each launch. FlashInfer is timed by graph replay, or as `timed` says. Times taken one after the
+other vary by about 6 % with power and clock history: use interleave.py for comparisons.
+
+The serve protocol has one JSON object a line, answered by one a line:
+    {"prepare": CASE}           -> {"ready": {RUNNER: {extra}}, "cannot": {RUNNER: why}}
     {"time": RUNNER, "reps": N} -> {"ms": median}
-    {"drop": true}             -> {"dropped": true}
-A runner that does not end is the last answer, to whatever was asked: {"stuck": RUNNER}
+    {"drop": true}              -> {"dropped": true}
+Beside "prepare", "eager" and "without" list runners that are not captured in a graph, and runners that are left out.
+If a runner does not end, the last answer is {"stuck": RUNNER}.
 """
+
 import argparse, gc, json, sys
 import torch
 
@@ -46,21 +53,28 @@ def serve(baselines):
             ready, info, cannot = {}, {}, {}
             timing.eager_only, timing.without = set(m.get("eager", [])), set(m.get("without", []))
             for name, f, x in runners(m["prepare"], baselines):
-                if f: ready[name], info[name] = f, x
-                else: cannot[name] = x
+                if f:
+                    ready[name], info[name] = f, x
+                else:
+                    cannot[name] = x
             a = {"ready": info, "cannot": cannot}
         elif "time" in m:
             a = {"ms": bench(ready[m["time"]], m.get("reps", 3), warm=1)}
         else:
-            ready = {}; gc.collect(); torch.cuda.empty_cache()
+            ready = {}
+            gc.collect()
+            torch.cuda.empty_cache()
             a = {"dropped": True}
         print(json.dumps(a), file=out, flush=True)
 
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("cases", nargs="?"); ap.add_argument("--out"); ap.add_argument("--reps", type=int, default=15)
-    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex"); ap.add_argument("--serve", action="store_true")
+    ap.add_argument("cases", nargs="?")
+    ap.add_argument("--out")
+    ap.add_argument("--reps", type=int, default=15)
+    ap.add_argument("--baselines", default="flashinfer,cudnn,flash2,flex")
+    ap.add_argument("--serve", action="store_true")
     a = ap.parse_args()
     baselines = a.baselines.split(",")
     if a.serve:
@@ -73,10 +87,15 @@ def main():
         for baseline, f, x in runners(case, baselines):
             r = dict(case=case, baseline=baseline, **(figures(case, bench(f, a.reps)) | x if f else {"cannot": x}))
             if out:
-                out.write(json.dumps(r) + "\n"); out.flush()
+                out.write(json.dumps(r) + "\n")
+                out.flush()
             if f or not x.startswith("equal lengths"):
                 err = f" err {x['err']:.1g}" if f and "err" in x else ""
-                print(f"{case.get('name', case['variant']):44s} {baseline:26s} " + (f"{r['ms']*1e3:9.1f} us {r['gbps']:7.0f} GB/s {r['tflops']:6.1f} TFLOP/s{err}" if f else x), flush=True)
+                print(
+                    f"{case.get('name', case['variant']):44s} {baseline:26s} "
+                    + (f"{r['ms']*1e3:9.1f} us {r['gbps']:7.0f} GB/s {r['tflops']:6.1f} TFLOP/s{err}" if f else x),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Runners: planned once, checked once, timed by graph replay where they can be captured."""
+"""Runners: planned once, checked once, timed by graph replay if they can be captured."""
+
 import json
 import os
 import sys
@@ -8,13 +9,13 @@ import torch
 DEV = torch.device("cuda")
 _flush = None
 PATIENCE_S = 8
-eager_only = set()  # runners whose replays did not end, in a process before this one
-without = set()  # those that did not end outside of a graph either
-answers = None  # where interleave.py reads
+eager_only = set()  # runners whose graph replay did not end in an earlier process
+without = set()  # runners that did not end without a graph either
+answers = None  # the stream that interleave.py reads
 
 
 def wait(event, f):
-    """Until what came before `event` is done; a runner that never ends takes the process with it, since nothing else runs on its device any more."""
+    """Waits for `event`. If it does not complete, the process exits: nothing else can run on the device any more."""
     end = time.time() + PATIENCE_S
     while not event.query():
         if time.time() > end:
@@ -35,15 +36,18 @@ def bench(f, reps, warm=3):
     for _ in range(reps):
         _flush.zero_()
         if getattr(f, "eager", False):
-            torch.cuda._sleep(3_000_000)  # longer than the host takes to launch, so that only the device is timed
+            torch.cuda._sleep(3_000_000)  # covers the launch on the host, so that only device time is measured
         a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        a.record(); f(); b.record(); wait(b, f)
+        a.record()
+        f()
+        b.record()
+        wait(b, f)
         ts.append(a.elapsed_time(b))
     return sorted(ts)[len(ts) // 2]
 
 
 class Runner:
-    """One run; keeps alive what it reads."""
+    """A launch, with the tensors that it reads."""
 
     def __init__(self, f, eager=True, alive=None, name=None):
         self.f, self.eager, self.alive, self.name = f, eager, alive, name
@@ -53,19 +57,30 @@ class Runner:
 
 
 def ready(name, plan, run, alive, check, eager=None, extra=None):
-    """(name, runner, extra), or (name, None, why not). `run` gives the output, `check` compares it: (error, what it may be). `eager` says why it is not captured."""
+    """Returns (name, runner, extra), or (name, None, reason).
+
+    `run` returns the output. `check` compares it and returns (error, tolerance). `eager` is the reason why the runner
+    is not captured in a graph.
+    """
     if name in without:
         return name, None, "it does not end"
     if name in eager_only:
         eager = eager or "its replays did not end"
     try:
         t = time.time()
-        plan(); o = run(); torch.cuda.synchronize()
+        plan()
+        o = run()
+        torch.cuda.synchronize()
         info = {"first_s": round(time.time() - t, 2), **(extra or {})}
 
         def wrong(o):
             info["err"], most = check(o)
-            return f"wrong results: off by {info['err']:.2g}, at most {most:.2g} is rounding" if info["err"] > most else None
+            return (
+                f"wrong results: off by {info['err']:.2g}, at most {most:.2g} is rounding"
+                if info["err"] > most
+                else None
+            )
+
         bad = wrong(o)
         if bad:
             return name, None, bad
@@ -81,7 +96,9 @@ def ready(name, plan, run, alive, check, eager=None, extra=None):
                 with torch.cuda.graph(g):
                     o = run()
                 g.replay()
-                done = torch.cuda.Event(); done.record(); wait(done, name)
+                done = torch.cuda.Event()
+                done.record()
+                wait(done, name)
                 f = g.replay
             except Exception as e:
                 eager = f"{type(e).__name__}: {str(e)[:120]}"

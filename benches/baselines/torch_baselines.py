@@ -1,4 +1,5 @@
 """cuDNN and FlashAttention-2 through torch SDPA, FlexAttention: equal lengths, contiguous."""
+
 import time
 import torch
 
@@ -21,20 +22,34 @@ def torch_baseline(case, which):
     try:
         if which != "flex":
             from torch.nn.attention import sdpa_kernel, SDPBackend
+
             be = SDPBackend.CUDNN_ATTENTION if which == "cudnn" else SDPBackend.FLASH_ATTENTION
 
             def f():
                 with sdpa_kernel(be):
-                    return torch.nn.functional.scaled_dot_product_attention(q, k, vv, is_causal="causal" in v, enable_gqa=hq != hkv)
-            f(); torch.cuda.synchronize()
+                    return torch.nn.functional.scaled_dot_product_attention(
+                        q, k, vv, is_causal="causal" in v, enable_gqa=hq != hkv
+                    )
+
+            f()
+            torch.cuda.synchronize()
             yield which, f, {}
             return
         from torch.nn.attention.flex_attention import flex_attention, create_block_mask
+
         torch._dynamo.reset()
         cap, W = v.get("soft_cap", {}).get("cap"), int(v["sliding_window"]["window"]) if "sliding_window" in v else None
         slopes = torch.exp2(-8.0 * (torch.arange(hq, device=DEV) + 1) / hq)
-        smod = (lambda x, b_, h, i, j: cap * torch.tanh(x / cap)) if cap else ((lambda x, b_, h, i, j: x + slopes[h] * (j - i)) if "alibi" in v else None)
-        mmod = (lambda b_, h, i, j: (i >= j) & (i - j < W)) if W else ((lambda b_, h, i, j: i >= j) if "causal" in v else None)
+        smod = (
+            (lambda x, b_, h, i, j: cap * torch.tanh(x / cap))
+            if cap
+            else ((lambda x, b_, h, i, j: x + slopes[h] * (j - i)) if "alibi" in v else None)
+        )
+        mmod = (
+            (lambda b_, h, i, j: (i >= j) & (i - j < W))
+            if W
+            else ((lambda b_, h, i, j: i >= j) if "causal" in v else None)
+        )
         if "prefix_lm" in v:
             prefix = int(v["prefix_lm"]["prefix"])
             mmod = lambda b_, h, i, j: (j < prefix) | (i >= j)
@@ -42,7 +57,8 @@ def torch_baseline(case, which):
         bm = create_block_mask(mmod, None, None, s, s, device=DEV) if mmod else None
         fl = torch.compile(flex_attention)
         f = lambda: fl(q, k, vv, score_mod=smod, block_mask=bm, enable_gqa=hq != hkv)
-        f(); torch.cuda.synchronize()
+        f()
+        torch.cuda.synchronize()
         yield which, f, {"first_s": round(time.time() - t, 2)}
     except Exception as e:
         yield which, None, f"{type(e).__name__}: {str(e)[:160]}"

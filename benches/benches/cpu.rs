@@ -6,7 +6,7 @@ use attn_core::{
     batch::Layout,
     cpu::{Problem, plan_rule, run},
     plan::WorkList,
-    spec::{Heads, HeadDimVo},
+    spec::{HeadDimVo, Heads},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

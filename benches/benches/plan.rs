@@ -8,7 +8,7 @@ use attn_benches::{DECODE, GROUPED, ragged, skewed, variant};
 use attn_core::{
     batch::{Batch, Layout, PageTableBuf, indptr},
     lang::Dims,
-    plan::{PlanBlob, PlanRule, Schedule, PlanScratch, WorkList},
+    plan::{PlanBlob, PlanRule, PlanScratch, Schedule, WorkList},
     spec::Heads,
 };
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -17,8 +17,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 const PREFILL: PlanRule =
     PlanRule { tile_rows: 128, min_span: 512, workers: 132, schedule: Schedule::LongestFirst, ..DECODE };
 
-/// Times the list of a batch in new memory and in that of the list before, and all that a server does for a step before
-/// it uploads, in the memory of the step before: validate, bind, list, pack.
+/// Times the work list in new and in reused memory, and everything that a server does before the upload of a step, in
+/// reused memory: validate, bind, list, pack.
 fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {
     let mut layout = ragged(qo, kv).expect("sound");
     let size = |n: usize| i64::try_from(n).ok();
@@ -54,7 +54,7 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
     group.finish();
 }
 
-/// Checking page tables, and packing them with a plan.
+/// Times the validation of page tables, and packing them with a plan.
 fn pages(c: &mut Criterion, requests: u32) {
     let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
     let mut next = 0..;

@@ -1,7 +1,7 @@
 //! One planning step, for tools that count instructions: `plan_once CASE`. Without an argument it prints the cases.
 //!
-//! `cargo xtask plan-instructions` runs it under callgrind, which collects within [`measured_plan`] alone: in memory that
-//! has grown to the batch, as a server plans from step to step.
+//! `cargo xtask plan-instructions` runs it under callgrind, which counts within [`measured_plan`] alone. Buffers have
+//! grown to the batch by then, as in a server that plans step after step.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a program
 
 use std::{hint::black_box, process::ExitCode};
@@ -13,55 +13,55 @@ use attn_core::{
     expr::{ExprError, Variant},
     lang::Dims,
     plan::{PlanBlob, PlanError, PlanScratch, WorkList},
-    spec::{KernelKind, PrefillBackend, HeadDimVo},
+    spec::{HeadDimVo, KernelKind, PrefillBackend},
 };
 use attn_kernels::{
-    kernel_traits::{KernelTraitsError, KernelTraitsRequest},
     compile::Arch,
     cost::HookClass,
+    kernel_traits::{KernelTraitsError, KernelTraitsRequest},
     select::KernelSelector,
 };
 
-/// What a case does.
+/// The part of planning that a case measures.
 #[derive(Clone, Copy)]
-enum What {
-    /// Makes the list.
+enum Step {
+    /// Builds the work list.
     List,
-    /// All that comes before an upload, of a batch in pages of 16: validates, makes the list, packs it.
-    Step,
-    /// Chooses the kernels, of a batch in which some requests have several queries.
+    /// Everything before the upload, for a batch in pages of 16: validates it, builds the work list, packs both.
+    Whole,
+    /// Selects the kernels for a batch in which some requests have several queries.
     Choose,
 }
 
 struct Case {
     name: &'static str,
-    what: What,
+    step: Step,
     requests: u32,
     variant: &'static str,
     /// Whether lengths are skewed; all are 4096 on average.
     skewed: bool,
 }
 
-const fn case(name: &'static str, what: What, requests: u32, variant: &'static str, skewed: bool) -> Case {
-    Case { name, what, requests, variant, skewed }
+const fn case(name: &'static str, step: Step, requests: u32, variant: &'static str, skewed: bool) -> Case {
+    Case { name, step, requests, variant, skewed }
 }
 
 const WINDOW: &str = "causal + sliding_window(window=512)";
 const CASES: [Case; 10] = [
-    case("list-64-equal", What::List, 64, "full", false),
-    case("list-64-skewed", What::List, 64, "full", true),
-    case("list-64-window", What::List, 64, WINDOW, true),
-    case("list-1024-equal", What::List, 1024, "full", false),
-    case("list-1024-skewed", What::List, 1024, "full", true),
-    case("list-1024-window", What::List, 1024, WINDOW, true),
-    case("step-64-skewed", What::Step, 64, "full", true),
-    case("step-1024-skewed", What::Step, 1024, "full", true),
-    case("choose-64", What::Choose, 64, "full", true),
-    case("choose-1024", What::Choose, 1024, "full", true),
+    case("list-64-equal", Step::List, 64, "full", false),
+    case("list-64-skewed", Step::List, 64, "full", true),
+    case("list-64-window", Step::List, 64, WINDOW, true),
+    case("list-1024-equal", Step::List, 1024, "full", false),
+    case("list-1024-skewed", Step::List, 1024, "full", true),
+    case("list-1024-window", Step::List, 1024, WINDOW, true),
+    case("step-64-skewed", Step::Whole, 64, "full", true),
+    case("step-1024-skewed", Step::Whole, 1024, "full", true),
+    case("choose-64", Step::Choose, 64, "full", true),
+    case("choose-1024", Step::Choose, 1024, "full", true),
 ];
 
 #[derive(Debug)]
-#[allow(dead_code)] // said by Debug
+#[allow(dead_code)] // read by Debug
 enum Error {
     Unknown(String),
     Variant(ExprError),
@@ -71,9 +71,9 @@ enum Error {
     Bind(String),
 }
 
-/// A batch and all that planning it needs.
+/// A batch, and the buffers that planning it needs.
 struct Planner {
-    what: What,
+    step: Step,
     bound: Variant,
     qo: Vec<i32>,
     table: PageTableBuf,
@@ -81,14 +81,14 @@ struct Planner {
     work: WorkList,
     scratch: PlanScratch,
     blob: PlanBlob,
-    families: KernelSelector,
+    selector: KernelSelector,
 }
 
 impl Planner {
     fn new(case: &Case) -> Result<Self, Error> {
         let count = case.requests as usize;
-        // of a mixture, each eighth request has four queries
-        let several = |i: usize| matches!(case.what, What::Choose) && i.is_multiple_of(8);
+        // in a mixed batch each eighth request has four queries
+        let several = |i: usize| matches!(case.step, Step::Choose) && i.is_multiple_of(8);
         let qo_lens: Vec<u32> = (0..count).map(|i| if several(i) { 4 } else { 1 }).collect();
         let kv_lens = if case.skewed { skewed(case.requests, 4096) } else { vec![4096; count] };
         let qo = indptr(&qo_lens).map_err(Error::Batch)?;
@@ -121,7 +121,7 @@ impl Planner {
             prefill: PrefillBackend::default(),
         };
         Ok(Planner {
-            what: case.what,
+            step: case.step,
             bound: variant.bind(&dims).map_err(|error| Error::Bind(error.to_string()))?,
             qo,
             table,
@@ -129,39 +129,39 @@ impl Planner {
             work: WorkList::default(),
             scratch: PlanScratch::default(),
             blob: PlanBlob::default(),
-            families: KernelSelector::new(&request, HookClass::None, GROUPED, 132).map_err(Error::KernelTraits)?,
+            selector: KernelSelector::new(&request, HookClass::None, GROUPED, 132).map_err(Error::KernelTraits)?,
         })
     }
 
-    fn step(&mut self) -> Result<(), Error> {
-        let Planner { what, bound, qo, table, layout, work, scratch, blob, families } = self;
-        match what {
-            What::List => work.rebuild_for(scratch, bound, black_box(layout), GROUPED, &DECODE).map_err(Error::Plan),
-            What::Step => {
+    fn run(&mut self) -> Result<(), Error> {
+        let Planner { step, bound, qo, table, layout, work, scratch, blob, selector } = self;
+        match step {
+            Step::List => work.rebuild_for(scratch, bound, black_box(layout), GROUPED, &DECODE).map_err(Error::Plan),
+            Step::Whole => {
                 Batch::paged(qo, &table.table()).validate_into(layout).map_err(Error::Batch)?;
                 work.rebuild_for(scratch, bound, layout, GROUPED, &DECODE).map_err(Error::Plan)?;
                 blob.repack(layout, work);
                 Ok(())
             }
-            What::Choose => {
-                black_box(families.fastest(black_box(layout)));
+            Step::Choose => {
+                black_box(selector.fastest(black_box(layout)));
                 Ok(())
             }
         }
     }
 }
 
-/// What is counted: the name is known to `cargo xtask plan-instructions`.
+/// The function whose instructions are counted. `cargo xtask plan-instructions` knows its name.
 #[inline(never)]
 fn measured_plan(planner: &mut Planner) -> Result<(), Error> {
-    black_box(planner).step()
+    black_box(planner).run()
 }
 
 fn run(name: &str) -> Result<(), Error> {
     let case = CASES.iter().find(|case| case.name == name).ok_or_else(|| Error::Unknown(name.to_owned()))?;
     let mut planner = Planner::new(case)?;
     for _ in 0..2 {
-        black_box(&mut planner).step()?; // memory grows here
+        black_box(&mut planner).run()?; // buffers grow here
     }
     measured_plan(&mut planner)
 }

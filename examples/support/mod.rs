@@ -1,29 +1,29 @@
-//! What the examples share: made-up rows, a cache in pages, attention by its definition.
+//! Shared by the examples: synthetic rows, a paged KV cache, and reference attention.
 
 #![allow(dead_code)] // each example uses some of it
 
 use attn::{Error, Stream, batch::PageTableBuf, ops, prelude::*};
 
-/// What an example ends with.
+/// The result of an example.
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 pub(crate) const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
-/// Keys of a page.
+/// The page size in keys.
 pub(crate) const PAGE: usize = 16;
-/// The error that f16 keys, values and outputs are good to.
+/// The tolerance for f16 keys, values and outputs.
 pub(crate) const TOLERANCE: f64 = 2e-3;
 
-/// Elements of a token's queries.
+/// The number of elements of a token's queries.
 pub(crate) fn q_width() -> usize {
     (HEADS.qo * HEADS.head_dim) as usize
 }
 
-/// Elements of a token's keys, and of its values.
+/// The number of elements of a token's keys, or values.
 pub(crate) fn kv_width() -> usize {
     (HEADS.kv * HEADS.head_dim) as usize
 }
 
-/// What a projection would give for a token: numbers with mean 0 and standard deviation 1, by the seed.
+/// A synthetic row of a token, with mean 0 and standard deviation 1, by the seed.
 pub(crate) fn row(seed: u64, token: usize, width: usize) -> Vec<f16> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (token as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
     let mut uniform = || {
@@ -35,22 +35,23 @@ pub(crate) fn row(seed: u64, token: usize, width: usize) -> Vec<f16> {
     (0..width).map(|_| f16::from_f32((uniform() + uniform() + uniform() - 1.5) * 2.0)).collect()
 }
 
-/// Queries, keys and values of a token of a text.
+/// The queries of a token of a text.
 pub(crate) fn q_row(text: u64, token: usize) -> Vec<f16> {
     row(3 * text, token, q_width())
 }
 
-/// As [`q_row`].
+/// The keys of a token of a text.
 pub(crate) fn k_row(text: u64, token: usize) -> Vec<f16> {
     row(3 * text + 1, token, kv_width())
 }
 
-/// As [`q_row`].
+/// The values of a token of a text.
 pub(crate) fn v_row(text: u64, token: usize) -> Vec<f16> {
     row(3 * text + 2, token, kv_width())
 }
 
-/// Pools of (pages, slots, kv_heads, head_dim), and which of their pages nobody has. What no key fills is NaN, and must not matter.
+/// Pools of (pages, slots, kv_heads, head_dim), and the list of free pages. Slots without a key are NaN, and must not
+/// matter.
 pub(crate) struct Cache {
     engine: Engine,
     k: DeviceBuffer,
@@ -61,38 +62,38 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(engine: &Engine, pages: usize) -> Fallible<Self> {
-        let nothing = vec![f16::NAN; pages * PAGE * kv_width()];
-        // in an order that is not that of memory: 7 shares no factor with the counts that the examples use
+        let unused = vec![f16::NAN; pages * PAGE * kv_width()];
+        // not in the order of memory: 7 is coprime to the page counts of the examples
         let free = (0..pages).map(|i| (i * 7 % pages) as i32).collect();
-        Ok(Cache { engine: engine.clone(), k: engine.upload(&nothing)?, v: engine.upload(&nothing)?, free, pages })
+        Ok(Cache { engine: engine.clone(), k: engine.upload(&unused)?, v: engine.upload(&unused)?, free, pages })
     }
 
-    /// How many pages are free.
+    /// The number of free pages.
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub(crate) fn pages(&self) -> u32 {
         self.pages as u32
     }
 
-    /// A page that nobody has.
-    pub(crate) fn take(&mut self) -> Fallible<i32> {
+    /// Allocates a page.
+    pub(crate) fn allocate(&mut self) -> Fallible<i32> {
         Ok(self.free.pop().ok_or("the pool is full")?)
     }
 
-    /// So many pages that nobody has.
-    pub(crate) fn take_many(&mut self, count: usize) -> Fallible<Vec<i32>> {
-        (0..count).map(|_| self.take()).collect()
+    /// Allocates `count` pages.
+    pub(crate) fn allocate_many(&mut self, count: usize) -> Fallible<Vec<i32>> {
+        (0..count).map(|_| self.allocate()).collect()
     }
 
-    /// Pages that are free again.
-    pub(crate) fn give_back(&mut self, pages: impl IntoIterator<Item = i32>) {
+    /// Frees pages.
+    pub(crate) fn release(&mut self, pages: impl IntoIterator<Item = i32>) {
         self.free.extend(pages);
     }
 
-    /// Writes the keys and values of a token, or of several in a row, where `pages`, those of a request, map them.
+    /// Appends the keys and values of one or several consecutive tokens to the `pages` of a request.
     pub(crate) fn append(&mut self, stream: &Stream, pages: &[i32], first: usize, k: &[f16], v: &[f16]) -> Fallible {
         let shape = [k.len() / kv_width(), HEADS.kv as usize, HEADS.head_dim as usize];
         let slot = |place: usize| i64::from(pages[place / PAGE]) * PAGE as i64 + (place % PAGE) as i64;
@@ -111,13 +112,13 @@ impl Cache {
         [self.pages, PAGE, HEADS.kv as usize, HEADS.head_dim as usize]
     }
 
-    /// The pools, for a run.
+    /// The pools as an argument of a run.
     pub(crate) fn kv(&self) -> Result<Kv<'_>, Error> {
         let shape = self.shape();
         Ok(Kv::paged(self.k.tensor(&shape)?, self.v.tensor(&shape)?))
     }
 
-    /// The page table of requests: the pages and the number of keys of each.
+    /// The page table of requests, given by the pages and the number of keys of each.
     pub(crate) fn table<'a>(&self, requests: impl IntoIterator<Item = (&'a [i32], usize)>) -> PageTableBuf {
         let (mut lens, mut pages) = (Vec::new(), Vec::new());
         for (of, keys) in requests {
@@ -129,7 +130,7 @@ impl Cache {
     }
 }
 
-/// Attention of one token by the definition, in f64: `keys` has, for each KV head, the key and value of every place that is attended to.
+/// Reference attention of one token, in f64: `keys` gives the attended keys and values of a KV head.
 pub(crate) fn reference(q: &[f16], keys: impl Fn(usize) -> Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let (dim, group) = (HEADS.head_dim as usize, (HEADS.qo / HEADS.kv) as usize);
     let mut out = Vec::with_capacity(q.len());
@@ -148,22 +149,22 @@ pub(crate) fn reference(q: &[f16], keys: impl Fn(usize) -> Vec<(Vec<f64>, Vec<f6
     out
 }
 
-/// The part of a token's row that is of a KV head, widened.
+/// A KV head's part of a token's row, in f64.
 pub(crate) fn of_head(row: &[f16], kv_head: usize) -> Vec<f64> {
     let dim = HEADS.head_dim as usize;
     row[kv_head * dim..][..dim].iter().map(|&x| f64::from(x)).collect()
 }
 
-/// Distance to the reference, relative to it (Frobenius).
+/// The relative Frobenius error.
 pub(crate) fn error(got: &[f16], want: &[f64]) -> f64 {
-    let (off, all) = got
+    let (diff, norm) = got
         .iter()
         .zip(want)
-        .fold((0.0, 0.0), |(off, all), (&got, &want)| (off + (f64::from(got) - want).powi(2), all + want * want));
-    (off / all).sqrt()
+        .fold((0.0, 0.0), |(diff, norm), (&got, &want)| (diff + (f64::from(got) - want).powi(2), norm + want * want));
+    (diff / norm).sqrt()
 }
 
-/// An error that is too large ends an example. NaN is too large.
+/// Fails the example if an error is too large or NaN.
 pub(crate) fn check(what: &str, error: f64) -> Fallible {
     if error < TOLERANCE {
         Ok(())

@@ -1,4 +1,4 @@
-//! Every hook of a variant, as C++ on the host and as Rust, on random coordinates.
+//! Compares every hook of a variant, as C++ on the host and as Rust, on random coordinates.
 
 use attn::Variant;
 use attn::lang::{Hook, KvIndex, LogitIndex, QueryTile, RowIndex, RowState, Tile};
@@ -6,22 +6,22 @@ use rand::{Rng, rngs::SmallRng};
 
 use crate::host::HostText;
 
-/// Values of the rows that hooks rewrite.
+/// The head dim of the rows that hooks transform.
 pub const HEAD_DIM: i64 = 16;
 
-/// Compares every hook that a part wrote, and the trivial ones too.
+/// Compares every hook, including the trivial ones.
 ///
 /// # Panics
-/// They differ; the message says where.
+/// A hook differs. The message names the hook and its input.
 pub fn compare(variant: &Variant, rng: &mut SmallRng, rounds: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     compare_with(&HostText::compile(variant, folder.path()), variant, rng, rounds);
 }
 
-/// [`compare`] with text that was compiled before: it does not depend on values of parameters.
+/// [`compare`] with text that is already compiled. The text does not depend on parameter values.
 ///
 /// # Panics
-/// They differ; the message says where.
+/// A hook differs. The message names the hook and its input.
 pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, rounds: usize) {
     let host = text.with(variant);
     for _ in 0..rounds {
@@ -29,7 +29,7 @@ pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, roun
         let logit = random_logit(rng);
         let mut one = [logit];
         variant.logits_tile(&mut one, at);
-        same(variant, Hook::LogitsTransform, host.logits_transform(logit, at), one[0], (logit, at));
+        assert_close(variant, Hook::LogitsTransform, host.logits_transform(logit, at), one[0], (logit, at));
 
         let mut keep = [true];
         variant.mask_tile(&mut keep, at);
@@ -38,15 +38,15 @@ pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, roun
         let row_max = if rng.random() { 0.0 } else { rng.random::<f32>() * 50.0 };
         let mut one = [logit];
         variant.weight_tile(&mut one, row_max, at);
-        same(variant, Hook::Weight, host.weight(logit, row_max, at), one[0], (logit, row_max, at));
+        assert_close(variant, Hook::Weight, host.weight(logit, row_max, at), one[0], (logit, row_max, at));
 
         let mut one = [logit];
         let weight = rng.random::<f32>();
         variant.denominator_tile(&mut one, &[weight], row_max, at);
         let input = (logit, row_max, weight, at);
-        same(variant, Hook::Denominator, host.denominator(logit, row_max, weight, at), one[0], input);
+        assert_close(variant, Hook::Denominator, host.denominator(logit, row_max, weight, at), one[0], input);
 
-        same(variant, Hook::SinkLogit, host.sink_logit(at.row), variant.sink_logit(at.row), at);
+        assert_close(variant, Hook::SinkLogit, host.sink_logit(at.row), variant.sink_logit(at.row), at);
 
         let tile = random_tile(rng);
         assert_eq!(host.tile_class(tile), variant.tile_class(tile), "{variant}: tile_class of {tile:?}");
@@ -80,7 +80,7 @@ pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, roun
             got(&mut a);
             want(&mut b);
             for (a, b) in a.iter().zip(&b) {
-                same(variant, hook, *a, *b, at);
+                assert_close(variant, hook, *a, *b, at);
             }
         };
         both(&|x| host.query_row(x, at.row), &|x| variant.query_row(x, at.row), Hook::QueryTransform);
@@ -90,8 +90,8 @@ pub fn compare_with(text: &HostText, variant: &Variant, rng: &mut SmallRng, roun
     }
 }
 
-/// Equal, both NaN, or a few units in the last place apart.
-fn same(variant: &Variant, hook: Hook, got: f32, want: f32, input: impl std::fmt::Debug) {
+/// Asserts that two values are equal, both NaN, or at most 4 units in the last place apart.
+fn assert_close(variant: &Variant, hook: Hook, got: f32, want: f32, input: impl std::fmt::Debug) {
     let close = got.to_bits() == want.to_bits()
         || got == want
         || got.is_nan() && want.is_nan()
@@ -113,7 +113,7 @@ fn random_logit(rng: &mut SmallRng) -> f32 {
     }
 }
 
-/// Any index, out of every table too: edge tiles call hooks there.
+/// A random index, which may be out of bounds of every tensor: edge tiles call hooks there.
 fn random_index(rng: &mut SmallRng) -> LogitIndex {
     let kv_len = rng.random_range(0..70);
     let qo_len = rng.random_range(0..40);

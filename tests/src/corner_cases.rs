@@ -1,6 +1,6 @@
-//! Legal Rust at the edges of the language: names, comments, modules, macros, numbers at the ends of their types.
+//! Legal Rust at the edges of the language: names, comments, modules, macros, and extreme numbers.
 
-// what rustc and clippy would write more simply is written here on purpose
+// this code is more complicated than necessary on purpose
 #![allow(clippy::all, non_camel_case_types, non_snake_case, unused_assignments, unused_parens)]
 #![allow(unused_variables, unreachable_code)]
 
@@ -12,11 +12,11 @@ use attn::{VariantParams, attention_variant, device_fn};
 #[doc = "#error \"injected\" \\ "]
 #[derive(Clone, Debug, VariantParams)]
 pub struct int {
-    /// A raw name.
+    /// A raw identifier.
     pub r#type: i32,
     /// Ends in a backslash. \
     pub auto: i32,
-    /// A name of CUDA's.
+    /// Named like a CUDA variable.
     pub threadIdx: u32,
     /// Named like a constant.
     pub LIMIT: i32,
@@ -27,7 +27,7 @@ pub struct int {
 const LIMIT: i32 = 3;
 const 幅: i32 = 5;
 
-/// Named like a keyword of both. \
+/// Named like a keyword of Rust and C++. \
 #[device_fn]
 fn r#match(r#if: i32, r#struct: i32) -> i32 {
     if r#if > r#struct { r#if } else { r#struct }
@@ -64,10 +64,10 @@ impl AttentionVariant for int {
     }
 }
 
-/// Every bit counts, and the result is a number unless `x` is none.
+/// Mixes bits and a float into one result that is never NaN.
 #[device_fn]
 fn exact(bits: u32, x: f32) -> f32 {
-    // few enough bits for the tolerance of floats not to hide any
+    // few enough bits that the float tolerance hides none
     let mixed = bits.wrapping_mul(0x9e37_79b1) >> 20;
     mixed as f32 + if x.is_nan() { 0.25 } else { x.clamp(-3.0, 3.0) }
 }
@@ -78,13 +78,13 @@ const WIDE: u64 = u64::MAX;
 const NEGATIVE_ZERO: f32 = -0.0;
 const MIN: i32 = i32::MIN;
 
-/// A byte, whose width a caller cannot see.
+/// Returns u8, whose width only the signature shows.
 #[device_fn]
 fn byte(x: i32) -> u8 {
     x as u8
 }
 
-/// Eight bytes, whose width a caller cannot see. Its constant is named like one of its callers'.
+/// Returns u64, whose width only the signature shows. A caller has a constant of the same name.
 #[device_fn]
 fn wide(x: u32) -> u64 {
     const LOCAL: u64 = 3;
@@ -95,26 +95,26 @@ fn wide(x: u32) -> u64 {
 pub mod elsewhere {
     use attn::device_fn;
     const LIMIT: i32 = 1000;
-    /// Reads it.
+    /// Reads the constant of this module.
     #[device_fn]
     pub fn limited(x: i32) -> i32 {
         if x > LIMIT { LIMIT } else { x }
     }
 }
 
-/// Integers at the ends of their types, and literals whose type only Rust sees.
+/// Integers at the limits of their types, and literals whose type only Rust infers.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Edges {
-    /// Any.
+    /// Any value.
     pub i: i32,
-    /// Any.
+    /// Any value.
     pub u: u32,
-    /// Any.
+    /// Any value.
     pub flag: bool,
-    /// Any.
+    /// Any value.
     #[shape(qo_heads)]
     pub words: Tensor1<u32>,
-    /// Any.
+    /// Any value.
     #[shape(qo_heads, head_dim)]
     pub grid: Tensor2<f32>,
 }
@@ -148,7 +148,7 @@ impl AttentionVariant for Edges {
         for i in (self.u & 3)..5 {
             bits ^= (i - 7) >> 3;
         }
-        // literals beside what is not seen
+        // literals whose type is inferred from an operand
         let mask = self.u & (1 << (at.kv_pos & 31)) | !0 ^ self.words[at.kv_pos - 3];
         bits ^= mask ^ (!self.u).max(3) ^ (1 - self.u) ^ (5 * self.u).min(4_000_000_000);
         bits ^= if self.flag { 1 } else { self.u } ^ (if self.u > 3_000_000_000 { self.u } else { 0xffff_0000 });
@@ -159,7 +159,7 @@ impl AttentionVariant for Edges {
         bits ^= 0xffff_ffff as u32 ^ (!0 as u64 >> 7) as u32 ^ (!5 as u8) as u32 ^ (-(at.kv_pos) as u8) as u32;
         bits ^= (MIN ^ i32::MIN) as u32 ^ (-2147483648 as i32 as u32) ^ (-(self.i) as u32) ^ (self.i - 1).abs() as u32;
         bits ^= u32::from(self.i < -1) ^ u32::from(self.flag) ^ u32::from(byte(3)) ^ i32::from(self.flag) as u32;
-        bits ^= elsewhere::limited(self.i) as u32 ^ LIMIT as u32 ^ super::language_stress::helpers::LIMIT as u32;
+        bits ^= elsewhere::limited(self.i) as u32 ^ LIMIT as u32 ^ crate::language_stress::helpers::LIMIT as u32;
         // remainders and shifts of negatives
         let n = -(at.kv_pos % 17) - 1;
         bits ^= (n % 5) as u32 ^ (n / 3) as u32 ^ n.rem_euclid(5) as u32 ^ n.div_euclid(-3) as u32 ^ (n >> 1) as u32;
@@ -187,14 +187,14 @@ impl AttentionVariant for Edges {
     }
 }
 
-/// Blocks, branches and matches as values, everywhere that Rust lets them be.
+/// Blocks, branches and matches as values, everywhere that Rust allows them.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Values {
-    /// Any.
+    /// Any value.
     pub n: i32,
-    /// Any.
+    /// Any value.
     pub x: f32,
-    /// Any.
+    /// Any value.
     pub flag: bool,
 }
 
@@ -339,7 +339,7 @@ fn halved(x: f32) -> f32 {
     return x * 0.5;
 }
 
-/// Nothing is written: the same as full attention.
+/// A variant without hooks, which is full attention.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Empty;
 
@@ -351,7 +351,7 @@ macro_rules! scaled {
         /// Made by a macro.
         #[derive(Clone, Debug, VariantParams)]
         pub struct Made {
-            /// Any.
+            /// Any value.
             pub by: f32,
         }
         #[attention_variant(name = $name)]
@@ -363,8 +363,8 @@ macro_rules! scaled {
     };
 }
 
-/// Three types of one name, in one composition.
-pub mod twins {
+/// Types of the same name, in one composition.
+pub mod same_names {
     use super::*;
     /// One.
     pub mod one {
@@ -376,10 +376,10 @@ pub mod twins {
         use super::*;
         scaled!(self::Made, "made_two", 0.5, -3, index => qo_pos);
     }
-    /// Three, named like what the language has.
+    /// Three: types named like types of the language.
     pub mod three {
         use super::*;
-        /// Its name is in another script.
+        /// Named with a non-ASCII letter.
         #[derive(Clone, Debug, VariantParams)]
         pub struct Größe;
         #[attention_variant(name = "another_script")]
@@ -388,10 +388,10 @@ pub mod twins {
                 größe * 2.0
             }
         }
-        /// Like ours.
+        /// Named like the generated struct.
         #[derive(Clone, Debug, VariantParams)]
         pub struct Variant {
-            /// Any.
+            /// Any value.
             pub part0: f32,
         }
         #[attention_variant(name = "named_variant")]
@@ -400,7 +400,7 @@ pub mod twins {
                 part1 + self.part0
             }
         }
-        /// Like ours.
+        /// Named like a coordinate type.
         #[derive(Clone, Debug, VariantParams)]
         pub struct LogitIndexed;
         #[attention_variant]
@@ -416,9 +416,9 @@ pub mod twins {
     }
 }
 
-/// All of them.
+/// The variants of this file.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
-    use twins::{one, three, two};
+    use same_names::{one, three, two};
     attn::variants![int, Edges, Values, Empty, one::Made, two::Made, three::Variant, three::Größe, three::LogitIndexed]
 }

@@ -1,11 +1,11 @@
-//! The kernel that plans, as a host compiler makes it: what it writes must be what the planner of the host packs.
+//! The planning kernel, compiled for the host. Its output must equal the plan that the host packs.
 
 use std::{ffi::c_void, path::Path};
 
 use attn::{
     Variant,
     batch::{BatchCapacity, BatchError, Layout},
-    plan::{PlanError, PlanOffsets, PlanCapacity, PlanRule},
+    plan::{PlanCapacity, PlanError, PlanOffsets, PlanRule},
     spec::Heads,
 };
 use attn_kernels::{
@@ -16,29 +16,29 @@ use libloading::Library;
 
 use crate::host::{library, templates, words};
 
-/// The kernel for the masks of a variant.
+/// The planning kernel for the masks of a variant.
 #[derive(Debug)]
 pub struct HostPlanner {
     library: Library,
     variant: Vec<u64>,
-    /// What the variant points at.
+    /// The tensors that the variant points to.
     _tables: Vec<Vec<u64>>,
 }
 
-/// Lengths and pages, as a device has them.
+/// Lengths and pages as device arrays.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Arrays {
     pub qo_indptr: Vec<i32>,
     pub kv_lens: Vec<i32>,
     pub page_indptr: Option<Vec<i32>>,
-    /// Of padded rows, which have no `page_indptr`.
+    /// Row stride of a padded page table, which has no `page_indptr`.
     pub page_stride: Option<usize>,
     pub page_indices: Vec<i32>,
 }
 
 impl Arrays {
-    /// Those of a batch.
+    /// The arrays of a batch.
     #[must_use]
     pub fn of(layout: &Layout) -> Arrays {
         Arrays {
@@ -50,7 +50,8 @@ impl Arrays {
         }
     }
 
-    /// The same with pages in padded rows, so many entries longer than the longest has to be: none of which is a page.
+    /// The same batch with a padded page table. Its rows have `spare` entries more than the longest request needs, and
+    /// the padding entries are no valid pages.
     #[must_use]
     pub fn padded(&self, spare: usize) -> Arrays {
         let ends = self.page_indptr.as_deref().unwrap_or(&[0]);
@@ -61,7 +62,7 @@ impl Arrays {
         Arrays { page_indptr: None, page_stride: Some(stride), page_indices, ..self.clone() }
     }
 
-    /// What a kernel is told of them.
+    /// The kernel parameters for these arrays.
     fn params(&self, of: &PlanParams) -> PlanParams {
         let entries = self.page_indices.len() as i32;
         PlanParams {
@@ -70,7 +71,10 @@ impl Arrays {
             page_indptr: self.page_indptr.as_ref().map_or(0, |indptr| indptr.as_ptr() as u64),
             page_indices: self.page_indices.as_ptr() as u64,
             requests: self.qo_indptr.len() as i32 - 1,
-            max_page_entries: if self.page_stride.is_some() { of.max_page_entries } else { of.max_page_entries.min(entries) },
+            max_page_entries: match self.page_stride {
+                Some(_) => of.max_page_entries,
+                None => of.max_page_entries.min(entries),
+            },
             page_stride: self.page_stride.map_or(-1, |stride| stride as i64),
             ..*of
         }
@@ -80,22 +84,22 @@ impl Arrays {
 /// A plan with a capacity, in memory of the host.
 #[derive(Debug)]
 pub struct HostPlan {
-    /// What a batch may be.
+    /// The capacity.
     pub capacity: PlanCapacity,
-    /// Where its sections are.
+    /// The offsets of its sections.
     pub offsets: PlanOffsets,
     /// The sections.
     pub lists: Vec<u64>,
-    /// What the kernel says.
+    /// The status that the kernel writes.
     pub status: PlanStatus,
     params: PlanParams,
 }
 
 impl HostPlanner {
-    /// Compiles it in `folder`.
+    /// Compiles the kernel in `folder`.
     ///
     /// # Panics
-    /// It does not compile.
+    /// The kernel does not compile.
     #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
@@ -115,8 +119,10 @@ impl HostPlanner {
         HostPlanner { library, variant: words(&bytes), _tables: tables }
     }
 
-    /// Plans, with so many parts of the page table; `seed` is of the order of threads, of which a CTA has 1,024 where it is a multiple of 8, else 64, so
-    /// that batches are too large for one of each.
+    /// Plans a batch, with the page table copied in `parts` parts.
+    ///
+    /// `seed` sets the order of the threads. A CTA has 1,024 threads if it is a multiple of 8, else 64, so that many
+    /// batches have more requests than threads.
     pub fn plan(&self, plan: &mut HostPlan, batch: &Arrays, parts: i32, seed: u32) {
         let mut scratch = vec![0xa5a5_a5a5_a5a5_a5a5u64; plan.params.memory_bytes().div_ceil(8)];
         let at = plan.lists.as_mut_ptr() as u64;
@@ -134,26 +140,26 @@ impl HostPlanner {
             ..batch.params(&plan.params)
         };
         type Plan = unsafe extern "C" fn(*const PlanParams, *const c_void, i32, u32);
-        // the harness defines both so; see plan_harness_main.cpp
+        // plan_harness_main.cpp defines both with this signature
         let name = if seed.is_multiple_of(8) { &b"plan_by_1024"[..] } else { b"plan" };
-        // SAFETY: both are functions of this type.
+        // SAFETY: both functions have this type.
         let function = unsafe { self.library.get::<Plan>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
         unsafe { function(&raw const params, self.variant.as_ptr().cast(), parts, seed) }
     }
 
-    /// What the kernel that only checks says of a batch.
+    /// Runs the kernel that only checks a batch.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The batch is invalid.
     pub fn check(&self, capacity: &BatchCapacity, batch: &Arrays, seed: u32) -> Result<(), BatchError> {
         let mut status = PlanStatus { code: -1, ..PlanStatus::default() };
         let at = &raw mut status as u64;
         let params = PlanParams { status: at, ..batch.params(&PlanParams::for_checking(capacity)) };
         type Check = unsafe extern "C" fn(*const PlanParams, u32);
         let name = if seed.is_multiple_of(8) { &b"check_by_1024"[..] } else { b"check" };
-        // SAFETY: both are functions of this type.
+        // SAFETY: both functions have this type.
         let function = unsafe { self.library.get::<Check>(name) }.expect("the harness has it");
         // SAFETY: every array is as long as the parameters say, and lives until the call returns.
         unsafe { function(&raw const params, seed) };
@@ -162,11 +168,11 @@ impl HostPlanner {
 }
 
 impl HostPlan {
-    /// With sections full of garbage, but for the zeros between them.
+    /// A plan whose sections hold garbage; the padding between them is zero.
     ///
     /// # Errors
     ///
-    /// A capacity that is too large for the kernel.
+    /// The capacity is too large for the kernel.
     pub fn new(
         capacity: &BatchCapacity,
         variant: &Variant,
@@ -174,7 +180,8 @@ impl HostPlan {
         rule: &PlanRule,
     ) -> Result<HostPlan, PlanError> {
         let plan_capacity = PlanCapacity::of(capacity, variant, heads, rule)?;
-        let (offsets, params) = (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
+        let (offsets, params) =
+            (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];
         let mut plan = HostPlan { capacity: plan_capacity, offsets, lists, status: PlanStatus::default(), params };
         let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
@@ -185,7 +192,7 @@ impl HostPlan {
         Ok(plan)
     }
 
-    /// The sections.
+    /// The bytes of all sections.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: any bytes of a word are bytes.
@@ -197,11 +204,11 @@ impl HostPlan {
         unsafe { std::slice::from_raw_parts_mut(self.lists.as_mut_ptr().cast(), self.lists.len() * 8) }
     }
 
-    /// What is wrong with the batch that was planned last.
+    /// The status of the last planned batch.
     ///
     /// # Errors
     ///
-    /// That.
+    /// The batch was invalid.
     pub fn check(&self) -> Result<(), BatchError> {
         self.status.check(&self.params)
     }

@@ -1,4 +1,4 @@
-//! A host compiler runs the generated C++: what a variant does there must be what its Rust does.
+//! Compiles generated C++ with a host compiler and calls its hooks, for comparison with the Rust of a variant.
 //!
 //! The compiler is `$CXX`, else `c++`, `g++` or `clang++`.
 
@@ -16,39 +16,39 @@ use attn::{
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
 
-/// Every hook behind a C interface, for `struct Variant`.
+/// C++ that exports every hook of `struct Variant` through a C interface.
 pub const HARNESS: &str = include_str!("harness.cpp");
 
-/// The text of a variant as C++, compiled and loaded.
+/// The generated C++ of a variant, compiled and loaded.
 #[derive(Clone, Debug)]
 pub struct HostText {
     library: Arc<Library>,
 }
 
-/// A variant as C++, with its parameters.
+/// The generated C++ of a variant with its parameters.
 #[derive(Debug)]
 pub struct HostVariant {
     library: Arc<Library>,
     /// `struct Variant`, aligned for pointers.
     args: Vec<u64>,
-    /// The parameter tensors that it points at, aligned for their elements. Those that it stores to are the variant's own.
+    /// The parameter tensors that `args` points to, aligned for their elements. Output tensors belong to the variant.
     _tables: Vec<Vec<u64>>,
     _variant: Variant,
 }
 
-/// The CUDA side of the language, in one text.
+/// The CUDA headers of the language in one text.
 ///
 /// # Panics
-/// A template is not there.
+/// A header is missing.
 #[must_use]
 pub fn lang() -> String {
     templates(&["lang/lang.cuh"])
 }
 
-/// Templates with what they include, each once, in one text.
+/// The named headers and everything that they include, each once, in one text.
 ///
 /// # Panics
-/// A template is not there.
+/// A header is missing.
 #[must_use]
 pub fn templates(names: &[&str]) -> String {
     let (mut text, mut seen) = (String::new(), Vec::new());
@@ -58,7 +58,7 @@ pub fn templates(names: &[&str]) -> String {
     text
 }
 
-/// A template after what it includes, each once.
+/// Appends a header after its includes, unless it was seen before.
 fn include(name: &str, seen: &mut Vec<String>, text: &mut String) {
     if seen.iter().any(|n| n == name) {
         return;
@@ -76,10 +76,10 @@ fn include(name: &str, seen: &mut Vec<String>, text: &mut String) {
     }
 }
 
-/// Compiles a C++ text for the host, with `ATTN_HOST`, in `folder`, and loads it.
+/// Compiles a C++ text for the host with `ATTN_HOST` in `folder`, and loads the library.
 ///
 /// # Panics
-/// It does not compile.
+/// The text does not compile.
 #[must_use]
 pub fn library(folder: &Path, text: &str) -> Library {
     let source = folder.join("text.cpp");
@@ -94,14 +94,14 @@ pub fn library(folder: &Path, text: &str) -> Library {
         .output()
         .expect("the compiler runs");
     assert!(out.status.success(), "{}\n{text}", String::from_utf8_lossy(&out.stderr));
-    // SAFETY: a library that was just made of text of ours; it has no constructors.
+    // SAFETY: the library was just built from our own text and has no constructors.
     unsafe { Library::new(&library) }.expect("a library")
 }
 
 /// The C++ compiler.
 ///
 /// # Panics
-/// There is none.
+/// No compiler was found.
 #[must_use]
 pub fn compiler() -> PathBuf {
     let names = std::env::var_os("CXX").into_iter().chain(["c++", "g++", "clang++"].map(Into::into));
@@ -115,7 +115,7 @@ impl HostText {
     /// Compiles the text of a variant in `folder`.
     ///
     /// # Panics
-    /// It does not compile.
+    /// The text does not compile.
     #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostText {
         let text = variant_source(variant).expect("the parts go together");
@@ -123,7 +123,7 @@ impl HostText {
         HostText { library: Arc::new(library) }
     }
 
-    /// With the parameters of a bound variant of the same parts.
+    /// Combines the text with the parameters of a bound variant of the same parts.
     #[must_use]
     pub fn with(&self, variant: &Variant) -> HostVariant {
         let mut tables = Vec::new();
@@ -198,7 +198,7 @@ impl HostVariant {
         unsafe { f(v, logit, logit_index(at).as_ptr()) }
     }
 
-    /// What `logits_transform` adds, where it does no more than that; else 0.
+    /// The bias that `logits_transform` adds, if it only adds one; else 0.
     #[must_use]
     pub fn logits_bias(&self, at: LogitIndex) -> f32 {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32) -> f32>("logits_bias");
@@ -206,34 +206,34 @@ impl HostVariant {
         unsafe { f(v, logit_index(at).as_ptr()) }
     }
 
-    /// By how much that grows from a key to the next, where it is known to be affine in the key.
+    /// The increase of the bias from one key to the next, if it is known to be affine in the key.
     #[must_use]
     pub fn logits_slope(&self, at: LogitIndex) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_slope");
         let mut slope = 0.0;
         // SAFETY: the index is eleven words, the slope one.
-        let there = unsafe { f(v, logit_index(at).as_ptr(), &raw mut slope) != 0 };
-        there.then_some(slope)
+        let known = unsafe { f(v, logit_index(at).as_ptr(), &raw mut slope) != 0 };
+        known.then_some(slope)
     }
 
-    /// The element of a row of memory that is added, where it is known to be one.
+    /// The tensor element that is added, if the bias is known to be a row of a tensor.
     #[must_use]
     pub fn logits_bias_row(&self, at: LogitIndex) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut f32) -> i32>("logits_bias_row");
         let mut element = 0.0;
         // SAFETY: the index is eleven words, the element one.
-        let there = unsafe { f(v, logit_index(at).as_ptr(), &raw mut element) != 0 };
-        there.then_some(element)
+        let known = unsafe { f(v, logit_index(at).as_ptr(), &raw mut element) != 0 };
+        known.then_some(element)
     }
 
-    /// How large `logits_transform` can make a logit, where that is known.
+    /// The bound of transformed logits, if it is known.
     #[must_use]
     pub fn logits_bound(&self) -> Option<f32> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *mut f32) -> i32>("logits_bound");
         let mut bound = 0.0;
         // SAFETY: the bound is one word.
-        let there = unsafe { f(v, &raw mut bound) != 0 };
-        there.then_some(bound)
+        let known = unsafe { f(v, &raw mut bound) != 0 };
+        known.then_some(bound)
     }
 
     /// `logits_mask`.
@@ -276,14 +276,14 @@ impl HostVariant {
         unsafe { f(v, row(at).as_ptr(), n) }
     }
 
-    /// The keys of a row as an interval, where the mask is one.
+    /// The keys of a row as an interval, if the mask is one.
     #[must_use]
     pub fn kv_bounds(&self, at: RowIndex) -> Option<std::ops::Range<i32>> {
         let (f, v) = self.call::<unsafe extern "C" fn(*const c_void, *const i32, *mut i32) -> i32>("kv_bounds");
         let mut keys = [0; 2];
         // SAFETY: the index is eight words, the bounds two.
-        let there = unsafe { f(v, row(at).as_ptr(), keys.as_mut_ptr()) != 0 };
-        there.then_some(keys[0]..keys[1])
+        let known = unsafe { f(v, row(at).as_ptr(), keys.as_mut_ptr()) != 0 };
+        known.then_some(keys[0]..keys[1])
     }
 
     /// `sink_logit`.

@@ -1,6 +1,6 @@
-//! Variants that mean nothing and use everything: each goes into the host differential test.
+//! Variants that are no real attention but use every language feature, for the host differential test.
 
-// what rustc and clippy would write more simply is written here on purpose
+// this code is more complicated than necessary on purpose
 #![allow(clippy::all, unused_assignments)]
 
 use attn::lang::{
@@ -28,7 +28,7 @@ pub mod helpers {
     }
 }
 
-/// Half of it. Named like nothing in C++, called from two places.
+/// Half of `x`. Called from two modules.
 #[device_fn]
 fn halve(x: f32) -> f32 {
     x * 0.5
@@ -40,7 +40,7 @@ fn div(a: i32, b: i32) -> i32 {
     if b == 0 { 0 } else { a / b }
 }
 
-/// Two results.
+/// Returns a tuple.
 #[device_fn]
 fn both(x: f32, n: u32) -> (f32, u32) {
     (x * 2.0, n.wrapping_mul(2_654_435_761))
@@ -53,16 +53,16 @@ const LOWEST: i32 = i32::MIN;
 /// Integer arithmetic: wrapping, division, shifts, methods, of every width.
 #[derive(Clone, Debug, VariantParams)]
 pub struct I32Slice {
-    /// Any.
+    /// Any value.
     pub a: i32,
-    /// Any.
+    /// Any value.
     pub b: i32,
-    /// Any.
+    /// Any value.
     pub u: u32,
-    /// Any.
+    /// Any value.
     #[shape(qo_heads)]
     pub table: Tensor1<i32>,
-    /// Any.
+    /// Any value.
     #[shape(qo_heads)]
     pub unsigned: Tensor1<u32>,
 }
@@ -102,7 +102,7 @@ impl AttentionVariant for I32Slice {
         let byte = byte + (byte >> 2) - (byte << 1) * 5;
         let small = byte as i32 + byte.leading_zeros() as i32 + byte.count_ones() as i32;
         let bits = sum as u32 ^ u ^ (long as u32) ^ ((long >> 32) as u32) ^ small as u32;
-        // every bit counts, few enough of them for the tolerance of floats not to hide any
+        // few enough bits that the float tolerance hides none
         (bits.wrapping_mul(0x9e37_79b1) >> 16) as f32 + logit * 0.0
     }
 }
@@ -110,9 +110,9 @@ impl AttentionVariant for I32Slice {
 /// Casts between every two types, saturation and NaN included.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Casts {
-    /// Any.
+    /// Any value.
     pub a: i32,
-    /// Any.
+    /// Any value.
     pub flag: bool,
 }
 
@@ -142,9 +142,9 @@ impl AttentionVariant for Casts {
 /// Arithmetic of f32, NaN and infinities included.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Floats {
-    /// Any. Named like a function of the generated text.
+    /// Any value. Named like a function of the generated text.
     pub exp: f32,
-    /// Any. Named like a keyword of C++.
+    /// Any value. Named like a keyword of C++.
     pub double: f32,
 }
 
@@ -166,7 +166,7 @@ impl AttentionVariant for Floats {
         let fma = x.mul_add(self.exp, -self.double) - -x + 1.0 / (x - 1.0) + x.recip();
         let near_zero = approx::tanh(x) + approx::exp(x.min(1.0)) + approx::recip(x + 3.0);
         let literals = 1e-38 + 3.4028235e38 * 0.0 + 0.1 + 16777217.0 - 1_000.5_f32 + f32::EPSILON;
-        // a NaN must not hide the others
+        // a NaN in one term must not hide the others
         let mut total = literals + class as f32;
         total += if least.is_finite() { least } else { 1.0 };
         total += if near.is_finite() { near } else { 2.0 };
@@ -188,11 +188,11 @@ impl AttentionVariant for Floats {
 /// Control flow, shadowing, tuples, helpers, constants.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Control {
-    /// Any.
+    /// Any value.
     pub steps: i32,
-    /// Any.
+    /// Any value.
     pub mode: u32,
-    /// Any.
+    /// Any value.
     pub flag: bool,
 }
 
@@ -291,14 +291,14 @@ impl AttentionVariant for Control {
     }
 }
 
-/// Rows, and tables of rank 2.
+/// The methods of rows, and tensors of rank 2.
 #[derive(Clone, Debug, VariantParams)]
 pub struct RowMethods {
-    /// Any.
+    /// Any value.
     pub eps: f32,
-    /// Any.
+    /// Any value.
     pub interleaved: bool,
-    /// Any.
+    /// Any value.
     #[shape(qo_heads, head_dim)]
     pub table: Tensor2<f32>,
 }
@@ -336,7 +336,7 @@ impl AttentionVariant for RowMethods {
     }
 }
 
-/// All of them.
+/// The variants of this module.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
     use subset::{Arrays, Divisions, Ranks, Windowed};

@@ -1,13 +1,14 @@
-//! Shared parts of the tests: the catalogue, variants that exercise the language, and a host compiler for generated C++.
+//! Shared parts of the tests: the catalogue, variants that exercise the language, and a host compiler for generated
+//! C++.
 
 // The macros emit paths that start with `::attn`.
 extern crate attn_core as attn;
 
 pub mod catalogue;
 pub mod compare;
+pub mod corner_cases;
 pub mod device_plan;
 pub mod host;
-pub mod corner_cases;
+pub mod language_stress;
 pub mod synthetic;
 pub mod tables;
-pub mod language_stress;

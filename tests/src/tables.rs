@@ -1,4 +1,4 @@
-//! Variants that read tables of every rank and type, and store to tables of every rank.
+//! Variants that read parameter tensors of every rank and type, and store to output tensors of every rank.
 
 use attn::lang::{
     AttentionVariant, Bits, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, RowIndex,
@@ -7,7 +7,7 @@ use attn::lang::{
 use attn::{VariantParams, attention_variant, random};
 use half::{bf16, f16};
 
-/// Floats: an element of the table that `qo_row` names, at indices that may be outside.
+/// Reads float tensors: `qo_row` selects the tensor; the indices may be out of bounds.
 #[derive(Clone, Debug, VariantParams)]
 #[allow(missing_docs)]
 pub struct FloatTables {
@@ -60,7 +60,7 @@ impl AttentionVariant for FloatTables {
     }
 }
 
-/// Integers and bools: as [`FloatTables`].
+/// Reads integer and bool tensors, as [`FloatTables`] reads floats.
 #[derive(Clone, Debug, VariantParams)]
 #[allow(missing_docs)]
 pub struct WholeTables {
@@ -113,12 +113,12 @@ impl AttentionVariant for WholeTables {
                 }
             }
         };
-        // no bit is lost, and none makes a NaN
+        // both halves are exact in f32, and neither is a NaN
         if logit > 0.0 { (bits >> 16) as f32 } else { (bits & 0xffff) as f32 }
     }
 }
 
-/// Masks over tables that are followed by tile, with what is divided by.
+/// A mask over tensors, with divisors, whose tile classes are derived.
 #[derive(Clone, Debug, VariantParams)]
 #[allow(missing_docs)]
 pub struct MaskTables {
@@ -156,7 +156,7 @@ impl AttentionVariant for MaskTables {
     }
 }
 
-/// Stores to tables of every rank, also outside of them.
+/// Stores to output tensors of every rank, also out of bounds.
 #[derive(Clone, Debug, VariantParams)]
 #[allow(missing_docs)]
 pub struct Stores {
@@ -185,7 +185,7 @@ impl AttentionVariant for Stores {
     }
 }
 
-/// Random numbers.
+/// Draws random numbers.
 #[derive(Clone, Debug, VariantParams)]
 #[allow(missing_docs)]
 pub struct Dice {
@@ -206,7 +206,7 @@ impl AttentionVariant for Dice {
     }
 }
 
-/// All of them.
+/// The variants of this file.
 #[must_use]
 pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
     attn::variants![FloatTables, WholeTables, MaskTables, Stores, Dice]

@@ -1,4 +1,5 @@
-//! Biases that are rows of a parameter tensor: their elements are what is added to logits, wherever the generated text says that they are.
+//! Biases that are rows of a parameter tensor: where the generated text reports such a row, its elements equal the
+//! bias.
 
 extern crate attn_core as attn;
 
@@ -10,29 +11,29 @@ use attn_tests::host::HostVariant;
 use half::f16;
 
 #[derive(Clone, Debug, VariantParams)]
-struct OfKeys {
+struct KeyRow {
     #[shape(kv_tokens)]
     of: Tensor1<f32>,
 }
 
 #[attention_variant(name = "of_keys")]
-impl AttentionVariant for OfKeys {
+impl AttentionVariant for KeyRow {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         self.of[at.kv_pos] + logit
     }
 }
 
 #[derive(Clone, Debug, VariantParams)]
-struct OfBlocks {
+struct BlockRow {
     #[require(block >= 1)]
     block: i32,
     #[shape(2, qo_heads, kv_tokens)]
     of: Tensor3<f16>,
 }
 
-/// Indices that are computed, of queries alone.
+/// The row index is computed from the query alone.
 #[attention_variant(name = "of_blocks")]
-impl AttentionVariant for OfBlocks {
+impl AttentionVariant for BlockRow {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
         let block = at.qo_pos / self.block;
         logit + self.of[[block, at.qo_head, at.kv_pos]]
@@ -46,7 +47,7 @@ struct Other {
     table: Tensor2<f32>,
 }
 
-/// Neighbouring keys have no neighbouring elements, unless `of` says so.
+/// It is a row only if `of` is 0, which the generated text does not know.
 #[attention_variant(name = "other")]
 impl AttentionVariant for Other {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
@@ -83,7 +84,7 @@ const KEYS: i64 = 9;
 
 fn host(expr: &str) -> HostVariant {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    let mine = attn::variants![OfKeys, OfBlocks, Other, Less, Doubled, Shifted, Across, Diagonal];
+    let mine = attn::variants![KeyRow, BlockRow, Other, Less, Doubled, Shifted, Across, Diagonal];
     attn::registry::register(mine).expect("no two share a name");
     let dims = Dims {
         qo_heads: Some(4),
@@ -103,7 +104,7 @@ fn at(qo_head: i32, qo_pos: i32, kv_pos: i32) -> LogitIndex {
     LogitIndex { row, kv_pos, kv_token: kv_pos, ..LogitIndex::default() }
 }
 
-/// A tensor, as expressions write it: numbers that differ from their neighbours.
+/// A tensor as an expression writes it, whose neighbouring elements differ.
 fn table(shape: &[i64]) -> String {
     fn of(shape: &[i64], number: i64) -> String {
         let Some((len, inner)) = shape.split_first() else { return format!("{}", (number * number % 31) as f64 / 4.0) };
@@ -114,7 +115,7 @@ fn table(shape: &[i64]) -> String {
 }
 
 #[test]
-fn elements_of_a_row_are_what_is_added() {
+fn elements_of_the_row_equal_the_bias() {
     for expr in [
         format!("of_keys(of={})", table(&[KEYS])),
         format!("causal + of_blocks(block=3, of={})", table(&[2, 4, KEYS])),
@@ -129,7 +130,7 @@ fn elements_of_a_row_are_what_is_added() {
 }
 
 #[test]
-fn what_is_no_row_is_none() {
+fn other_biases_are_not_reported_as_rows() {
     let of = table(&[4, KEYS]);
     for expr in [
         "full".to_owned(),

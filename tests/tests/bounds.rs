@@ -1,4 +1,4 @@
-//! Bounds of transformed logits: no logit exceeds them, wherever the generated text says that there is one.
+//! Bounds of transformed logits: where the generated text reports a bound, no logit exceeds it.
 
 extern crate attn_core as attn;
 
@@ -8,11 +8,12 @@ use attn::{
 };
 use attn_tests::host::HostVariant;
 
-/// What bounds are rounded by; the tangent that is one instruction has a relative error of 2^-11, and its bound allows for it everywhere.
+/// Relative rounding error of bounds. The `tanh` instruction has a relative error of 2^-11, so its bound is larger by
+/// [`APPROXIMATE`].
 const SLACK: f32 = 1e-6;
 const APPROXIMATE: f32 = 1.0005;
 
-/// Parameters of all variants here.
+/// The parameters of all variants in this file.
 macro_rules! params {
     ($($name:ident)*) => {
         $(
@@ -81,7 +82,7 @@ impl AttentionVariant for Chosen {
     }
 }
 
-/// It returns early, with a logit of any size.
+/// Returns an unbounded logit early.
 #[attention_variant(name = "early")]
 impl AttentionVariant for Early {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
@@ -92,7 +93,7 @@ impl AttentionVariant for Early {
     }
 }
 
-/// A number is a bound at one end.
+/// Bounded on one side only.
 #[attention_variant(name = "lower")]
 impl AttentionVariant for Lower {
     fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
@@ -120,7 +121,7 @@ struct HeadCaps {
     caps: Tensor1<f32>,
 }
 
-/// Its cap is not the same for all rows.
+/// The cap differs between rows.
 #[attention_variant(name = "head_caps")]
 impl AttentionVariant for HeadCaps {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
@@ -140,7 +141,7 @@ fn host(expr: &str) -> HostVariant {
     HostVariant::compile(&variant, folder.path())
 }
 
-/// Logits of every size and sign, the infinite ones among them, each somewhere else.
+/// Logits of every magnitude and sign, including infinities, each at other coordinates.
 fn logits() -> impl Iterator<Item = (f32, LogitIndex)> {
     let sizes = (-30..60).map(|n| 1.7f32.powi(n)).chain([0.0, f32::INFINITY]);
     sizes.flat_map(|x| [x, -x]).zip(0i32..).map(|(x, n)| {
@@ -172,7 +173,7 @@ fn no_logit_exceeds_its_bound() {
         let mut largest = 0.0f32;
         for (logit, at) in logits() {
             let size = host.logits_transform(logit, at).abs();
-            // of an infinite angle there is no sine
+            // the sine of an infinite angle is NaN
             assert!(size <= bound * (1.0 + SLACK) || size.is_nan(), "{expr}: {logit} becomes {size}, above {bound}");
             largest = largest.max(size);
         }
@@ -181,7 +182,7 @@ fn no_logit_exceeds_its_bound() {
 }
 
 #[test]
-fn what_may_be_of_any_size_has_no_bound() {
+fn unbounded_transforms_have_no_bound() {
     for expr in [
         "full",
         "causal + rope",
@@ -201,7 +202,7 @@ fn what_may_be_of_any_size_has_no_bound() {
 }
 
 #[test]
-fn parameters_that_are_no_numbers_prove_nothing() {
+fn nan_and_infinite_parameters_give_no_finite_bound() {
     for expr in [
         "clamped(a=-3, b=inf)",
         "clamped(a=nan, b=2)",

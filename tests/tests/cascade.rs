@@ -1,4 +1,4 @@
-//! Cascades, block tables and what is wrong with them, through the public interface on the CPU.
+//! Cascades and block tables, valid and invalid, through the public interface on the CPU.
 
 extern crate facade as attn;
 
@@ -20,7 +20,7 @@ fn attention(expr: &str) -> (Engine, Attention) {
     (engine, attention)
 }
 
-/// Bits of o and lse of a batch of `tokens` queries, over a pool that is the same every time.
+/// Output and log-sum-exp of a batch of `tokens` queries over a fixed pool.
 fn run(attention: &Attention, engine: &Engine, batch: &Batch<'_>, tokens: usize) -> Result<[Vec<f32>; 2], Error> {
     let plan = attention.plan(batch, &mut engine.workspace())?;
     run_plan(&plan, engine, tokens)
@@ -42,7 +42,7 @@ fn close(one: &[Vec<f32>; 2], two: &[Vec<f32>; 2]) -> bool {
     one.iter().flatten().zip(two.iter().flatten()).all(|(x, y)| (x - y).abs() <= 2e-5 * (1.0 + x.abs()) || x == y)
 }
 
-/// A table whose pages follow each other from `first` on.
+/// A table of consecutive pages from `first` on.
 fn table(lens: &[u32], first: i32) -> PageTableBuf {
     let mut next = first..;
     PageTableBuf::from_lens(lens, PAGE, PAGES, || next.next().unwrap_or(0))
@@ -78,15 +78,15 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
         let plan = attention.plan(&cascade, &mut engine.workspace()).expect(expr);
         assert!(plan.layout().has_levels(), "{expr}: a prefix of 320 keys pays");
         assert!(close(&run_plan(&plan, &engine, 10).expect(expr), &want), "{expr}");
-        // partial rows of variants without a sink are final rows
+        // without a sink, partial rows are final
         let room = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
         let mut plan = attention.plan_with_capacity(&cascade, &room, &mut engine.workspace()).expect(expr);
-        assert!(!plan.layout().has_levels(), "{expr}: a capacity without room for levels");
+        assert!(!plan.layout().has_levels(), "{expr}: a capacity without levels");
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
         plan.update(&engine.stream().expect("the CPU"), &cascade).expect(expr);
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
     }
-    // a union shares nothing, and is run without levels
+    // a union shares no keys and runs flattened
     let (engine, attention) = attention("union(sliding_window(window=9), causal)");
     let plan = attention.plan(&cascade, &mut engine.workspace()).expect("flat");
     assert!(!plan.layout().has_levels());
@@ -97,7 +97,7 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
 }
 
 #[test]
-fn levels_run_where_there_is_no_table_without_them() {
+fn levels_run_where_pages_cannot_be_flattened() {
     // a prefix that ends within a page
     let qo = [0, 1, 2];
     let (root, own) = (table(&[9], 0), table(&[5, 2], 10));
@@ -118,7 +118,7 @@ fn levels_run_where_there_is_no_table_without_them() {
     }
 }
 
-/// Requests behind a prefix that all have, and behind what those of their group have.
+/// Requests behind a shared prefix and the prefixes of their groups.
 struct Shared {
     qo: Vec<i32>,
     all: [i32; 2],
@@ -127,7 +127,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// `groups` are prefix sums of queries; keys are of the prefix, of each group, and of each request.
+    /// `groups` are prefix sums of queries; `keys` are of the prefix, of each group, and of each request.
     fn new(qo: &[u32], groups: &[i32], [prefix, middle, own]: [&[u32]; 3]) -> Self {
         let tables = [table(prefix, 100), table(middle, 0), table(own, 50)];
         let (qo, all) = (indptr(qo).expect("short"), [0, qo.iter().sum::<u32>() as i32]);
@@ -142,9 +142,9 @@ impl Shared {
 }
 
 #[test]
-fn a_plan_with_room_for_levels_takes_any_cascade_of_as_many() {
+fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
     let first = Shared::new(&[1; 6], &[0, 3, 6], [&[320], &[24, 0], &[9, 3, 0, 14, 1, 7]]);
-    // pages are not full, one request is without queries, and one has several
+    // pages are partly filled, one request has no queries, one has several
     let second = Shared::new(&[1, 3, 0, 1, 2], &[0, 4, 7], [&[333], &[5, 9], &[4, 1, 3, 0, 2]]);
     let short = Shared::new(&[1, 1], &[0, 2], [&[4], &[0], &[9, 30]]);
     let (levels, others, few) = (first.levels(), second.levels(), short.levels());
@@ -154,7 +154,7 @@ fn a_plan_with_room_for_levels_takes_any_cascade_of_as_many() {
         (Batch::cascade(&first.qo, &levels), Some(true)),
         (Batch::cascade(&second.qo, &others), Some(true)),
         (flat, Some(false)),
-        // a prefix of one page is not worth two levels; and two levels are enough
+        // a prefix of one page does not pay for a level; two levels are enough
         (Batch::cascade(&short.qo, &few), Some(false)),
         (Batch::cascade(&first.qo, &levels[..2]), Some(true)),
         (Batch::cascade(&first.qo, &outer_and_own), None),
@@ -190,7 +190,7 @@ fn a_plan_with_room_for_levels_takes_any_cascade_of_as_many() {
         assert_eq!(refused(&Batch::cascade(&first.qo, &four)), past("levels", 4, 3));
         let long = Shared::new(&[1, 4], &[0, 5], [&[320], &[0], &[9, 30]]);
         assert_eq!(refused(&Batch::cascade(&long.qo, &long.levels())), past("queries in one request", 4, 3));
-        assert_eq!(plan.layout(), &before, "nothing has changed");
+        assert_eq!(plan.layout(), &before, "the plan is unchanged");
         let without = capacity.in_levels(1);
         let error =
             attention.plan_with_capacity(&batches[1].0, &without, &mut workspace).expect_err("pages are not full");
@@ -199,7 +199,7 @@ fn a_plan_with_room_for_levels_takes_any_cascade_of_as_many() {
 }
 
 #[test]
-fn bad_levels_and_tables_are_refused() {
+fn invalid_levels_and_tables_are_refused() {
     let (engine, attention) = attention("causal");
     let refused = |batch: &Batch<'_>| match attention.plan(batch, &mut engine.workspace()) {
         Err(Error::Batch(error)) => error,

@@ -1,5 +1,5 @@
-//! The GPU cases of the catalogue's entries pass on the CPU backend; the long ones are split and merged on a GPU, and hooks
-//! of every kind are among them.
+//! The GPU cases of the catalogue pass on the CPU backend. The long cases are split and merged on a GPU, and have hooks
+//! of every kind.
 
 extern crate attn_core as attn;
 
@@ -11,12 +11,12 @@ use attn::expr::Node;
 use attn::lang::{Hook, Normalizer};
 use attn::plan::WorkList;
 use attn_kernels::cost::HookClass;
+use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 use attn_tests::catalogue;
 use attn_tests::catalogue::kernels::kernel_traits;
 use facade::Engine;
-use attn_testing::{Case, LayoutKind, Order, case_variant, check};
 
-/// Tests run at the same time: each takes a part of the cases, of both kernels.
+/// The number of tests that share the cases and run in parallel.
 const SHARDS: usize = 3;
 
 fn all_cases() -> Vec<Case> {
@@ -24,7 +24,7 @@ fn all_cases() -> Vec<Case> {
     catalogue::gpu_cases::all(&catalogue::entries())
 }
 
-/// Those whose work is cut and merged, or so they say.
+/// The cases whose title says that their keys are split and merged.
 fn long() -> Vec<Case> {
     all_cases().into_iter().filter(|case| case.title().ends_with("of long keys")).collect()
 }
@@ -49,19 +49,19 @@ fn passes(shard: usize) {
     for case in all_cases().iter().skip(shard).step_by(SHARDS) {
         let result = check(case, &engine).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
         assert!(result.passed, "{}: {}", case.title(), result.why());
-        // what stores is known by the records, and stores something
+        // only row 42 has output tensors, and it stores something
         let stores = case.title().starts_with("row 42 ");
         assert_eq!(result.stored.is_some_and(|stored| stored.elements > 0), stores, "{}", case.title());
     }
 }
 
-/// CTAs that an H200 (132 SMs) holds of a kernel at least, and more than of any.
+/// Bounds on the resident CTAs of a kernel on an H200, which has 132 SMs.
 const RESIDENT_CTAS: [u32; 2] = [132, 132 * 16];
 
-/// The work of a case on an H200 that holds so many CTAs of its kernels at a time.
+/// The work list of a case on an H200 with this number of resident CTAs.
 fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
     let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()).expect("a batch of ours"));
-    // where keys lie changes no plan
+    // the plan does not depend on the KV layout
     let layout = Batch::ragged(&qo, &kv).validate().expect("a batch of ours");
     let traits = kernel_traits(case, variant);
     let step = traits.iter().map(|(_, traits)| traits.step_keys()).max().expect("a branch");
@@ -70,26 +70,27 @@ fn planned(case: &Case, variant: &Variant, resident_ctas: u32) -> WorkList {
 }
 
 #[test]
-fn long_cases_are_cut_and_merged() {
+fn long_cases_are_split_and_merged() {
     let cases = long();
     assert!(cases.len() >= 100, "{}", cases.len());
     for case in cases {
         let variant = case_variant(&case).expect("an entry").bind(&case.dims()).expect("it fits");
         for resident_ctas in RESIDENT_CTAS {
             let work = planned(&case, &variant, resident_ctas);
-            // branches of a union are merged anyway
-            let (most, branches) = (work.merges.iter().map(|merge| merge.count).max().unwrap_or(0), work.branches().len());
-            assert!(most as usize > branches, "{}, {resident_ctas} CTAs: {most} states, {branches} branches", case.title());
+            // the branches of a union are always merged
+            let partials = work.merges.iter().map(|merge| merge.count).max().unwrap_or(0) as usize;
+            let (branches, title) = (work.branches().len(), case.title());
+            assert!(partials > branches, "{title}, {resident_ctas} CTAs: {partials} partials, {branches} branches");
         }
     }
 }
 
-/// What hooks that run in a merge, after it, or on either side of it have met, in words.
-fn met(case: &Case) -> Vec<String> {
+/// The names of a case's hooks, combinators and normaliser.
+fn features(case: &Case) -> Vec<String> {
     let variant = case_variant(case).expect("an entry");
-    let mut met: Vec<String> =
+    let mut features: Vec<String> =
         Hook::ALL.into_iter().filter(|&hook| variant.has(hook)).map(|hook| hook.method().to_owned()).collect();
-    met.extend(variant.nodes().iter().map(|node| match node {
+    features.extend(variant.nodes().iter().map(|node| match node {
         Node::Part(_) => "part".to_owned(),
         Node::Or(_) => "or".to_owned(),
         Node::Not(_) => "not".to_owned(),
@@ -98,12 +99,12 @@ fn met(case: &Case) -> Vec<String> {
         Node::Union(_) => "union".to_owned(),
         other => format!("{other:?}"),
     }));
-    met.push(match variant.normalizer() {
+    features.push(match variant.normalizer() {
         Normalizer::Plain { divide } => format!("Plain, divide {divide}"),
         other => format!("{other:?}"),
     });
-    met.extend(variant.parts().filter(|part| part.desc().stores).map(|_| "OutTensor".to_owned()));
-    met
+    features.extend(variant.parts().filter(|part| part.desc().stores).map(|_| "OutTensor".to_owned()));
+    features
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn every_kind_of_hook_is_merged_in_both_kernels() {
     let cases = long();
     for kernel in ["prefill", "decode"] {
         let of = || cases.iter().filter(|case| case.kernel == kernel);
-        let all: BTreeSet<String> = of().flat_map(met).collect();
+        let all: BTreeSet<String> = of().flat_map(features).collect();
         let missing: Vec<&str> = [
             "logits_transform",
             "logits_mask",
@@ -148,9 +149,9 @@ fn every_kind_of_hook_is_merged_in_both_kernels() {
     }
 }
 
-/// What a whole check of the file costs.
+/// The reference of each case is cheap enough to compute.
 #[test]
-fn references_are_affordable() {
-    let dearest = all_cases().iter().map(Case::check_cost).max();
-    assert!(dearest < Some(1_500_000_000), "{dearest:?}");
+fn reference_costs_are_bounded() {
+    let highest = all_cases().iter().map(Case::check_cost).max();
+    assert!(highest < Some(1_500_000_000), "{highest:?}");
 }

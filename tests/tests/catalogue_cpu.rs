@@ -2,7 +2,7 @@
 
 use attn_tests::catalogue;
 
-/// Tests run at the same time: each takes a part of the entries.
+/// The number of tests that share the entries and run in parallel.
 const SHARDS: usize = 4;
 
 #[test]

@@ -9,8 +9,8 @@ use attn::expr::Node;
 use attn::lang::Hook;
 use attn_kernels::compile::Compiler;
 use attn_kernels::splice::{KernelSource, variant::outline};
-use attn_tests::catalogue::{self, kernels::kernel_traits};
 use attn_testing::case_variant;
+use attn_tests::catalogue::{self, kernels::kernel_traits};
 
 /// Compiles what `tests/composition.rs` does not: a `kv_range`, branches per head, and the mask that a `not` leaves.
 #[test]
@@ -28,8 +28,8 @@ fn every_case_compiles() {
     assert!(compile(|_| true) >= 150);
 }
 
-/// Compiles the kernels of the wanted variants and returns their number. Each variant text is compiled once for each kernel
-/// kind, with the kernel traits of its last case.
+/// Compiles the kernels of the wanted variants and returns their number. Each variant text is compiled once for each
+/// kernel kind, with the kernel traits of its last case.
 fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
     catalogue::register();
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
@@ -45,8 +45,8 @@ fn compile(wanted: impl Fn(&Variant) -> bool) -> usize {
             if !seen.insert((outline(&branch), case.kernel.clone())) {
                 continue;
             }
-            let source = KernelSource::build(&branch, &traits)
-                .unwrap_or_else(|error| panic!("{}: {error}", case.title()));
+            let source =
+                KernelSource::build(&branch, &traits).unwrap_or_else(|error| panic!("{}: {error}", case.title()));
             if let Err(error) = compiler.compile(&source.name, &source.text, traits.arch) {
                 panic!("{}: {error}", case.title());
             }

@@ -1,5 +1,5 @@
-//! What entries alone do not show of the rows that are no masks: that formulas say something, what hooks write out, and
-//! a variant that takes two runs.
+//! Tests of the rows that are no masks, beyond their entries: formulas differ from plain attention, output tensors hold
+//! the stored logits, and differential attention takes two runs.
 
 extern crate attn_core as attn;
 
@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 
 use attn::Variant;
 use attn::lang::{OutTensor1, OutTensor3, QueryTile, Tensor1, Tensor3, Tile, TileClass};
+use attn_testing::{Case, Inputs, LayoutKind, properties};
 use attn_tests::catalogue::attend::attend;
 use attn_tests::catalogue::masks::AdaptiveSpan;
 use attn_tests::catalogue::rows::{self, Differential};
 use attn_tests::catalogue::run::{run, tensors};
 use attn_tests::catalogue::{At, Formula, Shape, cpu_cases};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
-use attn_testing::{Case, Inputs, LayoutKind, properties};
 
-/// Rows whose output and LSE are those of causal attention: what they do shows elsewhere.
+/// Rows whose output and LSE equal causal attention.
 const AS_CAUSAL: [u32; 2] = [42, 72];
 
 fn causal(at: &At) -> bool {
@@ -23,17 +23,17 @@ fn causal(at: &At) -> bool {
 }
 
 #[test]
-fn the_rows_are_there() {
+fn every_row_has_an_entry() {
     let there: BTreeSet<u32> = rows::entries().iter().map(|entry| entry.row).collect();
     let want = [18, 29, 30, 31, 32, 35].into_iter().chain(37..=47).chain(54..=58).chain(61..=69).chain(72..=74);
-    // those left out are masks, parts of templates, or not in the catalogue
+    // the other rows are masks, parts of the kernels, or not in the catalogue
     let missing: Vec<u32> = want.filter(|row| !there.contains(row)).collect();
     assert!(missing.is_empty(), "no entry for rows {missing:?}");
 }
 
-/// A formula that left out what its row is about would agree with a variant that did nothing.
+/// An incomplete formula could agree with a variant that does nothing.
 #[test]
-fn no_formula_is_that_of_plain_attention() {
+fn no_formula_equals_plain_attention() {
     let scale = |case: &Case| f64::from(case.heads().default_sm_scale());
     for entry in rows::entries().into_iter().filter(|entry| !AS_CAUSAL.contains(&entry.row)) {
         let differs = |plain: fn() -> Formula| {
@@ -52,7 +52,7 @@ fn no_formula_is_that_of_plain_attention() {
     }
 }
 
-/// A case, and the logits attended to by causal attention: token, head, key, logit.
+/// The inputs of a case and its causal logits as (token, head, key, logit).
 fn causal_logits(case: &Case) -> (Inputs, Vec<(i64, i64, i64, f64)>) {
     let inputs = Inputs::new(case, false).expect("a case of ours");
     let shape = Shape::of(case);
@@ -76,7 +76,7 @@ fn causal_logits(case: &Case) -> (Inputs, Vec<(i64, i64, i64, f64)>) {
 }
 
 #[test]
-fn logits_are_written_where_they_belong() {
+fn logits_dump_stores_each_logit_at_its_coordinates() {
     for case in cpu_cases::small() {
         let shape = Shape::of(&case);
         let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
@@ -93,7 +93,7 @@ fn logits_are_written_where_they_belong() {
 }
 
 #[test]
-fn the_largest_logit_of_each_head() {
+fn max_logit_stores_the_largest_logit_of_each_head() {
     for case in cpu_cases::small() {
         let heads = case.qo_heads as usize;
         let max = MaxLogit { max: OutTensor1::filled(f32::NEG_INFINITY, [heads]).expect("it fits") };
@@ -107,13 +107,13 @@ fn the_largest_logit_of_each_head() {
     }
 }
 
-/// Nothing is derived of a mask over floats: what is left out, its `kv_range` leaves out.
+/// No tile classes are derived from a mask over floats, so `kv_range` skips tiles.
 #[test]
-fn spans_of_heads_are_ranges_of_keys() {
+fn adaptive_spans_bound_the_kv_range() {
     let span = Tensor1::from([30.5f32, 0.0, 7.25, 0.5, 2.0, 64.0, 3.0, 1.0]);
     let variant: Variant = AdaptiveSpan { ramp: 4.0, span }.into();
-    for promise in [properties::keys, properties::tiles, properties::splits] {
-        promise(&variant).expect("kept");
+    for property in [properties::keys, properties::tiles, properties::splits] {
+        property(&variant).expect("the property holds");
     }
     let class = |first_head: i32, kv_pos_max: i32| {
         let rows = QueryTile {
@@ -133,15 +133,16 @@ fn spans_of_heads_are_ranges_of_keys() {
     }
 }
 
-/// `RMSNorm((softmax(q1 k1) - lambda softmax(q2 k2)) v) (1 - lambda_init)`: the second run takes what the first gave.
+/// `RMSNorm((softmax(q1 k1) - lambda softmax(q2 k2)) v) (1 - lambda_init)`: the second run takes the output of the
+/// first.
 #[test]
 fn differential_attention_takes_two_runs() {
     let (lambda, scale) = (0.25f32, 0.2f32);
-    // pages of two inputs lie in different places
+    // paged inputs of two seeds have different page tables
     for case in cpu_cases::small().into_iter().filter(|case| case.kv_layout == LayoutKind::Ragged) {
         let first = Inputs::new(&case, false).expect("a case of ours");
         let other = Case { seed: case.seed + 1, ..case.clone() };
-        // queries and keys of its own, the same values
+        // other queries and keys, the same values
         let mut second = Inputs::new(&other, false).expect("a case of ours");
         second.v.clone_from(&first.v);
         let shape = Shape::of(&case);

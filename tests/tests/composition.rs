@@ -1,14 +1,14 @@
-//! Combinators as C++: every hook of a tree, run by a host compiler's code, against the same tree in Rust; and trees inside
-//! both kernels, through NVRTC.
+//! Combinators as C++: every hook of a tree, compiled for the host, against the same tree in Rust. Trees also compile
+//! inside both kernels with NVRTC.
 
 extern crate attn_core as attn;
 
 use attn::Variant;
 use attn::dtype::Dtypes;
 use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
-use attn::spec::{KernelKind, PrefillBackend, HeadDimVo};
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
+use attn::spec::{HeadDimVo, KernelKind, PrefillBackend};
 use attn_kernels::compile::{Arch, Compiler};
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
 use attn_tests::compare::compare;
 use attn_tests::host::HostVariant;
@@ -25,11 +25,12 @@ const DIMS: Dims = Dims {
     kv_tokens: Some(80),
 };
 
-/// Trees over stock variants: each combinator, alone, around others and beside parts.
+/// Trees over stock variants: each combinator alone, nested, and composed with parts.
 const TREES: &[&str] = &[
     "or(causal, sliding_window(window=9))",
     "not(causal)",
-    "or(causal + sliding_window(window=9), prefix_lm(prefix=[7, 3]), not(sliding_window(window=40))) + soft_cap(cap=30)",
+    "or(causal + sliding_window(window=9), prefix_lm(prefix=[7, 3]), not(sliding_window(window=40))) \
+     + soft_cap(cap=30)",
     "not(or(causal, full))",
     "not(full) + alibi",
     "remap(batchify(block=16), causal + alibi)",
@@ -43,16 +44,17 @@ const TREES: &[&str] = &[
     "per_head(heads=[0, 1, 0, 1, 0, 1], sink(logits=[1, 2, 3, 4, 5, 6]), causal) + sink(logits=[0, 1, 0, 1, 0, 1])",
     "per_head(heads=[1, 0, 1, 0, 1, 0], sigmoid(bias=1), sigmoid(bias=-1) + causal)",
     "per_head(heads=[0, 1, 1, 0, 0, 1], output_scale, output_norm + causal)",
-    "per_head(heads=[1, 0, 1, 0, 1, 0], not(causal), remap(batchify(block=4), per_head(heads=[0, 1, 0, 1, 0, 1], causal, full)))",
+    "per_head(heads=[1, 0, 1, 0, 1, 0], not(causal), \
+     remap(batchify(block=4), per_head(heads=[0, 1, 0, 1, 0, 1], causal, full)))",
     "per_head(heads=[0, 1, 0, 1, 0, 1], softpick, softpick + causal)",
-    // the mask of all branches, and each branch below
+    // tile classes use the mask of all branches; hooks are compared branch by branch
     "union(causal + sliding_window(window=4), prefix_lm(prefix=[8, 3]) + soft_cap(cap=3), full + rope) + causal",
 ];
 
 fn tree(text: &str) -> Variant {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     let mut variant = Variant::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    // what has neither value nor default
+    // parameters with neither value nor default
     for missing in variant.missing(&DIMS).expect("no arithmetic") {
         let values = numbers(&missing.shape.expect("all sizes are known"), &mut 0);
         variant.set_in(missing.part, missing.field.name, values).expect("of one rank");
@@ -70,7 +72,7 @@ fn numbers(shape: &[i64], next: &mut i64) -> ParamValue {
 }
 
 #[test]
-fn trees_mean_what_the_rust_means() {
+fn generated_trees_equal_their_rust() {
     let mut rng = SmallRng::seed_from_u64(3);
     for text in TREES {
         let variant = tree(text);
@@ -81,7 +83,7 @@ fn trees_mean_what_the_rust_means() {
     }
 }
 
-/// A tile of some heads, and of keys that bounds begin and end in.
+/// A random tile of a few heads, queries and keys, which may be out of bounds.
 fn random_tile(rng: &mut SmallRng) -> Tile {
     let (q, queries, k) = (rng.random_range(0..60), rng.random_range(0..4), rng.random_range(0..60));
     let head = rng.random_range(-1..HEADS + 2);
@@ -102,7 +104,7 @@ fn random_tile(rng: &mut SmallRng) -> Tile {
 }
 
 #[test]
-fn tiles_are_classed_alike_and_soundly() {
+fn tile_classes_are_sound_and_equal_in_cpp_and_rust() {
     let mut rng = SmallRng::seed_from_u64(5);
     let mut proven = 0;
     for text in TREES {
@@ -164,7 +166,8 @@ fn trees_compile_inside_both_kernels() {
     for text in [
         "or(causal + sliding_window(window=9), prefix_lm(prefix=[7, 3])) + soft_cap(cap=30)",
         "remap(batchify(block=16), causal + alibi + rope)",
-        "per_head(heads=[0, 0, 1, 1, 0, 0], rope + causal + sink(logits=[0, 0, 0, 0, 0, 0]), qk_norm + alibi) + not(full)",
+        "per_head(heads=[0, 0, 1, 1, 0, 0], rope + causal + sink(logits=[0, 0, 0, 0, 0, 0]), qk_norm + alibi) \
+         + not(full)",
         "per_head(heads=[0, 1, 0, 1, 0, 1], output_norm + causal, full)",
         "union(causal + sliding_window(window=4) + rope, full + soft_cap(cap=3)) + causal",
     ] {

@@ -1,5 +1,6 @@
-//! What the kernel that plans writes, against what the planner of the host packs: to the bit, over random batches. The kernel is made by a
-//! host compiler, its threads run one after the other in random order between two barriers.
+//! The output of the planning kernel equals the plan that the host packs, bit for bit, over random batches.
+//!
+//! The kernel is compiled for the host. Between two barriers its threads run one after the other in random order.
 
 extern crate attn_core as attn;
 
@@ -16,7 +17,7 @@ use attn_tests::{
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-/// As decode is planned for on an H200 with 8 KV heads.
+/// The plan rule of decode on an H200 with 8 KV heads.
 const DECODE: PlanRule = PlanRule {
     tile_rows: 8,
     kv_align: 64,
@@ -78,7 +79,7 @@ fn capacity(layouts: &[Layout], page_size: Option<u32>) -> BatchCapacity {
     page_size.map_or(capacity, |page_size| capacity.in_pages(page_size, 1000))
 }
 
-/// Plans batches one after the other into one plan, on both sides.
+/// Plans batches one after the other into one plan, on the host and with the kernel, and compares the bytes.
 fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[Layout], rule: &PlanRule, title: &str) {
     let page_size = layouts[0].pages().map(attn::batch::Pages::page_size);
     let capacity = capacity(layouts, page_size);
@@ -86,11 +87,11 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
     let mut blob = PlanBlob::default();
     for (number, layout) in layouts.iter().enumerate() {
         let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
-        blob.repack_within(&plan.capacity, layout, &work).expect("room");
+        blob.repack_within(&plan.capacity, layout, &work).expect("within the capacity");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
         let arrays = Arrays::of(layout);
-        // as padded rows first, so that there is something else where compressed ones go
+        // the padded table first, so that the plan holds other bytes before the compressed one
         let padded = page_size.map(|_| arrays.padded(seed as usize % 3));
         for (how, arrays) in padded.iter().map(|arrays| ("padded", arrays)).chain([("compressed", &arrays)]) {
             planner.plan(&mut plan, arrays, parts, seed);
@@ -122,13 +123,13 @@ fn random_batches(expr: &str, heads: Heads, rounds: usize, seed: u64) {
 }
 
 #[test]
-fn the_list_of_random_batches_is_that_of_the_host() {
+fn device_plans_of_random_batches_equal_host_plans() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     random_batches("full", Heads { qo: 4, kv: 1, head_dim: 64 }, 120, 1);
 }
 
 #[test]
-fn the_list_under_masks_is_that_of_the_host() {
+fn device_plans_under_masks_equal_host_plans() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     catalogue::register();
     let heads = Heads { qo: 6, kv: 2, head_dim: 64 };
@@ -142,7 +143,7 @@ fn the_list_under_masks_is_that_of_the_host() {
 }
 
 #[test]
-fn large_batches_and_whole_tiles() {
+fn device_plans_of_large_batches_equal_host_plans() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     let (variant, heads) = (Variant::full(), Heads { qo: 8, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -165,9 +166,9 @@ fn large_batches_and_whole_tiles() {
     }
 }
 
-/// A batch with one thing wrong: no worker has anything to do, and the status says what it is.
+/// Each batch has one error. The status names it, and no worker has work.
 #[test]
-fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
+fn invalid_batches_set_the_status_and_an_empty_work_list() {
     let (variant, heads) = (Variant::full(), Heads { qo: 4, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
     let planner = HostPlanner::compile(&variant, folder.path());
@@ -179,8 +180,8 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
     let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
     let before = sound.page_indptr.as_ref().expect("pages")[59];
     let entries = plan.capacity.pages.expect("pages") as u32;
-    type Spoil = fn(&mut Arrays);
-    let cases: [(Spoil, BatchError); 13] = [
+    type Mutation = fn(&mut Arrays);
+    let cases: [(Mutation, BatchError); 13] = [
         (|a| a.qo_indptr[0] = 1, BatchError::IndptrStart { array: "qo_indptr", first: 1 }),
         (
             |a| a.qo_indptr[40] = -5,
@@ -200,7 +201,7 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
             BatchError::Capacity { what: "keys", count: i32::MAX as usize, capacity: 20_025 },
         ),
         (
-            // within its pages, but together with the others too many
+            // each request fits its pages, but all keys together exceed the capacity
             |a| a.kv_lens.iter_mut().for_each(|len| *len = (*len + 15) / 16 * 16),
             BatchError::Capacity { what: "keys", count: 20_240, capacity: 20_025 },
         ),
@@ -220,13 +221,13 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
             BatchError::PageOutOfPool { index: 900, page: -1, num_pages: 1000 },
         ),
     ];
-    for (number, (spoil, want)) in cases.into_iter().enumerate() {
+    for (number, (mutate, want)) in cases.into_iter().enumerate() {
         let mut bad = sound.clone();
-        spoil(&mut bad);
+        mutate(&mut bad);
         planner.plan(&mut plan, &bad, 3, number as u32);
         assert_eq!(plan.check().as_ref(), Err(&want), "case {number}");
         match (planner.check(&capacity, &bad, number as u32), want) {
-            // where nobody plans there is no room for a page table
+            // the checking kernel has another capacity for page table entries
             (Err(got), BatchError::Capacity { what, .. }) if what.starts_with("entries") => {
                 assert!(matches!(got, BatchError::Capacity { what: w, .. } if w == what), "{got}");
             }
@@ -241,9 +242,9 @@ fn what_is_wrong_is_said_and_nothing_is_to_be_done() {
     }
 }
 
-/// The same of tables in padded rows.
+/// The same for padded page tables.
 #[test]
-fn what_is_wrong_with_padded_rows_is_said() {
+fn invalid_padded_page_tables_set_the_status() {
     let (variant, heads) = (Variant::full(), Heads { qo: 4, kv: 1, head_dim: 64 });
     let folder = tempfile::tempdir().expect("a temporary folder");
     let planner = HostPlanner::compile(&variant, folder.path());
@@ -253,7 +254,7 @@ fn what_is_wrong_with_padded_rows_is_said() {
     let capacity = capacity(std::slice::from_ref(&batch), Some(16));
     let sound = Arrays::of(&batch).padded(1);
     let stride = sound.page_stride.expect("padded");
-    assert_eq!(stride, 29, "445 keys, and one entry more");
+    assert_eq!(stride, 29, "28 pages for 445 keys, and one spare entry");
     let mut plan = HostPlan::new(&capacity, &variant, heads, &DECODE).expect("small");
     let at = 40 * stride + 3; // of 200 keys
     let (mut few, mut page, mut long) = (sound.clone(), sound.clone(), sound.clone());
@@ -275,7 +276,7 @@ fn what_is_wrong_with_padded_rows_is_said() {
     }
 }
 
-/// The most of a prefix that is skipped, by bisection.
+/// The longest prefix of at most `most` blocks that is skipped, by bisection.
 fn bisected(most: i32, skips: &dyn Fn(i32) -> bool) -> i32 {
     let (mut yes, mut no) = (0, most + 1);
     while no - yes > 1 {
@@ -285,9 +286,9 @@ fn bisected(most: i32, skips: &dyn Fn(i32) -> bool) -> i32 {
     yes
 }
 
-/// What the host finds by guesses, a kernel finds by bisection: under every mask of the catalogue.
+/// The host searches KV ranges from hints, the kernel by bisection. Both find the same range under every mask.
 #[test]
-fn the_keys_of_a_tile_do_not_depend_on_what_was_asked_before() {
+fn kv_ranges_do_not_depend_on_search_hints() {
     catalogue::register();
     let heads = Heads { qo: 1, kv: 1, head_dim: 64 };
     for mask in mask_file::masks() {

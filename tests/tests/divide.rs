@@ -1,4 +1,4 @@
-//! Division by a prepared scalar against Rust's: every divisor and dividend where an error could hide, and random ones.
+//! Division by a prepared divisor equals Rust's division, for critical and for random operands.
 
 use attn_kernels::splice::divisor;
 use attn_tests::host;
@@ -19,7 +19,7 @@ void run_u32(int op, const void* by, const lang::u32* a, lang::u32* out, int n) 
 
 type Run = unsafe extern "C" fn(i32, *const u32, *const u32, *mut u32, i32);
 
-/// Around every power of two, small ones, and random ones.
+/// Small numbers, numbers around every power of two, and random numbers.
 fn numbers(rng: &mut SmallRng, random: usize) -> Vec<u32> {
     let mut all: Vec<u32> = (0..300).collect();
     for bit in 0..32 {
@@ -40,7 +40,7 @@ fn a_prepared_division_is_exact() {
     let mut dividends = numbers(&mut rng, 1000);
     let fixed = dividends.len();
     for by in divisors {
-        // multiples of the divisor, and what is next to them
+        // multiples of the divisor and their neighbours
         dividends.truncate(fixed);
         for _ in 0..100 {
             let multiple = by.wrapping_mul(rng.random::<u32>() / by.max(1));
@@ -49,7 +49,8 @@ fn a_prepared_division_is_exact() {
         for op in 0..4 {
             let run = |name: &str, words: [u32; 3]| {
                 let mut out = vec![0; dividends.len()];
-                // SAFETY: `TEXT` defines it so; a divisor is three words, and both arrays have the length given.
+                // SAFETY: `TEXT` defines this signature; a divisor is three words, and both arrays have the given
+                // length.
                 unsafe {
                     let f = library.get::<Run>(name.as_bytes()).expect("it is there");
                     f(op, words.as_ptr(), dividends.as_ptr(), out.as_mut_ptr(), dividends.len() as i32);

@@ -7,7 +7,7 @@ use attn::{Error, Out, prelude::*, tensor::TensorError};
 const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 
 #[test]
-fn a_run_on_the_cpu_from_end_to_end() {
+fn a_run_on_the_cpu_end_to_end() {
     let engine = Engine::cpu();
     let attention = engine.attention(&Variant::full(), HEADS, Dtypes::f32()).expect("bound");
     let mut workspace = engine.workspace();
@@ -27,7 +27,7 @@ fn a_run_on_the_cpu_from_end_to_end() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn objects_of_the_wrong_backend_or_type_are_named() {
     let engine = Engine::cpu();
     let attention = engine.attention(&Variant::full(), HEADS, Dtypes::f32()).expect("bound");
     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut engine.workspace()).expect("planned");
@@ -49,7 +49,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn a_machine_without_a_gpu_says_so_and_runs_on_the_cpu() {
+fn without_a_gpu_auto_is_the_cpu_and_cuda_says_why() {
     match Engine::cuda(0) {
         Ok(engine) => assert!(!engine.is_cpu()),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Positions that a map reads from a table of anything: kernels and Rust clamp them alike, below 2^30, as coordinates are.
+//! Extreme positions in the tensors of a `remap`: generated code and Rust clamp them alike to coordinates below 2^30.
 
 extern crate attn_core as attn;
 
@@ -18,13 +18,13 @@ const DIMS: Dims = Dims {
     kv_tokens: Some(80),
 };
 
-const WILD: [i32; 8] = [i32::MIN, i32::MIN + 9, -(1 << 30), (1 << 30) - 1, 1 << 30, i32::MAX, 3, -3];
+const EXTREMES: [i32; 8] = [i32::MIN, i32::MIN + 9, -(1 << 30), (1 << 30) - 1, 1 << 30, i32::MAX, 3, -3];
 
 fn variant(rng: &mut SmallRng, inner: &str) -> Variant {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     let mut list = |n: usize| {
-        let some = |rng: &mut SmallRng| match rng.random_range(0..WILD.len() + 2) {
-            i if i < WILD.len() => WILD[i],
+        let some = |rng: &mut SmallRng| match rng.random_range(0..EXTREMES.len() + 2) {
+            i if i < EXTREMES.len() => EXTREMES[i],
             _ => rng.random(),
         };
         (0..n).map(|_| some(rng).to_string()).collect::<Vec<_>>().join(", ")
@@ -34,7 +34,7 @@ fn variant(rng: &mut SmallRng, inner: &str) -> Variant {
 }
 
 #[test]
-fn hooks_and_tiles_agree_on_wild_positions() {
+fn hooks_and_tile_classes_agree_on_extreme_positions() {
     let mut rng = SmallRng::seed_from_u64(7);
     for inner in [
         "causal + sliding_window(window=9)",

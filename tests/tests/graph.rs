@@ -1,4 +1,4 @@
-//! Captured steps in buckets of batch sizes, against plans of their own: on the CPU, and on a GPU where there is one.
+//! Captured steps in buckets of batch sizes against plans of their own: on the CPU, and on a GPU if there is one.
 
 extern crate facade as attn;
 
@@ -14,7 +14,7 @@ const ROW: usize = 4 * 64;
 const PAGE: u32 = 16;
 const PAGES: u32 = 200;
 
-/// The CPU, and a GPU where there is one.
+/// The CPU, and a GPU if there is one.
 fn engines() -> impl Iterator<Item = Engine> {
     [Ok(Engine::cpu()), Engine::cuda(0)].into_iter().flatten()
 }
@@ -27,7 +27,7 @@ fn attention(engine: &Engine, text: &str) -> Attention {
 struct Memory {
     q: DeviceBuffer,
     pool: DeviceBuffer,
-    /// Of two layers.
+    /// Pools of two layers.
     o: [DeviceBuffer; 2],
 }
 
@@ -75,14 +75,14 @@ fn pages(lens: &[u32]) -> PageTableBuf {
 const STEPS: [&[u32]; 7] = [&[5], &[700, 33, 1], &[6], &[90, 1, 64, 900, 2], &[701, 34, 2], &[8; 8], &[702, 35]];
 
 #[test]
-fn steps_run_in_the_smallest_bucket_with_room_and_give_what_plans_of_their_own_give() {
+fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
     for engine in engines() {
         let near = attention(&engine, "causal + sliding_window(window=50)");
         let far = near
             .with_parameters(&Variant::parse("causal + sliding_window(window=500)").expect("stock"))
             .expect("values");
         let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
-        // each with a plan of its own; then one for both
+        // a plan for each layer; then one plan for both
         for lists in [&[&[&near][..], &[&far]][..], &[&[&near, &far]]] {
             let mut buckets = GraphBuckets::new(&engine, lists, &capacity, &[8, 1, 4, 4]).expect("planned");
             assert!(buckets.capacities().map(|capacity| capacity.requests).eq([1, 4, 8]));
@@ -93,7 +93,7 @@ fn steps_run_in_the_smallest_bucket_with_room_and_give_what_plans_of_their_own_g
                 let (qo, table) = (indptr(&vec![1; lens.len()]).expect("short"), pages(lens));
                 let batch = Batch::paged(&qo, &table.table());
                 let mut room = 0;
-                // SAFETY: what is used lives as long as the buckets, and is the same each time.
+                // SAFETY: the buffers live as long as the buckets, and every step uses the same.
                 let ran = unsafe {
                     buckets.run(&stream, &batch, |step| {
                         room = step.capacity.requests;
@@ -134,7 +134,7 @@ fn steps_run_in_the_smallest_bucket_with_room_and_give_what_plans_of_their_own_g
 }
 
 #[test]
-fn a_batch_on_the_device_runs_in_the_bucket_of_its_arrays() {
+fn a_device_batch_uses_the_bucket_of_its_array_lengths() {
     let engine = Engine::cpu();
     let full = attention(&engine, "full");
     let capacity = BatchCapacity::decode(4, 2000).in_pages(PAGE, PAGES);
@@ -171,12 +171,12 @@ fn sizes_of_buckets() {
 }
 
 #[test]
-fn a_graph_on_the_cpu_does_the_work_again() {
+fn a_graph_on_the_cpu_runs_the_work_again() {
     let stream = Engine::cpu().stream().expect("a token");
     let mut graph = Graph::capture(&stream, || panic!("nothing is recorded")).expect("nothing to do");
     let mut times = 0;
     for _ in 0..3 {
-        // SAFETY: there is nothing that could be gone.
+        // SAFETY: the work uses no memory.
         unsafe {
             graph.replay(&stream, || {
                 times += 1;

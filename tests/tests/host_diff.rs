@@ -1,7 +1,7 @@
-//! The generated C++ of every variant, run by a host compiler's code, against the user's Rust, on random inputs.
+//! The generated C++ of every variant, compiled for the host, against the user's Rust, on random inputs.
 //!
-//! Contraction is off and both call the same libm, so that floats agree to a few units in the last place, and
-//! everything else to the bit.
+//! Contraction is off and both call the same libm. So floats agree to a few units in the last place, and everything
+//! else bit for bit.
 
 extern crate attn_core as attn;
 
@@ -29,16 +29,16 @@ const DIMS: Dims = Dims {
 
 /// Every registered variant: the stock ones, and those that exercise the language.
 #[test]
-fn generated_text_means_what_the_rust_means() {
+fn generated_cpp_equals_rust() {
     generated(0);
 }
 
 #[test]
-fn generated_text_means_what_the_rust_means_the_other_half() {
+fn generated_cpp_equals_rust_second_half() {
     generated(1);
 }
 
-/// Tests run at the same time: each takes every other variant.
+/// Checks every other variant, so that two tests run in parallel.
 fn generated(half: usize) {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     attn::registry::register(language_stress::variants()).expect("no two share a name");
@@ -59,16 +59,16 @@ fn generated(half: usize) {
 }
 
 #[test]
-fn entries_of_the_catalogue_mean_what_the_rust_means() {
+fn catalogue_entries_equal_rust() {
     entries(0);
 }
 
 #[test]
-fn entries_of_the_catalogue_mean_what_the_rust_means_the_other_half() {
+fn catalogue_entries_equal_rust_second_half() {
     entries(1);
 }
 
-/// Every other entry of the catalogue, as it is composed there.
+/// Checks every other entry of the catalogue.
 fn entries(half: usize) {
     catalogue::register();
     let shape = Shape { lens: vec![(13, 30), (27, 50)], qo_heads: HEADS, kv_heads: 3, head_dim: HEAD_DIM };
@@ -79,9 +79,9 @@ fn entries(half: usize) {
     }
 }
 
-/// Parts in order, sinks added up, one struct for a part that is there twice.
+/// Parts run in order, sinks add up, and a repeated part has one struct.
 #[test]
-fn compositions_mean_what_the_rust_means() {
+fn compositions_equal_rust() {
     attn::registry::register(attn_variants::variants()).expect("no two share a name");
     let mut rng = SmallRng::seed_from_u64(11);
     for text in [
@@ -96,24 +96,24 @@ fn compositions_mean_what_the_rust_means() {
     }
     attn::registry::register(corner_cases::variants()).expect("no two share a name");
     let text = "made_one(by=3) + named_variant(part0=2) + made_two(by=1) + logit_indexed + made_one(by=0.5) + empty";
-    let twins = Variant::parse(text).expect("they go together").bind(&DIMS).expect("all is given");
-    compare(&twins, &mut rng, 500);
+    let same_names = Variant::parse(text).expect("they go together").bind(&DIMS).expect("all is given");
+    compare(&same_names, &mut rng, 500);
     let sink = |x: f32| attn_variants::Sink { logits: attn::lang::Tensor1::from(vec![x; HEADS as usize]) };
     let two = attn::compose!(sink(1.0), sink(2.0)).bind(&DIMS).expect("one logit a head");
     compare(&two, &mut rng, 10);
 }
 
-/// A variant with random parameters that its conditions allow.
+/// A variant with random parameters that satisfy its conditions.
 fn random_variant(desc: &'static VariantDesc, rng: &mut SmallRng) -> Variant {
     let mut why = String::new();
-    // anything first; then numbers that conditions on several of them are likely to allow
+    // first any values; then small ones, which conditions over several parameters are likely to allow
     for attempt in 0..200 {
         match try_random(desc, attempt >= 100, rng) {
             Ok(variant) => return variant,
             Err(error) => why = error.to_string(),
         }
     }
-    panic!("no parameters were found that `{}` allows: {why}", desc.name)
+    panic!("found no parameters that `{}` allows: {why}", desc.name)
 }
 
 /// Random scalars, then tensors of the shapes that follow from them. Half of the defaults stay.
@@ -157,7 +157,7 @@ fn try_random(
     Ok(variant.bind(&DIMS)?)
 }
 
-/// The most elements of a random tensor.
+/// The largest number of elements of a random tensor.
 const MAX_ELEMENTS: i64 = 1 << 14;
 
 fn number(value: &ParamValue) -> f64 {

@@ -1,4 +1,4 @@
-//! Caches of 8 bits with scales, through the public interface on the CPU, against the definition in f64.
+//! fp8 caches with scales, through the public interface on the CPU, against the definition in f64.
 
 extern crate facade as attn;
 
@@ -22,7 +22,7 @@ fn stored<T: Element>(values: &[f32]) -> Vec<T> {
     values.iter().map(|&x| T::from_f32(x)).collect()
 }
 
-/// What an element of k or v stands for, by (token, head, d).
+/// The dequantised element of k or v at (token, head, d).
 type Reads<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
 
 /// `softmax(q . k / sqrt(8)) v` of every query row, by its definition.
@@ -108,7 +108,7 @@ fn of_type<T: Element>() {
         let value = |token, head, d| v64[at(token, head, d)] * of(v_all, V_HEADS, head);
         for paged in [false, true] {
             near(&run::<T>("full", &q, [&k, &v], scales, paged), &attention(&q, &key, &value));
-            // hooks see what elements stand for
+            // hooks read dequantised elements
             let normalised = |token, head, d| {
                 let mean = (0..DIM).map(|d| value(token, head, d).powi(2)).sum::<f64>() / DIM as f64;
                 value(token, head, d) / (mean + 1e-6).sqrt()
@@ -119,7 +119,7 @@ fn of_type<T: Element>() {
 }
 
 #[test]
-fn a_stored_element_stands_for_itself_times_its_scales() {
+fn stored_elements_are_multiplied_by_their_scales() {
     // also where `inventory` is off
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     of_type::<F8E4M3>();
@@ -129,7 +129,7 @@ fn a_stored_element_stands_for_itself_times_its_scales() {
 }
 
 #[test]
-fn what_a_type_of_eight_bits_cannot_hold_saturates_and_nan_shows() {
+fn fp8_saturates_and_keeps_nan() {
     let memory = Engine::cpu();
     for (dtype, most) in [(Dtype::E4m3, 448.0), (Dtype::E5m2, 57344.0)] {
         let of = [1e9, f32::NEG_INFINITY, f32::NAN, 0.0];

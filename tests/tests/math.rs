@@ -1,4 +1,4 @@
-//! Sine, cosine and reciprocal as kernels compute them (`attn-kernels/cuda/lang/math.cuh`), compiled for the host, against f64.
+//! Sine, cosine and reciprocal of kernels (`attn-kernels/cuda/lang/math.cuh`), compiled for the host, against f64.
 
 use attn_tests::host;
 use libloading::Library;
@@ -45,7 +45,7 @@ fn ulps(got: f32, want: f64) -> f64 {
     (f64::from(got) - want).abs() / (exponent - 23.0).exp2()
 }
 
-/// Floats to look at: all sizes, positions times frequencies, and next to multiples of pi / 2.
+/// Arguments of all magnitudes, positions times frequencies, and neighbours of multiples of pi / 2.
 fn arguments(rng: &mut SmallRng) -> Vec<f32> {
     let mut all = vec![
         0.0,
@@ -70,7 +70,7 @@ fn arguments(rng: &mut SmallRng) -> Vec<f32> {
     all
 }
 
-/// f64 sine and cosine of the host's libm are exact to its last place, which is far below one of f32.
+/// The f64 results of the host's libm are exact for this purpose: an f64 ulp is far smaller than an f32 ulp.
 #[test]
 fn sines_and_cosines_are_within_two_units_of_the_last_place() {
     let functions = Functions::compile();

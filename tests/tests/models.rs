@@ -35,7 +35,7 @@ fn with(model: &Model, part: &str) -> Vec<usize> {
     (0..model.layers.len()).filter(|&i| parts(&model.layers[i]).contains(&part)).collect()
 }
 
-/// The same configuration with a field set, or taken out by `null`.
+/// The configuration with a field set, or removed by `null`.
 fn changed(config: &str, field: &str, to: serde_json::Value) -> serde_json::Value {
     let mut config: serde_json::Value = serde_json::from_str(config).expect("a sample");
     let inner = if config.get("text_config").is_some() { &mut config["text_config"] } else { &mut config };
@@ -76,7 +76,7 @@ fn gemma3_has_five_local_layers_for_each_global_one() {
     }
     assert_eq!(value(&model.layers[0], "qk_norm", "offset"), "1");
     assert!(model.layers.iter().all(|layer| layer.sm_scale == Some(1.0 / 168f32.sqrt())));
-    // as newer configurations say it
+    // as newer configurations write it
     let parameters = serde_json::json!({
         "full_attention": { "rope_type": "linear", "rope_theta": 2e6, "factor": 4.0 },
         "sliding_attention": { "rope_type": "default", "rope_theta": 5e4 },
@@ -88,7 +88,7 @@ fn gemma3_has_five_local_layers_for_each_global_one() {
 }
 
 #[test]
-fn gpt_oss_has_sinks_to_be_set() {
+fn gpt_oss_has_unset_sinks() {
     let model = read(GPT_OSS);
     assert_eq!((model.layers.len(), model.heads), (4, Heads { qo: 64, kv: 8, head_dim: 64 }));
     assert_eq!(parts(&model.layers[0]), ["causal", "sliding_window", "yarn", "sink"]);
@@ -189,7 +189,7 @@ fn every_layer_is_an_expression_and_binds() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_field_and_the_value() {
     let error = from_config(r#"{"model_type": "mamba"}"#).expect_err("no attention");
     assert!(matches!(&error, ModelError::Unknown { known: names, .. } if *names == known()), "{error}");
     assert!(error.to_string().starts_with("no model `mamba`; there are: gemma2, gemma3, gemma3_text, gpt_oss, llama"));

@@ -5,7 +5,7 @@ use attn_kernels::{
     compile::{Arch, Compiler},
     splice::variant::parts_source,
 };
-use attn_tests::{host, corner_cases, tables, language_stress};
+use attn_tests::{corner_cases, host, language_stress, tables};
 
 /// Calls every hook, so that none of them is compiled away.
 const KERNEL: &str = "
@@ -20,7 +20,7 @@ extern \"C\" __global__ void all_hooks(Variant v, float* x, const LogitIndex* at
 ";
 
 #[test]
-fn every_stock_variant_and_every_torture_compiles_as_cuda() {
+fn every_stock_variant_and_every_test_variant_compiles_as_cuda() {
     let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
     for desc in attn_variants::variants()
         .iter()

@@ -1,5 +1,5 @@
-//! Conversions to and from types of 8 bits as ops compute them on GPUs without instructions for it (`attn-kernels/cuda/ops/fp8.cuh`), compiled for the host, against
-//! Rust.
+//! fp8 conversions of ops on GPUs without fp8 instructions (`attn-kernels/cuda/ops/fp8.cuh`), compiled for the host,
+//! against Rust.
 
 use attn_core::{
     lang::{F8E4M3, F8E5M2},
@@ -17,7 +17,7 @@ float from_e4m3(unsigned x) { return float_of_e4m3(x); }
 ";
 
 #[test]
-fn conversions_are_those_of_rust() {
+fn fp8_conversions_equal_rust() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let text = host::templates(&["lang/lang.cuh", "ops/fp8.cuh"]);
     let library = host::library(folder.path(), &format!("{text}\n{INTERFACE}"));
@@ -25,7 +25,7 @@ fn conversions_are_those_of_rust() {
         // SAFETY: `INTERFACE` defines the name with this signature.
         unsafe { library.get::<unsafe extern "C" fn(f32) -> u32>(name.as_bytes()).expect(name)(x) }
     };
-    // the first 20 bits of every float, and what lies just beside: all ties are among them
+    // every value of the upper 20 bits and its neighbours, which include all ties
     for upper in 0..1u32 << 20 {
         for x in [upper << 12, upper << 12 | 1, (upper << 12).wrapping_sub(1)].map(f32::from_bits) {
             let (e4m3, e5m2) = (<F8E4M3 as Element>::from_f32(x), <F8E5M2 as Element>::from_f32(x));

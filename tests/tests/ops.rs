@@ -1,4 +1,4 @@
-//! Ops through the public interface: what they mean for attention, on the CPU.
+//! Ops through the public interface: their effect on attention, on the CPU.
 
 extern crate facade as attn;
 
@@ -11,10 +11,10 @@ use attn::{
 };
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 16 };
-/// Keys of two requests, and of their last queries.
+/// Keys of two requests, and prefix sums of their last queries.
 const LENS: ([u32; 2], [i32; 3]) = ([11, 5], [0, 3, 4]);
 
-/// The attention of all queries over a pool that the keys were appended to.
+/// Runs attention over a pool that the keys were appended to.
 fn attended(
     variant: &str,
     stored: KvStored,
@@ -54,7 +54,7 @@ fn attended(
 }
 
 #[test]
-fn a_cache_that_was_appended_to_through_the_transform_needs_none() {
+fn appending_through_the_transform_equals_transforming_in_the_kernel() {
     for variant in ["causal + qk_norm + rope", "rope(interleaved=true) + value_norm"] {
         let append = |transform: bool| {
             move |engine: &Engine, rows: &KvRef<'_>, cache: &mut KvMut<'_>, slots: &[i64], positions: &[i32]| {
@@ -76,12 +76,12 @@ fn a_cache_that_was_appended_to_through_the_transform_needs_none() {
 }
 
 #[test]
-fn transforms_that_an_append_cannot_know_are_refused_by_name() {
+fn transforms_that_an_append_cannot_evaluate_are_refused_by_name() {
     let engine = Engine::cpu();
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let refused = |text: &str| {
         let variant = Variant::parse(text).expect("stock");
-        KvTransform::new(&engine, &variant, HEADS).expect_err("not known").to_string()
+        KvTransform::new(&engine, &variant, HEADS).expect_err("not supported").to_string()
     };
     let error = refused("union(causal + rope, full)");
     assert!(error.contains("union"), "{error}");
@@ -94,7 +94,7 @@ fn transforms_that_an_append_cannot_know_are_refused_by_name() {
         let error = refused(desc.name);
         assert!(error.contains("kv_token") && error.contains(desc.name), "{error}");
     }
-    // positions are asked for
+    // rope needs positions
     let rope = KvTransform::new(&engine, &Variant::parse("rope").expect("stock"), HEADS).expect("known");
     let rows = engine.upload(&values(32, 1)).expect("memory");
     let mut pool = engine.upload(&[0.0f32; 128]).expect("memory");
@@ -108,7 +108,7 @@ fn transforms_that_an_append_cannot_know_are_refused_by_name() {
 }
 
 #[test]
-fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
+fn partial_states_merge_to_the_state_over_all_keys() {
     let engine = Engine::cpu();
     let attention = engine.attention(&Variant::full(), HEADS, Dtypes::f32()).expect("bound");
     let stream = engine.stream().expect("a token");
@@ -147,7 +147,7 @@ fn states_over_parts_of_the_keys_merge_to_the_state_over_all() {
 }
 
 #[test]
-fn a_status_without_a_word_is_refused_by_every_op_that_counts() {
+fn an_empty_status_is_refused() {
     let engine = Engine::cpu();
     let stream = engine.stream().expect("a token");
     let mut pool = engine.upload(&[1.0f32; 64]).expect("memory");

@@ -1,4 +1,5 @@
-//! Every op on a GPU against the CPU: exactly, but for merges and transforms; launched, and captured and replayed. Skipped where there is no GPU.
+//! Every op on a GPU against the CPU, launched, and captured and replayed. Results are equal, except for merges and
+//! transforms, which are within a tolerance. Skipped without a GPU.
 #![allow(clippy::print_stderr)]
 
 extern crate facade as attn;
@@ -13,23 +14,23 @@ use attn::{
 };
 use attn_tests::synthetic::values;
 
-/// How an op is given to a stream.
+/// How an op is launched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Launched,
     Captured,
 }
 
-/// Where a scenario runs.
-struct Place {
+/// The engine and stream of a scenario.
+struct Scenario {
     engine: Engine,
     stream: Stream,
     mode: Mode,
 }
 
-impl Place {
+impl Scenario {
     fn new(engine: &Engine, mode: Mode) -> Self {
-        Place { engine: engine.clone(), stream: engine.stream().expect("a stream"), mode }
+        Scenario { engine: engine.clone(), stream: engine.stream().expect("a stream"), mode }
     }
 
     /// Runs an op once, and waits for it.
@@ -37,7 +38,7 @@ impl Place {
         match self.stream.as_cuda() {
             Some(stream) if self.mode == Mode::Captured => {
                 let mut graph = stream.capture(|| op(&self.stream)).expect("captured");
-                // SAFETY: everything that it reads and writes is there until the stream was waited for.
+                // SAFETY: everything that it reads and writes lives until the stream is synchronised.
                 unsafe { graph.launch(stream) }.expect("launched");
                 stream.synchronize().expect("it ran");
             }
@@ -85,11 +86,12 @@ fn gpu() -> Option<Engine> {
     }
 }
 
-/// A scenario gives the same on the GPU, launched and replayed, as on the CPU; within a tolerance, of the size of a value.
-fn agree(gpu: &Engine, what: &str, tolerance: f32, scenario: impl Fn(&Place) -> Vec<f32>) {
-    let want = scenario(&Place::new(&Engine::cpu(), Mode::Launched));
+/// Checks that a scenario gives the same on the GPU, launched and replayed, as on the CPU, within a tolerance relative
+/// to the value.
+fn agree(gpu: &Engine, what: &str, tolerance: f32, scenario: impl Fn(&Scenario) -> Vec<f32>) {
+    let want = scenario(&Scenario::new(&Engine::cpu(), Mode::Launched));
     for mode in [Mode::Launched, Mode::Captured] {
-        let got = scenario(&Place::new(gpu, mode));
+        let got = scenario(&Scenario::new(gpu, mode));
         assert_eq!(got.len(), want.len());
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
             let same =
@@ -101,7 +103,7 @@ fn agree(gpu: &Engine, what: &str, tolerance: f32, scenario: impl Fn(&Place) -> 
 
 const FLOATS: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::F32];
 
-/// Units in the last place of values about 1.
+/// The unit in the last place of values near 1.
 fn ulp(dtype: Dtype) -> f32 {
     match dtype {
         Dtype::F16 => 1.0 / 1024.0,
@@ -112,7 +114,7 @@ fn ulp(dtype: Dtype) -> f32 {
     }
 }
 
-/// Log-sum-exps of which every fourth says that there are no keys, and outputs that are NaN there.
+/// Log-sum-exps of which every fourth has no keys, and outputs that are NaN there.
 fn states(rows: usize, dim: usize, seed: u32) -> (Vec<f32>, Vec<f32>) {
     let (mut o, mut lse) = (values(rows * dim, seed), values(rows, seed + 1));
     lse.iter_mut().for_each(|x| *x *= 20.0);
@@ -225,7 +227,7 @@ fn pools(dim: usize) -> [Pool; 2] {
     [PageOrder::Nhd, PageOrder::Hnd].map(|order| Pool { order, pages: 9, slots: 5, heads: 3, dim })
 }
 
-/// Types from which and to which rows go.
+/// Source and destination types of rows.
 fn conversions() -> impl Iterator<Item = (Dtype, Dtype)> {
     let floats = FLOATS.into_iter().flat_map(|from| Dtype::ALL.map(|to| (from, to)));
     floats.chain([Dtype::E4m3, Dtype::E5m2].map(|same| (same, same)))
@@ -247,7 +249,7 @@ fn appends_by_slots() {
                 agree(&gpu, &name, 0.0, |at| {
                     let shape = [SLOTS.len(), pool.heads, pool.dim];
                     let count = shape.iter().product();
-                    // past the largest of 8 bits too, and NaN
+                    // with values past the largest fp8 value, and NaN
                     let large = |seed| {
                         values(count, seed)
                             .into_iter()
@@ -282,7 +284,7 @@ fn appends_by_slots() {
     }
 }
 
-/// Rows of pages of three requests, in both forms.
+/// The page rows of three requests, padded or compressed.
 fn page_rows<'a>(padded: bool, indptr: &'a Numbers<i32>, pages: &'a Numbers<i32>) -> PageTableRows<'a> {
     match padded {
         true => PageTableRows::Padded { pages: pages.array(), max_pages: 3 },
@@ -344,9 +346,9 @@ fn a_latent_cache() {
     });
 }
 
-/// As engines pass a latent cache: all of a row is keys, or all of it values. What would be written of the others is seen in `guard`.
+/// A latent cache as engines pass it: each row is all keys or all values. `guard` shows writes to the other.
 #[test]
-fn parts_of_no_width_move_nothing() {
+fn rows_without_keys_or_values_move_nothing() {
     let Some(gpu) = gpu() else { return };
     for (dim, keys, hooks) in [(576, true, false), (7, true, false), (576, false, false), (64, true, true)] {
         agree(&gpu, &format!("{dim} alone, keys: {keys}, hooks: {hooks}"), 0.0, |at| {
@@ -356,7 +358,7 @@ fn parts_of_no_width_move_nothing() {
             let [mut back, mut back_guard] = [tokens * dim; 2].map(|count| at.poisoned(Dtype::Bf16, count));
             let (slots, ends, pages) = (at.numbers(&SLOTS), at.numbers(&[0, 9]), at.numbers(&[8, 0]));
             let positions = at.numbers(&[5; SLOTS.len()]);
-            // value_norm has no key transform, and values of no width to transform
+            // value_norm has no key transform, and the values here have no elements to transform
             let variant = Variant::parse("value_norm").expect("stock");
             let heads = Heads { qo: 1, kv: 1, head_dim: dim as u32 };
             let through = hooks.then(|| KvTransform::new(&at.engine, &variant, heads).expect("known"));
@@ -430,11 +432,11 @@ fn appends_through_transforms() {
     }
 }
 
-/// Entries on the device that are outside write nothing, and are counted.
+/// Entries of device arrays outside of the pool write nothing and are counted.
 #[test]
-fn entries_outside_are_left_out() {
+fn entries_outside_of_the_pool_are_skipped_and_counted() {
     let Some(gpu) = gpu() else { return };
-    let at = Place::new(&gpu, Mode::Launched);
+    let at = Scenario::new(&gpu, Mode::Launched);
     let pool = &pools(64)[0];
     let shape = [4, pool.heads, pool.dim];
     let rows = at.upload(Dtype::F16, &vec![1.0; shape.iter().product()]);
@@ -459,7 +461,7 @@ fn entries_outside_are_left_out() {
         assert_eq!(written, 2 * pool.heads * pool.dim, "one token");
         assert_eq!(status.to_vec().expect("read"), [if by_slot { 2 } else { 3 }]);
     }
-    // slots are checked where rows have no values too
+    // slots are checked even if rows have no values
     for (k_dim, v_dim) in [(0, 64), (64, 0), (0, 0)] {
         let mut status = at.numbers(&[0u32]);
         let [mut k, mut v] = [k_dim, v_dim].map(|dim| at.poisoned(Dtype::F16, 45 * 3 * dim));
@@ -472,7 +474,7 @@ fn entries_outside_are_left_out() {
         });
         assert_eq!(status.to_vec().expect("read"), [2], "{k_dim} and {v_dim}");
     }
-    // keys past the room of a gather
+    // keys past the capacity of a gather
     for room in [4usize, 0] {
         let cache = at.upload(Dtype::F16, &vec![3.0; pool.count()]);
         let [mut k, mut v] = [room * 3 * 64; 2].map(|count| at.poisoned(Dtype::F16, count));
@@ -485,7 +487,7 @@ fn entries_outside_are_left_out() {
             gather(stream, &pool.read(&cache)?, &mut packed, &some)
         });
         assert_eq!(status.to_vec().expect("read"), [9 - room as u32]);
-        assert!(at.read(&k).iter().chain(&at.read(&v)).all(|&x| x == 3.0), "what there is room for is there");
+        assert!(at.read(&k).iter().chain(&at.read(&v)).all(|&x| x == 3.0), "rows within the capacity are written");
     }
     let mut status = at.numbers(&[0u32]);
     let mut cache = at.upload(Dtype::F16, &vec![3.0; pool.count()]);
@@ -544,7 +546,7 @@ fn copies_and_swaps() {
             });
         }
     }
-    // more pairs than a launch brings
+    // more pairs than one launch passes
     agree(&gpu, "a long list", 0.0, |at| {
         let cache = at.upload(Dtype::F16, &values(1000 * 24, 1));
         let mut other = at.poisoned(Dtype::F16, 1000 * 24);
@@ -628,7 +630,7 @@ fn bits() {
 }
 
 #[test]
-fn memory_of_the_host_and_elements_across_words_are_refused() {
+fn host_memory_and_misaligned_elements_are_refused() {
     let Some(gpu) = gpu() else { return };
     let stream = gpu.stream().expect("a stream");
     let data = [0f32; 8];

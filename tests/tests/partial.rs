@@ -1,4 +1,4 @@
-//! Attention in two runs, over halves of the keys, against one run over all of them.
+//! Partial attention over two halves of the keys, merged, against one run over all keys.
 
 extern crate facade as attn;
 
@@ -12,14 +12,14 @@ use attn::{
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
-/// Of a key, or a value, over all KV heads.
+/// Elements of a key or value over all KV heads.
 const ROW: usize = 2 * 8;
 const QO: [i32; 3] = [0, 3, 8];
-/// Keys of each request: in all, and in the first half.
+/// Keys of each request in total, and in the first half.
 const KEYS: [usize; 2] = [70, 9];
 const FIRST: [usize; 2] = [33, 0];
 
-/// What a run writes: o and lse.
+/// The outputs of a run: o and lse.
 type Written = (Vec<f32>, Vec<f32>);
 
 fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: bool) -> Written {
@@ -36,7 +36,7 @@ fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: 
     (o, lse)
 }
 
-/// The keys of each request that are in a half, end to end, and where they begin.
+/// The keys of each request in a half, packed, and their prefix sums.
 fn half(rows: &[f32], of: impl Fn(usize) -> std::ops::Range<usize>) -> (Vec<i32>, Vec<f32>) {
     let (mut indptr, mut half) = (vec![0], Vec::new());
     for request in 0..2 {
@@ -54,10 +54,10 @@ fn attention(variant: &str) -> Attention {
 }
 
 #[test]
-fn two_unfinished_halves_are_the_whole() {
+fn two_partial_halves_merge_to_the_whole() {
     let (k, v) = (values(79 * ROW, 2), values(79 * ROW, 3));
     let starts = [0, KEYS[0]];
-    // of the logits, at positions that both halves agree on: none of these looks at where a key is
+    // none of these variants reads the position of a key, which differs between the halves
     for variant in [
         "full",
         "sink(logits=[0.5, -1, 2, 30])",
@@ -96,7 +96,7 @@ fn two_unfinished_halves_are_the_whole() {
                 assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{variant}, row {i}: {x} and {y}");
             }
         }
-        // what is not finished is seen to be so
+        // a partial run over all keys differs where sink or output transform apply
         let finished = run(&attention, &indptr, &all, &v, true);
         let has = |hook| attention.variant().has(hook);
         let changes = has(Hook::SinkLogit) || has(Hook::OutputTransform);
@@ -105,7 +105,7 @@ fn two_unfinished_halves_are_the_whole() {
 }
 
 #[test]
-fn one_half_may_take_the_sink_in() {
+fn one_half_may_include_the_sink() {
     let (k, v) = (values(79 * ROW, 2), values(79 * ROW, 3));
     let attention = attention("sink(logits=[0.5, -1, 2, 30])");
     let whole = run(&attention, &[0, 70, 79], &k, &v, false);
@@ -124,7 +124,7 @@ fn one_half_may_take_the_sink_in() {
 }
 
 #[test]
-fn an_unfinished_row_needs_its_lse() {
+fn a_partial_run_needs_lse() {
     let (engine, attention) = (Engine::cpu(), attention("full"));
     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut engine.workspace()).expect("sound");
     let (q, kv, mut o) = (values(32, 1), values(ROW, 2), vec![0.5f32; 32]);

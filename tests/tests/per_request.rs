@@ -1,4 +1,5 @@
-//! Scalars of a request: a parameter tensor over the batch, read by `at.batch`, through the public interface on the CPU.
+//! Scalars of a request: a parameter tensor over the batch, indexed by `at.batch`, through the public interface on the
+//! CPU.
 
 extern crate facade as attn;
 
@@ -12,7 +13,7 @@ use attn::{
     prelude::*,
 };
 
-/// Logits of each request times a number of its own.
+/// Scales the logits of each request by a number of its own.
 #[derive(Clone, Debug, VariantParams)]
 struct Sharpness {
     #[shape(batch)]
@@ -51,14 +52,14 @@ fn run(attention: &Attention) -> Result<(Vec<f32>, Vec<f32>), Error> {
     Ok((o, lse))
 }
 
-/// The same by hand, in f64.
-fn by_hand(by: &[f32]) -> (Vec<f64>, Vec<f64>) {
+/// The same in f64, by definition.
+fn by_definition(by: &[f32]) -> (Vec<f64>, Vec<f64>) {
     let (q, k, v) = (values(24, 5), values(20, 7), values(20, 3));
     let row = |x: &[f32], n: usize| -> Vec<f64> { x[4 * n..][..4].iter().map(|&x| f64::from(x)).collect() };
     let (mut o, mut lse) = (Vec::new(), Vec::new());
     for (request, by) in by.iter().enumerate() {
         let keys = INDPTR.1[request] as usize..INDPTR.1[request + 1] as usize;
-        // a row is a query and a head; both heads share the one KV head
+        // a row is a query and a head; both heads share one KV head
         for query in 2 * INDPTR.0[request] as usize..2 * INDPTR.0[request + 1] as usize {
             let product = |key| row(&q, query).iter().zip(row(&k, key)).map(|(a, b)| a * b).sum::<f64>();
             let weights: Vec<f64> = keys.clone().map(|key| (product(key) / 2.0 * f64::from(*by)).exp()).collect();
@@ -80,18 +81,18 @@ fn each_request_has_its_own_number() {
     let attend = |by: &[f32]| {
         let attention = Engine::cpu().attention(&variant(by), HEADS, Dtypes::f32()).expect("bound");
         let (o, lse) = run(&attention).expect("runs");
-        let want = by_hand(by);
+        let want = by_definition(by);
         assert!(close(&o, &want.0) && close(&lse, &want.1), "{by:?}: {o:?} {lse:?}, not {want:?}");
         o
     };
     let (one, other) = (attend(&[0.5, 3.0]), attend(&[0.5, -1.0]));
-    // the number of the second request is none of the first's business
+    // the number of the second request does not affect the first
     assert!(one[..16] == other[..16] && one[16..] != other[16..]);
     assert!(attend(&[3.0, 0.5])[..16] != one[..16]);
 }
 
 #[test]
-fn other_numbers_are_the_same_kernel_and_leave_a_bound_attention_alone() {
+fn other_numbers_share_the_kernel_and_do_not_change_a_bound_attention() {
     let source = |variant: &Variant| {
         let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Decode, true, 1, false, false);
         let (head_dim, dtypes, arch) = (64, Dtypes::f16(), "sm_90a".parse().expect("an architecture"));
@@ -110,19 +111,19 @@ fn other_numbers_are_the_same_kernel_and_leave_a_bound_attention_alone() {
         };
         KernelSource::build(variant, &KernelTraits::choose(&request).expect("a cell")).expect("supported").text
     };
-    assert_eq!(source(&variant(&[0.5, 3.0])), source(&variant(&[2.0, 1.0, 4.0])), "numbers are no part of the text");
+    assert_eq!(source(&variant(&[0.5, 3.0])), source(&variant(&[2.0, 1.0, 4.0])), "numbers are not part of the source");
 
     let mut changed = variant(&[0.5, 3.0]);
     let bound = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
     changed.set("by", ParamValue::List([2.0, 1.0].map(ParamValue::Float).into())).expect("a list of numbers");
     let again = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
     for (attention, by) in [(&bound, [0.5, 3.0]), (&again, [2.0, 1.0])] {
-        assert!(close(&run(attention).expect("runs").0, &by_hand(&by).0), "{by:?}");
+        assert!(close(&run(attention).expect("runs").0, &by_definition(&by).0), "{by:?}");
     }
 }
 
 #[test]
-fn as_many_numbers_as_requests_are_asked_for_when_planned() {
+fn planning_checks_the_length_of_a_tensor_over_the_batch() {
     let attention = Engine::cpu().attention(&variant(&[1.0]), HEADS, Dtypes::f32()).expect("no batch is known yet");
     let error = run(&attention).expect_err("two requests, one number");
     assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error:?}");

@@ -1,4 +1,4 @@
-//! Plans that are given other batches in place, and requests that do not depend on each other, through the public interface on the CPU.
+//! Plans updated to other batches, and batch invariance, through the public interface on the CPU.
 
 extern crate facade as attn;
 
@@ -12,7 +12,7 @@ use attn::{
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
-/// Queries, and keys, that tensors have room for.
+/// The capacity of the tensors in queries and keys.
 const TOKENS: (usize, usize) = (160, 6000);
 const PAGE: u32 = 16;
 const PAGES: u32 = 400;
@@ -47,10 +47,10 @@ impl Made {
     }
 }
 
-/// Bits of o and lse; rows that nothing is written to are those of NaN.
+/// Bits of o and lse; unwritten rows have those of NaN.
 type Bits = (Vec<u32>, Vec<u32>);
 
-/// Runs a plan over tensors that are the same every time.
+/// Runs a plan over fixed tensors.
 fn run(plan: &Plan, paged: bool) -> Bits {
     let (q_len, kv_len) = (TOKENS.0 * 4 * 8, PAGES as usize * PAGE as usize * 2 * 8);
     let (q, k, v) = (values(q_len, 1), values(kv_len, 2), values(kv_len, 3));
@@ -111,7 +111,7 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
 }
 
 #[test]
-fn an_update_by_the_device_is_one_by_the_host() {
+fn a_device_update_equals_a_host_update() {
     let attention = attention("causal", AttentionOptions::default());
     let (engine, stream) = (Engine::cpu(), Engine::cpu().stream().expect("a token"));
     let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
@@ -124,7 +124,7 @@ fn an_update_by_the_device_is_one_by_the_host() {
         let mut plan =
             attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace()).expect("within");
         let before = run(&plan, paged);
-        // pages that are there, and hold no key yet
+        // allocated pages without keys
         let spare = made.table.as_ref().map(|table| {
             let mut indices = table.indices.clone();
             indices.push(0);
@@ -143,7 +143,7 @@ fn an_update_by_the_device_is_one_by_the_host() {
         let elsewhere = DeviceBatch { kv_lens: unsafe { I32Slice::device(0x1000, 4) }, ..batch(&lens) };
         let error = plan.update_on_device(&stream, &elsewhere).expect_err("memory of a device");
         assert!(matches!(error, Error::Backend { .. }), "{error}");
-        assert!(run(&plan, paged) == before, "nothing has changed");
+        assert!(run(&plan, paged) == before, "the plan is unchanged");
         plan.prepare_device_updates().expect("nothing to do");
         plan.update_on_device(&stream, &batch(&lens)).expect("within");
         plan.device_status(&stream).expect("sound");
@@ -166,7 +166,7 @@ fn padding_writes_nothing() {
     assert!(lse[2 * 4..].iter().all(|&x| x == nan) && (o, lse) == padded);
 }
 
-/// Logits of each request times a number of its own.
+/// Scales the logits of each request by a number of its own.
 #[derive(Clone, Debug, VariantParams)]
 struct Sharpness {
     #[shape(batch)]
@@ -181,7 +181,7 @@ impl AttentionVariant for Sharpness {
 }
 
 #[test]
-fn tensors_over_lengths_have_to_fit_the_new_batch() {
+fn tensors_over_lengths_must_fit_the_new_batch() {
     let engine = Engine::cpu();
     let stream = engine.stream().expect("a token");
     let variant: Variant = Sharpness { by: vec![0.5, 2.0].into() }.into();
@@ -192,14 +192,14 @@ fn tensors_over_lengths_have_to_fit_the_new_batch() {
     let before = run(&plan, false);
     let error = plan.update(&stream, &Made::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
     assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error}");
-    assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "nothing has changed");
+    assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "the plan is unchanged");
     let other = Made::new((&[1, 1], &[30, 2]), false);
     plan.update(&stream, &other.batch()).expect("two requests");
     let alone = attention.plan(&other.batch(), &mut engine.workspace()).expect("two requests");
     assert!(run(&plan, false) == run(&alone, false));
 }
 
-/// Rules of every schedule, as of kernels.
+/// Plan rules of every schedule, with the numbers of kernels.
 fn rules() -> Vec<PlanRule> {
     let cost = Cost { item: 1000, block: 2000, merge: 100 };
     let rule = PlanRule { tile_rows: 8, kv_align: 64, min_span: 128, workers: 33, cost, schedule: Schedule::StreamK };
@@ -210,7 +210,7 @@ fn rules() -> Vec<PlanRule> {
 }
 
 #[test]
-fn there_is_room_for_the_lists_of_every_variant() {
+fn the_capacity_holds_the_work_lists_of_every_variant() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let lens: [Lens<'_>; 4] = [
         (&[1; 7], &[300, 9, 4000, 0, 70, 65, 64]),
@@ -242,7 +242,7 @@ fn there_is_room_for_the_lists_of_every_variant() {
 #[test]
 fn a_request_gives_the_same_bits_alone_and_in_any_batch() {
     let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
-    // a request among others, and alone: its tokens are the first of the tensors in both
+    // the first request among others, and alone; its tokens are the first of the tensors in both
     let bits = |attention: &Attention, lens: Lens<'_>| {
         let made = Made::new(lens, false);
         let plan = attention.plan(&made.batch(), &mut Engine::cpu().workspace()).expect("sound");
@@ -267,7 +267,7 @@ fn a_request_gives_the_same_bits_alone_and_in_any_batch() {
 }
 
 #[test]
-fn an_invariant_request_is_cut_by_itself_alone() {
+fn a_batch_invariant_request_is_split_independently_of_the_batch() {
     let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let variant = Variant::parse("causal + sliding_window(window=800)").expect("stock");
@@ -288,5 +288,5 @@ fn an_invariant_request_is_cut_by_itself_alone() {
             others_differ += usize::from(!same);
         }
     }
-    assert!(others_differ > 0, "other schedules cut by what is in the batch");
+    assert!(others_differ > 0, "other schedules split by the content of the batch");
 }

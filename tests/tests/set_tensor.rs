@@ -14,7 +14,7 @@ const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 const PAGE: i32 = 4;
 const ROOM: i32 = 6;
 
-/// Lists of two requests and two KV heads, as pages and counts.
+/// Page lists of two requests and two KV heads, as pages and counts.
 fn lists(step: i32) -> Vec<Vec<Vec<i32>>> {
     let list =
         |request: i32, head: i32| (0..=ROOM).filter(|page| (page * 5 + request + head * 2 + step) % 3 == 0).collect();
@@ -32,7 +32,7 @@ fn run(plan: &Plan, stream: &Stream) -> Vec<f32> {
 }
 
 #[test]
-fn a_plan_of_the_longest_lists_gives_what_plans_of_each_give() {
+fn one_plan_with_replaced_lists_equals_a_plan_of_each_list() {
     let engine = Engine::cpu();
     let (stream, mut workspace) = (engine.stream().expect("none"), engine.workspace());
     let batch = Batch::ragged(&[0, 1, 2], &[0, 27, 50]);
@@ -60,7 +60,7 @@ fn a_plan_of_the_longest_lists_gives_what_plans_of_each_give() {
 }
 
 #[test]
-fn what_cannot_be_replaced_says_why() {
+fn refused_replacements_say_why() {
     let engine = Engine::cpu();
     let stream = engine.stream().expect("none");
     let attention = |variant: Variant| engine.attention(&variant, HEADS, Dtypes::f32()).expect("bound");

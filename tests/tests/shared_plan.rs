@@ -1,5 +1,5 @@
-//! One plan for several layers, through the public interface on the CPU: each gives the bits of a plan of its own where the list is the same, and the same numbers where
-//! it is wider.
+//! One plan for several layers, through the public interface on the CPU: each layer gives the bits of a plan of its own
+//! where the work list is the same, and the same numbers where it covers more keys.
 
 extern crate facade as attn;
 
@@ -32,7 +32,7 @@ impl Data {
         Batch::ragged(&self.qo, &self.kv)
     }
 
-    /// What a run writes: o, then lse.
+    /// The outputs of a run: o, then lse.
     fn run(&self, plan: &Plan, layer: Option<&Attention>) -> Result<Vec<f32>, Error> {
         let rows = self.q.len() / 32;
         let (mut o, mut lse) = (vec![f32::NAN; self.q.len()], vec![f32::NAN; rows * 4]);
@@ -76,7 +76,7 @@ fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
 }
 
 #[test]
-fn a_plan_for_several_windows_has_what_each_sees() {
+fn a_plan_for_several_windows_covers_the_keys_of_each() {
     let near = attention("causal + sliding_window(window=70)");
     let far = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
     let middle = far.with_parameters(&variant("causal + sliding_window(window=300)")).expect("values");
@@ -104,7 +104,7 @@ fn a_plan_for_several_windows_has_what_each_sees() {
         check(plan, &next);
     }
 
-    // what the plan was not made for would miss keys
+    // the plan lacks keys that these layers see
     let alone = near.plan(&first.batch(), &mut engine.workspace()).expect("sound");
     for layer in [&far, &middle] {
         let error = first.run(&alone, Some(layer)).expect_err("other keys");
@@ -112,13 +112,13 @@ fn a_plan_for_several_windows_has_what_each_sees() {
     }
     let error = first.run(&plans[0], Some(&middle)).expect_err("not named");
     assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
-    // the same window, made another way
+    // the same window, derived another way
     let again = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
     first.run(&plans[0], Some(&again)).expect("sees what `far` sees");
 }
 
 #[test]
-fn what_is_no_layer_is_refused() {
+fn attentions_of_another_structure_or_origin_are_refused() {
     let base = attention("causal + soft_cap(cap=30)");
     for (other, want, got) in [
         ("causal", "soft_cap(cap=30)", "nothing"),

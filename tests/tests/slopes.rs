@@ -1,4 +1,5 @@
-//! Slopes of biases: what is added to a logit grows by them from a key to the next, wherever the generated text says that it is affine in the key.
+//! Slopes of biases: where the generated text reports a bias as affine in the key, the bias grows by the slope from one
+//! key to the next.
 
 extern crate attn_core as attn;
 
@@ -18,7 +19,7 @@ struct Slanted {
     of_head: Tensor1<f32>,
 }
 
-/// Every form that is followed, and `let`.
+/// Every form that the analysis follows, with `let`.
 #[attention_variant(name = "slanted")]
 impl AttentionVariant for Slanted {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
@@ -34,7 +35,7 @@ struct Even {
     shift: f32,
 }
 
-/// Affine, since no key is asked.
+/// Affine with slope 0, because it does not depend on the key.
 #[attention_variant(name = "even")]
 impl AttentionVariant for Even {
     fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
@@ -100,7 +101,7 @@ fn at(qo_head: i32, qo_pos: i32, kv_pos: i32) -> LogitIndex {
 }
 
 #[test]
-fn a_bias_grows_by_its_slope() {
+fn a_bias_grows_by_its_slope_per_key() {
     for expr in [
         "alibi",
         "causal + alibi",
@@ -122,7 +123,7 @@ fn a_bias_grows_by_its_slope() {
 }
 
 #[test]
-fn what_is_not_affine_has_no_slope() {
+fn biases_that_are_not_affine_have_no_slope() {
     for expr in [
         "soft_cap(cap=30)",
         "square(by=2)",

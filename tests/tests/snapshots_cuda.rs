@@ -1,13 +1,13 @@
-//! The generated CUDA of every stock variant, as files to be read: `snapshots/*.cu`.
+//! The generated CUDA of every stock variant, as readable files: `snapshots/*.cu`.
 //!
-//! Line numbers are left out, so that a comment in a variant changes nothing here; that they are right is a test of
-//! its own. After a change: `INSTA_UPDATE=always cargo test -p attn-tests --test snapshots_cuda`.
+//! Line numbers are left out, so that a comment in a variant changes no snapshot. A separate test checks them. After a
+//! change: `INSTA_UPDATE=always cargo test -p attn-tests --test snapshots_cuda`.
 
 extern crate attn_core as attn;
 
 use attn_kernels::splice::variant::parts_source;
 
-/// Text without line numbers.
+/// The text without line numbers.
 fn readable(text: &str) -> String {
     let lines = text.lines().map(|line| match line.strip_prefix("#line ").and_then(|rest| rest.split_once(' ')) {
         Some((_, file)) => format!("#line _ {file}"),
@@ -20,7 +20,7 @@ fn readable(text: &str) -> String {
 fn every_stock_variant_as_cuda() {
     for desc in attn_variants::variants() {
         let text = parts_source(&[desc]).expect("one part");
-        // the composition around a part is the same for all: shown once, below
+        // the composition around a part is the same for all; `a_composition_as_cuda` shows it once
         let part = text.split("struct Variant {").next().unwrap_or_default();
         let name = format!("{}.cu", desc.name);
         insta::assert_binary_snapshot!(&name, readable(part).into_bytes());
@@ -36,9 +36,9 @@ fn a_composition_as_cuda() {
     insta::assert_binary_snapshot!("composition.cu", readable(&format!("struct Variant {{{composed}")).into_bytes());
 }
 
-/// Errors of generated CUDA name the user's line: each `#line` stands for the line of its hook.
+/// Errors in generated CUDA name the user's line: each `#line` names the line of its hook.
 #[test]
-fn lines_are_those_of_the_hooks() {
+fn line_directives_name_the_hooks() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut checked = 0;
     for desc in attn_variants::variants() {

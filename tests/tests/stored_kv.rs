@@ -1,4 +1,4 @@
-//! A cache that holds what `key_transform` and `value_transform` give, through the public interface on the CPU.
+//! A cache of transformed keys and values, through the public interface on the CPU.
 
 extern crate facade as attn;
 
@@ -16,7 +16,7 @@ const PAGE: u32 = 4;
 /// Queries and keys of each request.
 type Lens = &'static [(u32, u32)];
 
-/// A cache: tokens of requests one after the other.
+/// A cache with packed tokens.
 #[derive(Clone)]
 struct Cache {
     k: Vec<f32>,
@@ -29,7 +29,7 @@ impl Cache {
         Cache { k: values(tokens * row, 1), v: values(tokens * row, 2) }
     }
 
-    /// As an engine would have filled it that runs `hooks` when it appends.
+    /// The cache of an engine that applies `hooks` when it appends.
     fn after(&self, hooks: &str, lens: Lens) -> Self {
         let hooks = Variant::parse(hooks).expect("stock").bind(&HEADS.dims());
         let (hooks, mut cache, mut token) = (hooks.expect("binds"), self.clone(), 0);
@@ -100,8 +100,8 @@ fn run(text: &str, stored: KvStored, cache: &Cache, lens: Lens, paged: bool) -> 
 const BATCHES: [Lens; 3] = [&[(30, 30), (5, 90)], &[(1, 70), (1, 3), (1, 130)], &[(7, 20), (0, 5), (1, 9), (4, 4)]];
 
 #[test]
-fn a_cache_that_was_transformed_when_it_was_filled_gives_the_same() {
-    // a variant, and what an engine runs when it appends
+fn a_transformed_cache_gives_the_same_result() {
+    // a variant, and the hooks that the engine applies when it appends
     for (text, appended) in [
         ("causal + rope", "rope"),
         ("causal + rope + value_norm", "rope + value_norm"),
@@ -130,7 +130,7 @@ fn a_cache_that_was_transformed_when_it_was_filled_gives_the_same() {
 }
 
 #[test]
-fn a_variant_that_rewrites_no_keys_is_the_same_either_way() {
+fn without_key_and_value_hooks_stored_kv_has_no_effect() {
     let lens = BATCHES[0];
     let cache = Cache::raw(120);
     for text in ["causal + alibi", "full"] {

@@ -1,13 +1,13 @@
-//! Parameter tensors of every rank and type, and tensors that hooks store to: C++ of a host compiler against Rust, to the bit.
-//! Their layout, as the compiler sees it; and that all of it compiles as CUDA.
+//! Parameter tensors of every rank and type, and output tensors: generated C++ against Rust, bit for bit; and the
+//! layout of their structs.
 
 extern crate attn_core as attn;
 
 use std::ffi::c_void;
 
-use attn::lang::params::{ArgVisitor, ParamField, TensorArg};
 use attn::lang::interval::IntervalOf;
 use attn::lang::param_tensor::{OutBuffer, ParamElement};
+use attn::lang::params::{ArgVisitor, ParamField, TensorArg};
 use attn::lang::{
     Bits, Dims, F8E4M3, F8E5M2, LogitIndex, OutTensor1, OutTensor2, OutTensor3, OutTensor4, QueryTile, RowIndex,
     Tensor, Tensor0, Tensor2, Tensor3, Tensor4, Tile, TileClass,
@@ -29,7 +29,7 @@ const DIMS: Dims = Dims {
     kv_tokens: Some(500),
 };
 
-/// Elements of anything: whatever bits.
+/// Random bits.
 fn noise(n: usize, stream: u32) -> Vec<u32> {
     (0..n as u32).map(|i| random::bits(9, stream, i, 0)).collect()
 }
@@ -96,7 +96,7 @@ fn whole_tables() -> WholeTables {
 }
 
 #[test]
-fn elements_are_the_same_to_the_bit() {
+fn elements_equal_rust_bit_for_bit() {
     for variant in [Variant::from(float_tables()), Variant::from(whole_tables())] {
         let variant = variant.bind(&DIMS).expect("sound");
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -128,7 +128,7 @@ fn every_f16_and_bf16_is_read_as_half_reads_it() {
     let library = host::library(folder.path(), &text);
     // SAFETY: the signatures are those of the text above.
     let of_f16 = unsafe { library.get::<unsafe extern "C" fn(u16) -> f32>(b"of_f16") }.expect("it is there");
-    // SAFETY: as before.
+    // SAFETY: the signature is that of the text above.
     let of_bf16 = unsafe { library.get::<unsafe extern "C" fn(*const u16) -> f32>(b"of_bf16") }.expect("it is there");
     for bits in 0..=u16::MAX {
         // SAFETY: plain functions of a number, and of a pointer to one.
@@ -145,7 +145,8 @@ fn every_f16_and_bf16_is_read_as_half_reads_it() {
 #[test]
 fn the_compiler_lays_members_out_as_the_host_does() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for desc in variants().iter().chain(attn_tests::language_stress::variants()).chain(attn_tests::corner_cases::variants()) {
+    let stress = attn_tests::language_stress::variants().iter().chain(attn_tests::corner_cases::variants());
+    for desc in variants().iter().chain(stress) {
         let offsets = part_offsets(desc);
         let (size, align) = part_layout(desc);
         let source = parts_source(&[desc]).expect("one part");
@@ -178,9 +179,8 @@ fn mask_tables(rng: &mut SmallRng) -> MaskTables {
     }
 }
 
-/// Tile classes over parameter tensors: sound, and the same on either side.
 #[test]
-fn masks_over_tables_are_classed_alike_and_soundly() {
+fn tile_classes_over_tensors_are_sound_and_equal_rust() {
     let mut rng = SmallRng::seed_from_u64(5);
     let mut decided = 0;
     for _ in 0..4 {
@@ -237,7 +237,7 @@ fn masks_over_tables_are_classed_alike_and_soundly() {
             }
         }
     }
-    assert!(decided > 300, "tiles are decided: {decided} of 8000");
+    assert!(decided > 300, "only {decided} of 8000 tiles are decided");
 }
 
 fn stores() -> Stores {
@@ -251,7 +251,7 @@ fn stores() -> Stores {
 }
 
 #[test]
-fn stores_go_where_the_rust_puts_them() {
+fn stores_equal_rust() {
     let (rust, cxx) = (stores(), stores());
     let folder = tempfile::tempdir().expect("a temporary folder");
     let host = HostVariant::compile(&Variant::from(cxx.clone()).bind(&DIMS).expect("sound"), folder.path());
@@ -274,7 +274,7 @@ fn stores_go_where_the_rust_puts_them() {
 }
 
 #[test]
-fn random_numbers_are_the_same_to_the_bit() {
+fn random_numbers_equal_rust_bit_for_bit() {
     let variant = Variant::from(Dice { seed: 77 }).bind(&DIMS).expect("sound");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let host = HostVariant::compile(&variant, folder.path());
@@ -291,15 +291,15 @@ fn random_numbers_are_the_same_to_the_bit() {
     }
 }
 
-/// The bytes of a `TensorN` and a `TensorBounds`, and the tables that they point to.
+/// The bytes of a `TensorN` and a `TensorBounds`, and the arrays that they point to.
 #[derive(Default)]
-struct Asked {
+struct TensorBytes {
     tensor: Vec<u64>,
     range: Vec<u64>,
     tables: Vec<Vec<u64>>,
 }
 
-impl ArgVisitor for Asked {
+impl ArgVisitor for TensorBytes {
     fn scalar(&mut self, _: u32) {}
     fn tensor(&mut self, tensor: TensorArg<'_>) {
         let mut table = |bytes: &[u8]| {
@@ -321,28 +321,31 @@ impl ArgVisitor for Asked {
     fn out(&mut self, _: Option<&OutBuffer>, _: &[i64]) {}
 }
 
-/// Asks for the range of boxes of a tensor, in C++ and in Rust.
-fn ask<T: ParamElement, const RANK: usize>(ty: &str, t: &Tensor<T, RANK>, rng: &mut SmallRng)
+/// Compares the intervals of random boxes of a tensor, in C++ and in Rust.
+fn compare_intervals<T: ParamElement, const RANK: usize>(ty: &str, t: &Tensor<T, RANK>, rng: &mut SmallRng)
 where
     Tensor<T, RANK>: ParamField,
 {
     let axes: Vec<String> =
         (0..RANK).map(|axis| format!(", lang::interval::coordinate(box[{axis}], box[{}])", RANK + axis)).collect();
     let text = format!(
-        "{}\ninline void put(long long* out, Tristate t) {{ out[0] = t == Tristate::True; out[1] = t != Tristate::False; }}\n\
-         template <class I> void put(long long* out, lang::interval::Interval<I> i) {{ out[0] = i.lo; out[1] = i.hi; }}\n\
-         extern \"C\" void ask(const Tensor{RANK}<{ty}>* t, const lang::TensorBounds* r, const int* box, long long* out) {{\n\
+        "{}\ninline void put(long long* out, Tristate t) {{\n\
+           out[0] = t == Tristate::True;\n  out[1] = t != Tristate::False;\n}}\n\
+         template <class I> void put(long long* out, lang::interval::Interval<I> i) {{\n\
+           out[0] = i.lo;\n  out[1] = i.hi;\n}}\n\
+         extern \"C\"\n\
+         void interval(const Tensor{RANK}<{ty}>* t, const lang::TensorBounds* r, const int* box, long long* out) {{\n\
          put(out, lang::interval_of(*t, *r{}));\n}}\n",
         host::lang(),
         axes.concat()
     );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let library = host::library(folder.path(), &text);
-    type Ask = unsafe extern "C" fn(*const c_void, *const c_void, *const i32, *mut i64);
+    type IntervalFn = unsafe extern "C" fn(*const c_void, *const c_void, *const i32, *mut i64);
     // SAFETY: the signature is that of the text above.
-    let function = unsafe { library.get::<Ask>(b"ask") }.expect("it is there");
-    let mut asked = Asked::default();
-    t.visit(&mut asked);
+    let function = unsafe { library.get::<IntervalFn>(b"interval") }.expect("it is there");
+    let mut bytes = TensorBytes::default();
+    t.visit(&mut bytes);
     for _ in 0..3000 {
         let mut bounds = [0i32; 8];
         for axis in 0..RANK {
@@ -352,9 +355,9 @@ where
             (bounds[axis], bounds[RANK + axis]) = (from, from + long);
         }
         let mut got = [0i64; 2];
-        // SAFETY: the tensor and its ranges as the host lays them out, and as many bounds as the rank asks for.
+        // SAFETY: the tensor and its bounds have the host's layout, and the box has two bounds for each axis.
         unsafe {
-            function(asked.tensor.as_ptr().cast(), asked.range.as_ptr().cast(), bounds.as_ptr(), got.as_mut_ptr());
+            function(bytes.tensor.as_ptr().cast(), bytes.range.as_ptr().cast(), bounds.as_ptr(), got.as_mut_ptr());
         }
         let wide: Vec<i64> = bounds.iter().map(|&x| i64::from(x)).collect();
         let want = t.interval_of(&wide[..RANK], &wide[RANK..2 * RANK]).expect("integers");
@@ -363,21 +366,21 @@ where
 }
 
 #[test]
-fn ranges_are_the_same_on_either_side() {
+fn intervals_of_tensors_equal_rust() {
     let rng = &mut SmallRng::seed_from_u64(6);
-    ask("int", &filled([1000], 31, |x| x as i32), rng);
-    ask("unsigned", &filled([33], 32, |x| x), rng);
-    ask("lang::PackedBits", &filled([700], 33, |x| Bits((x & x >> 8) as u8)), rng);
-    ask("unsigned char", &filled([90, 200], 34, |x| x as u8), rng);
-    ask("lang::PackedBits", &filled([100, 100], 35, |x| Bits(if x % 7 < 5 { 0 } else { 255 })), rng);
-    ask("bool", &filled([3, 50, 70], 36, |x| x % 90 == 0), rng);
-    ask("int", &filled([2, 4, 40, 66], 37, |x| x as i32), rng);
-    ask("int", &Tensor0::from(-4), rng);
-    ask("int", &Tensor2::<i32>::new(vec![], [0, 4]).expect("no values"), rng);
+    compare_intervals("int", &filled([1000], 31, |x| x as i32), rng);
+    compare_intervals("unsigned", &filled([33], 32, |x| x), rng);
+    compare_intervals("lang::PackedBits", &filled([700], 33, |x| Bits((x & x >> 8) as u8)), rng);
+    compare_intervals("unsigned char", &filled([90, 200], 34, |x| x as u8), rng);
+    compare_intervals("lang::PackedBits", &filled([100, 100], 35, |x| Bits(if x % 7 < 5 { 0 } else { 255 })), rng);
+    compare_intervals("bool", &filled([3, 50, 70], 36, |x| x % 90 == 0), rng);
+    compare_intervals("int", &filled([2, 4, 40, 66], 37, |x| x as i32), rng);
+    compare_intervals("int", &Tensor0::from(-4), rng);
+    compare_intervals("int", &Tensor2::<i32>::new(vec![], [0, 4]).expect("no values"), rng);
 }
 
 #[test]
-fn values_are_no_part_of_the_text() {
+fn generated_text_does_not_depend_on_values() {
     let text = |v: &Variant| variant_source(v).expect("one part");
     let (mut a, mut b) = (float_tables(), float_tables());
     b.a = Tensor0::from(7.0);
@@ -388,5 +391,5 @@ fn values_are_no_part_of_the_text() {
     let rng = &mut SmallRng::seed_from_u64(6);
     let masks = [mask_tables(rng), mask_tables(rng)].map(Variant::from);
     assert_ne!(masks[0], masks[1]);
-    assert_eq!(text(&masks[0]), text(&masks[1]), "neither divisors nor ranges");
+    assert_eq!(text(&masks[0]), text(&masks[1]), "divisors and bounds are no part of the text");
 }

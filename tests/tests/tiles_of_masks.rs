@@ -1,4 +1,4 @@
-//! Derived tile classes against every element: over the committed masks, and over random ones.
+//! Derived tile classes against every element, for the committed masks and for random ones.
 
 extern crate attn_core as attn;
 
@@ -7,7 +7,7 @@ use attn::{Variant, batch, cpu::check_tile_classes, spec::Heads};
 use attn_tests::catalogue::{self, Shape, mask_file};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-/// No class is wrong; nearly all empty and full tiles are known.
+/// No class is wrong, and nearly all empty and full tiles are found.
 #[test]
 fn classes_of_the_committed_masks() {
     catalogue::register();
@@ -38,7 +38,7 @@ fn classes_of_random_masks_are_sound() {
     }
 }
 
-/// The masks of the catalogue's entries, whose tables mean something, on random batches.
+/// The masks of the catalogue's entries, which have realistic tensors, on random batches.
 #[test]
 fn classes_of_the_entries_are_sound() {
     catalogue::register();
@@ -74,7 +74,7 @@ fn random_shape(rng: &mut SmallRng) -> Shape {
     Shape { lens, qo_heads: group * kv_heads, kv_heads, head_dim: 8 }
 }
 
-/// Expressions of masks, scalars at random, tensors left out.
+/// Expressions of masks with random scalars and without tensors.
 fn random_masks(rng: &mut SmallRng) -> Vec<String> {
     let mut up_to = |most: i32| if rng.random_range(0..12) == 0 { i32::MAX } else { rng.random_range(0..most) };
     let mut some = || up_to(40);
@@ -114,7 +114,7 @@ fn random_masks(rng: &mut SmallRng) -> Vec<String> {
     ]
 }
 
-/// A bound variant; tensors that the expression leaves out are random.
+/// The bound variant. Tensors that the expression leaves out are random.
 fn filled(expr: &str, shape: &Shape, rng: &mut SmallRng) -> Result<Variant, Box<dyn std::error::Error>> {
     let dims = Dims {
         qo_heads: Some(shape.qo_heads),

@@ -1,4 +1,4 @@
-//! One case for each misuse: what a user sees, at which expression.
+//! One case for each misuse, with the message that a user sees and its location.
 //!
 //! The text of rustc's own errors changes with its version: run with the toolchain that CI pins. After a change:
 //! `TRYBUILD=overwrite cargo test -p attn-tests --test ui`.
@@ -10,7 +10,7 @@ fn compile_fail() {
     trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
 }
 
-/// Words of our inside, which no message may show.
+/// Names of internals, which no message may contain.
 const FORBIDDEN: &[&str] = &[
     "attn_codegen",
     "syn::",
@@ -30,7 +30,7 @@ const FORBIDDEN: &[&str] = &[
 ];
 
 #[test]
-fn messages_speak_the_users_language() {
+fn messages_do_not_name_internals() {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let folders = [here.join("ui/fail"), here.join("../attn-core/tests/ui")];
     let mut cases = 0;
@@ -41,10 +41,10 @@ fn messages_speak_the_users_language() {
         }
         cases += 1;
         let text = fs::read_to_string(&path).expect("text");
-        // the user's own code is quoted: look at the messages
+        // rustc quotes the user's code, so only the message lines are checked
         let kinds = ["error", "warning", "note", "help", "= "];
         for line in text.lines().filter(|l| kinds.iter().any(|kind| l.trim_start().starts_with(kind))) {
-            // how rustc announces the sentence of a constant assertion; a macro that panics is another matter
+            // rustc prints this before the message of a constant assertion; other panics are not allowed
             let line = line.replace("evaluation panicked: ", "");
             for word in FORBIDDEN {
                 assert!(!line.contains(word), "{}: `{word}` in: {line}", path.display());

@@ -1,7 +1,8 @@
-//! `cargo xtask cubins`: prints two hashes of every cubin of the compile matrix, and compares them with another commit's.
+//! `cargo xtask cubins`: prints two hashes of every cubin of the compile matrix, and compares them with another
+//! commit's.
 //!
-//! The first hash is of what a GPU executes: instructions, constants, registers, spills, shared memory. The second is of
-//! the whole file, in which the names of constants and kernels stand too.
+//! The first hash is of what a GPU executes: instructions, constants, registers, spills, shared memory. The second is
+//! of the whole file, in which the names of constants and kernels stand too.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +22,8 @@ pub(crate) struct Args {
     /// Only every n-th kernel.
     #[arg(long, value_name = "N", default_value_t = 1)]
     every: usize,
-    /// Compares with the hashes in this file, which another commit's `cargo xtask cubins` printed; fails where a kernel's
-    /// code differs.
+    /// Compares with the hashes in this file, which another commit's `cargo xtask cubins` printed; fails where a
+    /// kernel's code differs.
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 }

@@ -150,8 +150,8 @@ impl BatchCapacity {
         self.pages.is_none().then(|| self.kv_memory_tokens.unwrap_or(self.kv_tokens))
     }
 
-    /// Upper bound of the query tiles of `tile_rows` PackGQA rows; a query has `group` rows. With `run`, a tile has rows
-    /// of a single run of `run` queries.
+    /// Upper bound of the query tiles of `tile_rows` PackGQA rows; a query has `group` rows. With `run`, a tile has
+    /// rows of a single run of `run` queries.
     #[must_use]
     pub fn tiles(&self, group: u32, tile_rows: u32, run: Option<u64>) -> u64 {
         tiles(self.qo_tokens.into(), self.requests.into(), group.into(), u64::from(tile_rows).max(1), run)

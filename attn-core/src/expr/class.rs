@@ -42,9 +42,9 @@ impl Variant {
                 Node::Remap { map, .. } if map.desc().has(Hook::KvRange) => map.kv_range(tile),
                 Node::PerHead(heads) => {
                     let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);
-                    hull(numbers.into_iter().filter_map(|i| heads.branches().get(i)), tile)
+                    join_ranges(numbers.into_iter().filter_map(|i| heads.branches().get(i)), tile)
                 }
-                Node::Union(branches) => hull(branches.iter(), tile),
+                Node::Union(branches) => join_ranges(branches.iter(), tile),
                 Node::Remap { .. } | Node::Or(_) | Node::Not(_) | Node::Except(_) => ALL_KEYS,
             };
             (all.0.max(one.0), all.1.min(one.1))
@@ -115,7 +115,7 @@ fn of_part(part: &dyn ErasedVariant, tile: &Tile) -> TileClass {
 }
 
 /// The smallest range that contains the ranges of all variants.
-fn hull<'v>(variants: impl Iterator<Item = &'v Variant>, tile: QueryTile) -> (i32, i32) {
+fn join_ranges<'v>(variants: impl Iterator<Item = &'v Variant>, tile: QueryTile) -> (i32, i32) {
     let ranges = variants.map(|v| v.kv_range(tile));
     ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or(ALL_KEYS)
 }

@@ -16,8 +16,8 @@ pub mod typed;
 
 pub use crate::lang::ComposeError;
 pub use kinds::{
-    Accepts, AddSink, HasSink, Inner, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Outer, Part, Replaces,
-    ReplacesPlain, SameKind, TakesSink, Tested, UnionBranch, UnionBranchPlace, Unions,
+    Accepts, AddSink, HasSink, Join, Keeps, MapPart, Mask, MaskPosition, Nested, NestedPosition, NoSink, Outer, Part,
+    Replaces, ReplacesPlain, SameKind, TakesSink, Tested, UnionBranch, UnionBranchPosition, Unions,
 };
 pub use typed::{And, Chain, Not, Or, PerHead, Remap, Union, and, not, or, per_head, remap, union};
 #[doc(hidden)]

@@ -14,10 +14,10 @@ use crate::lang::{
 pub struct TensorContent<'a> {
     elem: Elem,
     bytes: usize,
-    place: Place<'a>,
+    place: ContentLocation<'a>,
 }
 
-enum Place<'a> {
+enum ContentLocation<'a> {
     Host(Box<dyn Elements + 'a>),
     Device(u64),
 }
@@ -51,7 +51,7 @@ impl<'a> TensorContent<'a> {
     where
         Tensor1<T>: ParamField,
     {
-        TensorContent { elem: T::ELEM, bytes: size_of_val(values), place: Place::Host(Box::new(values)) }
+        TensorContent { elem: T::ELEM, bytes: size_of_val(values), place: ContentLocation::Host(Box::new(values)) }
     }
 
     /// `len` elements at a device pointer.
@@ -62,15 +62,15 @@ impl<'a> TensorContent<'a> {
     /// captures included.
     #[must_use]
     pub unsafe fn device<T: ParamElement>(ptr: u64, len: usize) -> Self {
-        TensorContent { elem: T::ELEM, bytes: len.saturating_mul(size_of::<T>()), place: Place::Device(ptr) }
+        TensorContent { elem: T::ELEM, bytes: len.saturating_mul(size_of::<T>()), place: ContentLocation::Device(ptr) }
     }
 
     /// The bytes; `None` in device memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&[u8]> {
         match &self.place {
-            Place::Host(elements) => Some(elements.bytes()),
-            Place::Device(_) => None,
+            ContentLocation::Host(elements) => Some(elements.bytes()),
+            ContentLocation::Device(_) => None,
         }
     }
 
@@ -78,8 +78,8 @@ impl<'a> TensorContent<'a> {
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
         match self.place {
-            Place::Host(_) => None,
-            Place::Device(ptr) => Some(ptr),
+            ContentLocation::Host(_) => None,
+            ContentLocation::Device(ptr) => Some(ptr),
         }
     }
 }
@@ -233,7 +233,7 @@ impl Variant {
     /// The values do not fit, are in device memory, or break a `#[require]`.
     pub fn set_content(&mut self, slot: &TensorSlot, content: &TensorContent<'_>) -> Result<(), ContentError> {
         slot.check(content)?;
-        let Place::Host(elements) = &content.place else {
+        let ContentLocation::Host(elements) = &content.place else {
             return Err(ContentError::Memory { name: slot.name.to_owned(), got: "a CUDA device", want: "the CPU" });
         };
         let value = nested(&mut elements.values().into_iter(), &slot.shape);

@@ -1,4 +1,4 @@
-//! Abstract interpretation of masks over whole tiles, with intervals and known bits (compare LLVM's `ConstantRange` and
+//! Abstract interpretation of the mask of a tile, with intervals and known bits (compare LLVM's `ConstantRange` and
 //! `KnownBits`).
 //!
 //! `#[attention_variant]` translates each `logits_mask` into `mask_over`, in which a [`Val`] stands for all values that

@@ -20,7 +20,10 @@ pub enum OpError {
         want: String,
     },
     /// An array of a wrong length.
-    #[error("`{array}` has {len} entries; {at_least}{want} are needed", at_least = if *.exact { "" } else { "at least " })]
+    #[error(
+        "`{array}` has {len} entries; {at_least}{want} are needed",
+        at_least = if *.exact { "" } else { "at least " }
+    )]
     Len {
         /// The array.
         array: &'static str,
@@ -85,7 +88,8 @@ pub enum OpError {
     },
     /// A transform that reads a coordinate that an append does not know.
     #[error(
-        "`{variant}` reads `{word}` of a key, which is not known where the key is appended; append without the transform, and leave the cache raw"
+        "`{variant}` reads `{word}` of a key, which is not known where the key is appended; append without the \
+         transform, and leave the cache raw"
     )]
     Word {
         /// The variant.

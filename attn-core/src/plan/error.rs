@@ -82,7 +82,8 @@ pub enum PlanError {
     },
     /// Keys or values that are transformed by a coordinate of one request, and shared by several requests.
     #[error(
-        "`{part}` rewrites keys or values by `at.{word}`, which differs between requests that share them; give the batch without levels"
+        "`{part}` rewrites keys or values by `at.{word}`, which differs between requests that share them; give the \
+         batch without levels"
     )]
     RewrittenForOne {
         /// The part of the variant.

@@ -17,7 +17,8 @@ pub enum LayerError {
     Structure(#[from] StructureError),
     /// The layer was not derived from the plan's attention, so that it does not share its kernels.
     #[error(
-        "the attention was not made from that of the plan by `with_parameters` or `with_sm_scale`; it needs a plan of its own"
+        "the attention was not made from that of the plan by `with_parameters` or `with_sm_scale`; it needs a plan \
+         of its own"
     )]
     Unrelated,
     /// The parameters make other keys visible than those that the plan was made for.

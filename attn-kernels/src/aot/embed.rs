@@ -50,7 +50,8 @@ pub(super) fn write(out: &Path, built: &[Cubin]) -> Result<(), AotError> {
         // writing into a String does not fail
         let _ = writeln!(
             table,
-            "    ::attn::aot::Prebuilt {{ key: {key:?}, name: {name:?}, arch: {arch:?}, compiler: {compiler:?}, log: {log:?}, \
+            "    ::attn::aot::Prebuilt {{ key: {key:?}, name: {name:?}, arch: {arch:?}, compiler: {compiler:?}, log: \
+             {log:?}, \
              cubin: include_bytes!({path:?}) }},"
         );
         put(path, cubin)?;

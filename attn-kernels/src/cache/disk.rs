@@ -145,7 +145,8 @@ impl Disk {
     fn warn_once(&self, stats: &Stats, what: &str, error: &io::Error) {
         stats.io_failure();
         self.warned.call_once(|| {
-            tracing::warn!(dir = %self.dir.display(), %error, "{what}; set ATTN_CACHE_DIR to a folder that can be written");
+            tracing::warn!(dir = %self.dir.display(), %error, "{what}; set ATTN_CACHE_DIR to a folder that can be \
+                 written");
         });
     }
 }

@@ -52,7 +52,10 @@ pub enum CompileError {
         source_file: Option<PathBuf>,
     },
     /// The compiler does not know the architecture.
-    #[error("{compiler} does not know {arch}; it knows: {}. Use a newer one, or set ATTN_NVRTC to it", .known.join(", "))]
+    #[error(
+        "{compiler} does not know {arch}; it knows: {}. Use a newer one, or set ATTN_NVRTC to it",
+        .known.join(", ")
+    )]
     UnknownToCompiler {
         /// The architecture.
         arch: Arch,

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn serialised_wgmma_is_reported() {
-        let log = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n0x00C75 bytes\nptxas info : Used 168 registers";
+        let log = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n\
+                   0x00C75 bytes\nptxas info : Used 168 registers";
         assert_eq!(wgmma_serialised(log).collect::<Vec<_>>(), [log.lines().next().unwrap_or_default()]);
     }
 

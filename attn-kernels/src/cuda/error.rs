@@ -33,7 +33,10 @@ pub enum CudaError {
         count: u32,
     },
     /// A device that is too old for the kernels.
-    #[error("{name} has compute capability {}.{}; kernels need 8.0 or later. Use `Engine::cpu()`", .capability.0, .capability.1)]
+    #[error(
+        "{name} has compute capability {}.{}; kernels need 8.0 or later. Use `Engine::cpu()`",
+        .capability.0, .capability.1
+    )]
     TooOld {
         /// The device.
         name: String,

@@ -14,7 +14,8 @@ pub enum KernelTraitsError {
     /// Unsupported head dimensions.
     #[error(
         "no {kind} kernel for head_dim = {head_dim} and values of {value_dim}; there are: multiples of 16 up to 256, \
-         and 512 (of keys also 576; values of 512 where keys are as long). Pad the heads with zeros, or use `Engine::cpu()`"
+         and 512 (of keys also 576; values of 512 where keys are as long). Pad the heads with zeros, \
+         or use `Engine::cpu()`"
     )]
     HeadDim {
         /// Kernel family.

@@ -48,7 +48,8 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
     let (body, inputs) = match a {
         Operand::Shared => (
             format!(
-                "\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n      \"{shape} {{{}}}, %{}, %{}, p, 1, 1, 0, 0;\\n}}\"",
+                "\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n\"\n      \"{shape} {{{}}}, %{}, %{}, \
+                 p, 1, 1, 0, 0;\\n}}\"",
                 count + 2,
                 list(0..count),
                 count,
@@ -62,7 +63,8 @@ fn instruction(name: &str, element: &str, columns: u32, a: Operand) -> String {
         ),
     };
     format!(
-        "template <>\ninline void {name}<{element}>({}) {{\n  asm volatile(\n      {body}\n      : {}\n      : {inputs});\n}}\n",
+        "template <>\ninline void {name}<{element}>({}) {{\n  asm volatile(\n      {body}\n      : {}\n      \
+         : {inputs});\n}}\n",
         parameters(a, columns),
         outputs.join(", ")
     )

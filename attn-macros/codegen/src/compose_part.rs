@@ -28,7 +28,7 @@ pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&
     let place = if has("kv_list_len") {
         quote!(Outer)
     } else if normalizer != NormalizerChange::Keeps || has("sink_logit") || has("output_transform") {
-        quote!(Inner)
+        quote!(Nested)
     } else if transforms.into_iter().any(has) {
         quote!(UnionBranch)
     } else {
@@ -45,7 +45,7 @@ pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&
         impl ::attn::expr::compose::Part for #ty {
             type Normalizer = ::attn::expr::compose::#changed;
             type Sink = ::attn::expr::compose::#sink;
-            type Place = ::attn::expr::compose::#place;
+            type Position = ::attn::expr::compose::#place;
             fn into_variant(self) -> ::attn::expr::Variant {
                 ::attn::expr::Variant::from(self)
             }
@@ -67,8 +67,8 @@ mod tests {
         };
         assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "kv_range"]), "Mask");
         assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "key_transform"]), "UnionBranch");
-        assert_eq!(place(NormalizerChange::Keeps, &["sink_logit"]), "Inner");
-        assert_eq!(place(NormalizerChange::ReplacesPlain, &["weight"]), "Inner");
+        assert_eq!(place(NormalizerChange::Keeps, &["sink_logit"]), "Nested");
+        assert_eq!(place(NormalizerChange::ReplacesPlain, &["weight"]), "Nested");
         assert_eq!(place(NormalizerChange::Keeps, &["output_transform", "kv_list_len"]), "Outer");
     }
 

@@ -1,6 +1,7 @@
 //! The `attn` command with the variants of the catalogue.
 //!
-//! `attn-catalogue cases > catalogue.jsonl` writes a case for each row; `attn-catalogue check catalogue.jsonl` runs them.
+//! `attn-catalogue cases > catalogue.jsonl` writes a case for each row; `attn-catalogue check catalogue.jsonl` runs
+//! them.
 #![allow(clippy::print_stdout)] // a command prints its result
 
 use std::process::ExitCode;

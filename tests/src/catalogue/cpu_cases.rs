@@ -18,7 +18,8 @@ pub(super) fn paged(mut case: Case, page_size: u32, order: Order) -> Case {
     case
 }
 
-/// Cases in f32: chunked prefill and decode, ragged and paged, GQA groups, and lengths that cross tile and split borders.
+/// Cases in f32: chunked prefill and decode, ragged and paged, GQA groups, and lengths that cross tile and split
+/// borders.
 #[must_use]
 pub fn small() -> Vec<Case> {
     vec![

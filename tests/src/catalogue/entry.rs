@@ -71,7 +71,8 @@ impl Shape {
         }
     }
 
-    /// The number of keys that a mask keeps: `near`, but two thirds of the longest request if that has 3500 keys or more.
+    /// The number of keys that a mask keeps: `near`, but two thirds of the longest request if that has 3500 keys or
+    /// more.
     ///
     /// Long requests are there to be split and merged. A mask that keeps few keys would prevent the split.
     #[must_use]

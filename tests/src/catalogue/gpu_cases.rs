@@ -13,7 +13,8 @@ const LONGEST: usize = 40_000;
 
 /// All GPU cases: each entry in prefill and in decode, then the [`long`] cases.
 ///
-/// Entries alternate between ragged and paged, and between f16 and bf16. Entries with large tensors get a smaller batch.
+/// Entries alternate between ragged and paged, and between f16 and bf16. Entries with large tensors get a smaller
+/// batch.
 ///
 /// # Panics
 /// The expression of an entry is invalid.
@@ -66,9 +67,9 @@ fn gpu_case(n: usize, kernel: &str, small: bool) -> Case {
 
 /// Cases with few queries and so many keys that the keys are split and partial results are merged.
 ///
-/// Only these cases run hooks after a merge and merge states of custom normalisers. Every entry that has more than masks
-/// gets one in prefill and one in decode; half of them are replayed from a CUDA graph. Long tensors of floats and bools
-/// are left out of the expression: the check fills them with random values.
+/// Only these cases run hooks after a merge and merge states of custom normalisers. Every entry that has more than
+/// masks gets one in prefill and one in decode; half of them are replayed from a CUDA graph. Long tensors of floats and
+/// bools are left out of the expression: the check fills them with random values.
 ///
 /// # Panics
 /// The expression of an entry is invalid.

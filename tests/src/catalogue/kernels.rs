@@ -2,8 +2,8 @@
 
 use attn::Variant;
 use attn::spec::{KernelKind, PrefillBackend};
-use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_kernels::compile::Arch;
+use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
 use attn_kernels::splice::{has_key_hooks, has_value_hooks};
 use attn_testing::Case;
 

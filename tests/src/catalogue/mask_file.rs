@@ -58,7 +58,8 @@ pub enum Generator {
 
 /// The tiles of a mask, and how many of them the derived classes find.
 ///
-/// `*_at_once` counts a single classification, as in kernels; `*_found` counts refined classes, as in plans and on the CPU.
+/// `*_at_once` counts a single classification, as in kernels; `*_found` counts refined classes, as in plans and on the
+/// CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {

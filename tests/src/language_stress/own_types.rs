@@ -1,28 +1,28 @@
-//! Structs and enums of one's own in hooks and helpers.
+//! User-defined structs and enums in hooks and helpers.
 
 use self::shapes::Count as Counted;
 use attn::lang::{AttentionVariant, LogitIndex, Row, RowIndex};
 use attn::{VariantParams, attention_variant, device_fn, device_type};
 
-/// Few enough bits for the tolerance of floats not to hide any.
+/// A float with few enough bits that the float tolerance hides none.
 #[device_fn]
-fn told(bits: u32) -> f32 {
+fn mixed(bits: u32) -> f32 {
     (bits.wrapping_mul(0x9e37_79b1) >> 16) as f32
 }
 
-/// A line, with fields named like words of C++ and of the text.
+/// A line. Its fields are named like words of C++ and of the generated text.
 #[device_type]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Any.
+    /// Any value.
     pub slope: f32,
-    /// Any.
+    /// Any value.
     pub double: f32,
-    /// Any.
+    /// Any value.
     pub to: i32,
-    /// Any.
+    /// Any value.
     pub changed: u8,
-    /// Any.
+    /// Any value.
     pub with_to: u64,
 }
 
@@ -31,22 +31,22 @@ pub mod shapes {
     use super::Mode;
     use attn::device_type;
 
-    /// How often, and how.
+    /// A tuple struct.
     #[device_type]
     #[derive(Clone, Copy, Debug)]
     pub struct Count(pub u32, pub Mode);
 
-    /// Of everything.
+    /// A nested struct.
     #[device_type]
     #[derive(Clone, Copy, Debug)]
     pub struct Nest {
-        /// Any.
+        /// Any value.
         pub line: super::Line,
-        /// Any.
+        /// Any value.
         pub counts: [Count; 2],
-        /// Any.
+        /// Any value.
         pub pair: (f32, bool),
-        /// Any.
+        /// Any value.
         pub bytes: [u8; 3],
     }
 }
@@ -73,7 +73,7 @@ const BEHIND: i16 = 4;
 /// A constant of an enum.
 pub const USUAL: Mode = Mode::Cubic;
 
-/// By a remainder.
+/// Maps an integer to a mode.
 #[device_fn]
 pub fn mode_of(n: i32) -> Mode {
     match n.rem_euclid(5) {
@@ -85,7 +85,7 @@ pub fn mode_of(n: i32) -> Mode {
     }
 }
 
-/// Without `_`.
+/// A match without `_`.
 #[device_fn]
 fn weight_of(mode: Mode) -> f32 {
     match mode {
@@ -99,7 +99,7 @@ fn weight_of(mode: Mode) -> f32 {
     }
 }
 
-/// A struct from numbers, in another order than it is defined.
+/// Builds a struct with its fields out of order.
 #[device_fn]
 fn line(slope: f32, n: i32) -> Line {
     let changed = n as u8;
@@ -107,18 +107,18 @@ fn line(slope: f32, n: i32) -> Line {
     if n > 3 { Line { with_to: 9, to: line.to * 2, ..line } } else { line }
 }
 
-/// A struct to numbers.
+/// Reads the fields of a struct.
 #[device_fn]
 fn at(line: Line, x: f32) -> f32 {
     line.slope * x + line.double + (line.to + line.changed as i32) as f32
 }
 
-/// Structs and enums, made, read, changed, passed and given back.
+/// Builds, reads, changes, passes and returns structs and enums.
 #[derive(Clone, Debug, VariantParams)]
 pub struct OwnTypes {
-    /// Any.
+    /// Any value.
     pub n: i32,
-    /// Any.
+    /// Any value.
     pub flag: bool,
 }
 
@@ -191,7 +191,7 @@ impl AttentionVariant for OwnTypes {
             Mode::Minus => -1.0,
             _ => weight_of(how),
         };
-        told(bits) + at(chosen, x) * scale + at(both.0, x.min(1.0))
+        mixed(bits) + at(chosen, x) * scale + at(both.0, x.min(1.0))
     }
 
     fn logits_mask(&self, at: LogitIndex) -> bool {

@@ -1,19 +1,19 @@
-//! Arrays, prepared divisions, constants as generics, tensors of every rank.
+//! Arrays, divisions by parameters, const generics, tensors of every rank.
 
-// a name in capitals is a test of its own
+// parameter names in capitals are tested too
 #![allow(non_snake_case)]
 
 use attn::lang::{AttentionVariant, LogitIndex, OutTensor2, Row, RowIndex, Tensor0, Tensor1, Tensor3, Tensor4};
 use attn::random;
 use attn::{VariantParams, attention_variant, device_fn};
 
-/// Few enough bits for the tolerance of floats not to hide any.
+/// A float with few enough bits that the float tolerance hides none.
 #[device_fn]
-fn told(bits: u32) -> f32 {
+fn mixed(bits: u32) -> f32 {
     (bits.wrapping_mul(0x9e37_79b1) >> 16) as f32
 }
 
-/// By Horner's rule.
+/// A polynomial by Horner's rule.
 #[device_fn]
 fn polynomial(coefficients: [f32; 4], x: f32) -> f32 {
     let mut sum = 0.0;
@@ -51,12 +51,12 @@ fn power<const N: i32, const INVERSE: bool>(x: f32) -> f32 {
 
 const THREE: i32 = 3;
 
-/// Arrays of a fixed length.
+/// Arrays of fixed length.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Arrays {
-    /// Any.
+    /// Any value.
     pub n: i32,
-    /// Any.
+    /// Any value.
     pub x: f32,
 }
 
@@ -86,20 +86,20 @@ impl AttentionVariant for Arrays {
             longer[i] = (i as i32).wrapping_mul(at.kv_pos);
         }
         bits ^= longer[at.qo_pos.clamp(0, 19) as usize] as u32;
-        told(bits) + polynomial(table, logit.clamp(-1.0, 1.0)) + table[(at.kv_pos & 3) as usize]
+        mixed(bits) + polynomial(table, logit.clamp(-1.0, 1.0)) + table[(at.kv_pos & 3) as usize]
     }
 }
 
 /// Division by parameters, of every sign.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Divisions {
-    /// Any but zero.
+    /// Any value but zero.
     #[require(signed != 0)]
     pub signed: i32,
-    /// Any but zero.
+    /// Any value but zero.
     #[require(unsigned != 0)]
     pub unsigned: u32,
-    /// Any.
+    /// Any value.
     pub float: f32,
     /// Named in capitals.
     #[require(N > 0)]
@@ -121,7 +121,7 @@ impl AttentionVariant for Divisions {
         let quotient = if self.float == 0.0 { 0.0 } else { self.float / self.float };
         let mut x = if logit.is_finite() { logit.clamp(-9.0, 9.0) } else { 1.0 };
         x /= self.float.abs() + 1.0;
-        told(bits) + quotient + x
+        mixed(bits) + quotient + x
     }
 
     fn logits_mask(&self, at: LogitIndex) -> bool {
@@ -132,7 +132,7 @@ impl AttentionVariant for Divisions {
 /// Generic over constants.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Windowed<const N: i32, const SIGN: bool> {
-    /// Any.
+    /// Any value.
     pub shift: i32,
 }
 
@@ -153,24 +153,24 @@ impl<const N: i32, const SIGN: bool> AttentionVariant for Windowed<N, SIGN> {
     }
 }
 
-/// Parameter tensors of every rank, random numbers, stores, rows against tables.
+/// Parameter tensors of every rank, random numbers, stores, and rows combined with tensors.
 #[derive(Clone, Debug, VariantParams)]
 pub struct Ranks {
-    /// One number.
+    /// Rank 0.
     pub scale: Tensor0<f32>,
-    /// A vector.
+    /// Rank 1.
     #[shape(head_dim)]
     pub weights: Tensor1<f32>,
-    /// A block.
+    /// Rank 3.
     #[shape(2, qo_heads, 3)]
     pub three: Tensor3<i32>,
-    /// A hyperblock.
+    /// Rank 4.
     #[shape(2, kv_heads, 2, 2)]
     pub four: Tensor4<u8>,
-    /// What logits there are.
+    /// The stored logits.
     #[shape(qo_heads, 64)]
     pub dump: OutTensor2,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u32,
 }
 
@@ -191,6 +191,6 @@ impl AttentionVariant for Ranks {
         bits ^=
             self.four[[at.batch, at.kv_head, at.qo_row & 1, at.kv_pos]] as u32 ^ random::bits(self.seed, 1, bits, 9);
         let drawn = random::uniform(self.seed, 0, at.qo_token as u32, at.kv_pos as u32);
-        told(bits) + self.scale.get() * drawn
+        mixed(bits) + self.scale.get() * drawn
     }
 }

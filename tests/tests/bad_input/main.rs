@@ -1,5 +1,5 @@
-//! Bad input through the public interface, on the CPU: each gives its typed error, which names the value, what is allowed
-//! or the way out, and nothing is written.
+//! Invalid input through the public interface, on the CPU: each gives a typed error that names the value, what is
+//! allowed or what to do, and nothing is written.
 
 extern crate facade as attn;
 
@@ -18,7 +18,7 @@ const HEADS: Heads = Heads { qo: 2, kv: 1, head_dim: 8 };
 const TABLE: PageTable<'_> =
     PageTable { indptr: &[0, 2], indices: &[0, 1], last_page_len: &[3], page_size: 4, num_pages: 2 };
 
-/// The sentence of an error, which has each of these words.
+/// Checks that the message of an error has all words.
 fn says<T>(result: Result<T, impl Into<Error>>, words: &[&str]) -> Error {
     let Err(error) = result.map_err(Into::into) else { panic!("nothing is wrong, it says, where {words:?} should be") };
     let text = error.to_string();
@@ -49,7 +49,7 @@ fn heads_and_scales() {
     for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
         says(bind(HEADS, Some(scale)), &[&format!("sm_scale = {scale}"), "positive and finite"]);
     }
-    // no kernel of a GPU has these; the CPU does
+    // no GPU kernel supports these; the CPU does
     for head_dim in [63, 80] {
         bind(Heads { head_dim, ..HEADS }, None).expect("any head_dim");
     }
@@ -97,7 +97,7 @@ fn scales() {
 
 #[test]
 fn names_and_values_of_parameters() {
-    // also where `inventory` is off
+    // also without `inventory`
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let parse = Variant::parse;
     says(parse("causal + soft_cpa(cap=3)"), &["soft_cpa", "did you mean `soft_cap`?", "causal", "column 10"]);
@@ -172,7 +172,7 @@ fn batches() {
 fn batches_past_a_capacity() {
     let (engine, attention) = (Engine::cpu(), attention());
     let stream = engine.stream().expect("a token");
-    // 2 requests, of which one may have 3 of the 4 queries
+    // 2 requests and 4 queries, at most 3 in one request
     let capacity = BatchCapacity { qo_len: 3, ..BatchCapacity::new(2, 4, 9) };
     let first = Batch::ragged(&[0, 1, 4], &[0, 2, 9]);
     let mut plan = attention.plan_with_capacity(&first, &capacity, &mut engine.workspace()).expect("it just fits");
@@ -190,7 +190,7 @@ fn batches_past_a_capacity() {
     for (batch, words) in refused {
         let error = says(plan.update(&stream, &batch), words);
         assert!(matches!(error, Error::Batch(_)), "{error:?}");
-        assert_eq!(plan.layout(), &first.validate().expect("sound"), "nothing has changed");
+        assert_eq!(plan.layout(), &first.validate().expect("sound"), "the plan is unchanged");
         says(attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()), words);
     }
     plan.update(&stream, &Batch::ragged(&[0], &[0])).expect("no requests");
@@ -218,7 +218,7 @@ fn batches_past_a_capacity() {
 }
 
 #[test]
-fn cuts_of_batch_invariance() {
+fn a_split_size_of_zero_is_refused() {
     let options = AttentionOptions { fixed_split_size: Some(0), ..AttentionOptions::default() };
     let attention = Engine::cpu().attention_with(&Variant::full(), HEADS, Dtypes::f32(), options).expect("bound");
     let plan = attention.plan(&Batch::ragged(&[0, 1], &[0, 1]), &mut Engine::cpu().workspace());
@@ -290,7 +290,7 @@ fn tensors() {
 }
 
 #[test]
-fn what_a_gpu_would_refuse_says_what_there_is() {
+fn kernel_errors_list_what_is_supported() {
     use attn::kernels::{
         compile::Arch,
         kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},

@@ -1,4 +1,5 @@
-//! Every array of every layout, with every kind of error: a sentence with the array, where, and what is there; nothing is planned, nothing is written.
+//! Every array of every layout with every kind of error: the message names the array, the place and the value, and
+//! nothing is planned or written.
 
 use super::{HEADS, says};
 use attn::{
@@ -10,7 +11,7 @@ use attn::{
 /// Arrays of a page table, or of a block table.
 #[derive(Clone)]
 struct Pages {
-    /// `page_indptr`; of a block table `kv_lens`.
+    /// `page_indptr`; for a block table `kv_lens`.
     rows: Vec<i32>,
     pages: Vec<i32>,
     last: Vec<i32>,
@@ -31,15 +32,15 @@ impl Pages {
     }
 }
 
-/// An error that is made, and words of what is said of it.
+/// A mutation that makes input invalid, and words of its message.
 type Bad<T> = (fn(&mut T), &'static [&'static str]);
 
-/// 2^31 + 1, which an array of u32 may hold: -2147483647.
+/// 2^31 + 1 in an array of u32, which is -2147483647.
 fn huge() -> i32 {
     words(&[(1 << 31) + 1])[0]
 }
 
-/// Errors of prefix sums of three requests, by the name of the array.
+/// Invalid prefix sums of three requests, and their messages, by the name of the array.
 fn of_sums(array: &'static str) -> Vec<(Vec<i32>, Vec<String>)> {
     let said = |words: &[&str]| words.iter().map(|word| word.replace('@', array)).collect();
     vec![
@@ -53,13 +54,13 @@ fn of_sums(array: &'static str) -> Vec<(Vec<i32>, Vec<String>)> {
     ]
 }
 
-/// Wrong lengths, of arrays that another decides the length of.
+/// Wrong lengths of arrays whose length another array determines.
 fn of_lengths(array: &'static str) -> Vec<(Vec<i32>, Vec<String>)> {
     let said = |len: usize| vec![format!("{array} has length {len}"), "asks for 4".to_owned()];
     vec![(vec![0, 1], said(2)), (vec![0, 1, 2], said(3)), (vec![0, 1, 2, 3, 3], said(5))]
 }
 
-/// A plan of four requests' room that runs, and keeps running as it did whatever it is given.
+/// A plan with a capacity of four requests, which must keep running after refused updates.
 struct Tried {
     attention: Attention,
     paged: bool,
@@ -88,7 +89,7 @@ impl Tried {
         Tried { attention, paged, plan, before }
     }
 
-    /// The batch is refused, in these words, by everything that takes one; the plan runs as before.
+    /// Checks that everything that takes the batch refuses it with these words, and that the plan still runs as before.
     fn refuses(&mut self, batch: &Batch<'_>, words: &[&str]) {
         let engine = Engine::cpu();
         let mut workspace = engine.workspace();
@@ -184,7 +185,7 @@ fn page_tables() {
         make(&mut bad);
         tried.refuses(&Batch::paged(&qo, &bad.table()), said);
     }
-    // slack behind the table is never looked at, nor is the last page of a request without pages
+    // entries behind the table are not read, nor is the last page of a request without pages
     let slack = Pages { pages: vec![4, 0, 2, -9, 99], last: vec![3, -7, 4], ..good };
     tried.accepts(&Batch::paged(&qo, &slack.table()));
 }
@@ -233,7 +234,7 @@ fn block_tables() {
     }
 }
 
-/// Three levels over four requests, all ragged: their query counts and keys.
+/// Three ragged levels over four requests: prefix sums of queries, and of keys.
 type Cascade = Vec<(Vec<i32>, Vec<i32>)>;
 
 fn cascade() -> Cascade {

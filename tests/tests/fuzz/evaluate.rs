@@ -1,4 +1,4 @@
-//! A small evaluator of hooks, with the semantics of a release build of Rust. Division by zero, a panic there, is 0.
+//! A small evaluator of hooks with the semantics of a Rust release build, except that division by zero is 0.
 
 use std::collections::HashMap;
 
@@ -31,12 +31,12 @@ pub(crate) fn evaluate(item: &syn::ItemImpl, inputs: &Inputs) -> f32 {
 
 struct Eval<'a> {
     inputs: &'a Inputs,
-    /// A number is an array of one.
+    /// Each variable is an array of numbers; a scalar is an array of one.
     scopes: Vec<HashMap<String, Vec<V>>>,
 }
 
 impl Eval<'_> {
-    /// `want` shows the type that a literal takes, its value means nothing.
+    /// `want` gives the type of untyped literals; its value is unused.
     fn block(&mut self, block: &Block, want: V) -> Run<Option<V>> {
         self.scopes.push(HashMap::new());
         let mut result = Ok(None);
@@ -130,7 +130,7 @@ impl Eval<'_> {
         }
     }
 
-    /// A value of the type that an expression shows by itself; literals show none.
+    /// A value of the type that an expression determines by itself; untyped literals determine none.
     fn shown(&mut self, e: &Expr) -> Option<V> {
         match e {
             Expr::Lit(l) => match &l.lit {
@@ -323,7 +323,7 @@ impl Eval<'_> {
     }
 }
 
-/// The place of a field, and a value of its type.
+/// The index of a field, and a value of its type.
 fn field_of(member: &Member) -> (usize, V) {
     let Member::Named(name) = member else { panic!("{member:?}") };
     let at = FIELDS.iter().position(|(field, _)| name == field).expect("a field");
@@ -334,7 +334,7 @@ fn quote_op(op: &BinOp) -> String {
     quote::ToTokens::to_token_stream(op).to_string()
 }
 
-/// Whose operands and result are of one type.
+/// Whether operands and result of an operator have the same type.
 fn arithmetic(op: &BinOp) -> bool {
     !matches!(quote_op(op).as_str(), "==" | "!=" | "<" | "<=" | ">" | ">=" | "&&" | "||")
 }

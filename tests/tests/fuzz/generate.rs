@@ -18,7 +18,7 @@ const ALL: [Ty; 6] = [I32, U32, U8, U64, F32, Bool];
 const INTS: [Ty; 4] = [I32, U32, U8, U64];
 
 impl Ty {
-    /// In Rust.
+    /// The name of the type in Rust.
     pub(crate) fn name(self) -> &'static str {
         ["i32", "u32", "u8", "u64", "f32", "bool"][self as usize]
     }
@@ -27,7 +27,7 @@ impl Ty {
 /// A struct with a field of each type; two are named like words of C++.
 pub(crate) const STRUCT: &str = "struct S { int: i32, word: u32, byte: u8, long: u64, real: f32, truth: bool }";
 
-/// Its fields.
+/// The fields of the struct.
 pub(crate) const FIELDS: [(&str, Ty); 6] =
     [("int", I32), ("word", U32), ("byte", U8), ("long", U64), ("real", F32), ("truth", Bool)];
 
@@ -54,7 +54,7 @@ pub(crate) fn hook(rng: &mut SmallRng) -> String {
     format!("impl AttentionVariant for X {{ {head} {{\n{body}    f32::from_bits({})\n}} }}", mixed.join(" ^ "))
 }
 
-/// As a u32. The sign of a zero, and the bits of a NaN, are nobody's promise.
+/// The bits of a value as a u32. The sign of a zero and the bits of a NaN are unspecified and masked.
 fn bits(x: &str, ty: Ty) -> String {
     match ty {
         F32 => format!("(if {x}.is_nan() {{ 1 }} else {{ ({x} + 0.0).to_bits() }})"),
@@ -184,7 +184,7 @@ impl Gen<'_> {
         }
     }
 
-    /// An index that stays inside of an array of four.
+    /// An index that stays within an array of four.
     fn index(&mut self) -> String {
         match self.rng.random_range(0..6) {
             0 => self.pick(&["0", "3"]).to_owned(),
@@ -196,7 +196,7 @@ impl Gen<'_> {
         }
     }
 
-    /// Shadows what was called so.
+    /// Declares a variable, which shadows one of the same name.
     fn declare(&mut self, name: &str, ty: Ty, mutable: bool) {
         self.vars.retain(|v| v.0 != name);
         self.arrays.retain(|a| a.0 != name);

@@ -1,8 +1,8 @@
-//! What a hook reads: parameters, a table, an index.
+//! The inputs of a hook: parameters, a tensor, coordinates.
 
 use rand::{Rng, rngs::SmallRng};
 
-/// What a hook reads.
+/// The inputs of a hook.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     pub(crate) a: i32,
@@ -25,7 +25,7 @@ impl Inputs {
         };
         let float = |rng: &mut SmallRng| match rng.random_range(0..8) {
             0 => [f32::NAN, f32::INFINITY, -0.0, 0.5, -4e9][rng.random_range(0..5)],
-            // `fminf` of C libraries takes signalling NaNs for more than others do
+            // no signalling NaNs: `fminf` of C libraries treats them differently
             1 => Some(f32::from_bits(rng.random())).filter(|x| !x.is_nan()).unwrap_or(f32::NAN),
             _ => rng.random_range(-300.0..300.0),
         };
@@ -41,7 +41,7 @@ impl Inputs {
         }
     }
 
-    /// `LogitIndex`, as in C.
+    /// `LogitIndex` with its C layout.
     pub(crate) fn words(&self) -> [i32; 10] {
         let [qo_pos, qo_head, kv_pos] = self.at;
         [0, 0, qo_pos, 0, qo_head, 0, 0, 0, kv_pos, 0]

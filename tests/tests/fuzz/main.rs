@@ -1,4 +1,4 @@
-//! Random hooks: the generated C++, run by a host compiler's code, against an evaluator of the same Rust.
+//! Random hooks: the generated C++, compiled for the host, against an evaluator of the same Rust.
 //!
 //! Every result is compared to the bit: contraction is off, and only exactly rounded functions are called.
 
@@ -20,7 +20,7 @@ use rand::{SeedableRng, rngs::SmallRng};
 const FUNCTIONS: usize = 200;
 const ROUNDS: usize = 60;
 
-/// `struct Hooks` of each function, its hook as the generator writes it, and a table of them.
+/// C++ with a `struct Hooks` for each generated hook, and a table of them.
 fn source(hooks: &[String]) -> String {
     let mut text = format!("#define ATTN_HOST\n{}\nnamespace lang {{\n", host::lang());
     let item = syn::parse_str(generate::STRUCT).expect("a struct");
@@ -39,7 +39,7 @@ fn source(hooks: &[String]) -> String {
     text + "    default: return 0;\n  }\n}\n"
 }
 
-/// As in C, for `run`.
+/// The arguments of `run` with their C layout.
 #[repr(C)]
 struct Params {
     a: i32,
@@ -53,8 +53,8 @@ struct Params {
 }
 
 #[test]
-fn random_hooks_mean_what_the_rust_means() {
-    // another seed searches elsewhere
+fn random_hooks_equal_the_evaluated_rust() {
+    // a seed from the environment searches other hooks
     let seed = std::env::var("ATTN_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(2024);
     let mut rng = SmallRng::seed_from_u64(seed);
     let (mut functions, mut hooks, mut refused) = (Vec::new(), Vec::new(), 0);
@@ -66,7 +66,7 @@ fn random_hooks_mean_what_the_rust_means() {
                 hooks.push(made.remove(0).cuda);
                 functions.push((text, item));
             }
-            // a literal whose type the generator of text cannot see: it says so
+            // the code generator refuses literals whose type it cannot infer
             Err(report) => {
                 let report = report.into_tokens().to_string();
                 assert!(
@@ -90,10 +90,10 @@ fn random_hooks_mean_what_the_rust_means() {
         .output()
         .expect("the compiler runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    // SAFETY: a library that was just made of text of ours; it has no constructors.
+    // SAFETY: the library was just built from our own text and has no constructors.
     let library = unsafe { Library::new(&library) }.expect("a library");
     type Run = unsafe extern "C" fn(i32, *const Params, f32, *const [i32; 10]) -> f32;
-    // SAFETY: `source` defines it so.
+    // SAFETY: `source` defines this signature.
     let run = unsafe { library.get::<Run>(b"run") }.expect("it is there");
 
     let mut failures = Vec::new();
@@ -111,7 +111,7 @@ fn random_hooks_mean_what_the_rust_means() {
                 extents: [inputs.table.len() as i32, 0],
                 by: [divisor::signed(inputs.a), divisor::signed(inputs.n), divisor::unsigned(inputs.u)],
             };
-            // SAFETY: the parameters are laid out as the struct's, the table outlives the call, the index has ten words.
+            // SAFETY: the parameters have the struct's layout, the tensor outlives the call, the index has ten words.
             let got = unsafe { run(k as i32, &params, inputs.logit, &inputs.words()) };
             let (want_bits, got_bits) = (want.to_bits(), got.to_bits());
             if !(want_bits == got_bits || want.is_nan() && got.is_nan()) {
@@ -123,14 +123,14 @@ fn random_hooks_mean_what_the_rust_means() {
             }
         }
     }
-    // the shortest says it best
+    // the shortest failure is the easiest to read
     let shortest = failures.iter().min_by_key(|f| f.len());
     assert!(shortest.is_none(), "{} of {FUNCTIONS} differ: {}", failures.len(), shortest.map_or("", |f| f));
 }
 
-/// The evaluator itself, where Rust says what is right.
+/// Checks the evaluator against rustc.
 #[test]
-fn the_evaluator_means_what_rust_means() {
+fn the_evaluator_agrees_with_rust() {
     let inputs = Inputs::random(&mut SmallRng::seed_from_u64(1));
     let is = |body: &str, want: f32| {
         let text = format!("impl AttentionVariant for X {{ fn logits_transform(&self) -> f32 {{ {body} }} }}");
@@ -146,11 +146,13 @@ fn the_evaluator_means_what_rust_means() {
     is("let (a, b) = (1, 2.5); ({ let a = b; a }) + a as f32", 3.5);
     is("if (!0u32 >> 4) > 5 { return 9.0; } 1.0", 9.0);
     is(
-        "let mut a: [u8; 4] = [250; 4]; for k in 0..4 { a[k] += k as u8 * 3; } a[3] as f32 + a[(-1 & 1) as usize] as f32",
+        "let mut a: [u8; 4] = [250; 4]; for k in 0..4 { a[k] += k as u8 * 3; } \
+         a[3] as f32 + a[(-1 & 1) as usize] as f32",
         256.0,
     );
     is(
-        "let s = S { real: 0.5, int: 3, word: 1, byte: 250, long: 0, truth: true }; let mut t = S { int: s.int * 2, ..s }; \
+        "let s = S { real: 0.5, int: 3, word: 1, byte: 250, long: 0, truth: true }; \
+         let mut t = S { int: s.int * 2, ..s }; \
          t.byte += 10; t.int as f32 + t.real + t.byte as f32 + s.byte as f32",
         260.5,
     );

@@ -108,7 +108,7 @@ pub(crate) fn call(name: &str, x: V, args: &[V]) -> V {
     }
 }
 
-/// Methods that only unsigned integers have. By zero, where Rust panics, there are 0 blocks.
+/// Methods of unsigned integers. `div_ceil` by zero is 0.
 fn unsigned(name: &str, x: V, y: V) -> V {
     macro_rules! call {
         ($x:expr, $y:expr, $v:expr) => {

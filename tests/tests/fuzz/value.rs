@@ -1,4 +1,4 @@
-//! Values, and the operators on them, with the semantics of a release build of Rust. Division by zero, a panic there, is 0.
+//! Values and their operators with the semantics of a Rust release build, except that division by zero is 0.
 
 use syn::Lit;
 

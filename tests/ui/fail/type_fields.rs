@@ -20,11 +20,11 @@ pub struct Named {
 #[device_type]
 #[derive(Clone, Copy)]
 pub struct Outer {
-    pub inner: Inner,
+    pub inner: Nested,
 }
 
 #[derive(Clone, Copy)]
-pub struct Inner {
+pub struct Nested {
     pub x: f32,
 }
 

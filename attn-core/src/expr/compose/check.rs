@@ -5,43 +5,43 @@ use crate::lang::{ComposeError, Hook, Normalizer, VariantDesc};
 
 /// Checks that the parts of a variant compose.
 pub(crate) fn check(variant: &Variant) -> Result<(), ComposeError> {
-    places(variant, Place::Top)?;
+    places(variant, Position::Top)?;
     at_the_top(variant)?;
     finishing(variant).map(|_| ())
 }
 
 /// Where a part stands; the strictest place first.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     /// Under `or` or `not`.
     Mask(&'static str),
     /// In a branch of a union.
     UnionBranch,
     /// Under `remap` or `per_head`.
-    Inner(&'static str),
+    Nested(&'static str),
     Top,
 }
 
-impl Place {
+impl Position {
     /// The place inside a combinator that stands here.
-    fn inside(self, combinator: &'static str) -> Place {
+    fn inside(self, combinator: &'static str) -> Position {
         match (self, combinator) {
-            (Place::Mask(_), _) | (Place::UnionBranch, "remap" | "per_head") => self,
-            (_, "or" | "not") => Place::Mask(combinator),
-            (_, "union") => Place::UnionBranch,
-            _ => Place::Inner(combinator),
+            (Position::Mask(_), _) | (Position::UnionBranch, "remap" | "per_head") => self,
+            (_, "or" | "not") => Position::Mask(combinator),
+            (_, "union") => Position::UnionBranch,
+            _ => Position::Nested(combinator),
         }
     }
     fn name(self) -> &'static str {
         match self {
-            Place::Mask(name) | Place::Inner(name) => name,
-            Place::UnionBranch => "union",
-            Place::Top => "",
+            Position::Mask(name) | Position::Nested(name) => name,
+            Position::UnionBranch => "union",
+            Position::Top => "",
         }
     }
 }
 
-fn places(variant: &Variant, place: Place) -> Result<(), ComposeError> {
+fn places(variant: &Variant, place: Position) -> Result<(), ComposeError> {
     for node in variant.nodes() {
         match node {
             Node::Part(part) => part_in(part.desc(), place)?,
@@ -61,17 +61,17 @@ fn places(variant: &Variant, place: Place) -> Result<(), ComposeError> {
                 per_head.check()?;
                 per_head.branches().iter().try_for_each(|b| places(b, place.inside("per_head")))?;
             }
-            Node::Union(_) if place != Place::Top => {
+            Node::Union(_) if place != Position::Top => {
                 return Err(ComposeError::NestedUnion { combinator: place.name() });
             }
-            Node::Union(branches) => branches.iter().try_for_each(|branch| places(branch, Place::UnionBranch))?,
+            Node::Union(branches) => branches.iter().try_for_each(|branch| places(branch, Position::UnionBranch))?,
         }
     }
     Ok(())
 }
 
 /// Checks that a part may stand at a place.
-fn part_in(desc: &'static VariantDesc, place: Place) -> Result<(), ComposeError> {
+fn part_in(desc: &'static VariantDesc, place: Position) -> Result<(), ComposeError> {
     let part = || desc.name.to_owned();
     // hooks that finish a row: normaliser, sink, output transform
     let finish = match desc.normalizer {
@@ -81,14 +81,14 @@ fn part_in(desc: &'static VariantDesc, place: Place) -> Result<(), ComposeError>
         _ => Some("NORMALIZER"),
     };
     match place {
-        Place::Top => Ok(()),
+        Position::Top => Ok(()),
         _ if desc.has(Hook::KvListLen) => Err(ComposeError::ListInside { combinator: place.name(), part: part() }),
-        Place::Inner(_) => Ok(()),
-        Place::UnionBranch => match finish {
+        Position::Nested(_) => Ok(()),
+        Position::UnionBranch => match finish {
             Some(hook) => Err(ComposeError::UnionBranch { part: part(), hook }),
             None => Ok(()),
         },
-        Place::Mask(combinator) => {
+        Position::Mask(combinator) => {
             let other = desc.hooks.iter().map(|text| text.hook).find(|hook| !of_a_mask(*hook)).map(Hook::method);
             match finish.or(other) {
                 Some(hook) => Err(ComposeError::NotAMask { combinator, part: part(), hook }),

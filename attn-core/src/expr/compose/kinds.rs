@@ -15,8 +15,8 @@ pub trait Part {
     type Normalizer;
     /// Whether it adds a sink: [`NoSink`] or [`HasSink`].
     type Sink;
-    /// Where it may stand: [`Mask`], [`UnionBranch`], [`Inner`], [`Unions`] or [`Outer`].
-    type Place;
+    /// Where it may stand: [`Mask`], [`UnionBranch`], [`Nested`], [`Unions`] or [`Outer`].
+    type Position;
     /// The part as a variant.
     fn into_variant(self) -> Variant;
 }
@@ -158,7 +158,7 @@ pub struct UnionBranch;
 
 /// Has a normaliser, a sink or an output transform: also not in a branch of `union`.
 #[derive(Clone, Copy, Debug)]
-pub struct Inner;
+pub struct Nested;
 
 /// Is a union: at the top level, or in another union.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +170,7 @@ pub struct Outer;
 
 /// The stricter of two places: the place of two parts together.
 pub trait Join<P> {
-    /// [`Mask`], [`UnionBranch`], [`Inner`] or [`Outer`].
+    /// [`Mask`], [`UnionBranch`], [`Nested`] or [`Outer`].
     type Out;
 }
 macro_rules! join {
@@ -181,11 +181,11 @@ macro_rules! join {
     )*)*};
 }
 join! {
-    Mask: Mask => Mask, UnionBranch => UnionBranch, Inner => Inner, Unions => Outer, Outer => Outer;
-    UnionBranch: Mask => UnionBranch, UnionBranch => UnionBranch, Inner => Inner, Unions => Outer, Outer => Outer;
-    Inner: Mask => Inner, UnionBranch => Inner, Inner => Inner, Unions => Outer, Outer => Outer;
-    Unions: Mask => Outer, UnionBranch => Outer, Inner => Outer, Unions => Outer, Outer => Outer;
-    Outer: Mask => Outer, UnionBranch => Outer, Inner => Outer, Unions => Outer, Outer => Outer;
+    Mask: Mask => Mask, UnionBranch => UnionBranch, Nested => Nested, Unions => Outer, Outer => Outer;
+    UnionBranch: Mask => UnionBranch, UnionBranch => UnionBranch, Nested => Nested, Unions => Outer, Outer => Outer;
+    Nested: Mask => Nested, UnionBranch => Nested, Nested => Nested, Unions => Outer, Outer => Outer;
+    Unions: Mask => Outer, UnionBranch => Outer, Nested => Outer, Unions => Outer, Outer => Outer;
+    Outer: Mask => Outer, UnionBranch => Outer, Nested => Outer, Unions => Outer, Outer => Outer;
 }
 
 /// May stand under `or` and `not`.
@@ -194,8 +194,8 @@ join! {
     label = "this part does more than to mask keys",
     note = "compose it outside: `or(a, b) + part`, `not(a) + part`"
 )]
-pub trait MaskPlace {}
-impl MaskPlace for Mask {}
+pub trait MaskPosition {}
+impl MaskPosition for Mask {}
 
 /// May be a branch of `union`.
 #[diagnostic::on_unimplemented(
@@ -203,22 +203,23 @@ impl MaskPlace for Mask {}
     label = "this branch has a normaliser, a sink, an output transform, a key list or a union of its own",
     note = "compose that part outside: `union(a, b) + part`"
 )]
-pub trait UnionBranchPlace {}
-impl UnionBranchPlace for Mask {}
-impl UnionBranchPlace for UnionBranch {}
+pub trait UnionBranchPosition {}
+impl UnionBranchPosition for Mask {}
+impl UnionBranchPosition for UnionBranch {}
 // a union in a union is flattened
-impl UnionBranchPlace for Unions {}
+impl UnionBranchPosition for Unions {}
 
-/// The place that is assumed under `remap` after [`InnerPlace`] refused the part, so that an error is reported once.
+/// The place that is assumed under `remap` after [`NestedPosition`] refused the part, so that an error is reported
+/// once.
 #[doc(hidden)]
 pub trait TakenInside {
-    /// The place itself where [`InnerPlace`] accepts it.
+    /// The place itself where [`NestedPosition`] accepts it.
     type Out;
 }
 macro_rules! taken_inside {
     ($($place:ident => $out:ident),*) => {$( impl TakenInside for $place { type Out = $out; } )*};
 }
-taken_inside!(Mask => Mask, UnionBranch => UnionBranch, Inner => Inner, Unions => Inner, Outer => Inner);
+taken_inside!(Mask => Mask, UnionBranch => UnionBranch, Nested => Nested, Unions => Nested, Outer => Nested);
 
 /// May stand under `remap` and `per_head`.
 #[diagnostic::on_unimplemented(
@@ -226,7 +227,7 @@ taken_inside!(Mask => Mask, UnionBranch => UnionBranch, Inner => Inner, Unions =
     label = "this part has a key list, or is a union",
     note = "compose it outside: `remap(map, a) + part`, `per_head(heads, a, b) + part`"
 )]
-pub trait InnerPlace {}
-impl InnerPlace for Mask {}
-impl InnerPlace for UnionBranch {}
-impl InnerPlace for Inner {}
+pub trait NestedPosition {}
+impl NestedPosition for Mask {}
+impl NestedPosition for UnionBranch {}
+impl NestedPosition for Nested {}

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::kinds::{
-    Accepts, AddSink, InnerPlace, Join, Keeps, MapPart, Mask, MaskPlace, NoSink, Part, SameKind, TakenInside,
-    TakesSink, UnionBranch, UnionBranchPlace, Unions,
+    Accepts, AddSink, Join, Keeps, MapPart, Mask, MaskPosition, NestedPosition, NoSink, Part, SameKind, TakenInside,
+    TakesSink, UnionBranch, UnionBranchPosition, Unions,
 };
 use crate::expr::tree::{Node, Variant};
 
@@ -60,12 +60,12 @@ impl<A: Part, B: Part> Part for And<A, B>
 where
     A::Normalizer: Accepts<B::Normalizer>,
     A::Sink: AddSink<B::Sink>,
-    A::Place: Join<B::Place>,
+    A::Position: Join<B::Position>,
     NormalizerOf<A, B>: TakesSink<SinkOf<A, B>>,
 {
     type Normalizer = NormalizerOf<A, B>;
     type Sink = SinkOf<A, B>;
-    type Place = <A::Place as Join<B::Place>>::Out;
+    type Position = <A::Position as Join<B::Position>>::Out;
     fn into_variant(self) -> Variant {
         self.0.into_variant().append(self.1.into_variant())
     }
@@ -77,12 +77,12 @@ pub struct Or<A, B>(pub A, pub B);
 
 impl<A: Part, B: Part> Part for Or<A, B>
 where
-    A::Place: MaskPlace,
-    B::Place: MaskPlace,
+    A::Position: MaskPosition,
+    B::Position: MaskPosition,
 {
     type Normalizer = Keeps;
     type Sink = NoSink;
-    type Place = Mask;
+    type Position = Mask;
     fn into_variant(self) -> Variant {
         Node::or(vec![self.0.into_variant(), self.1.into_variant()]).into()
     }
@@ -94,11 +94,11 @@ pub struct Not<A>(pub A);
 
 impl<A: Part> Part for Not<A>
 where
-    A::Place: MaskPlace,
+    A::Position: MaskPosition,
 {
     type Normalizer = Keeps;
     type Sink = NoSink;
-    type Place = Mask;
+    type Position = Mask;
     fn into_variant(self) -> Variant {
         Node::Not(self.0.into_variant()).into()
     }
@@ -113,13 +113,13 @@ impl<F: MapPart, A: Part> Part for Remap<F, A>
 where
     F::Normalizer: Accepts<A::Normalizer>,
     F::Sink: AddSink<A::Sink>,
-    F::Place: Join<A::Place> + InnerPlace,
-    A::Place: InnerPlace,
+    F::Position: Join<A::Position> + NestedPosition,
+    A::Position: NestedPosition,
     NormalizerOf<F, A>: TakesSink<SinkOf<F, A>>,
 {
     type Normalizer = NormalizerOf<F, A>;
     type Sink = SinkOf<F, A>;
-    type Place = <F::Place as Join<A::Place>>::Out;
+    type Position = <F::Position as Join<A::Position>>::Out;
     fn into_variant(self) -> Variant {
         // a map has hooks, so it is one node
         let map = self.0.into_variant().into_nodes().into_iter().next();
@@ -151,7 +151,7 @@ impl PerHead<(), NoSink, Mask> {
 
 /// The type of `PerHead<_, S, P>` with one more branch `V`.
 type WithBranch<S, P, V> =
-    PerHead<<V as Part>::Normalizer, <S as AddSink<<V as Part>::Sink>>::Out, <P as Join<<V as Part>::Place>>::Out>;
+    PerHead<<V as Part>::Normalizer, <S as AddSink<<V as Part>::Sink>>::Out, <P as Join<<V as Part>::Position>>::Out>;
 
 // the first branch decides the normaliser of the others
 macro_rules! first_is_free {
@@ -165,10 +165,10 @@ impl<N, S, P> PerHead<N, S, P> {
     pub fn branch<V>(mut self, branch: V) -> WithBranch<S, P, V>
     where
         V: Part,
-        V::Place: InnerPlace,
+        V::Position: NestedPosition,
         N: SameKind<V::Normalizer>,
         S: AddSink<V::Sink>,
-        P: Join<V::Place>,
+        P: Join<V::Position>,
     {
         self.branches.push(branch.into_variant());
         PerHead { heads: self.heads, branches: self.branches, kinds: PhantomData }
@@ -180,7 +180,7 @@ macro_rules! per_head_part {
         impl<S, P> Part for PerHead<super::kinds::$kind, S, P> {
             type Normalizer = super::kinds::$kind;
             type Sink = S;
-            type Place = P;
+            type Position = P;
             fn into_variant(self) -> Variant {
                 Node::per_head(self.heads, self.branches).into()
             }
@@ -197,12 +197,12 @@ pub struct Union<A, B>(pub A, pub B);
 
 impl<A: Part, B: Part> Part for Union<A, B>
 where
-    A::Place: UnionBranchPlace,
-    B::Place: UnionBranchPlace,
+    A::Position: UnionBranchPosition,
+    B::Position: UnionBranchPosition,
 {
     type Normalizer = Keeps;
     type Sink = NoSink;
-    type Place = Unions;
+    type Position = Unions;
     fn into_variant(self) -> Variant {
         Node::union(vec![self.0.into_variant(), self.1.into_variant()]).into()
     }
@@ -219,8 +219,8 @@ where
 /// `or(a, b)`.
 pub fn or<A: Part, B: Part>(a: A, b: B) -> Or<A, B>
 where
-    A::Place: MaskPlace,
-    B::Place: MaskPlace,
+    A::Position: MaskPosition,
+    B::Position: MaskPosition,
 {
     Or(a, b)
 }
@@ -228,7 +228,7 @@ where
 /// `not(a)`.
 pub fn not<A: Part>(a: A) -> Not<A>
 where
-    A::Place: MaskPlace,
+    A::Position: MaskPosition,
 {
     Not(a)
 }
@@ -236,7 +236,7 @@ where
 /// `remap(map, inner)`.
 pub fn remap<F: MapPart, A: Part>(map: F, inner: A) -> Remap<F, A>
 where
-    A::Place: InnerPlace,
+    A::Position: NestedPosition,
 {
     Remap(map, inner)
 }
@@ -244,8 +244,8 @@ where
 /// `union(a, b)`.
 pub fn union<A: Part, B: Part>(a: A, b: B) -> Union<A, B>
 where
-    A::Place: UnionBranchPlace,
-    B::Place: UnionBranchPlace,
+    A::Position: UnionBranchPosition,
+    B::Position: UnionBranchPosition,
 {
     Union(a, b)
 }
@@ -264,19 +264,19 @@ pub struct Checked<A, P>(A, PhantomData<P>);
 impl<A: Part, P> Part for Checked<A, P> {
     type Normalizer = A::Normalizer;
     type Sink = A::Sink;
-    type Place = P;
+    type Position = P;
     fn into_variant(self) -> Variant {
         self.0.into_variant()
     }
 }
 
-impl<A: Part> MapPart for Checked<A, A::Place> {}
+impl<A: Part> MapPart for Checked<A, A::Position> {}
 
 /// An operand of `or` and `not`.
 #[doc(hidden)]
 pub fn a_mask<A: Part>(a: A) -> Checked<A, Mask>
 where
-    A::Place: MaskPlace,
+    A::Position: MaskPosition,
 {
     Checked(a, PhantomData)
 }
@@ -285,22 +285,22 @@ where
 #[doc(hidden)]
 pub fn a_union_branch<A: Part>(a: A) -> Checked<A, UnionBranch>
 where
-    A::Place: UnionBranchPlace,
+    A::Position: UnionBranchPosition,
 {
     Checked(a, PhantomData)
 }
 
 /// What stands under a `remap`.
 #[doc(hidden)]
-pub fn inside<A: Part>(a: A) -> Checked<A, <A::Place as TakenInside>::Out>
+pub fn inside<A: Part>(a: A) -> Checked<A, <A::Position as TakenInside>::Out>
 where
-    A::Place: InnerPlace + TakenInside,
+    A::Position: NestedPosition + TakenInside,
 {
     Checked(a, PhantomData)
 }
 
 /// The map of a `remap`.
 #[doc(hidden)]
-pub fn a_map<F: MapPart>(map: F) -> Checked<F, F::Place> {
+pub fn a_map<F: MapPart>(map: F) -> Checked<F, F::Position> {
     Checked(map, PhantomData)
 }

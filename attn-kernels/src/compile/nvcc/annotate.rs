@@ -162,8 +162,10 @@ mod tests {
             ),
             ("static_assert(sizeof(int) == 4, \"{\");", "static_assert(sizeof(int) == 4, \"{\");"),
             (
-                "struct S {\n  int x = {};\n  S(int y) : x(y) {}\n private:\n  bool operator==(S o) const { return x == o.x; }\n};",
-                "struct S {\n  int x = {};\n  __device__ S(int y) : x(y) {}\n private:\n  __device__ bool operator==(S o) const { return x == o.x; }\n};",
+                "struct S {\n  int x = {};\n  S(int y) : x(y) {}\n private:\n  \
+                 bool operator==(S o) const { return x == o.x; }\n};",
+                "struct S {\n  int x = {};\n  __device__ S(int y) : x(y) {}\n private:\n  \
+                 __device__ bool operator==(S o) const { return x == o.x; }\n};",
             ),
             (
                 "namespace a { enum class E : int { X, Y }; void f(); }",

@@ -178,7 +178,8 @@ fn remapped(function: MemberFunction, map: &Shape<'_>, inner: &Shape<'_>) -> Str
             _ => "",
         };
         return format!(
-            "    const TileClass own = {own};\n{moved}    const TileClass inside = {inside};\n    return own < inside ? own : inside;\n"
+            "    const TileClass own = {own};\n{moved}    const TileClass inside = {inside};\n    \
+             return own < inside ? own : inside;\n"
         );
     };
     match hook {

@@ -1,5 +1,5 @@
-//! Runs a variant of one's own by name: on the first CUDA device, with the kernels that the build script embedded, else
-//! with kernels compiled now, else on the CPU.
+//! Runs a variant of another crate by name: on the first CUDA device, with the kernels that the build script embedded
+//! or else compiled now; without a device, on the CPU.
 #![allow(clippy::print_stdout)]
 
 use attn::{Out, prelude::*};

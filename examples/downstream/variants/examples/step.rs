@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         bias: Tensor2::from_values(vec![0.5; 8 * 4], [8, 4])?,
     };
     let variant = compose!(near, attn::stock::SoftCap { cap: 30.0 }); // checked by the compiler
-    let named = Variant::parse("near_bias(reach=4, start=[0, 3, 3, 0, 1]) + soft_cap(cap=30)")?; // the bias is the default
+    // by name, with the default bias
+    let named = Variant::parse("near_bias(reach=4, start=[0, 3, 3, 0, 1]) + soft_cap(cap=30)")?;
     println!("{named}");
 
     let engine = Engine::auto()?; // the first CUDA device, else the CPU

@@ -1,4 +1,4 @@
-//! Variants of a downstream project, in a crate of their own, so that a build script can depend on them too.
+//! Variants of a downstream project, in a crate of their own, so that a build script can depend on them.
 
 use attn::prelude::*;
 
@@ -51,7 +51,7 @@ mod tests {
         attn_testing::cuda_snapshot!("near_bias", near);
     }
 
-    /// The guide is what is compiled and tested here.
+    /// The guide shows the files that are compiled and tested here.
     #[test]
     fn the_guide_shows_these_files() {
         let guide = include_str!("../../../../book/src/guide/write-a-variant.md");

@@ -56,7 +56,10 @@ pub(super) fn entries() -> Vec<Entry> {
             let streams = |h: i64| h % 3 == 1;
             let heads = list(&(0..shape.qo_heads).map(|h| i64::from(streams(h))).collect::<Vec<_>>());
             let mask = move |at: &At| at.j <= at.i && (!streams(at.h) || at.j < 3 || at.i - at.j < 12);
-            Instance::new(format!("per_head(heads={heads}, causal, streaming(sink=3, window=12))"), Formula::masked(mask))
+            Instance::new(
+                format!("per_head(heads={heads}, causal, streaming(sink=3, window=12))"),
+                Formula::masked(mask),
+            )
         }),
         Entry::new(20, "causal chunks", |_| {
             let mask = |at: &At| at.i / 13 == at.j / 13 && at.j <= at.i;

@@ -1,4 +1,4 @@
-//! Rows 29 to 35 and 40: what is done to a logit by where it stands.
+//! Rows 29 to 35 and 40: biases and transforms of logits by position.
 
 use attn::lang::{AttentionVariant, LogitIndex, Tensor2, Tensor3};
 use attn::{VariantParams, attention_variant};
@@ -42,7 +42,7 @@ fn alibi(shape: &Shape) -> Instance {
     Instance::new("causal + alibi", Formula::masked(causal).logit(move |z, at| z + slope(at.h) * (at.j - at.i) as f64))
 }
 
-/// The bucket of a distance, by counting the distances at which buckets begin.
+/// The T5 bucket of a distance, found by counting the distances at which buckets begin.
 fn bucket(distance: i64, buckets: i64, max_distance: i64) -> i64 {
     let exact = buckets / 2;
     let ratio = max_distance as f64 / exact as f64;
@@ -76,7 +76,7 @@ fn relative_bias(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// Sums of cosines of the distance, steeper in the first heads.
+/// Sandwich bias: a sum of cosines of the distance, steeper in the first heads.
 fn sandwich(shape: &Shape) -> Instance {
     let bias = |h: i64, distance: i64| -> f64 {
         let cosines = (0..8).map(|m| (distance as f64 / 10_000f64.powf(f64::from(m) / 8.0)).cos());
@@ -87,15 +87,15 @@ fn sandwich(shape: &Shape) -> Instance {
     Instance::new(expr, Formula::masked(causal).logit(move |z, at| z + bias(at.h, (at.i - at.j).min(30))))
 }
 
-/// Swin's relative bias: positions are those of a grid, and each pair of offsets has a number of its own.
+/// Swin's relative bias: positions are cells of a grid, and each pair of offsets has its own bias.
 ///
 /// `logit + table[qo_head, y_q - y_k + height - 1, x_q - x_k + width - 1]` (arXiv 2103.14030).
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct GridBias {
-    /// Positions of a line of the grid.
+    /// Width of the grid, in positions.
     #[require(width >= 1)]
     pub width: i32,
-    /// Lines of the grid.
+    /// Height of the grid, in lines.
     #[require(height >= 1)]
     pub height: i32,
     /// Added to logits, in natural-log units.
@@ -121,7 +121,7 @@ fn grid_bias(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// A bias for the queries and keys of the largest request.
+/// A pair bias for the queries and keys of the longest request.
 fn pairs(shape: &Shape) -> (Table, String) {
     let rows = shape.lens.iter().map(|(qo, _)| *qo).max().expect("requests");
     let columns = shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests");
@@ -135,13 +135,13 @@ fn pair_bias(shape: &Shape) -> Instance {
     Instance::new(expr, Formula::plain().logit(move |z, at| z + bias.at(&[at.b, at.h, at.row, at.j])))
 }
 
-/// Pair bias of 32 bits, the same for all requests: `logit + bias[qo_head, qo_row, kv_pos]`.
+/// An f32 pair bias that all requests share: `logit + bias[qo_head, qo_row, kv_pos]`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct WidePairBias {
-    /// Queries that the bias has rows for.
+    /// Number of rows: queries.
     #[require(rows >= 1)]
     pub rows: i32,
-    /// Keys that the bias has columns for.
+    /// Number of columns: keys.
     #[require(columns >= 1)]
     pub columns: i32,
     /// Added to logits, in natural-log units.
@@ -164,10 +164,10 @@ fn wide_pair_bias(shape: &Shape) -> Instance {
     Instance::new(expr, Formula::masked(causal).logit(move |z, at| z + bias.at(&[at.h, at.row, at.j])))
 }
 
-/// A number for each head and key: padding and importance of keys, as an addend.
+/// A bias for each head and key, as for padding or the importance of keys.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct KeyBias {
-    /// Keys that there are numbers for; those that follow have the last one's.
+    /// Number of keys with a bias. Later keys use the last one.
     #[require(keys >= 1)]
     pub keys: i32,
     /// Added to logits, in natural-log units.
@@ -202,15 +202,15 @@ fn evoformer(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// The positional half of MLA's logits, whose vectors are captured: `logit + scale * q_rope . k_rope`.
+/// The positional half of MLA's logits, from parameter tensors: `logit + scale * q_rope . k_rope`.
 ///
-/// One rotated key serves all heads (DeepSeek-V2, arXiv 2405.04434).
+/// All heads share one rotated key (DeepSeek-V2, arXiv 2405.04434).
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct LatentRope {
-    /// Values of a rotated row.
+    /// Width of a rotated row.
     #[require(rope_dim >= 1 && rope_dim <= 64)]
     pub rope_dim: i32,
-    /// What the product is multiplied by.
+    /// Scale of the product.
     #[require(scale.is_finite())]
     pub scale: f32,
     /// Rotated queries.

@@ -1,4 +1,4 @@
-//! Rows 18 and 55: keys that a list names, or a table of blocks.
+//! Rows 18 and 55: key lists and block masks.
 
 use attn::Variant;
 use attn::lang::{AttentionVariant, LogitIndex, RowIndex, Tensor3, Tensor4};
@@ -24,12 +24,12 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// The longest request: queries and keys.
+/// The largest query length and the largest KV length.
 fn longest(shape: &Shape) -> (i64, i64) {
     shape.lens.iter().fold((1, 1), |(a, b), &(qo, kv)| (a.max(qo), b.max(kv)))
 }
 
-/// Lists side by side: filled up with zeros, and how much of each counts.
+/// The lists padded with zeros to the longest, their lengths, and the length of the longest.
 fn lists(heads: &[i64], list: impl Fn(&[i64]) -> Vec<i64>) -> (Table, Table, i64) {
     let longest = std::cell::Cell::new(1);
     let count = Table::new(heads, |at| {
@@ -43,7 +43,7 @@ fn lists(heads: &[i64], list: impl Fn(&[i64]) -> Vec<i64>) -> (Table, Table, i64
     (Table::new(&shape, |at| entry(&at[..n], at[n])), count, capacity)
 }
 
-/// Which pages of three keys a head attends to.
+/// Whether a head attends to a page of three keys.
 fn page(b: i64, g: i64, page: i64) -> bool {
     (page * 7 + b + g * 5) % 3 != 1
 }
@@ -64,7 +64,8 @@ fn entry(b: i64, g: i64, row: i64, column: i64) -> bool {
     (column * 5 + b * 3 + g * 7 + row * 2) % 4 < 2
 }
 
-/// The matrices of a shape, rows first: where each row's blocks begin, and which they are, the last first.
+/// The (indptr, indices) of each BSR matrix of a shape, by request and head. The blocks of a row are in descending
+/// order.
 fn rows_of(shape: &Shape, [queries, keys]: [i64; 2], heads: i64) -> Vec<Vec<(Vec<i32>, Vec<i32>)>> {
     let lens = shape.lens.iter().enumerate();
     let of = |(b, (qo, kv)): (usize, &(i64, i64))| {
@@ -94,19 +95,19 @@ fn of_matrices(shape: &Shape, block: [i64; 2], heads: i64) -> BlockSparse {
     BlockSparse::from_bsr(&matrices.iter().map(Vec::as_slice).collect::<Vec<_>>()).expect("sound")
 }
 
-/// Blocks of 5 queries and 16 keys, the same of all heads.
+/// Blocks of 5 queries and 16 keys, which all heads share.
 fn matrix(shape: &Shape) -> Instance {
     let expr = format!("causal + {}", Variant::from(of_matrices(shape, [5, 16], 1)));
     Instance::new(expr, Formula::masked(|at| causal(at) && entry(at.b, 0, at.row / 5, at.j / 16)))
 }
 
-/// Blocks of 3 queries and 7 keys, of each KV head others.
+/// Blocks of 3 queries and 7 keys, different for each KV head.
 fn matrices(shape: &Shape) -> Instance {
     let expr = Variant::from(of_matrices(shape, [3, 7], shape.kv_heads)).to_string();
     Instance::new(expr, Formula::masked(|at| entry(at.b, at.g, at.row / 3, at.j / 7)))
 }
 
-/// Which logits of a block count.
+/// Whether the mask inside of a block keeps a logit.
 fn inside(b: i64, query: i64, key: i64) -> bool {
     (query * 3 + key * 5 + b) % 7 < 4
 }
@@ -135,16 +136,16 @@ fn masked_matrix(shape: &Shape) -> Instance {
     Instance::new(Variant::from(masked).to_string(), formula)
 }
 
-/// Which keys a query attends to.
+/// Whether a query attends to a key.
 fn token(i: i64, j: i64) -> bool {
     (j * 5 + i * 3) % 4 == 0
 }
 
 fn tokens(shape: &Shape) -> Instance {
     let lens = shape.lens.clone();
-    let place = shape.per_query(|b, i| (b, i));
+    let position = shape.per_query(|b, i| (b, i));
     let list = |at: &[i64]| {
-        let (b, i) = place[at[0] as usize];
+        let (b, i) = position[at[0] as usize];
         (0..lens[b as usize].1).rev().filter(|j| token(i, *j)).collect::<Vec<i64>>()
     };
     let (tokens, count, capacity) = lists(&[shape.qo_tokens()], list);
@@ -152,10 +153,10 @@ fn tokens(shape: &Shape) -> Instance {
     Instance::new(expr, Formula::masked(|at| causal(at) && token(at.i, at.j)))
 }
 
-/// Lists by blocks of queries, over blocks of keys that are not full: VSA's fine branch.
+/// VSA's fine branch: lists of key blocks per query block, where key blocks may be partly filled (arXiv 2505.13389).
 ///
-/// Queries `b q_block ..` of a request attend to the key blocks `blocks[batch, kv_head, b, n]`, `n < count[.., b]`, and of each to its
-/// first `filled[batch, block]` keys (arXiv 2505.13389).
+/// Queries from `b * q_block` on attend to the key blocks `blocks[batch, kv_head, b, n]`, `n < count[.., b]`, and in
+/// each block to its first `filled[batch, block]` keys.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct BlockLists {
     /// Queries that share a list.
@@ -164,24 +165,24 @@ pub struct BlockLists {
     /// Keys of a block.
     #[require(kv_block >= 1)]
     pub kv_block: i32,
-    /// Lists of a request and head.
+    /// Number of lists of a request and head.
     #[require(q_blocks >= 1)]
     pub q_blocks: i32,
-    /// Blocks that a list can hold.
+    /// Number of blocks that a list can hold.
     #[require(capacity >= 1)]
     pub capacity: i32,
-    /// Blocks of keys of a request.
+    /// Number of key blocks of a request.
     #[require(kv_blocks >= 1)]
     pub kv_blocks: i32,
     /// The lists.
     #[shape(batch, kv_heads, q_blocks, capacity)]
     #[require(blocks.as_slice().iter().all(|&block| block >= 0))]
     pub blocks: Tensor4<i32>,
-    /// How much of each list counts.
+    /// The length of each list.
     #[shape(batch, kv_heads, q_blocks)]
     #[require(count.as_slice().iter().all(|&n| n >= 0 && n <= capacity))]
     pub count: Tensor3<i32>,
-    /// Keys of each block that count.
+    /// Number of valid keys of each block.
     #[shape(batch, 1, kv_blocks)]
     pub filled: Tensor3<i32>,
 }
@@ -229,7 +230,7 @@ fn block_lists(shape: &Shape) -> Instance {
     Instance::new(expr, Formula::masked(mask))
 }
 
-/// A table of blocks, in words.
+/// The expression of a block mask.
 fn block_mask(shape: &Shape, q_block: i64, kv_block: i64, chosen: impl Fn(&[i64]) -> bool) -> String {
     let (qo, kv) = longest(shape);
     let (q_blocks, kv_blocks) = (qo / q_block + 1, kv / kv_block + 1);
@@ -240,14 +241,14 @@ fn block_mask(shape: &Shape, q_block: i64, kv_block: i64, chosen: impl Fn(&[i64]
     format!("block_mask({sizes}, blocks={words})")
 }
 
-/// Each query and head has blocks of its own.
+/// MoBA: each query and head selects its blocks.
 fn moba(shape: &Shape) -> Instance {
     let chosen = |at: &[i64]| (at[0] + at[1] * 3 + at[2] * 5 + at[3] * 11) % 3 == 0;
     let expr = format!("causal + {}", block_mask(shape, 1, 8, chosen));
     Instance::new(expr, Formula::masked(move |at| causal(at) && chosen(&[at.b, at.h, at.row, at.j / 8])))
 }
 
-/// The selected branch or the window of NSA.
+/// NSA: the union of the selected blocks and the sliding window.
 fn nsa(shape: &Shape) -> Instance {
     let chosen = |at: &[i64]| (at[0] * 2 + at[1] + at[2] * 7 + at[3] * 3) % 5 == 0;
     let expr = format!("causal + or({}, sliding_window(window=6))", block_mask(shape, 2, 16, chosen));

@@ -1,4 +1,4 @@
-//! Rows 62, 64 and 65: queries, keys and values as something else than they are stored as.
+//! Rows 62, 64 and 65: transforms of queries, keys and values, by norms and dequantisation.
 
 use attn::lang::{AttentionVariant, KvIndex, Row, Tensor3};
 use attn::{VariantParams, attention_variant};
@@ -66,15 +66,15 @@ fn k_smoothing(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// Keys and values in groups along the head: `(x - zero[kv_head, d / group]) * scale[kv_head, d / group]`, as caches of few bits hold them.
+/// Dequantisation in groups along the head dim, as for caches of few bits (KIVI, arXiv 2402.02750).
 ///
-/// `tables[0]` are zeros and scales of keys, `tables[1]` those of values, side by side (KIVI, arXiv 2402.02750).
+/// An element is `(x - zero[kv_head, d / group]) * scale[kv_head, d / group]`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct GroupDequant {
-    /// Values of a group.
+    /// Number of values of a group.
     #[require(group >= 1 && group <= head_dim)]
     pub group: i32,
-    /// Zeros of keys, scales of keys, zeros of values, scales of values.
+    /// Zero points of keys, scales of keys, zero points of values, scales of values.
     #[shape(4, kv_heads, head_dim / group)]
     pub tables: Tensor3<bf16>,
 }
@@ -117,7 +117,7 @@ fn value_norm(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// By KV heads: query heads of a KV head read the same values.
+/// Alternates by KV head, because the query heads of a KV head read the same values.
 fn norm_per_head(shape: &Shape) -> Instance {
     let group = shape.qo_heads / shape.kv_heads;
     let of_values = |g: i64| g % 2 == 0;

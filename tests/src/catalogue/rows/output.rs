@@ -1,4 +1,4 @@
-//! Rows 54 and 66 to 69: what is done to a finished row.
+//! Rows 54 and 66 to 69: transforms of the output.
 
 use attn::lang::{AttentionVariant, Row, RowIndex, RowState, Tensor1, Tensor3};
 use attn::{VariantParams, attention_variant};
@@ -19,12 +19,13 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// The second run of differential attention: `RMSNorm(first - lambda o) * weight * scale`, where `first` is what the first run gave.
+/// The second run of differential attention: `RMSNorm(first - lambda o) * weight * scale`.
 ///
+/// `first` is the output of the first run. The two runs give
 /// `(softmax(q1 k1) - lambda softmax(q2 k2)) v`, normalised by head, with `scale = 1 - lambda_init` (arXiv 2410.05258).
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Differential {
-    /// What the second softmax counts.
+    /// Factor of the second softmax.
     #[require(lambda.is_finite())]
     pub lambda: f32,
     /// Multiplies the result.
@@ -92,9 +93,9 @@ fn output_norm(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// A correction that is linear in the query: `o + scale * (q . matrix[qo_head])`, the query captured.
+/// A correction that is linear in the query: `o + scale * (q . matrix[qo_head])`.
 ///
-/// What is asked for in flashinfer-ai/flashinfer#2765.
+/// The queries are a parameter tensor. Requested in flashinfer-ai/flashinfer#2765.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct Correction {
     /// Multiplies the correction.

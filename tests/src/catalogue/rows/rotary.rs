@@ -20,7 +20,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// A rotation of rows: angle per position of each pair, how pairs lie, and a factor.
+/// A rotation of rows: the frequency of each pair, the layout of pairs, and a factor.
 #[derive(Clone)]
 pub(super) struct Rotation {
     frequencies: Vec<f64>,
@@ -29,7 +29,8 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Halves of the first `values`, with the frequency of each `2 i / values`.
+    /// A half-split rotation of the first `values` elements. `frequency` maps `2 i / values` to the frequency of pair
+    /// `i`.
     pub(super) fn new(values: i64, frequency: impl Fn(f64) -> f64) -> Self {
         let frequencies = (0..values / 2).map(|i| frequency(2.0 * i as f64 / values as f64)).collect();
         Rotation { frequencies, interleaved: false, factor: 1.0 }
@@ -39,7 +40,7 @@ impl Rotation {
     pub(super) fn apply(&self, row: &mut [f64], pos: i64) {
         let half = self.frequencies.len();
         for (i, frequency) in self.frequencies.iter().enumerate() {
-            // the language says that angles are products in f32
+            // the language defines angles as products in f32
             let angle = f64::from(pos as f32 * *frequency as f32);
             let (a, b) = if self.interleaved { (2 * i, 2 * i + 1) } else { (i, i + half) };
             let (x, y) = (row[a], row[b]);
@@ -66,7 +67,7 @@ fn partial_rope(shape: &Shape) -> Instance {
     Instance::new(expr, rotation.rotate_rows(Formula::masked(causal)))
 }
 
-/// Positions run backwards, two tokens to each.
+/// Positions run backwards, and every two tokens share one.
 fn rope_table(shape: &Shape) -> Instance {
     let (dim, positions) = (shape.head_dim, shape.lens.iter().map(|(_, kv)| *kv).max().expect("requests"));
     let angle = |pos: i64, i: i64| -((pos / 2) as f64) * 100f64.powf(-(2 * i) as f64 / dim as f64);
@@ -102,7 +103,7 @@ fn llama3(shape: &Shape) -> Instance {
     Instance::new("causal + llama3_rope(theta=10000, original_len=64)", rotation.rotate_rows(Formula::masked(causal)))
 }
 
-/// The frequency of a pair, by the two pairs that turn `fast` times and once in `len` positions.
+/// YaRN interpolates between the pairs that rotate 32 times and once in `len` positions.
 fn yarn_rotation(dim: i64, theta: f64, factor: f64, len: f64, round: bool) -> Rotation {
     let pair = |rotations: f64| dim as f64 / 2.0 * (len / (rotations * std::f64::consts::TAU)).ln() / theta.ln();
     let (low, high) = (pair(32.0), pair(1.0));
@@ -154,7 +155,7 @@ fn llama4_global(_: &Shape) -> Instance {
     Instance::new("causal + temperature(floor_scale=16)", formula)
 }
 
-/// Both kinds of positions, by KV heads: query heads of a KV head read the same keys.
+/// Alternates by KV head, because the query heads of a KV head read the same keys.
 fn rope_or_alibi(shape: &Shape) -> Instance {
     let group = shape.qo_heads / shape.kv_heads;
     let rotates = |g: i64| g % 2 == 0;

@@ -1,4 +1,4 @@
-//! Rows 38 to 42: scales by position, scales of quantised elements, and logits written out.
+//! Rows 38 to 42: scales by position, scales of quantised elements, and stores of logits.
 
 use attn::lang::{AttentionVariant, LogitIndex, Tensor3};
 use attn::{VariantParams, attention_variant};
@@ -57,21 +57,21 @@ fn token_scales(shape: &Shape) -> Instance {
     Instance::new(expr, formula)
 }
 
-/// Scales per block of quantised queries and keys: `logit * q[batch, qo_head, qo_row / q_block] * k[batch, kv_head, kv_pos / k_block]`.
+/// Scales per block of quantised queries and keys, as in SageAttention (arXiv 2410.02367).
 ///
-/// As SageAttention quantises them (arXiv 2410.02367).
+/// `logit * q[batch, qo_head, qo_row / q_block] * k[batch, kv_head, kv_pos / k_block]`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct BlockScales {
-    /// Queries of a block.
+    /// Number of queries of a block.
     #[require(q_block >= 1)]
     pub q_block: i32,
-    /// Keys of a block.
+    /// Number of keys of a block.
     #[require(k_block >= 1)]
     pub k_block: i32,
-    /// Blocks of queries of the longest request.
+    /// Number of query blocks of the longest request.
     #[require(q_blocks >= 1)]
     pub q_blocks: i32,
-    /// Blocks of keys of the longest request.
+    /// Number of key blocks of the longest request.
     #[require(k_blocks >= 1)]
     pub k_blocks: i32,
     /// Scales of queries.

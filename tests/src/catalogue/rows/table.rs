@@ -1,8 +1,8 @@
-//! Parameter tensors, as an expression writes them and as a formula reads them.
+//! Parameter tensors that expressions print and formulas read.
 
 use std::fmt;
 
-/// A tensor, row-major. Its values are those of an f32.
+/// A row-major tensor whose values are exact in f32.
 #[derive(Clone, Debug)]
 pub struct Table {
     shape: Vec<i64>,
@@ -10,12 +10,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A tensor from its indices.
+    /// A tensor from a function of its indices.
     #[must_use]
     pub fn new(shape: &[i64], value: impl Fn(&[i64]) -> f64) -> Self {
         let mut values = Vec::new();
-        for place in 0..shape.iter().product() {
-            let mut rest: i64 = place;
+        for flat in 0..shape.iter().product() {
+            let mut rest: i64 = flat;
             let mut index = vec![0; shape.len()];
             for (i, n) in index.iter_mut().zip(shape).rev() {
                 *i = rest % n;
@@ -26,21 +26,21 @@ impl Table {
         Table { shape: shape.to_vec(), values }
     }
 
-    /// Values all over [-2, 2], in sixteenths, which types of 16 bits hold exactly.
+    /// Values spread over [-2, 2], in sixteenths, which f16 and bf16 hold exactly.
     #[must_use]
     pub fn waves(seed: i64, shape: &[i64]) -> Self {
         let step = |index: &[i64]| index.iter().fold(seed * 23 + 7, |sum, i| sum * 31 + i * 14);
         Table::new(shape, |index| (step(index).rem_euclid(65) - 32) as f64 / 16.0)
     }
 
-    /// The value of an index.
+    /// The value at an index.
     ///
     /// # Panics
-    /// It is outside: formulas do not lean on indices being clamped.
+    /// The index is out of bounds: formulas must not rely on clamping.
     #[must_use]
     pub fn at(&self, index: &[i64]) -> f64 {
         assert!(index.len() == self.shape.len() && index.iter().zip(&self.shape).all(|(i, n)| (0..*n).contains(i)));
-        self.values[index.iter().zip(&self.shape).fold(0, |place, (i, n)| place * n + i) as usize]
+        self.values[index.iter().zip(&self.shape).fold(0, |flat, (i, n)| flat * n + i) as usize]
     }
 
     /// The values, row-major.
@@ -61,7 +61,7 @@ impl Table {
     }
 }
 
-/// Lists in lists, as an expression writes them.
+/// Nested lists, as an expression writes them.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, 0, 0)

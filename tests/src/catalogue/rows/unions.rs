@@ -1,4 +1,4 @@
-//! Rows 72 to 74: sets of keys with transforms of their own, in one softmax.
+//! Rows 72 to 74: unions, whose branches transform disjoint sets of keys within one softmax.
 
 use attn::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Tensor1};
 use attn::{VariantParams, attention_variant, device_fn};
@@ -19,7 +19,7 @@ pub(super) fn entries() -> Vec<Entry> {
 /// The first keys of a request: `kv_pos < count`.
 #[derive(Clone, Copy, Debug, PartialEq, VariantParams)]
 pub struct FirstKeys {
-    /// How many.
+    /// Number of keys.
     pub count: i32,
 }
 
@@ -40,19 +40,19 @@ fn cos_sin(angle: f32) -> (f32, f32) {
     (angle.cos(), angle.sin())
 }
 
-/// Angles per position of each pair, for a base of 10000.
+/// The frequency of each pair, for a base of 10000.
 fn frequencies(dims: &Dims) -> Vec<f32> {
     let dim = dims.head_dim.unwrap_or(0);
     (0..dim / 2).map(|i| 10_000f64.powf(-2.0 * i as f64 / dim as f64) as f32).collect()
 }
 
-/// Keys rotated by their positions within chunks: `kv_pos % chunk`.
+/// Rotates keys by their positions within chunks: `kv_pos % chunk`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct ChunkKeys {
-    /// Keys of a chunk.
+    /// Number of keys of a chunk.
     #[require(chunk >= 1)]
     pub chunk: i32,
-    /// Angle per position of each pair.
+    /// Frequency of each pair.
     #[shape(head_dim / 2)]
     #[default(|_: &ChunkKeys, dims: &Dims| frequencies(dims))]
     pub inv_freq: Tensor1<f32>,
@@ -66,22 +66,23 @@ impl AttentionVariant for ChunkKeys {
     }
 }
 
-/// A branch of dual chunk attention: queries against the keys of their own chunk, of the one before, or of those before that.
+/// A branch of dual chunk attention (arXiv 2402.17463): queries against the keys of their own chunk (`back` = 0), of
+/// the chunk before (1), or of all earlier chunks (2).
 ///
-/// With `back` = 0 a query is rotated by its position within its chunk, with 1 by a chunk more, but at most `limit`, with 2
-/// by `min(2 chunk - 1, limit)` (arXiv 2402.17463).
+/// A query is rotated by its position within its chunk; with `back` = 1 by one chunk more, but at most `limit`; with
+/// `back` = 2 by `min(2 chunk - 1, limit)`.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct ChunkQueries {
-    /// Keys of a chunk.
+    /// Number of keys of a chunk.
     #[require(chunk >= 1)]
     pub chunk: i32,
     /// Largest position of a query.
     #[require(limit >= chunk)]
     pub limit: i32,
-    /// Which chunks: 0, 1, or 2 for all before.
+    /// Distance in chunks: 0, 1, or 2 for all earlier ones.
     #[require(back >= 0 && back <= 2)]
     pub back: i32,
-    /// Angle per position of each pair.
+    /// Frequency of each pair.
     #[shape(head_dim / 2)]
     #[default(|_: &ChunkQueries, dims: &Dims| frequencies(dims))]
     pub inv_freq: Tensor1<f32>,
@@ -100,7 +101,7 @@ impl AttentionVariant for ChunkQueries {
     }
 }
 
-/// The product of two rows, rotated by two positions.
+/// The product of a query and a key, each rotated by its position.
 fn product(q: &[f64], k: &[f64], q_pos: i64, k_pos: i64) -> f64 {
     let rotation = Rotation::new(q.len() as i64, |x| 10_000f64.powf(-x));
     let (mut q, mut k) = (q.to_vec(), k.to_vec());
@@ -109,7 +110,7 @@ fn product(q: &[f64], k: &[f64], q_pos: i64, k_pos: i64) -> f64 {
     q.iter().zip(k).map(|(a, b)| a * b).sum()
 }
 
-/// Chunks of 8 keys, and positions up to 12.
+/// Dual chunk attention with chunks of 8 keys and positions up to 12.
 fn dual_chunk(_: &Shape) -> Instance {
     let branch = |back: i64| format!("chunk_queries(chunk=8, limit=12, back={back})");
     let expr = format!("causal + chunk_keys(chunk=8) + union({}, {}, {})", branch(0), branch(1), branch(2));
@@ -121,19 +122,19 @@ fn dual_chunk(_: &Shape) -> Instance {
     Instance::new(expr, Formula::masked(causal).score(move |q, k, at| product(q, k, q_pos(at), at.j % 8)))
 }
 
-/// Rotary embedding with positions in groups, for the keys out of a window: queries at `qo_pos / group + window - window / group`,
-/// keys at `kv_pos / group`.
+/// Self-Extend (arXiv 2401.01325): rotary embedding with grouped positions, for the keys beyond a window.
 ///
-/// Self-Extend (arXiv 2401.01325); with a group larger than any position, ReRoPE.
+/// Queries are at `qo_pos / group + window - window / group`, keys at `kv_pos / group`. With a group larger than any
+/// position this is ReRoPE.
 #[derive(Clone, Debug, PartialEq, VariantParams)]
 pub struct GroupedRope {
-    /// Positions of a group.
+    /// Number of positions of a group.
     #[require(group >= 1)]
     pub group: i32,
-    /// Keys that are not rotated by groups.
+    /// Number of keys with ungrouped positions.
     #[require(window >= 1)]
     pub window: i32,
-    /// Angle per position of each pair.
+    /// Frequency of each pair.
     #[shape(head_dim / 2)]
     #[default(|_: &GroupedRope, dims: &Dims| frequencies(dims))]
     pub inv_freq: Tensor1<f32>,

@@ -1,4 +1,4 @@
-//! Rows 37 and 43 to 47: weights and denominators other than those of a softmax, and virtual keys.
+//! Rows 37 and 43 to 47: weights and denominators other than those of softmax, and virtual keys.
 
 use attn::lang::{AttentionVariant, LogitIndex, Normalizer};
 use attn::{VariantParams, attention_variant};
@@ -25,15 +25,15 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// A weight that is its own part of the sum.
-fn same(weight: f64) -> (f64, f64) {
+/// A weight that is also its addend to the sum.
+fn own_addend(weight: f64) -> (f64, f64) {
     (weight, weight)
 }
 
 fn retention(_: &Shape) -> Instance {
     let decay = |h: i64| 1.0 - 2f64.powi(-5 - h as i32);
     let formula = Formula::masked(causal)
-        .weight(false, move |z, at| same(z * decay(at.h).powi((at.i - at.j) as i32)))
+        .weight(false, move |z, at| own_addend(z * decay(at.h).powi((at.i - at.j) as i32)))
         .output(|o, sum, _| o.iter_mut().for_each(|x| *x /= sum.weights.abs().max(1.0)));
     Instance::new("causal + retention", formula)
 }
@@ -83,26 +83,26 @@ fn softpick(_: &Shape) -> Instance {
 
 fn softpick_per_head(shape: &Shape) -> Instance {
     let window = shape.reach(9);
-    let far = |h: i64| h % 2 == 0;
-    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!far(h))).collect::<Vec<_>>());
-    let mask = move |at: &At| causal(at) && (far(at.h) || at.i - at.j < window);
+    let is_global = |h: i64| h % 2 == 0;
+    let heads = list(&(0..shape.qo_heads).map(|h| i64::from(!is_global(h))).collect::<Vec<_>>());
+    let mask = move |at: &At| causal(at) && (is_global(at.h) || at.i - at.j < window);
     let weight = |z: f64, _: &At| (z.exp_m1().max(0.0), z.exp_m1().abs());
     let expr = format!("causal + per_head(heads={heads}, softpick, softpick + sliding_window(window={window}))");
     Instance::new(expr, Formula::masked(mask).weight(true, weight))
 }
 
 fn sigmoid(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| same(1.0 / (1.0 + (2.0 - z).exp()));
+    let weight = |z: f64, _: &At| own_addend(1.0 / (1.0 + (2.0 - z).exp()));
     Instance::new("causal + sigmoid(bias=-2)", Formula::masked(causal).weight(false, weight))
 }
 
 fn relu(_: &Shape) -> Instance {
-    let weight = |z: f64, at: &At| same(z.max(0.0) / at.kv_len as f64);
+    let weight = |z: f64, at: &At| own_addend(z.max(0.0) / at.kv_len as f64);
     Instance::new("causal + relu", Formula::masked(causal).weight(false, weight))
 }
 
 fn squared_relu(_: &Shape) -> Instance {
-    let weight = |z: f64, _: &At| same(if z > 0.0 { z * z } else { 0.0 });
+    let weight = |z: f64, _: &At| own_addend(if z > 0.0 { z * z } else { 0.0 });
     Instance::new("causal + relu(squared=true, mean=false)", Formula::masked(causal).weight(false, weight))
 }
 
@@ -124,15 +124,15 @@ impl AttentionVariant for Gelu {
 
 fn gelu(_: &Shape) -> Instance {
     let inner = |z: f64| (2.0 / std::f64::consts::PI).sqrt() * (z + 0.044_715 * z.powi(3));
-    let weight = move |z: f64, at: &At| same(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
+    let weight = move |z: f64, at: &At| own_addend(0.5 * z * (1.0 + inner(z).tanh()) / at.kv_len as f64);
     Instance::new("causal + gelu", Formula::masked(causal).weight(false, weight))
 }
 
 #[cfg(test)]
 mod tests {
-    /// The published answer for a counter and a key of zeros.
+    /// The published test vector for a zero counter and a zero key.
     #[test]
-    fn philox_is_philox() {
+    fn philox_matches_its_published_test_vector() {
         assert_eq!(super::philox([0, 0], 0, 0), 0x6627_e8d5);
     }
 }
