@@ -42,7 +42,7 @@ pub(crate) struct Calibrate {
     /// The commit that this program was built from, for the table.
     #[arg(long, value_name = "HASH", required_unless_present = "cases")]
     commit: Option<String>,
-    /// Prints a case for each kernel instead of measuring it, for `attn compile --cases FILE`. Needs no GPU.
+    /// Prints a case for each kernel instead of measuring it. With --json this is a file for `attn compile --cases`.
     #[arg(long, alias = "dry-run")]
     cases: bool,
 }

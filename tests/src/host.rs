@@ -11,7 +11,7 @@ use std::{
 
 use attn::{
     Variant,
-    lang::{KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass},
+    lang::{Dims, KvIndex, LogitIndex, RowIndex, RowState, Tile, TileClass, VariantDesc},
 };
 use attn_kernels::splice::variant::{Pointee, variant_args, variant_source};
 use libloading::Library;
@@ -151,6 +151,19 @@ impl HostVariant {
     #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostVariant {
         HostText::compile(variant, folder).with(variant)
+    }
+
+    /// Compiles a bound expression over stock variants and `own` variants.
+    ///
+    /// # Panics
+    /// The expression is invalid, or the text does not compile.
+    #[must_use]
+    pub fn of_expr(expr: &str, own: &[&'static VariantDesc], dims: &Dims) -> HostVariant {
+        attn::registry::register(attn_variants::variants()).expect("no two share a name");
+        attn::registry::register(own).expect("no two share a name");
+        let variant = Variant::parse(expr).expect(expr).bind(dims).expect(expr);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        HostVariant::compile(&variant, folder.path())
     }
 
     fn call<F: Copy>(&self, name: &str) -> (F, *const c_void) {

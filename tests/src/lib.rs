@@ -10,5 +10,6 @@ pub mod corner_cases;
 pub mod device_plan;
 pub mod host;
 pub mod language_stress;
+pub mod setup;
 pub mod synthetic;
 pub mod tables;

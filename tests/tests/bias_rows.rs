@@ -4,7 +4,7 @@
 extern crate attn_core as attn;
 
 use attn::{
-    Variant, VariantParams, attention_variant,
+    VariantParams, attention_variant,
     lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1, Tensor2, Tensor3},
 };
 use attn_tests::host::HostVariant;
@@ -83,9 +83,7 @@ adds!(Diagonal, "diagonal", |self, logit, at| logit + self.table[[at.kv_pos % 4,
 const KEYS: i64 = 9;
 
 fn host(expr: &str) -> HostVariant {
-    attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    let mine = attn::variants![KeyRow, BlockRow, Other, Less, Doubled, Shifted, Across, Diagonal];
-    attn::registry::register(mine).expect("no two share a name");
+    let own = attn::variants![KeyRow, BlockRow, Other, Less, Doubled, Shifted, Across, Diagonal];
     let dims = Dims {
         qo_heads: Some(4),
         kv_heads: Some(2),
@@ -94,9 +92,7 @@ fn host(expr: &str) -> HostVariant {
         batch: Some(1),
         ..Dims::default()
     };
-    let variant = Variant::parse(expr).expect(expr).bind(&dims).expect(expr);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    HostVariant::compile(&variant, folder.path())
+    HostVariant::of_expr(expr, own, &dims)
 }
 
 fn at(qo_head: i32, qo_pos: i32, kv_pos: i32) -> LogitIndex {

@@ -3,7 +3,7 @@
 extern crate attn_core as attn;
 
 use attn::{
-    Variant, VariantParams, attention_variant,
+    VariantParams, attention_variant,
     lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1},
 };
 use attn_tests::host::HostVariant;
@@ -130,15 +130,11 @@ impl AttentionVariant for HeadCaps {
 }
 
 fn host(expr: &str) -> HostVariant {
-    attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    let mine = attn::variants![
+    let own = attn::variants![
         Sigmoid, Clamped, LowerFirst, UpperFirst, Waves, Decaying, Chosen, Early, Lower, Squared, Positions, HeadCaps
     ];
-    attn::registry::register(mine).expect("no two share a name");
     let dims = Dims { qo_heads: Some(2), kv_heads: Some(1), qo_tokens: Some(2), kv_tokens: Some(3), ..Dims::default() };
-    let variant = Variant::parse(expr).expect(expr).bind(&dims).expect(expr);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    HostVariant::compile(&variant, folder.path())
+    HostVariant::of_expr(expr, own, &dims)
 }
 
 /// Logits of every magnitude and sign, including infinities, each at other coordinates.

@@ -79,8 +79,8 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
         assert!(plan.layout().has_levels(), "{expr}: a prefix of 320 keys pays");
         assert!(close(&run_plan(&plan, &engine, 10).expect(expr), &want), "{expr}");
         // without a sink, partial rows are final
-        let room = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
-        let mut plan = attention.plan_with_capacity(&cascade, &room, &mut engine.workspace()).expect(expr);
+        let capacity = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
+        let mut plan = attention.plan_with_capacity(&cascade, &capacity, &mut engine.workspace()).expect(expr);
         assert!(!plan.layout().has_levels(), "{expr}: a capacity without levels");
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
         plan.update(&engine.stream().expect("the CPU"), &cascade).expect(expr);
@@ -112,8 +112,8 @@ fn levels_run_where_pages_cannot_be_flattened() {
         assert!(plan.layout().has_levels());
         let [o, lse] = run_plan(&plan, &engine, 2).expect(expr);
         assert!(o.iter().chain(&lse).all(|x| x.is_finite()), "{expr}");
-        let room = BatchCapacity::decode(2, 100).in_pages(PAGE, PAGES);
-        let error = attention.plan_with_capacity(&cascade, &room, &mut engine.workspace()).expect_err("levels");
+        let capacity = BatchCapacity::decode(2, 100).in_pages(PAGE, PAGES);
+        let error = attention.plan_with_capacity(&cascade, &capacity, &mut engine.workspace()).expect_err("levels");
         assert!(matches!(error, Error::Batch(BatchError::LevelsInCapacity)), "{error}");
     }
 }
@@ -148,7 +148,7 @@ fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
     let second = Shared::new(&[1, 3, 0, 1, 2], &[0, 4, 7], [&[333], &[5, 9], &[4, 1, 3, 0, 2]]);
     let short = Shared::new(&[1, 1], &[0, 2], [&[4], &[0], &[9, 30]]);
     let (levels, others, few) = (first.levels(), second.levels(), short.levels());
-    let (outer_and_own, nobody) = ([levels[0], levels[2]], table(&[], 0));
+    let (outer_and_own, no_requests) = ([levels[0], levels[2]], table(&[], 0));
     let flat = Batch::paged(&second.qo, &second.tables[2].table());
     let batches = [
         (Batch::cascade(&first.qo, &levels), Some(true)),
@@ -158,7 +158,7 @@ fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
         (Batch::cascade(&short.qo, &few), Some(false)),
         (Batch::cascade(&first.qo, &levels[..2]), Some(true)),
         (Batch::cascade(&first.qo, &outer_and_own), None),
-        (Batch::paged(&[0], &nobody.table()), Some(false)),
+        (Batch::paged(&[0], &no_requests.table()), Some(false)),
     ];
     let capacity = BatchCapacity { qo_len: 3, ..BatchCapacity::new(6, 8, 3000) }.in_pages(PAGE, PAGES).in_levels(3);
     for expr in ["full", "causal + alibi", "sliding_window(window=40)", "union(sliding_window(window=9), causal)"] {

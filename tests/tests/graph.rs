@@ -92,11 +92,11 @@ fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
             for lens in STEPS {
                 let (qo, table) = (indptr(&vec![1; lens.len()]).expect("short"), pages(lens));
                 let batch = Batch::paged(&qo, &table.table());
-                let mut room = 0;
+                let mut bucket = 0;
                 // SAFETY: the buffers live as long as the buckets, and every step uses the same.
                 let ran = unsafe {
                     buckets.run(&stream, &batch, |step| {
-                        room = step.capacity.requests;
+                        bucket = step.capacity.requests;
                         for (at, layer) in [&near, &far].into_iter().enumerate() {
                             let plan = &step.plans[at.min(lists.len() - 1)];
                             let layer = (lists.len() == 1).then_some(layer);
@@ -106,8 +106,8 @@ fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
                     })
                 };
                 ran.expect("ran");
-                let want_room = [1, 4, 8].into_iter().find(|&size| size as usize >= lens.len());
-                assert!(room == 0 && !engine.is_cpu() || Some(room) == want_room);
+                let want_bucket = [1, 4, 8].into_iter().find(|&size| size as usize >= lens.len());
+                assert!(bucket == 0 && !engine.is_cpu() || Some(bucket) == want_bucket);
                 let got = memory.written(&engine);
                 let mut alone = Memory::new(&engine, 8);
                 for (at, layer) in [&near, &far].into_iter().enumerate() {
@@ -127,8 +127,8 @@ fn steps_use_the_smallest_bucket_and_match_plans_of_their_own() {
             // SAFETY: nothing is launched.
             let ran = unsafe { buckets.run(&stream, &Batch::paged(&qo, &table.table()), |_| panic!("called")) };
             let error = ran.expect_err("9 of 8 requests");
-            let room = BatchError::Capacity { what: "requests", count: 9, capacity: 8 };
-            assert!(matches!(&error, Error::Batch(e) if *e == room), "{error}");
+            let want = BatchError::Capacity { what: "requests", count: 9, capacity: 8 };
+            assert!(matches!(&error, Error::Batch(e) if *e == want), "{error}");
         }
     }
 }

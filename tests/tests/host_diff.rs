@@ -13,6 +13,7 @@ use attn::{
 use attn_tests::catalogue::{self, Shape};
 use attn_tests::compare::{HEAD_DIM, compare, compare_with};
 use attn_tests::host::HostText;
+use attn_tests::setup::nested_list;
 use attn_tests::{corner_cases, language_stress};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
@@ -152,7 +153,7 @@ fn try_random(
         if field.monotone {
             flat.sort_by(|a, b| number(a).total_cmp(&number(b)));
         }
-        variant.set_in(0, field.name, nested(&shape, &mut flat.into_iter()))?;
+        variant.set_in(0, field.name, nested_list(&shape, &mut flat.into_iter()))?;
     }
     Ok(variant.bind(&DIMS)?)
 }
@@ -179,12 +180,5 @@ fn scalar(elem: Elem, rng: &mut SmallRng) -> ParamValue {
         Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::F8E4M3 | Elem::F8E5M2 => {
             ParamValue::Float(f64::from((rng.random::<f32>() - 0.3) * 10.0))
         }
-    }
-}
-
-fn nested(shape: &[i64], values: &mut impl Iterator<Item = ParamValue>) -> ParamValue {
-    match shape.split_first() {
-        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(inner, values)).collect()),
-        None => values.next().unwrap_or(ParamValue::Int(0)),
     }
 }

@@ -2,12 +2,8 @@
 
 extern crate facade as attn;
 
-use attn::{
-    Out, Scale,
-    batch::{PageTableBuf, indptr},
-    prelude::*,
-    tensor::Element,
-};
+use attn::{Out, Scale, batch::indptr, prelude::*, tensor::Element};
+use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -50,11 +46,7 @@ fn run<T: Element>(variant: &str, q: &[f32], [k, v]: [&[f32]; 2], scales: KvScal
     let attention = engine.attention(&variant, HEADS, Dtypes::f32().with_kv(T::DTYPE)).expect("bound");
     let (qo, kv): (Vec<u32>, Vec<u32>) = LENS.into_iter().unzip();
     let (qo_indptr, kv_indptr) = (indptr(&qo).expect("short"), indptr(&kv).expect("short"));
-    let mut next = 9;
-    let table = PageTableBuf::from_lens(&kv, 4, 9, || {
-        next -= 1;
-        next
-    });
+    let table = descending_pages(&kv, 4, 9);
     let batch = if paged { Batch::paged(&qo_indptr, &table.table()) } else { Batch::ragged(&qo_indptr, &kv_indptr) };
     let plan = attention.plan(&batch, &mut engine.workspace()).expect("planned");
     let row = 2 * DIM;

@@ -2,7 +2,7 @@
 
 extern crate facade as attn;
 
-use attn::batch::PageTableBuf;
+use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;
 
 use attn::ops::*;
@@ -22,11 +22,7 @@ fn attended(
 ) -> Vec<f32> {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let engine = Engine::cpu();
-    let mut page = 7;
-    let table = PageTableBuf::from_lens(&LENS.0, 4, 7, || {
-        page -= 1;
-        page
-    });
+    let table = descending_pages(&LENS.0, 4, 7);
     let whole = Batch::paged(&[0, 11, 16], &table.table()).validate().expect("sound");
     let slots = slots_of_new_keys(&whole).expect("pages");
     let positions: Vec<i32> = LENS.0.iter().flat_map(|&len| 0..len as i32).collect();

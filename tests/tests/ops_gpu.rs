@@ -475,18 +475,18 @@ fn entries_outside_of_the_pool_are_skipped_and_counted() {
         assert_eq!(status.to_vec().expect("read"), [2], "{k_dim} and {v_dim}");
     }
     // keys past the capacity of a gather
-    for room in [4usize, 0] {
+    for capacity in [4usize, 0] {
         let cache = at.upload(Dtype::F16, &vec![3.0; pool.count()]);
-        let [mut k, mut v] = [room * 3 * 64; 2].map(|count| at.poisoned(Dtype::F16, count));
+        let [mut k, mut v] = [capacity * 3 * 64; 2].map(|count| at.poisoned(Dtype::F16, count));
         let (ends, indptr, pages) = (at.numbers(&[0, 6, 9]), at.numbers(&[0, 1, 2]), at.numbers(&[8, 0]));
         let mut status = at.numbers(&[0u32]);
         at.run(|stream| {
-            let mut packed = KvMut::new(k.tensor_mut(&[room, 3, 64])?, v.tensor_mut(&[room, 3, 64])?);
+            let mut packed = KvMut::new(k.tensor_mut(&[capacity, 3, 64])?, v.tensor_mut(&[capacity, 3, 64])?);
             let table = PageTableRows::Csr { indptr: indptr.array(), pages: pages.array() };
             let some = Gather { status: Some(status.array_mut()), ..Gather::new(ends.array(), table) };
             gather(stream, &pool.read(&cache)?, &mut packed, &some)
         });
-        assert_eq!(status.to_vec().expect("read"), [9 - room as u32]);
+        assert_eq!(status.to_vec().expect("read"), [9 - capacity as u32]);
         assert!(at.read(&k).iter().chain(&at.read(&v)).all(|&x| x == 3.0), "rows within the capacity are written");
     }
     let mut status = at.numbers(&[0u32]);

@@ -9,6 +9,7 @@ use attn::{
     state::{finalize, merge_state},
     tensor::TensorError,
 };
+use attn_tests::setup::cpu_attention;
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -48,9 +49,7 @@ fn half(rows: &[f32], of: impl Fn(usize) -> std::ops::Range<usize>) -> (Vec<i32>
 }
 
 fn attention(variant: &str) -> Attention {
-    attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    let variant = Variant::parse(variant).expect(variant);
-    Engine::cpu().attention(&variant, HEADS, Dtypes::f32()).expect("bound")
+    cpu_attention(variant, HEADS, AttentionOptions::default())
 }
 
 #[test]

@@ -9,6 +9,7 @@ use attn::{
     planner::{Cost, PlanCapacity, PlanRule, Schedule, WorkList},
     prelude::*,
 };
+use attn_tests::setup::{cpu_attention, descending_pages};
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -21,22 +22,16 @@ const PAGES: u32 = 400;
 type Lens<'a> = (&'a [u32], &'a [u32]);
 
 /// Lengths as a batch, ragged or in pages.
-struct Made {
+struct BatchArrays {
     qo: Vec<i32>,
     kv: Vec<i32>,
     table: Option<PageTableBuf>,
 }
 
-impl Made {
+impl BatchArrays {
     fn new((qo, kv): Lens<'_>, paged: bool) -> Self {
-        let mut next = PAGES as i32;
-        let table = paged.then(|| {
-            PageTableBuf::from_lens(kv, PAGE, PAGES, || {
-                next -= 1;
-                next
-            })
-        });
-        Made { qo: indptr(qo).expect("short"), kv: indptr(kv).expect("short"), table }
+        let table = paged.then(|| descending_pages(kv, PAGE, PAGES));
+        BatchArrays { qo: indptr(qo).expect("short"), kv: indptr(kv).expect("short"), table }
     }
 
     fn batch(&self) -> Batch<'_> {
@@ -69,9 +64,7 @@ fn run(plan: &Plan, paged: bool) -> Bits {
 }
 
 fn attention(variant: &str, options: AttentionOptions) -> Attention {
-    attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    let variant = Variant::parse(variant).expect("stock");
-    Engine::cpu().attention_with(&variant, HEADS, Dtypes::f32(), options).expect("bound")
+    cpu_attention(variant, HEADS, options)
 }
 
 #[test]
@@ -93,16 +86,16 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
         {
             let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
             let attention = attention(variant, AttentionOptions::default());
-            let (engine, made) = (Engine::cpu(), |lens| Made::new(lens, paged));
+            let (engine, arrays) = (Engine::cpu(), |lens| BatchArrays::new(lens, paged));
             let stream = engine.stream().expect("a token");
-            let first = made(batches[0]);
+            let first = arrays(batches[0]);
             let plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace());
             let mut plan = plan.expect("within");
             assert_eq!(plan.capacity(), Some(&capacity));
             for &lens in batches.iter().chain(&batches[..1]) {
-                let made = made(lens);
-                plan.update(&stream, &made.batch()).expect("within");
-                let alone = attention.plan(&made.batch(), &mut engine.workspace()).expect("sound");
+                let arrays = arrays(lens);
+                plan.update(&stream, &arrays.batch()).expect("within");
+                let alone = attention.plan(&arrays.batch(), &mut engine.workspace()).expect("sound");
                 assert_eq!(plan.layout(), alone.layout());
                 assert!(run(&plan, paged) == run(&alone, paged), "{variant}: {lens:?}");
             }
@@ -117,15 +110,15 @@ fn a_device_update_equals_a_host_update() {
     let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
     let lens: Vec<i32> = kv.iter().map(|&len| len as i32).collect();
     for paged in [false, true] {
-        let made = Made::new((qo, kv), paged);
+        let arrays = BatchArrays::new((qo, kv), paged);
         let capacity = BatchCapacity::decode(4, 2000);
         let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
-        let first = Made::new((&[1], &[5]), paged);
+        let first = BatchArrays::new((&[1], &[5]), paged);
         let mut plan =
             attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace()).expect("within");
         let before = run(&plan, paged);
         // allocated pages without keys
-        let spare = made.table.as_ref().map(|table| {
+        let spare = arrays.table.as_ref().map(|table| {
             let mut indices = table.indices.clone();
             indices.push(0);
             (table.indptr.iter().enumerate().map(|(i, &end)| end + i32::from(i == 4)).collect::<Vec<_>>(), indices)
@@ -135,7 +128,7 @@ fn a_device_update_equals_a_host_update() {
                 indptr: I32Slice::host(indptr),
                 indices: I32Slice::host(indices),
             });
-            DeviceBatch { qo_indptr: I32Slice::host(&made.qo), kv_lens: I32Slice::host(lens), pages }
+            DeviceBatch { qo_indptr: I32Slice::host(&arrays.qo), kv_lens: I32Slice::host(lens), pages }
         };
         let error = plan.update_on_device(&stream, &batch(&[1, 0, -3, 9])).expect_err("-3 keys");
         assert!(matches!(error, Error::Batch(BatchError::KvLen { request: 2, kv_len: -3 })), "{error}");
@@ -147,7 +140,7 @@ fn a_device_update_equals_a_host_update() {
         plan.prepare_device_updates().expect("nothing to do");
         plan.update_on_device(&stream, &batch(&lens)).expect("within");
         plan.device_status(&stream).expect("sound");
-        let alone = attention.plan(&made.batch(), &mut engine.workspace()).expect("sound");
+        let alone = attention.plan(&arrays.batch(), &mut engine.workspace()).expect("sound");
         assert!(plan.layout() == alone.layout() && run(&plan, paged) == run(&alone, paged));
     }
 }
@@ -156,8 +149,8 @@ fn a_device_update_equals_a_host_update() {
 fn padding_writes_nothing() {
     let attention = attention("causal", AttentionOptions::default());
     let bits = |lens| {
-        let made = Made::new(lens, false);
-        run(&attention.plan(&made.batch(), &mut Engine::cpu().workspace()).expect("sound"), false)
+        let arrays = BatchArrays::new(lens, false);
+        run(&attention.plan(&arrays.batch(), &mut Engine::cpu().workspace()).expect("sound"), false)
     };
     let (o, lse) = bits((&[1, 1], &[70, 5]));
     let padded = bits((&[1, 1, 0, 0], &[70, 5, 0, 9]));
@@ -186,14 +179,14 @@ fn tensors_over_lengths_must_fit_the_new_batch() {
     let stream = engine.stream().expect("a token");
     let variant: Variant = Sharpness { by: vec![0.5, 2.0].into() }.into();
     let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("bound");
-    let made = Made::new((&[1, 1], &[5, 9]), false);
-    let plan = attention.plan_with_capacity(&made.batch(), &BatchCapacity::decode(3, 99), &mut engine.workspace());
+    let arrays = BatchArrays::new((&[1, 1], &[5, 9]), false);
+    let plan = attention.plan_with_capacity(&arrays.batch(), &BatchCapacity::decode(3, 99), &mut engine.workspace());
     let mut plan = plan.expect("two requests");
     let before = run(&plan, false);
-    let error = plan.update(&stream, &Made::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
+    let error = plan.update(&stream, &BatchArrays::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
     assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error}");
     assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "the plan is unchanged");
-    let other = Made::new((&[1, 1], &[30, 2]), false);
+    let other = BatchArrays::new((&[1, 1], &[30, 2]), false);
     plan.update(&stream, &other.batch()).expect("two requests");
     let alone = attention.plan(&other.batch(), &mut engine.workspace()).expect("two requests");
     assert!(run(&plan, false) == run(&alone, false));
@@ -228,12 +221,12 @@ fn the_capacity_holds_the_work_lists_of_every_variant() {
         let variant = Variant::parse(variant).expect("stock");
         for rule in rules() {
             for lens in lens {
-                let made = Made::new(lens, false);
-                let layout = made.batch().validate().expect("sound");
+                let arrays = BatchArrays::new(lens, false);
+                let layout = arrays.batch().validate().expect("sound");
                 let capacity = BatchCapacity::of(&layout);
-                let room = PlanCapacity::of(&capacity, &variant, HEADS, &rule).expect("small");
+                let plan_capacity = PlanCapacity::of(&capacity, &variant, HEADS, &rule).expect("small");
                 let work = WorkList::build_for(&variant, &layout, HEADS, &rule).expect("small");
-                room.check(&layout, &work).unwrap_or_else(|e| panic!("{variant} {rule:?} {lens:?}: {e}"));
+                plan_capacity.check(&layout, &work).unwrap_or_else(|e| panic!("{variant} {rule:?} {lens:?}: {e}"));
             }
         }
     }
@@ -244,8 +237,8 @@ fn a_request_gives_the_same_bits_alone_and_in_any_batch() {
     let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
     // the first request among others, and alone; its tokens are the first of the tensors in both
     let bits = |attention: &Attention, lens: Lens<'_>| {
-        let made = Made::new(lens, false);
-        let plan = attention.plan(&made.batch(), &mut Engine::cpu().workspace()).expect("sound");
+        let arrays = BatchArrays::new(lens, false);
+        let plan = attention.plan(&arrays.batch(), &mut Engine::cpu().workspace()).expect("sound");
         let (mut o, mut lse) = run(&plan, false);
         o.truncate(32 * lens.0[0] as usize);
         lse.truncate(4 * lens.0[0] as usize);
@@ -272,7 +265,7 @@ fn a_batch_invariant_request_is_split_independently_of_the_batch() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let variant = Variant::parse("causal + sliding_window(window=800)").expect("stock");
     let spans = |rule: &PlanRule, lens: Lens<'_>, request| {
-        let layout = Made::new(lens, false).batch().validate().expect("sound");
+        let layout = BatchArrays::new(lens, false).batch().validate().expect("sound");
         let work = WorkList::build_for(&variant, &layout, HEADS, rule).expect("small");
         let of = work.items.iter().filter(|item| item.request == request);
         let mut spans: Vec<_> = of.map(|i| (i.first_row, i.rows, i.kv_begin, i.kv_end, i.partial >= 0)).collect();

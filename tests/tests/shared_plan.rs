@@ -4,6 +4,7 @@
 extern crate facade as attn;
 
 use attn::{Error, Out, batch::indptr, planner::LayerError, prelude::*};
+use attn_tests::setup::{cpu_attention, stock_variant};
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -48,13 +49,8 @@ impl Data {
     }
 }
 
-fn variant(text: &str) -> Variant {
-    attn::registry::register(attn::stock::variants()).expect("no two share a name");
-    Variant::parse(text).expect(text)
-}
-
 fn attention(text: &str) -> Attention {
-    Engine::cpu().attention(&variant(text), HEADS, Dtypes::f32()).expect("bound")
+    cpu_attention(text, HEADS, AttentionOptions::default())
 }
 
 #[test]
@@ -66,8 +62,9 @@ fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
         let plan = layer.plan(&data.batch(), &mut Engine::cpu().workspace()).expect("sound");
         data.run(&plan, None).expect("runs")
     };
-    let capped =
-        base.with_parameters(&variant("causal + soft_cap(cap=2) + sink(logits=[5, -1, 2, 0.5])")).expect("values");
+    let capped = base
+        .with_parameters(&stock_variant("causal + soft_cap(cap=2) + sink(logits=[5, -1, 2, 0.5])"))
+        .expect("values");
     let scaled = capped.with_sm_scale(0.7).expect("positive");
     let written: Vec<_> = [&base, &capped, &scaled].map(|layer| data.run(&plan, Some(layer)).expect("runs")).into();
     assert_eq!(written, [&base, &capped, &scaled].map(own));
@@ -78,8 +75,8 @@ fn layers_that_see_the_same_keys_share_a_plan_without_being_named() {
 #[test]
 fn a_plan_for_several_windows_covers_the_keys_of_each() {
     let near = attention("causal + sliding_window(window=70)");
-    let far = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
-    let middle = far.with_parameters(&variant("causal + sliding_window(window=300)")).expect("values");
+    let far = near.with_parameters(&stock_variant("causal + sliding_window(window=900)")).expect("values");
+    let middle = far.with_parameters(&stock_variant("causal + sliding_window(window=300)")).expect("values");
     let engine = Engine::cpu();
     let first = Data::new(&[100, 1, 0, 7], &[1200, 2000, 5, 90]);
     let capacity = BatchCapacity::new(4, 200, 6000);
@@ -113,7 +110,7 @@ fn a_plan_for_several_windows_covers_the_keys_of_each() {
     let error = first.run(&plans[0], Some(&middle)).expect_err("not named");
     assert!(matches!(error, Error::Layer(LayerError::NotPlanned)), "{error}");
     // the same window, derived another way
-    let again = near.with_parameters(&variant("causal + sliding_window(window=900)")).expect("values");
+    let again = near.with_parameters(&stock_variant("causal + sliding_window(window=900)")).expect("values");
     first.run(&plans[0], Some(&again)).expect("sees what `far` sees");
 }
 
@@ -126,7 +123,7 @@ fn attentions_of_another_structure_or_origin_are_refused() {
         ("soft_cap(cap=30) + causal", "causal", "soft_cap(cap=30)"),
         ("not(causal) + soft_cap(cap=30)", "causal", "not(causal)"),
     ] {
-        let error = base.with_parameters(&variant(other)).expect_err(other);
+        let error = base.with_parameters(&stock_variant(other)).expect_err(other);
         let text = error.to_string();
         let Error::Layer(LayerError::Structure(structure)) = &error else { panic!("{other}: {text}") };
         assert!(structure.want.starts_with(want) && structure.got.starts_with(got), "{other}: {text}");

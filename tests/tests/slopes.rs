@@ -4,7 +4,7 @@
 extern crate attn_core as attn;
 
 use attn::{
-    Variant, VariantParams, attention_variant,
+    VariantParams, attention_variant,
     lang::{AttentionVariant, Dims, LogitIndex, RowIndex, Tensor1},
 };
 use attn_tests::host::HostVariant;
@@ -85,14 +85,10 @@ impl AttentionVariant for Bent {
 }
 
 fn host(expr: &str) -> HostVariant {
-    attn::registry::register(attn_variants::variants()).expect("no two share a name");
-    let mine = attn::variants![Slanted, Even, Square, Stairs, Bent];
-    attn::registry::register(mine).expect("no two share a name");
+    let own = attn::variants![Slanted, Even, Square, Stairs, Bent];
     let dims =
         Dims { qo_heads: Some(HEADS), kv_heads: Some(2), qo_tokens: Some(2), kv_tokens: Some(3), ..Dims::default() };
-    let variant = Variant::parse(expr).expect(expr).bind(&dims).expect(expr);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    HostVariant::compile(&variant, folder.path())
+    HostVariant::of_expr(expr, own, &dims)
 }
 
 fn at(qo_head: i32, qo_pos: i32, kv_pos: i32) -> LogitIndex {

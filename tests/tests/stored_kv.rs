@@ -2,12 +2,8 @@
 
 extern crate facade as attn;
 
-use attn::{
-    AttentionOptions, KvStored, Out,
-    batch::{PageTableBuf, indptr},
-    lang::KvIndex,
-    prelude::*,
-};
+use attn::{AttentionOptions, KvStored, Out, batch::indptr, lang::KvIndex, prelude::*};
+use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -57,12 +53,7 @@ fn run(text: &str, stored: KvStored, cache: &Cache, lens: Lens, paged: bool) -> 
     let attention = engine.attention_with(&variant, HEADS, Dtypes::f32(), options).expect("binds");
     let (qo, kv): (Vec<u32>, Vec<u32>) = lens.iter().copied().unzip();
     let pages: u32 = kv.iter().map(|len| len.div_ceil(PAGE)).sum();
-    // the last page first
-    let mut next = pages as i32;
-    let table = PageTableBuf::from_lens(&kv, PAGE, pages, || {
-        next -= 1;
-        next
-    });
+    let table = descending_pages(&kv, PAGE, pages);
     let (qo_indptr, kv_indptr) = (indptr(&qo).expect("short"), indptr(&kv).expect("short"));
     let batch = if paged { Batch::paged(&qo_indptr, &table.table()) } else { Batch::ragged(&qo_indptr, &kv_indptr) };
     let plan = attention.plan(&batch, &mut engine.workspace()).expect("plans");

@@ -12,6 +12,9 @@ pub(crate) struct Args {
     /// Do not stop at the first step that fails.
     #[arg(long)]
     keep_going: bool,
+    /// Also runs the tests that take minutes each: every variant for every architecture, the catalogue's kernels.
+    #[arg(long)]
+    all: bool,
     /// Passed on to the main test run (for example a test's name).
     #[arg(last = true)]
     rest: Vec<String>,
@@ -46,6 +49,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         eprintln!("xtask: {name}");
         let mut step = cmd!(sh, "cargo {words...}");
         if *name == "tests" {
+            step = match (args.all, runner) {
+                (false, _) => step,
+                (true, ["nextest", ..]) => step.args(["--run-ignored", "all"]),
+                (true, _) => step.args(["--", "--include-ignored"]),
+            };
             step = step.args(rest);
         }
         if step.run().is_err() {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     ops, planner_sources,
-    points::{mixed, points, sm90_prefill, widths},
+    points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths},
     stock,
 };
 
@@ -59,9 +59,11 @@ fn print_cubin_hashes() {
     let filter = env::var("ATTN_CUBIN_FILTER").unwrap_or_default();
     let every: usize = env::var("ATTN_CUBIN_EVERY").map_or(1, |every| every.parse().expect("ATTN_CUBIN_EVERY"));
     let registry = stock();
-    let of_points = [points(&registry), mixed(), sm90_prefill(&registry), widths()].into_iter().flatten();
+    let of_points =
+        [points(&registry), further(&registry), mixed(), sm90_prefill(&registry), widths()].into_iter().flatten();
     let mut entries: Vec<_> = of_points.map(|point| entry(point.label(), point.source(&registry))).collect();
-    entries.extend(planner_sources(&registry).into_iter().map(|(label, source)| entry(label, source)));
+    let archs = [&ARCHS[..], &FURTHER_ARCHS].concat();
+    entries.extend(planner_sources(&registry, &archs).into_iter().map(|(label, source)| entry(label, source)));
     let ops = ops::sources(&registry).into_iter().enumerate();
     entries.extend(ops.map(|(i, source)| entry(format!("op {i} {}", source.arch()), source)));
 

@@ -69,7 +69,8 @@ impl Crate {
             let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"));
             let mut module = Module { file: path.clone(), ..Module::default() };
             Collector { module: &mut module }.visit_file(&file);
-            modules.insert(at, module);
+            // a crate with both has its modules in lib.rs, which comes first
+            modules.entry(at).or_insert(module);
         }
         Crate(modules)
     }
