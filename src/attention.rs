@@ -84,7 +84,8 @@ impl Attention {
 
     /// The same attention with the parameters of another layer (caps, slopes, sinks, windows, tables): those of
     /// `variant`, which has the same parts in the same places. It shares the kernels, so nothing is compiled, and a
-    /// plan of this attention also runs it ([`Plan::run_layer`]). The scale of logits and [`KvStored`] stay.
+    /// plan of this attention also runs it ([`Plan::run_layer`](crate::Plan::run_layer)). The scale of logits and
+    /// [`KvStored`](crate::KvStored) stay.
     ///
     /// ```
     /// use attn::{Error, Out, prelude::*};
@@ -110,8 +111,8 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// [`LayerError::Structure`] where more than parameters differs; a parameter that does not fit the heads; on CUDA,
-    /// out of memory for tensors.
+    /// [`LayerError::Structure`](crate::planner::LayerError::Structure) where more than parameters differs; a parameter
+    /// that does not fit the heads; on CUDA, out of memory for tensors.
     pub fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
         let backend = match &self.backend {
             AttentionBackend::Cpu(attention) => AttentionBackend::Cpu(attention.with_parameters(variant)?),
@@ -146,8 +147,8 @@ impl Attention {
         }
     }
 
-    /// Copies what runs stored for this attention into its `OutTensor` handles, as [`Plan::fetch_outputs`] does for the
-    /// attention of the plan.
+    /// Copies what runs stored for this attention into its `OutTensor` handles, as
+    /// [`Plan::fetch_outputs`](crate::Plan::fetch_outputs) does for the attention of the plan.
     ///
     /// # Errors
     ///

@@ -153,8 +153,8 @@ impl Plan {
     /// [`Plan::device_status`] returns the error. The first call compiles and loads the kernel, which cannot happen
     /// under a capture: make it before, or call [`Plan::prepare_device_updates`].
     ///
-    /// On the CPU the arrays are in host memory ([`I32Slice::host`](crate::batch::I32Slice::host)). They are read at once, and
-    /// errors are returned at once.
+    /// On the CPU the arrays are in host memory ([`I32Slice::host`](crate::batch::I32Slice::host)). They are read at
+    /// once, and errors are returned at once.
     ///
     /// ```
     /// use attn::{batch::{DeviceBatch, I32Slice}, Error, prelude::*};
@@ -165,8 +165,8 @@ impl Plan {
     /// let first = Batch::ragged(&[0, 1, 2], &[0, 5, 7]);
     /// let mut plan = attention.plan_with_capacity(&first, &BatchCapacity::decode(2, 100), &mut workspace)?;
     ///
-    /// // on a CUDA device: `I32Slice::device`, which kernels of the engine write from step to step; capture this together
-    /// // with `run`
+    /// // on a CUDA device: `I32Slice::device`, which kernels of the engine write from step to step;
+    /// // capture this together with `run`
     /// let (qo_indptr, kv_lens) = (I32Slice::host(&[0, 1, 2]), I32Slice::host(&[6, 3]));
     /// plan.update_on_device(&stream, &DeviceBatch::ragged(qo_indptr, kv_lens))?;
     /// plan.device_status(&stream)?;

@@ -63,7 +63,7 @@ fn sources(args: &Compile) -> Result<Sources> {
     }
     for expr in &exprs {
         // synthetic parameters: they are kernel arguments and no part of the text
-        let variant: Variant = attn_testing::complete(expr)?;
+        let variant: Variant = attn_testing::filled_variant(expr)?;
         for kind in args.kernel.map_or(vec![KernelKind::Prefill, KernelKind::Decode], |kind| vec![kind]) {
             sources.extend(args.kernel_args.sources(&variant, kind)?.into_iter().map(|s| (expr.clone(), s)));
         }

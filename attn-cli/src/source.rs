@@ -29,7 +29,7 @@ pub(crate) struct Source {
 /// translation unit.
 pub(crate) fn run(args: &Source) -> Result<ExitCode> {
     // synthetic tensors: parameters are kernel arguments and no part of the text
-    let variant = attn_testing::complete(&args.expr)?;
+    let variant = attn_testing::filled_variant(&args.expr)?;
     let text = if args.full {
         let sources = args.kernel_args.sources(&variant, args.kernel)?;
         sources.into_iter().next().context("no kernel was chosen")?.text

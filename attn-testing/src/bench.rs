@@ -8,27 +8,7 @@ use attn::{Engine, HeadDimVo, Stream, Variant};
 use super::engine_memory::{EngineMemory, Replay};
 use super::run_modes::RunMode;
 use super::setup::Setup;
-use super::{Case, TestError, attended, attended_pairs};
-
-/// Facts about a prepared case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Info {
-    /// The kernel and the device.
-    pub ran: String,
-    /// Median microseconds of planning on the host, summed over launches.
-    pub plan_us: f64,
-    /// Compile time of the kernels when they were built, in milliseconds.
-    pub compile_ms: Option<f64>,
-    /// The origin of the cubin.
-    pub cubin: Option<String>,
-    /// Registers a thread of the main kernel; none if several kernels are launched.
-    pub regs: Option<u32>,
-    /// Bytes that the main kernel spills a thread.
-    pub spill_bytes: Option<u32>,
-    /// Shared memory of a CTA of the main kernel, in bytes.
-    pub smem: Option<u32>,
-}
+use super::{Case, Info, TestError, attended, attended_pairs};
 
 /// The time of a case, with the bytes and operations of that time.
 #[derive(Clone, Debug, PartialEq, Serialize)]

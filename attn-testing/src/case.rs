@@ -437,8 +437,9 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_kept() {
-        let line = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,"qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3],"why":"x"}"#;
-        let cases = Case::parse_lines(line).expect("a case");
+        let line = r#"{"variant":"full","dtype":"bf16","qo_heads":8,"kv_heads":2,"head_dim":64,
+            "qo_lens":{"repeat":[3,5]},"kv_lens":[1,2,3],"why":"x"}"#;
+        let cases = Case::parse_lines(&line.replace('\n', "")).expect("a case");
         assert_eq!(cases[0].qo_lens.to_vec(), [5, 5, 5]);
         assert_eq!((cases[0].kv_layout, cases[0].page_order), (LayoutKind::Ragged, Order::Nhd));
         let back = serde_json::to_value(&cases[0]).expect("JSON");
@@ -487,8 +488,10 @@ mod tests {
 
     #[test]
     fn levels_are_parsed_counted_and_checked() {
-        let line = r#"{"variant":"full","kernel":"mixed","dtype":"f16","qo_heads":2,"kv_heads":1,"head_dim":64,"kv_layout":"cascade","page_size":8,"pool":"fused",
-            "levels":[{"groups":[3,1],"kv_lens":[40,0],"page_size":16},{"groups":[1,2,1],"kv_lens":[1,2,3]}],"qo_lens":[1,1,2,1],"kv_lens":[5,0,7,9]}"#;
+        let line = r#"{"variant":"full","kernel":"mixed","dtype":"f16","qo_heads":2,"kv_heads":1,"head_dim":64,
+            "kv_layout":"cascade","page_size":8,"pool":"fused",
+            "levels":[{"groups":[3,1],"kv_lens":[40,0],"page_size":16},{"groups":[1,2,1],"kv_lens":[1,2,3]}],
+            "qo_lens":[1,1,2,1],"kv_lens":[5,0,7,9]}"#;
         let case = Case::parse_lines(&line.replace('\n', "")).expect("a case").remove(0);
         assert_eq!((case.kv_layout, case.pool), (LayoutKind::Cascade, Pool::Fused));
         assert_eq!(case.all_kv_lens(), [46, 42, 49, 12]);

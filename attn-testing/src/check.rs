@@ -5,13 +5,12 @@ use serde::Serialize;
 use attn::cpu::{self, RowRounding};
 use attn::lang::Hook;
 use attn::planner::WorkList;
-use attn::registry::Registry;
 use attn::{Engine, Error, Variant};
 
 use super::inputs::Inputs;
 use super::outputs::OutputTensors;
 use super::setup::Setup;
-use super::{Case, Distance, StoredOutputs, TestError, Tolerance, fill};
+use super::{Case, Distance, StoredOutputs, TestError, Tolerance, case_variant};
 
 /// The tolerance of a log-sum-exp in units in the last place of the largest one: a bias of that size is itself rounded,
 /// is rounded in the unit of a product, with the product added, and as a logit.
@@ -263,30 +262,6 @@ fn reference(
         kv: inputs.kv().map_err(Error::from)?,
     };
     Ok(cpu::oracle_with(&problem, rounding).map_err(Error::from)?)
-}
-
-/// The variant of a case. Required tensors are filled from its seed.
-///
-/// # Errors
-///
-/// An invalid expression, a tensor whose shape cannot be evaluated, or pages that do not fit the list.
-pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
-    let registry = Registry::global().map_err(Error::from)?;
-    let mut variant = Variant::parse_with(&case.variant, &registry).map_err(Error::from)?;
-    if let Some(sparse) = &case.sparse {
-        sparse.give(&mut variant, case)?;
-    }
-    fill::complete(&variant, &case.dims(), case.seed)
-}
-
-/// The variant of an expression, with required tensors filled: for tools that look at its kernels, whose text does not
-/// depend on tensors.
-///
-/// # Errors
-///
-/// As [`case_variant`].
-pub fn complete(expr: &str) -> Result<Variant, TestError> {
-    case_variant(&Case::new(expr))
 }
 
 #[cfg(test)]

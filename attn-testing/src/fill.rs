@@ -13,7 +13,8 @@ use super::{Case, TestError};
 const MAX_ELEMENTS: i64 = 1 << 24;
 
 /// An expression of a registered variant with a value for each required scalar: for tools that look at every variant's
-/// kernels, whose text does not depend on values. Tensors are left out; [`complete`](super::complete()) fills them.
+/// kernels, whose text does not depend on values. Tensors are left out; [`filled_variant`](crate::filled_variant())
+/// fills them.
 ///
 /// Values are tried until every `#[require(..)]` holds, those of the tensors too: first 1 and other values for all
 /// parameters alike, then different ones.

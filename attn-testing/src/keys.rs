@@ -3,7 +3,6 @@
 use attn::Batch;
 use attn::batch::{BlockTable, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr, words};
 
-use super::inputs::Inputs;
 use super::random::Random;
 use super::{Case, LayoutKind, Lens, TestError};
 
@@ -193,7 +192,7 @@ impl LevelBuf {
 
     /// The groups of the first requests of a batch. `all` are the query prefix sums of the whole batch, `kept` those of
     /// the kept requests; `keep` gives the kept keys of a group.
-    fn first(&self, all: &[i32], kept: &[i32], keep: fn(u32) -> u32) -> Result<Self, TestError> {
+    pub(super) fn first(&self, all: &[i32], kept: &[i32], keep: fn(u32) -> u32) -> Result<Self, TestError> {
         let requests = kept.len() - 1;
         // one past the last request of each group
         let ends: Vec<usize> = match self.qo_indptr == all {
@@ -239,7 +238,7 @@ impl BlockTableBuf {
         Self::of_rows(&rows, kv_lens, table.page_size, table.num_pages)
     }
 
-    fn of_rows(rows: &[&[i32]], kv_lens: &[u32], page_size: u32, num_pages: u32) -> Self {
+    pub(super) fn of_rows(rows: &[&[i32]], kv_lens: &[u32], page_size: u32, num_pages: u32) -> Self {
         let max_pages = rows.iter().map(|row| row.len()).max().unwrap_or(0) + SPARE_ENTRIES;
         let padded = |row: &&[i32]| {
             let none = std::iter::repeat_n(u32::MAX, max_pages - row.len());
@@ -287,80 +286,10 @@ fn unused(all: usize, used: impl Iterator<Item = usize>) -> Vec<usize> {
     (0..all).filter(|&slot| free[slot]).collect()
 }
 
-/// Another batch over the same tensors, no larger than that of the case.
-pub(super) struct Other {
-    qo_indptr: Vec<i32>,
-    keys: Keys,
-}
-
-impl Other {
-    /// Half of the requests, with half of their queries and keys; for a cascade, in the same groups, with half of the
-    /// keys of each.
-    pub(super) fn half(inputs: &Inputs) -> Result<Self, TestError> {
-        let requests = (inputs.qo_indptr.len() - 1).div_ceil(2);
-        let half = |len: u32| len.div_ceil(2);
-        let Keys::Levels(levels) = &inputs.keys else {
-            return Self::of(inputs, &(0..requests).collect::<Vec<_>>(), half);
-        };
-        let lens = inputs.qo_indptr.windows(2).take(requests).map(|ends| half((ends[1] - ends[0]) as u32));
-        let qo_indptr = indptr(&lens.collect::<Vec<_>>())?;
-        let first = |level| LevelBuf::first(level, &inputs.qo_indptr, &qo_indptr, half);
-        let keys = Keys::Levels(levels.iter().map(first).collect::<Result<_, _>>()?);
-        Ok(Other { qo_indptr, keys })
-    }
-
-    /// The requests in reverse order: tensors over the lengths of a batch fit it as they fit the case's.
-    pub(super) fn reversed(inputs: &Inputs) -> Result<Self, TestError> {
-        Self::of(inputs, &(0..inputs.qo_indptr.len() - 1).rev().collect::<Vec<_>>(), |len| len)
-    }
-
-    /// The given requests, with the kept queries and keys. Not for a cascade.
-    fn of(inputs: &Inputs, requests: &[usize], keep: fn(u32) -> u32) -> Result<Self, TestError> {
-        let len = |indptr: &[i32], request: usize| (indptr[request + 1] - indptr[request]) as u32;
-        let kept = |sums: &[i32]| requests.iter().map(|&request| keep(len(sums, request))).collect::<Vec<_>>();
-        let keys = match &inputs.keys {
-            Keys::Ragged(kv_indptr) => Keys::Ragged(indptr(&kept(kv_indptr))?),
-            Keys::Paged(table) => {
-                let size = table.page_size;
-                let lens = requests.iter().map(|&request| match len(&table.indptr, request) {
-                    0 => 0,
-                    pages => keep((pages - 1) * size + table.last_page_len[request] as u32),
-                });
-                let lens: Vec<u32> = lens.collect();
-                let mut pages = requests.iter().zip(&lens).flat_map(|(&request, len)| {
-                    &table.indices[table.indptr[request] as usize..][..len.div_ceil(size) as usize]
-                });
-                let next = || pages.next().copied().unwrap_or(0);
-                Keys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, next))
-            }
-            Keys::BlockTable(table) => {
-                let lens: Vec<u32> = requests.iter().map(|&request| keep(table.kv_lens[request])).collect();
-                let row = |(&request, &len): (&usize, &u32)| {
-                    let pages = &words(&table.pages)[request * table.max_pages..];
-                    &pages[..len.div_ceil(table.page_size) as usize]
-                };
-                let rows: Vec<&[i32]> = requests.iter().zip(&lens).map(row).collect();
-                Keys::BlockTable(BlockTableBuf::of_rows(&rows, &lens, table.page_size, table.num_pages))
-            }
-            Keys::Levels(_) => return Err(attn::batch::BatchError::LevelsInCapacity.into()),
-        };
-        Ok(Other { qo_indptr: indptr(&kept(&inputs.qo_indptr))?, keys })
-    }
-
-    /// The levels of a cascade, for [`batch`](Self::batch).
-    pub(super) fn levels(&self) -> Vec<CascadeLevel<'_>> {
-        self.keys.levels()
-    }
-
-    pub(super) fn batch<'a>(&'a self, levels: &'a [CascadeLevel<'a>]) -> Batch<'a> {
-        self.keys.batch(&self.qo_indptr, levels)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LevelCase;
+    use crate::{Inputs, LevelCase, other_batch::OtherBatch};
     use attn::batch::Layout;
 
     fn case(layout: LayoutKind) -> Case {
@@ -396,9 +325,9 @@ mod tests {
         assert_eq!((table.max_pages, table.pages.len()), (3 + SPARE_ENTRIES, 15));
         assert_eq!(table.pages.iter().filter(|page| **page == u32::MAX).count(), 15 - 5);
         assert_eq!(finite(&inputs), 14);
-        let half = Other::half(&inputs).expect("there is one");
+        let half = OtherBatch::half(&inputs).expect("there is one");
         assert_eq!(half.batch(&[]).validate().expect("sound").kv_indptr(), [0, 3, 3]);
-        let reversed = Other::reversed(&inputs).expect("there is one");
+        let reversed = OtherBatch::reversed(&inputs).expect("there is one");
         assert_eq!(reversed.batch(&[]).validate().expect("sound").kv_indptr(), [0, 9, 9, 14]);
     }
 
@@ -411,13 +340,13 @@ mod tests {
             assert_eq!(finite(&inputs) as u64, case.kv_memory_tokens(), "{kind:?}");
             assert_eq!(layout.pages().map(|pages| pages.page_size()), kind.paged().then_some(4));
             // requests 0 and 1: 7 keys of the first level, 0 and 3 of their groups, and 3 and 0 of their own
-            let half = Other::half(&inputs).expect("there is one");
+            let half = OtherBatch::half(&inputs).expect("there is one");
             let levels = half.levels();
             let half = half.batch(&levels).validate().expect("sound");
             assert_eq!((half.qo_indptr(), half.kv_indptr()), (&[0, 1, 2][..], &[0, 10, 20][..]), "{kind:?}");
             assert_eq!(half.segments().iter().map(|segment| segment.requests).collect::<Vec<_>>(), [2, 1, 1]);
             assert!(half.kv_memory_tokens() <= layout.kv_memory_tokens());
-            assert!(Other::reversed(&inputs).is_err());
+            assert!(OtherBatch::reversed(&inputs).is_err());
         }
     }
 }

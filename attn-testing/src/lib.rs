@@ -14,9 +14,8 @@
 //! # }
 //! attn_testing::variant_test!(EveryThird);
 //!
-//! # #[cfg(test)]
-//! #[test]
-//! fn cuda() {
+//! /// Called from a `#[test]`.
+//! fn snapshot() {
 //!     attn_testing::cuda_snapshot!(EveryThird);
 //! }
 //! ```
@@ -40,20 +39,25 @@ mod bit_exact;
 #[cfg(doctest)]
 mod book;
 mod case;
+mod case_variant;
 mod check;
 mod engine_memory;
 mod error;
 mod fill;
 pub mod grid;
+mod info;
 mod inputs;
 mod interleave;
+mod kept_lists;
 mod kept_pages;
 mod keys;
 mod metrics;
+mod other_batch;
 mod outputs;
 pub mod properties;
 mod random;
 mod run_modes;
+mod run_parts;
 mod setup;
 mod shared;
 #[cfg(feature = "snapshots")]
@@ -62,12 +66,14 @@ mod tensors;
 mod wide_offsets;
 
 pub use attended_pairs::attended;
-pub use bench::{BenchResult, Info, Prepared, bench, bench_mode};
+pub use bench::{BenchResult, Prepared, bench, bench_mode};
 pub use bit_exact::{BitExactResult, bit_exact};
 pub use case::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
-pub use check::{CheckOptions, CheckResult, case_variant, check, check_with, complete};
+pub use case_variant::{case_variant, filled_variant};
+pub use check::{CheckOptions, CheckResult, check, check_with};
 pub use error::TestError;
 pub use fill::example_expression;
+pub use info::Info;
 pub use inputs::{Host, HostScale, Inputs};
 pub use kept_pages::{KeptPages, ListsOf};
 pub use keys::{BlockTableBuf, Keys, LevelBuf};

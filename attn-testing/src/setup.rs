@@ -8,7 +8,8 @@ use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, Stream, Var
 
 use super::engine_memory::EngineMemory;
 use super::inputs::Inputs;
-use super::keys::{Keys, Other};
+use super::keys::Keys;
+use super::other_batch::OtherBatch;
 use super::tensors::{Tensors, Written};
 use super::{Case, Info, TestError};
 
@@ -157,10 +158,10 @@ impl Setup {
         self.place.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
         let mut workspace = self.engine.workspace();
         let mut plan =
-            |other: &Other| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
-        let mut plan = match plan(&Other::half(inputs)?) {
+            |other: &OtherBatch| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
+        let mut plan = match plan(&OtherBatch::half(inputs)?) {
             Err(Error::Bind(_)) if cascade => return Ok(None),
-            Err(Error::Bind(_)) => match plan(&Other::reversed(inputs)?) {
+            Err(Error::Bind(_)) => match plan(&OtherBatch::reversed(inputs)?) {
                 Err(Error::Bind(_)) => return Ok(None),
                 plan => plan?,
             },

@@ -11,9 +11,8 @@ use attn::Variant;
 ///
 /// ```
 /// # use attn::prelude::*;
-/// # #[cfg(test)]
-/// #[test]
-/// fn causal() {
+/// /// Called from a `#[test]`.
+/// fn snapshots() {
 ///     attn_testing::cuda_snapshot!(attn::stock::Causal);
 ///     attn_testing::cuda_snapshot!("capped", compose!(attn::stock::Causal, attn::stock::SoftCap { cap: 30.0 }));
 /// }

@@ -2,7 +2,10 @@
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, measured::{Measured, row, sm90}};
+use super::{
+    HookClass,
+    measured::{Measured, row, sm90},
+};
 
 /// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM;
 /// in nanoseconds: launch, item, block, first, merge_launch, merge.

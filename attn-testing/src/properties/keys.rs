@@ -60,7 +60,7 @@ fn ranges(sample: &Sample) -> Result<(), TestError> {
                     let outside = |(key, keep): &(i32, bool)| *keep && (*key < begin || *key >= end);
                     if let Some((key, _)) = (0..).zip(keep).find(outside) {
                         let why = format!(
-                            "it says {begin}..{end} for queries at {} to {}, but head {qo_head} at {} attends to key {key}",
+                            "{begin}..{end} for queries at {} to {}, but head {qo_head} at {} attends to key {key}",
                             rows.qo_pos_min, rows.qo_pos_max, at.qo_pos
                         );
                         return Err(violated("`kv_range` leaves out keys that the mask attends to", why));
@@ -92,7 +92,7 @@ fn lists(sample: &Sample) -> Result<(), TestError> {
                     (0..variant.kv_list_len(asked)).map(|n| variant.kv_list_block(asked, n)).collect();
                 if list != of_first {
                     let why = format!(
-                        "query {qo_row}, head {qo_head} has {list:?}; query {first}, head {}, which is asked, has {of_first:?}",
+                        "query {qo_row}, head {qo_head} has {list:?}; kernels ask query {first}, head {}: {of_first:?}",
                         asked.qo_head
                     );
                     return Err(violated(

@@ -44,7 +44,7 @@ pub fn weights(variant: &Variant) -> Result<(), TestError> {
             let near = (a - b).abs() <= may.max(TOLERANCE * a.abs());
             if !near {
                 let why = format!(
-                    "`{hook}` of logit {logit} is {a:e} at maximum {} and {b:e} at {}, both times e^(maximum - {least})",
+                    "`{hook}` of logit {logit}: {a:e} at row_max {}, {b:e} at {}, both times e^(row_max - {least})",
                     maxima[0], maxima[1]
                 );
                 return Err(violated("not homogeneous: f(s, m) must be e^-m f(s, 0)", why));

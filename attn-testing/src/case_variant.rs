@@ -1,0 +1,30 @@
+//! The variants of cases and expressions, with required tensors filled.
+
+use attn::registry::Registry;
+use attn::{Error, Variant};
+
+use super::{Case, TestError, fill};
+
+/// The variant of a case. Required tensors are filled from its seed.
+///
+/// # Errors
+///
+/// An invalid expression, a tensor whose shape cannot be evaluated, or pages that do not fit the list.
+pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
+    let registry = Registry::global().map_err(Error::from)?;
+    let mut variant = Variant::parse_with(&case.variant, &registry).map_err(Error::from)?;
+    if let Some(sparse) = &case.sparse {
+        sparse.set_lists(&mut variant, case)?;
+    }
+    fill::complete(&variant, &case.dims(), case.seed)
+}
+
+/// The variant of an expression, with required tensors filled: for tools that look at its kernels, whose text does not
+/// depend on tensors.
+///
+/// # Errors
+///
+/// As [`case_variant`].
+pub fn filled_variant(expr: &str) -> Result<Variant, TestError> {
+    case_variant(&Case::new(expr))
+}

@@ -1,0 +1,23 @@
+//! Facts about a prepared case.
+
+use serde::Serialize;
+
+/// Facts about a prepared case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Info {
+    /// The kernel and the device.
+    pub ran: String,
+    /// Median microseconds of planning on the host, summed over launches.
+    pub plan_us: f64,
+    /// Compile time of the kernels when they were built, in milliseconds.
+    pub compile_ms: Option<f64>,
+    /// The origin of the cubin.
+    pub cubin: Option<String>,
+    /// Registers a thread of the main kernel; none if several kernels are launched.
+    pub regs: Option<u32>,
+    /// Bytes that the main kernel spills a thread.
+    pub spill_bytes: Option<u32>,
+    /// Shared memory of a CTA of the main kernel, in bytes.
+    pub smem: Option<u32>,
+}
