@@ -154,19 +154,19 @@ mod tests {
 
     use super::*;
 
-    fn section(about: Value, rows: Vec<Value>) -> Section {
+    fn section(about: &Value, rows: Vec<Value>) -> Section {
         Section { about: about.as_object().expect("an object").clone(), rows }
     }
 
     #[test]
     fn sections_with_a_title_are_tables() {
         let rows = vec![json!({"case": "decode a", "us": {"ours": 100.0, "fa2": 200.0}, "ratio": {"ours": 0.5}})];
-        let titled_section = section(json!({"name": "r", "title": "Decode", "device": "H200"}), rows.clone());
-        let other = section(json!({"name": "s"}), rows);
+        let titled_section = section(&json!({"name": "r", "title": "Decode", "device": "H200"}), rows.clone());
+        let other = section(&json!({"name": "s"}), rows);
         let text = titled(&[other, titled_section]).expect("tables");
         assert!(text.starts_with("\n## Decode\n") && text.matches("| decode a |").count() == 1, "{text}");
         assert!(text.contains("| decode a | 200.0 | 100.0 | 0.500 |") && text.ends_with("device H200.\n"), "{text}");
-        assert!(table(&section(json!({}), Vec::new())).is_err());
+        assert!(table(&section(&json!({}), Vec::new())).is_err());
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             json!({"case": "mixed a", "us": us, "ratio": {"ours": 0.667, "ours:auto": 0.7}, "plan_us": 21.4}),
             json!({"case": "cascade b", "us": {"ours:flat": 200.0, "flashinfer-cascade": 100.0}, "ratio": {}}),
         ];
-        let text = table(&section(json!({"runners": "listed", "device": "H200"}), rows)).expect("a table");
+        let text = table(&section(&json!({"runners": "listed", "device": "H200"}), rows)).expect("a table");
         let row = "| mixed a | 300.0 | 21 | auto 310.0, sequential 400.0 | sequential-fa2 450.0, batch-pod 500.0 \
                    | 0.667 | 0.968 |";
         assert!(
