@@ -1,7 +1,7 @@
 //! C++ text of a function.
 //!
 //! Types that the macro cannot see are left to C++ (`auto`, overloads of lang/lang.cuh). Integer arithmetic is written
-//! with plain operators where it provably cannot overflow ([`interval`]), and elsewhere with functions that wrap as
+//! with plain operators where it provably cannot overflow (`interval`), and elsewhere with functions that wrap as
 //! Rust does: NVRTC has no -fwrapv, so signed overflow would be undefined.
 
 mod array;
