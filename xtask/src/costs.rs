@@ -20,7 +20,10 @@ const HEAD: &str = "//! Made by `cargo xtask costs` of `costs/*.jsonl`; not to b
 
 use attn_core::spec::KernelKind;
 
-use super::{HookClass, measured::{Measured, row, sm90}};
+use super::{
+    HookClass,
+    measured::{Measured, row, sm90},
+};
 
 /// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM;
 /// in nanoseconds: launch, item, block, first, merge_launch, merge.
