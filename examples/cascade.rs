@@ -38,7 +38,8 @@ struct Run {
 impl Run {
     fn fill(cache: &mut Cache, stream: &Stream, text: u64, keys: usize) -> Fallible<Self> {
         let pages = cache.allocate_many(keys.div_ceil(PAGE))?;
-        let rows = |row: fn(u64, usize) -> Vec<f16>| (0..keys).flat_map(|place| row(text, place)).collect::<Vec<_>>();
+        let rows =
+            |row: fn(u64, usize) -> Vec<f16>| (0..keys).flat_map(|position| row(text, position)).collect::<Vec<_>>();
         cache.append(stream, &pages, 0, &rows(k_row), &rows(v_row))?;
         Ok(Run { text, pages, keys })
     }

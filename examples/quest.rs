@@ -46,12 +46,12 @@ impl Request {
         let pages = cache.allocate_many(len.div_ceil(PAGE))?;
         let mut keys = Vec::with_capacity(len);
         let mut bounds = PageBounds::new(PAGE, HEADS.kv as usize, DIM);
-        for place in 0..len {
-            let key = key(text, place);
+        for position in 0..len {
+            let key = key(text, position);
             bounds.push(&widened(&key))?;
             keys.push(key);
         }
-        let values: Vec<f16> = (0..len).flat_map(|place| v_row(text, place)).collect();
+        let values: Vec<f16> = (0..len).flat_map(|position| v_row(text, position)).collect();
         cache.append(stream, &pages, 0, &keys.concat(), &values)?;
         Ok(Request { text, pages, bounds, keys })
     }
@@ -69,9 +69,10 @@ impl Request {
     }
 
     /// The keys and values at some places, of a KV head.
-    fn rows(&self, kv_head: usize, places: impl Iterator<Item = usize>) -> Vec<(Vec<f64>, Vec<f64>)> {
-        let row = |place: usize| (of_head(&self.keys[place], kv_head), of_head(&v_row(self.text, place), kv_head));
-        places.map(row).collect()
+    fn rows(&self, kv_head: usize, positions: impl Iterator<Item = usize>) -> Vec<(Vec<f64>, Vec<f64>)> {
+        let row =
+            |position: usize| (of_head(&self.keys[position], kv_head), of_head(&v_row(self.text, position), kv_head));
+        positions.map(row).collect()
     }
 }
 
@@ -80,10 +81,10 @@ fn widened(row: &[f16]) -> Vec<f32> {
 }
 
 /// Synthetic keys. Some consecutive ones are close to a later query, as the words of a sentence are.
-fn key(text: u64, place: usize) -> Vec<f16> {
-    let mut key = k_row(text, place);
-    if place % 97 < 4 {
-        let query = q_row(text, place % STEPS);
+fn key(text: u64, position: usize) -> Vec<f16> {
+    let mut key = k_row(text, position);
+    if position % 97 < 4 {
+        let query = q_row(text, position % STEPS);
         let group = (HEADS.qo / HEADS.kv) as usize;
         for (kv_head, key) in key.chunks_mut(DIM).enumerate() {
             // the mean of the queries that share the head
@@ -138,11 +139,11 @@ fn main() -> Fallible {
         for ((request, q), lists) in requests.iter().zip(&queries).zip(&chosen) {
             let len = request.keys.len();
             want.extend(reference(q, |head| {
-                let places = lists[head].iter().flat_map(|&page| {
+                let positions = lists[head].iter().flat_map(|&page| {
                     let first = page as usize * PAGE;
                     first..len.min(first + PAGE)
                 });
-                request.rows(head, places)
+                request.rows(head, positions)
             }));
             all.extend(reference(q, |head| request.rows(head, 0..len)));
         }

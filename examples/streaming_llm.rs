@@ -85,11 +85,11 @@ fn main() -> Fallible {
                 cache.release([pages.remove(SINK / PAGE)]);
                 *first += PAGE;
             }
-            let place = if token < SINK { token } else { SINK + token - *first };
-            if place == pages.len() * PAGE {
+            let position = if token < SINK { token } else { SINK + token - *first };
+            if position == pages.len() * PAGE {
                 pages.push(cache.allocate()?);
             }
-            cache.append(&stream, pages, place, &k_row(text, token), &v_row(text, token))?;
+            cache.append(&stream, pages, position, &k_row(text, token), &v_row(text, token))?;
         }
         let cached = |first: usize| if token < SINK { token + 1 } else { SINK + token - first + 1 };
         let table = cache.table(rows.iter().map(|(pages, first)| (&pages[..], cached(*first))));
@@ -105,8 +105,8 @@ fn main() -> Fallible {
         for &text in &texts {
             let query = rotated(&q_row(text, token), tokens.len() - 1);
             let rows = |kv_head| {
-                let key = |(place, &t): (usize, &usize)| {
-                    (of_head(&rotated(&k_row(text, t), place), kv_head), of_head(&v_row(text, t), kv_head))
+                let key = |(position, &t): (usize, &usize)| {
+                    (of_head(&rotated(&k_row(text, t), position), kv_head), of_head(&v_row(text, t), kv_head))
                 };
                 tokens.iter().enumerate().map(key).collect()
             };

@@ -186,7 +186,7 @@ impl Attention {
     /// host memory may be changed on return; in pinned memory, once the stream has reached the copy.
     ///
     /// Plans of a variant with key lists reserve the list lengths that the attention was made with, and kernels read
-    /// the lengths again when they run. So make it with the longest lists
+    /// the lengths again when they run. So make the attention with the longest lists:
     ///
     /// ```
     /// use attn::{expr::TensorContent, Out, prelude::*, stock::PageList};

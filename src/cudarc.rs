@@ -4,10 +4,10 @@
 //! records none of them in its events. Making a descriptor makes the stream wait for the event of the view, as cudarc
 //! does wherever a pointer is taken, if the context tracks events and has several streams.
 //!
-//! **Captures**: that wait is for work outside of the capture, which breaks it. Make descriptors before the capture, or
-//! turn the events of the context off
-//! ([`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking)); then nothing waits,
-//! and descriptors can be made anywhere.
+//! **Captures**: under a capture this wait refers to work outside of it, and the capture fails. Make descriptors before
+//! the capture, or turn the events of the context off
+//! ([`CudaContext::disable_event_tracking`](cudarc::driver::CudaContext::disable_event_tracking)). Then making a
+//! descriptor waits for nothing.
 
 use std::mem;
 
@@ -87,8 +87,8 @@ pub unsafe fn stream(engine: &Engine, stream: &CudaStream) -> Result<Stream, Err
     unsafe { Stream::from_raw(engine, stream.cu_stream().cast()) }
 }
 
-/// The address of a view. The guard is forgotten, as its drop would record an event before anything is launched: that
-/// orders nothing, and under a capture it ties the event to the capture. The guard owns nothing.
+/// The address of a view. The guard is forgotten, because its drop would record an event before any launch. Such an
+/// event orders nothing, and under a capture it belongs to the capture. The guard owns nothing.
 fn pointer<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> u64 {
     let (ptr, read) = view.device_ptr(stream);
     mem::forget(read);

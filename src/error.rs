@@ -13,8 +13,7 @@ use attn_core::{
     tensor::TensorError,
 };
 
-/// All errors of the library, by where they are found. Each message says what was asked, what is allowed, and what to
-/// do.
+/// All errors of the library, by their source. Each message names the request, the allowed values and the remedy.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -9,8 +9,8 @@ use crate::{Error, Stream};
 
 pub use buckets::{GraphBuckets, Step};
 
-/// Launches on a stream, recorded to be launched again as one. On the CPU nothing is recorded, and a replay does the
-/// work again. `Send` and `Sync`.
+/// A captured sequence of launches, which replays with one launch. On the CPU nothing is recorded, and a replay calls
+/// the work again. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Graph {
     backend: GraphBackend,
@@ -26,7 +26,7 @@ enum GraphBackend {
 impl Graph {
     /// Records what `work` launches on the stream instead of running it: runs of plans, updates on the device
     /// ([`Plan::update_on_device`](crate::Plan::update_on_device)), kernels of the engine. Under a capture nothing may
-    /// wait, allocate or load a kernel, so do the work once before. On the CPU `work` is not called.
+    /// wait, allocate or load a kernel, so run the work once before the capture. On the CPU `work` is not called.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl Graph {
         Ok(Graph { backend: GraphBackend::Cpu })
     }
 
-    /// Launches what was recorded; on the CPU it calls `work`. It allocates nothing and does not wait for the device.
+    /// Launches the recorded work; on the CPU it calls `work`. It allocates nothing and does not wait for the device.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Graph {
     ///
     /// Everything that the recorded work reads and writes is still at the same address: tensors, attentions, and the
     /// workspace of each plan, into which nothing else was planned. Plans were updated in the order of this stream.
-    /// `work` is what was recorded.
+    /// `work` does the same as the work that was captured.
     pub unsafe fn replay(&mut self, stream: &Stream, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         match &mut self.backend {
             GraphBackend::Cpu => {

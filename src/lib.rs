@@ -1,10 +1,10 @@
 //! Attention variants written in Rust, run on NVIDIA GPUs and on the CPU.
 //!
-//! A *variant* of attention is what FlashAttention and FlashInfer take as a flag: a mask, a bias, a soft cap, a rotary
-//! embedding, another normaliser. Here it is a small Rust trait impl. `#[attention_variant]` turns its hooks into CUDA,
-//! which is spliced into FlashAttention-style prefill and decode kernels over ragged and paged KV caches, and compiled
-//! at run time or ahead of time. The same Rust runs on the CPU, which is the reference: no GPU and no CUDA toolkit are
-//! needed to build, test or try a variant.
+//! A *variant* of attention has a mask, a bias, a soft cap, a rotary embedding or a normaliser of its own.
+//! FlashAttention and FlashInfer select a variant by a flag; here it is a small Rust trait impl. `#[attention_variant]`
+//! turns its hooks into CUDA, which is spliced into FlashAttention-style prefill and decode kernels over ragged and
+//! paged KV caches, and compiled at run time or ahead of time. The same Rust runs on the CPU, which is the reference:
+//! no GPU and no CUDA toolkit are needed to build, test or try a variant.
 //!
 //! The library computes the forward pass, on devices of compute capability 8.0 to 12.0.
 //!

@@ -14,9 +14,9 @@
 //! # Ok::<(), attn::models::ModelError>(())
 //! ```
 //!
-//! Queries and keys are the outputs of the projections. What a model does to them afterwards (norms, rotary embedding,
-//! temperature) is part of the variant, so the cache holds raw keys. Tensors of a layer are set by name when its
-//! weights are loaded: `logits` of `sink` (gpt-oss), `q_weight` and `k_weight` of `qk_norm` (Qwen3, Gemma 3).
+//! Queries and keys are the outputs of the projections. Later steps (norms, rotary embedding, temperature) are part of
+//! the variant, so the cache holds raw keys. Tensors of a layer are set by name when its weights are loaded: `logits`
+//! of `sink` (gpt-oss), `q_weight` and `k_weight` of `qk_norm` (Qwen3, Gemma 3).
 
 mod config;
 mod error;

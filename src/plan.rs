@@ -42,9 +42,9 @@ impl Plan {
     /// value dim) and, if wanted, lse (qo tokens, qo heads).
     ///
     /// On CUDA it only launches: no allocation, no synchronisation and no decision on the host, so a CUDA graph can
-    /// capture it. Results are ready when the stream has reached them. On the CPU it returns when it is done. Under a
-    /// capture, the tensors of a plan with a capacity must fit the largest batch of that capacity, as the plan may hold
-    /// it when the graph is replayed.
+    /// capture it. Results are ready when the stream has reached them. On the CPU the call returns when the attention
+    /// is done. Under a capture, the tensors of a plan with a capacity must fit the largest batch of that capacity,
+    /// because a replay may run such a batch.
     ///
     /// # Errors
     ///
@@ -58,11 +58,11 @@ impl Plan {
         }
     }
 
-    /// As [`Plan::run`], but writes partial attention: the state of each row over the keys of this batch, without sink
-    /// and `output_transform`. A state is o, divided by its own denominator, and lse. States over disjoint keys merge
-    /// into the state over all keys ([`state::merge_state`](crate::state::merge_state)); then sink and
-    /// `output_transform` are applied once ([`state::finalize`](crate::state::finalize)). [`state`](crate::state) lists
-    /// what holds for which normaliser.
+    /// As [`Plan::run`], but writes partial attention: the state (o, lse) of each row over the keys of this batch. Its
+    /// o is divided by the row sum over these keys; sink and `output_transform` are not applied. States over disjoint
+    /// keys merge into the state over all keys ([`state::merge_state`](crate::state::merge_state)). Then
+    /// [`state::finalize`](crate::state::finalize) applies sink and `output_transform` once. [`state`](crate::state)
+    /// lists the rules of each normaliser.
     ///
     /// # Errors
     ///
@@ -75,9 +75,9 @@ impl Plan {
         }
     }
 
-    /// As [`Plan::run`], with the parameters and the scale of logits of another attention, derived from the plan's by
-    /// [`Attention::with_parameters`] or [`Attention::with_sm_scale`]: the next layer of a model, without a plan of its
-    /// own. A captured run reads the tensors of `layer`, which must live while it is replayed.
+    /// As [`Plan::run`], for another layer of a model: with the parameters and the scale of logits of an attention that
+    /// was derived from the plan's by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. The layer needs
+    /// no plan of its own. A captured run reads the tensors of `layer`, which must live while it is replayed.
     ///
     /// # Errors
     ///
@@ -119,10 +119,10 @@ impl Plan {
     }
 
     /// Updates a plan that has a capacity ([`Attention::plan_with_capacity`]) to another batch, in the order of the
-    /// stream: later runs on it are of that batch, and so are replays of runs that were captured before. A request
-    /// without queries writes nothing, so a batch with fewer requests may be padded with such requests or simply be
-    /// shorter. A cascade may have other groups and fewer levels than the capacity ([`BatchCapacity::in_levels`]), or
-    /// none.
+    /// stream: later runs on the stream compute that batch, and so do replays of runs that were captured before. A
+    /// request without queries writes nothing, so a batch with fewer requests may be padded with such requests or
+    /// simply be shorter. A cascade may have other groups and fewer levels than the capacity
+    /// ([`BatchCapacity::in_levels`]), or none.
     ///
     /// The workspace is overwritten in place. Replay on the same stream, or order streams with events, so that no
     /// replay runs at the same time.
@@ -131,7 +131,7 @@ impl Plan {
     ///
     /// An invalid batch, or one past the capacity; a parameter that does not fit its lengths; a plan without capacity.
     /// On CUDA also a stale plan, a stream that is being captured, and parameter tensors that depend on the lengths of
-    /// the batch. Nothing changes then: the plan still holds the batch before.
+    /// the batch. Nothing changes then: the plan keeps its previous batch.
     pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), Error> {
         match &mut self.backend {
             PlanBackend::Cpu(plan) => {
@@ -145,9 +145,9 @@ impl Plan {
     }
 
     /// As [`Plan::update`], on the device: a planner kernel reads lengths and pages from device memory in the order of
-    /// the stream and writes the same work list that the host would, bit for bit. Nothing waits, and the host knows no
-    /// length. It can be captured together with runs: each replay then plans again from the current content of the
-    /// arrays. The number of requests is fixed by the call; a request without queries does nothing.
+    /// the stream and writes the same work list that the host would, bit for bit. The host neither waits nor learns the
+    /// lengths. The update can be captured together with runs: each replay then plans again from the current content of
+    /// the arrays. The number of requests is fixed by the call; a request without queries does nothing.
     ///
     /// For an invalid batch, or one past the capacity, the kernel writes an empty work list: runs write nothing, and
     /// [`Plan::device_status`] returns the error. The first call compiles and loads the kernel, which cannot happen
@@ -193,8 +193,8 @@ impl Plan {
         }
     }
 
-    /// Prepares [`Plan::update_on_device`]: on CUDA it compiles and loads the planner kernel, unless that is done. An
-    /// update can be captured afterwards.
+    /// Prepares [`Plan::update_on_device`], which can be captured afterwards. On CUDA this compiles and loads the
+    /// planner kernel, unless it is loaded.
     ///
     /// # Errors
     ///

@@ -64,7 +64,7 @@ impl Stream {
         }
     }
 
-    /// Waits for everything that was launched on it.
+    /// Waits for everything that was launched on the stream.
     ///
     /// # Errors
     ///

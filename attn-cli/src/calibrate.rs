@@ -1,7 +1,7 @@
 //! `attn calibrate`: measures the planner's costs of each kernel on a GPU, as rows of the cost table.
 //!
 //! Batches of equal tiles for all workers give the time of a tile, of a block of its keys, and of a block that several
-//! tiles read (least squares, [`fit`]). The time of a merge is that of one request cut into KV splits, minus that of as
+//! tiles read (least squares, [`fit`]). The time of a merge is a difference: one request cut into KV splits, minus as
 //! many requests of one split each. Every figure is a median of graph replays with a cold L2, as in `attn bench`.
 
 mod batches;

@@ -56,7 +56,7 @@ impl Worst {
         }
         for (name, error, tolerance) in shares {
             let seen = self.0.entry(name).or_default();
-            // NaN is worse than anything
+            // NaN counts as the largest error
             if seen.1.is_empty() || error.is_nan() || error / tolerance > seen.0 {
                 *seen = (error / tolerance, format!("{error:.2e} of {tolerance:.0e} in {title}"));
             }

@@ -24,7 +24,7 @@ pub(crate) struct Doctor {
 struct Finding {
     what: &'static str,
     found: Result<String, String>,
-    /// Its use, and how to get it.
+    /// The use of this part, and how to install it.
     way_out: &'static str,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// As the command line says. `columns` are the heads of the table.
+    /// The outputs that the command line names. `columns` are the headings of the table.
     pub(crate) fn new(global: &Global, columns: &[&str]) -> Result<Self> {
         let mut lines: Vec<Box<dyn std::io::Write + Send>> = Vec::new();
         if let Some(path) = &global.out {

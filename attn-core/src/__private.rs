@@ -1,4 +1,4 @@
-//! What the macros emit by path. Not part of the public interface.
+//! The items that the macros name by path. Not part of the public interface.
 //!
 //! `#[attention_variant] impl AttentionVariant for X` emits, beside the impl:
 //!

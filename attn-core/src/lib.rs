@@ -3,7 +3,7 @@
 //!
 //! Users depend on the facade `attn-rs` (lib name `attn`), which re-exports this crate.
 
-// macros emit paths that start with `::attn`; inside this crate that is this crate
+// macros emit paths that start with `::attn`; inside this crate `attn` must name the crate itself
 #[allow(unused_extern_crates)] // used by tests alone
 extern crate self as attn;
 

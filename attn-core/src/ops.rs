@@ -6,7 +6,7 @@
 //!
 //! | op | what it does |
 //! |---|---|
-//! | [`merge`] | states of attention over disjoint keys become one: (o, lse) with (o, lse) |
+//! | [`merge`] | merges partial states (O, LSE) over disjoint keys |
 //! | [`lse`] | log-sum-exp in natural log, and in base 2 |
 //! | [`append`] | new keys and values into pools: by positions or slots, transformed, quantised |
 //! | [`gather`] | pages of requests into packed tensors |
@@ -14,9 +14,9 @@
 //! | [`x_packed`] | pools with keys as (blocks, heads, dim / x, slots, x), to and from pools in pages |
 //! | [`bits`] | masks of bools into bits |
 //!
-//! Everything visible to the host is checked before anything is written; on the CPU that is everything. A kernel checks
-//! what it reads from device memory (slots, pages, positions) itself: it skips an entry out of bounds, and counts it if
-//! the caller passes a status word.
+//! All arguments in host memory are checked before anything is written. Arrays in device memory (slots, pages,
+//! positions) are checked by the kernel: it skips an entry out of bounds, and counts it if the caller passes a status
+//! word.
 
 pub mod append;
 pub mod array;

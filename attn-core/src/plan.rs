@@ -11,8 +11,8 @@
 //! 2. KV splits: a schedule decides where the keys of a tile are cut, [`Schedule::StreamK`] in `stream_k`, the others
 //!    in `kv_splits`.
 //! 3. Slots (`slots`): a tile of one item writes its output. Every other tile has a merge and consecutive slots for
-//!    partial states, one for each of its items, in the order of its keys (of a union, branch by branch). Slots follow
-//!    from counting: the planner needs no search and no atomics for them, and computes in integers alone.
+//!    partial states, one for each of its items, in the order of its keys (of a union, branch by branch). Slot numbers
+//!    are prefix sums of item counts, computed in integers without search or atomics.
 //! 4. Items (`split_tiles`, `item_writer`): tile by tile, branch by branch, then assigned to workers.
 //!
 //! Every step is a pass over tiles, a prefix sum, or a function of these, so that a kernel can plan the same on a

@@ -34,14 +34,14 @@ pub enum RegistryError {
     },
     /// An expression cannot write the name.
     #[error(
-        "`{name}` at {place} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no word \
-         of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
+        "`{name}` at {location} cannot be a variant's name: use letters, digits and `_`, not a digit first, and no \
+         word of the grammar (true, false, inf, nan, or, not, remap, per_head, union)"
     )]
     Name {
         /// The name.
         name: String,
         /// File and line of the variant.
-        place: String,
+        location: String,
     },
 }
 
@@ -67,12 +67,14 @@ impl Registry {
     /// Another variant has the name, or an expression cannot write it.
     pub fn register(&mut self, desc: &'static VariantDesc) -> Result<(), RegistryError> {
         if !is_name(desc.name) {
-            return Err(RegistryError::Name { name: desc.name.to_owned(), place: place(desc) });
+            return Err(RegistryError::Name { name: desc.name.to_owned(), location: location(desc) });
         }
         match self.by_name.get(desc.name) {
-            Some(&there) if !std::ptr::eq(there, desc) => {
-                Err(RegistryError::Duplicate { name: desc.name.to_owned(), first: place(there), second: place(desc) })
-            }
+            Some(&there) if !std::ptr::eq(there, desc) => Err(RegistryError::Duplicate {
+                name: desc.name.to_owned(),
+                first: location(there),
+                second: location(desc),
+            }),
             _ => {
                 self.by_name.insert(desc.name, desc);
                 Ok(())
@@ -148,7 +150,7 @@ fn is_name(name: &str) -> bool {
         && !crate::lang::keywords::is_reserved(name)
 }
 
-fn place(desc: &VariantDesc) -> String {
+fn location(desc: &VariantDesc) -> String {
     format!("{}:{}", desc.file, desc.line)
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of an attention: head counts, head dimensions, the prefill backend, the kind of kernel.
+//! The specification of an attention: head counts, head dimensions, the prefill backend, the kind of kernel.
 
 use std::{fmt, str::FromStr};
 
@@ -21,10 +21,10 @@ pub enum KvStored {
     /// Before: the kernel applies `key_transform` and `value_transform` when it loads a key or value.
     #[default]
     Raw,
-    /// After, rounded to the type of the cache: whoever appended a key or value applied the hooks. Most engines store
-    /// rotated keys like this. The kernel then skips both hooks, and prefill needs no K/V preprocessing kernel and no
-    /// workspace for it. Queries are still transformed, and every other hook runs. Variants without these hooks behave
-    /// the same with either value.
+    /// After, rounded to the type of the cache: the append op applied the hooks. Most engines store keys after RoPE.
+    /// The kernel then skips both hooks, and prefill needs no K/V preprocessing kernel and no workspace for it. Queries
+    /// are still transformed, and every other hook runs. Variants without these hooks behave the same with either
+    /// value.
     Transformed,
 }
 
@@ -75,7 +75,7 @@ impl FromStr for PrefillBackend {
 /// `value_transform` and `output_transform` see rows of [`HeadDimVo::dim`] elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HeadDimVo {
-    /// That of keys; values have a tensor of their own.
+    /// The head dimension of keys; values have a tensor of their own.
     #[default]
     Same,
     /// This many elements; values have a tensor of their own.

@@ -10,14 +10,14 @@
 //! Several runs, each with its own plan, may attend to parts of the keys whose results are merged afterwards: a prefix
 //! that many requests share, or keys on several devices. `Plan::run_partial` writes for each row its output over the
 //! keys of that run, divided by its own denominator, and its log-sum-exp. Sinks and `output_transform` belong to the
-//! row, not to a part of its keys, so that such a run leaves them out:
+//! row, not to a part of its keys, so `run_partial` omits them:
 //!
 //! - Merging ([`merge_state`]) is commutative, and associative up to rounding. A part without keys (o = 0, lse = -inf)
 //!   is the identity.
 //! - It is valid for softmax and for every normaliser that divides by a positive denominator (`Normalizer::MaxScaled`,
-//!   `Plain { divide: true }`): the log-sum-exp is the logarithm of the denominator, whatever that sums. It is not
-//!   valid for denominators that may be negative.
-//! - Undivided outputs (`Normalizer::Plain { divide: false }`) are added, whatever lse is.
+//!   `Plain { divide: true }`): the log-sum-exp is the logarithm of the denominator, whatever its terms are. Merging is
+//!   not valid for denominators that may be negative.
+//! - Undivided outputs (`Normalizer::Plain { divide: false }`) are added; lse is ignored.
 //! - Afterwards [`finalize`] applies the sink and `output_transform`, once. Without `output_transform` no such pass is
 //!   needed if exactly one of the runs is an ordinary run, which applies the sink.
 

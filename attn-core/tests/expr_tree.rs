@@ -325,7 +325,7 @@ fn a_map_changes_the_positions_of_inner_parts_only() {
     assert_eq!(k, [7.0 + 3.0]);
     let mut logits = [0.0; 6];
     valid("remap(blocks(size=4), add_position)").logits_tile(&mut logits, at(6, 2));
-    // the query is the third of its block; keys 2, 3 | 4, 5, 6, 7
+    // the query has index 2 in its block; keys 2, 3 | 4, 5, 6, 7 are in two blocks
     assert_eq!(logits, [0.0, -1.0, 2.0, 1.0, 0.0, -1.0]);
 }
 

@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// The nearest finite code by exhaustive search; the even one of a tie. Not for NaN.
+    /// The nearest finite code by exhaustive search, ties to even. `x` must not be NaN.
     fn nearest(&self, x: f32) -> u8 {
         let sign = if x.is_sign_negative() { 0x80 } else { 0 };
         let size = f64::from(x.abs());

@@ -1,17 +1,18 @@
 //! Cubins are compiled once: a content-addressed cache on disk, below one in the process.
 //!
-//! The key of a cubin is the hash of what it was made from ([`Key`]), so an entry is never stale. The version of the
-//! compiler is metadata in the entry and not in the key: a start from the cache must not load a compiler to ask for it.
+//! The key of a cubin is the hash of its source, options and architecture ([`Key`]), so an entry is never stale. The
+//! version of the compiler is metadata in the entry and not in the key: a start from the cache must not load a compiler
+//! to ask for it.
 //!
 //! # Failures
 //!
-//! The cache never fails: what cannot be read is compiled, what cannot be written is not kept. Each kind of failure is
-//! reported once a process through `tracing::warn`, and counted in [`Stats`].
+//! The cache never fails. A kernel whose entry cannot be read is compiled; an entry that cannot be written is dropped.
+//! Each kind of failure is reported once a process through `tracing::warn`, and counted in [`Stats`].
 //!
 //! # Security
 //!
-//! Checksums find torn and decayed files; they do not authenticate. Whoever can write the folder can make the process
-//! run code of theirs on the GPU, so the folder is made for its owner alone (mode 0700).
+//! Checksums detect truncated and corrupt files; they do not authenticate. A user with write access to the folder can
+//! make the process run their code on the GPU. So the folder is created for its owner alone (mode 0700).
 //!
 //! # Environment
 //!

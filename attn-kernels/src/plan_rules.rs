@@ -10,8 +10,8 @@ use crate::{
     kernel_traits::KernelTraits,
 };
 
-/// The least keys of a KV split of a prefill tile in a mixed launch. The merge kernel is launched there in any case,
-/// and each of its CTAs has few rows, so that short splits are cheap to merge.
+/// The least keys of a KV split of a prefill tile in a mixed launch. A mixed launch always includes the merge kernel,
+/// and each CTA of the merge has few rows, so short splits are cheap to merge.
 const MIXED_MIN_SPAN: u32 = 256;
 /// Nanoseconds that a merge of a few states adds to a launch on an H200. The merge takes 5.7 to 6.5 us, partly
 /// overlapped with the launch before it.

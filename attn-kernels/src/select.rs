@@ -17,13 +17,14 @@ use predict::{BatchSize, Candidate};
 
 pub use selected::SelectedKernel;
 
-/// The kernels of an attention, and what work costs each on a device.
+/// The kernels of an attention, and their measured costs on a device.
 ///
-/// The time of a kernel is predicted from the lengths of the batch alone: all work divided by the workers of a KV head
-/// (stream-K splits decode anywhere; prefill tiles are not split where there are enough), plus the cost of a launch and
-/// of merging. A mask reduces the work of all kernels alike, so it is not considered. Among kernels whose times differ
-/// by less than a sixteenth, the one that keeps the device least busy is selected. Where a batch has requests of few
-/// rows and of many, a mixed launch is a candidate too: it takes the longer of its parts and a share of the shorter.
+/// The predicted time of a kernel depends on the lengths of the batch alone. It is the total work divided by the
+/// workers of a KV head, plus the costs of a launch and of merges. (Stream-K splits decode work anywhere. Prefill tiles
+/// are split only if there are fewer tiles than workers.) The mask is ignored, because it reduces the work of all
+/// kernels alike. Among kernels whose times differ by less than a sixteenth, the one that keeps the device least busy
+/// is selected. Where a batch has requests of few rows and of many, a mixed launch is a candidate too. Its predicted
+/// time is that of the longer part plus a share of the shorter.
 #[derive(Clone, Debug)]
 pub struct KernelSelector {
     /// Query heads per KV head.
@@ -32,11 +33,11 @@ pub struct KernelSelector {
     value_dim: u32,
     /// The kernel family that options name.
     forced: Option<KernelKind>,
-    /// Whether the kernel of a request may not depend on the other requests of its batch.
+    /// Batch invariance: whether each request selects its kernel by its own lengths alone.
     fixed_split: bool,
     /// Queries that share a KV list, for a variant with KV lists.
     list_queries: Option<u64>,
-    /// In the order of preference where times are equal: decode from the smallest tile on, then prefill.
+    /// The candidates in order of preference at equal times: decode by ascending tile rows, then prefill.
     candidates: Vec<Candidate>,
     /// The prefill part of a mixed launch, where it differs from the prefill kernel.
     mixed_prefill: Option<Candidate>,
@@ -134,7 +135,7 @@ impl KernelSelector {
         KernelSelector { forced, ..self }
     }
 
-    /// Whether the kernel of a request may not depend on the other requests of its batch.
+    /// Batch invariance: whether each request selects its kernel by its own lengths alone.
     #[must_use]
     pub fn with_fixed_split(self, fixed_split: bool) -> Self {
         KernelSelector { fixed_split, ..self }
@@ -159,8 +160,8 @@ impl KernelSelector {
         self.fastest(layout)
     }
 
-    /// The kernel for requests of up to `qo_len` queries, of which nothing else is known: decode where they fit one
-    /// decode tile, or where options say so.
+    /// The kernel for requests of up to `qo_len` queries, whatever their keys: the family that options name; otherwise
+    /// decode if the rows fit one decode tile, and prefill if they do not.
     #[must_use]
     pub fn select_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = self.tile_rows(qo_len);
@@ -169,8 +170,8 @@ impl KernelSelector {
         self.of_kind(self.forced.unwrap_or(by_length), rows)
     }
 
-    /// The mixed kernel for requests of up to `qo_len` queries: its decode tile holds them if any does, and else those
-    /// of one query.
+    /// The mixed kernel for requests of up to `qo_len` queries. Its decode tile holds `qo_len` queries if one does;
+    /// otherwise it holds one query.
     #[must_use]
     pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
@@ -183,8 +184,8 @@ impl KernelSelector {
         self.of_kind(kind, self.tile_rows(1))
     }
 
-    /// Under batch invariance: the first request that another kernel than `runs` would run if it were alone, and that
-    /// kernel.
+    /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
+    /// that other kernel.
     #[must_use]
     pub fn first_of_other_kernel(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
         if !self.fixed_split {
@@ -225,8 +226,8 @@ impl KernelSelector {
         requests.chain(groups).filter(|&rows| rows <= self.max_mixed_rows).max().unwrap_or(0)
     }
 
-    /// The kernel that is predicted to finish first. Where the smallest decode tile holds every request, it is that of
-    /// this tile.
+    /// The kernel that is predicted to finish first. If the smallest decode tile holds the rows of every request, it is
+    /// decode with this tile.
     ///
     /// Takes O(requests) time and does not allocate. Depends on the lengths alone, not on their order.
     #[must_use]
@@ -243,7 +244,8 @@ impl KernelSelector {
             .min_by_key(|&(time, _)| time)
             .unwrap_or((0, first.kernel.kind));
         if let Some(CoRun { time, prefill, rows }) = self.mixed(layout) {
-            // prefill tiles take the same time in both launches if the backend is the same: only the rest is predicted
+            // prefill tiles take the same time in both launches if the backend is the same, so the margin applies to
+            // the rest
             let same = if kind == KernelKind::Prefill && self.mixed_prefill.is_none() { prefill } else { 0 };
             if time.saturating_add(time.saturating_sub(same) / MARGIN) < fastest {
                 return SelectedKernel { kind: KernelKind::Mixed, rows };

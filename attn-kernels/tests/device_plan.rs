@@ -23,7 +23,7 @@ const PAGE: u32 = 16;
 const PAGES: u32 = 64;
 /// Capacity in requests.
 const REQUESTS: usize = 1024;
-/// Those of the tests.
+/// The variants of the tests.
 const VARIANTS: [&str; 7] = [
     "full",
     "causal",
@@ -81,22 +81,22 @@ struct Gpu {
 }
 
 /// A batch in host memory.
-struct Made {
+struct BatchArrays {
     qo: Vec<i32>,
     kv: Vec<i32>,
     table: PageTableBuf,
 }
 
-impl Made {
+impl BatchArrays {
     fn new(qo: &[u32], kv: &[u32], seed: u32) -> Self {
         let mut random = Random(seed);
         let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || random.below(PAGES) as i32);
-        Made { qo: indptr(qo).expect("short"), kv: kv.iter().map(|&len| len as i32).collect(), table }
+        BatchArrays { qo: indptr(qo).expect("short"), kv: kv.iter().map(|&len| len as i32).collect(), table }
     }
 
     /// Requests of one query each.
     fn decode(kv: &[u32]) -> Self {
-        Made::new(&vec![1; kv.len()], kv, 3)
+        BatchArrays::new(&vec![1; kv.len()], kv, 3)
     }
 
     fn batch(&self) -> Batch<'_> {
@@ -144,14 +144,14 @@ impl Gpu {
     }
 
     /// Copies a batch to the device, in the order of the stream.
-    fn put(&self, made: &Made) {
+    fn put(&self, arrays: &BatchArrays) {
         let write = |buffer: &DeviceBuffer, values: &[i32]| {
             buffer.write(&self.stream, 0, bytemuck::cast_slice(values)).expect("room");
         };
-        write(&self.qo_indptr, &made.qo);
-        write(&self.kv_lens, &made.kv);
-        write(&self.page_indptr, &made.table.indptr);
-        write(&self.page_indices, &made.table.indices);
+        write(&self.qo_indptr, &arrays.qo);
+        write(&self.kv_lens, &arrays.kv);
+        write(&self.page_indptr, &arrays.table.indptr);
+        write(&self.page_indices, &arrays.table.indices);
     }
 
     /// The batch on the device, of `requests` requests.
@@ -213,9 +213,9 @@ impl Gpu {
 }
 
 /// The bytes of a plan's work list that the host writes too.
-fn lists(plan: &Plan, made: &Made) -> Vec<u8> {
+fn lists(plan: &Plan, arrays: &BatchArrays) -> Vec<u8> {
     let (offsets, mut bytes) = plan.read_lists().expect("current");
-    bytes.truncate((offsets.page_indices.start + made.table.indices.len() * 4).next_multiple_of(16));
+    bytes.truncate((offsets.page_indices.start + arrays.table.indices.len() * 4).next_multiple_of(16));
     bytes
 }
 
@@ -281,18 +281,18 @@ fn device_and_host_write_the_same_work_list() {
         let capacity = capacity.in_pages(PAGE, PAGES);
         let attention = gpu.attention(variant);
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
-        let first = Made::decode(&[40, 3]);
+        let first = BatchArrays::decode(&[40, 3]);
         let mut by_device = attention.plan_with_capacity(&first.batch(), &capacity, &mut ours).expect("within");
         let mut by_host = attention.plan_with_capacity(&first.batch(), &capacity, &mut theirs).expect("within");
         let mut random = Random(queries);
         for round in 0..120 {
             let (qo, kv) = random_lens(&mut random, queries);
-            let made = Made::new(&qo, &kv, round);
-            gpu.put(&made);
+            let arrays = BatchArrays::new(&qo, &kv, round);
+            gpu.put(&arrays);
             by_device.update_on_device(&gpu.stream, &gpu.batch(qo.len())).expect("within");
-            by_host.update(&gpu.stream, &made.batch()).expect("within");
+            by_host.update(&gpu.stream, &arrays.batch()).expect("within");
             by_device.device_status(&gpu.stream).expect("sound");
-            let (device, host) = (lists(&by_device, &made), lists(&by_host, &made));
+            let (device, host) = (lists(&by_device, &arrays), lists(&by_host, &arrays));
             let differs = device.iter().zip(&host).position(|(device, host)| device != host);
             assert!(differs.is_none(), "{variant}, round {round}, {} requests: byte {differs:?}", qo.len());
         }
@@ -306,8 +306,9 @@ fn replays_plan_the_current_content_of_the_arrays() {
     for variant in ["causal", "causal + sliding_window(window=100)"] {
         let attention = gpu.attention(variant);
         let mut workspace = gpu.workspace();
-        let mut plan =
-            attention.plan_with_capacity(&Made::decode(&[5]).batch(), &capacity, &mut workspace).expect("within");
+        let mut plan = attention
+            .plan_with_capacity(&BatchArrays::decode(&[5]).batch(), &capacity, &mut workspace)
+            .expect("within");
         plan.prepare_device_updates().expect("a kernel");
         let padded = 8;
         let mut graph = gpu
@@ -320,13 +321,13 @@ fn replays_plan_the_current_content_of_the_arrays() {
         for kv in [&[900, 1, 64, 65, 1000][..], &[40, 3], &[30_000], &[0, 0, 7], &[], &[1000; 8], &[900, 1]] {
             let qo: Vec<u32> = (0..padded).map(|request| u32::from(request < kv.len())).collect();
             let kv: Vec<u32> = (0..padded).map(|request| kv.get(request).copied().unwrap_or(0)).collect();
-            let made = Made::new(&qo, &kv, 11);
-            gpu.put(&made);
+            let arrays = BatchArrays::new(&qo, &kv, 11);
+            gpu.put(&arrays);
             // SAFETY: the plan, its workspace, the arrays and the tensors live as long.
             let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"));
             plan.device_status(&gpu.stream).expect("sound");
             let mut apart = gpu.workspace();
-            let alone = attention.plan(&made.batch(), &mut apart).expect("sound");
+            let alone = attention.plan(&arrays.batch(), &mut apart).expect("sound");
             let alone = gpu.written(|| gpu.run(&alone).expect("runs"));
             assert!(replayed == alone, "{variant}: {kv:?} replayed");
             let eager = gpu.written(|| {
@@ -334,7 +335,7 @@ fn replays_plan_the_current_content_of_the_arrays() {
                 gpu.run(&plan).expect("runs");
             });
             assert!(eager == alone, "{variant}: {kv:?}");
-            plan.update(&gpu.stream, &made.batch()).expect("by the host, in between");
+            plan.update(&gpu.stream, &arrays.batch()).expect("by the host, in between");
             assert!(gpu.written(|| gpu.run(&plan).expect("runs")) == alone, "{variant}: {kv:?} by the host");
         }
     }
@@ -346,33 +347,33 @@ fn a_wrong_batch_sets_the_status_and_writes_nothing() {
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
     let attention = gpu.attention("causal");
     let mut workspace = gpu.workspace();
-    let made = Made::decode(&[900, 30, 64, 700, 1]);
-    let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+    let arrays = BatchArrays::decode(&[900, 30, 64, 700, 1]);
+    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
     plan.device_status(&gpu.stream).expect("nothing was planned on the device");
-    let mut written = |made: &Made| {
-        gpu.put(made);
+    let mut written = |arrays: &BatchArrays| {
+        gpu.put(arrays);
         let written = gpu.written(|| {
             plan.update_on_device(&gpu.stream, &gpu.batch(5)).expect("launched");
             gpu.run(&plan).expect("launched");
         });
         (written, plan.device_status(&gpu.stream))
     };
-    let (sound, status) = written(&made);
+    let (sound, status) = written(&arrays);
     status.expect("sound");
-    type Spoil = fn(&mut Made);
-    let cases: [(Spoil, BatchError); 4] = [
+    type Corruption = fn(&mut BatchArrays);
+    let cases: [(Corruption, BatchError); 4] = [
         (|m| m.qo[2] = 0, BatchError::IndptrNotMonotone { array: "qo_indptr", index: 2, value: 0, before: 1 }),
         (|m| m.kv[3] = -7, BatchError::KvLen { request: 3, kv_len: -7 }),
         (|m| m.kv[0] = 5000, BatchError::Capacity { what: "keys", count: 5000, capacity: 4000 }),
         (|m| m.table.indices[20] = 64, BatchError::PageOutOfPool { index: 20, page: 64, num_pages: 64 }),
     ];
-    for (spoil, want) in cases {
-        let mut bad = Made::decode(&[900, 30, 64, 700, 1]);
-        spoil(&mut bad);
+    for (corrupt, want) in cases {
+        let mut bad = BatchArrays::decode(&[900, 30, 64, 700, 1]);
+        corrupt(&mut bad);
         let (nothing, status) = written(&bad);
         assert!(matches!(&status, Err(CudaError::Batch(error)) if *error == want), "{status:?}, not {want:?}");
         assert!(nothing.iter().all(|&byte| byte == 0xff), "{want}: something was written");
-        let (again, status) = written(&made);
+        let (again, status) = written(&arrays);
         status.expect("sound again");
         assert!(again == sound, "after {want}");
     }
@@ -384,21 +385,21 @@ fn a_wrong_batch_sets_the_status_and_writes_nothing() {
 fn unsupported_plans_are_refused() {
     let Some(gpu) = Gpu::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
-    let made = Made::decode(&[900, 30]);
-    gpu.put(&made);
+    let arrays = BatchArrays::decode(&[900, 30]);
+    gpu.put(&arrays);
     let mut workspace = gpu.workspace();
     let union = gpu.attention("causal + union(sliding_window(window=70), full)");
-    let mut plan = union.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = union.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("a union");
     assert!(matches!(error, CudaError::NotOnDevice { .. }) && error.to_string().contains("Plan::update"), "{error}");
     let causal = gpu.attention("causal");
-    let mut plan = causal.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = causal.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
     let error = gpu.stream.capture(|| plan.update_on_device(&gpu.stream, &gpu.batch(2))).expect_err("not loaded");
     assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
-    let host = DeviceBatch { kv_lens: I32Slice::host(&made.kv), ..gpu.batch(2) };
+    let host = DeviceBatch { kv_lens: I32Slice::host(&arrays.kv), ..gpu.batch(2) };
     let error = plan.update_on_device(&gpu.stream, &host).expect_err("host memory");
     assert!(matches!(error, CudaError::HostInts { array: "kv_lens" }), "{error}");
-    let mut plan = causal.plan(&made.batch(), &mut workspace).expect("sound");
+    let mut plan = causal.plan(&arrays.batch(), &mut workspace).expect("sound");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("of one batch");
     assert!(matches!(error, CudaError::Batch(BatchError::NoCapacity)), "{error}");
 }
@@ -422,14 +423,14 @@ fn planning_takes_microseconds() {
         ("full", long, 64),
         ("full", long, 1024),
     ] {
-        let made = Made::decode(&(0..requests).map(lens).collect::<Vec<u32>>());
-        let keys: i32 = made.kv.iter().sum();
+        let arrays = BatchArrays::decode(&(0..requests).map(lens).collect::<Vec<u32>>());
+        let keys: i32 = arrays.kv.iter().sum();
         let capacity = BatchCapacity::decode(requests, keys as u32).in_pages(PAGE, PAGES);
         let attention = gpu.attention(variant);
         let mut workspace = gpu.workspace();
-        let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+        let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
         plan.prepare_device_updates().expect("a kernel");
-        gpu.put(&made);
+        gpu.put(&arrays);
         let mut time = |plans: bool, runs: bool| {
             let graph = gpu.stream.capture(|| {
                 for _ in 0..TIMES {

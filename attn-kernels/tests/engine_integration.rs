@@ -116,27 +116,27 @@ impl Gpu {
     }
 
     /// The output of a plan of this batch alone.
-    fn alone(&self, attention: &Attention, made: &Made) -> Vec<u8> {
+    fn alone(&self, attention: &Attention, arrays: &BatchArrays) -> Vec<u8> {
         let mut workspace = self.workspace();
-        let plan = attention.plan(&made.batch(), &mut workspace).expect("sound");
+        let plan = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
         self.written(|| self.run(&plan))
     }
 }
 
 /// A batch of these lengths, in pages of which requests share some.
-struct Made {
+struct BatchArrays {
     qo: Vec<i32>,
     table: PageTableBuf,
 }
 
-impl Made {
+impl BatchArrays {
     fn new((qo, kv): Lens<'_>) -> Self {
         let mut next = 0;
         let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
             next += 7;
             next % PAGES as i32
         });
-        Made { qo: indptr(qo).expect("short"), table }
+        BatchArrays { qo: indptr(qo).expect("short"), table }
     }
 
     fn batch(&self) -> Batch<'_> {
@@ -188,7 +188,7 @@ impl Contexts {
     }
 
     fn destroy(&self, context: *mut c_void) {
-        // SAFETY: it was made by `make`, and is used no more.
+        // SAFETY: `make` created it, and nothing uses it any more.
         let code = unsafe {
             self.library.get::<unsafe extern "C" fn(*mut c_void) -> u32>(b"cuCtxDestroy_v2").expect("old")(context)
         };
@@ -201,14 +201,14 @@ fn use_everything(contexts: &Contexts, current: *mut c_void) {
     let same = |after: &str| assert_eq!(contexts.current(), current, "after {after}");
     let gpu = Gpu::find().expect("there is one");
     same("making memory and a stream");
-    let made = Made::new((&[1, 1], &[900, 40]));
+    let arrays = BatchArrays::new((&[1, 1], &[900, 40]));
     let capacity = BatchCapacity::decode(4, 4000).in_pages(PAGE, PAGES);
     let attention = gpu.attention("causal", None);
     same("binding");
     let mut workspace = gpu.workspace();
-    let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("sound");
+    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("sound");
     same("planning");
-    plan.update(&gpu.stream, &made.batch()).expect("within");
+    plan.update(&gpu.stream, &arrays.batch()).expect("within");
     gpu.run(&plan).expect("runs");
     same("an update and a run");
     let capture = || {
@@ -254,8 +254,8 @@ fn updates_are_safe_while_the_host_runs_ahead() {
     let attention = gpu.attention("causal", Some(KernelKind::Decode));
     // page tables of 150 kB: far more than the driver stages for a copy
     let lens = |step: usize| (0..512u32).map(|i| 1 + (i * 37 + step as u32 * 911) % 1200).collect::<Vec<_>>();
-    let batches: Vec<_> = (0..STEPS).map(|step| Made::new((&[1; 512], &lens(step)))).collect();
-    let want: Vec<_> = batches.iter().map(|made| gpu.alone(&attention, made)).collect();
+    let batches: Vec<_> = (0..STEPS).map(|step| BatchArrays::new((&[1; 512], &lens(step)))).collect();
+    let want: Vec<_> = batches.iter().map(|arrays| gpu.alone(&attention, arrays)).collect();
 
     let capacity = BatchCapacity::decode(512, 512 * 1200).in_pages(PAGE, PAGES);
     let mut workspace = gpu.workspace();
@@ -266,8 +266,8 @@ fn updates_are_safe_while_the_host_runs_ahead() {
         outputs.fill(&gpu.stream, 0xff).expect("fills");
         // some milliseconds of work, so that the device falls behind
         (0..200).for_each(|_| gpu.run(&plan).expect("runs"));
-        for (step, made) in batches.iter().enumerate() {
-            plan.update(&gpu.stream, &made.batch()).expect("within");
+        for (step, arrays) in batches.iter().enumerate() {
+            plan.update(&gpu.stream, &arrays.batch()).expect("within");
             let (q, kv, out) = gpu.tensors(QUERIES, outputs.ptr() + (step * rows) as u64);
             plan.run(&gpu.stream, q, kv, out).expect("runs");
         }
@@ -290,21 +290,21 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
     for (lens, kind, capacity) in cases {
         let capacity = capacity.in_pages(PAGE, PAGES);
         for expr in ["causal", "causal + union(sliding_window(window=70), full)", "causal + rope"] {
-            let (attention, made) = (gpu.attention(expr, Some(kind)), Made::new(lens));
+            let (attention, arrays) = (gpu.attention(expr, Some(kind)), BatchArrays::new(lens));
             let far = attention.with_sm_scale(0.2).expect("positive");
-            let want = gpu.alone(&attention, &made);
+            let want = gpu.alone(&attention, &arrays);
             type Ways<'a> = [(&'a str, usize, &'a dyn Fn(&mut Workspace) -> Result<Plan, CudaError>); 4];
-            let size = attention.workspace_size(&made.batch()).expect("sound");
+            let size = attention.workspace_size(&arrays.batch()).expect("sound");
             let ways: Ways<'_> = [
-                ("plan", size, &|workspace| attention.plan(&made.batch(), workspace)),
-                ("plan_on", size, &|workspace| attention.plan_on(&gpu.stream, &made.batch(), workspace)),
-                ("plan_for", attention.workspace_size_for(&made.batch(), &[&far]).expect("sound"), &|workspace| {
-                    attention.plan_for(&made.batch(), &[&far], workspace)
+                ("plan", size, &|workspace| attention.plan(&arrays.batch(), workspace)),
+                ("plan_on", size, &|workspace| attention.plan_on(&gpu.stream, &arrays.batch(), workspace)),
+                ("plan_for", attention.workspace_size_for(&arrays.batch(), &[&far]).expect("sound"), &|workspace| {
+                    attention.plan_for(&arrays.batch(), &[&far], workspace)
                 }),
                 (
                     "plan_with_capacity",
                     attention.workspace_size_with_capacity(&capacity).expect("sound"),
-                    &|workspace| attention.plan_with_capacity(&made.batch(), &capacity, workspace),
+                    &|workspace| attention.plan_with_capacity(&arrays.batch(), &capacity, workspace),
                 ),
             ];
             for (name, size, make) in ways {
@@ -317,12 +317,12 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
                 let mut exact = Workspace::fixed(&gpu.device, size).expect("memory");
                 let plan = make(&mut exact).expect(&title);
                 assert!(gpu.written(|| gpu.run(&plan)) == want && exact.capacity() == size, "{title}");
-                // memory of the engine: filled with NaN, then with the rest of another plan
+                // memory that the engine owns: filled with NaN, then with the content of another plan
                 let memory = DeviceBuffer::new(&gpu.device, size).expect("memory");
                 memory.fill(&gpu.stream, 0xff).expect("fills");
                 gpu.stream.synchronize().expect("filled");
                 for _ in 0..2 {
-                    // SAFETY: the memory lives longer, and nobody else uses it.
+                    // SAFETY: the memory outlives the workspace, and nothing else uses it.
                     let mut dirty = unsafe { Workspace::from_raw(&gpu.device, memory.ptr(), size) }.expect("aligned");
                     let plan = make(&mut dirty).expect(&title);
                     assert!(gpu.written(|| gpu.run(&plan)) == want, "{title}: dirty");
@@ -351,19 +351,19 @@ fn one_plan_runs_as_several_layers() {
         let capacity = BatchCapacity::new(3, 200, 9000).in_pages(PAGE, PAGES);
         let capacity = if kind == KernelKind::Decode { BatchCapacity { qo_len: 1, ..capacity } } else { capacity };
         let mut workspace = gpu.workspace();
-        let first = Made::new(batches[0]);
+        let first = BatchArrays::new(batches[0]);
         let mut plan = near.plan_for_with_capacity(&first.batch(), &[&far], &capacity, &mut workspace).expect("within");
         let layers = [&near, &far, &sharp];
         let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_layer(&plan, layer)).expect("captured"));
         for lens in batches {
-            let made = Made::new(lens);
-            plan.update(&gpu.stream, &made.batch()).expect("within");
+            let arrays = BatchArrays::new(lens);
+            plan.update(&gpu.stream, &arrays.batch()).expect("within");
             for (layer, graph) in layers.into_iter().zip(&mut graphs) {
                 let run = gpu.written(|| gpu.run_layer(&plan, layer));
                 // SAFETY: plan, workspace, layers and tensors live as long, and updates are on the same stream.
                 assert!(run == gpu.written(|| unsafe { graph.launch(&gpu.stream) }), "{kind}: {lens:?}");
-                let rows = *made.qo.last().expect("one at least") as usize * ROW;
-                let (got, want) = (floats(&run), floats(&gpu.alone(layer, &made)));
+                let rows = *arrays.qo.last().expect("one at least") as usize * ROW;
+                let (got, want) = (floats(&run), floats(&gpu.alone(layer, &arrays)));
                 let near = got.iter().zip(&want).take(rows).all(|(x, y)| (x - y).abs() <= 0.02 * (1.0 + y.abs()));
                 assert!(near, "{kind}: {lens:?}");
                 assert!(run[rows * 2..].iter().all(|&byte| byte == 0xff), "{kind}: rows of no request");
@@ -394,22 +394,23 @@ fn runs_over_parts_of_the_keys_merge() {
             "sink(logits=[9, 1, 2, 0]) + output_norm",
         ] {
             let attention = gpu.attention(expr, Some(kind));
-            let made = Made::new((qo, kv));
+            let arrays = BatchArrays::new((qo, kv));
             // the pages of the first keys of each request, and those of the other keys
             let cut = |front: bool| {
                 let pages = |r: usize| {
-                    let all = made.table.indptr[r] as usize..made.table.indptr[r + 1] as usize;
+                    let all = arrays.table.indptr[r] as usize..arrays.table.indptr[r + 1] as usize;
                     let middle = all.start + (first[r] / PAGE) as usize;
                     if front { all.start..middle } else { middle..all.end }
                 };
-                let mut indices = (0..2).flat_map(pages).map(|i| made.table.indices[i]).collect::<Vec<_>>().into_iter();
+                let mut indices =
+                    (0..2).flat_map(pages).map(|i| arrays.table.indices[i]).collect::<Vec<_>>().into_iter();
                 let lens = [0, 1].map(|r| if front { first[r] } else { kv[r] - first[r] });
                 let table = PageTableBuf::from_lens(&lens, PAGE, PAGES, || indices.next().expect("as many"));
-                Made { qo: made.qo.clone(), table }
+                BatchArrays { qo: arrays.qo.clone(), table }
             };
-            let states = |made: &Made, partial: bool| {
+            let states = |arrays: &BatchArrays, partial: bool| {
                 let mut workspace = gpu.workspace();
-                let plan = attention.plan(&made.batch(), &mut workspace).expect("sound");
+                let plan = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
                 let o = gpu.written(|| {
                     let (q, kv, out) = gpu.tensors(QUERIES, gpu.o.ptr());
                     if partial { plan.run_partial(&gpu.stream, q, kv, out) } else { plan.run(&gpu.stream, q, kv, out) }
@@ -418,9 +419,9 @@ fn runs_over_parts_of_the_keys_merge() {
                 gpu.lse.download(0, bytemuck::cast_slice_mut(&mut lse)).expect("ran");
                 (floats(&o), lse)
             };
-            let (want, want_lse) = states(&made, false);
+            let (want, want_lse) = states(&arrays, false);
             let ((mut o, mut lse), (other, other_lse)) = (states(&cut(true), true), states(&cut(false), true));
-            let layout = made.layout();
+            let layout = arrays.layout();
             for request in 0..2 {
                 for (query, head) in (0..layout.qo_len(request)).flat_map(|query| (0..4).map(move |head| (query, head)))
                 {
@@ -449,19 +450,20 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
     let Some(gpu) = Gpu::find() else { return };
     let attention = gpu.attention("causal", Some(KernelKind::Decode));
     let capacity = BatchCapacity::decode(300, 300 * 1200).in_pages(PAGE, PAGES);
-    let empty = Made::new((&[], &[]));
+    let empty = BatchArrays::new((&[], &[]));
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan_with_capacity(&empty.batch(), &capacity, &mut workspace).expect("within");
     let checker = BatchChecker::new(&gpu.device).expect("compiles");
     checker.status(&gpu.stream).expect("nothing was checked");
     let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
     for lens in [&[40u32, 0, 1024, 16, 17][..], &[1], &(0..300).map(|i| i * 4 % 1201).collect::<Vec<_>>()] {
-        let made = Made::new((&vec![1; lens.len()], lens));
+        let arrays = BatchArrays::new((&vec![1; lens.len()], lens));
         let max_pages = lens.iter().map(|len| len.div_ceil(PAGE) as usize).max().unwrap_or(0) + 1;
-        let row = |r: usize| &made.table.indices[made.table.indptr[r] as usize..made.table.indptr[r + 1] as usize];
+        let row =
+            |r: usize| &arrays.table.indices[arrays.table.indptr[r] as usize..arrays.table.indptr[r + 1] as usize];
         let padded = (0..lens.len()).flat_map(|r| row(r).iter().copied().chain(std::iter::repeat(-7)).take(max_pages));
         let mut table: Vec<i32> = padded.collect();
-        let (qo, kv) = (upload(&made.qo), upload(&lens.iter().map(|&len| len as i32).collect::<Vec<_>>()));
+        let (qo, kv) = (upload(&arrays.qo), upload(&lens.iter().map(|&len| len as i32).collect::<Vec<_>>()));
         let mut compare = |table: &[i32]| {
             let pages = upload(table);
             // SAFETY: the buffers hold as many, and live until the device was waited for.
@@ -475,7 +477,7 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
         };
         let (written, planned, checked) = compare(&table);
         planned.and(checked).expect("sound");
-        assert!(written == gpu.alone(&attention, &made), "{} requests", lens.len());
+        assert!(written == gpu.alone(&attention, &arrays), "{} requests", lens.len());
         // no entry of a request without keys is read
         let request = lens.iter().position(|&len| len > 0).expect("keys");
         table[request * max_pages] = PAGES as i32;

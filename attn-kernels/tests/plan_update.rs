@@ -93,25 +93,25 @@ impl Gpu {
     /// The output of a plan of this batch alone.
     fn alone(&self, attention: &Attention, lens: Lens<'_>) -> Vec<u8> {
         let mut workspace = self.workspace();
-        let plan = attention.plan(&Made::new(lens).batch(), &mut workspace).expect("sound");
+        let plan = attention.plan(&BatchArrays::new(lens).batch(), &mut workspace).expect("sound");
         self.written(|| self.run(&plan, &self.stream, QUERIES).expect("runs"))
     }
 }
 
 /// A batch of these lengths, in pages of which requests share some.
-struct Made {
+struct BatchArrays {
     qo: Vec<i32>,
     table: PageTableBuf,
 }
 
-impl Made {
+impl BatchArrays {
     fn new((qo, kv): Lens<'_>) -> Self {
         let mut next = 0;
         let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
             next += 7;
             next % PAGES as i32
         });
-        Made { qo: indptr(qo).expect("short"), table }
+        BatchArrays { qo: indptr(qo).expect("short"), table }
     }
 
     fn batch(&self) -> Batch<'_> {
@@ -140,7 +140,7 @@ fn replays_follow_updates() {
         let capacity = capacity.in_pages(PAGE, PAGES);
         let attention = gpu.attention(Options { kernel: Some(kind), ..Options::default() });
         let mut workspace = gpu.workspace();
-        let first = Made::new(batches[0]);
+        let first = BatchArrays::new(batches[0]);
         let mut plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut workspace).expect("within");
         assert_eq!(workspace.capacity(), attention.workspace_size_with_capacity(&capacity).expect("sound"));
         let mut graph =
@@ -151,7 +151,7 @@ fn replays_follow_updates() {
         };
         assert!(replay() == gpu.alone(&attention, batches[0]), "{kind}: as captured");
         for &lens in batches.iter().chain(&batches[..2]) {
-            plan.update(&gpu.stream, &Made::new(lens).batch()).expect("within");
+            plan.update(&gpu.stream, &BatchArrays::new(lens).batch()).expect("within");
             let replayed = replay();
             let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
             let alone = gpu.alone(&attention, lens);
@@ -245,11 +245,11 @@ fn replays_follow_updates_of_cascades() {
         }
         // batches without levels run the mixed kernel here; a plan without capacity runs another kernel
         for lens in lone {
-            plan.update(&gpu.stream, &Made::new(lens).batch()).expect("within");
+            plan.update(&gpu.stream, &BatchArrays::new(lens).batch()).expect("within");
             let replayed = replay();
             let mut other = gpu.workspace();
             let other = attention
-                .plan_with_capacity(&Made::new(lens).batch(), &capacity, &mut other)
+                .plan_with_capacity(&BatchArrays::new(lens).batch(), &capacity, &mut other)
                 .map(|plan| gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs")));
             assert!(replayed == other.expect("within"), "{lens:?}");
             let apart = furthest(&replayed, &gpu.alone(&attention, lens));
@@ -296,31 +296,31 @@ fn captures_that_a_replay_could_not_run_are_refused() {
     let attention = gpu.attention(Options::default());
     let mut workspace = gpu.workspace();
     let lens: Lens<'_> = (&[1, 1], &[40, 3]);
-    let (made, alone) = (Made::new(lens), gpu.alone(&attention, lens));
-    let mut plan = attention.plan_with_capacity(&made.batch(), &capacity, &mut workspace).expect("within");
+    let (arrays, alone) = (BatchArrays::new(lens), gpu.alone(&attention, lens));
+    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
 
     // tensors that fit the batch but not the capacity may run, but not be captured
     gpu.run(&plan, &gpu.stream, 2).expect("runs");
     let error = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 2)).expect_err("2 of 4 queries");
     assert!(matches!(error, CudaError::Tensor(TensorError::Shape { tensor: "q", got: 2, want: 4, .. })), "{error}");
-    let error = gpu.stream.capture(|| plan.update(&gpu.stream, &made.batch())).expect_err("under a capture");
+    let error = gpu.stream.capture(|| plan.update(&gpu.stream, &arrays.batch())).expect_err("under a capture");
     assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
 
-    let five = Made::new((&[1; 5], &[9; 5]));
+    let five = BatchArrays::new((&[1; 5], &[9; 5]));
     let error = plan.update(&gpu.stream, &five.batch()).expect_err("5 of 4 requests");
     let exceeded = BatchError::Capacity { what: "requests", count: 5, capacity: 4 };
     assert!(matches!(&error, CudaError::Batch(e) if *e == exceeded), "{error}");
     let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
     assert!(run == alone, "the plan has not changed");
 
-    plan.update(&gpu.stream, &made.batch()).expect("within");
+    plan.update(&gpu.stream, &arrays.batch()).expect("within");
     let other = Stream::new(&gpu.device).expect("a stream");
     let error = gpu.run(&plan, &other, QUERIES).expect_err("another stream");
     assert!(matches!(error, CudaError::OtherStream), "{error}");
-    let mut later = attention.plan(&made.batch(), &mut workspace).expect("sound");
-    let error = plan.update(&gpu.stream, &made.batch()).expect_err("the workspace holds another");
+    let mut later = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
+    let error = plan.update(&gpu.stream, &arrays.batch()).expect_err("the workspace holds another");
     assert!(matches!(error, CudaError::StalePlan), "{error}");
-    let error = later.update(&gpu.stream, &made.batch()).expect_err("of one batch");
+    let error = later.update(&gpu.stream, &arrays.batch()).expect_err("of one batch");
     assert!(matches!(error, CudaError::Batch(BatchError::NoCapacity)), "{error}");
 }
 
@@ -340,7 +340,7 @@ fn batch_invariant_requests_are_bit_exact_in_any_batch() {
             assert!(alone == among, "request {request} of {qo:?}, {kv:?}");
         }
     }
-    let mixed = Made::new((&[50, 0, 1], &[50, 9, 9]));
+    let mixed = BatchArrays::new((&[50, 0, 1], &[50, 9, 9]));
     let error = attention.plan(&mixed.batch(), &mut gpu.workspace()).expect_err("two kernel families");
     let CudaError::OtherKernel { request: 2, alone, runs } = &error else { panic!("{error}") };
     assert_eq!((alone.kind, runs.kind), (KernelKind::Decode, KernelKind::Prefill));

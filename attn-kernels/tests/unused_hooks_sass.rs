@@ -121,8 +121,8 @@ fn has_compiler() -> bool {
 fn assert_same(pairs: &[(&str, &str)]) {
     if has_compiler() {
         for (a, b) in pairs {
-            for (place, same) in same(a, b) {
-                assert!(same, "`{a}` and `{b}` differ in {place}");
+            for (section, same) in same(a, b) {
+                assert!(same, "`{a}` and `{b}` differ in {section}");
             }
         }
     }
@@ -157,12 +157,12 @@ fn a_written_hook_changes_the_kernel() {
         for (hook, after_merge) in [("causal", false), ("soft_cap(cap=30)", false), ("sink", true), ("head_gate", true)]
         {
             let differ: Vec<_> =
-                same("full", hook).into_iter().filter(|(_, same)| !same).map(|(place, _)| place).collect();
+                same("full", hook).into_iter().filter(|(_, same)| !same).map(|(section, _)| section).collect();
             for kernel in ["prefill sm_80", "prefill sm_90a", "decode sm_80", "decode sm_90a"] {
                 // decode merges in the main kernel
                 let differs_in = if after_merge && kernel.starts_with("prefill") { "merge" } else { "" };
-                let of_kernel = |place: &&String| place.starts_with(kernel) && place.contains(differs_in);
-                assert!(differ.iter().any(|place| of_kernel(&place)), "{hook} in {kernel}: only {differ:?}");
+                let of_kernel = |section: &&String| section.starts_with(kernel) && section.contains(differs_in);
+                assert!(differ.iter().any(|section| of_kernel(&section)), "{hook} in {kernel}: only {differ:?}");
             }
         }
     }

@@ -8,12 +8,11 @@ use attn::{Heads, Variant};
 
 /// The number of keys of a tile when the mask is evaluated element by element.
 const BLOCK: usize = 256;
-/// Up to so many evaluations of the mask every head is counted; beyond, head 0 stands for all.
+/// The most mask evaluations for which every head is counted. Above it, head 0 is counted for all heads.
 const EVERY_HEAD: u64 = 1 << 27;
 
 /// The number of attended (query, key, query head) triples of a batch under a variant: in closed form for `causal` and
-/// `sliding_window`, else by evaluating the mask. For key lists, all keys that they name count, whatever other masks
-/// leave.
+/// `sliding_window`, else by evaluating the mask. Under KV lists every listed key counts, even if a mask hides it.
 #[must_use]
 pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
     if let Some((_, queries)) = variant.kv_list_sizes() {
@@ -33,8 +32,8 @@ pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
     count * u64::from(heads.qo) / u64::from(counted.max(1))
 }
 
-/// The number of (key, KV head) pairs that are read: those that a list names, or all. Keys that requests share in a
-/// cascade count once.
+/// The number of (key, KV head) pairs that a run reads: listed keys under KV lists, else all keys. Keys that requests
+/// share in a cascade count once.
 pub(super) fn rows_read(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
     if !variant.has_kv_list() {
         let stored: u64 = if layout.has_levels() {

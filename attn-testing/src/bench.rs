@@ -14,11 +14,12 @@ use super::{Case, Info, TestError, attended, attended_pairs};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BenchResult {
-    /// Median milliseconds of a run. On a GPU between two events, with a cold L2 (256 MB are overwritten before each
-    /// run), of a graph replay if the case asks for one. On the CPU wall time with warm caches.
+    /// Median milliseconds of a run. On a GPU it is the time between two events, with a cold L2 (256 MB are overwritten
+    /// before each run). If the case asks for a graph, the run is a graph replay. On the CPU it is wall time with warm
+    /// caches.
     pub ms: f64,
-    /// Bandwidth over K and V in GB/s. Each key counts once, whatever the mask leaves out: keys shared in a cascade
-    /// once, keys that no list names not at all.
+    /// Bandwidth over K and V in GB/s. Each key counts once, even if the mask hides it or requests share it in a
+    /// cascade. Under KV lists only listed keys count.
     pub gbps: f64,
     /// `2 * pairs * (head_dim + value_dim)` floating-point operations over attended (query, key, head) pairs, in
     /// TFLOP/s.
@@ -41,7 +42,7 @@ pub struct Prepared {
     graph: Option<Replay>,
     setups: Vec<Setup>,
     stream: Stream,
-    place: EngineMemory,
+    engine_memory: EngineMemory,
     /// One setup a launch.
     work: Vec<(Variant, Layout)>,
     info: Info,
@@ -108,13 +109,14 @@ impl Prepared {
             work.push((part.variant, layout));
         }
         let info = info(&setups);
-        let (stream, place) = (engine.stream()?, EngineMemory::of(engine));
-        let mut prepared = Prepared { graph: None, setups, stream, place, work, info };
+        let (stream, engine_memory) = (engine.stream()?, EngineMemory::of(engine));
+        let mut prepared = Prepared { graph: None, setups, stream, engine_memory, work, info };
         prepared.launch()?;
         prepared.stream.synchronize()?;
         if case.graph {
-            let Prepared { setups, stream, place, .. } = &mut prepared;
-            prepared.graph = place.capture(stream, || setups.iter_mut().try_for_each(|setup| setup.run_on(stream)))?;
+            let Prepared { setups, stream, engine_memory, .. } = &mut prepared;
+            prepared.graph =
+                engine_memory.capture(stream, || setups.iter_mut().try_for_each(|setup| setup.run_on(stream)))?;
         }
         Ok(prepared)
     }
@@ -135,7 +137,7 @@ impl Prepared {
             self.launch()?;
         }
         self.stream.synchronize()?;
-        let mut clock = self.place.clock()?;
+        let mut clock = self.engine_memory.clock()?;
         let mut ms = Vec::with_capacity(reps);
         for _ in 0..reps.max(1) {
             clock.start(&self.stream)?;

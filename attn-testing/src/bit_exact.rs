@@ -30,7 +30,7 @@ pub struct BitExactResult {
     pub passed: bool,
 }
 
-/// How a run is prepared.
+/// The conditions of a run, on which its bits must not depend.
 #[derive(Clone, Copy)]
 struct RunSetup {
     /// The byte that fills the workspace before planning.
@@ -81,16 +81,19 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
         }
     };
 
-    for place in places(&ragged) {
-        let moved = moved(&place, &inputs)?;
-        let what = format!("{:?} {} {:?} {:?}", place.kv_layout, place.page_size, place.page_order, place.pool);
-        compare(what.clone(), &run(&place, &variant, &moved, engine, RunSetup::PLAIN)?.0);
-        if place.kv_layout.paged() && place.pool == Pool::Split {
+    for layout_case in layout_cases(&ragged) {
+        let moved = moved(&layout_case, &inputs)?;
+        let what = format!(
+            "{:?} {} {:?} {:?}",
+            layout_case.kv_layout, layout_case.page_size, layout_case.page_order, layout_case.pool
+        );
+        compare(what.clone(), &run(&layout_case, &variant, &moved, engine, RunSetup::PLAIN)?.0);
+        if layout_case.kv_layout.paged() && layout_case.pool == Pool::Split {
             let mut zeros = moved;
             zeros.replace_nan();
             compare(
                 format!("zeros in unused slots of {what}"),
-                &run(&place, &variant, &zeros, engine, RunSetup::PLAIN)?.0,
+                &run(&layout_case, &variant, &zeros, engine, RunSetup::PLAIN)?.0,
             );
         }
     }
@@ -169,8 +172,8 @@ fn alone(
 }
 
 /// The case in every layout.
-fn places(ragged: &Case) -> Vec<Case> {
-    let mut places = Vec::new();
+fn layout_cases(ragged: &Case) -> Vec<Case> {
+    let mut layout_cases = Vec::new();
     for (kv_layout, page_size) in [
         (LayoutKind::Ragged, 16),
         (LayoutKind::Paged, 1),
@@ -184,12 +187,12 @@ fn places(ragged: &Case) -> Vec<Case> {
                 let packed = kv_layout == LayoutKind::Ragged && page_order == Order::Nhd;
                 let interleaved = pool == Pool::Split || ragged.head_dim_vo == attn::HeadDimVo::Same;
                 if interleaved && (pool != Pool::Packed || packed) {
-                    places.push(Case { kv_layout, page_size, page_order, pool, ..ragged.clone() });
+                    layout_cases.push(Case { kv_layout, page_size, page_order, pool, ..ragged.clone() });
                 }
             }
         }
     }
-    places
+    layout_cases
 }
 
 /// The inputs of a case with the rows of other inputs of the same lengths.
@@ -229,13 +232,13 @@ fn run(
         ..AttentionOptions::default()
     };
     let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
-    let (place, stream) = (EngineMemory::of(engine), engine.stream()?);
-    let mut tensors = Tensors::put(&place, case, inputs)?;
+    let (layout_case, stream) = (EngineMemory::of(engine), engine.stream()?);
+    let mut tensors = Tensors::put(&layout_case, case, inputs)?;
     let batch = inputs.batch(&[]);
     // the graph is dropped first
     let (_workspace, plan, mut graph) = match how.extra_requests {
         None => {
-            let mut memory = place.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
+            let mut memory = layout_case.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
             let plan = attention.plan(&batch, &mut memory.workspace)?;
             (memory, plan, None)
         }
@@ -243,13 +246,13 @@ fn run(
             let own = BatchCapacity::of(&batch.validate()?);
             let capacity = BatchCapacity { requests: own.requests + extra as u32, ..own };
             let bytes = attention.workspace_size_with_capacity(&capacity)?;
-            let mut memory = place.workspace(engine, bytes, how.dirt)?;
+            let mut memory = layout_case.workspace(engine, bytes, how.dirt)?;
             let mut table = page_table(inputs);
             let none = PageTableBuf { indptr: vec![0], indices: vec![], last_page_len: vec![], ..table };
             let empty = Batch::paged(&[0], &none.table());
             let mut plan = attention.plan_with_capacity(&empty, &capacity, &mut memory.workspace)?;
             tensors.run(&plan, &stream)?;
-            let graph = place.capture(&stream, || tensors.run(&plan, &stream))?;
+            let graph = layout_case.capture(&stream, || tensors.run(&plan, &stream))?;
             // pad with requests without queries
             let (mut qo, pages) = (inputs.qo_indptr.clone(), table.indices.len() as i32);
             qo.resize(qo.len() + extra, inputs.qo_indptr[inputs.qo_indptr.len() - 1]);

@@ -18,12 +18,12 @@ use super::{KeptPages, RunMode, TestError};
 /// Unknown fields are kept and written back with the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// The name; the variant when left out.
+    /// The name. It defaults to the variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A variant expression, `causal + soft_cap(cap=30)`.
     pub variant: String,
-    /// `auto`, `prefill`, `decode`, `mixed`.
+    /// The kernel family: `auto`, `prefill`, `decode` or `mixed`.
     #[serde(default = "auto")]
     pub kernel: String,
     /// The prefill backend: `sm80` or `sm90`.
@@ -31,7 +31,7 @@ pub struct Case {
     pub prefill: PrefillBackend,
     /// The type of q and o: `f16`, `bf16`, or `f32` (CPU only).
     pub dtype: String,
-    /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`; that of q when left out.
+    /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`. It defaults to `dtype`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_dtype: Option<String>,
     /// Query heads.
@@ -66,16 +66,16 @@ pub struct Case {
     /// The seed of all random data.
     #[serde(default)]
     pub seed: u64,
-    /// Time a replayed CUDA graph instead of a launch.
+    /// Whether a replayed CUDA graph is timed instead of a launch.
     #[serde(default)]
     pub graph: bool,
-    /// Scale of logits; `1 / sqrt(head_dim)` when left out.
+    /// The scale of logits. It defaults to `1 / sqrt(head_dim)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_scale: Option<f32>,
     /// The standard deviation of queries; that of keys and values is 1. Large values bring logits near a cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q_std: Option<f32>,
-    /// The scale of stored keys; that of stored values is 1.25 times larger. 1 for both when left out.
+    /// The scale of stored keys; that of stored values is 1.25 times larger. Both default to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_scale: Option<f32>,
     /// Whether each KV head has a scale of its own on top, from 0.5 to 1.5 by the seed.
@@ -130,7 +130,7 @@ pub struct LevelCase {
     pub groups: Vec<u32>,
     /// Keys of each group.
     pub kv_lens: Lens,
-    /// The page size in keys, a multiple of the case's; the case's when left out.
+    /// The page size in keys, a multiple of the case's, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_size: Option<u32>,
 }

@@ -12,8 +12,8 @@ use super::outputs::OutputTensors;
 use super::setup::Setup;
 use super::{Case, Distance, StoredOutputs, TestError, Tolerance, case_variant};
 
-/// The tolerance of a log-sum-exp in units in the last place of the largest one: a bias of that size is itself rounded,
-/// is rounded in the unit of a product, with the product added, and as a logit.
+/// The tolerance of a log-sum-exp, in ulps of the largest one. A large bias is rounded four times: when it is computed,
+/// when it is scaled to the unit of Q K^T, when Q K^T is added, and when the sum is scaled to a logit.
 const LSE_UNITS: f64 = 6.0;
 
 /// Options of a check.
@@ -41,18 +41,18 @@ pub struct CheckResult {
     pub distance: Distance,
     /// Whether a second run (a graph replay if the case asks for it) gave the same bits.
     pub rerun_identical: bool,
-    /// If the case asks for a graph: whether a run that was captured for another batch and replayed after an update to
-    /// the case's batch ([`Plan::update`](attn::Plan::update)) gave the same bits; on the CPU, a run of such a plan.
-    /// The other batch has half of the requests, queries and keys, or the requests in reverse. `None` for a variant
-    /// whose tensors depend on the lengths of the batch, and for a cascade.
+    /// If the case asks for a graph: whether a replay after [`Plan::update`](attn::Plan::update) gave the same bits.
+    /// The run is captured for another batch, and the plan is updated to the case's batch; on the CPU the updated plan
+    /// runs. The other batch has half of the requests, queries and keys, or the requests in reverse. `None` for a
+    /// variant whose tensors depend on the lengths of the batch, and for a cascade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_identical: Option<bool>,
     /// Whether a run wrote behind the end of an output.
     pub wrote_outside: bool,
     /// The tolerance.
     pub tolerance: Tolerance,
-    /// If the kernel rounds transformed rows to 16 bits, which the reference then does too: the distance to the
-    /// reference without that rounding. It is reported only, as it grows with the rows.
+    /// The distance to a reference that does not round transformed rows, if the kernel rounds them to 16 bits. It is
+    /// reported and not judged, because it grows with the norm of the rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unrounded: Option<Distance>,
     /// If the variant stores to tensors (`OutTensor`): the distance between what the run and the reference store. The
@@ -109,17 +109,17 @@ impl CheckResult {
 ///
 /// Unused page slots and pages hold NaN, and so do outputs and workspace before the run.
 ///
-/// Kernels multiply on tensor cores, so rows that a variant transforms are rounded to 16 bits once more
-/// ([`RowRounding::Elements`] names the types). The reference then does the same, and [`CheckResult::unrounded`]
-/// reports the cost, which grows with the rows (with norm weights around 2, the log-sum-exp moves by up to 4e-3). What
-/// remains are ties: transformed rows differ between kernel and reference in the last bits of f32, so a value near a
-/// tie may round to the other neighbour, which may move a logit as much as all roundings of a row together. So where
-/// keys are transformed, the tolerance of the log-sum-exp is at least what rounding moves it in the reference. It is
-/// also at least 6 units in the last place of the largest log-sum-exp, which matters where logits are thousands.
+/// Tensor cores take 16-bit operands, so a kernel rounds rows that a variant transforms ([`RowRounding::Elements`]
+/// names the types). The reference rounds them too. [`CheckResult::unrounded`] reports the error of this rounding,
+/// which grows with the norm of the rows: with norm weights around 2, the log-sum-exp moves by up to 4e-3. Ties still
+/// differ. Kernel and reference compute transformed rows that differ in the last bits of f32, so a value near a tie may
+/// round to the other neighbour. That may move a logit as much as all roundings of a row together. So where keys are
+/// transformed, the tolerance of the log-sum-exp is at least the distance by which rounding moves it in the reference.
+/// It is also at least 6 ulps of the largest log-sum-exp, which matters where logits are in the thousands.
 ///
-/// Every run stores to fresh output tensors with the starting values of the case's, and so does the reference; the
-/// case's own tensors stay as they are. They are compared after the first run, after the second, and after a run of
-/// another plan (replayed from a graph if the case asks for it), whose tensors nothing else has stored to.
+/// Each run, and the reference, stores to output tensors (`OutTensor`) of its own, which start with the values of the
+/// case's. The case's tensors do not change. Stored values are compared after the first run, after the second run, and
+/// after a run of another plan with fresh tensors (a graph replay if the case asks for it).
 ///
 /// # Errors
 ///
@@ -233,7 +233,7 @@ fn fetched(
     Ok(Some(of_run.against(judge, tolerance.row)))
 }
 
-/// The most that rounding moves a log-sum-exp.
+/// The largest distance by which rounding moves a log-sum-exp.
 fn moved(rounded: &[f64], exact: &[f64]) -> f64 {
     let apart = rounded.iter().zip(exact).map(|(a, b)| (a - b).abs());
     // rows without keys have -inf in both
@@ -257,7 +257,7 @@ fn reference(
         head_dim_vo: case.head_dim_vo,
         sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
         layout: &layout,
-        work: &WorkList::default(), // the oracle does not look at it
+        work: &WorkList::default(), // the oracle ignores the work list
         q: inputs.q().map_err(Error::from)?,
         kv: inputs.kv().map_err(Error::from)?,
     };
@@ -291,7 +291,7 @@ mod tests {
         }
         let (f16, bf16) = (apart("causal + rope", "f16"), apart("causal + rope", "bf16"));
         assert!(f16 > 1e-5 && bf16 > 1e-5 && f16.max(bf16) < 1e-3, "rows meet rewritten keys in f16: {f16} {bf16}");
-        // products are good to 2^-11 or so of themselves: with longer rows, that is more of a log-sum-exp
+        // the relative error of Q K^T is about 2^-11, so the error of the log-sum-exp grows with the norm of the rows
         let [short, long] =
             [0.0, 0.5].map(|m| distance(&format!("causal + yarn(factor=20, mscale={m})"), "bf16").lse_err);
         assert!(long > 1e-3 && long > 4.0 * short && short > 1e-5, "{short} {long}");

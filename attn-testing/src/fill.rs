@@ -37,9 +37,9 @@ pub fn example_expression(desc: &VariantDesc, registry: &Registry) -> Result<Str
     });
     let dims = Case::new(desc.name).dims();
     let mut first = None;
-    for places in same.chain(different) {
+    for choices in same.chain(different) {
         let given: Vec<_> =
-            fields.iter().zip(places).map(|((f, v), n)| format!("{}={}", f.name, v[n % v.len()])).collect();
+            fields.iter().zip(choices).map(|((f, v), n)| format!("{}={}", f.name, v[n % v.len()])).collect();
         let expr = if given.is_empty() { desc.name.to_owned() } else { format!("{}({})", desc.name, given.join(", ")) };
         match self::variant(&expr, registry, &dims, 0) {
             Ok(_) => return Ok(expr),

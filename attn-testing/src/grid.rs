@@ -1,9 +1,9 @@
 //! The grids of cases that kernels are checked on: a covering design rather than a full product.
 //!
-//! Every variant runs in every kernel, and in each in six *cells* (dtype, head dim, layout) that cover all pairs of
-//! these. Group size, page size, page order and lengths are chosen so that as many pairs of values as possible meet.
-//! Two cases share a cell, so there are half as many cubins as cases. fp8 caches, scales, large logits and a bias for
-//! each pair of query and key follow at the end.
+//! Every variant runs in every kernel, in six *cells* each. A cell is a dtype, a head dim and a layout; the six cover
+//! all pairs of their values. Group size, page size, page order and lengths are chosen so that as many pairs of values
+//! as possible meet. Two cases share a cell, so there are half as many cubins as cases. fp8 caches, scales, large
+//! logits and a bias for each pair of query and key follow at the end.
 
 mod bit_exact;
 mod cells;

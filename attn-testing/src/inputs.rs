@@ -250,7 +250,7 @@ impl Inputs {
             self.q.copy_row(to_row, &from.q, at, layout.qo_len(request) * row);
             for key in 0..layout.kv_len(request) {
                 for head in 0..self.heads.kv as usize {
-                    let place = |layout: &Layout, request, strides: &[i64]| {
+                    let offsets = |layout: &Layout, request, strides: &[i64]| {
                         let at = match layout.pages() {
                             None => vec![layout.kv_indptr()[request] as usize + key, head],
                             Some(pages) => {
@@ -261,9 +261,10 @@ impl Inputs {
                         at.iter().zip(strides).map(|(&at, &stride)| at * stride as usize).sum::<usize>()
                     };
                     let [to_k, k] =
-                        [place(&to_layout, to, &self.kv_strides), place(&layout, request, &from.kv_strides)];
+                        [offsets(&to_layout, to, &self.kv_strides), offsets(&layout, request, &from.kv_strides)];
                     self.k.copy_row(to_k, &from.k, k, self.kv_shape[self.kv_shape.len() - 1]);
-                    let [to_v, v] = [place(&to_layout, to, &self.v_strides), place(&layout, request, &from.v_strides)];
+                    let [to_v, v] =
+                        [offsets(&to_layout, to, &self.v_strides), offsets(&layout, request, &from.v_strides)];
                     self.v.copy_row(to_v, &from.v, v, self.v_shape[self.v_shape.len() - 1]);
                 }
             }
@@ -334,13 +335,13 @@ impl Inputs {
 
 /// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) are in the given order.
 fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
-    let mut place: Vec<usize> = (0..shape.len()).collect();
+    let mut offsets: Vec<usize> = (0..shape.len()).collect();
     if order == Order::Hnd {
-        place.swap(at, at + 1);
+        offsets.swap(at, at + 1);
     }
     let mut strides = vec![1i64; shape.len()];
     let mut step = 1i64;
-    for &dim in place.iter().rev() {
+    for &dim in offsets.iter().rev() {
         strides[dim] = step;
         step *= shape[dim] as i64;
     }

@@ -9,7 +9,7 @@ const PAD: usize = 16;
 
 /// Tensors with the same strides, in one allocation or in several.
 pub(super) struct Interleaved {
-    /// The elements; NaN in between.
+    /// The elements, with NaN in padding.
     pub(super) memory: Vec<Host>,
     /// For each tensor, its allocation and its first element there.
     pub(super) begins: Vec<(usize, usize)>,
@@ -74,9 +74,9 @@ pub(super) fn queries(inputs: &Inputs, pool: Pool) -> Interleaved {
 fn copy(from: &Host, from_strides: &[i64], to: &mut Host, to_strides: &[i64], shape: &[usize], begin: usize) {
     let (outer, row) = (&shape[..shape.len() - 1], shape[shape.len() - 1]);
     let mut at = vec![0usize; outer.len()];
-    let place = |at: &[usize], strides: &[i64]| at.iter().zip(strides).map(|(&at, &n)| at * n as usize).sum::<usize>();
+    let offset = |at: &[usize], strides: &[i64]| at.iter().zip(strides).map(|(&at, &n)| at * n as usize).sum::<usize>();
     for _ in 0..outer.iter().product() {
-        to.copy_row(begin + place(&at, to_strides), from, place(&at, from_strides), row);
+        to.copy_row(begin + offset(&at, to_strides), from, offset(&at, from_strides), row);
         for (digit, &extent) in at.iter_mut().zip(outer).rev() {
             *digit += 1;
             if *digit < extent {
@@ -108,11 +108,11 @@ mod tests {
             for token in 0..tokens {
                 let at = if outer.len() == 2 { vec![token / outer[1], token % outer[1]] } else { vec![token] };
                 for head in 0..heads {
-                    let place = |strides: &[i64]| {
+                    let offset = |strides: &[i64]| {
                         let token: i64 = at.iter().zip(strides).map(|(&at, n)| at as i64 * n).sum();
                         (token + head * strides[at.len()]) as usize
                     };
-                    let (from, to) = (place(&inputs.kv_strides), begin + place(&interleaved.strides));
+                    let (from, to) = (offset(&inputs.kv_strides), begin + offset(&interleaved.strides));
                     let same = got[to..to + dim].iter().zip(&want[from..from + dim]);
                     assert!(same.clone().all(|(a, b)| a.to_bits() == b.to_bits()), "{layout:?} {order:?} {pool:?}");
                     finite += same.filter(|(a, _)| a.is_finite()).count();

@@ -92,7 +92,7 @@ impl Keys {
         };
         let mut levels = Vec::with_capacity(all.len());
         if case.kv_layout.paged() {
-            // one unit of the pool holds a page of any level
+            // the pool is allocated in units of the largest page of any level
             let unit = all.iter().map(|level| level.2).max().unwrap_or(1);
             let pages = |(_, lens, of): &(_, &Lens, u32)| {
                 lens.to_vec().iter().map(|len| len.div_ceil(pool_page * of)).sum::<u32>()
@@ -101,9 +101,9 @@ impl Keys {
             let mut random = Random::new(case.seed, 0);
             let mut order = random.permutation(units).into_iter();
             for (groups, lens, of) in &all {
-                let places = unit / of;
-                let next = || places as i32 * order.next().unwrap_or(0) + random.below(places.into()) as i32;
-                let table = PageTableBuf::from_lens(&lens.to_vec(), pool_page * of, units * places, next);
+                let positions = unit / of;
+                let next = || positions as i32 * order.next().unwrap_or(0) + random.below(positions.into()) as i32;
+                let table = PageTableBuf::from_lens(&lens.to_vec(), pool_page * of, units * positions, next);
                 levels.push(LevelBuf { qo_indptr: queries_of(groups), keys: LevelKeys::Paged(table) });
             }
         } else {

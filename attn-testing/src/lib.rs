@@ -30,8 +30,8 @@
 //! - [`grid`] holds the grids of cases that the library is checked on.
 //!
 //! Inputs are N(0, 1), rounded to the dtype, and depend on the seed alone. Pages are shuffled over a pool with spare
-//! pages. Every slot without a key is NaN, and so are outputs and workspaces before a run: a kernel that reads what it
-//! should not produces NaN, and NaN fails.
+//! pages. Every slot without a key is NaN, and so are outputs and workspaces before a run: a kernel that reads such
+//! memory produces NaN, which fails the check.
 
 mod attended_pairs;
 mod bench;

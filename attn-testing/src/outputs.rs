@@ -7,7 +7,7 @@ use attn::{Error, Variant};
 
 use super::{TestError, fill};
 
-/// The distance between what a run stored (`OutTensor`) and what the reference stores.
+/// The distance between the elements that a run and the reference store to output tensors (`OutTensor`).
 ///
 /// Only elements that the reference stores count, as stores for masked logits are undefined. All tensors of a variant
 /// count together.
@@ -16,9 +16,9 @@ use super::{TestError, fill};
 pub struct StoredOutputs {
     /// The number of elements that the reference stores.
     pub elements: u64,
-    /// The largest `|stored - reference|`, relative to the larger of the reference and the root mean square of what it
-    /// stores to that tensor. The largest of all runs: the first, a second one of the same plan, and one of another
-    /// plan (a replayed graph if the case asks for it).
+    /// The largest `|stored - reference|`, relative to the larger of the reference and the root mean square of its
+    /// elements in that tensor. This is the largest value of all runs: the first, a second one of the same plan, and
+    /// one of another plan (a replayed graph if the case asks for it).
     pub stored_err: f64,
     /// Elements that should have changed but kept their starting value, in the run that has most of them.
     pub untouched: u64,
@@ -36,7 +36,7 @@ impl StoredOutputs {
 
     /// The worse of two runs.
     pub(super) fn worse(self, other: StoredOutputs) -> StoredOutputs {
-        // errors are never NaN, which is counted instead
+        // `stored_err` is never NaN, because NaNs are counted in `nan`
         StoredOutputs {
             elements: self.elements.max(other.elements),
             stored_err: self.stored_err.max(other.stored_err),
@@ -104,8 +104,8 @@ impl OutputTensors {
         !self.outputs.is_empty()
     }
 
-    /// Compares what was stored so far with what another copy of the same variant stored. An element within `tolerance`
-    /// of its start does not count as untouched.
+    /// Compares the stored elements with those of another copy of the same variant. An element within `tolerance` of
+    /// its start does not count as untouched.
     pub(super) fn against(&self, reference: &OutputTensors, tolerance: f64) -> StoredOutputs {
         let tensors = self.outputs.iter().zip(&reference.outputs);
         let each = tensors.map(|(got, want)| {

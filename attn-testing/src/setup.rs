@@ -25,7 +25,7 @@ pub(super) struct Setup {
     engine: Engine,
     pub(super) stream: Stream,
     tensors: Tensors,
-    pub(super) place: EngineMemory,
+    pub(super) engine_memory: EngineMemory,
     /// Median microseconds of planning.
     pub(super) plan_us: f64,
 }
@@ -39,7 +39,7 @@ impl Setup {
         engine: &Engine,
         plans: usize,
     ) -> Result<Self, TestError> {
-        let place = EngineMemory::of(engine);
+        let engine_memory = EngineMemory::of(engine);
         let dtypes = case.dtypes()?;
         let kernel = match case.kernel.as_str() {
             "auto" => None,
@@ -51,8 +51,8 @@ impl Setup {
         let stream = engine.stream()?;
         let levels = inputs.levels();
         let batch = inputs.batch(&levels);
-        // the workspace most likely gets memory that was just freed: a kernel that relies on zeros then fails
-        place.dirty(attention.workspace_size(&batch)?)?;
+        // the workspace most likely reuses memory that was just freed, so a kernel that relies on zeros fails
+        engine_memory.dirty(attention.workspace_size(&batch)?)?;
         let mut workspace = engine.workspace();
         let mut plan = attention.plan(&batch, &mut workspace)?; // the first compiles
         let mut times = Vec::with_capacity(plans);
@@ -71,8 +71,8 @@ impl Setup {
             made_with: (dtypes, options),
             engine: engine.clone(),
             stream,
-            tensors: Tensors::put(&place, case, inputs)?,
-            place,
+            tensors: Tensors::put(&engine_memory, case, inputs)?,
+            engine_memory,
             plan_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
         })
     }
@@ -80,8 +80,8 @@ impl Setup {
     /// Captures the run, so that [`launch`](Self::launch) replays it. Does nothing on the CPU.
     pub(super) fn capture(&mut self) -> Result<(), TestError> {
         if self.graph.is_none() {
-            let Setup { place, plan, stream, tensors, .. } = &mut *self;
-            self.graph = place.capture(stream, || tensors.run(plan, stream))?;
+            let Setup { engine_memory, plan, stream, tensors, .. } = &mut *self;
+            self.graph = engine_memory.capture(stream, || tensors.run(plan, stream))?;
         }
         Ok(())
     }
@@ -131,12 +131,12 @@ impl Setup {
         Info::default()
     }
 
-    /// Captures a run (if there are graphs) of a plan of another batch, replays it with that batch, updates the plan to
-    /// the case's batch, and returns what the replay then writes. The other batch is smaller, or the same requests in
-    /// reverse for a variant whose tensors over lengths do not fit a smaller one.
+    /// Plans another batch, captures and replays a run of it, updates the plan to the case's batch, and returns the
+    /// outputs of a second replay. The CPU runs the plan instead. The other batch is smaller; for a variant whose
+    /// tensors over lengths do not fit a smaller batch, it has the same requests in reverse.
     ///
-    /// `None` where tensors have other elements for the other batch; where the batch uses a smaller tile than its
-    /// capacity, which gives other bits; and for a cascade that runs flattened, as a capacity with levels selects
+    /// `None` if the bits may differ: where tensors have other elements for the other batch; where the batch alone uses
+    /// a smaller tile than the capacity; and for a cascade that runs flattened, because a capacity with levels selects
     /// another kernel.
     pub(super) fn run_updated(&mut self, inputs: &Inputs) -> Result<Option<Written>, TestError> {
         let cascade = matches!(inputs.keys, Keys::Levels(_));
@@ -155,7 +155,7 @@ impl Setup {
             }
             _ => self.attention.clone(),
         };
-        self.place.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
+        self.engine_memory.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
         let mut workspace = self.engine.workspace();
         let mut plan =
             |other: &OtherBatch| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
@@ -170,9 +170,9 @@ impl Setup {
         if !same_tile(&plan, &self.plan) {
             return Ok(None);
         }
-        let Setup { place, stream, tensors, .. } = &mut *self;
+        let Setup { engine_memory, stream, tensors, .. } = &mut *self;
         tensors.poison()?;
-        let mut replay = place.capture(stream, || tensors.run(&plan, stream))?;
+        let mut replay = engine_memory.capture(stream, || tensors.run(&plan, stream))?;
         let mut run = |plan: &Plan, tensors: &mut Tensors| match &mut replay {
             Some(graph) => graph.launch(stream),
             None => Ok(tensors.run(plan, stream)?),
@@ -191,7 +191,7 @@ impl Setup {
         Ok(Some(written))
     }
 
-    /// Poisons the outputs, runs once, and returns what was written.
+    /// Poisons the outputs, runs once, and returns the outputs.
     pub(super) fn run_once(&mut self) -> Result<Written, TestError> {
         self.tensors.poison()?;
         self.launch()?;

@@ -14,7 +14,7 @@ use super::{Case, TestError};
 pub struct SharedTensors {
     engine: Engine,
     stream: Stream,
-    place: EngineMemory,
+    engine_memory: EngineMemory,
     clock: Clock,
     tensors: Tensors,
     /// Pages with keys, in the order in which requests get them.
@@ -55,13 +55,13 @@ impl SharedTensors {
         let Keys::Paged(PageTableBuf { indices, page_size, num_pages, .. }) = &inputs.keys else {
             return Err(TestError::Field { field: "kv_layout", why: "shared tensors are paged".to_owned() });
         };
-        let place = EngineMemory::of(engine);
+        let engine_memory = EngineMemory::of(engine);
         Ok(SharedTensors {
             engine: engine.clone(),
             stream: engine.stream()?,
-            clock: place.clock()?,
-            tensors: Tensors::put(&place, largest, &inputs)?,
-            place,
+            clock: engine_memory.clock()?,
+            tensors: Tensors::put(&engine_memory, largest, &inputs)?,
+            engine_memory,
             pages: indices.clone(),
             page_size: *page_size,
             num_pages: *num_pages,
@@ -89,11 +89,11 @@ impl SharedTensors {
         let qo_indptr = indptr(qo_lens)?;
         let mut workspace = self.engine.workspace();
         let plan = attention.plan(&Batch::paged(&qo_indptr, &table.table()), &mut workspace)?;
-        // loads what is loaded lazily, and checks the tensors
+        // the first run loads kernels that are loaded lazily, and checks the tensors
         self.tensors.run(&plan, &self.stream)?;
         self.stream.synchronize()?;
-        let SharedTensors { place, stream, tensors, .. } = &mut *self;
-        let graph = place.capture(stream, || tensors.run(&plan, stream))?;
+        let SharedTensors { engine_memory, stream, tensors, .. } = &mut *self;
+        let graph = engine_memory.capture(stream, || tensors.run(&plan, stream))?;
         Ok(SharedRun { graph, plan, _workspace: workspace, on: self })
     }
 }

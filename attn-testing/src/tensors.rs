@@ -56,16 +56,19 @@ pub(super) struct Written {
 
 impl Tensors {
     /// Uploads the inputs of a case in the layout of its pool, and allocates outputs.
-    pub(super) fn put(place: &EngineMemory, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
+    pub(super) fn put(engine_memory: &EngineMemory, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
         let (qo_shape, o_shape) = (inputs.qo_shape(), inputs.o_shape());
         let rows = qo_shape[0] * qo_shape[1];
         Ok(Tensors {
-            q: InterleavedTensors::put(place, interleave::queries(inputs, case.pool))?,
-            kv: InterleavedTensors::put(place, interleave::keys_and_values(inputs, case.page_order, case.pool))?,
-            k_scale: PlacedScale::put(place, &inputs.k_scale)?,
-            v_scale: PlacedScale::put(place, &inputs.v_scale)?,
-            o: place.put(&Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
-            lse: place.put(&Host::nan(Dtype::F32, rows + GUARD))?,
+            q: InterleavedTensors::put(engine_memory, interleave::queries(inputs, case.pool))?,
+            kv: InterleavedTensors::put(
+                engine_memory,
+                interleave::keys_and_values(inputs, case.page_order, case.pool),
+            )?,
+            k_scale: PlacedScale::put(engine_memory, &inputs.k_scale)?,
+            v_scale: PlacedScale::put(engine_memory, &inputs.v_scale)?,
+            o: engine_memory.put(&Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
+            lse: engine_memory.put(&Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
             o_shape,
@@ -79,11 +82,11 @@ impl Tensors {
     /// Replaces keys and values by a tensor of another shape. Their head dims must be equal.
     pub(super) fn lay(
         &mut self,
-        place: &EngineMemory,
+        engine_memory: &EngineMemory,
         interleaved: Interleaved,
         shape: &[usize],
     ) -> Result<(), TestError> {
-        self.kv = InterleavedTensors::put(place, interleaved)?;
+        self.kv = InterleavedTensors::put(engine_memory, interleaved)?;
         (self.kv_shape, self.v_shape) = (shape.to_vec(), shape.to_vec());
         Ok(())
     }
@@ -132,8 +135,8 @@ impl Written {
 }
 
 impl InterleavedTensors {
-    fn put(place: &EngineMemory, interleaved: Interleaved) -> Result<Self, TestError> {
-        let memory = interleaved.memory.iter().map(|host| place.put(host)).collect::<Result<_, _>>()?;
+    fn put(engine_memory: &EngineMemory, interleaved: Interleaved) -> Result<Self, TestError> {
+        let memory = interleaved.memory.iter().map(|host| engine_memory.put(host)).collect::<Result<_, _>>()?;
         Ok(InterleavedTensors { memory, begins: interleaved.begins, strides: interleaved.strides })
     }
 
@@ -148,8 +151,8 @@ impl InterleavedTensors {
 }
 
 impl PlacedScale {
-    fn put(place: &EngineMemory, scale: &HostScale) -> Result<Self, TestError> {
-        let put = |heads: &Vec<f32>| Ok::<_, TestError>((place.put(&Host::F32(heads.clone()))?, heads.len()));
+    fn put(engine_memory: &EngineMemory, scale: &HostScale) -> Result<Self, TestError> {
+        let put = |heads: &Vec<f32>| Ok::<_, TestError>((engine_memory.put(&Host::F32(heads.clone()))?, heads.len()));
         Ok(PlacedScale { all: scale.all, heads: scale.heads.as_ref().map(put).transpose()? })
     }
 

@@ -36,14 +36,14 @@ pub struct WideOffsetsResult {
 /// is NaN. With [`WIDE_OFFSET_ELEMENTS`] offsets are past 2^32, which is at about 6/7. Kernels that the engine does not
 /// have are skipped.
 ///
-/// `None` if the engine has not enough memory. The host needs as much.
+/// `None` if the engine has too little memory. The host needs the same amount.
 ///
 /// # Errors
 ///
 /// A run failed.
 pub fn wide_offsets(engine: &Engine, elements: usize) -> Result<Option<Vec<WideOffsetsResult>>, TestError> {
-    let place = EngineMemory::of(engine);
-    if !place.holds(2 * elements + (2 << 30)) {
+    let engine_memory = EngineMemory::of(engine);
+    if !engine_memory.holds(2 * elements + (2 << 30)) {
         return Ok(None);
     }
     let mut results = Vec::new();
@@ -59,7 +59,7 @@ pub fn wide_offsets(engine: &Engine, elements: usize) -> Result<Option<Vec<WideO
             pool: Pool::Fused,
             ..Case::new("full")
         };
-        over(&case, engine, &place, elements, &mut results)?;
+        over(&case, engine, &engine_memory, elements, &mut results)?;
     }
     Ok(Some(results))
 }
@@ -67,15 +67,15 @@ pub fn wide_offsets(engine: &Engine, elements: usize) -> Result<Option<Vec<WideO
 fn over(
     case: &Case,
     engine: &Engine,
-    place: &EngineMemory,
+    engine_memory: &EngineMemory,
     elements: usize,
     results: &mut Vec<WideOffsetsResult>,
 ) -> Result<(), TestError> {
     let inputs = Inputs::new(case, false)?;
-    let mut small = Tensors::put(place, case, &inputs)?;
+    let mut small = Tensors::put(engine_memory, case, &inputs)?;
     let (interleaved, shape, table) = spread(&inputs, elements);
-    let mut large = Tensors::put(place, case, &inputs)?;
-    large.lay(place, interleaved, &shape)?;
+    let mut large = Tensors::put(engine_memory, case, &inputs)?;
+    large.lay(engine_memory, interleaved, &shape)?;
     let near_batch = inputs.batch(&[]);
     let far_batch = match &table {
         Some(table) => Batch::paged(&inputs.qo_indptr, &table.table()),

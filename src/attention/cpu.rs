@@ -89,7 +89,7 @@ impl CpuAttention {
             .transpose()
     }
 
-    /// The layers that need work of their own: each sees other keys than this attention and than the layers before it.
+    /// The layers whose visibility differs from that of this attention and of the layers before them.
     pub(crate) fn layers(&self, layers: &[&CpuAttention]) -> Result<Vec<CpuAttention>, LayerError> {
         let mut others: Vec<CpuAttention> = Vec::new();
         for layer in layers {
@@ -103,7 +103,7 @@ impl CpuAttention {
         Ok(others)
     }
 
-    /// Whether one was derived from the other, so that both would share kernels on a GPU.
+    /// Whether one attention was derived from the other. On a GPU both share kernels.
     fn shares_kernels(&self, other: &CpuAttention) -> bool {
         Arc::ptr_eq(&self.visibilities, &other.visibilities)
     }

@@ -12,9 +12,9 @@ pub struct AttentionOptions {
     pub kernel: Option<KernelKind>,
     /// The prefill backend, on a GPU that runs several.
     pub prefill: PrefillBackend,
-    /// Whether the cache holds raw or transformed keys and values, for a variant with `key_transform` or
-    /// `value_transform`. By default they are raw. A cache whose keys were rotated when they were appended is
-    /// transformed, and no kernel transforms it again.
+    /// For a variant with `key_transform` or `value_transform`: whether the cache holds raw or transformed keys and
+    /// values. By default they are raw. A cache whose keys were rotated when they were appended is transformed, and no
+    /// kernel transforms it again.
     pub stored: KvStored,
     /// The head dim of values and outputs, and the tensor of the values. By default values have a tensor of their own
     /// with the head dim of the keys.

@@ -20,7 +20,7 @@ pub struct Step<'a> {
 /// Plans and graphs for batches of several sizes. A batch runs in the smallest bucket that holds it.
 ///
 /// Each bucket has plans with a capacity of its size, in workspaces of its own, and one graph. A step updates the plans
-/// in place and replays the graph: the host launches one thing a step, however many layers the model has. A batch with
+/// in place and replays the graph: the host launches one graph a step, however many layers the model has. A batch with
 /// fewer requests than its bucket needs no padding: rows past its own are neither read nor written. `Send` and `Sync`.
 ///
 /// # Example
@@ -87,11 +87,12 @@ struct Bucket {
 }
 
 impl GraphBuckets {
-    /// Makes the plans of all buckets; `sizes` are their numbers of requests. Of each list in `attentions` the first
-    /// attention is planned, for the others too ([`Attention::plan_for`]). Layers may share a plan or have one each.
+    /// Makes the plans of all buckets; `sizes` are their numbers of requests. Each list in `attentions` shares one
+    /// plan: its first attention plans for all layers of the list ([`Attention::plan_for`]).
     ///
-    /// `capacity` is that of the largest batch, with `capacity.qo_len` queries a request. Every bucket holds all its
-    /// keys. The workspace takes the sum of [`Attention::workspace_size_with_capacity`] over buckets and plans.
+    /// `capacity` is the capacity of the largest bucket, with `capacity.qo_len` queries a request. Every bucket has
+    /// capacity for all of its keys. The workspace takes the sum of [`Attention::workspace_size_with_capacity`] over
+    /// buckets and plans.
     ///
     /// # Errors
     ///
@@ -133,8 +134,7 @@ impl GraphBuckets {
     }
 
     /// Captures every bucket now rather than at its first step. `work` is called for each bucket under a capture. Run
-    /// it once before ([`GraphBuckets::run`]), or make sure that everything that loads on first use is loaded. On the
-    /// CPU this does nothing.
+    /// it once before ([`GraphBuckets::run`]), or make sure that all kernels are loaded. On the CPU this does nothing.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl GraphBuckets {
         unsafe { bucket.replay_or_capture(stream, work) }
     }
 
-    /// The plans of the bucket for a batch of so many requests and queries, as in [`Step::plans`].
+    /// The plans of the bucket that holds this many requests and queries, as in [`Step::plans`].
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl Bucket {
             // SAFETY: the caller guarantees it.
             return unsafe { graph.replay(stream, || work(&mut Step { stream, plans, capacity })) };
         }
-        // run once for real: what loads on first use cannot be loaded under a capture
+        // run once for real, because kernels cannot be loaded under a capture
         work(&mut Step { stream, plans, capacity })?;
         self.capture(stream, &mut work)
     }

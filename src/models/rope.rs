@@ -4,7 +4,8 @@ use super::{ModelError, config::Config};
 use crate::Variant;
 use crate::stock::{Llama3Rope, Rope, Yarn};
 
-/// The rotary embedding of one kind of layer. `kind` names the kind's own parameters, where kinds differ.
+/// The rotary embedding of one kind of layer. `kind` is the key of the kind's own parameters in `rope_parameters`;
+/// without that key all kinds share them.
 pub(super) fn read(config: &Config<'_>, kind: &str, default_theta: f32) -> Result<Variant, ModelError> {
     let all = config.object("rope_parameters")?;
     let own = match &all {

@@ -10,7 +10,8 @@ use crate::{Dtype, Engine, Error, Heads, Stream, Variant, engine::Backend};
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
 /// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
 ///
-/// An append knows the coordinates `kv_pos` and `kv_head` of a key. A hook that reads another one is refused by name.
+/// In an append, a hook may read the coordinates `kv_pos` and `kv_head` of a key. A hook that reads another coordinate
+/// is refused by name.
 #[derive(Debug)]
 pub struct KvTransform {
     backend: KvTransformBackend,

@@ -55,7 +55,7 @@ impl<T: Number> Numbers<T> {
     pub fn array(&self) -> Array<'_, T> {
         match &self.memory {
             NumbersMemory::Host(values) => Array::host(values),
-            // SAFETY: it holds as many; it outlives the borrow, and freeing it waits for the device.
+            // SAFETY: the buffer holds `len` elements. It outlives the borrow, and freeing it waits for the device.
             #[cfg(feature = "cuda")]
             NumbersMemory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) },
         }

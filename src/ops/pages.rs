@@ -50,8 +50,8 @@ pub fn copy_pages_between(
 }
 
 /// Copies pages of a pool on the device to a pool in pinned host memory ([`HostBuffer`](super::HostBuffer)), in the
-/// order of the stream, on as many SMs as keep the bus busy. `pairs` are (device page, host page). The host may read
-/// the pages once the stream has reached the copy.
+/// order of the stream, on as many SMs as saturate the bus. `pairs` are (device page, host page). The host may read the
+/// pages once the stream has reached the copy.
 ///
 /// # Errors
 ///

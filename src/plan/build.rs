@@ -58,10 +58,10 @@ impl Attention {
     }
 
     /// As [`Attention::plan`], for several layers: the plan also runs each of `layers` ([`Plan::run_layer`]), which
-    /// were derived by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. Where these see other keys
-    /// (another window), the work covers all keys that any of them sees, and each layer skips what its own mask hides.
-    /// A layer that sees far fewer keys is faster with a plan of its own. Layers that see the same keys (other caps,
-    /// slopes, sinks, scales) need not be named.
+    /// were derived by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. If the layers see different keys
+    /// (another window), the work list covers all keys that any layer sees, and each layer skips the keys that its own
+    /// mask hides. A layer that sees far fewer keys is faster with a plan of its own. Layers that see the same keys
+    /// (other caps, slopes, sinks, scales) need not be named.
     ///
     /// # Errors
     ///
@@ -116,12 +116,12 @@ impl Attention {
     }
 
     /// As [`Attention::plan`], with workspace for every batch up to a capacity, so that the plan can be updated in
-    /// place ([`Plan::update`]). A run that was captured in a CUDA graph is then replayed with other batches: its grids
-    /// and addresses are those of the capacity. Every batch gives the same bits as a plan of its own, if the capacity
-    /// selects the same kernel (on CUDA there is one for few queries a request and one for many).
+    /// place ([`Plan::update`]). A captured run can then be replayed with other batches, because its grids and
+    /// addresses depend on the capacity alone. Every batch gives the same bits as a plan of its own, if the capacity
+    /// selects the same kernel. (On CUDA the capacity's queries per request select decode or prefill.)
     ///
-    /// A cascade is flattened, unless the capacity has levels ([`BatchCapacity::in_levels`]). With levels it runs along
-    /// them where that pays, and on CUDA all batches use a mixed launch.
+    /// A cascade is flattened, unless the capacity has levels ([`BatchCapacity::in_levels`]). With levels it runs level
+    /// by level where the cost model predicts a gain, and on CUDA all batches use a mixed launch.
     ///
     /// # Errors
     ///

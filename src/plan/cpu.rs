@@ -13,7 +13,7 @@ use crate::{Error, Kv, Out, Stream, TensorRef, Variant, Workspace, attention::Cp
 pub(crate) struct CpuPlan {
     /// The attention, not bound to a batch.
     pub(crate) attention: CpuAttention,
-    /// Attentions with other parameters that the work also covers.
+    /// Layers with other parameters, which the work list also covers.
     pub(crate) layers: Vec<CpuAttention>,
     /// The variant, bound to this batch's lengths.
     pub(crate) variant: Variant,
@@ -98,8 +98,8 @@ pub(super) fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<
     Ok(layout)
 }
 
-/// Binds the variant to the batch's lengths and builds the work, for other layers too. A cascade runs along its levels
-/// if the cost model says that this pays and the variant allows shared keys; else it is flattened.
+/// Binds the variant to the batch's lengths and builds the work, for other layers too. A cascade runs level by level if
+/// the cost model predicts a gain and the variant allows shared keys; otherwise it is flattened.
 fn build_work(
     attention: &CpuAttention,
     layout: Layout,

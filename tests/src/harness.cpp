@@ -15,10 +15,10 @@ struct HostRow {
   void map(F f) {
     for (int d = 0; d < n; ++d) x[d] = f(d, x[d]);
   }
-  void rotate(int i, int j, Pair turn) {
+  void rotate(int i, int j, Pair cos_sin) {
     const float a = x[i], b = x[j];
-    x[i] = a * turn.x - b * turn.y;
-    x[j] = b * turn.x + a * turn.y;
+    x[i] = a * cos_sin.x - b * cos_sin.y;
+    x[j] = b * cos_sin.x + a * cos_sin.y;
   }
   template <class F>
   void rotate_half(int rot, F f) {

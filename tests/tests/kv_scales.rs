@@ -50,7 +50,7 @@ fn run<T: Element>(variant: &str, q: &[f32], [k, v]: [&[f32]; 2], scales: KvScal
     let batch = if paged { Batch::paged(&qo_indptr, &table.table()) } else { Batch::ragged(&qo_indptr, &kv_indptr) };
     let plan = attention.plan(&batch, &mut engine.workspace()).expect("planned");
     let row = 2 * DIM;
-    let place = |data: &[f32]| {
+    let in_pool = |data: &[f32]| {
         let Some(pages) = plan.layout().pages() else { return stored::<T>(data) };
         let mut pool = vec![T::from_f32(f32::NAN); 9 * 4 * row];
         for (request, &len) in kv.iter().enumerate() {
@@ -62,7 +62,7 @@ fn run<T: Element>(variant: &str, q: &[f32], [k, v]: [&[f32]; 2], scales: KvScal
         }
         pool
     };
-    let (k, v) = (engine.upload(&place(k)).expect("memory"), engine.upload(&place(v)).expect("memory"));
+    let (k, v) = (engine.upload(&in_pool(k)).expect("memory"), engine.upload(&in_pool(v)).expect("memory"));
     let shape = if paged { vec![9, 4, 2, DIM] } else { vec![TOKENS, 2, DIM] };
     let (k, v) = (k.tensor(&shape).expect("fits"), v.tensor(&shape).expect("fits"));
     let kv = if paged { Kv::paged(k, v) } else { Kv::ragged(k, v) };

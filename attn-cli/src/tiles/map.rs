@@ -1,4 +1,4 @@
-//! The class of each tile, and what its elements say.
+//! The class of each tile, and counts of empty and full tiles from every element of the mask.
 
 use attn_core::{
     expr::Variant,

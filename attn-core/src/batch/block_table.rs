@@ -70,7 +70,7 @@ impl BlockTable<'_> {
     }
 }
 
-/// The first page of a row that is not in the pool.
+/// The error for the first page of a row that is not in the pool.
 fn outside(request: usize, row: &[i32], num_pages: u32) -> BatchError {
     let outside = |&page: &i32| u32::try_from(page).map_or(true, |page| page >= num_pages);
     let index = row.iter().position(outside).unwrap_or(0);

@@ -203,8 +203,8 @@ impl BatchCapacity {
         }
     }
 
-    /// A layout with the greatest counts of queries, and of pages or ragged keys, within the capacity: tensors that fit
-    /// it fit every batch.
+    /// The layout with the greatest counts of queries, and of pages or ragged keys, within the capacity. Tensors that
+    /// fit this layout fit every batch.
     ///
     /// # Errors
     ///

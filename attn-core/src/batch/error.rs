@@ -37,7 +37,7 @@ pub enum BatchError {
         array: &'static str,
         /// Its length.
         len: usize,
-        /// What sets the length.
+        /// The array or count that determines the length.
         other: &'static str,
         /// The length wanted.
         want: usize,
@@ -59,7 +59,7 @@ pub enum BatchError {
     /// A page number is outside the pool.
     #[error("page indices[{index}] = {page} is outside the pool of {num_pages} pages (0 to num_pages - 1)")]
     PageOutOfPool {
-        /// Where in the page indices.
+        /// Index into the page indices.
         index: usize,
         /// The page.
         page: i32,
@@ -79,7 +79,7 @@ pub enum BatchError {
         /// Keys that a page holds.
         page_size: u32,
     },
-    /// More tokens tha coordinates count.
+    /// More tokens than a coordinate can count.
     #[error("{array} counts {total} tokens; at most {} are supported in a batch", super::limits::MAX_TOKENS)]
     TooManyTokens {
         /// The array.
@@ -93,7 +93,7 @@ pub enum BatchError {
         super::limits::MAX_TOKENS
     )]
     TooManyKeys {
-        /// The request that goes past.
+        /// The first request past the limit.
         request: usize,
         /// The total.
         total: i64,
@@ -121,7 +121,7 @@ pub enum BatchError {
     /// The sum of lengths does not fit an indptr.
     #[error("the lengths up to index {index} sum to {total}; at most {} are supported", i32::MAX)]
     LengthsTooLong {
-        /// The length that goes past.
+        /// Index of the first length past the limit.
         index: usize,
         /// The sum.
         total: u64,
@@ -139,12 +139,12 @@ pub enum BatchError {
     /// A plan that was made for one batch is given another.
     #[error("this plan is of one batch alone; make it with `plan_with_capacity`, and it can be given others")]
     NoCapacity,
-    /// The keys are stored in another form than the plan was made for.
+    /// The keys are stored in another form (ragged, or pages of another size) than the plan was made for.
     #[error("the keys of the batch are {got}; the plan was made for keys that are {want}")]
     OtherKeys {
         /// `ragged`, or `in pages of` a number of keys.
         got: String,
-        /// What they must be.
+        /// The form that the plan was made for.
         want: String,
     },
     /// A page number of a block table is outside the pool.
@@ -181,13 +181,13 @@ pub enum BatchError {
     LevelEnd {
         /// Its last element.
         value: i32,
-        /// The last element of the batch's.
+        /// The last element of the batch's `qo_indptr`.
         want: i32,
     },
     /// A group ends within a request.
     #[error("qo_indptr[{index}] = {value} lies within request {request}; a group has whole requests")]
     GroupCutsRequest {
-        /// Where in the level's array.
+        /// Index into the level's `qo_indptr`.
         index: usize,
         /// The element there.
         value: i32,
@@ -202,7 +202,7 @@ pub enum BatchError {
     NotNested {
         /// The group.
         group: usize,
-        /// Its first request that is in another group of the level before than the request ahead of it.
+        /// The first request of the group whose group in the previous level differs from that of the request before it.
         request: usize,
     },
     /// The keys of a level begin before the first token.
@@ -213,7 +213,8 @@ pub enum BatchError {
         /// Its first element.
         value: i32,
     },
-    /// With several page sizes, the pool has more pages of their greatest common divisor than an index counts.
+    /// The levels have several page sizes. Counted in pages of their greatest common divisor, the pool has more pages
+    /// than an index can count.
     #[error(
         "the pool has {pages} pages of {page_size} keys, the size that goes into those of all levels; at most {} are \
          supported",
@@ -222,7 +223,7 @@ pub enum BatchError {
     PoolTooLarge {
         /// Pages in use, at least.
         pages: u64,
-        /// Keys that one holds.
+        /// Keys per page: the greatest common divisor.
         page_size: u32,
     },
     /// A cascade is given to a plan whose capacity has no levels.

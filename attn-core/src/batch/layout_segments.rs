@@ -41,14 +41,16 @@ impl Layout {
         self.segments_of(request).map(|(_, segment)| segment).find(ends_after)
     }
 
-    /// The least number of tokens of ragged k and v: all keys, or in a cascade the end of what its levels name.
+    /// The least number of tokens of ragged k and v: the number of keys, or in a cascade one past the last token of its
+    /// levels.
     #[must_use]
     pub fn kv_memory_tokens(&self) -> usize {
         self.levels.as_ref().map_or(self.kv_tokens(), |levels| levels.tokens as usize)
     }
 
     /// The same batch without levels, with all pages of a request in one row of a page table. `None` if there is no
-    /// such table: if a segment that another one follows does not fill its pages, or ragged keys are not contiguous.
+    /// such table: a segment that is not the last of its request does not fill its pages, or ragged keys are not
+    /// contiguous.
     #[must_use]
     pub fn flattened(&self) -> Option<Layout> {
         if !self.has_levels() {

@@ -19,8 +19,8 @@ pub struct PageTable<'a> {
 }
 
 impl PageTable<'_> {
-    /// Checks all but the last page lengths, copies the page numbers in use, and gives the least size of the pool.
-    /// `indptr` is checked already.
+    /// Checks everything except `last_page_len`, copies the page numbers in use, and returns the least size of the
+    /// pool. `indptr` is checked already.
     pub(super) fn check_into(&self, copy: &mut Vec<i32>) -> Result<u32, BatchError> {
         let requests = self.indptr.len() - 1;
         check_len("last_page_len", self.last_page_len.len(), "page_indptr", requests)?;

@@ -3,8 +3,8 @@
 /// Entries per chunk, which is scanned and copied while it is in the L1 cache: 16 KB.
 const CHUNK: usize = 4096;
 
-/// Copies the pages to `to`, reusing its memory. Gives the greatest page, at least 0, and a negative number if any page
-/// is negative.
+/// Copies the pages to `to`, reusing its memory. Returns two numbers: the greatest page (at least 0), and a number that
+/// is negative if any page is.
 pub(super) fn scan_into(pages: &[i32], to: &mut Vec<i32>) -> (i32, i32) {
     to.clear();
     to.reserve(pages.len());
@@ -15,7 +15,7 @@ pub(super) fn scan_into(pages: &[i32], to: &mut Vec<i32>) -> (i32, i32) {
     })
 }
 
-/// Gives the greatest page, at least 0, and a negative number if any page is negative.
+/// Returns two numbers: the greatest page (at least 0), and a number that is negative if any page is.
 pub(super) fn scan(pages: &[i32]) -> (i32, i32) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {

@@ -110,7 +110,7 @@ fn reused_memory_changes_nothing() {
         batch.validate_into(&mut layout).expect("sound");
         assert_eq!(layout, batch.validate().expect("sound"));
     }
-    // an error found last leaves no trace
+    // an error that is found last still leaves an empty layout
     let bad = table(&[0, 1, 2], &[1, 2], &[4, 0]);
     let error = Batch::paged(&[0, 1, 2], &bad).validate_into(&mut layout).expect_err("bad");
     assert!(matches!(error, BatchError::LastPageLen { request: 1, .. }));

@@ -24,7 +24,7 @@ pub(super) struct CheckedProblem<'a> {
     pub(super) max_floor: f32,
     pub(super) has_logits_transform: bool,
     pub(super) has_denominator: bool,
-    /// Whether rows stay partial: without sink and output transform.
+    /// Whether the run writes partial states, without sink and output transform.
     pub(super) partial: bool,
     pub(super) lists: Option<KvLists<'a>>,
     /// Whether a hook reads the index of a key's block in its list (`kv_slot`).

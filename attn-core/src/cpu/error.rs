@@ -12,12 +12,12 @@ pub enum CpuError {
     /// A work list that does not belong to the batch.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A work list that was planned for other heads.
+    /// A work list that was planned for another ratio of query heads to KV heads.
     #[error("the work was planned for {planned} query heads per KV head; these heads have {group}")]
     Group {
-        /// What it was planned for.
+        /// Query heads per KV head of the work list.
         planned: u32,
-        /// What there is.
+        /// Query heads per KV head of the run.
         group: u32,
     },
     /// A work list in which no item fills a slot of a merge.
@@ -29,9 +29,9 @@ pub enum CpuError {
     /// A work list that was planned for a variant with other key lists, or another union.
     #[error("the work was planned for {planned}; this variant has {has}")]
     Branches {
-        /// What it was planned for.
+        /// The key lists or branches of the work list.
         planned: String,
-        /// What there is.
+        /// The key lists or branches of the variant.
         has: String,
     },
     /// A sink under a normaliser without a row maximum.

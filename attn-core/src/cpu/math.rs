@@ -171,7 +171,7 @@ fn exp_sum_body<const FMA: bool>(x: &mut [f32], max: f32) -> f32 {
 #[inline(always)]
 fn exp_negative<const FMA: bool>(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
-    // the leading bits of ln 2, so that n times them is exact, and the rest
+    // ln 2 in two parts: the leading bits, whose product with n is exact, and the rest
     const LN_2_HIGH: f32 = 355.0 / 512.0;
     const LN_2_LOW: f32 = (std::f64::consts::LN_2 - 355.0 / 512.0) as f32;
     const LOWEST: f32 = -87.336_54;
@@ -185,7 +185,7 @@ fn exp_negative<const FMA: bool>(x: f32) -> f32 {
     }
     let exponent = shifted.to_bits().wrapping_sub(SHIFT.to_bits()) << 23;
     let y = f32::from_bits(p.to_bits().wrapping_add(exponent));
-    // with NaN the bits above mean nothing
+    // for NaN, `y` is meaningless
     if x >= LOWEST {
         y
     } else if x < LOWEST {

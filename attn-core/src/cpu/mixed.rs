@@ -34,7 +34,7 @@ struct MixedRun<'a> {
 ///
 /// # Errors
 ///
-/// As [`run`](super::run); also a variant without mixed lists ([`MixedList::supports`]).
+/// As [`run`](super::run); also a variant that mixed lists do not support ([`MixedList::supports`]).
 pub fn run_mixed(problem: &Problem<'_>, work: &MixedList, out: Out<'_>) -> Result<(), CpuError> {
     run_rows(problem, work, out, false)
 }

@@ -33,14 +33,13 @@ pub enum RowRounding {
     /// No rounding: attention by its definition.
     #[default]
     None,
-    /// As kernels that multiply rows on tensor cores: transformed values are rounded to the element type of v; queries
-    /// and keys to f16 (saturating) if the variant transforms keys; transformed queries alone to the element type of q.
-    /// All of these are rounded to f16 if k and v have 8 bits. Nothing is rounded if q is f32, for which there is no
-    /// such kernel.
+    /// As in tensor-core kernels: transformed values are rounded to the element type of v; queries and keys to f16
+    /// (saturating) if the variant transforms keys; transformed queries alone to the element type of q. All of these
+    /// are rounded to f16 if k and v have 8 bits. Nothing is rounded if q is f32, for which there is no such kernel.
     ///
-    /// Rounding to f16 changes each element of a row (past 2^-14) by at most 2^-11 of itself, and so a logit by at most
-    /// about `2^-10 * sm_scale * sum(abs(q_d * k_d))`: little, but not nothing for long rows. A reference that rounds
-    /// alike keeps this apart from errors of a kernel.
+    /// Rounding to f16 changes each element of a row (past 2^-14) by a relative error of at most 2^-11. A logit changes
+    /// by at most about `2^-10 * sm_scale * sum(abs(q_d * k_d))`, which is noticeable for long rows. A reference with
+    /// the same rounding separates this error from errors of a kernel.
     Elements,
 }
 
@@ -106,12 +105,12 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
 /// keys that its mask attends to and no earlier branch's mask does; parts outside of the union apply to every branch.
 fn key_sets(variant: &Variant) -> Vec<(Variant, Variant)> {
     let nodes = variant.nodes();
-    let union = nodes.iter().enumerate().find_map(|(place, node)| match node {
-        Node::Union(branches) => Some((place, branches)),
+    let union = nodes.iter().enumerate().find_map(|(index, node)| match node {
+        Node::Union(branches) => Some((index, branches)),
         _ => None,
     });
-    let Some((place, branches)) = union else { return vec![(variant.clone(), Variant::full())] };
-    let with = |branch: &Variant| [&nodes[..place], branch.nodes(), &nodes[place + 1..]].concat();
+    let Some((index, branches)) = union else { return vec![(variant.clone(), Variant::full())] };
+    let with = |branch: &Variant| [&nodes[..index], branch.nodes(), &nodes[index + 1..]].concat();
     branches.iter().map(|branch| (Variant::of(with(branch)).with_stored(variant.stored()), branch.clone())).collect()
 }
 
@@ -165,7 +164,7 @@ fn attend(sets: &[LoadedKeys<'_>], request: usize, kv_head: usize, packed: usize
         Normalizer::MaxScaled if some => row_max.max(f64::from(problem.max_floor)),
         _ => row_max,
     };
-    // a row of NaN logits has no maximum, but is not empty
+    // a row of NaN logits has the maximum -inf, but is not empty
     let subtract = if row_max == f64::NEG_INFINITY { 0.0 } else { row_max };
     for (keys, runs) in sets.iter().zip(&mut attended) {
         runs.iter_mut().for_each(|run| keys.fill_weights(run, subtract));

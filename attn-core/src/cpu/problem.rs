@@ -48,8 +48,8 @@ pub fn plan_rule(heads: Heads) -> PlanRule {
     }
 }
 
-/// A rule for mixed plans that keep all threads of this machine busy. Costs are rough: a block of keys takes about as
-/// long to read and transform as to multiply by a tile of few rows.
+/// A rule for mixed plans that keep all threads of this machine busy. Its costs are rough: reading and transforming a
+/// block of keys takes about as long as its GEMM with a tile of few rows.
 #[must_use]
 pub fn mixed_rule(heads: Heads) -> MixedRule {
     let prefill = plan_rule(heads);
@@ -68,9 +68,8 @@ pub fn mixed_rule(heads: Heads) -> MixedRule {
     }
 }
 
-/// As [`WorkList::rebuild_for_all`], for cascades too: this backend finds keys by position wherever they are stored, so
-/// that a flat list also runs over levels. Shared keys are then read for each request; this is for variants without
-/// mixed lists.
+/// As [`WorkList::rebuild_for_all`], for cascades too: this backend locates keys by position, so a flat list can also
+/// run over levels. Shared keys are then read once per request. Use it for variants that mixed lists do not support.
 ///
 /// # Errors
 ///

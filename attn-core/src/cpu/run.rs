@@ -16,7 +16,7 @@ use crate::{
     tensor::{Out, TensorError, check_run},
 };
 
-/// The partial states of one item and one KV head; `o` has rows of `value_dim` elements.
+/// The partial states of one item under one KV head; rows of `o` have `value_dim` elements.
 pub(super) struct Partial {
     pub(super) o: Vec<f32>,
     pub(super) states: Vec<State>,

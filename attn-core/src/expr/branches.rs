@@ -16,10 +16,10 @@ impl Variant {
     #[must_use]
     pub fn branches(&self) -> Vec<Variant> {
         let union = self.nodes().iter().position(|node| matches!(node, Node::Union(_)));
-        let Some((place, Node::Union(branches))) = union.map(|i| (i, &self.nodes()[i])) else {
+        let Some((index, Node::Union(branches))) = union.map(|i| (i, &self.nodes()[i])) else {
             return vec![self.clone()];
         };
-        let (before, after) = (&self.nodes()[..place], &self.nodes()[place + 1..]);
+        let (before, after) = (&self.nodes()[..index], &self.nodes()[index + 1..]);
         let masks = |branch: &Variant| {
             let masks = branch.nodes().iter().filter(|node| node.has(Hook::LogitsMask));
             Node::Except(Variant::of(masks.cloned().collect()))

@@ -38,7 +38,7 @@ impl Variant {
         self.nodes().iter().filter(|node| node.has(Hook::KvRange)).fold(ALL_KEYS, |all, node| {
             let one = match node {
                 Node::Part(part) => part.kv_range(tile),
-                // inner parts see other positions, so their `kv_range` says nothing here
+                // inner parts see other positions, so their `kv_range` does not apply to these keys
                 Node::Remap { map, .. } if map.desc().has(Hook::KvRange) => map.kv_range(tile),
                 Node::PerHead(heads) => {
                     let numbers = heads.numbers_of(tile.qo_head_min, tile.qo_head_max);

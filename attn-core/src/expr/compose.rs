@@ -1,4 +1,4 @@
-//! What composes with what. `compose!` and the types of [`typed`] check it through trait bounds ([`kinds`]), so a
+//! The rules of composition. `compose!` and the types of [`typed`] check them through trait bounds ([`kinds`]), so a
 //! conflict is a compile error, also under `cargo check`. Composition by name, and binding, check the same rules at run
 //! time (`check`).
 //!

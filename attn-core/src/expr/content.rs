@@ -14,7 +14,7 @@ use crate::lang::{
 pub struct TensorContent<'a> {
     elem: Elem,
     bytes: usize,
-    place: ContentLocation<'a>,
+    location: ContentLocation<'a>,
 }
 
 enum ContentLocation<'a> {
@@ -51,7 +51,7 @@ impl<'a> TensorContent<'a> {
     where
         Tensor1<T>: ParamField,
     {
-        TensorContent { elem: T::ELEM, bytes: size_of_val(values), place: ContentLocation::Host(Box::new(values)) }
+        TensorContent { elem: T::ELEM, bytes: size_of_val(values), location: ContentLocation::Host(Box::new(values)) }
     }
 
     /// `len` elements at a device pointer.
@@ -62,13 +62,17 @@ impl<'a> TensorContent<'a> {
     /// captures included.
     #[must_use]
     pub unsafe fn device<T: ParamElement>(ptr: u64, len: usize) -> Self {
-        TensorContent { elem: T::ELEM, bytes: len.saturating_mul(size_of::<T>()), place: ContentLocation::Device(ptr) }
+        TensorContent {
+            elem: T::ELEM,
+            bytes: len.saturating_mul(size_of::<T>()),
+            location: ContentLocation::Device(ptr),
+        }
     }
 
     /// The bytes; `None` in device memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&[u8]> {
-        match &self.place {
+        match &self.location {
             ContentLocation::Host(elements) => Some(elements.bytes()),
             ContentLocation::Device(_) => None,
         }
@@ -77,7 +81,7 @@ impl<'a> TensorContent<'a> {
     /// The device pointer; `None` in host memory.
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
-        match self.place {
+        match self.location {
             ContentLocation::Host(_) => None,
             ContentLocation::Device(ptr) => Some(ptr),
         }
@@ -86,8 +90,8 @@ impl<'a> TensorContent<'a> {
 
 impl fmt::Debug for TensorContent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.device_ptr().is_some() { "device" } else { "host" };
-        write!(f, "{} bytes of {} in memory of the {place}", self.bytes, self.elem.name())
+        let location = if self.device_ptr().is_some() { "device" } else { "host" };
+        write!(f, "{} bytes of {} in memory of the {location}", self.bytes, self.elem.name())
     }
 }
 
@@ -100,7 +104,7 @@ pub struct TensorSlot {
     pub field: usize,
     /// Name of the field.
     pub name: &'static str,
-    /// What it is made of.
+    /// The type of its elements.
     pub elem: Elem,
     /// Its extents.
     pub shape: Vec<i64>,
@@ -122,7 +126,7 @@ pub enum ContentError {
     NoTensor {
         /// The parameter.
         name: String,
-        /// What it is.
+        /// Why it is not a tensor with values.
         why: &'static str,
     },
     /// Plans or tile classes depend on the values of the tensor.
@@ -130,7 +134,7 @@ pub enum ContentError {
     Fixed {
         /// The parameter.
         name: String,
-        /// What was made from it.
+        /// What depends on its values.
         why: &'static str,
     },
     /// The elements have another type.
@@ -138,9 +142,9 @@ pub enum ContentError {
     Elem {
         /// The parameter.
         name: String,
-        /// What it is made of.
+        /// The type of its elements.
         want: &'static str,
-        /// What was given.
+        /// The type given.
         got: &'static str,
     },
     /// The number of elements differs.
@@ -152,7 +156,7 @@ pub enum ContentError {
         shape: Vec<i64>,
         /// Its bytes.
         want: usize,
-        /// Those given.
+        /// Bytes given.
         got: usize,
     },
     /// The elements are in the wrong memory: host or device.
@@ -172,7 +176,7 @@ impl TensorSlot {
     ///
     /// # Errors
     ///
-    /// Which of both they are not.
+    /// The type or the number differs.
     pub fn check(&self, content: &TensorContent<'_>) -> Result<(), ContentError> {
         let name = || self.name.to_owned();
         if content.elem != self.elem {
@@ -190,16 +194,16 @@ impl Variant {
     /// The parameter tensor with this name (`page_list.pages`, or `pages` where only one part has it), if its content
     /// can be replaced while plans that were made with it live on.
     ///
-    /// It cannot where the host read the values: tensors that tile classes depend on, tensors of a part with
-    /// `kv_range`, `#[monotone]` tensors, and tensors of a union, whose branches have copies. Of key lists
-    /// (`kv_list_len`, `kv_list_block`) a plan depends on the lengths only, and kernels read the lists again: a plan
-    /// stays valid for lists that are not longer, and reads no further.
+    /// The content cannot be replaced where the host has read the values: tensors that tile classes depend on, tensors
+    /// of a part with `kv_range`, `#[monotone]` tensors, and tensors of a union, whose branches have copies. A plan
+    /// depends only on the lengths of key lists (`kv_list_len`, `kv_list_block`); kernels read the blocks at each
+    /// launch. The plan stays valid for lists that are not longer, and reads at most the planned length.
     ///
     /// # Errors
     ///
     /// [`ContentError`] says why it cannot be replaced.
     pub fn tensor_slot(&self, path: &str) -> Result<TensorSlot, ContentError> {
-        let (part, name) = self.place_of(path).map_err(Box::new)?;
+        let (part, name) = self.field_at(path).map_err(Box::new)?;
         let not = |why| Err(ContentError::NoTensor { name: name.to_owned(), why });
         let fixed = |why| Err(ContentError::Fixed { name: name.to_owned(), why });
         let Some((owner, field)) = self.parts().nth(part).and_then(|owner| Some((owner, field_of(owner, name)?)))
@@ -233,7 +237,7 @@ impl Variant {
     /// The values do not fit, are in device memory, or break a `#[require]`.
     pub fn set_content(&mut self, slot: &TensorSlot, content: &TensorContent<'_>) -> Result<(), ContentError> {
         slot.check(content)?;
-        let ContentLocation::Host(elements) = &content.place else {
+        let ContentLocation::Host(elements) = &content.location else {
             return Err(ContentError::Memory { name: slot.name.to_owned(), got: "a CUDA device", want: "the CPU" });
         };
         let value = nested(&mut elements.values().into_iter(), &slot.shape);

@@ -1,4 +1,4 @@
-//! What can be wrong with an expression.
+//! Errors of expressions.
 
 use crate::lang::params::{did_you_mean, list};
 use crate::lang::{ComposeError, ParamError};
@@ -44,10 +44,10 @@ pub enum ExprError {
     },
     /// An error inside the structured form, with its path: `[1].or[0]` is the first operand of the `or` that is the
     /// second element.
-    #[error("at `{place}`: {source}")]
+    #[error("at `{path}`: {source}")]
     At {
         /// The place.
-        place: String,
+        path: String,
         /// What is wrong there.
         source: Box<ExprError>,
     },
@@ -62,7 +62,7 @@ pub enum ExprError {
     Operands {
         /// Its name.
         combinator: &'static str,
-        /// What it takes.
+        /// The number of operands that it takes.
         takes: &'static str,
         /// How many were given.
         got: usize,
@@ -83,7 +83,7 @@ pub enum ExprError {
         expr: String,
         /// The name that was given.
         path: String,
-        /// The nearest there is.
+        /// The nearest known name.
         nearest: Option<String>,
         /// The known names.
         known: Vec<String>,
@@ -98,17 +98,17 @@ pub enum ExprError {
         expr: String,
         /// The name that was given.
         path: String,
-        /// What it may mean.
+        /// The parameters that match the name.
         candidates: Vec<String>,
     },
 }
 
 impl ExprError {
     /// The same error inside `place`.
-    pub(super) fn inside(self, place: &str) -> ExprError {
+    pub(super) fn inside(self, path: &str) -> ExprError {
         match self {
-            ExprError::At { place: inner, source } => ExprError::At { place: format!("{place}{inner}"), source },
-            other => ExprError::At { place: place.to_owned(), source: Box::new(other) },
+            ExprError::At { path: inner, source } => ExprError::At { path: format!("{path}{inner}"), source },
+            other => ExprError::At { path: path.to_owned(), source: Box::new(other) },
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) const MAX_DEPTH: usize = 24;
 /// The greatest nesting of lists; parameter tensors have a rank of at most 4.
 const MAX_LIST_DEPTH: u32 = 8;
 
-/// What may stand where an item is expected.
+/// The expected text of an item, for error messages.
 const ITEM: &str = "the name of a variant, or `(`";
 
 /// Reads and checks an expression over the variants of a registry.

@@ -11,11 +11,11 @@ enum Axis {
 }
 
 impl Variant {
-    /// [`tile_class`](Self::tile_class), refined where it gives `Partial`. The planner and the CPU ask it; kernels do
-    /// not.
+    /// [`tile_class`](Self::tile_class), refined where it gives `Partial`. The planner and the CPU backend use it;
+    /// kernels do not.
     ///
-    /// One interval is coarse for a tile that crosses the end of a document. Its quarters, or what is left after the
-    /// empty rows and keys at its edges are cut off, may be provable.
+    /// Intervals over the whole tile are coarse for a tile that crosses the end of a document. The class may be
+    /// provable for its quarters, or for the tile without the empty rows and keys at its edges.
     #[must_use]
     pub fn refined_tile_class(&self, tile: Tile) -> TileClass {
         let whole = self.tile_class(tile);
@@ -31,7 +31,7 @@ impl Variant {
         if self.is_empty_but_for_edges(tile) { TileClass::Skip } else { TileClass::Partial }
     }
 
-    /// Whether nothing is left after the empty edges are cut off, one after the other.
+    /// Whether no logit is left after the empty edges are cut off, one after the other.
     fn is_empty_but_for_edges(&self, tile: Tile) -> bool {
         let mut rest = tile;
         // a cut at one edge may allow another cut at the next

@@ -11,12 +11,12 @@ impl Variant {
     /// # Errors
     /// No part or several parts have the parameter, or the part refuses the value. The variant is then unchanged.
     pub fn set(&mut self, path: &str, value: ParamValue) -> Result<(), ExprError> {
-        let (part, field) = self.place_of(path)?;
+        let (part, field) = self.field_at(path)?;
         self.set_in(part, field, value)
     }
 
     /// The part number and the field that a path names.
-    pub(super) fn place_of(&self, path: &str) -> Result<(usize, &'static str), ExprError> {
+    pub(super) fn field_at(&self, path: &str) -> Result<(usize, &'static str), ExprError> {
         let known: Vec<(usize, String, &'static str)> = (self.parts().enumerate())
             .flat_map(|(i, part)| {
                 let desc = part.desc();

@@ -106,13 +106,13 @@ impl VariantSpec {
 impl NodeSpec {
     fn read(&self, registry: &Registry, depth: usize) -> Result<Variant, ExprError> {
         // operands of a combinator, with the path to each
-        let operands = |list: &[VariantSpec], place: &'static str, least: usize, takes: &'static str| {
+        let operands = |list: &[VariantSpec], path: &'static str, least: usize, takes: &'static str| {
             if list.len() < least {
-                let combinator = place.split('.').nth(1).unwrap_or_default();
+                let combinator = path.split('.').nth(1).unwrap_or_default();
                 return Err(ExprError::Operands { combinator, takes, got: list.len() });
             }
             let read = |(i, operand): (usize, &VariantSpec)| {
-                operand.read(registry, depth + 1).map_err(|error| error.inside(&format!("{place}[{i}]")))
+                operand.read(registry, depth + 1).map_err(|error| error.inside(&format!("{path}[{i}]")))
             };
             list.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()
         };

@@ -1,5 +1,5 @@
-//! Reads and writes [`VariantSpec`] by hand: errors of an untagged enum would neither say what is expected nor what is
-//! wrong inside a part.
+//! Reads and writes [`VariantSpec`] by hand. The errors of a derived untagged enum name neither the expected form nor
+//! the error inside a part.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The tree that a variant is: its nodes, and the variants inside them.
+//! The tree of a variant: its nodes, and the variants inside them.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ impl ParamValues {
     }
 }
 
-/// Says what may stand there, where an untagged enum would not.
+/// Written by hand: the errors of a derived untagged enum do not name the values that are allowed.
 impl<'de> Deserialize<'de> for ParamValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Value;

@@ -68,7 +68,7 @@ pub fn dim_i32(extent: Option<i64>) -> Option<i32> {
     extent.map(|x| i32::try_from(x).unwrap_or(i32::MAX))
 }
 
-/// Calls the default of a tensor. It may be a closure without written types, which are inferred here.
+/// Calls the default of a tensor. This signature lets rustc infer the types of a closure that has none written.
 pub fn call_default<S: VariantParams, T>(params: &S, dims: &Dims, default: impl FnOnce(&S, &Dims) -> Vec<T>) -> Vec<T> {
     default(params, dims)
 }

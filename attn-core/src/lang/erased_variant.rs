@@ -126,8 +126,8 @@ pub trait ErasedVariant: Send + Sync {
     fn weight_tile(&self, logits: &mut [f32], row_max: f32, at: LogitIndex);
     /// `value_transform` of one row.
     fn value_row(&self, v: &mut [f32], at: KvIndex);
-    /// `denominator` of a tile row: `denominators` come in as logits, `weights` are what [`Self::weight_tile`] made of
-    /// these.
+    /// `denominator` of a tile row. On entry `denominators` holds the logits; `weights` holds the result of
+    /// [`Self::weight_tile`] for them.
     fn denominator_tile(&self, denominators: &mut [f32], weights: &[f32], row_max: f32, at: LogitIndex);
     /// `MAX_FLOOR`.
     fn max_floor(&self) -> f32;

@@ -35,7 +35,7 @@ pub trait TensorField: ParamField + Default {
     fn extents(&self) -> Vec<i64>;
     /// Whether it holds values.
     fn is_set(&self) -> bool;
-    /// Whether the default fills it: it was not given.
+    /// Whether binding fills the tensor from its default, because no values were given.
     fn wants_default(&self) -> bool;
     /// Fills it with default values; `values.len()` is the product of `shape`.
     fn fill(&mut self, values: Vec<Self::Item>, shape: &[i64]);
@@ -197,12 +197,12 @@ where
         *self = Tensor::computed(values, std::array::from_fn(|i| shape.get(i).copied().unwrap_or(0)));
     }
     fn check_monotone(&mut self) -> Result<(), Decrease> {
-        let Some(place) = self.first_decrease() else {
+        let Some(index) = self.first_decrease() else {
             self.set_monotone();
             return Ok(());
         };
         let value = |i| self.values().nth(i).map_or_else(String::new, |x| x.to_string());
-        Err(Decrease { at: index_of(place, &self.shape()), value: value(place), before: value(place - 1) })
+        Err(Decrease { at: index_of(index, &self.shape()), value: value(index), before: value(index - 1) })
     }
 }
 

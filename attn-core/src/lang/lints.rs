@@ -1,5 +1,5 @@
-//! Compile-time checks that need the output of two macros. The macros refer to the constants and types here; which of
-//! two definitions a name resolves to decides whether rustc accepts the code, warns or reports an error.
+//! Compile-time checks that need the output of two macros. The macros emit names that have two possible definitions.
+//! rustc accepts, warns about or refuses the code depending on the definition that a name resolves to.
 
 use super::{DeviceFn, FieldDesc, FieldType, desc::Elem};
 
@@ -101,7 +101,7 @@ const fn is_read(fields: &[FieldDesc], name: &str, read: &[&str]) -> bool {
     found
 }
 
-/// Whether no condition mentions the parameter, which is an integer: it may then be zero.
+/// Whether an integer parameter may be zero: no `#[require]` mentions it.
 #[must_use]
 pub const fn may_be_zero(fields: &[FieldDesc], name: &str) -> bool {
     let mut i = 0;

@@ -73,7 +73,7 @@ impl Deref for Tile {
     }
 }
 
-/// A three-valued bool: its value over a whole tile.
+/// A three-valued bool: the value of a mask over a whole tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Tristate {

@@ -7,8 +7,8 @@ use super::{KvIndex, LogitIndex, QueryTile, Row, RowIndex, RowState, VariantPara
 pub enum Normalizer {
     /// `softmax(logits)`: weights `exp(logit - row_max)` with a running maximum, divided by their sum.
     Softmax,
-    /// Custom weights that are homogeneous, `f(s, m) = exp(-m) f(s, 0)`, with a custom denominator (softpick, dropout).
-    /// Online rescaling and split-KV merges are then exact. A sink enters the denominator as `denominator(sink, m,
+    /// Custom weights and a custom denominator (softpick, dropout). Both must be homogeneous: `f(s, m) = exp(-m) f(s,
+    /// 0)`. Online rescaling and split-KV merges are then exact. A sink enters the denominator as `denominator(sink, m,
     /// weight(sink, m))`.
     MaxScaled,
     /// Custom weights without a running maximum (`row_max` is 0): sigmoid, ReLU. Partial outputs add up.
@@ -100,8 +100,8 @@ pub trait AttentionVariant: VariantParams + Clone + Send + Sync + 'static {
     fn output_transform<R: Row>(&self, o: &mut R, state: RowState, at: RowIndex) {
         let _ = (o, state, at);
     }
-    /// The keys `begin..end` that rows of the tile may attend to: a promise that `logits_mask` is false elsewhere.
-    /// Write it where the range cannot be derived from the mask; kernels intersect it with the derived tile classes.
+    /// The keys `begin..end` that rows of the tile may attend to; `logits_mask` must be false for all other keys. Write
+    /// this hook where the range cannot be derived from the mask. Kernels intersect it with the derived tile classes.
     fn kv_range(&self, tile: QueryTile) -> (i32, i32) {
         let _ = tile;
         (0, i32::MAX)

@@ -1,8 +1,8 @@
 //! Appends new keys and values to pools.
 //!
-//! A row is transformed if a variant is given, divided by the scale of its head (multiplied by `1 / scale`, in f32),
-//! and rounded to the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Where none of
-//! this changes an element, its bits are copied.
+//! A row is transformed if a variant is given. It is then multiplied by `1 / scale` of its head in f32, and rounded to
+//! the type of the pool as [`Element::from_f32`](crate::tensor::Element::from_f32) does. Elements that none of these
+//! steps changes are copied bit by bit.
 
 use super::{ArrayMut, KvMut, KvRef, OpError, SlotMapping, check, elements, slot_mapping::PoolShape};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     tensor::{KvScales, Scale},
 };
 
-/// How rows are appended.
+/// The arguments of an append.
 #[derive(Debug)]
 pub struct Append<'a> {
     /// The slot of each token.

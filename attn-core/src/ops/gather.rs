@@ -1,12 +1,12 @@
 //! Gathers pages of requests into packed tensors, request by request.
 //!
-//! An element is multiplied by its scale in f32 and rounded to the type of the packed tensor. Where neither changes it,
-//! its bits are copied.
+//! An element is multiplied by its scale in f32 and rounded to the type of the packed tensor. Elements that neither
+//! step changes are copied bit by bit.
 
 use super::{Array, ArrayMut, KvMut, KvRef, OpError, PageTableRows, append, check, elements, slot_mapping};
 use crate::{dtype::Dtype, tensor::KvScales};
 
-/// What is gathered.
+/// The arguments of a gather.
 #[derive(Debug)]
 pub struct Gather<'a> {
     /// `[requests + 1]` prefix sums, from 0, of the number of keys to gather of each request, from its first key on.

@@ -150,7 +150,7 @@ pub fn merge_state(a: &StateRef<'_>, b: &StateRef<'_>, out: &mut Out<'_>) -> Res
     Ok(())
 }
 
-/// Merges `b` into `a`, on the CPU: where the mask is not 0, if there is one.
+/// Merges `b` into `a` on the CPU; with a mask, only tokens whose mask is not 0.
 ///
 /// # Errors
 ///
@@ -285,7 +285,7 @@ impl Row {
         for (reader, at) in states {
             let weight = crate::state::exp_below(reader.lse(at), most);
             if weight == 0.0 {
-                continue; // what the output holds does not matter
+                continue; // the output may be NaN: 0 times NaN is NaN
             }
             total += weight;
             reader.rows.read(at, reader.dtype, &mut self.one);

@@ -103,8 +103,8 @@ impl PlanOffsets {
     }
 }
 
-/// What a worker loads first. One load gives the worker its range of items and the first item, so that it waits for
-/// memory only once before it knows its keys.
+/// The first load of a worker: its range of items, and a copy of the first item. One load instead of two saves a round
+/// trip to memory before the worker knows its KV range.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WorkerStart {
@@ -214,8 +214,8 @@ impl PlanBlob {
 }
 
 impl PlanCapacity {
-    /// Sizes of the buffers for the partial states of a plan with this capacity; `tile_rows` is that of the rule,
-    /// `head_dim` that of values.
+    /// Sizes of the buffers for the partial states of a plan with this capacity; `tile_rows` comes from the
+    /// [`PlanRule`](super::PlanRule); `head_dim` is the head dimension of values (`head_dim_vo`).
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl PlanCapacity {
 }
 
 impl WorkList {
-    /// Sizes of the buffers for the partial states of this list; `head_dim` is that of values.
+    /// Sizes of the buffers for the partial states of this list; `head_dim` is the head dimension of values.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ impl WorkList {
     ///
     /// # Errors
     ///
-    /// A rule with a 0 where 1 is the least, more rows or items than `i32` counts, or a cascade, whose work is a
+    /// A rule with a count of 0, more rows or items than `i32` counts, or a cascade, which needs a
     /// [`MixedList`](super::MixedList).
     pub fn build(layout: &Layout, group: u32, rule: &PlanRule) -> Result<Self, PlanError> {
         Self::build_visible(layout, group, rule, &|_| TileClass::Partial)
@@ -48,9 +48,9 @@ impl WorkList {
         Ok(list)
     }
 
-    /// The work of a batch under a bound variant. Tile classes, `kv_range` and key lists of the variant say which keys
-    /// a tile has. Items of a union come branch by branch; the partial states of a tile are contiguous over all
-    /// branches, and one merge reads them.
+    /// The work of a batch under a bound variant. The keys of a tile follow from the tile classes, `kv_range` and key
+    /// lists of the variant. Items of a union come branch by branch; the partial states of a tile are contiguous over
+    /// all branches, and one merge reads them.
     ///
     /// Deterministic: the same arguments give the same list.
     ///
@@ -80,9 +80,9 @@ impl WorkList {
         self.rebuild_for_all(scratch, variant, [], layout, heads, rule)
     }
 
-    /// As [`WorkList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]). A tile has
-    /// the blocks of keys that are visible under any variant, and those in between, so that the list is right for each
-    /// variant.
+    /// As [`WorkList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]). A tile gets
+    /// the smallest range of blocks that contains its visible blocks under every variant. The list is therefore valid
+    /// for each variant.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ fn check_flat(layout: &Layout) -> Result<(), PlanError> {
     if layout.has_levels() { Err(PlanError::Levels { what: "a list of flat work" }) } else { Ok(()) }
 }
 
-/// Extends the visible blocks of tiles by those under another variant.
+/// Extends the visible blocks of tiles to include their visible blocks under another variant.
 fn see_also(
     variant: &Variant,
     scratch: &mut PlanScratch,

@@ -7,7 +7,7 @@ use crate::{
     spec::Heads,
 };
 
-/// The most that a batch and its work list may have. Memory of this size keeps its addresses whatever the batch.
+/// The most that a batch and its work list may have. Memory of this size keeps its addresses for every such batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanCapacity {
     /// Requests.
@@ -30,12 +30,12 @@ impl PlanCapacity {
     /// The capacity for every batch within `capacity`, under a rule.
     ///
     /// Under [`Schedule::FixedSplit`](super::Schedule::FixedSplit) a tile's list of keys (`kv_list_len`) is assumed to
-    /// be no longer than its request. For a list that names keys more than once only [`PlanCapacity::check`] says
-    /// whether it fits.
+    /// be no longer than its request. A list that names keys more than once may be longer: [`PlanCapacity::check`]
+    /// tells whether it fits.
     ///
     /// # Errors
     ///
-    /// More of something than `i32` counts.
+    /// A count that exceeds `i32`.
     pub fn of(capacity: &BatchCapacity, variant: &Variant, heads: Heads, rule: &PlanRule) -> Result<Self, PlanError> {
         let run = kv_lists_of(variant).map(|lists| lists.queries);
         let tiles = capacity.tiles(heads.group(), rule.tile_rows, run);

@@ -7,7 +7,7 @@ pub enum PlanError {
     /// A number of the rule that must be at least 1.
     #[error("{what} = 0; it must be at least 1")]
     Zero {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
     },
     /// More than `i32` counts.
@@ -35,9 +35,9 @@ pub enum PlanError {
     Branches {
         /// `items`, or `entries of workers`.
         what: &'static str,
-        /// Those of all branches.
+        /// Sum over all branches.
         counted: u64,
-        /// Those of the list.
+        /// Number in the list.
         listed: usize,
     },
     /// Items without a worker.
@@ -61,31 +61,31 @@ pub enum PlanError {
     /// A batch or its work list exceeds the capacity that the plan was made with.
     #[error("the batch makes {count} {what}; the plan has capacity for {capacity}. Make a plan with a larger capacity")]
     Capacity {
-        /// What there is too much of.
+        /// Name of the count that exceeds the capacity.
         what: &'static str,
         /// How many there are.
         count: usize,
         /// How many there may be.
         capacity: usize,
     },
-    /// A cascade, given to something that takes flat batches alone.
+    /// A cascade was given where only batches without levels are supported.
     #[error("the batch has levels; {what} takes batches without (`Layout::flattened` gives one, where pages are full)")]
     Levels {
-        /// What does not take it.
+        /// The work list or plan that does not support levels.
         what: &'static str,
     },
     /// A variant or a schedule that mixed lists do not support.
     #[error("{what} is not run by the mixed kernel; let requests of few rows and of many run in batches of their own")]
     NotMixed {
-        /// What the variant has.
+        /// The unsupported feature.
         what: &'static str,
     },
-    /// Keys or values that are transformed by a coordinate of one request, and shared by several requests.
+    /// Several requests share keys or values whose transform reads a coordinate that differs between requests.
     #[error(
         "`{part}` rewrites keys or values by `at.{word}`, which differs between requests that share them; give the \
          batch without levels"
     )]
-    RewrittenForOne {
+    PerRequestKvTransform {
         /// The part of the variant.
         part: &'static str,
         /// The coordinate.

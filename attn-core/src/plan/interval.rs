@@ -1,8 +1,8 @@
-//! Visible keys of a single query that form an interval, guessed from the query before.
+//! Guesses the interval of visible keys of a single query from the interval of the previous query.
 //!
 //! Under most masks the queries of a decode step see the same keys relative to their position: all of them, or the last
-//! `n`. Two tile classes then prove the guess: the keys before are skipped, and the others are full. A guess is only
-//! used when both are proven, so a wrong guess costs time and never correctness.
+//! `n`. Two tile classes then prove the guess: the keys before the interval are skipped, and the keys within it are
+//! full. A guess is only used when both are proven, so a wrong guess costs time and never correctness.
 
 use std::ops::Range;
 

@@ -12,16 +12,16 @@ use crate::expr::{StructureError, Variant};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerError {
-    /// The attention has other parts than that of the plan.
+    /// The attention and the attention of the plan differ in their parts.
     #[error(transparent)]
     Structure(#[from] StructureError),
-    /// The layer was not derived from the plan's attention, so that it does not share its kernels.
+    /// The layer was not derived from the plan's attention, so it does not share the plan's kernels.
     #[error(
         "the attention was not made from that of the plan by `with_parameters` or `with_sm_scale`; it needs a plan \
          of its own"
     )]
     Unrelated,
-    /// The parameters make other keys visible than those that the plan was made for.
+    /// Under these parameters other keys are visible, and the plan was not made for them.
     #[error("under these parameters rows see other keys than the plan was made for; name the attention to `plan_for`")]
     NotPlanned,
     /// The layer has tensors that are computed from the lengths of each batch.
@@ -29,7 +29,8 @@ pub enum LayerError {
     Lengths,
 }
 
-/// Which keys an attention makes visible. Equal values make the same keys of every batch visible.
+/// The visibility of an attention: which keys its mask leaves. Attentions of equal visibility attend to the same keys
+/// of every batch.
 #[derive(Clone, Debug)]
 pub struct Visibility(Arc<Variant>);
 

@@ -6,8 +6,8 @@
 //! the workers.
 //!
 //! In a cascade ([`CascadeLevel`](crate::batch::CascadeLevel)) an item is a tile of rows against keys of one segment.
-//! Where that costs less ([`CascadeCosts`]) the tile has the rows of all requests that share the segment, so that its
-//! keys are read once for all of them. The partial states of a row over its segments meet in a merge.
+//! If the cost model ([`CascadeCosts`]) predicts a gain, the tile has the rows of all requests that share the segment.
+//! Its keys are then read once for all of them. The partial states of a row over its segments meet in a merge.
 //!
 //! # Steps
 //!
@@ -15,10 +15,10 @@
 //!    attend to (`visible`).
 //! 2. KV splits: the tiles of each part by its schedule, as in flat lists. Blocks are counted from the first key of the
 //!    segment.
-//! 3. Partial states (`partial_rows`): rows are merged in *units* of up to [`MERGE_ROWS`] rows, which no item cuts. A
-//!    unit with one item writes its output, unless another unit of the same item has several. Every other unit has a
-//!    merge, with one part for each of its items, in the order of keys. Merges are a launch of their own: the last item
-//!    of many requests would otherwise merge all of their rows one after the other.
+//! 3. Partial states (`partial_rows`): rows are merged in *units* of up to [`MERGE_ROWS`] rows, which no item cuts. If
+//!    all units of an item have only this item, the item writes the output. Otherwise each unit of the item has a
+//!    merge, with one part for each item of the unit, in the order of keys. Merges run in a launch of their own. If the
+//!    last item of a shared tile merged instead, one CTA would merge the rows of many requests one after the other.
 //! 4. Items (`build`).
 
 mod blob;

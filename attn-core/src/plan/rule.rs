@@ -94,7 +94,7 @@ impl PlanRule {
         }
     }
 
-    /// Refuses a 0 where 1 is the least.
+    /// Checks that every count is at least 1.
     pub(super) fn check(&self, group: u32) -> Result<(), PlanError> {
         let keys = match self.schedule {
             Schedule::FixedSplit { keys } => keys,

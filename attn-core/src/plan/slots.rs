@@ -3,7 +3,7 @@
 use super::{MergeItem, PlanError, WorkList, count::count_i32, q_tiles::QTile};
 use crate::batch::Layout;
 
-/// The splits of a tile over all branches, and where their partial states go.
+/// The splits of a tile over all branches, and the slots of their partial states.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TileSlots {
     pub(super) splits: u32,

@@ -27,13 +27,15 @@
 //!   tile, and `cut(w)` the number of tiles that they cut. Worker `w` begins with item `tile(w) + inside(w)`. The item
 //!   behind a cut within a tile has slot `inside(w) + cut(w) - 1` and merge `cut(w) - 1` (without a union).
 //!
-//! **Number of workers.** At most that of the rule. With fewer tiles than that, a worker more is used only while shares
-//! stay at least `min_blocks` blocks long and while it shortens `share + merge * splits of the longest tile`, which is
-//! least at `(total - item) / isqrt(merge * longest)` workers.
+//! **Number of workers.** It is at most [`PlanRule::workers`]. If there are fewer tiles than workers, a further worker
+//! is used under two conditions: shares stay at least `min_blocks` blocks long, and the estimated time `share + merge *
+//! splits of the longest tile` gets shorter. That estimate is least at `(total - item) / isqrt(merge * longest)`
+//! workers.
 //!
-//! **Whole tiles.** If tiles are about equally long, splitting none can be as good: if `tiles_per_worker = ceil(tiles /
-//! workers)` tiles of the greatest length cost at most a share, an item and a block, then `ceil(tiles /
-//! tiles_per_worker)` workers run whole tiles, worker `w` from tile `floor(w * tiles / workers)`.
+//! **Whole tiles.** If tiles are about equally long, a schedule without splits is as fast and needs no merge. It is
+//! used if `tiles_per_worker = ceil(tiles / workers)` tiles of the greatest length cost at most a share, an item and a
+//! block. Then `ceil(tiles / tiles_per_worker)` workers run whole tiles, worker `w` from tile `floor(w * tiles /
+//! workers)`.
 //!
 //! All arithmetic is in unsigned 64-bit integers, so that the planner kernel (attn-kernels/cuda/planner/stream_k.cuh)
 //! computes the same.

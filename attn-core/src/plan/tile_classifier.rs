@@ -11,7 +11,7 @@ use crate::{
 /// Compositions of more masks than this are classified by [`Variant::tile_class`].
 const MAX_PARTS: usize = 4;
 
-/// What proves the class of a tile: skip, partial or full.
+/// Classifies tiles: skip, partial or full.
 pub(super) enum TileClassifier<'a> {
     /// No part has a mask: every tile is full.
     Unmasked,
@@ -79,8 +79,8 @@ impl<'a> TileClassifier<'a> {
         if (0..kv_heads).all(skips) { TileClass::Skip } else { TileClass::Partial }
     }
 
-    /// Whether the logit of one row and one key is not proven masked. Then no tile with it is proven skipped. Always
-    /// false for a function.
+    /// Whether the logit of one row and one key may be attended: it is not proven masked. No tile that contains such a
+    /// logit is proven skipped. Always false for a function.
     pub(super) fn may_attend(&self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
         if let TileClassifier::Function(_) = self {
             return false;

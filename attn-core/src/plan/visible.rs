@@ -3,7 +3,7 @@
 //!
 //! One class of the whole KV range decides most tiles. Otherwise prefixes and suffixes are bisected, starting near the
 //! ends that the tile before had. The block at each end is then classified again with the refined class, unless one of
-//! its logits is known to count; under stream-K ([`Schedule::StreamK`]) this is left out.
+//! its logits may be attended. Stream-K ([`Schedule::StreamK`]) omits this second step.
 //!
 //! **Tile classes are monotone.** Proven for a range implies proven for every sub-range. Bisection is therefore valid,
 //! and its result depends on the classes of prefixes and suffixes alone, not on where the search began. So the planner

@@ -25,7 +25,7 @@ impl State {
     /// The state over no keys: merging it changes nothing.
     pub const EMPTY: State = State { row_max: f32::NEG_INFINITY, denominator: 0.0 };
 
-    /// The state over the keys of both; the two must not share keys.
+    /// The state over the keys of both states, which must be disjoint.
     #[must_use]
     pub fn merge(self, other: State) -> Merged {
         let row_max = self.row_max.max(other.row_max);
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// `exp(x - max)` for `x <= max`; 0 if `x` is `-inf`, also where `max` is.
+/// `exp(x - max)` for `x <= max`; 0 if `x` is `-inf`, even if `max` is `-inf` too.
 #[must_use]
 pub(crate) fn exp_below(x: f32, max: f32) -> f32 {
     if x == f32::NEG_INFINITY { 0.0 } else { (x - max).exp() }

@@ -29,7 +29,7 @@ pub enum TensorError {
     Absent {
         /// The tensor.
         tensor: &'static str,
-        /// What it is for.
+        /// The feature that needs it.
         why: &'static str,
     },
     /// The stride is not allowed.

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::case::numbers;
 
-/// Where keys are.
+/// The storage of the keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Memory {
     Ragged,
-    /// Page sizes of levels, each a power of 2 up to 8; `full`: a level before the last fills its pages.
+    /// Page sizes of levels, each a power of 2 up to 8. With `full`, every level except the last fills its pages.
     Paged {
         sizes: Vec<u32>,
         full: bool,
@@ -22,7 +22,7 @@ pub(crate) enum Memory {
 #[derive(Clone, Debug)]
 pub(crate) struct Cascade {
     pub(crate) qo_lens: Vec<u32>,
-    /// Of each level, outermost first: its prefix sums of queries, and the keys of its groups.
+    /// `(prefix sums of queries, key count of each group)` of each level, outermost first.
     pub(crate) levels: Vec<(Vec<i32>, Vec<u32>)>,
     pub(crate) memory: Memory,
     pub(crate) seed: u64,
@@ -33,15 +33,15 @@ pub(crate) fn cascades() -> impl Strategy<Value = Cascade> {
     cascades_of(qo_len.boxed(), 8, 180)
 }
 
-/// Many requests of few keys.
+/// Cascades of many requests with few keys.
 pub(crate) fn crowds() -> impl Strategy<Value = Cascade> {
     let qo_len = prop_oneof![Just(Just(1u32).boxed()), Just((0u32..4).boxed()), Just((1u32..40).boxed())];
     qo_len.prop_flat_map(|qo_len| cascades_of(qo_len, 40, 30))
 }
 
-/// Of fewer requests than `requests`, and groups of at most so many keys.
+/// Cascades of fewer than `requests` requests; `keys` bounds the keys of a group.
 fn cascades_of(qo_len: BoxedStrategy<u32>, requests: usize, keys: u32) -> impl Strategy<Value = Cascade> {
-    // with each request the first level that has a group beginning with it
+    // for each request: its queries, and the outermost level in which a group begins with it
     let requests = prop::collection::vec((qo_len, 0usize..5), 1..requests);
     let memory = prop_oneof![
         Just(None),
@@ -72,7 +72,7 @@ fn cascades_of(qo_len: BoxedStrategy<u32>, requests: usize, keys: u32) -> impl S
     })
 }
 
-/// A cascade with its values, beside the same keys request by request.
+/// The tensors of a cascade, and the same keys stored request by request.
 pub(crate) struct Keys {
     pub(crate) layout: Layout,
     pub(crate) flat: Layout,
@@ -87,7 +87,7 @@ pub(crate) struct Keys {
 }
 
 impl Cascade {
-    /// The group of a request in a level: that of its queries, or of the place where they would be.
+    /// The group of a request in a level. A request without queries has the group of the next query.
     fn group_of(&self, level: usize, request: usize) -> usize {
         let (ends, groups) = (indptr(&self.qo_lens).expect("short"), &self.levels[level].0);
         if *groups == ends {
@@ -102,8 +102,8 @@ impl Cascade {
         let row = (heads.kv * heads.head_dim) as usize;
         let mut next = numbers(self.seed ^ 1);
         let mut random = |n: usize| (0..n).map(|_| next()).collect::<Vec<f32>>();
-        // where each key of each group is, in tokens from the start of the memory; 8 tokens are a block that no two
-        // groups share
+        // `tokens`: the memory index of each key of each group. Memory is allocated in blocks of 8 tokens, each for one
+        // group
         let blocks: usize = self.levels.iter().flat_map(|(_, lens)| lens).map(|len| len.div_ceil(8) as usize + 1).sum();
         let step = (blocks / 2..).find(|step| *step > 0 && gcd(*step, blocks) == 1).expect("there is one");
         let mut used = 0;
@@ -123,7 +123,7 @@ impl Cascade {
                     let size = sizes[level];
                     let in_block = 8 / size as usize;
                     let mut page = 0;
-                    // pages of a group fill blocks; which ones is scattered
+                    // pages of a group fill whole blocks, which are scattered over the pool
                     let table = PageTableBuf::from_lens(lens, size, (blocks * in_block) as u32, || {
                         let at = (used + page / in_block) * step % blocks * in_block + page % in_block;
                         page += 1;

@@ -1,4 +1,4 @@
-//! A case: sizes, values, layout; everything that no request owns is NaN.
+//! A test case: sizes, values, layout. Memory that belongs to no request is NaN.
 
 use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
@@ -13,7 +13,7 @@ use half::{bf16, f16};
 use super::naive::{At, Naive};
 use super::variants;
 
-/// Small, so that little work is split and merged too.
+/// Low item costs, so that small batches are split and merged too.
 pub(crate) const COST: Cost = Cost { item: 1, block: 2, merge: 0 };
 
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +31,19 @@ pub(crate) struct Case {
     pub(crate) head_dim: usize,
     pub(crate) head_dim_vo: HeadDimVo,
     pub(crate) keys: Keys,
-    /// Of queries and outputs, and of keys and values unless they have another.
+    /// Element type of queries and outputs; also of keys and values, unless these have their own.
     pub(crate) dtype: Dtype,
     pub(crate) kv_dtype: Option<Dtype>,
     pub(crate) scales: Scales,
     pub(crate) variant: usize,
     pub(crate) tile_rows: u32,
-    /// Number of workers; 1: nothing is split, except by a schedule with fixed splits.
+    /// Number of workers. With 1, only a schedule with fixed splits splits tiles.
     pub(crate) workers: u32,
     pub(crate) schedule: Schedule,
     pub(crate) seed: u64,
 }
 
-/// Of what the cache has scales.
+/// Which scales the cache has: one per tensor, one per head, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scales {
     None,
@@ -52,7 +52,7 @@ pub(crate) enum Scales {
     Both,
 }
 
-/// Values of one of the types.
+/// A tensor in one of the element types.
 pub(crate) enum Values {
     F32(Vec<f32>),
     F16(Vec<f16>),
@@ -127,11 +127,11 @@ pub(crate) struct Setup {
     pub(crate) layout: Layout,
     pub(crate) work: WorkList,
     q: Values,
-    /// Keys then values in memory order, or one fused pool.
+    /// Keys in memory order, or one fused pool of keys and values.
     k: Values,
     v: Values,
     pool_shape: Vec<usize>,
-    /// Of k, then of v: of all elements, and of each head.
+    /// `(scale of the tensor, scales of the heads)` of k, then of v.
     scales: [(f32, Option<Vec<f32>>); 2],
     /// Logical (token, kv_head, dim) values, rounded to the dtype, times their scales.
     keys: Vec<f64>,
@@ -159,7 +159,7 @@ impl Case {
         }
     }
 
-    /// Keys and values in one pool: of one width.
+    /// Whether keys and values are in one fused pool, which needs equal head dimensions.
     fn is_fused(&self) -> bool {
         self.head_dim_vo == HeadDimVo::Same && matches!(self.keys, Keys::Paged { fused: true, .. })
     }
@@ -211,7 +211,7 @@ impl Case {
                 assert_eq!(layout.kv_indptr(), kv_indptr);
                 let slots = page_size as usize;
                 let page = slots * row;
-                let place = |x: &[f32], to: &mut [f32], part: usize, dim: usize| {
+                let store = |x: &[f32], to: &mut [f32], part: usize, dim: usize| {
                     let row = self.kv_heads * dim;
                     let page = slots * row;
                     let stride = if fused { 2 * page } else { page };
@@ -229,11 +229,11 @@ impl Case {
                 let (outer, inner) = if hnd { (self.kv_heads, slots) } else { (slots, self.kv_heads) };
                 let mut k = vec![f32::NAN; pool * if fused { 2 * page } else { page }];
                 let mut v = vec![f32::NAN; pool * slots * value_row];
-                place(&keys, &mut k, 0, self.head_dim);
+                store(&keys, &mut k, 0, self.head_dim);
                 if fused {
-                    place(&values, &mut k, 1, value_dim);
+                    store(&values, &mut k, 1, value_dim);
                 } else {
-                    place(&values, &mut v, 0, value_dim);
+                    store(&values, &mut v, 0, value_dim);
                 }
                 let mut shape = vec![pool, outer, inner, self.head_dim];
                 if fused {
@@ -251,7 +251,7 @@ impl Case {
             cost: COST,
             schedule: self.schedule,
         };
-        // any KV split is right for a variant without lists and unions
+        // without lists and unions, a list with other KV splits must give the same result
         let any_cut = !variant.has_kv_list() && !variant.has_union();
         let work = match self.seed % 3 {
             0 if any_cut => WorkList::build(&layout, heads.group(), &rule),

@@ -1,4 +1,4 @@
-//! Edges: NaN in the wrong and in the right place, empty rows, strides, threads, tile classes.
+//! Edges: NaN in masked and in attended logits, empty rows, strides, threads, tile classes.
 
 use attn::Variant;
 use attn::batch::Batch;
@@ -79,7 +79,7 @@ fn a_nan_outside_every_list_and_branch_is_ignored() {
     assert_eq!(attend(&EveryOther.into(), 1, &values), [1.0; 4]);
     let mut values = vec![1f32; 6 * 4];
     values[5 * 4..].fill(f32::NAN);
-    // of two queries the first does not see the last key
+    // the first of two queries does not attend to the last key
     let union = Node::union(vec![Band { window: 1 }.into(), Band { window: 100 }.into()]);
     let o = attend(&union.into(), 2, &values);
     assert_eq!(o[..4], [1.0; 4]);

@@ -1,4 +1,4 @@
-//! What does not fit is refused before anything is written.
+//! Problems that do not fit are refused before anything is written.
 
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
@@ -8,7 +8,7 @@ use attn::tensor::{Kv, KvScales, Out, Scale, TensorError, TensorMut, TensorRef};
 use super::case::Case;
 use super::edges::case;
 
-/// Runs a problem that does not fit, and checks that the output is left alone.
+/// Runs a problem that does not fit, and checks that the output is unchanged.
 fn refused(problem: Problem<'_>) -> CpuError {
     let (tokens, heads) = (problem.layout.qo_tokens(), problem.heads.qo as usize);
     let mut o = vec![half::bf16::ONE; tokens * heads * 64];
@@ -18,7 +18,7 @@ fn refused(problem: Problem<'_>) -> CpuError {
     error
 }
 
-/// A list of these items, one a worker.
+/// A work list of these items, one for each worker.
 fn of_items(work: &WorkList, items: Vec<WorkItem>) -> WorkList {
     WorkList { workers: (0..=items.len() as i32).collect(), items, ..work.clone() }
 }

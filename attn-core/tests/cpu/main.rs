@@ -1,4 +1,4 @@
-//! The CPU backend against a naive attention in f64 that knows nothing of tiles, plans or hooks.
+//! The CPU backend against a naive attention in f64, which has no tiles, plans or hooks.
 
 extern crate attn_core as attn;
 
@@ -26,7 +26,7 @@ fn worst(got: &[f64], want: &[f64]) -> f64 {
         true => 0.0, // infinities
         false => (got - want).abs() / (1.0 + want.abs()),
     };
-    // a NaN must not look small
+    // a NaN counts as the largest error
     got.iter().zip(want).map(error).fold(0.0, |worst, e| if e <= worst { worst } else { e })
 }
 
@@ -46,7 +46,7 @@ fn cases() -> impl Strategy<Value = Case> {
     ];
     let heads = (prop::sample::select(vec![1, 3, 4, 7, 8]), 1usize..3);
     let head_dim = prop::sample::select(vec![16, 17, 24, 48, 64, 80, 112, 128, 208, 256]);
-    // of another width, or of the keys
+    // head_dim_vo: the same, another dimension, or values within the keys (MLA)
     let values = prop_oneof![
         2 => Just(None),
         1 => prop::sample::select(vec![16u32, 24, 33, 128]).prop_map(|dim| Some((dim, false))),
@@ -108,7 +108,7 @@ proptest! {
         prop_assert!(worst(&got.o, &want.o) <= tolerance, "o is {} off", worst(&got.o, &want.o));
         prop_assert!(worst(&got.lse, &want.lse) <= 2e-5, "lse is {} off", worst(&got.lse, &want.lse));
         let oracle = cpu::oracle(&set.problem()).expect("a sound case");
-        // hooks are in f32
+        // the oracle calls hooks in f32, which limits its accuracy
         prop_assert!(worst(&oracle.o, &want.o) <= 2e-5, "the oracle's o is {} off", worst(&oracle.o, &want.o));
         let lse_error = worst(&oracle.lse, &want.lse);
         prop_assert!(lse_error <= 2e-5, "the oracle's lse is {lse_error} off");

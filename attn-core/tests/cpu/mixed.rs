@@ -1,4 +1,4 @@
-//! Mixed lists: what every list keeps to, and what running them gives, over levels and without.
+//! Mixed lists: invariants of every list, and results of runs, with and without levels.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ fn heads(group: u32) -> Heads {
     Heads { qo: 2 * group, kv: 2, head_dim: 16 }
 }
 
-/// Which keys of a request a PackGQA row attends to, under any of the KV heads.
+/// The keys of a request that a PackGQA row attends to under at least one KV head.
 fn attended(variant: &Variant, layout: &Layout, heads: Heads, request: usize, packed: usize) -> Vec<bool> {
     let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
     let group = heads.group() as usize;
@@ -76,7 +76,7 @@ fn rows_of(layout: &Layout, group: usize, item: &MixedItem) -> Vec<(usize, usize
     all.skip(begin).take(item.rows as usize).collect()
 }
 
-/// Every row meets every key that it attends to in one item, and parts of merges are in the order of keys.
+/// Checks that each attended (row, key) pair is in exactly one item, and that parts of merges are in the order of keys.
 fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &MixedList) -> Result<(), TestCaseError> {
     let group = heads.group() as usize;
     let mut spans: Vec<Vec<(Range<usize>, i32)>> = vec![Vec::new(); layout.qo_tokens() * group];
@@ -120,7 +120,7 @@ fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &MixedList) ->
     Ok(())
 }
 
-/// Bits of a run: output, then log-sum-exps.
+/// The results of a run: output, then log-sum-exps.
 fn output(keys: &Keys, heads: Heads, run: impl FnOnce(Out<'_>) -> Result<(), CpuError>) -> [Vec<f64>; 2] {
     let (tokens, qo) = (keys.layout.qo_tokens(), heads.qo as usize);
     let dim = heads.head_dim as usize;
@@ -155,7 +155,7 @@ fn flat<'a>(keys: &'a Keys, variant: &'a Variant, heads: Heads, work: &'a WorkLi
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Any variant: through levels where keys can be shared, else request by request over the levels.
+    /// For every variant: with a mixed list where it supports levels, else with a flat list over the levels.
     #[test]
     fn a_cascade_equals_its_requests_without_levels(
         cascade in cascades(), group in 1u32..5, rule in rules(), index in 0..variants::count(),
@@ -176,7 +176,7 @@ proptest! {
         let supported = MixedList::supports(&variant, &keys.layout);
         let list = MixedList::build_for(&variant, &keys.layout, heads, &rule);
         let Ok(()) = supported else {
-            let shifts = matches!(supported, Err(PlanError::RewrittenForOne { part: "shifted", word: "batch" }));
+            let shifts = matches!(supported, Err(PlanError::PerRequestKvTransform { part: "shifted", word: "batch" }));
             prop_assert!(variant.has_union() || variant.has_kv_list() || shifts, "{supported:?}");
             prop_assert_eq!(list.map(|_| ()), supported);
             return Ok(());
@@ -234,7 +234,7 @@ proptest! {
     #[test]
     fn every_batch_within_a_capacity_fits_the_plan(
         lens in prop::collection::vec((0u32..60, 0u32..400), 1..7), group in 1u32..5, rule in rules(),
-        over in (1u32..4, 1u32..4), keep in 0usize..7, turn in 0usize..7,
+        over in (1u32..4, 1u32..4), keep in 0usize..7, rotation in 0usize..7,
     ) {
         let heads = heads(group);
         let layout = |lens: &[(u32, u32)]| {
@@ -246,16 +246,16 @@ proptest! {
         let capacity = BatchCapacity::of(&whole);
         let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
         let less: Vec<_> = lens.iter().take(keep).map(|&(qo, kv)| (qo / over.0, kv / over.1)).collect();
-        // other mixtures of the same sums
-        let mut turned: Vec<_> = lens.clone();
+        // other distributions of the same numbers of queries and keys
+        let mut rotated: Vec<_> = lens.clone();
         let keys: Vec<u32> = lens.iter().map(|&(_, kv)| kv).collect();
-        turned.iter_mut().enumerate().for_each(|(i, of)| of.1 = keys[(i + turn) % keys.len()]);
+        rotated.iter_mut().enumerate().for_each(|(i, of)| of.1 = keys[(i + rotation) % keys.len()]);
         let single: Vec<_> = lens.iter().map(|&(qo, kv)| (qo.min(1), kv)).collect();
         let mut all = vec![(0, 0); lens.len()];
-        all[turn % lens.len()] = (lens.iter().map(|&(qo, _)| qo).max().unwrap_or(0), keys.iter().sum());
+        all[rotation % lens.len()] = (lens.iter().map(|&(qo, _)| qo).max().unwrap_or(0), keys.iter().sum());
         let mut blob = MixedBlob::default();
         let mut at = None;
-        for lens in [&lens, &less, &turned, &single, &all] {
+        for lens in [&lens, &less, &rotated, &single, &all] {
             let layout = layout(lens);
             capacity.check(&layout).expect("within it");
             let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
@@ -272,7 +272,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Of one cascade, of its batch without levels, and of any other that is within the capacity.
+    /// The lists of a cascade, of its batch without levels, and of any other batch within the capacity fit the plan.
     #[test]
     fn every_cascade_within_a_capacity_fits_the_plan(
         cascades in prop::collection::vec(prop_oneof![cascades(), crowds()], 2), group in 1u32..20, rule in rules(),
@@ -281,7 +281,7 @@ proptest! {
         let heads = Heads { qo: group, kv: 1, head_dim: 1 };
         let keys: Vec<Keys> = cascades.iter().map(|cascade| cascade.keys(heads)).collect();
         let capacities = keys.iter().map(|keys| BatchCapacity::of(&keys.layout));
-        // room for the first, or for both
+        // a capacity for the first cascade, or for both
         let capacity = capacities.take(if over { 2 } else { 1 }).reduce(larger).expect("one");
         let capacity = capacity.in_levels(capacity.levels.max(2));
         let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
@@ -306,7 +306,7 @@ proptest! {
     }
 }
 
-/// The capacity for both, with pages of the first.
+/// A capacity that admits the batches of both, with the pages of the first.
 fn larger(one: BatchCapacity, two: BatchCapacity) -> BatchCapacity {
     let pool = |pool: Option<PagePool>| pool.map_or(0, |pool| pool.num_pages);
     BatchCapacity {
@@ -363,7 +363,7 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
             prop_assert!(of_query[queries].iter().all(|&of| of as usize == request));
         }
     }
-    // a kernel over all keys finds each by its index
+    // the K/V preprocessing kernel finds each key by its index
     let (ends, segments): (Vec<i32>, Vec<MixedSegment>) = (read(blob, &at.segment_ends), read(blob, &at.segments));
     prop_assert_eq!(ends.len(), segments.len() + 1);
     for (ends, segment) in ends.windows(2).zip(&segments) {
@@ -405,7 +405,7 @@ const H200: MixedRule = MixedRule {
 };
 const HEADS: Heads = Heads { qo: 32, kv: 8, head_dim: 16 };
 
-/// Requests of one query with keys of their own behind a prefix that all share, in full pages.
+/// Requests of one query. All share a prefix in full pages; each has further keys of its own.
 fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
     let cascade = Cascade {
         qo_lens: vec![1; requests],
@@ -426,17 +426,18 @@ fn shared_keys_are_read_once_where_it_pays() {
     let long = prefix(64, 2048, 128);
     let list = build(&long, &H200);
     assert!(list.shares() && !flat(&long, &H200));
-    // two tiles of 128 rows, each split, and every item full
+    // the prefix is two tiles of 128 rows, each split; every item is full
     assert!(
         list.prefill.len() > 2 && list.prefill.iter().all(|item| (item.requests, item.rows, item.full) == (32, 128, 1))
     );
     assert!(list.decode.len() >= 64 && list.decode.iter().all(|item| item.requests == 1 && item.kv_first == 2048));
     assert_eq!(list.merges.len(), 64);
-    // a prefix that is a page, or two requests: states cost more
+    // a prefix of one page, or only two requests: the partial states cost more than sharing saves
     for layout in [prefix(64, 8, 2048), prefix(2, 64, 2048)] {
         assert!(!build(&layout, &H200).shares() && flat(&layout, &H200));
     }
-    // a prefix that saves less than the long suffixes cost more in the mixed kernel, unless the batch needs it anyway
+    // the gain of a short prefix is below the slowdown of the long suffixes in a mixed launch, but not without that
+    // slowdown
     let as_fast = MixedRule { cascade: CascadeCosts { decode_penalty: 0, ..H200.cascade }, ..H200 };
     let short = prefix(64, 256, 2048);
     assert!(flat(&short, &H200) && !flat(&short, &as_fast));
@@ -456,8 +457,8 @@ fn parts_share_the_workers_by_cost() {
     let items = |request: i32| list.items().filter(move |item| item.request == request).count();
     assert_eq!((items(0), list.prefill.len(), list.decode.len() >= 32), (64, 64, true));
     let few = list.workers.len() - 1;
-    // 32 * 64 blocks of 1400 against 64 tiles of 128 blocks of 1600: 18 % of 33; but tiles follow each other, with a
-    // worker beside each
+    // decode costs 32 * 64 blocks of 1400, prefill 64 tiles of 128 blocks of 1600: a share of 18 % of 33 workers. The
+    // prefill items fill the device, so the part gets `co_run_workers`
     assert_eq!(few, 16);
     assert!(list.prefill.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
 }
@@ -539,7 +540,7 @@ fn variants_without_mixed_lists_are_refused() {
     let (lists, unions, shifted) = (variants::get(18).0, variants::get(21).0, variants::get(13).0);
     assert_eq!(refused(&lists, &layout), PlanError::NotMixed { what: "a list of keys" });
     assert_eq!(refused(&unions, &layout), PlanError::NotMixed { what: "a union" });
-    assert_eq!(refused(&shifted, &layout), PlanError::RewrittenForOne { part: "shifted", word: "batch" });
+    assert_eq!(refused(&shifted, &layout), PlanError::PerRequestKvTransform { part: "shifted", word: "batch" });
     // each runs without levels
     for variant in [&lists, &unions, &shifted] {
         let flat = MixedList::flattened_if_cheaper(variant, &layout, HEADS, &H200).expect("small").expect("full pages");

@@ -1,6 +1,6 @@
 //! Attention by its definition, in f64, for one row.
 
-/// Where a logit stands, as the language defines it.
+/// The coordinates of a logit, as in `LogitIndex`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct At {
     pub(crate) request: i64,
@@ -14,16 +14,16 @@ pub(crate) struct At {
     pub(crate) kv_token: i64,
 }
 
-/// What is not softmax.
+/// A normaliser other than softmax.
 #[derive(Clone, Copy)]
 pub(crate) enum Own {
-    /// The weight of a logit, and whether to divide by their sum.
+    /// The weight of a logit, and whether the output is divided by the sum of the weights.
     Plain(fn(f64) -> f64, bool),
-    /// The weight of a logit and what it adds to the denominator, both at the maximum 0.
+    /// The weight of a logit and its term of the denominator, both for a row max of 0.
     Scaled(fn(f64) -> f64, fn(f64, &At) -> f64),
 }
 
-/// What a variant does to a set of keys, written down a second time.
+/// An independent definition of one branch of a variant: its transform and its mask.
 #[derive(Clone, Copy)]
 pub(crate) struct Branch {
     /// Rotates pairs `(d, d + n / 2)` of queries and keys by this angle times the position.
@@ -32,10 +32,10 @@ pub(crate) struct Branch {
     pub(crate) mask: fn(&At) -> bool,
 }
 
-/// What a variant does.
+/// An independent definition of a variant.
 #[derive(Clone, Copy)]
 pub(crate) struct Naive {
-    /// The keys of each: those that its mask attends to and no earlier one's.
+    /// The branches. A key belongs to the first branch whose mask attends to it.
     pub(crate) branches: &'static [Branch],
     pub(crate) value: fn(f64, &At) -> f64,
     /// The only keys that a row may attend to.
@@ -89,7 +89,7 @@ impl Naive {
         }
         let sink = (self.sink)(&at);
         let has_sink = sink > f64::NEG_INFINITY;
-        // no maximum but for plain softmax: f64 has range enough for the logits of these tests
+        // only softmax subtracts the row max: f64 has enough range for the logits of these tests
         let max = match self.own {
             None => attended.iter().map(|(logit, ..)| *logit).fold(sink, f64::max),
             Some(_) => 0.0,

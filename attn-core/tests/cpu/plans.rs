@@ -50,7 +50,7 @@ fn kv_range_shortens_the_kv_ranges_of_items() {
 
 #[test]
 fn kv_range_may_depend_on_one_head() {
-    /// KV head `h` has keys from `50 h` on, which `kv_range` says with the first head of its tile.
+    /// KV head `h` attends to keys from `50 h` on; `kv_range` computes this from the heads of its tile.
     #[derive(Clone, Copy, VariantParams)]
     struct FromHead;
     #[attention_variant(name = "from_head")]
@@ -62,7 +62,7 @@ fn kv_range_may_depend_on_one_head() {
             (50 * tile.kv_head_max, 100 - 50 * tile.kv_head_min + 50)
         }
     }
-    // head 0 promises 0 .. 150, head 1 promises 50 .. 100: planned for both is 0 .. 150
+    // `kv_range` is 0 .. 150 for head 0 and 50 .. 100 for head 1; the plan takes the join, 0 .. 150
     let work = plan(&FromHead.into(), &layout(&[1], &[200]), &RULE);
     assert_eq!((work.items[0].kv_begin, work.items[0].kv_end), (0, 152));
 }
@@ -79,7 +79,7 @@ fn tiles_have_queries_of_one_list_and_keys_of_its_length() {
             row[item.request as usize] += item.rows;
             let run = item.first_row / 9; // 3 queries of 3 heads
             assert_eq!((item.first_row + item.rows - 1) / 9, run, "{item:?} straddles");
-            // the longer list of the two KV heads, in keys; not limited to the keys of the request
+            // the longer list of the two KV heads, in keys; it may exceed the keys of the request
             let blocks = (0..2).map(|kv_head| 5 + (run + kv_head + item.request) % 4).max().expect("two");
             assert_eq!((item.kv_begin, item.kv_end), (0, 4 * blocks));
         }
@@ -165,7 +165,7 @@ impl AttentionVariant for Documents {
     }
 }
 
-/// A few keys at the front, and every so many.
+/// The first keys, and every n-th key.
 #[derive(Clone, Copy, VariantParams)]
 struct Comb {
     front: i32,
@@ -206,7 +206,7 @@ fn masks(layout: &Layout, number: usize, size: i32) -> Variant {
     }
 }
 
-/// The visible blocks of a tile, by one class for each prefix and suffix.
+/// The visible blocks of a tile, found by classifying every prefix and every suffix.
 fn by_plain_class(variant: &Variant, layout: &Layout, item: &WorkItem, align: u64) -> (u64, u64) {
     let request = item.request as usize;
     let (kv_len, qo_len) = (layout.kv_len(request) as i32, layout.qo_len(request) as i32);
@@ -243,13 +243,13 @@ fn by_plain_class(variant: &Variant, layout: &Layout, item: &WorkItem, align: u6
     (begin, end)
 }
 
-/// The batch of some requests of another.
+/// A batch of some of the requests of another batch.
 fn part(layout: &Layout, requests: std::ops::Range<usize>) -> Layout {
     let lens = |len: fn(&Layout, usize) -> usize| requests.clone().map(|r| len(layout, r) as u32).collect::<Vec<_>>();
     self::layout(&lens(Layout::qo_len), &lens(Layout::kv_len))
 }
 
-/// Output and log-sum-exp of a part of a batch, from queries, keys and values of all of it.
+/// Bits of the output and log-sum-exp of some requests of a batch, with the values that they have in the whole batch.
 fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, rule: &PlanRule) -> Vec<u32> {
     let number = |i: usize| ((i * 7919 + 13) % 1009) as f32 / 500.0 - 1.0;
     let rows = |indptr: &[i32], heads: u32| {
@@ -281,7 +281,7 @@ fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, 
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Masks that go by positions: a request has the same ones alone and in a batch.
+    /// The masks depend on positions only, so a request has the same mask alone and in any batch.
     #[test]
     fn with_fixed_splits_a_request_gives_the_same_bits_alone_and_in_any_batch(
         lens in proptest::collection::vec((0u32..20, 0u32..300), 1..6),
@@ -299,11 +299,11 @@ proptest! {
         let per_token = 96 + 6;
         for request in 0..layout.batch() {
             let alone = plan(&variant, &part(&layout, request..request + 1), &rule);
-            let pieces = |work: &WorkList, request: usize| -> Vec<[i32; 4]> {
+            let splits = |work: &WorkList, request: usize| -> Vec<[i32; 4]> {
                 let of_it = work.items.iter().filter(|item| item.request as usize == request);
                 of_it.map(|item| [item.first_row, item.rows, item.kv_begin, item.kv_end]).collect()
             };
-            prop_assert_eq!(pieces(&alone, 0), pieces(&all, request));
+            prop_assert_eq!(splits(&alone, 0), splits(&all, request));
             let bits = attend(&variant, &layout, request..request + 1, &rule);
             let first = layout.qo_indptr()[request] as usize * per_token;
             prop_assert!(bits == together[first..first + layout.qo_len(request) * per_token], "request {}", request);

@@ -1,4 +1,4 @@
-//! Positions that a map makes: whatever it gives, hooks under it see coordinates that are below 2^30.
+//! Remapped positions: for any result of the map, inner hooks see coordinates below 2^30 in magnitude.
 
 use attn::batch::{Batch, indptr};
 use attn::cpu::check_tile_classes;

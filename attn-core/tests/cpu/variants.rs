@@ -1,4 +1,4 @@
-//! Variants that between them write every hook, each with its naive twin.
+//! Variants that together cover every hook, each with an independent naive definition.
 
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState};
@@ -19,7 +19,7 @@ impl AttentionVariant for Band {
     }
 }
 
-/// A mask over every coordinate, with nothing to prove of tiles.
+/// A mask that reads every coordinate; no tile class is provable.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Scattered;
 
@@ -55,7 +55,7 @@ impl AttentionVariant for Cap {
     }
 }
 
-/// A bias over every coordinate.
+/// A bias that reads every coordinate.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Bias;
 
@@ -118,7 +118,7 @@ impl AttentionVariant for Rotate {
     }
 }
 
-/// Rewrites the output by its log-sum-exp.
+/// Scales the output by a function of its log-sum-exp.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Gate;
 
@@ -144,9 +144,9 @@ impl AttentionVariant for Shifted {
 
 /// `max(e^s - 1, 0)` as weights, `e^s + 1` in the denominator.
 ///
-/// Softpick has `|e^s - 1|` there. In the f32 of a hook that is good to some 1e-7 and no more: a row of few keys with
-/// logits near 0 has a denominator of 1e-4, and so a log-sum-exp (and outputs) only good to 1e-3, in the reference too.
-/// What is tested in here is a denominator that is not the weight, which needs no such row.
+/// Softpick has `|e^s - 1|` in the denominator. In f32 that term has an absolute error of about 1e-7. A row of few keys
+/// with logits near 0 has a denominator of about 1e-4, so its log-sum-exp and outputs have errors of 1e-3, in the
+/// reference too. This variant tests a denominator that differs from the weight without that cancellation.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Rectified;
 
@@ -177,7 +177,7 @@ impl AttentionVariant for OddTwice {
     }
 }
 
-/// Some keys near the diagonal; says so by `kv_range`.
+/// Some keys near the diagonal, with a `kv_range`.
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct Near {
     pub(crate) reach: i32,
@@ -214,7 +214,7 @@ impl AttentionVariant for Blocks {
     }
 }
 
-/// Of each block of a list, every other query; by the block's number in the list.
+/// Masks every other query for each block of a list, by the block's index in the list (`kv_slot`).
 #[derive(Clone, Copy, VariantParams)]
 pub(crate) struct EveryOtherBlock;
 
@@ -250,7 +250,7 @@ fn union(branches: Vec<Variant>) -> Variant {
     Node::union(branches).into()
 }
 
-/// Each variant under test and its twin.
+/// A variant under test and its naive definition.
 pub(crate) fn get(index: usize) -> (Variant, Naive) {
     let band = || Variant::from(Band { window: 70 });
     match index {
@@ -397,9 +397,9 @@ const BLOCKS: fn(&At) -> Vec<i64> = |at| {
     let block = |n| (7 * n + 3 * (at.qo_row / 3) + 2 * at.kv_head) % 53 - 1;
     (0..len).flat_map(|n| 4 * block(n)..4 * block(n) + 4).collect()
 };
-/// The number in its list of the block that a key is of; 0 for a key of none.
+/// The index in the key list of the block that contains a key; 0 for a key outside the list.
 fn slot(at: &At) -> i64 {
-    BLOCKS(at).iter().position(|key| *key == at.key).map_or(0, |place| place as i64 / 4)
+    BLOCKS(at).iter().position(|key| *key == at.key).map_or(0, |index| index as i64 / 4)
 }
 const EVERY_OTHER: fn(&At) -> Vec<i64> =
     |at| (0..at.kv_len / 2).map(|n| at.kv_len - 1 - 2 * n - at.qo_row % 2).collect();

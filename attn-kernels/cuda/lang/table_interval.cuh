@@ -69,7 +69,7 @@ struct TensorQuery {
     else
       return word;
   }
-  ATTN_FN long long value(long long place) const { return Element<T>::read(data, place); }
+  ATTN_FN long long value(long long index) const { return Element<T>::read(data, index); }
   ATTN_FN void add_block(WideMinMax& range, long long at) const {
     range.add(wide(load(&known.blocks[at].lo)), wide(load(&known.blocks[at].hi)));
   }

@@ -59,8 +59,8 @@ const KNOBS: [&str; 12] = [
 impl Aot {
     /// A build over the variants of a table (`attn::variants![..]`); [`Aot::and`] adds further tables.
     ///
-    /// By default: head
-    /// dimension 128, bf16 for all tensors, prefill and decode, paged and ragged, all group sizes, and no expressions.
+    /// The defaults are head dimension 128, bf16 for all tensors, prefill and decode, paged and ragged, all group
+    /// sizes, and no expressions.
     #[must_use]
     pub fn new(variants: &[&'static VariantDesc]) -> Self {
         Aot {
@@ -112,7 +112,8 @@ impl Aot {
         self
     }
 
-    /// How wide values are, instead of as wide as keys alone: with each of the head dimensions.
+    /// Sets the head dimensions of values, instead of those of the keys. Each one is combined with every head dimension
+    /// of keys.
     #[must_use]
     pub fn head_dim_vo(mut self, widths: impl IntoIterator<Item = HeadDimVo>) -> Self {
         self.head_dim_vo = widths.into_iter().collect();
@@ -201,8 +202,8 @@ impl Aot {
         self
     }
 
-    /// Does everything that a build script has to do: builds into `OUT_DIR`, and prints cargo directives, notes as
-    /// warnings and errors as errors. `attn::include_prebuilt!` reads the result.
+    /// Runs the build of a build script: it writes to `OUT_DIR` and prints cargo directives. It prints notes as
+    /// warnings, and errors as errors. `attn::include_prebuilt!` reads the result.
     #[allow(clippy::print_stdout)] // directives for cargo
     pub fn build_script(self) {
         for knob in KNOBS {

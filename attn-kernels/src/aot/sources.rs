@@ -140,8 +140,8 @@ fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Ite
     a.iter().flat_map(move |x| b.iter().flat_map(move |y| c.iter().map(move |z| (x, y, z))))
 }
 
-/// The pairs of element types that two lists stand for. A key type that goes with no query type is kept, so that an
-/// error names it.
+/// The pairs of element types (q and o; k and v) from two lists. A KV type that no query type allows is kept, so that
+/// an error names it.
 fn pairs(qo: &[Dtype], kv: &[Dtype]) -> Vec<Dtypes> {
     let own = |&qo: &Dtype| Dtypes { qo, kv: qo };
     if kv.is_empty() {

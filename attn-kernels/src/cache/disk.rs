@@ -93,7 +93,7 @@ impl Disk {
         let Some(compiled) = entry::decode(key, &file) else {
             stats.damaged();
             tracing::warn!(path = %path.display(), "a cached kernel is damaged; it is compiled again");
-            let _ = fs::remove_file(&path); // else it is overwritten
+            let _ = fs::remove_file(&path); // a file that stays is overwritten later
             return None;
         };
         stats.disk_hit();
@@ -173,7 +173,7 @@ fn make_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Marks an entry as used, for eviction. Access times are no use: most systems do not keep them.
+/// Marks an entry as used, for eviction. The access time does not serve, because most systems do not record it.
 fn touch(path: &Path) {
     let now = SystemTime::now();
     let fresh = fs::metadata(path)

@@ -29,7 +29,7 @@ pub(super) fn encode(key: &Key, compiled: &Compiled) -> Vec<u8> {
     file
 }
 
-/// `None`: the file is torn, decayed, or not the entry of this key.
+/// `None` if the file is truncated, corrupt, or the entry of another key.
 pub(super) fn decode(key: &Key, file: &[u8]) -> Option<Compiled> {
     let (header, body) = file.split_at_checked(HEADER)?;
     let (magic, header) = header.split_at(8);

@@ -22,7 +22,7 @@ pub struct Counts {
     pub disk_hits: u64,
     /// Compilations, failed ones included.
     pub compiled: u64,
-    /// Entries found torn or decayed.
+    /// Entries found truncated or corrupt.
     pub damaged: u64,
     /// Entries removed to keep within the limit.
     pub evicted: u64,

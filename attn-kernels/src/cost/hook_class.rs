@@ -1,4 +1,4 @@
-//! Classes of hooks, as far as kernels take longer with them.
+//! Classes of hooks, by the time that they add to a kernel.
 
 use attn_core::{expr::Variant, lang::Hook};
 

@@ -5,7 +5,7 @@ use attn_core::spec::KernelKind;
 use super::hook_class::HookClass;
 use crate::kernel_traits::KernelTraits;
 
-/// The number of keys that costs of keys refer to.
+/// Costs of keys are per this number of keys.
 pub const COST_KEYS: u32 = 64;
 
 /// Costs of a kernel in nanoseconds of a CTA while all SMs are busy, unless stated otherwise.
@@ -80,8 +80,8 @@ impl Measured {
         differences.into_iter().fold(0, |distance, step| distance << 8 | step)
     }
 
-    /// The costs, scaled to other traits: keys cost as much more as there is to load (decode) or to multiply (prefill),
-    /// and as more CTAs share an SM.
+    /// The costs, scaled to other traits. The cost of keys is proportional to the bytes of K and V (decode) or to the
+    /// MMA operations (prefill), and to the CTAs per SM.
     pub(super) fn scaled_to(&self, traits: &KernelTraits) -> Costs {
         let bytes = |elements: u32, fp8: bool| u64::from(elements) * if fp8 { 1 } else { 2 };
         let read = traits.head_dim + if traits.values_share_keys { 0 } else { traits.value_dim };

@@ -82,8 +82,8 @@ impl Args {
     }
 
     /// The uploaded tensor number `place`, if it is a table.
-    pub(super) fn buffer(&self, place: usize) -> Option<&DeviceBuffer> {
-        let tensor = self.tensors.get(place)?;
+    pub(super) fn buffer(&self, index: usize) -> Option<&DeviceBuffer> {
+        let tensor = self.tensors.get(index)?;
         matches!(tensor.host, HostSide::Table(_)).then_some(&*tensor.buffer)
     }
 

@@ -171,13 +171,13 @@ impl Attention {
         Plan::new(&self.bound, stream, layout, loaded, binding, args, workspace)
     }
 
-    /// As [`Attention::plan`], with capacity for every batch up to a size, so that the plan can be given other batches
-    /// ([`Plan::update`]) and a captured run be replayed with them. The capacity decides on the kernel, which runs all
-    /// batches. Apart from that, work is split as by [`Attention::plan`], and a batch gives the same bits.
+    /// As [`Attention::plan`], with workspace for every batch within a capacity. [`Plan::update`] can then give the
+    /// plan another batch, and a captured run can be replayed with it. The capacity selects one kernel for all batches.
+    /// Work is split as by [`Attention::plan`], so with the same kernel a batch gives the same bits.
     ///
-    /// With a capacity for levels ([`BatchCapacity::in_levels`]) the kernel is the mixed one, and a cascade runs level
-    /// by level where that pays; elsewhere, and for a variant or heads that do not support shared prefixes, it runs
-    /// flattened.
+    /// With a capacity for levels ([`BatchCapacity::in_levels`]) the plan uses the mixed kernel. A cascade then runs
+    /// level by level where the cost model predicts a gain. Otherwise it runs flattened, and so it does for a variant
+    /// or heads that do not support shared prefixes.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ const THREADS: u32 = 1024;
 pub struct BatchChecker {
     kernel: Planner,
     status: DeviceBuffer,
-    /// The parameters of the last check, by which its status is interpreted.
+    /// The parameters of the last check. Its status code refers to them.
     last: Mutex<Option<PlanParams>>,
 }
 

@@ -175,8 +175,8 @@ impl BoundAttention {
         Arc::ptr_eq(&self.kernels, &other.kernels)
     }
 
-    /// Refuses a variant whose tensors depend on the batch: a run as a layer uses the tensors that the layer was made
-    /// with.
+    /// Refuses a layer whose parameter tensors depend on the batch. [`Plan::run_layer`](super::Plan::run_layer) passes
+    /// the tensors that were uploaded when the layer was made.
     pub(super) fn check_own_args(&self, layout: &Layout) -> Result<(), CudaError> {
         if !self.depends_on_lengths {
             return Ok(());

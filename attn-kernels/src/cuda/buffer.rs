@@ -170,7 +170,7 @@ impl Drop for DeviceBuffer {
             && self.ptr != 0
             && let Ok(_current) = self.device.make_current()
         {
-            // SAFETY: it is ours; the driver waits for kernels that may use it.
+            // SAFETY: this object owns the memory; the driver waits for kernels that may use it.
             let _ = unsafe { result::free_sync(self.ptr) };
         }
     }

@@ -16,14 +16,15 @@ pub(super) struct ReservedCapacity {
     /// A batch whose tensors are at least as large as those of every batch within the capacity.
     pub(super) largest: Layout,
     pub(super) rule: Rule,
-    /// What planning on the device needs, after the first use.
+    /// The state of planning on the device; `None` before its first use.
     pub(super) on_device: Option<DevicePlanning>,
-    /// Whether the device has planned the current batch, or will in the order of a stream: the host does not know its
-    /// lengths.
+    /// Whether the device plans the current batch, already or later in the order of a stream. The host does not know
+    /// the lengths of such a batch.
     pub(super) batch_is_on_device: bool,
-    /// Whether an update on the device was captured: a replay brings a batch of unknown lengths back.
+    /// Whether an update on the device was captured. Each replay then plans a batch whose lengths the host does not
+    /// know.
     pub(super) is_captured_on_device: bool,
-    /// The next batch, until it has been checked.
+    /// The next batch while it is checked. It then becomes the `layout` of the plan.
     pub(super) next: Layout,
     pub(super) work: Work,
     pub(super) scratch: PlanningMemory,

@@ -1,4 +1,4 @@
-//! Stream capture: what is launched on a stream becomes a graph.
+//! Stream capture: the launches on a stream become a graph.
 
 use std::mem::ManuallyDrop;
 

@@ -1,6 +1,6 @@
 //! Mutual exclusion of stream captures and device synchronisation. A thread that synchronises with a device while any
-//! thread captures one of its streams gets an error, or makes the capture fail. So captures wait for synchronisations
-//! and the other way round; captures may overlap, and so may synchronisations.
+//! thread captures one of its streams gets an error, or makes the capture fail. So captures wait for synchronisations,
+//! and synchronisations wait for captures. Captures may overlap, and so may synchronisations.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl CaptureLock {
     ///
     /// # Errors
     ///
-    /// This thread is in a capture, so it would wait for itself.
+    /// [`CudaError::Capturing`] in a thread that is in a capture itself, because it would wait for ever.
     pub(super) fn wait(&self) -> Result<Wait<'_>, CudaError> {
         if CAPTURES.get() > 0 {
             return Err(CudaError::Capturing { what: "wait for the device" });

@@ -12,8 +12,8 @@ use super::{
 use crate::compile::Arch;
 
 impl BoundAttention {
-    /// The kernels for a batch, and the batch as they run it. A cascade is flattened where its levels do not pay or are
-    /// not supported.
+    /// The kernels for a batch, and the batch as they run it. A cascade is flattened if its levels are not supported,
+    /// or if the cost model predicts no gain from them.
     pub(super) fn kernels_for(&self, variant: &Variant, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
         if !layout.has_levels() {
             return self.flat_kernels(layout);
@@ -45,7 +45,7 @@ impl BoundAttention {
         Ok((layout, loaded))
     }
 
-    /// Under batch invariance: refuses a batch with a request that would run another kernel if it were alone.
+    /// Under batch invariance: refuses a batch with a request that would select another kernel if it were alone.
     pub(super) fn check_batch_invariance(&self, layout: &Layout, runs: SelectedKernel) -> Result<(), CudaError> {
         match self.selector.first_of_other_kernel(layout, runs) {
             Some((request, alone)) => Err(CudaError::OtherKernel { request, alone, runs }),
@@ -53,9 +53,9 @@ impl BoundAttention {
         }
     }
 
-    /// The kernels for all batches within a capacity, and the capacity that they support. With more than one level
-    /// these are the mixed kernels whose work items have rows of several requests, whatever the batch; where there are
-    /// none, the capacity is reduced to one level.
+    /// The kernels for all batches within a capacity, and the capacity that they support. A capacity with several
+    /// levels takes the mixed kernel whose work items may have rows of several requests, whatever the batch. Without
+    /// such a kernel the capacity is reduced to one level.
     pub(super) fn kernels_within(&self, capacity: &BatchCapacity) -> Result<(BatchCapacity, LoadedKernels), CudaError> {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
         let invariant = self.fixed_split_size.is_some();
@@ -71,8 +71,8 @@ impl BoundAttention {
         Ok((capacity.in_levels(1), self.load(key)?))
     }
 
-    /// A batch as a plan with a capacity runs it: a cascade runs level by level if the capacity has levels and they
-    /// pay, and flattened otherwise.
+    /// A batch as a plan with a capacity runs it: a cascade runs level by level if the capacity has levels and the cost
+    /// model predicts a gain; otherwise it runs flattened.
     pub(super) fn levels_within(
         &self,
         layout: Layout,
@@ -86,7 +86,7 @@ impl BoundAttention {
             && capacity.levels > 1
         {
             capacity.check(&layout)?;
-            // the mixed kernel runs the batch in either form, so it is no slower for one of them
+            // the mixed kernel runs the batch in either form, so the decode penalty of mixed launches does not count
             let rule = MixedRule { cascade: CascadeCosts { decode_penalty: 0, ..rule.cascade }, ..*rule };
             let flat = match self.kernel {
                 None => MixedList::flattened_if_cheaper(&self.variant, &layout, self.heads, &rule)?,

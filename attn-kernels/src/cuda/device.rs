@@ -18,9 +18,8 @@ use crate::splice::Op;
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
 ///
-/// The CUDA runtime, cudarc, candle
-/// and PyTorch use the primary context too, so their pointers and streams are valid here. Every call makes it current
-/// in its thread, and restores the previous context. `Send` and `Sync`.
+/// The CUDA runtime, cudarc, candle and PyTorch use the primary context too, so their pointers and streams are valid
+/// here. Every call makes the primary context current in its thread, and restores the previous one. `Send` and `Sync`.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<DeviceContext>,
@@ -172,11 +171,11 @@ impl Device {
     }
 }
 
-/// While this guard lives, the context of a device is current in this thread. Then the previous context is restored, so
-/// that an engine that uses another context or device finds it as it left it.
+/// A guard that keeps the context of a device current in this thread. Its drop restores the previous context, because
+/// the calling engine may use another context or device.
 #[must_use = "the context is current only as long as this lives"]
 pub(super) struct Current {
-    /// The previous context; `None` if it is the same.
+    /// The previous context; `None` if it was the context of this device.
     restores: Option<CUcontext>,
     /// The current context belongs to the thread.
     of_this_thread: PhantomData<*const ()>,
@@ -185,8 +184,8 @@ pub(super) struct Current {
 impl Drop for Current {
     fn drop(&mut self) {
         if let Some(before) = self.restores {
-            // SAFETY: it was current in this thread, or null, which is none. Whoever destroyed it meanwhile has no use
-            // for it.
+            // SAFETY: the previous context was current in this thread, or it is null (no context). If its owner has
+            // destroyed it meanwhile, there is nothing to restore.
             let _ = unsafe { result::ctx::set_current(before) };
         }
     }
@@ -201,10 +200,10 @@ impl Drop for DeviceContext {
             // launches may be in flight
             let _ = result::ctx::synchronize();
             ops.values().for_each(OpModule::unload);
-            // SAFETY: it was current in this thread, or null, which is none.
+            // SAFETY: the previous context was current in this thread, or it is null (no context).
             let _ = unsafe { result::ctx::set_current(before.unwrap_or(ptr::null_mut())) };
         }
-        // SAFETY: retained once by `Device::new`. A failure at exit is of no use to anybody.
+        // SAFETY: retained once by `Device::new`. A failure is ignored, because a drop cannot return it.
         let _ = unsafe { primary_ctx::release(self.raw) };
     }
 }

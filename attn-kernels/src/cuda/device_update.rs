@@ -78,8 +78,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Compiles and loads the kernel of [`Plan::update_on_device`] unless that has been done, so that the first update
-    /// may be captured.
+    /// Compiles and loads the kernel of [`Plan::update_on_device`], unless it is loaded. The first update may then be
+    /// captured.
     ///
     /// # Errors
     ///
@@ -143,8 +143,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A [`BatchError`] as by [`Plan::update`] for the same batch, after which runs write nothing; a plan that is stale
-    /// or without capacity; a stream that is being captured; a failure of the driver.
+    /// The [`BatchError`] that [`Plan::update`] returns for the same batch; runs write nothing after it; a plan that is
+    /// stale or without capacity; a stream that is being captured; a failure of the driver.
     pub fn device_status(&self, stream: &Stream) -> Result<(), CudaError> {
         self.attention.device.check_same("stream", stream.device())?;
         if !self.is_current() {

@@ -119,13 +119,13 @@ pub enum CudaError {
         /// In bytes.
         value: u64,
     },
-    /// The workspace was planned into again.
+    /// A stale plan: its workspace holds a later plan.
     #[error(
         "this plan is stale: its workspace holds a later plan. Plan again, or give each plan that stays a workspace of \
         its own"
     )]
     StalePlan,
-    /// A plan that belongs to the order of another stream.
+    /// A plan that was made or updated in the order of another stream.
     #[error(
         "this plan was made by `plan_on`, or updated, in the order of another stream; run it there, or make it with \
         `plan`"

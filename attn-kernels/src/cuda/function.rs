@@ -9,8 +9,8 @@ use cudarc::driver::{
 
 use super::CudaError;
 
-/// Finds a function and loads it: drivers load functions lazily, and the first launch may be in a capture, where
-/// loading fails. Messages call the module `within`.
+/// Finds a function and loads it. Drivers load functions lazily, and loading fails if the first launch is in a capture.
+/// Messages call the module `within`.
 ///
 /// # Safety
 ///

@@ -12,9 +12,9 @@ use super::{CudaError, Plan, plan::Branch, run::RunMode, work::Lists};
 use crate::launch::{FastDiv, KernelParams, Strided};
 
 impl Plan {
-    /// Whether loads of keys should be evicted from L2 first: each key is read by one CTA alone (the rows of a request
-    /// are one tile), and there are so few keys that it matters what they evict. On an H200 the policy saves 4 to 6 us
-    /// of a run that reads 150 MB, while a run that reads 1 GB is 4 % slower with it.
+    /// Whether K/V loads use the L2 policy `evict_first`. It needs keys that one CTA alone reads (all rows of a request
+    /// are one Q tile), and few enough bytes that other data could stay in L2. On an H200 the policy saves 4 to 6 us of
+    /// a run that reads 150 MB; a run that reads 1 GB is 4 % slower with it.
     fn read_once(&self) -> bool {
         let attention = &*self.attention;
         let queries = self.capacity().map_or(self.layout.max_qo_len() as u64, |capacity| capacity.qo_len.into());

@@ -22,7 +22,7 @@ use crate::{
     splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_value_hooks},
 };
 
-/// The kernels that run a batch, and how the planner cuts it for them.
+/// The kernels that run a batch, and the planner's rule for them.
 pub(super) struct LoadedKernels {
     /// The kernel of each branch.
     pub(super) kernels: BranchKernels,

@@ -1,8 +1,8 @@
 //! The ops of [`attn_core::ops`] on device memory.
 //!
-//! A call checks its arguments and launches once (a list of pages in
-//! host memory: once for every 448). It does not allocate or synchronise, so it can be captured. The first call
-//! compiles and loads the kernel, which fails under a capture; [`prepare`] does that beforehand.
+//! A call checks its arguments and launches once. (A page list in host memory takes one launch per 448 pairs.) It does
+//! not allocate or synchronise, so it can be captured. The first call compiles and loads the kernel, which fails under
+//! a capture; [`prepare`] does that beforehand.
 
 mod bits;
 mod copy;

@@ -12,7 +12,8 @@ pub struct Options {
     pub kernel: Option<KernelKind>,
     /// The prefill backend.
     pub prefill: PrefillBackend,
-    /// Which transforms stored keys and values have been through, for a variant that transforms them.
+    /// For a variant with `key_transform` or `value_transform`: whether the cache holds raw or transformed keys and
+    /// values.
     pub stored: KvStored,
     /// Elements of a value, and whether values are stored in the keys.
     pub head_dim_vo: HeadDimVo,

@@ -63,7 +63,7 @@ impl Args {
     /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
     fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Option<&DeviceBuffer> {
         let (address, mut before) = variant.content_address(slot)?;
-        let (mut place, mut number) = (None, 0);
+        let (mut index, mut number) = (None, 0);
         // in the order in which they were uploaded
         let Ok(_) = variant_args(variant, |pointee| {
             if let Pointee::Table(bytes) = pointee
@@ -71,13 +71,13 @@ impl Args {
                 && bytes.len() == slot.bytes
             {
                 if before == 0 {
-                    place.get_or_insert(number);
+                    index.get_or_insert(number);
                 }
                 before = before.saturating_sub(1);
             }
             number += 1;
             Ok::<u64, Infallible>(0)
         });
-        self.buffer(place?)
+        self.buffer(index?)
     }
 }

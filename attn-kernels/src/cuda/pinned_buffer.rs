@@ -12,9 +12,9 @@ pub(super) struct PinnedBuffer {
     bytes: usize,
 }
 
-// SAFETY: it is memory like any other.
+// SAFETY: host memory may be used and freed from any thread.
 unsafe impl Send for PinnedBuffer {}
-// SAFETY: as above; it is written by `&mut` alone.
+// SAFETY: as above; the host writes the memory through `&mut` alone.
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
@@ -28,7 +28,7 @@ impl PinnedBuffer {
         let ptr = unsafe { result::malloc_host(bytes, 0) }
             .map_err(|e| CudaError::driver(format!("allocate {bytes} bytes of pinned memory"), e))?;
         let ptr = ptr.cast::<u8>();
-        // SAFETY: there are as many.
+        // SAFETY: the driver allocated `bytes` bytes.
         unsafe { ptr.write_bytes(0, bytes) };
         Ok(PinnedBuffer { device: device.clone(), ptr, bytes })
     }
@@ -45,7 +45,7 @@ impl PinnedBuffer {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: they are ours, and were set.
+        // SAFETY: this object owns `bytes` bytes, and `new` has initialised them.
         unsafe { std::slice::from_raw_parts(self.ptr, self.bytes) }
     }
 
@@ -63,7 +63,7 @@ impl Drop for PinnedBuffer {
         if self.bytes != 0
             && let Ok(_current) = self.device.make_current()
         {
-            // SAFETY: it is ours.
+            // SAFETY: this object owns the memory.
             let _ = unsafe { result::free_host(self.ptr.cast()) };
         }
     }

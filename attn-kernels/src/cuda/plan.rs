@@ -27,7 +27,7 @@ use super::{
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Arc<BoundAttention>,
-    /// The other layers of the plan, of which each has a visibility of its own; the work list covers them too.
+    /// Other layers that the work list covers. No two of them have the same visibility.
     pub(super) layers: Vec<Arc<BoundAttention>>,
     /// The launches of the main kernel: one for each branch of a union, else one.
     pub(super) branches: Vec<Branch>,
@@ -56,9 +56,9 @@ pub struct Plan {
 pub(super) struct Branch {
     pub(super) kernel: Arc<Kernel>,
     pub(super) args: Arc<Args>,
-    /// Its part of the list of work items.
+    /// The range of the branch in the list of work items.
     pub(super) items: Range<usize>,
-    /// Its part of the list of workers.
+    /// The range of the branch in the list of workers.
     pub(super) workers: Range<usize>,
 }
 
@@ -234,7 +234,7 @@ impl Plan {
     }
 }
 
-/// The work list of a batch, for all that the attention and the layers see.
+/// The work list of a batch, for all keys that the attention or any of its layers sees.
 fn work_list(
     attention: &BoundAttention,
     layout: &Layout,

@@ -50,7 +50,7 @@ impl Planner {
         let mut planner = Planner { device: device.clone(), module, function: std::ptr::null_mut() };
         // SAFETY: the module is loaded.
         planner.function = unsafe { module::get_function(module, CString::from(kernel)) }.map_err(fail)?;
-        // the carveout of the decode kernel, so that an SM need not change it between the two
+        // the shared memory carveout of the decode kernel, so that an SM keeps it from the planner to decode
         let carveout = sys::CUshared_carveout_enum::CU_SHAREDMEM_CARVEOUT_MAX_SHARED as i32;
         let attributes = [
             (Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, PLAN_SHARED_BYTES as i32),
@@ -75,7 +75,7 @@ impl Drop for Planner {
     }
 }
 
-/// What a plan needs so that the device can plan its batches.
+/// The planner kernel of a plan, with its parameters and its grid.
 #[derive(Debug)]
 pub(super) struct DevicePlanning {
     pub(super) planner: Arc<Planner>,

@@ -41,8 +41,9 @@ impl Plan {
     /// of another device, or not the one that the plan was made on. Nothing is launched then.
     ///
     /// Kernels access exactly the tokens of the batch's indptr, and the slots of its pages below each request's length;
-    /// whoever made the tensors promised these ([`TensorRef::device`]). Two runs of one plan that overlap in time, on
-    /// two streams, corrupt each other's partial states and work tiles: use one workspace per stream.
+    /// the caller promised these extents when it made the tensors ([`TensorRef::device`]). Two runs of one plan that
+    /// overlap in time, on two streams, corrupt each other's partial states and work tiles: use one workspace per
+    /// stream.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
         self.launch(None, stream, RunMode::Final, q, kv, out)
     }

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Plan {
-    /// Launches the main kernel of a branch, which is persistent: as many CTAs as the device holds, each of which takes
-    /// work tiles until none is left.
+    /// Launches the main kernel of a branch. The kernel is persistent: the grid has as many CTAs as the device holds,
+    /// and each CTA takes work tiles from the dynamic tile scheduler until none is left.
     pub(super) fn launch_sm90(
         &self,
         stream: &Stream,
@@ -72,9 +72,9 @@ impl Plan {
     }
 }
 
-/// KV heads that the tile scheduler interleaves. If all tiles have about the same length: as many heads as keep their K
-/// and V, of `tokens` tokens, in L2. Otherwise more, because the longest tiles of several heads run first, so that the
-/// last ones to finish are short.
+/// KV heads that the tile scheduler interleaves. If all tiles have about the same length, these are as many heads as
+/// fit L2 with K and V of `tokens` tokens. Uneven tiles interleave more heads: the longest tiles of all of them run
+/// first, and short tiles finish last.
 fn heads_at_once(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
     const L2_BUDGET: u64 = 8 << 20;
     const MIN_UNEVEN_HEADS: u32 = 4;

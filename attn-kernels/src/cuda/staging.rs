@@ -1,10 +1,9 @@
 //! Staging of uploads: alternating copies in pinned memory, so that the source may be changed at once.
 //!
-//! A host that runs
-//! ahead of its device writes the plan of the next step while the previous one is still being copied. So there are two
-//! slots, with an event that tells when the slot has been read; a third upload waits for the first. From pageable
-//! memory the driver would wait for the stream before it copies more than a few kilobytes, and a single pinned buffer
-//! would race with the next step.
+//! A host that runs ahead of its device writes the next plan while the previous one is still being copied. So there are
+//! two slots, each with an event that is recorded after the copy from the slot; a third upload waits for the first.
+//! With pageable memory the driver would wait for the stream before it copies more than a few kilobytes. A single
+//! pinned buffer would race with the next step.
 
 use super::{CudaError, Device, DeviceBuffer, Event, Stream, pinned_buffer::PinnedBuffer};
 

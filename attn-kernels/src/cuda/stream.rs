@@ -81,8 +81,8 @@ impl Stream {
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
-    /// Refuses a stream that is being captured, for example for a copy from host memory, which a replay would read when
-    /// it is no longer valid.
+    /// Refuses a stream that is being captured. A captured copy from host memory, for example, would read this memory
+    /// again at each replay.
     pub(super) fn refuse_capture(&self, what: &'static str) -> Result<(), CudaError> {
         if self.is_capturing()? { Err(CudaError::Capturing { what }) } else { Ok(()) }
     }

@@ -59,7 +59,7 @@ pub(super) fn page_box_rows(traits: &KernelTraits, page_size: u32, tensors: [&St
 const OUTPUT_ROWS: u32 = 16;
 const WARPGROUP_ROWS: u32 = 64;
 
-/// PackGQA rows as boxes: a KV head's `group` query heads, and as many tokens as make some rows.
+/// PackGQA rows as TMA boxes: the `group` query heads of a KV head by some tokens.
 pub(super) struct PackedRows {
     pub(super) group: u32,
     /// The extents of Q or O.
@@ -67,12 +67,12 @@ pub(super) struct PackedRows {
 }
 
 impl PackedRows {
-    /// The map for loads of Q tiles; `None` if a tile is no box.
+    /// The map for loads of Q tiles; `None` if a box cannot express a Q tile.
     pub(super) fn queries(&self, traits: &KernelTraits, q: &Strided) -> Result<Option<TensorMap>, CudaError> {
         self.boxes(q, WARPGROUP_ROWS, traits.tile_rows)
     }
 
-    /// The map for stores of a warp's O rows; `None` if they are no box.
+    /// The map for stores of a warp's O rows; `None` if a box cannot express them.
     pub(super) fn outputs(&self, o: &Strided) -> Result<Option<TensorMap>, CudaError> {
         self.boxes(o, OUTPUT_ROWS, OUTPUT_ROWS)
     }

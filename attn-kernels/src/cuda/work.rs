@@ -1,4 +1,5 @@
-//! The work list of a plan, which is flat or mixed, with its rule, its capacity and its place in the workspace.
+//! The work list of a plan: flat (one kernel family) or mixed (prefill and decode), with its planner rule, its capacity
+//! and its offsets in the workspace.
 
 use attn_core::{
     batch::{BatchCapacity, Layout},

@@ -25,11 +25,11 @@ pub struct Workspace {
 pub(super) struct WorkspaceMemory {
     pub(super) buffer: DeviceBuffer,
     state: Mutex<MemoryUse>,
-    /// For uploads whose source the host changes at once.
+    /// Staging for uploads, so that the host may overwrite their source at once.
     staging: Mutex<Staging>,
 }
 
-/// The use of the memory.
+/// The plan in the memory, and the streams that may still read it.
 #[derive(Debug)]
 struct MemoryUse {
     /// Counts the plans uploaded to the memory.
@@ -129,8 +129,8 @@ impl Workspace {
     /// Uploads a plan that takes `bytes` bytes: `blob` to the start, and 0 to `zeros`. Returns the memory and the
     /// generation of the plan.
     ///
-    /// With a stream, the copy is in its order. Without one, this returns when the copy has
-    /// finished. If a run on another stream may still read the memory, it waits for the device first.
+    /// With a stream, the copy runs in the order of the stream. Without one, this returns when the copy has finished.
+    /// If a run on another stream may still read the memory, the upload waits for the device first.
     pub(super) fn upload_plan(
         &mut self,
         stream: Option<&Stream>,
@@ -154,8 +154,8 @@ impl Workspace {
             lock.state.generation += 1;
             (lock.state.generation, lock.is_ordered(stream))
         };
-        // From here on no plan runs there. The lock is released, because a thread that captures a run may wait for it,
-        // while this thread waits for captures.
+        // The new generation refuses runs of the previous plan. The lock is released before the wait: this thread waits
+        // for captures to end, and a capturing thread may wait for the lock.
         if !ordered {
             self.device.synchronize()?;
         }

@@ -1,4 +1,5 @@
-//! The choice of tile sizes for a kernel: what measured best on an H200, as far as it fits.
+//! The choice of tile sizes for a kernel: the sizes that measured best on an H200, or smaller ones that fit shared
+//! memory.
 
 use attn_core::spec::{Heads, KernelKind, PrefillBackend};
 
@@ -12,7 +13,7 @@ impl KernelTraits {
     ///
     /// # Errors
     ///
-    /// [`KernelTraitsError`] names what was asked for and what is supported.
+    /// [`KernelTraitsError`] names the unsupported sizes or types, and the supported ones.
     pub fn choose(request: &KernelTraitsRequest) -> Result<Self, KernelTraitsError> {
         let &KernelTraitsRequest {
             kind,
@@ -148,8 +149,8 @@ impl KernelTraits {
             ..self
         };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
-        // Three CTAs with two stages keep as many bytes in flight as two with three, and overlap each other's
-        // arithmetic and prologues. They need the registers that hooks take on rows whose length is no power of two.
+        // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
+        // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
         let padded = rewrites && !(traits.head_dim.is_power_of_two() && traits.value_dim.is_power_of_two());
         let three = traits.tile_rows == 8 && (!fp8 || rewrites) && !padded;
         let first = if three { (4, 2, 3) } else { (4, 3, 2) };
@@ -157,7 +158,7 @@ impl KernelTraits {
         let of = |warp_keys| {
             move |(warps, stages, ctas_per_sm)| KernelTraits { warp_keys, warps, stages, ctas_per_sm, ..traits }
         };
-        // two CTAs with fewer keys per stage are better than one
+        // two CTAs with 16 keys per warp and stage are faster than one CTA with more
         let tries = two.map(of(traits.warp_keys)).into_iter().chain(two.map(of(16)));
         // for long rows: fewer warps with as many stages as fit, or more keys per stage so that it holds the partial
         // states

@@ -4,8 +4,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::FastDiv;
 
-/// A strided tensor of shape (token or slot, head, dim) on the device, with contiguous dim, or a pool of pages of such.
-/// Strides count elements.
+/// A strided tensor of shape (token or slot, head, dim) on the device, with contiguous dim, or a pool of pages that
+/// each hold such a tensor. Strides count elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in abi/kernel_params.cuh

@@ -20,46 +20,46 @@ macro_rules! mirrored {
 }
 
 mirrored! {
-    /// How threads share rows: ops/index.cuh.
+    /// How threads share rows: `RowTiling` of ops/index.cuh.
     RowTiling { heads: FastDiv, chunks: FastDiv, rows: i32, pad: i32 }
-    /// ops/merge.cuh.
+    /// `MergeStates` of ops/merge.cuh.
     MergeStates {
         o: u64, lse: u64,
         o_token: i64, o_state: i64, o_head: i64,
         lse_token: i64, lse_state: i64, lse_head: i64,
     }
-    /// ops/merge.cuh.
+    /// `MergeParams` of ops/merge.cuh.
     MergeParams {
         many: MergeStates, other: MergeStates, out: MergeStates,
         mask: u64, rows: i64, share: RowTiling,
         states: i32, others: i32, sums: i32, pad: i32,
     }
-    /// ops/lse.cuh.
+    /// `ScaleLseParams` of ops/lse.cuh.
     ScaleLseParams { lse: u64, token: i64, head: i64, count: i64, heads: FastDiv, factor: f32 }
-    /// ops/rows_params.cuh.
+    /// `RowsPart` of ops/rows_params.cuh.
     RowsPart {
         packed: Strided, pool: Strided, scales: u64, share: RowTiling,
         dim: i32, scale: f32, raw: i32, pad: i32,
     }
-    /// ops/rows_params.cuh.
+    /// `RowsParams` of ops/rows_params.cuh.
     RowsParams {
         part: [RowsPart; 2],
         slots: u64, positions: u64, requests: u64, indptr: u64, page_indptr: u64, pages: u64, status: u64,
         tokens: i64, num_pages: i64, entries: i64,
         num_requests: i32, max_pages: i32, page_size: FastDiv, pad: i32,
     }
-    /// ops/copy.cuh.
+    /// `CopyPart` of ops/copy.cuh.
     CopyPart {
         from: u64, to: u64,
         from_page: i64, to_page: i64, from_outer: i64, to_outer: i64, from_inner: i64, to_inner: i64,
         inner: FastDiv, run: FastDiv, words: u32, tiles: FastDiv,
     }
-    /// ops/copy.cuh.
+    /// `CopyParams` of ops/copy.cuh.
     CopyParams {
         part: [CopyPart; 2],
         pairs: u64, status: u64, count: i64, from_pages: i64, to_pages: i64,
     }
-    /// ops/x_packed.cuh.
+    /// `XPackedPart` of ops/x_packed.cuh.
     XPackedPart {
         packed: u64, pool: u64,
         packed_page: i64, packed_head: i64, packed_chunk: i64, packed_slot: i64,
@@ -67,9 +67,9 @@ mirrored! {
         dim: i32, tile: i32, row_bytes: i32, wide: i32,
         x: FastDiv, chunk_wide: i32, words: FastDiv, units: FastDiv,
     }
-    /// ops/x_packed.cuh.
+    /// `XPackedParams` of ops/x_packed.cuh.
     XPackedParams { part: [XPackedPart; 2], heads: FastDiv, slots: i32, to_pages: i32, pad: i32 }
-    /// ops/bits.cuh.
+    /// `BitsParams` of ops/bits.cuh.
     BitsParams {
         bools: u64, out: u64, indptr: u64, out_indptr: u64, count: i64, capacity: i64,
         segments: i32, big_endian: i32,

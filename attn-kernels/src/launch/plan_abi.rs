@@ -9,9 +9,9 @@ use bytemuck::{Pod, Zeroable};
 
 use super::FastDiv;
 
-/// The kernel packs the number of tiles and a sum of keys into one word, with these bits for tiles.
+/// The most tiles of a plan. The kernel packs the number of tiles (22 bits) and a sum of keys into one word.
 const MAX_TILES: u64 = (1 << 22) - 1;
-/// The most shared memory that the planner kernel may take, in bytes: every GPU has as much.
+/// The most shared memory that the planner kernel may take, in bytes: every supported GPU has this much.
 pub const PLAN_SHARED_BYTES: usize = 96 << 10;
 /// Bytes of the workspace for a [`PlanStatus`]; planning memory that exceeds shared memory follows.
 pub const PLAN_STATUS_BYTES: usize = 256;

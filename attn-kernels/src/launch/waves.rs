@@ -14,11 +14,11 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// How many CTAs of each wave decode, as long as there are decode CTAs left; `mixed/kernel.cuh` assigns CTAs by it.
+    /// Decode CTAs of each wave, until all decode CTAs are assigned. `mixed/kernel.cuh` assigns roles by this number.
     ///
-    /// One per SM, so that each overlaps with a prefill tile and all start at once. More if decode CTAs are a larger
-    /// share of all CTAs, since some would be left at the end otherwise. (Fewer per wave, and two per SM, measured
-    /// slower: `book/src/performance/notes/mixed.md`.)
+    /// It is one per SM, so that all start at once and each overlaps with a prefill tile. If decode CTAs are a larger
+    /// share of the grid, it is that share of a wave; otherwise some would run alone at the end. (Fewer per wave, and
+    /// two per SM, measured slower: `book/src/performance/notes/mixed.md`.)
     #[must_use]
     pub fn decodes_of_each(&self) -> u32 {
         let &Waves { decodes, ctas, wave, multiprocessors } = self;
@@ -34,8 +34,8 @@ mod tests {
 
     use super::*;
 
-    /// As in `mixed/kernel.cuh`: whether a CTA decodes, and its number among those of its kind.
-    fn place(cta: u32, of_wave: u32, waves: &Waves) -> (bool, u32) {
+    /// The role of a CTA, as in `mixed/kernel.cuh`: whether it decodes, and its index among the CTAs of its role.
+    fn role(cta: u32, of_wave: u32, waves: &Waves) -> (bool, u32) {
         let (number, within) = (cta / waves.wave, cta % waves.wave);
         let begin = (number * of_wave).min(waves.decodes);
         let count = (waves.decodes - begin).min(of_wave);
@@ -51,13 +51,13 @@ mod tests {
             let ctas = decodes + prefills;
             let waves = Waves { decodes, ctas, wave: multiprocessors * each, multiprocessors };
             let of_wave = waves.decodes_of_each();
-            let mut places: Vec<_> = (0..ctas).map(|cta| place(cta, of_wave, &waves)).collect();
-            let of_first = places.iter().take(waves.wave as usize).filter(|(decodes, _)| *decodes).count();
+            let mut roles: Vec<_> = (0..ctas).map(|cta| role(cta, of_wave, &waves)).collect();
+            let of_first = roles.iter().take(waves.wave as usize).filter(|(decodes, _)| *decodes).count();
             prop_assert_eq!(of_first as u32, of_wave);
             // each kind in the order of its numbers
-            places.sort_by_key(|(decodes, _)| !decodes);
+            roles.sort_by_key(|(decodes, _)| !decodes);
             let want = (0..decodes).map(|i| (true, i)).chain((0..prefills).map(|i| (false, i)));
-            prop_assert!(places.into_iter().eq(want));
+            prop_assert!(roles.into_iter().eq(want));
         }
     }
 

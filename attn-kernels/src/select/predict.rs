@@ -76,13 +76,13 @@ impl Candidate {
             item.saturating_add(cost_of_keys(keys.into(), block)).saturating_add(cost_of_keys(keys.into(), first))
         };
         let (total, longest) = (self.total(size), tile(size.longest));
-        // the time of a worker, where tiles are split as far as it pays
+        // the time of a worker if tiles are split, down to `min_span` keys
         let split = |min_keys: u64| (total / self.workers).max(longest.min(tile(min_keys)));
         let [min_prefill, min_decode] = MIN_SPAN;
         let share = match self.kernel.kind {
-            // splits end where merging more partial states takes longer than shorter splits save
+            // with s splits the time is longest / s + s * merge, which is least at s = sqrt(longest / merge)
             KernelKind::Decode => split(min_decode).max(longest.saturating_mul(merge).isqrt().min(longest)),
-            // tiles are not split, and a worker runs several
+            // tiles are not split; a worker runs `each` whole tiles
             KernelKind::Prefill if size.tiles >= self.workers => {
                 let each = size.tiles.div_ceil(self.workers);
                 longest.max((u128::from(total) * u128::from(each) / u128::from(size.tiles)) as u64)

@@ -29,8 +29,8 @@ impl Inliner {
         }
     }
 
-    /// Appends a template with what it includes, unless the text has it already. `#line` directives make compilers name
-    /// the file.
+    /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
+    /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
         let &(name, text) =
             FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
@@ -56,7 +56,8 @@ impl Inliner {
         Ok(())
     }
 
-    /// Forgets afterwards what `include` included, so that a later part includes it again.
+    /// Calls `include` in a scope: files that it includes count as not included afterwards, so a later part includes
+    /// them again.
     pub(super) fn scoped<T>(&mut self, include: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.seen.clone();
         let done = include(self);

@@ -1,8 +1,8 @@
 //! Writes two hashes of every cubin of the matrix, so that two commits can be compared: `cargo xtask cubins`.
 //!
-//! The first hash is of what a GPU executes: instructions, constants, registers, spills and shared memory of each
-//! kernel, without names. The second is of the whole file. A constant's name stands in a cubin's symbol table, so a
-//! rename moves the second and not the first.
+//! The first hash is of the code that a GPU executes: instructions, constants, registers, spills and shared memory of
+//! each kernel, without names. The second is of the whole file. A constant's name stands in a cubin's symbol table, so
+//! a rename moves the second and not the first.
 
 use std::{collections::HashSet, env, fs, sync::Mutex};
 
@@ -82,7 +82,7 @@ fn print_cubin_hashes() {
         let mut lines = lines.lock().expect("no panic");
         let whole = hex(Sha256::new_with_prefix(&compiled.cubin));
         lines.push(format!("{label}\t{}\t{whole}", code_hash(&compiled)));
-        // written as it grows: a run that is cut off still says something
+        // written every 50 cubins, so that an interrupted run leaves its results
         if lines.len() % 50 == 0 {
             fs::write(&path, lines.join("\n")).expect("a file");
         }

@@ -31,7 +31,7 @@ fn stock() -> Registry {
     registry
 }
 
-/// Whether NVRTC is here. Prints why a test is skipped.
+/// Whether NVRTC was found. If not, prints that the test is skipped.
 fn has_compiler() -> bool {
     Compiler::find().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok()
 }

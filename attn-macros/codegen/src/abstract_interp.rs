@@ -39,7 +39,7 @@ pub struct DerivedMask {
     pub why_not: &'static str,
 }
 
-/// Derives what can be derived; `generics` are the constants of a generic variant.
+/// Derives as much as the subset allows; `generics` are the constants of a generic variant.
 #[must_use]
 pub fn derived(functions: &[Function], types: &Types, generics: &[Generic], links: &Links) -> DerivedMask {
     let names = RustNames { links, generics, fix: &syn::Path::clone };

@@ -25,7 +25,7 @@ pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&
     };
     let sink = if has("sink_logit") { quote!(HasSink) } else { quote!(NoSink) };
     let transforms = ["query_transform", "key_transform", "value_transform", "logits_transform"];
-    let place = if has("kv_list_len") {
+    let position = if has("kv_list_len") {
         quote!(Outer)
     } else if normalizer != NormalizerChange::Keeps || has("sink_logit") || has("output_transform") {
         quote!(Nested)
@@ -45,7 +45,7 @@ pub(crate) fn part_impl(ty: &syn::Type, normalizer: NormalizerChange, hooks: &[&
         impl ::attn::expr::compose::Part for #ty {
             type Normalizer = ::attn::expr::compose::#changed;
             type Sink = ::attn::expr::compose::#sink;
-            type Position = ::attn::expr::compose::#place;
+            type Position = ::attn::expr::compose::#position;
             fn into_variant(self) -> ::attn::expr::Variant {
                 ::attn::expr::Variant::from(self)
             }
@@ -60,16 +60,16 @@ mod tests {
 
     #[test]
     fn place_is_that_of_the_strictest_hook() {
-        let place = |normalizer, hooks: &[&str]| {
+        let position = |normalizer, hooks: &[&str]| {
             let text = part_impl(&syn::parse_quote!(X), normalizer, hooks).to_string().replace(' ', "");
-            let place = text.split("typePlace=::attn::expr::compose::").nth(1).expect("a place");
-            place.split(';').next().expect("a name").to_owned()
+            let position = text.split("typePosition=::attn::expr::compose::").nth(1).expect("a position");
+            position.split(';').next().expect("a name").to_owned()
         };
-        assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "kv_range"]), "Mask");
-        assert_eq!(place(NormalizerChange::Keeps, &["logits_mask", "key_transform"]), "UnionBranch");
-        assert_eq!(place(NormalizerChange::Keeps, &["sink_logit"]), "Nested");
-        assert_eq!(place(NormalizerChange::ReplacesPlain, &["weight"]), "Nested");
-        assert_eq!(place(NormalizerChange::Keeps, &["output_transform", "kv_list_len"]), "Outer");
+        assert_eq!(position(NormalizerChange::Keeps, &["logits_mask", "kv_range"]), "Mask");
+        assert_eq!(position(NormalizerChange::Keeps, &["logits_mask", "key_transform"]), "UnionBranch");
+        assert_eq!(position(NormalizerChange::Keeps, &["sink_logit"]), "Nested");
+        assert_eq!(position(NormalizerChange::ReplacesPlain, &["weight"]), "Nested");
+        assert_eq!(position(NormalizerChange::Keeps, &["output_transform", "kv_list_len"]), "Outer");
     }
 
     #[test]

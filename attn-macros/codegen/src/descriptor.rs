@@ -32,7 +32,7 @@ pub(crate) fn types(links: &Links, fix: impl Fn(&syn::Path) -> syn::Path) -> Tok
     quote!(&[#(#types),*])
 }
 
-/// The same tokens with another span.
+/// Copies tokens with another span.
 fn respanned(tokens: TokenStream, at: proc_macro2::Span) -> TokenStream {
     let respanned = tokens.into_iter().map(|mut token| {
         token.set_span(at.resolved_at(token.span()));

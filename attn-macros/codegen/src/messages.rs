@@ -24,7 +24,7 @@ pub const NESTED_FIELD: &str = "parameters do not nest: `self.name` is a scalar 
      is made in the hook, of its parameters";
 pub const SELF_ASSIGN: &str = "a hook cannot change its variant: use a local variable";
 pub const INDEX_ASSIGN: &str = "coordinates cannot be changed: use a local variable";
-pub const PLACE: &str = "only local variables can be assigned to";
+pub const TARGET: &str = "only local variables can be assigned to";
 pub const ASSIGN_VALUE: &str = "an assignment is a statement in a hook";
 pub const INDEX_BASE: &str =
     "only parameter tensors and arrays can be indexed: `self.table[i]`, `self.table[[i, j]]`, `a[i as usize]`";
@@ -38,7 +38,8 @@ pub const STORE_ARGUMENTS: &str = "a store takes an index and an f32: `self.out.
 pub const STORE_HOOK: &str = "stores are available in `logits_transform`, `weight`, `denominator`, `sink_logit` and \
      `output_transform`: other hooks run any number of times for a logit or row, or not at all";
 pub const ARRAY_LENGTH: &str = "the length of an array in a hook is a number: `[f32; 4]`";
-pub const ARRAY_PLACE: &str = "an element is assigned to by the name of its array, declared with `let mut`: `a[i] = x`";
+pub const ARRAY_TARGET: &str =
+    "an element is assigned to by the name of its array, declared with `let mut`: `a[i] = x`";
 pub const UNSEEN_ARRAY: &str =
     "that this is an array cannot be seen from here: write its variable's type, as in `let a: [f32; 4] = helper(x)`";
 pub const INDEX_TOO_WIDE: &str =

@@ -1,7 +1,7 @@
 //! Type inference within one item: a small unification over what the macro can see.
 //!
-//! A parameter, constant or helper starts as a type variable and takes its type from its uses
-//! (`at.qo_pos - self.window`: an i32). What stays unknown is emitted so that C++ overloads decide.
+//! A parameter, constant or helper starts as a type variable and takes its type from its uses (`at.qo_pos -
+//! self.window`: an i32). Types that stay unknown are left to C++ overloads.
 
 use std::collections::HashMap;
 
@@ -52,9 +52,9 @@ struct Var {
     bound: Option<Ty>,
     /// Whether an integer literal has this type.
     int: bool,
-    /// Whether something has this type that the macro cannot see.
+    /// Whether a value that the macro cannot see has this type.
     external: bool,
-    /// Whether that may have other than 32 bits: scalar parameters have 32.
+    /// Whether that value may have a width other than 32 bits. Scalar parameters have 32.
     any_width: bool,
 }
 

@@ -29,10 +29,10 @@ struct Variant {
     /// The instances of a generic variant.
     instances: Vec<Instance>,
     hooks: Vec<HookText>,
-    /// `logits_bias`: the term that a transform of logits adds, where it only adds; or empty.
+    /// `logits_bias`: the bias of a logits transform that does nothing but add it; else empty.
     bias: String,
     slope: String,
-    /// `logits_bias_row`: where the row of a tensor begins that the transform adds; or empty.
+    /// `logits_bias_row`: the start of the bias row, if the bias is an element of a parameter tensor; else empty.
     bias_row: String,
     /// `logits_bound`: the largest magnitude of the transform's result; or empty.
     bound: String,

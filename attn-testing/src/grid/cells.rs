@@ -29,7 +29,7 @@ pub(super) const VARIANTS: [&str; 23] = [
     "causal + sliding_window(window=513) + rope + sink",
 ];
 
-/// Cells: dtype, head dim, paged, group class. Odd variants use the complement, the other dtype.
+/// Cells: dtype, head dim, paged, group class. Variants with an odd index use the other dtype in each cell.
 pub(super) const CELLS: [(&str, u32, bool, usize); 6] = [
     ("f16", 64, false, 0),
     ("bf16", 64, true, 1),
@@ -114,7 +114,7 @@ pub(super) fn check_cell(at: usize, variant: &str, kernel: &str, cell: usize) ->
     case
 }
 
-pub(super) fn places(case: &Case) -> &'static [(u32, Order)] {
+pub(super) fn page_layouts(case: &Case) -> &'static [(u32, Order)] {
     if case.kv_layout == LayoutKind::Paged { &PAGED } else { &RAGGED }
 }
 

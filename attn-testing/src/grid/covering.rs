@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    cells::{CELLS, GROUPS, VARIANTS, check_cell, dtype_of, lengths, named, places, set_lens},
+    cells::{CELLS, GROUPS, VARIANTS, check_cell, dtype_of, lengths, named, page_layouts, set_lens},
     large_logits, pairs, scaled,
 };
 use crate::{Case, Order, random::Random};
@@ -50,7 +50,7 @@ struct Wanted {
 /// The chosen factors: indices into the tables of `cells`.
 struct Pick {
     group: u32,
-    place: (u32, Order),
+    page_layout: (u32, Order),
     lens: usize,
 }
 
@@ -58,12 +58,12 @@ impl Wanted {
     fn choose(&self, random: &mut Random) -> Pick {
         let case = check_cell(self.at, self.variant, self.kernel, self.cell);
         let groups = GROUPS[CELLS[self.cell].3];
-        let places = places(&case);
+        let page_layouts = page_layouts(&case);
         let lens = lengths(self.kernel);
         Pick {
             // not random: every variant meets both groups of a class
             group: groups[(self.round + self.cell) % groups.len()],
-            place: places[random.below(places.len() as u64) as usize],
+            page_layout: page_layouts[random.below(page_layouts.len() as u64) as usize],
             lens: random.below(lens.len() as u64) as usize,
         }
     }
@@ -78,7 +78,7 @@ impl Pick {
             wanted.variant.to_owned(),
             format!("{} lengths {}", wanted.kernel, self.lens),
             format!("group {}", self.group),
-            format!("paged {paged} {:?}", self.place),
+            format!("paged {paged} {:?}", self.page_layout),
             format!("{dtype} {dim}"),
             wanted.kernel.to_owned(),
         ];
@@ -94,7 +94,7 @@ impl Pick {
         // the reference is slow: few heads for many keys
         case.kv_heads = if long { 1 } else { 1 + u32::from(self.group < 7) };
         case.qo_heads = self.group * case.kv_heads;
-        (case.page_size, case.page_order) = self.place;
+        (case.page_size, case.page_order) = self.page_layout;
         set_lens(&mut case, lens);
         case.seed = number as u64;
         case.graph = number.is_multiple_of(3);

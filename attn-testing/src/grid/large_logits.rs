@@ -1,5 +1,5 @@
-//! Large logits, of standard deviation 6 to 100: from one KV tile to the next the row max grows by about as much as
-//! exponents represent, or far more.
+//! Large logits, of standard deviation 6 to 100. From one KV tile to the next the row max grows by about the range of
+//! an f32 exponent, or by far more.
 
 use super::cells::{Lengths, named, set_lens};
 use crate::{Case, LayoutKind, Order};

@@ -1,6 +1,6 @@
 //! Grids over expressions of the caller.
 
-use super::cells::{CELLS, GROUPS, Lengths, check_cell, lengths, named, places, set_lens};
+use super::cells::{CELLS, GROUPS, Lengths, check_cell, lengths, named, page_layouts, set_lens};
 use crate::{Case, LayoutKind, Order};
 
 /// Every expression in both kernels, each in three cells: ragged and paged, both types, every head dim, groups, odd
@@ -17,11 +17,11 @@ pub fn over<S: AsRef<str>>(exprs: &[S]) -> Vec<Case> {
                 // any three consecutive cells have both types, and paged and ragged keys
                 let cell = (at + k + round) % CELLS.len();
                 let mut case = check_cell(at, expr.as_ref(), kernel, cell);
-                let (groups, places) = (GROUPS[CELLS[cell].3], places(&case));
+                let (groups, page_layouts) = (GROUPS[CELLS[cell].3], page_layouts(&case));
                 let group = groups[(at + round) % groups.len()];
                 case.kv_heads = if group < 7 { 2 } else { 1 };
                 case.qo_heads = group * case.kv_heads;
-                (case.page_size, case.page_order) = places[(at + round) % places.len()];
+                (case.page_size, case.page_order) = page_layouts[(at + round) % page_layouts.len()];
                 set_lens(&mut case, lens[(3 * at + round) % lens.len()]);
                 case.seed = cases.len() as u64;
                 case.graph = round == 1;

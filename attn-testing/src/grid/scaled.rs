@@ -79,7 +79,7 @@ pub(super) fn small(first: usize) -> Vec<Case> {
         let pick = Pick {
             dtype: ["bf16", "f16"][at % 2],
             group: GROUPS[at % GROUPS.len()],
-            place: places()[3 * at % places().len()],
+            page_layout: page_layouts()[3 * at % page_layouts().len()],
             scale: SCALES[at % SCALES.len()],
             lens: short[at % short.len()],
         };
@@ -95,7 +95,7 @@ fn cells() -> Vec<(Option<&'static str>, u32)> {
     TYPES.into_iter().flat_map(|kv_dtype| HEAD_DIMS.map(|head_dim| (kv_dtype, head_dim))).collect()
 }
 
-fn places() -> Vec<(LayoutKind, u32, Order)> {
+fn page_layouts() -> Vec<(LayoutKind, u32, Order)> {
     let paged = PAGED.map(|(page_size, order)| (LayoutKind::Paged, page_size, order));
     let ragged = RAGGED.map(|(page_size, order)| (LayoutKind::Ragged, page_size, order));
     [&paged[..], &ragged[..]].concat()
@@ -105,7 +105,7 @@ fn places() -> Vec<(LayoutKind, u32, Order)> {
 struct Pick {
     dtype: &'static str,
     group: u32,
-    place: (LayoutKind, u32, Order),
+    page_layout: (LayoutKind, u32, Order),
     scale: (Option<f32>, bool),
     lens: usize,
 }
@@ -118,7 +118,7 @@ impl Pick {
         Pick {
             dtype: one(&["bf16", "f16"], random),
             group: one(&GROUPS, random),
-            place: one(&places(), random),
+            page_layout: one(&page_layouts(), random),
             // a 16-bit cache without scales is in the check grid
             scale: one(if kv_dtype.is_none() { &SCALES[1..] } else { &SCALES }, random),
             lens: random.below(lengths(kernel).len() as u64) as usize,
@@ -133,7 +133,7 @@ impl Pick {
             format!("{kernel} {kv_dtype:?} {head_dim}"),
             self.dtype.to_owned(),
             format!("group {}", self.group),
-            format!("{:?}", self.place),
+            format!("{:?}", self.page_layout),
             format!("{:?}", self.scale),
         ];
         let pairs = values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(|b| (a.clone(), b.clone())));
@@ -146,7 +146,7 @@ impl Pick {
         self.dtype.clone_into(&mut case.dtype);
         case.kv_dtype = kv_dtype.map(str::to_owned);
         case.head_dim = head_dim;
-        (case.kv_layout, case.page_size, case.page_order) = self.place;
+        (case.kv_layout, case.page_size, case.page_order) = self.page_layout;
         (case.kv_scale, case.kv_scale_per_head) = self.scale;
         set_lens(&mut case, &lengths(kernel)[self.lens]);
         // two KV heads, so that mixing up scales of heads fails; but the reference is slow

@@ -1,10 +1,11 @@
 //! The serving grid: every stock variant, and compositions that occur in models, in every kernel and every layout of
 //! keys.
 //!
-//! Each expression has *units*, which are compiled kernels: prefill, decode and mixed, ragged and paged, and cascades.
-//! A unit has element types and a head dim, chosen so that as many pairs of values as possible meet. It has some cases,
-//! which choose the rest in the same way: group, heads, order, pool, page size, compressed or padded rows, lengths,
-//! graph. So there are many more cases than kernels. Then come the sizes that other libraries test ([`known`]).
+//! Each expression has *units*. A unit is a compiled kernel: prefill, decode or mixed, ragged or paged, with or without
+//! a cascade. Its element types and head dim are chosen so that as many pairs of values as possible meet. Each unit has
+//! several cases. Their group, heads, order, pool, page size, compressed or padded rows, lengths and graph are chosen
+//! in the same way. So there are many more cases than kernels. The grid ends with the sizes that other libraries test
+//! ([`known`]).
 
 mod known;
 mod layout;
@@ -60,7 +61,7 @@ const SLOTS: [Slot; 8] = [
 ];
 
 impl Slot {
-    /// Whether expression number `at` runs in this slot.
+    /// Whether the expression with index `at` runs in this slot.
     fn is_for(self, row: &Row, at: usize) -> bool {
         // ragged cascades are rare: every other expression
         let fits = !self.shared || self.paged || at.is_multiple_of(2);
@@ -94,7 +95,7 @@ pub fn serving() -> Vec<Case> {
     numbered(cases, "serving")
 }
 
-/// Short cases, for tools that slow a kernel down a hundredfold: each slot with some expressions.
+/// Short cases, with some expressions for each slot. They are for tools that slow a kernel down a hundredfold.
 pub(super) fn small() -> Vec<Case> {
     let short = |case: &Case| case.all_kv_lens().iter().sum::<u32>() <= 1800 && case.check_cost() <= 20_000_000;
     covering(1, |at, slot| (at + 3 * slot).is_multiple_of(9)).into_iter().filter(short).collect()
@@ -140,7 +141,7 @@ fn covering(cases_of_unit: usize, wanted: impl Fn(usize, usize) -> bool) -> Vec<
     cases
 }
 
-/// The try with most new pairs; the first of several.
+/// The try with the most new pairs; among equals the first.
 fn best<T>(
     seen: &HashSet<(u32, u32)>,
     tries: impl Iterator<Item = T>,
@@ -162,7 +163,7 @@ fn all_pairs(values: &[u32]) -> Vec<(u32, u32)> {
     values.iter().enumerate().flat_map(|(i, &a)| values[..i].iter().map(move |&b| (a, b))).collect()
 }
 
-/// Value `n` of a kind, as a number of its own.
+/// A number that is unique to value `n` of a kind of factor.
 fn value(kind: u32, n: usize) -> u32 {
     1000 * kind + n as u32
 }
@@ -265,7 +266,7 @@ impl Pick {
         case.head_dim = HEAD_DIMS[unit.dim];
         (case.page_order, case.pool) = (ORDERS[self.order], POOLS[self.pool]);
         if case.pool == Pool::Packed {
-            // one tensor has one type, and tokens outermost
+            // packed q, k and v are one tensor: they have one type, and tokens are outermost
             case.page_order = Order::Nhd;
             case.pool = if kv_dtype.is_some() { Pool::Fused } else { Pool::Packed };
         }

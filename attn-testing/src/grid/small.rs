@@ -1,7 +1,7 @@
 //! The small grid.
 
 use super::{
-    cells::{CELLS, GROUPS, Lengths, VARIANTS, check_cell, lengths, named, places, set_lens},
+    cells::{CELLS, GROUPS, Lengths, VARIANTS, check_cell, lengths, named, page_layouts, set_lens},
     large_logits, pairs, scaled, serving,
 };
 use crate::Case;
@@ -17,7 +17,7 @@ pub fn small() -> Vec<Case> {
             let group = GROUPS[CELLS[(at + 3 * k) % CELLS.len()].3];
             case.kv_heads = 2;
             case.qo_heads = 2 * group[at % group.len()];
-            let (page_size, order) = places(&case)[(at + k) % places(&case).len()];
+            let (page_size, order) = page_layouts(&case)[(at + k) % page_layouts(&case).len()];
             (case.page_size, case.page_order) = (page_size, order);
             let short = |lens: &&Lengths| lens.1.iter().sum::<u32>() <= 1100;
             let lens: Vec<&Lengths> = lengths(kernel).iter().filter(short).collect();

@@ -61,9 +61,9 @@ fn a_grid_over_expressions_has_each_in_every_layout_and_type() {
     for expr in exprs {
         for kernel in ["prefill", "decode"] {
             let of = |case: &&Case| case.variant == expr && case.kernel == kernel;
-            let places: HashSet<_> = cases.iter().filter(of).map(|case| case.kv_layout).collect();
+            let layouts: HashSet<_> = cases.iter().filter(of).map(|case| case.kv_layout).collect();
             let dtypes: HashSet<_> = cases.iter().filter(of).map(|case| case.dtype.clone()).collect();
-            assert_eq!((places.len(), dtypes.len()), (2, 2), "{expr} in {kernel}");
+            assert_eq!((layouts.len(), dtypes.len()), (2, 2), "{expr} in {kernel}");
         }
     }
     let cells: HashSet<_> = cases.iter().map(|c| (c.head_dim, c.kv_layout, c.qo_heads / c.kv_heads)).collect();

@@ -11,7 +11,7 @@ crate::variant_test!(stock: attn::compose!(attn::stock::Causal, attn::stock::Sof
 crate::variant_test!(nearly: attn::compose!(Near { reach: 9, said: 9 }, Gentle { plus: 0.0 }));
 crate::variant_test!(listed: Listed { queries: 4, stride: 3 });
 
-/// Keys near the query; how near, `kv_range` says.
+/// A mask of keys within `reach` of the query. Its `kv_range` claims `said`.
 #[derive(Clone, VariantParams)]
 struct Near {
     reach: i32,
@@ -28,7 +28,7 @@ impl AttentionVariant for Near {
     }
 }
 
-/// Softmax, homogeneous if nothing is added.
+/// Softmax with a constant added to each weight. It scales with the maximum only if the constant is 0.
 #[derive(Clone, VariantParams)]
 struct Gentle {
     plus: f32,
@@ -78,7 +78,7 @@ fn a_range_that_is_too_narrow() {
     let narrow = Near { reach: 9, said: 8 }.into();
     says(keys(&narrow), "`kv_range` leaves out keys");
     says(tiles(&narrow), "tiles are not what their elements are");
-    // the CPU skips what it is told to skip
+    // the CPU skips the keys outside of `kv_range`
     says(check_variant(&Near { reach: 9, said: 4 }.into()), "rel_err");
 }
 

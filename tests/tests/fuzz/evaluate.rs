@@ -106,7 +106,7 @@ impl Eval<'_> {
         Ok(self.run(e, want)?.unwrap_or_else(|| panic!("no value: {e:?}")))
     }
 
-    fn place(&mut self, e: &Expr) -> &mut V {
+    fn target(&mut self, e: &Expr) -> &mut V {
         let (e, i) = match e {
             Expr::Index(e) => (&*e.expr, self.index(&e.index)),
             Expr::Field(e) => (&*e.base, field_of(&e.member).0),
@@ -177,7 +177,7 @@ impl Eval<'_> {
                     "u8" => V::U8(u8::MAX),
                     _ => V::U64(u64::MAX),
                 },
-                _ => *self.place(e),
+                _ => *self.target(e),
             },
             Expr::Field(f) => {
                 let Member::Named(name) = &f.member else { panic!("{f:?}") };
@@ -190,10 +190,10 @@ impl Eval<'_> {
                     "qo_pos" => V::I32(self.inputs.at[0]),
                     "qo_head" => V::I32(self.inputs.at[1]),
                     "kv_pos" => V::I32(self.inputs.at[2]),
-                    _ => *self.place(e),
+                    _ => *self.target(e),
                 }
             }
-            Expr::Index(i) if matches!(&*i.expr, Expr::Path(_)) => *self.place(e),
+            Expr::Index(i) if matches!(&*i.expr, Expr::Path(_)) => *self.target(e),
             Expr::Index(i) => match self.value(&i.index, V::I32(0))? {
                 V::I32(i) => V::I32(self.inputs.table[i.clamp(0, 3) as usize]),
                 other => panic!("{other:?}"),
@@ -208,8 +208,8 @@ impl Eval<'_> {
             Expr::Cast(c) => cast(self.value(&c.expr, V::I32(0))?, wanted(&c.ty)[0]),
             Expr::Binary(b) => return self.binary(b, want),
             Expr::Assign(a) => {
-                let want = *self.place(&a.left);
-                *self.place(&a.left) = self.value(&a.right, want)?;
+                let want = *self.target(&a.left);
+                *self.target(&a.left) = self.value(&a.right, want)?;
                 return Ok(None);
             }
             Expr::MethodCall(m) => self.method(m, want)?,
@@ -298,7 +298,7 @@ impl Eval<'_> {
                 let op = quote_op(&b.op);
                 let value = operate(op.trim_end_matches('='), x, y);
                 if op.ends_with('=') {
-                    *self.place(&b.left) = value;
+                    *self.target(&b.left) = value;
                     return Ok(None);
                 }
                 value

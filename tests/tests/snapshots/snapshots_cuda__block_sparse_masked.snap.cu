@@ -26,8 +26,8 @@ struct BlockSparseMasked {
   ATTN_FN bool logits_mask(LogitIndex at) const {
     const int row = add(first_[at.batch], div_by(at.qo_row, q_block_div_));
     const int keys = mul(count_(at.kv_head, row), kv_block_);
-    const int place = add(mul(at.kv_slot, kv_block_), rem_by(at.kv_pos, kv_block_div_));
-    return bits_[add(add(first_bit_(at.kv_head, row), mul(rem_by(at.qo_row, q_block_div_), keys)), place)];
+    const int column = add(mul(at.kv_slot, kv_block_), rem_by(at.kv_pos, kv_block_div_));
+    return bits_[add(add(first_bit_(at.kv_head, row), mul(rem_by(at.qo_row, q_block_div_), keys)), column)];
   }
 
 #line _ "variants/src/sparse/block_sparse_masked.rs"

@@ -57,8 +57,8 @@ impl AttentionVariant for BlockSparseMasked {
     fn logits_mask(&self, at: LogitIndex) -> bool {
         let row = self.first[at.batch] + at.qo_row / self.q_block;
         let keys = self.count[[at.kv_head, row]] * self.kv_block;
-        let place = at.kv_slot * self.kv_block + at.kv_pos % self.kv_block;
-        self.bits[self.first_bit[[at.kv_head, row]] + at.qo_row % self.q_block * keys + place]
+        let column = at.kv_slot * self.kv_block + at.kv_pos % self.kv_block;
+        self.bits[self.first_bit[[at.kv_head, row]] + at.qo_row % self.q_block * keys + column]
     }
 
     fn kv_list_len(&self, at: RowIndex) -> i32 {

@@ -88,8 +88,8 @@ impl PageBounds {
         }
         let group = q.len() / row * self.head_dim;
         let mut scores = vec![f32::NEG_INFINITY; self.kv_heads * pages];
-        for (place, score) in scores.iter_mut().enumerate() {
-            let (head, page) = (place / pages, place % pages);
+        for (index, score) in scores.iter_mut().enumerate() {
+            let (head, page) = (index / pages, index % pages);
             let at = page * row + head * self.head_dim;
             let (min, max) = (&self.min[at..][..self.head_dim], &self.max[at..][..self.head_dim]);
             for q in q[head * group..][..group].chunks_exact(self.head_dim) {

@@ -28,7 +28,7 @@ proptest! {
         let csr = Batch::paged(&qo, &rows.table()).validate().expect("sound");
         let batch = Batch::block_table(&qo, &table);
         prop_assert_eq!(&batch.validate().expect("sound"), &csr);
-        // reusing the memory of
+        // reuses the memory of another layout
         let mut layout = Batch::ragged(&[0, 1], &[0, 3]).validate().expect("sound");
         batch.validate_into(&mut layout).expect("sound");
         prop_assert_eq!(&layout, &csr);

@@ -5,7 +5,7 @@ use crate::lang::{ComposeError, Hook, Normalizer, VariantDesc};
 
 /// Checks that the parts of a variant compose.
 pub(crate) fn check(variant: &Variant) -> Result<(), ComposeError> {
-    places(variant, Position::Top)?;
+    check_positions(variant, Position::Top)?;
     at_the_top(variant)?;
     finishing(variant).map(|_| ())
 }
@@ -41,48 +41,50 @@ impl Position {
     }
 }
 
-fn places(variant: &Variant, place: Position) -> Result<(), ComposeError> {
+fn check_positions(variant: &Variant, position: Position) -> Result<(), ComposeError> {
     for node in variant.nodes() {
         match node {
-            Node::Part(part) => part_in(part.desc(), place)?,
-            Node::Or(branches) => branches.iter().try_for_each(|b| places(b, place.inside("or")))?,
-            Node::Not(inner) => places(inner, place.inside("not"))?,
+            Node::Part(part) => part_in(part.desc(), position)?,
+            Node::Or(branches) => branches.iter().try_for_each(|b| check_positions(b, position.inside("or")))?,
+            Node::Not(inner) => check_positions(inner, position.inside("not"))?,
             // made of branches that were checked
             Node::Except(_) => {}
             Node::Remap { map, inner } => {
-                let place = place.inside("remap");
-                part_in(map.desc(), place)?;
+                let position = position.inside("remap");
+                part_in(map.desc(), position)?;
                 if !map.desc().has(Hook::RemapQoPos) && !map.desc().has(Hook::RemapKvPos) {
                     return Err(ComposeError::NotAMap { part: map.desc().name.to_owned() });
                 }
-                places(inner, place)?;
+                check_positions(inner, position)?;
             }
             Node::PerHead(per_head) => {
                 per_head.check()?;
-                per_head.branches().iter().try_for_each(|b| places(b, place.inside("per_head")))?;
+                per_head.branches().iter().try_for_each(|b| check_positions(b, position.inside("per_head")))?;
             }
-            Node::Union(_) if place != Position::Top => {
-                return Err(ComposeError::NestedUnion { combinator: place.name() });
+            Node::Union(_) if position != Position::Top => {
+                return Err(ComposeError::NestedUnion { combinator: position.name() });
             }
-            Node::Union(branches) => branches.iter().try_for_each(|branch| places(branch, Position::UnionBranch))?,
+            Node::Union(branches) => {
+                branches.iter().try_for_each(|branch| check_positions(branch, Position::UnionBranch))?
+            }
         }
     }
     Ok(())
 }
 
 /// Checks that a part may stand at a place.
-fn part_in(desc: &'static VariantDesc, place: Position) -> Result<(), ComposeError> {
+fn part_in(desc: &'static VariantDesc, position: Position) -> Result<(), ComposeError> {
     let part = || desc.name.to_owned();
-    // hooks that finish a row: normaliser, sink, output transform
+    // hooks over all keys of a row: normaliser, sink, output transform
     let finish = match desc.normalizer {
         Normalizer::Softmax => {
             [Hook::SinkLogit, Hook::OutputTransform].into_iter().find(|h| desc.has(*h)).map(Hook::method)
         }
         _ => Some("NORMALIZER"),
     };
-    match place {
+    match position {
         Position::Top => Ok(()),
-        _ if desc.has(Hook::KvListLen) => Err(ComposeError::ListInside { combinator: place.name(), part: part() }),
+        _ if desc.has(Hook::KvListLen) => Err(ComposeError::ListInside { combinator: position.name(), part: part() }),
         Position::Nested(_) => Ok(()),
         Position::UnionBranch => match finish {
             Some(hook) => Err(ComposeError::UnionBranch { part: part(), hook }),
@@ -113,7 +115,7 @@ fn of_a_mask(hook: Hook) -> bool {
     )
 }
 
-/// Checks what a composition has at most once: a key list, a union.
+/// Checks that a composition has at most one key list and at most one union.
 fn at_the_top(variant: &Variant) -> Result<(), ComposeError> {
     let name = |part: &VariantDesc| part.name.to_owned();
     let mut lists = variant.nodes().iter().filter_map(Node::as_part).filter(|part| part.desc().has(Hook::KvListLen));
@@ -131,7 +133,7 @@ fn at_the_top(variant: &Variant) -> Result<(), ComposeError> {
     }
 }
 
-/// The parts that finish a row.
+/// The parts with hooks over all keys of a row.
 #[derive(Clone, Copy, Default)]
 struct Finish {
     /// The part that replaces the normaliser, and its `MAX_FLOOR`.
@@ -155,7 +157,7 @@ impl Finish {
         }
     }
 
-    /// What all branches of `per_head` must have in common.
+    /// The normaliser and the bits of `MAX_FLOOR`: all branches of `per_head` must agree in them.
     fn kind(&self) -> (Normalizer, u32) {
         self.normalizer.map_or((Normalizer::Softmax, 0), |(part, floor)| (part.normalizer, floor.to_bits()))
     }

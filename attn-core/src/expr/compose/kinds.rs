@@ -217,7 +217,7 @@ pub trait TakenInside {
     type Out;
 }
 macro_rules! taken_inside {
-    ($($place:ident => $out:ident),*) => {$( impl TakenInside for $place { type Out = $out; } )*};
+    ($($position:ident => $out:ident),*) => {$( impl TakenInside for $position { type Out = $out; } )*};
 }
 taken_inside!(Mask => Mask, UnionBranch => UnionBranch, Nested => Nested, Unions => Nested, Outer => Nested);
 

@@ -1,4 +1,4 @@
-//! Combinators as types: what `compose!` expands to, and what may be written without it.
+//! Combinators as types. `compose!` expands to them; they can also be written by hand.
 
 use std::marker::PhantomData;
 
@@ -290,7 +290,7 @@ where
     Checked(a, PhantomData)
 }
 
-/// What stands under a `remap`.
+/// The inner operand of `remap`.
 #[doc(hidden)]
 pub fn inside<A: Part>(a: A) -> Checked<A, <A::Position as TakenInside>::Out>
 where

@@ -84,7 +84,7 @@ pub fn tristate(value: Val) -> Tristate {
 }
 
 /// Brings two operands to one type. Rust has checked the types, so if they differ, one is an untyped integer literal.
-#[inline(always)] // inlined with its closure, a sum is a few instructions
+#[inline(always)] // after inlining with its closure, a sum is a few instructions
 pub(super) fn operands(a: Val, b: Val) -> Option<(Interval, Interval)> {
     let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
     match (a.ty, b.ty) {

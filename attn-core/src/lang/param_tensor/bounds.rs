@@ -7,7 +7,7 @@
 //! `attn-kernels/cuda/lang/table_interval.cuh` visits the same blocks in the same way, so both sides give bit-identical
 //! bounds.
 
-/// Greatest number of elements that are visited one by one.
+/// Boxes of up to this many elements are visited element by element.
 const FEW: i64 = 16;
 /// Greatest number of blocks visited along an axis.
 const BLOCKS: i64 = 8;
@@ -38,8 +38,8 @@ pub(super) fn four(axes: &[i64], missing: i64) -> Four {
 }
 
 /// Bounds of the elements at these offsets.
-fn over(places: impl Iterator<Item = i64>, value: &impl Fn(i64) -> i64) -> (i64, i64) {
-    join(places.map(|place| (value(place), value(place))))
+fn over(indices: impl Iterator<Item = i64>, value: &impl Fn(i64) -> i64) -> (i64, i64) {
+    join(indices.map(|index| (value(index), value(index))))
 }
 
 fn join(ranges: impl Iterator<Item = (i64, i64)>) -> (i64, i64) {
@@ -63,8 +63,8 @@ pub(super) fn blocks(rank: usize, extent: Four, value: impl Fn(i64) -> i64) -> V
     let mut wide: Vec<(i64, i64)> = Vec::new();
     for row in 0..a * b * rows {
         for block in 0..across {
-            let places = row * columns + block * 32..row * columns + columns.min(block * 32 + 32);
-            wide.push(over(places, &value));
+            let indices = row * columns + block * 32..row * columns + columns.min(block * 32 + 32);
+            wide.push(over(indices, &value));
         }
     }
     if rank <= 1 {
@@ -115,8 +115,8 @@ impl<V: Fn(i64) -> i64> BoundsQuery<'_, V> {
             axes.map(|axis| count(axis).min(most + 1)).product::<i64>() <= most
         };
         if small(0..4, FEW) {
-            let places = all_rows().flat_map(move |row| (lo[3]..=hi[3]).map(move |column| row * columns + column));
-            return Some(over(places, &self.value));
+            let indices = all_rows().flat_map(move |row| (lo[3]..=hi[3]).map(move |column| row * columns + column));
+            return Some(over(indices, &self.value));
         }
         let few_rows = small(0..3, BLOCKS);
         let Some(blocks) = self.blocks else {
@@ -169,8 +169,8 @@ mod tests {
         value: impl Fn(&T::Value) -> i64,
     ) -> (i64, i64) {
         let shape = t.shape();
-        let inside = |place: usize| {
-            let mut rest = place as i64;
+        let inside = |index: usize| {
+            let mut rest = index as i64;
             (0..RANK).rev().all(|axis| {
                 let i = rest % shape[axis];
                 rest /= shape[axis];
@@ -228,7 +228,7 @@ mod tests {
     fn blocks_of_32_by_32_tell_block_masks_exactly() {
         // a mask of 64 x 64 blocks, as in block-sparse attention
         let on = |i: usize, j: usize| (i / 64 * 7 + j / 64 * 3).is_multiple_of(5);
-        let bools = (0..256 * 256).map(|place| on(place / 256, place % 256)).collect();
+        let bools = (0..256 * 256).map(|index| on(index / 256, index % 256)).collect();
         let t = Tensor2::<Bits>::from_values(bools, [256, 256]).expect("square");
         for i in 0..4 {
             for j in 0..4 {

@@ -69,9 +69,9 @@ fn nearest(x: f32, mantissa: i32, bias: i32) -> u8 {
     }
     let exponent = ((x.to_bits() >> 23) as i32 - 127).max(1 - bias);
     // scaling by a power of two is exact, so this rounds once, to an integer in units of the last place
-    let places = (f64::from(x) * 2f64.powi(mantissa - exponent)).round_ties_even() as i32;
+    let steps = (f64::from(x) * 2f64.powi(mantissa - exponent)).round_ties_even() as i32;
     // a carry out of the mantissa increments the exponent
-    u8::try_from(((exponent + bias - 1) << mantissa) + places).unwrap_or(u8::MAX)
+    u8::try_from(((exponent + bias - 1) << mantissa) + steps).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

@@ -113,14 +113,14 @@ impl<const RANK: usize> OutTensor<RANK> {
     }
 
     fn word(&self, at: [i32; RANK]) -> Option<&AtomicU32> {
-        let mut place = 0;
+        let mut index = 0;
         for (i, n) in at.into_iter().map(i64::from).zip(self.shape) {
             if i < 0 || i >= n {
                 return None;
             }
-            place = place * n + i;
+            index = index * n + i;
         }
-        self.buffer.as_ref()?.values.words.get(place as usize)
+        self.buffer.as_ref()?.values.words.get(index as usize)
     }
 
     fn store_at(&self, at: [i32; RANK], x: f32) {

@@ -33,7 +33,8 @@ use crate::lang::scalar::Scalar as _;
 pub struct Tensor<T, const RANK: usize> {
     data: Option<Arc<TensorData<T>>>,
     shape: [i64; RANK],
-    /// Binding filled it from the default: expressions leave it out, and the next binding fills it again.
+    /// Whether binding filled the tensor from its default. Expressions then omit it, and the next binding fills it
+    /// again.
     computed: bool,
     /// Binding has checked `#[monotone]`.
     monotone: bool,
@@ -156,14 +157,14 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
     }
 
     /// An integer or bool element by its offset; 0 if there is none.
-    fn integer(&self, place: i64) -> i64 {
-        self.at(usize::try_from(place).ok().filter(|_| !self.is_empty())).integer().unwrap_or(0)
+    fn integer(&self, index: i64) -> i64 {
+        self.at(usize::try_from(index).ok().filter(|_| !self.is_empty())).integer().unwrap_or(0)
     }
 
     /// The value at an offset, which must be within the tensor.
     #[inline]
-    fn at(&self, place: Option<usize>) -> &T::Value {
-        match (&self.data, place) {
+    fn at(&self, index: Option<usize>) -> &T::Value {
+        match (&self.data, index) {
             (Some(data), Some(i)) => T::value(&data.stored, &data.decoded, i),
             _ => T::zero(),
         }
@@ -172,11 +173,11 @@ impl<T: ParamElement, const RANK: usize> Tensor<T, RANK> {
 
 impl<T: ParamElement, const RANK: usize> ElementBounds for Tensor<T, RANK> {
     fn whole(&self) -> MinMax {
-        let whole = || bounds::whole(self.len() as i64, |place| self.integer(place));
+        let whole = || bounds::whole(self.len() as i64, |index| self.integer(index));
         self.data.as_ref().filter(|_| !T::ELEM.is_float()).map_or([0, 0], |data| *data.whole.get_or_init(whole))
     }
     fn blocks(&self) -> &[MinMax] {
-        let blocks = || bounds::blocks(RANK, bounds::four(&self.shape, 1), |place| self.integer(place));
+        let blocks = || bounds::blocks(RANK, bounds::four(&self.shape, 1), |index| self.integer(index));
         let data = self.data.as_ref().filter(|_| !T::ELEM.is_float() && !self.monotone && !self.is_empty());
         data.map_or(&[], |data| data.blocks.get_or_init(blocks))
     }

@@ -58,8 +58,8 @@ proptest! {
         prop_assert_eq!((bits(&k_pool), bits(&v_pool)), (bits(&k_want), bits(&v_want)));
     }
 
-    /// What is appended by positions is gathered again, through compressed and padded rows, of separate and fused
-    /// pools.
+    /// Rows that were appended by positions are read back by a gather: compressed and padded page tables, separate and
+    /// fused pools.
     #[test]
     fn appended_rows_are_gathered(lens in prop::array::uniform3(0usize..7), hnd: bool, padded: bool) {
         let order = if hnd { PageOrder::Hnd } else { PageOrder::Nhd };
@@ -75,7 +75,7 @@ proptest! {
             true => PageTableRows::Padded { pages: Array::host(&table), max_pages },
             false => PageTableRows::Csr { indptr: indptr_array, pages: Array::host(&table) },
         };
-        // the last request's second page is not there in the padded table
+        // the padded table has no second page for the last request
         prop_assume!(lens.iter().zip(capacity).all(|(&len, capacity)| len <= capacity) && (!padded || lens[2] <= PAGE));
         let requests: Vec<i32> = (0..3).flat_map(|r| vec![r; lens[r as usize]]).collect();
         let positions: Vec<i32> = lens.iter().flat_map(|&len| 0..len as i32).collect();
@@ -176,7 +176,7 @@ fn out_of_bounds_entries_are_refused_and_nothing_is_written() {
     assert!(pool.iter().all(|&x| x == 0.5));
 }
 
-/// As engines pass a latent cache: all of a row is keys.
+/// A latent cache as engines pass it: head_dim of values is 0.
 #[test]
 fn values_of_no_elements_are_skipped() {
     let rows = values(3 * DIM, 8);

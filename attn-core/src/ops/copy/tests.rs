@@ -1,7 +1,7 @@
 use super::*;
 use crate::tensor::{PageOrder, TensorMut, TensorRef};
 
-/// Elements that say where they are, in pages of (2 slots, 3 heads, 2 values).
+/// Elements that encode their index, in pages of (2 slots, 3 heads, 2 values).
 fn pool(pages: usize) -> Vec<f32> {
     (0..pages * 12).map(|i| i as f32).collect()
 }

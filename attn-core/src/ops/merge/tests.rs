@@ -74,8 +74,8 @@ proptest! {
         prop_assert!(out.iter().all(|x| !x.is_nan()));
 
         let (mut o, mut lse) = (ao.clone(), al.clone());
-        let mut place = StateMut { o: TensorMut::host(&mut o, &shape)?, lse: TensorMut::host(&mut lse, &[2, 2])? };
-        merge_state_in_place(&mut place, &other, Some(&Array::host(&[0, 7])))?;
+        let mut state = StateMut { o: TensorMut::host(&mut o, &shape)?, lse: TensorMut::host(&mut lse, &[2, 2])? };
+        merge_state_in_place(&mut state, &other, Some(&Array::host(&[0, 7])))?;
         let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&o[..2 * DIM]), bits(&ao[..2 * DIM]));
         prop_assert_eq!(bits(&o[2 * DIM..]), bits(&out[2 * DIM..]));
@@ -104,7 +104,7 @@ fn sums_add_and_strides_are_free() {
     let b = [10.0f32, 20.0, 30.0, 40.0];
     let mut o = [0.0f32; 4];
     let strided = TensorRef::host(&a, &[2, 1, 2]).and_then(|t| t.with_strides(&[3, 3, 1])).expect("fits");
-    // heads and tokens the other way round
+    // heads outermost, then tokens
     let turned = TensorMut::host(&mut o, &[1, 2, 2]).and_then(|t| t.permuted(&[1, 0, 2]));
     sum(&strided, &TensorRef::host(&b, &[2, 1, 2]).expect("fits"), &mut turned.expect("a permutation")).expect("sound");
     assert_eq!(o, [11.0, 22.0, 33.0, 44.0]);
@@ -139,11 +139,11 @@ fn mismatched_tensors_are_refused() {
     assert!(matches!(error, Err(OpError::Dtype { tensor: "b.o", .. })), "{error:?}");
     let mut own = out;
     let mut logs = [0f32; 4];
-    let mut place = StateMut {
+    let mut state = StateMut {
         o: TensorMut::host(&mut own, &[2, 2, 3]).expect("fits"),
         lse: TensorMut::host(&mut logs, &[2, 2]).expect("fits"),
     };
-    let error = merge_state_in_place(&mut place, &good, Some(&Array::host(&[1])));
+    let error = merge_state_in_place(&mut state, &good, Some(&Array::host(&[1])));
     assert!(matches!(error, Err(OpError::Len { array: "mask", len: 1, want: 2, .. })), "{error:?}");
 }
 

@@ -52,8 +52,8 @@ pub struct MixedOffsets {
     pub total: usize,
 }
 
-/// What a worker of the decode part loads first. One load gives the worker its range of items and the first item, so
-/// that it waits for memory only once before it knows its keys.
+/// The first load of a worker of the decode part: its range of items, and a copy of the first item. One load instead of
+/// two saves a round trip to memory before the worker knows its KV range.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct MixedStart {

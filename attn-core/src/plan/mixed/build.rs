@@ -45,15 +45,16 @@ pub struct MixedScratch {
 }
 
 impl MixedList {
-    /// The work of a batch under a bound variant. Tile classes and `kv_range` of the variant say which keys a tile has.
+    /// The work of a batch under a bound variant. The keys of a tile follow from the tile classes and `kv_range` of the
+    /// variant.
     ///
     /// Deterministic: the same arguments give the same list.
     ///
     /// # Errors
     ///
-    /// A rule with a 0 where 1 is the least; more rows or items than `i32` counts; [`PlanError::NotMixed`] for unions,
-    /// key lists and fixed splits; [`PlanError::RewrittenForOne`] for levels of keys that are transformed by a
-    /// coordinate of one request.
+    /// A rule with a count of 0; more rows or items than `i32` counts; [`PlanError::NotMixed`] for unions, key lists
+    /// and fixed splits; [`PlanError::PerRequestKvTransform`] for levels of keys that are transformed by a coordinate of one
+    /// request.
     pub fn build_for(variant: &Variant, layout: &Layout, heads: Heads, rule: &MixedRule) -> Result<Self, PlanError> {
         let mut list = MixedList::default();
         list.rebuild_for(&mut MixedScratch::default(), variant, layout, heads, rule)?;
@@ -76,9 +77,9 @@ impl MixedList {
         self.rebuild_for_all(scratch, variant, [], layout, heads, rule)
     }
 
-    /// As [`MixedList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]). A tile has
-    /// the blocks of keys that are visible under any variant, and those in between, and is full if it is full under
-    /// all, so that the list is right for each variant.
+    /// As [`MixedList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]). A tile gets
+    /// the smallest range of blocks that contains its visible blocks under every variant. It is full if it is full
+    /// under every variant. The list is therefore valid for each variant.
     ///
     /// # Errors
     ///
@@ -129,7 +130,7 @@ impl MixedList {
     ///
     /// # Errors
     ///
-    /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::RewrittenForOne`] for levels of keys that are
+    /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::PerRequestKvTransform`] for levels of keys that are
     /// transformed by a coordinate of one request.
     pub fn supports(variant: &Variant, layout: &Layout) -> Result<(), PlanError> {
         Self::supports_in(variant, layout.has_levels())
@@ -152,7 +153,7 @@ impl MixedList {
             return Err(PlanError::NotMixed { what: "a list of keys" });
         }
         match variant.per_request_kv_coordinate() {
-            Some((part, word)) if levels => Err(PlanError::RewrittenForOne { part, word }),
+            Some((part, word)) if levels => Err(PlanError::PerRequestKvTransform { part, word }),
             _ => Ok(()),
         }
     }
@@ -250,9 +251,9 @@ fn worker_share(workers: u32, own: u64, other: u64) -> u32 {
 /// The workers of the decode part, which costs `decode_cost`, in one launch with `items` items of the prefill part,
 /// which cost `prefill_cost`.
 ///
-/// If the prefill items leave the part its share of workers or more, it gets what they leave. Otherwise it gets
-/// [`MixedRule::co_run_workers`], so that every worker begins at once beside a prefill item on its multiprocessor; but
-/// its share if that is more than three quarters of the device.
+/// If the workers that the prefill items leave free are at least the decode part's share, the part gets all of them.
+/// Otherwise it gets [`MixedRule::co_run_workers`]: every decode worker then starts at once, on an SM that also runs a
+/// prefill item. A share above three quarters of the device is kept as it is.
 fn co_run_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: u64) -> u32 {
     let workers = rule.decode.workers;
     let share = worker_share(workers, decode_cost, prefill_cost);

@@ -7,7 +7,7 @@ use crate::{
     spec::Heads,
 };
 
-/// The most that a batch and its mixed list may have. Memory of this size keeps its addresses whatever the batch.
+/// The most that a batch and its mixed list may have. Memory of this size keeps its addresses for every such batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedCapacity {
     /// Requests.
@@ -52,7 +52,7 @@ impl MixedCapacity {
     ///
     /// # Errors
     ///
-    /// More of something than `i32` counts; a rule with a 0 where 1 is the least.
+    /// A count that exceeds `i32`; a rule with a count of 0.
     pub fn of(capacity: &BatchCapacity, heads: Heads, rule: &MixedRule) -> Result<Self, PlanError> {
         rule.check(heads.group())?;
         let count = |what, value: u64| Ok::<_, PlanError>(count_i32(what, value)? as usize);
@@ -147,10 +147,6 @@ impl MaxCounts {
     /// - tiles of the prefill part belong to groups with more rows than a decode tile: one request, or several that
     ///   share keys.
     ///
-    /// - a tile of the decode part has rows of a request that is in no other: it has all rows of its requests;
-    /// - tiles of the prefill part are those of parts of the batch of more rows than a decode tile has: of a request,
-    ///   or of several that share keys.
-    ///
     /// All units of rows may be merged, each from one state of every level and one more for each cut of a tile that
     /// contains it.
     fn with_levels(capacity: &BatchCapacity, group: u32, rule: &MixedRule) -> Self {
@@ -165,10 +161,10 @@ impl MaxCounts {
         let blocks = capacity.blocks_of_segments(requests_with_queries(capacity), decode.kv_align);
         let decode_cuts = u64::from(decode.workers).saturating_sub(1).min(blocks);
 
-        // without a request that is long enough to be a group of its own, a group has at least two
+        // if no single request has more rows than a decode tile, a group has at least two requests
         let alone = longest(capacity, group) > decode_rows;
         let parts = (requests_with_queries(capacity) / if alone { 1 } else { 2 }).min(rows / (decode_rows + 1));
-        // the least rows of a tile that is followed by another of its group
+        // the least number of rows of a tile that is not the last of its group
         let least = (prefill_rows - unit_rows.most + 1).next_multiple_of(unit_rows.multiple).min(prefill_rows);
         let of_level = if parts == 0 { 0 } else { (rows + parts * (least - 1)) / least };
         let prefill_tiles = levels.saturating_mul(of_level);
@@ -196,9 +192,9 @@ impl MaxCounts {
     }
 }
 
-/// Bounds on the rows of the units that a batch is merged in.
+/// Bounds on the number of rows of a merge unit.
 struct UnitRows {
-    /// A request has at most as many units as if each but its last had this many rows.
+    /// Rows per unit for an upper bound on the units of a request: at most `rows.div_ceil(whole)`.
     whole: u32,
     /// Least number of rows.
     least: u64,

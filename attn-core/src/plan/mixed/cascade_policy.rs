@@ -8,12 +8,12 @@ use super::{
 use crate::{batch::Layout, expr::Variant, plan::PlanError, spec::Heads};
 
 impl MixedList {
-    /// The batch without levels, if it should run so: it has a page table without levels ([`Layout::flattened`]), and
-    /// either the variant does not support levels, or reading shared keys once saves no more than the partial states
-    /// cost that each request then has, one for each of its segments. A batch without levels is returned as it is.
-    /// `None` means that the batch runs with its levels.
+    /// The batch without levels, if it should run flat; `None` if it should run with its levels. A batch without levels
+    /// is returned as it is. A cascade runs flat if it has a page table without levels ([`Layout::flattened`]) and one
+    /// of these holds: the variant does not support levels, or reading shared keys once saves no more than the extra
+    /// partial states cost. With levels each request has one partial state for each of its segments.
     ///
-    /// The decision does not know the mask: it counts all keys on both sides.
+    /// The decision ignores the mask: both costs count all keys.
     ///
     /// # Errors
     ///

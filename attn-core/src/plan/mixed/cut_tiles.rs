@@ -69,7 +69,7 @@ impl TileCutter<'_> {
         (ends[requests.end] - ends[requests.start]) as u64 * u64::from(self.group)
     }
 
-    /// Adds tiles of as many whole units as fit. All `requests` have the keys of the segment.
+    /// Adds tiles, each with as many whole units as fit. All `requests` have the keys of the segment.
     fn add(
         &mut self,
         requests: &Range<usize>,
@@ -156,7 +156,7 @@ impl TileCutter<'_> {
             return None;
         }
         let rows = self.packed_rows(requests);
-        // a tile has whole units: it must hold the largest
+        // a tile has whole units, so the largest unit must fit
         if self.rule.prefill.tile_rows < self.rule.decode.tile_rows.min(MERGE_ROWS) {
             return None;
         }
@@ -180,8 +180,8 @@ impl TileCutter<'_> {
             .saturating_add(first)
     }
 
-    /// The cost request by request: the keys lengthen tiles that exist anyway, and one request reads them from memory
-    /// while the others hit the cache.
+    /// The cost if each request reads the segment itself. The keys lengthen tiles that exist anyway. The first request
+    /// reads them from device memory, the others from the L2 cache.
     pub(super) fn flat_cost(&self, requests: &Range<usize>, segment: &Segment) -> u64 {
         let costs = requests.clone().map(|request| {
             let (packed, part) = (self.packed_rows(&(request..request + 1)), self.part_of_request(request));
@@ -197,7 +197,7 @@ impl TileCutter<'_> {
         costs.fold(first, u64::saturating_add)
     }
 
-    /// What a block costs more if its keys come from memory instead of the cache.
+    /// The extra cost of a block whose keys come from device memory instead of the L2 cache.
     fn uncached_cost(&self) -> u64 {
         self.rule.decode.cost.block.saturating_sub(self.rule.cascade.cached_block).into()
     }

@@ -5,7 +5,7 @@ use crate::plan::{PlanError, PlanRule};
 /// How a mixed batch is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedRule {
-    /// Rule of the decode part. Its workers are those of the whole device, of which the part gets its share.
+    /// Rule of the decode part. Its `workers` are those of the whole device; the decode part gets a share of them.
     pub decode: PlanRule,
     /// Rule of the prefill part, with the same meaning of workers. Both rules count costs in the same unit.
     pub prefill: PlanRule,
@@ -21,32 +21,32 @@ pub struct MixedRule {
 pub struct CascadeCosts {
     /// Whether the costs decide.
     pub policy: CascadePolicy,
-    /// One more partial state of up to [`MERGE_ROWS`](super::MERGE_ROWS) rows: writing and merging it.
+    /// Cost of writing and merging one more partial state of up to [`MERGE_ROWS`](super::MERGE_ROWS) rows.
     pub state: u32,
-    /// One block of a decode tile whose keys are in the L2 cache, since another tile has just read them; at most
+    /// Cost of one block of a decode tile if another tile has just brought its keys into the L2 cache; at most
     /// `decode.cost.block`.
     pub cached_block: u32,
-    /// The launch of the merge kernel, for which every worker of the device waits.
+    /// Cost of launching the merge kernel; all workers of the device are idle meanwhile.
     pub merge_launch: u32,
-    /// How much more the keys of the decode part cost than in a decode launch, in units of 1/1024; 0 if the batch needs
-    /// a mixed launch anyway.
+    /// Slowdown of the decode part in a mixed launch relative to a decode launch, in units of 1/1024 of the cost of its
+    /// keys; 0 if the batch needs a mixed launch anyway.
     pub decode_penalty: u32,
 }
 
 /// Whether requests that share keys run in shared tiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CascadePolicy {
-    /// Where that costs less than reading the keys for each request.
+    /// They do where that costs less than reading the keys once per request.
     #[default]
     Auto,
-    /// Wherever several requests share keys.
+    /// They do wherever several requests share keys.
     Always,
-    /// Nowhere: every request reads its keys itself.
+    /// They never do: every request reads its keys itself.
     Never,
 }
 
 impl MixedRule {
-    /// Refuses a 0 where 1 is the least.
+    /// Checks that every count is at least 1.
     pub(super) fn check(&self, group: u32) -> Result<(), PlanError> {
         self.decode.check(group)?;
         self.prefill.check(group)

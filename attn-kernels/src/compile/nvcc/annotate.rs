@@ -42,7 +42,7 @@ pub(super) fn device_functions(source: &str) -> String {
                 out.push(':');
                 pending.clear();
             }
-            // between declarations
+            // a comment or space between declarations does not start one
             _ if pending.is_empty() && (is_comment(text) || text.trim().is_empty()) => out.push_str(text),
             _ => pending.push_str(text),
         }
@@ -113,7 +113,7 @@ fn template_header(declaration: &str) -> usize {
     0
 }
 
-/// Whether a `{` after it opens a namespace or a class.
+/// Whether the declaration is of a namespace or a class, so that its `{` opens a scope of declarations.
 fn is_scope(declaration: &str) -> bool {
     let plain = &declaration[template_header(declaration)..];
     matches!(words(plain).next(), Some("namespace" | "struct" | "class" | "union")) && !plain.contains('(')

@@ -38,7 +38,7 @@ pub(super) fn find() -> Result<Nvrtc, NoCompiler> {
         });
     }
     for name in NAMES {
-        // that a name is not on the loader's path is common, so it is not reported
+        // most names are not on the loader's path, so a miss is not reported
         if let Some(nvrtc) = load(Path::new(name), &mut Vec::new()) {
             return Ok(nvrtc);
         }

@@ -68,8 +68,8 @@ impl KvTransform {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         match modules.entry((from, to)) {
             Entry::Occupied(_) => loaded.unload(),
-            Entry::Vacant(place) => {
-                place.insert(loaded);
+            Entry::Vacant(vacant) => {
+                vacant.insert(loaded);
             }
         }
         Ok(())

@@ -51,8 +51,8 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
     let _current = device.make_current()?;
     match device.ops().entry(op) {
         Entry::Occupied(_) => loaded.unload(),
-        Entry::Vacant(place) => {
-            place.insert(loaded);
+        Entry::Vacant(vacant) => {
+            vacant.insert(loaded);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The member functions of a variant's structs: their signatures, and which struct has which.
+//! The member functions of a variant's structs: their signatures, and the structs that need each of them.
 
 use attn_core::lang::Hook;
 

@@ -13,10 +13,9 @@ use attn_core::{
 #[derive(Clone, Debug)]
 pub(super) enum Shape<'d> {
     Part(&'d VariantDesc),
-    /// All of these, in order: `a + b`.
+    /// All operands, in order: `a + b`.
     All(Vec<Shape<'d>>),
-    /// As `All`, for a variant whose stored keys and values are transformed already: key and value transforms do not
-    /// run.
+    /// As `All`, for a cache of transformed keys and values, over which key and value transforms do not run.
     Stored(Vec<Shape<'d>>),
     Or(Vec<Shape<'d>>),
     Not(Box<Shape<'d>>),

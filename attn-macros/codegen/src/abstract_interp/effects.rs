@@ -2,7 +2,7 @@
 
 use crate::ir::{Block, Expr, Kind, LocalId, Stmt};
 
-/// What a loop may change.
+/// The locals that a loop may change, and whether it may leave the function.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) locals: Vec<LocalId>,

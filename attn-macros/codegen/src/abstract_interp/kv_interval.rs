@@ -127,7 +127,7 @@ impl KvIntervals<'_> {
             }
             ("div", &[a, b]) => {
                 let by = self.row(b)?;
-                // the sign of the divisor, which gives the direction of the quotient, is known of a literal only
+                // the sign of the divisor decides whether the quotient rises or falls; it is known only for a literal
                 let up = matches!(self.node(b), Node::Int(n, _) if *n > 0);
                 let (below, above) = (up && below, up && above);
                 self.keys(a, KeyInterval { text: format!("interval::dividends({text}, {by})"), below, above })

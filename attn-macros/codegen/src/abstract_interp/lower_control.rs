@@ -47,8 +47,8 @@ impl Lowering<'_> {
                 let value = match op {
                     None => value,
                     Some(op) => {
-                        let place = self.env.get(local).cloned().unwrap_or(Value::Unit);
-                        let (a, b) = (self.as_node(&place), self.as_node(&value));
+                        let current = self.env.get(local).cloned().unwrap_or(Value::Unit);
+                        let (a, b) = (self.as_node(&current), self.as_node(&value));
                         Value::Node(self.operation(*op, a, b))
                     }
                 };
@@ -67,7 +67,7 @@ impl Lowering<'_> {
                 self.fail(LEAVES_LOOP);
                 self.dead = true;
             }
-            #[allow(unreachable_patterns)] // whatever the language learns is not followed until it is written here
+            #[allow(unreachable_patterns)] // future statements fail until they are handled
             _ => self.fail(CONSTRUCT),
         }
     }
@@ -231,7 +231,7 @@ impl Lowering<'_> {
         self.op("eq", vec![index, i])
     }
 
-    /// Skips a loop that cannot be unrolled: what it changes, and whether it returns, is unknown.
+    /// Skips a loop that cannot be unrolled: the locals that it changes become unknown, and so does whether it returns.
     fn forget(&mut self, why: &'static str, body: &Block) {
         let mut changed = Changes::default();
         changed.block(body);

@@ -35,7 +35,7 @@ impl Lowering<'_> {
             Kind::Variant { ty, name, rust } => {
                 Node::Variant { ty: ty.clone(), name: name.clone(), rust: rust.clone() }
             }
-            // which keys of a tile a list names, and in which order, is unknown
+            // the keys of a list, and their order, are unknown
             Kind::Coordinate(_, word) if word == "kv_slot" => {
                 self.fail(LISTED);
                 Node::Any
@@ -117,7 +117,7 @@ impl Lowering<'_> {
                     _ => Vec::new(),
                 };
                 for (name, value) in fields {
-                    // the width of the field is unknown here, and so where its arithmetic wraps
+                    // the width of the field is unknown here, so its arithmetic may wrap anywhere
                     let hidden = literals::is_literal(value) && self.types.is_external_int(&value.ty);
                     let value = if hidden { self.unknown(CONSTRUCT) } else { self.value(value) };
                     all.retain(|(there, _)| there != name);

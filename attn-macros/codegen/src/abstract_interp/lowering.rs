@@ -145,7 +145,7 @@ impl Lowering<'_> {
         self.nodes.len() - 1
     }
 
-    /// Adds a function of nodes; folds what is known for every tile.
+    /// Adds a function of nodes. Folds it if its result is the same for every tile.
     pub(super) fn op(&mut self, name: &'static str, ids: Vec<Id>) -> Id {
         let truth = |id: Id| match self.nodes[id] {
             Node::Bool(b) => Some(b),
@@ -217,7 +217,7 @@ pub(super) fn field<'f>(fields: &'f [(String, Value)], name: &str) -> Option<&'f
     fields.iter().find(|(there, _)| there == name).map(|(_, value)| value)
 }
 
-/// Whether the result may be known though an operand is unknown.
+/// Whether the result may be known even if an operand is unknown.
 fn is_lenient(name: &str) -> bool {
     matches!(name, "both" | "either" | "select" | "shl" | "shr" | "pow") || name.starts_with("cast")
 }

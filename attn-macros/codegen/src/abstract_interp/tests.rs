@@ -1,4 +1,4 @@
-//! What is derived of masks, as text.
+//! The text derived from masks.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     parse::{self, ItemContext},
 };
 
-/// Derives the mask whose body this is.
+/// Derives a mask with this body.
 fn derived(body: &str) -> DerivedMask {
     let item: syn::ImplItemFn =
         syn::parse_str(&format!("fn logits_mask(&self, at: LogitIndex) -> bool {{ {body} }}")).expect("a method");
@@ -17,7 +17,7 @@ fn derived(body: &str) -> DerivedMask {
     super::derived(&[f], &shared.types, &[], &shared.links)
 }
 
-/// The value of `mask_over` in CUDA, with what has a name in front.
+/// The body of `mask_over` in CUDA, on one line.
 fn over(body: &str) -> String {
     let over = derived(body).over;
     let lines: Vec<&str> = over.lines().map(str::trim).collect();
@@ -89,7 +89,7 @@ fn underivable_masks_have_a_reason() {
         lowering::LEAVES_LOOP
     );
     assert_eq!(why("(at.qo_pos as u64) < 3"), lowering::WIDE);
-    // but what is known beside it stays
+    // but the known operand of `&&` is kept
     assert_eq!(short("k <= q && q as f32 > self.x * 0.5"), "both(le(k, q), Any{})");
 }
 
@@ -125,7 +125,7 @@ fn other_masks_have_no_bounds() {
         "k < 4 || k == q",
         "k < self.p || k > q",
         "k * k < q",
-        // what wraps is not what the interval says
+        // arithmetic that may wrap does not give an interval of keys
         "k + self.x < q",
         "(k as u32) < 5",
         "at.kv_token < 5",
@@ -143,7 +143,7 @@ fn structs_become_fields_and_enums_become_integers() {
     assert_eq!(short(&format!("{line} let mut v = w; v.to += 1; k < v.to")), "lt(k, add(q, of(1)))");
     assert_eq!(short(&format!("{line} let Line {{ to, .. }} = w; k < to")), "lt(k, q)");
     assert_eq!(short("let p = At(q, k); p.1 <= p.0"), "le(k, q)");
-    // a u8 would wrap where an i32 does not: nothing is said of the field
+    // the field may be a u8, which wraps where an i32 does not: its value is unknown
     assert_eq!(short(&format!("{line} ((w.odd - 5) as i32) < k")), "lt(cast_i32(Any{}), k)");
     assert_eq!(short(&format!("{line} w.odd - 5 < k")), "lt(sub(of(3), of(5)), k)", "here it is seen to be an i32");
     assert_eq!(short(&format!("{line} w.missing as i32 <= k")), "le(cast_i32(Any{}), k)");

@@ -44,7 +44,7 @@ impl CudaWriter<'_> {
         }
     }
 
-    /// The scalar parameter that an expression stands for.
+    /// The scalar parameter that an expression reads directly, or through an immutable local.
     pub(super) fn parameter(&self, e: &Expr) -> Option<String> {
         match &e.kind {
             Kind::Param(name) => Some(name.strip_prefix("r#").unwrap_or(name).to_owned()),

@@ -18,7 +18,7 @@ pub(super) enum Arguments {
     None,
 }
 
-/// What the functions of an item share while they are written.
+/// The state that the functions of an item share during emission.
 pub(super) struct Output<'a> {
     pub(super) types: &'a Types,
     pub(super) file: &'a str,

@@ -1,5 +1,6 @@
-//! `logits_bias_row`: where the row of a parameter tensor begins that a logits transform adds, with neighbouring
-//! elements for neighbouring keys. Kernels then load such a bias as rows of memory.
+//! `logits_bias_row`: the start of the bias row, for a logits transform that adds an element of a parameter tensor
+//! whose last index is the key's position. Neighbouring keys then have neighbouring elements, so kernels load the bias
+//! as contiguous rows.
 
 use super::{
     function::{self, Arguments},

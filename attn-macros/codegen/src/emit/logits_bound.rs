@@ -1,5 +1,5 @@
-//! `logits_bound`: an upper bound on the magnitude of a transformed logit, for any logit at any position. That of a
-//! soft cap is its cap. Where the bound is small, softmax needs no running row max (static max).
+//! `logits_bound`: an upper bound on the magnitude of a transformed logit, for any logit at any position. The bound of
+//! a soft cap is its cap. Where the bound is small, softmax needs no running row max (static max).
 //!
 //! The analysis here only shows that a bound exists. Its value is a function of scalar parameters, which the kernel
 //! evaluates (`lang/logit_bound.cuh`).
@@ -38,7 +38,7 @@ pub(crate) fn bound(f: &Function, types: &Types, file: &str) -> Option<String> {
     Some(function::derived(f, head, Arguments::None, (types, file), |writer| writer.bound(&f.body, &floats)))
 }
 
-/// What is known of a float expression.
+/// The bounds of a float expression.
 pub(super) struct FloatBound<'f> {
     made: BoundExpr<'f>,
     /// Whether it has a lower and an upper bound.

@@ -73,18 +73,18 @@ impl CudaWriter<'_> {
     }
 
     /// `place op value`, for a place whose text is an atom.
-    pub(super) fn combined(&mut self, op: Op, place: &Expr, text: &str, value: &Expr) -> String {
-        if let Some((function, by)) = self.by_parameter(op, place, value) {
+    pub(super) fn combined(&mut self, op: Op, target: &Expr, text: &str, value: &Expr) -> String {
+        if let Some((function, by)) = self.by_parameter(op, target, value) {
             return format!("{function}({text}, {by})");
         }
-        let plain = self.is_plain(op, place, value);
+        let plain = self.is_plain(op, target, value);
         let value = self.text(value);
         if !plain {
             return format!("{}({text}, {})", function(op), value.text);
         }
         let value = value.at_least(operand_precedence(precedence(op)).max(precedence(op) + 1));
         let text = format!("{text} {} {value}", operator(op));
-        if self.settled(&place.ty) == Ty::Bool { format!("bool({text})") } else { text }
+        if self.settled(&target.ty) == Ty::Bool { format!("bool({text})") } else { text }
     }
 
     pub(super) fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> CppExpr {

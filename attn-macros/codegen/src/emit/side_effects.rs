@@ -13,7 +13,8 @@ pub(super) fn transfers_control(e: &Expr) -> bool {
     })
 }
 
-/// Whether it assigns to a local declared outside: C++ does not define when, within an expression.
+/// Whether it assigns to a local declared outside. C++ does not define the order of such assignments within an
+/// expression.
 pub(super) fn assigns_outer_local(e: &Expr) -> bool {
     let mut own: HashSet<LocalId> = HashSet::new();
     any(e, &mut |stmt, _| {
@@ -29,8 +30,8 @@ pub(super) fn assigns_outer_local(e: &Expr) -> bool {
     })
 }
 
-/// Whether `test` holds for a statement inside, closures excluded; its second argument says whether the statement is in
-/// a loop inside.
+/// Whether `test` holds for a statement inside, closures excluded. The second argument of `test` is true for statements
+/// in an inner loop.
 fn any(e: &Expr, test: &mut impl FnMut(&Stmt, bool) -> bool) -> bool {
     in_expr(e, false, test)
 }

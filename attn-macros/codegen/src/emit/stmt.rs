@@ -196,13 +196,13 @@ impl CudaWriter<'_> {
         let Some(op) = op else {
             return self.into(value, &Dest::Local(local));
         };
-        let place = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
-        if let Some((function, by)) = self.by_parameter(op, &place, value) {
+        let target = Expr { kind: Kind::Local(local), ty: self.function.locals[local].ty.clone(), span: value.span };
+        if let Some((function, by)) = self.by_parameter(op, &target, value) {
             return self.line(&format!("{name} = {function}({name}, {by});"));
         }
-        let is_bool = self.settled(&place.ty) == Ty::Bool;
-        self.check_index_arithmetic(op, &place, value, span);
-        let plain = self.is_plain(op, &place, value);
+        let is_bool = self.settled(&target.ty) == Ty::Bool;
+        self.check_index_arithmetic(op, &target, value, span);
+        let plain = self.is_plain(op, &target, value);
         let value = self.value(value);
         self.line(&if plain && !is_bool {
             format!("{name} {}= {value};", operator(op))
@@ -236,7 +236,7 @@ impl CudaWriter<'_> {
         } else {
             let auto = ty.clone().unwrap_or_else(|| "auto".into());
             self.line(&format!("const {auto} {end} = {to_text};"));
-            // the variable has the type of the bounds, of which an untyped literal says nothing
+            // the variable has the type of the bounds, which an untyped literal does not give
             let ty = ty.unwrap_or_else(|| match literals::is_literal(to) {
                 true => format!("Plain<decltype({from_text})>"),
                 false => format!("Plain<decltype({end})>"),

@@ -1,4 +1,4 @@
-//! The text of one function as it is written: lines, names, and what is known of locals.
+//! The text of one function during emission: lines, names, and facts about locals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,17 +25,17 @@ pub(crate) struct CudaWriter<'a> {
     pub(super) aliases: HashMap<LocalId, String>,
     /// Immutable locals that hold a scalar parameter.
     pub(super) params: HashMap<LocalId, String>,
-    /// The logit argument of a transform, which is still to be scaled ([`logit_factor`](super::logit_factor)).
+    /// The logit argument of a transform, not yet scaled ([`logit_factor`](super::logit_factor)).
     pub(super) logit: Option<LocalId>,
     pub(super) used: &'a mut Used,
 }
 
-/// What the functions of an item use.
+/// The parameters and features that the functions of an item use.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     /// Parameters that are read.
     pub(crate) params: BTreeSet<String>,
-    /// Parameters that integers are divided by, and where they are first.
+    /// Parameters that integers are divided by, and the first such division.
     pub(crate) divisors: BTreeMap<String, report::SpanRange>,
     /// Parameters that are compared: the comparison may exclude 0.
     pub(crate) compared: BTreeSet<String>,

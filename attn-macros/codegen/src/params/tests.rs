@@ -7,8 +7,8 @@ use super::derive;
 /// Messages of the errors in an expansion, in order.
 fn errors(expansion: &proc_macro2::TokenStream) -> Vec<String> {
     let text = expansion.to_string();
-    let pieces = text.split("compile_error ! { \"").skip(1);
-    pieces.filter_map(|piece| piece.split("\" }").next()).map(str::to_owned).collect()
+    let messages = text.split("compile_error ! { \"").skip(1);
+    messages.filter_map(|message| message.split("\" }").next()).map(str::to_owned).collect()
 }
 
 #[test]

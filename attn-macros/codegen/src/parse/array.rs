@@ -54,24 +54,24 @@ impl IrBuilder<'_> {
     }
 
     /// `array[i] = x`, `array[i] += x`; returns the value when the place is refused.
-    pub(super) fn set_element(&mut self, place: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Expr {
-        let local = match strip(&place.expr) {
+    pub(super) fn set_element(&mut self, target: &syn::ExprIndex, op: Option<Op>, value: Expr) -> Expr {
+        let local = match strip(&target.expr) {
             syn::Expr::Path(p) => p.path.get_ident().and_then(|i| self.lookup(&i.to_string())),
             _ => None,
         };
         let Some(local) = local else {
-            self.refuse(place, messages::ARRAY_PLACE);
+            self.refuse(target, messages::ARRAY_TARGET);
             return value;
         };
         let Ty::Array(elem, _) = self.resolve(&self.locals[local].ty.clone()) else {
-            self.refuse(place, messages::ARRAY_PLACE);
+            self.refuse(target, messages::ARRAY_TARGET);
             return value;
         };
         if !matches!(op, Some(Op::Shl | Op::Shr)) {
             self.unify(&elem, &value.ty);
         }
-        let index = Box::new(self.expr_as(&place.index, &Ty::Usize));
+        let index = Box::new(self.expr_as(&target.index, &Ty::Usize));
         let kind = Kind::SetElement { local, index, op, value: Box::new(value) };
-        Expr { kind, ty: Ty::Unit, span: SpanRange::of(place) }
+        Expr { kind, ty: Ty::Unit, span: SpanRange::of(target) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the functions of one item share while they are lowered.
+//! The state that the functions of one item share during lowering.
 
 use crate::{
     report::Report,
@@ -14,7 +14,7 @@ pub struct ConstLink {
     pub path: syn::Path,
 }
 
-/// What the text links to by path, collected over all functions of an item.
+/// The constants, helpers and types that the text links to by path, collected over all functions of an item.
 #[derive(Debug, Default)]
 pub struct Links {
     /// Constants.
@@ -36,7 +36,7 @@ pub struct TypeLink {
     pub compared: Option<proc_macro2::Span>,
 }
 
-/// What the functions of one item share.
+/// The state that the functions of one item share.
 #[derive(Debug, Default)]
 pub struct ItemContext {
     /// Type variables.

@@ -125,7 +125,7 @@ impl IrBuilder<'_> {
         }
     }
 
-    /// Records that values of a type are compared: that is possible for enums only.
+    /// Records that values of a type are compared. Only enums can be compared.
     pub(super) fn record_comparison(&mut self, ty: &Ty, at: proc_macro2::Span) {
         if let Ty::Device(name) = self.resolve(ty)
             && let Some(link) = self.shared.links.types.iter_mut().find(|link| link.name == name)
@@ -135,38 +135,38 @@ impl IrBuilder<'_> {
     }
 
     /// `line.slope = x`, `lines[i].slope += x`: becomes an assignment of the whole struct.
-    pub(super) fn assign_field(&mut self, place: &syn::ExprField, op: Option<Op>, value: Expr) -> Option<Stmt> {
-        let whole = self.expr(&place.base);
+    pub(super) fn assign_field(&mut self, target: &syn::ExprField, op: Option<Op>, value: Expr) -> Option<Stmt> {
+        let whole = self.expr(&target.base);
         let Ty::Device(ty) = self.resolve(&whole.ty) else {
-            let message = match (&place.member, &whole.kind) {
+            let message = match (&target.member, &whole.kind) {
                 (_, Kind::Error) => return Some(Stmt::Expr(value)),
                 (_, Kind::Param(_)) => messages::SELF_ASSIGN,
                 (syn::Member::Unnamed(_), _) => messages::TUPLE_ASSIGN,
                 (_, _) if matches!(self.resolve(&whole.ty), Ty::Var(_)) => messages::UNSEEN_STRUCT,
                 _ => messages::INDEX_ASSIGN,
             };
-            self.refuse(place, message);
+            self.refuse(target, message);
             return Some(Stmt::Expr(value));
         };
-        let field = self.shared.types.named(format!("{ty}.{}", written(&place.member)));
+        let field = self.shared.types.named(format!("{ty}.{}", written(&target.member)));
         if !matches!(op, Some(Op::Shl | Op::Shr)) {
             self.unify(&field, &value.ty);
         }
         let value = match op {
             None => value,
             Some(op) => {
-                let now = self.expr(&syn::Expr::Field(place.clone()));
+                let now = self.expr(&syn::Expr::Field(target.clone()));
                 let span = now.span.to(value.span);
                 Expr { kind: Kind::Binary(op, Box::new(now), Box::new(value)), ty: field, span }
             }
         };
-        let Some(name) = member(&place.member) else {
-            self.refuse(place, messages::TUPLE_STRUCT_SIZE);
+        let Some(name) = member(&target.member) else {
+            self.refuse(target, messages::TUPLE_STRUCT_SIZE);
             return Some(Stmt::Expr(value));
         };
-        let span = SpanRange::of(place).to(value.span);
+        let span = SpanRange::of(target).to(value.span);
         let kind = Kind::Struct { ty: ty.clone(), base: Some(Box::new(whole)), fields: vec![(name, value)] };
-        self.assign(strip(&place.base), None, Expr { kind, ty: Ty::Device(ty), span })
+        self.assign(strip(&target.base), None, Expr { kind, ty: Ty::Device(ty), span })
     }
 
     /// `let Line { slope, bias: b, .. } = init`.

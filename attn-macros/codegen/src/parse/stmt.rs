@@ -57,7 +57,7 @@ impl IrBuilder<'_> {
         out.stmts.push(Stmt::Let { local, init });
     }
 
-    /// Lowers what is a statement with or without a semicolon.
+    /// Lowers an expression that is a statement with or without a semicolon.
     pub(super) fn expr_stmt(&mut self, expr: &syn::Expr) -> Option<Stmt> {
         match expr {
             syn::Expr::Assign(e) => {
@@ -189,8 +189,8 @@ impl IrBuilder<'_> {
         }
     }
 
-    pub(super) fn assign(&mut self, place: &syn::Expr, op: Option<Op>, value: Expr) -> Option<Stmt> {
-        match place {
+    pub(super) fn assign(&mut self, target: &syn::Expr, op: Option<Op>, value: Expr) -> Option<Stmt> {
+        match target {
             syn::Expr::Paren(p) => return self.assign(&p.expr, op, value),
             syn::Expr::Infer(_) if op.is_none() => return Some(Stmt::Expr(value)),
             syn::Expr::Path(p) => {
@@ -199,15 +199,15 @@ impl IrBuilder<'_> {
                     if !matches!(op, Some(Op::Shl | Op::Shr)) {
                         self.unify(&ty, &value.ty);
                     }
-                    let span = SpanRange::of(place).to(value.span);
+                    let span = SpanRange::of(target).to(value.span);
                     return Some(Stmt::Assign { local, op, value, span });
                 }
-                self.refuse(place, messages::PLACE);
+                self.refuse(target, messages::TARGET);
             }
             syn::Expr::Index(i) => return Some(Stmt::Expr(self.set_element(i, op, value))),
-            syn::Expr::Field(f) if is_self(&f.base) => self.refuse(place, messages::SELF_ASSIGN),
+            syn::Expr::Field(f) if is_self(&f.base) => self.refuse(target, messages::SELF_ASSIGN),
             syn::Expr::Field(f) => return self.assign_field(f, op, value),
-            _ => self.refuse(place, messages::PLACE),
+            _ => self.refuse(target, messages::TARGET),
         }
         Some(Stmt::Expr(value))
     }

@@ -9,7 +9,7 @@ use crate::{messages, report::Report};
 /// The arguments.
 #[derive(Default)]
 pub(super) struct Attribute {
-    /// The name that expressions call it by.
+    /// The variant's name in expressions.
     pub(super) name: Option<String>,
     /// The constants of each instance of a generic variant.
     pub(super) instances: Vec<Instance>,
@@ -110,7 +110,7 @@ pub(super) fn check(attribute: &Attribute, generics: &syn::Generics, report: &mu
     }
 }
 
-/// Whether expressions can name a variant so.
+/// Whether expressions can use this name for a variant.
 pub(super) fn is_legal(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

@@ -2,7 +2,7 @@
 
 use crate::{Case, LayoutKind, Order, Pool};
 
-/// The layout of the keys of a case, as its name says it.
+/// The layout of the keys of a case, for the name of the case.
 pub(super) fn layout_name(case: &Case) -> String {
     let layout = match case.kv_layout {
         LayoutKind::Ragged => "ragged".to_owned(),

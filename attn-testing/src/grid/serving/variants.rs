@@ -1,27 +1,27 @@
 //! The expressions of the serving grid: every stock variant by itself, and compositions that occur in models.
 
-/// An expression, and what it needs of a case.
+/// An expression, and its requirements on a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The expression. `HEADS` stands for branch numbers 0 and 1, one a query head; `GROUPS` for such that heads of a
-    /// KV head share.
+    /// The expression. `HEADS` stands for a branch number (0 or 1) per query head. `GROUPS` stands for the same with
+    /// one number for all query heads of a KV head.
     pub(super) expr: &'static str,
-    /// What it needs.
+    /// The requirements on a case.
     pub(super) needs: Needs,
 }
 
-/// What an expression needs of a case.
+/// The requirements of an expression on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Nothing.
+    /// No requirement.
     Any,
     /// Tables over rows and columns: at most 80 queries and 600 keys a request.
     Short,
     /// Shared keys must be whole pages: hooks on keys and values read coordinates of one request.
     Flat,
-    /// As `Flat`, and no mixed kernel without shared keys, because of the branches of a union.
+    /// As `Flat`. Also no mixed kernel outside of cascades, because it does not support the branches of a union.
     Branches,
-    /// Key lists, which [`lists`](super::lists) writes; neither shared nor mixed.
+    /// The expression has KV lists, which [`lists`](super::lists) writes. No cascade and no mixed kernel.
     Lists,
 }
 

@@ -110,13 +110,13 @@ pub(crate) fn masked_lists(requests: &[&[(Bsr<'_>, BsrMask<'_>)]]) -> Result<Blo
                 match mask {
                     BsrMask::Bools(bools) => {
                         let first = matrix.indptr[row] as usize;
-                        let bit = |query: usize, place: usize| {
-                            bools[((first + place / keys) * queries + query) * keys + place % keys]
+                        let bit = |query: usize, column: usize| {
+                            bools[((first + column / keys) * queries + query) * keys + column % keys]
                         };
                         lists.push_mask(
                             (0..queries)
-                                .flat_map(|query| (0..blocks.len() * keys).map(move |place| (query, place)))
-                                .map(|(query, place)| bit(query, place)),
+                                .flat_map(|query| (0..blocks.len() * keys).map(move |column| (query, column)))
+                                .map(|(query, column)| bit(query, column)),
                         );
                     }
                     BsrMask::Packed { bytes, indptr } => {

@@ -95,9 +95,9 @@ fn bool_masks_equal_packed_masks() {
     // the mask of row 0 is (3, 2 blocks of 2), that of row 1 (3, 2); each begins at a whole byte
     let row = |blocks: &[usize]| {
         let mut bytes = Vec::new();
-        let places =
+        let bits_of_blocks =
             (0..3).flat_map(|query| blocks.iter().flat_map(move |&block| (0..2).map(move |key| on(block, query, key))));
-        crate::packed_bits::pack(places, &mut bytes);
+        crate::packed_bits::pack(bits_of_blocks, &mut bytes);
         bytes
     };
     let bytes = [row(&[0, 1]), row(&[2])].concat();

@@ -123,10 +123,10 @@ pub(crate) fn masked_lists(blocks: &VariableBlocks<'_>, block: [usize; 2]) -> Re
                 (Some(&row), Some(&column)) => blocks.row(head, row)[column],
                 _ => false,
             };
-            let places = (0..queries).flat_map(|query| {
+            let pairs = (0..queries).flat_map(|query| {
                 listed.iter().flat_map(move |block| (block * keys..(block + 1) * keys).map(move |key| (query, key)))
             });
-            lists.push_mask(places.map(|(query, key)| attends(query, key)));
+            lists.push_mask(pairs.map(|(query, key)| attends(query, key)));
         }
     }
     lists.end_request()?;

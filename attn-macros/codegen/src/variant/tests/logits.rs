@@ -1,4 +1,4 @@
-//! What is derived of logits transforms: deferred factors, bias, slope, bound.
+//! The functions derived from logits transforms: deferred factors, bias, slope, bound.
 
 use super::*;
 
@@ -12,12 +12,12 @@ fn logit_and_key_distance_stay_unscaled_until_multiplied() {
     assert_eq!(distance, "  return max(float(logit), float(at.kv_pos_minus(at.qo_pos)));");
     let text = transform(&quote!(logit * self.slopes[at.qo_head] * (at.qo_pos - at.kv_pos) as f32));
     assert_eq!(text, "  return logit * slopes_[at.qo_head] * -at.kv_pos_minus(at.qo_pos);");
-    // what may wrap has to
+    // a difference that may wrap must wrap as in Rust
     let text = transform(&quote!(logit * (at.kv_pos - self.n) as f32));
     assert_eq!(text, "  return logit * float(sub(at.kv_pos, n_));");
 }
 
-/// What is added to a logit, told apart.
+/// The bias of a transform with this body.
 fn bias(body: &TokenStream) -> String {
     let item =
         quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
@@ -46,7 +46,7 @@ fn additive_transform_has_a_logits_bias() {
     }
 }
 
-/// What a transformed logit is said not to exceed.
+/// The bound of a transform with this body.
 fn bound(body: &TokenStream) -> String {
     let item =
         quote!(impl AttentionVariant for X { fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 { #body } });
@@ -72,7 +72,7 @@ fn bounded_transform_has_a_logits_bound() {
         quote!(self.a[at.qo_head] * logit.tanh()),
         quote!(let mut x = logit.tanh(); x += logit; x),
         quote!(if at.kv_pos > 3 { return logit; } logit.tanh()),
-        // NaN gives way to the other operand, which may be of any size
+        // `min` and `max` return the other operand for NaN, and it may have any size
         quote!(logit.tanh().min(logit.max(0.0))),
     ] {
         assert_eq!(bound(&more), "", "{more}");

@@ -45,7 +45,7 @@ fn division_by_a_parameter_uses_a_prepared_divisor() {
     for part in ["i = div_by(i, block_div_);", "i = rem_by(i, n_div_);", "i == div_by(at.qo_pos, block_div_)"] {
         assert!(text.contains(part), "{text}");
     }
-    // f32 divides as it is; what is not seen is left to C++
+    // f32 is divided directly; an operand of unknown type is left to C++ overloads
     assert_eq!(transform(&quote!(logit / self.cap)), "  return logit / cap_;");
     assert_eq!(transform(&quote!(logit * (self.a / self.b))), "  return logit * (a_ / b_);");
     assert_eq!(mask(&quote!(self.a / self.b > self.c)), "  return div_by(a_, b_div_) > c_;");
