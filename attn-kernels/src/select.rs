@@ -152,7 +152,7 @@ impl KernelSelector {
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
-            return SelectedKernel::mixed(self.rows_of_few(layout), self.head_dim, self.value_dim);
+            return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.head_dim, self.value_dim);
         }
         if self.forced.is_some() || self.fixed_split || self.list_queries.is_some() {
             return self.select_for_length(layout.max_qo_len());
@@ -187,7 +187,7 @@ impl KernelSelector {
     /// Under batch invariance: the first request that would select a kernel other than `runs` if it were alone, and
     /// that other kernel.
     #[must_use]
-    pub fn first_of_other_kernel(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
+    pub fn first_kernel_mismatch(&self, layout: &Layout, runs: SelectedKernel) -> Option<(usize, SelectedKernel)> {
         if !self.fixed_split {
             return None;
         }
@@ -218,7 +218,7 @@ impl KernelSelector {
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode
     /// tile of the mixed kernel.
     #[must_use]
-    pub fn rows_of_few(&self, layout: &Layout) -> u64 {
+    pub fn max_decode_request_rows(&self, layout: &Layout) -> u64 {
         let packed =
             |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
         let requests = (0..layout.batch()).map(|request| packed(request, request + 1));

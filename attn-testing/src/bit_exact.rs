@@ -232,13 +232,13 @@ fn run(
         ..AttentionOptions::default()
     };
     let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
-    let (layout_case, stream) = (EngineMemory::of(engine), engine.stream()?);
-    let mut tensors = Tensors::put(&layout_case, case, inputs)?;
+    let (engine_memory, stream) = (EngineMemory::of(engine), engine.stream()?);
+    let mut tensors = Tensors::put(&engine_memory, case, inputs)?;
     let batch = inputs.batch(&[]);
     // the graph is dropped first
     let (_workspace, plan, mut graph) = match how.extra_requests {
         None => {
-            let mut memory = layout_case.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
+            let mut memory = engine_memory.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
             let plan = attention.plan(&batch, &mut memory.workspace)?;
             (memory, plan, None)
         }
@@ -246,13 +246,13 @@ fn run(
             let own = BatchCapacity::of(&batch.validate()?);
             let capacity = BatchCapacity { requests: own.requests + extra as u32, ..own };
             let bytes = attention.workspace_size_with_capacity(&capacity)?;
-            let mut memory = layout_case.workspace(engine, bytes, how.dirt)?;
+            let mut memory = engine_memory.workspace(engine, bytes, how.dirt)?;
             let mut table = page_table(inputs);
             let none = PageTableBuf { indptr: vec![0], indices: vec![], last_page_len: vec![], ..table };
             let empty = Batch::paged(&[0], &none.table());
             let mut plan = attention.plan_with_capacity(&empty, &capacity, &mut memory.workspace)?;
             tensors.run(&plan, &stream)?;
-            let graph = layout_case.capture(&stream, || tensors.run(&plan, &stream))?;
+            let graph = engine_memory.capture(&stream, || tensors.run(&plan, &stream))?;
             // pad with requests without queries
             let (mut qo, pages) = (inputs.qo_indptr.clone(), table.indices.len() as i32);
             qo.resize(qo.len() + extra, inputs.qo_indptr[inputs.qo_indptr.len() - 1]);

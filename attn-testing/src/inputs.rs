@@ -335,13 +335,13 @@ impl Inputs {
 
 /// Strides of a tensor whose dimensions `at` (slots or tokens) and `at + 1` (heads) are in the given order.
 fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
-    let mut offsets: Vec<usize> = (0..shape.len()).collect();
+    let mut dims: Vec<usize> = (0..shape.len()).collect();
     if order == Order::Hnd {
-        offsets.swap(at, at + 1);
+        dims.swap(at, at + 1);
     }
     let mut strides = vec![1i64; shape.len()];
     let mut step = 1i64;
-    for &dim in offsets.iter().rev() {
+    for &dim in dims.iter().rev() {
         strides[dim] = step;
         step *= shape[dim] as i64;
     }

@@ -47,7 +47,7 @@ impl BoundAttention {
 
     /// Under batch invariance: refuses a batch with a request that would select another kernel if it were alone.
     pub(super) fn check_batch_invariance(&self, layout: &Layout, runs: SelectedKernel) -> Result<(), CudaError> {
-        match self.selector.first_of_other_kernel(layout, runs) {
+        match self.selector.first_kernel_mismatch(layout, runs) {
             Some((request, alone)) => Err(CudaError::OtherKernel { request, alone, runs }),
             None => Ok(()),
         }

@@ -57,7 +57,7 @@ impl Plan {
             prefill_items: counts.prefill as i32,
             segment_count: counts.segments as i32,
             wave: wave as i32,
-            wave_decodes: waves.decodes_of_each() as i32,
+            wave_decodes: waves.decode_ctas_per_wave() as i32,
             pad: 0,
         }
     }

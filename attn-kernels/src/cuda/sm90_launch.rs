@@ -58,7 +58,7 @@ impl Plan {
             o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
             items: branch.items.len() as i32,
-            heads: heads_at_once(traits, tokens, self.even).min(kv_heads) as i32,
+            heads: interleaved_heads(traits, tokens, self.even).min(kv_heads) as i32,
             use_tma_q: q.is_some().into(),
             use_tma_o: o.is_some().into(),
             ..Sm90Params::default()
@@ -75,7 +75,7 @@ impl Plan {
 /// KV heads that the tile scheduler interleaves. If all tiles have about the same length, these are as many heads as
 /// fit L2 with K and V of `tokens` tokens. Uneven tiles interleave more heads: the longest tiles of all of them run
 /// first, and short tiles finish last.
-fn heads_at_once(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
+fn interleaved_heads(traits: &KernelTraits, tokens: u32, even: bool) -> u32 {
     const L2_BUDGET: u64 = 8 << 20;
     const MIN_UNEVEN_HEADS: u32 = 4;
     let each = u64::from(tokens) * u64::from(traits.head_dim + traits.value_dim) * 2;

@@ -20,7 +20,7 @@ impl Waves {
     /// share of the grid, it is that share of a wave; otherwise some would run alone at the end. (Fewer per wave, and
     /// two per SM, measured slower: `book/src/performance/notes/mixed.md`.)
     #[must_use]
-    pub fn decodes_of_each(&self) -> u32 {
+    pub fn decode_ctas_per_wave(&self) -> u32 {
         let &Waves { decodes, ctas, wave, multiprocessors } = self;
         let share = (u64::from(decodes) * u64::from(wave)).div_ceil(u64::from(ctas.max(1)));
         let of_wave = share.max(multiprocessors.min(wave).into());
@@ -50,7 +50,7 @@ mod tests {
         ) {
             let ctas = decodes + prefills;
             let waves = Waves { decodes, ctas, wave: multiprocessors * each, multiprocessors };
-            let of_wave = waves.decodes_of_each();
+            let of_wave = waves.decode_ctas_per_wave();
             let mut roles: Vec<_> = (0..ctas).map(|cta| role(cta, of_wave, &waves)).collect();
             let of_first = roles.iter().take(waves.wave as usize).filter(|(decodes, _)| *decodes).count();
             prop_assert_eq!(of_first as u32, of_wave);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn workers_begin_at_once() {
-        let of = |decodes, ctas| Waves { decodes, ctas, wave: 264, multiprocessors: 132 }.decodes_of_each();
+        let of = |decodes, ctas| Waves { decodes, ctas, wave: 264, multiprocessors: 132 }.decode_ctas_per_wave();
         assert_eq!((of(128, 1232), of(208, 1232)), (128, 132), "one a multiprocessor");
         assert_eq!((of(128, 256), of(400, 500)), (128, 212), "more than tiles");
         assert_eq!((of(0, 10), of(10, 10), of(0, 0)), (0, 10, 0));

@@ -273,7 +273,7 @@ fn the_decode_tile_of_a_cascade_holds_groups_that_share_a_prefix() {
             CascadeLevel { qo_indptr: &qo, kv: CascadeLevelKv::Ragged(&own) },
         ];
         let layout = Batch::cascade(&qo, &levels).validate().expect("sound");
-        KernelSelector { group: group.into(), ..selector() }.rows_of_few(&layout)
+        KernelSelector { group: group.into(), ..selector() }.max_decode_request_rows(&layout)
     };
     assert_eq!((rows(1, &[0, 4]), rows(4, &[0, 4]), rows(4, &[0, 2, 4])), (4, 16, 8));
     assert_eq!(rows(8, &[0, 4]), 8, "32 rows are prefill's");

@@ -65,7 +65,7 @@ fn check_positions(variant: &Variant, position: Position) -> Result<(), ComposeE
                 return Err(ComposeError::NestedUnion { combinator: position.name() });
             }
             Node::Union(branches) => {
-                branches.iter().try_for_each(|branch| check_positions(branch, Position::UnionBranch))?
+                branches.iter().try_for_each(|branch| check_positions(branch, Position::UnionBranch))?;
             }
         }
     }

@@ -53,8 +53,8 @@ impl MixedList {
     /// # Errors
     ///
     /// A rule with a count of 0; more rows or items than `i32` counts; [`PlanError::NotMixed`] for unions, key lists
-    /// and fixed splits; [`PlanError::PerRequestKvTransform`] for levels of keys that are transformed by a coordinate of one
-    /// request.
+    /// and fixed splits; [`PlanError::PerRequestKvTransform`] for levels of keys that are transformed by a
+    /// coordinate of one request.
     pub fn build_for(variant: &Variant, layout: &Layout, heads: Heads, rule: &MixedRule) -> Result<Self, PlanError> {
         let mut list = MixedList::default();
         list.rebuild_for(&mut MixedScratch::default(), variant, layout, heads, rule)?;
@@ -130,8 +130,8 @@ impl MixedList {
     ///
     /// # Errors
     ///
-    /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::PerRequestKvTransform`] for levels of keys that are
-    /// transformed by a coordinate of one request.
+    /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::PerRequestKvTransform`] for levels of keys that
+    /// are transformed by a coordinate of one request.
     pub fn supports(variant: &Variant, layout: &Layout) -> Result<(), PlanError> {
         Self::supports_in(variant, layout.has_levels())
     }
