@@ -39,6 +39,7 @@ mod bit_exact;
 #[cfg(doctest)]
 mod book;
 mod case;
+mod case_layout;
 mod case_variant;
 mod check;
 mod engine_memory;
@@ -68,7 +69,8 @@ mod wide_offsets;
 pub use attended_pairs::attended;
 pub use bench::{BenchResult, Prepared, bench, bench_mode};
 pub use bit_exact::{BitExactResult, bit_exact};
-pub use case::{Case, LayoutKind, Lens, LevelCase, Order, Pool};
+pub use case::Case;
+pub use case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 pub use case_variant::{case_variant, filled_variant};
 pub use check::{CheckOptions, CheckResult, check, check_with};
 pub use error::TestError;

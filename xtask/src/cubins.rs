@@ -82,7 +82,7 @@ fn compare(before: &BTreeMap<&str, Hashes<'_>>, after: &BTreeMap<&str, Hashes<'_
         "{compared} kernels compared: {same_file} are the same file, {} the same code",
         compared - differing.len()
     );
-    println!("{} are new, {} are gone", after.len() - compared, before.len() - compared);
+    println!("not compared: {} only now, {} only in the file", after.len() - compared, before.len() - compared);
     for label in &differing {
         println!("differs: {label}");
     }

@@ -4,7 +4,7 @@
 //! each kernel, without names. The second is of the whole file. A constant's name stands in a cubin's symbol table, so
 //! a rename moves the second and not the first.
 
-use std::{collections::HashSet, env, fs, sync::Mutex};
+use std::{collections::HashSet, env, fs};
 
 use attn_kernels::{compile::Compiled, jit, splice::Unit};
 use object::{Object as _, ObjectSection as _};
@@ -50,8 +50,7 @@ fn code_hash(compiled: &Compiled) -> String {
     hex(digest)
 }
 
-/// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` a part of the labels, `ATTN_CUBIN_EVERY` a stride,
-/// `ATTN_CUBIN_DUMP` a folder for the cubins themselves.
+/// `ATTN_CUBIN_HASHES` names the file to write, `ATTN_CUBIN_FILTER` a part of the labels, `ATTN_CUBIN_EVERY` a stride.
 #[test]
 #[ignore = "a tool: `cargo xtask cubins`"]
 fn print_cubin_hashes() {
@@ -72,22 +71,11 @@ fn print_cubin_hashes() {
     entries.retain(|(text, _)| seen.insert(text.clone()));
     let chosen = entries.into_iter().map(|(_, entry)| entry).filter(|(label, _)| label.contains(&filter));
     let chosen: Vec<Entry> = chosen.step_by(every).collect();
-    let lines = Mutex::new(Vec::new());
-    chosen.into_par_iter().for_each(|(label, compile)| {
+    let line = |(label, compile): Entry| {
         let compiled = compile();
-        if let Ok(dir) = env::var("ATTN_CUBIN_DUMP") {
-            let name = label.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-            fs::write(format!("{dir}/{name}.cubin"), &compiled.cubin).expect("a folder");
-        }
-        let mut lines = lines.lock().expect("no panic");
-        let whole = hex(Sha256::new_with_prefix(&compiled.cubin));
-        lines.push(format!("{label}\t{}\t{whole}", code_hash(&compiled)));
-        // written every 50 cubins, so that an interrupted run leaves its results
-        if lines.len() % 50 == 0 {
-            fs::write(&path, lines.join("\n")).expect("a file");
-        }
-    });
-    let mut lines = lines.into_inner().expect("no panic");
+        format!("{label}\t{}\t{}\n", code_hash(&compiled), hex(Sha256::new_with_prefix(&compiled.cubin)))
+    };
+    let mut lines: Vec<String> = chosen.into_par_iter().map(line).collect();
     lines.sort();
-    fs::write(&path, lines.join("\n") + "\n").expect("a file");
+    fs::write(&path, lines.concat()).expect("a file");
 }

@@ -1,7 +1,8 @@
 //! Import cycles between source files: strongly connected components of two files or more.
 //!
 //! An import is a `use` or a path in code. It leads to the file that defines the name: re-exports are followed, and are
-//! no imports themselves. Tests are left out. Each component that stays is named in ARCHITECTURE with its reason.
+//! no imports themselves. Tests are left out, and paths inside macro calls are not seen. Each component that stays is
+//! named in ARCHITECTURE with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,18 +5,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders of data, results and build output: other rules hold for them.
-const SKIPPED: [&str; 8] = [
-    "target",
-    ".git",
-    "benches/results",
-    "examples/data",
-    "tests/catalogue",
-    "tests/style",
-    "tests/fixtures",
-    "attn-kernels/costs",
-];
-
 /// One text file: its path below the repository's root, with `/`, and its text.
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -62,9 +50,7 @@ fn collect(dir: &Path, below: &str, found: &mut Vec<Source>) {
     for entry in fs::read_dir(dir).expect("a folder").flatten() {
         let name = entry.file_name().into_string().expect("a name in UTF-8");
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-        let hidden = name.starts_with('.') && name != ".github";
-        let nested_build = name == "target";
-        if hidden || nested_build || SKIPPED.contains(&path.as_str()) || name.contains(".snap") {
+        if name.starts_with('.') || name == "target" || name.contains(".snap") {
             continue;
         }
         if entry.file_type().expect("a file type").is_dir() {

@@ -118,11 +118,11 @@ fn no_retired_name_is_left() {
 
 #[test]
 fn retired_names_are_found_where_they_stand() {
-    let retired = Retired::parse("# a comment\nidentifier weigh_[a-z]+\nidentifier Place\nphrase who multiplies\n");
+    let retired = Retired::parse("# a comment\nidentifier weigh_[a-z]+\nidentifier Old\nphrase gone words\n");
     let of = |path: &str, text: &str| retired.found_in(&Source { path: path.to_owned(), text: text.to_owned() });
-    assert_eq!(of("a.rs", "let x = 1;\nfn weigh_tile(p: Place) {}").len(), 2);
-    assert_eq!(of("a.rs", "// one who\n// multiplies, here\nlet place = \"Place weigh_x\";").len(), 1);
-    assert_eq!(of("a.md", "The warpgroup *who\nmultiplies* has a Place.").len(), 1);
-    assert_eq!(of("a.cuh", "int Placement; // weigh_tile in a comment is prose").len(), 0);
-    assert_eq!(of("a.rs", "let s = r#\"Place \"quoted\" Place\"#; let c = '\"'; Place").len(), 1);
+    assert_eq!(of("a.rs", "let x = 1;\nfn weigh_tile(p: Old) {}").len(), 2);
+    assert_eq!(of("a.rs", "// the gone\n// words, here\nlet x = \"Old weigh_x\";").len(), 1);
+    assert_eq!(of("a.md", "The *gone\nwords* of an Old.").len(), 1);
+    assert_eq!(of("a.cuh", "int Older; // weigh_tile in a comment is prose").len(), 0);
+    assert_eq!(of("a.rs", "let s = r#\"Old \"quoted\" Old\"#; let c = '\"'; Old").len(), 1);
 }
