@@ -50,20 +50,18 @@ impl<'a> TensorRef<'a> {
 
     /// The same memory seen through other strides (in elements). The shape stays.
     ///
+    /// In device memory the result has no element that this tensor has not: its maker promised those alone. So a tensor
+    /// without gaps takes all strides within its extent, and a tensor with gaps only its own strides and 0.
+    ///
     /// # Errors
     ///
-    /// Strides of another rank, a negative stride, or extents out of the slice.
+    /// Strides of another rank, a negative stride, extents out of the slice; in device memory, strides that reach other
+    /// elements ([`TensorError::Gaps`]).
     pub fn with_strides(self, strides: &[i64]) -> Result<Self, TensorError> {
         let shape = self.shape.with_strides(strides)?;
         match self.memory {
             Memory::Host(bytes) => shape.check_extent(bytes.len() / self.dtype.size())?,
-            Memory::Device(_) => {
-                // the caller of `device` promised its own extents, and no more
-                let (extent, promised) = (shape.extent()?, self.shape.extent()?);
-                if extent > promised {
-                    return Err(TensorError::Extent { extent, len: promised });
-                }
-            }
+            Memory::Device(_) => self.shape.check_reach(&shape)?,
         }
         Ok(TensorRef { shape, ..self })
     }

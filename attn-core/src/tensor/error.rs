@@ -52,6 +52,19 @@ pub enum TensorError {
         /// Elements in memory.
         len: u64,
     },
+    /// The strides reach device memory that nobody promised.
+    #[error(
+        "strides {strides:?} of a tensor of shape {shape:?} reach memory between its elements, which have strides \
+        {own:?}; only these were promised. Make the tensor with `TensorRef::device` and the new strides"
+    )]
+    Gaps {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides asked for.
+        strides: Vec<i64>,
+        /// The strides of the tensor.
+        own: Vec<i64>,
+    },
     /// The extents exceed 63 bits.
     #[error("a tensor of shape {shape:?} is too large to address")]
     TooLarge {

@@ -69,6 +69,28 @@ impl Shape {
         if extent <= len as u64 { Ok(()) } else { Err(TensorError::Extent { extent, len: len as u64 }) }
     }
 
+    /// Checks that `other`, which has the same extents, reaches no element that this shape does not.
+    pub(super) fn check_reach(&self, other: &Shape) -> Result<(), TensorError> {
+        let (extent, len) = (other.extent()?, self.extent()?);
+        if extent > len {
+            return Err(TensorError::Extent { extent, len });
+        }
+        // an extent of 1 has no second index, and a stride of 0 repeats the first
+        let mut dims = self.extents().iter().zip(self.strides().iter().zip(other.strides()));
+        let same = dims.all(|(&n, (own, stride))| n <= 1 || stride == own || *stride == 0);
+        if same || extent == 0 || self.is_dense(len) {
+            return Ok(());
+        }
+        let (shape, own) = (self.extents().to_vec(), self.strides().to_vec());
+        Err(TensorError::Gaps { shape, strides: other.strides().to_vec(), own })
+    }
+
+    /// Whether every offset below the extent is that of exactly one index.
+    fn is_dense(&self, extent: u64) -> bool {
+        let count = self.extents().iter().try_fold(1u64, |count, &n| count.checked_mul(n as u64));
+        self.is_disjoint() && count == Some(extent)
+    }
+
     pub(super) fn permuted(&self, order: &[usize]) -> Result<Self, TensorError> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();

@@ -47,6 +47,53 @@ fn device_tensors_carry_their_pointer_and_stay_within_their_extent() {
 }
 
 #[test]
+fn strides_of_device_tensors_reach_promised_elements_only() {
+    let device = |shape: &[usize], strides: &[i64]| {
+        // SAFETY: the pointer is never dereferenced.
+        unsafe { TensorRef::device(0x100, Dtype::F16, shape, strides) }.expect("a shape")
+    };
+    let gaps = device(&[2, 3], &[10, 1]);
+    let error = gaps.with_strides(&[5, 1]).expect_err("offsets 5 to 7 are in a gap");
+    assert_eq!(error, TensorError::Gaps { shape: vec![2, 3], strides: vec![5, 1], own: vec![10, 1] });
+    assert!(error.to_string().contains("TensorRef::device"), "{error}");
+    assert!(gaps.with_strides(&[10, 0]).is_ok() && gaps.with_strides(&[0, 1]).is_ok(), "rows and columns repeat");
+    let broadcast = gaps.with_strides(&[0, 1]).expect("its own row");
+    assert!(matches!(broadcast.with_strides(&[1, 1]), Err(TensorError::Extent { extent: 4, len: 3 })));
+    assert!(gaps.select(0, 1).and_then(|row| row.with_strides(&[1])).is_ok());
+    assert!(matches!(gaps.select(1, 0).and_then(|column| column.with_strides(&[3])), Err(TensorError::Gaps { .. })));
+    let dense = device(&[2, 3], &[3, 1]);
+    assert!(dense.with_strides(&[1, 2]).is_ok() && dense.with_strides(&[2, 1]).is_ok(), "no gaps");
+    assert!(device(&[0, 3], &[9, 1]).with_strides(&[4, 2]).is_ok(), "no elements");
+    assert!(device(&[1, 3], &[9, 1]).with_strides(&[4, 1]).is_ok(), "the stride of one row is not used");
+    // SAFETY: as above.
+    let written = unsafe { TensorMut::device(0x100, Dtype::F16, &[2, 3], &[10, 1]) }.expect("a shape");
+    assert!(matches!(written.with_strides(&[5, 1]), Err(TensorError::Gaps { .. })));
+}
+
+/// Every stride pair within the extents of small tensors: what is accepted reaches no other element.
+#[test]
+fn accepted_strides_are_subsets() {
+    let offsets = |rows: usize, cols: usize, [row, col]: [i64; 2]| {
+        (0..rows as i64).flat_map(move |i| (0..cols as i64).map(move |j| i * row + j * col))
+    };
+    let mut accepted = 0;
+    for (rows, cols) in [(1, 3), (2, 3), (3, 2), (2, 2)] {
+        for own in (0..49).map(|code| [code / 7, code % 7]) {
+            // SAFETY: the pointer is never dereferenced.
+            let tensor = unsafe { TensorRef::device(0x100, Dtype::F16, &[rows, cols], &own) }.expect("a shape");
+            for other in (0..49).map(|code| [code / 7, code % 7]) {
+                let promised: Vec<i64> = offsets(rows, cols, own).collect();
+                if tensor.with_strides(&other).is_ok() {
+                    accepted += 1;
+                    assert!(offsets(rows, cols, other).all(|at| promised.contains(&at)), "{own:?} as {other:?}");
+                }
+            }
+        }
+    }
+    assert!(accepted > 4 * 49, "{accepted}");
+}
+
+#[test]
 fn a_fused_pool_is_two_pools() {
     let data: Vec<f32> = (0..3 * 2 * 2 * 4 * 8).map(|i| i as f32).collect(); // (pages, 2, heads, slots, dim)
     let pool = TensorRef::host(&data, &[3, 2, 2, 4, 8]).expect("fits");
