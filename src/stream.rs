@@ -47,7 +47,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Backend`] when the engine is the CPU.
+    /// [`Error::Backend`] when the engine is the CPU; the per-thread default stream; a failure of the driver.
     ///
     /// # Safety
     ///
@@ -58,7 +58,7 @@ impl Stream {
             Backend::Cpu => Err(Error::Backend { what: "stream", got: "a CUDA device", want: "the CPU" }),
             Backend::Cuda(device) => {
                 // SAFETY: the caller guarantees it.
-                let stream = unsafe { cuda::Stream::from_raw(device, raw) };
+                let stream = unsafe { cuda::Stream::from_raw(device, raw) }?;
                 Ok(Stream { backend: StreamBackend::Cuda(stream) })
             }
         }

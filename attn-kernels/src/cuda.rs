@@ -43,8 +43,11 @@ mod sections;
 mod sm90_launch;
 mod staging;
 mod stream;
+mod stream_state;
 mod tensor_maps;
 mod update;
+mod use_tracker;
+mod uses;
 mod work;
 mod workspace;
 

@@ -1,16 +1,17 @@
 //! Device memory.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use cudarc::driver::result;
 
-use super::{CudaError, Device, Stream};
+use super::{CudaError, Device, Stream, use_tracker::UseTracker, uses::Access};
 
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
-/// it by shared reference, in the order of streams.
+/// it by shared reference, in the order of streams. A copy waits for earlier work of other streams on the buffer.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     device: Device,
+    uses: Arc<UseTracker>,
     ptr: u64,
     bytes: usize,
     owned: bool,
@@ -25,11 +26,11 @@ impl DeviceBuffer {
     pub fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         let _current = device.make_current()?;
         if bytes == 0 {
-            return Ok(DeviceBuffer { device: device.clone(), ptr: 0, bytes, owned: true });
+            return Ok(Self::over(device, 0, bytes, true));
         }
         // SAFETY: the context is current; the content of the memory is undefined until it is written.
         match unsafe { result::malloc_sync(bytes) } {
-            Ok(ptr) => Ok(DeviceBuffer { device: device.clone(), ptr, bytes, owned: true }),
+            Ok(ptr) => Ok(Self::over(device, ptr, bytes, true)),
             Err(error) if error.0 == cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 let free = result::mem_get_info().map_or(0, |(free, _)| free);
                 Err(CudaError::OutOfMemory { bytes, free })
@@ -46,7 +47,11 @@ impl DeviceBuffer {
     /// and nothing else writes them meanwhile.
     #[must_use]
     pub unsafe fn from_raw(device: &Device, ptr: u64, bytes: usize) -> Self {
-        DeviceBuffer { device: device.clone(), ptr, bytes, owned: false }
+        Self::over(device, ptr, bytes, false)
+    }
+
+    fn over(device: &Device, ptr: u64, bytes: usize, owned: bool) -> Self {
+        DeviceBuffer { device: device.clone(), uses: UseTracker::new(device), ptr, bytes, owned }
     }
 
     /// Allocates memory and copies `data` to it. Returns when the copy has finished.
@@ -90,6 +95,11 @@ impl DeviceBuffer {
         &self.device
     }
 
+    /// The streams that use the memory.
+    pub(super) fn uses(&self) -> &Arc<UseTracker> {
+        &self.uses
+    }
+
     /// Copies `out.len()` bytes from byte `offset` on. Waits for all work of the device.
     ///
     /// # Errors
@@ -121,10 +131,12 @@ impl DeviceBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; pinned memory
-        // is the caller's matter.
-        unsafe { result::memcpy_htod_async(self.ptr + offset as u64, data, stream.raw()) }
-            .map_err(|e| CudaError::driver("upload", e))
+        self.uses.submit(stream.state(), Access::Write, || {
+            // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; pinned
+            // memory is the caller's matter.
+            unsafe { result::memcpy_htod_async(self.ptr + offset as u64, data, stream.raw()) }
+                .map_err(|e| CudaError::driver("upload", e))
+        })
     }
 
     /// Sets every byte, in the order of the stream.
@@ -148,9 +160,11 @@ impl DeviceBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        // SAFETY: checked to lie within the buffer.
-        unsafe { result::memset_d8_async(self.ptr + range.start as u64, byte, range.len(), stream.raw()) }
-            .map_err(|e| CudaError::driver("fill", e))
+        self.uses.submit(stream.state(), Access::Write, || {
+            // SAFETY: checked to lie within the buffer.
+            unsafe { result::memset_d8_async(self.ptr + range.start as u64, byte, range.len(), stream.raw()) }
+                .map_err(|e| CudaError::driver("fill", e))
+        })
     }
 
     fn check(&self, offset: usize, len: usize) -> Result<(), CudaError> {

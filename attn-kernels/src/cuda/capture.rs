@@ -7,7 +7,7 @@ use cudarc::driver::{
     sys::{CUgraph, CUstreamCaptureMode},
 };
 
-use super::{CudaError, Graph, Stream};
+use super::{CudaError, Graph, Stream, stream_state::CapturedUse};
 
 impl Stream {
     /// Captures what `work` launches on the stream into a graph, instead of running it. The capture ends whatever
@@ -24,14 +24,17 @@ impl Stream {
         // `work` runs with the context of the caller
         work()?;
         let _current = self.device().make_current()?;
-        Ok(Graph::new(self.device(), recording.end()?)?)
+        let (graph, uses) = recording.end()?;
+        Ok(Graph::new(self.device(), graph, uses)?)
     }
 
     fn begin_capture(&self) -> Result<(), CudaError> {
         let _current = self.device().make_current()?;
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives.
-        unsafe { stream::begin_capture(self.raw(), mode) }.map_err(|e| CudaError::driver("begin a capture", e))
+        self.state().begin_capture(|| {
+            // SAFETY: the stream lives.
+            unsafe { stream::begin_capture(self.raw(), mode) }.map_err(|e| CudaError::driver("begin a capture", e))
+        })
     }
 }
 
@@ -39,10 +42,12 @@ impl Stream {
 struct Recording<'a>(&'a Stream);
 
 impl Recording<'_> {
-    fn end(self) -> Result<CUgraph, CudaError> {
+    /// The graph, and the memory that it uses.
+    fn end(self) -> Result<(CUgraph, Vec<CapturedUse>), CudaError> {
         let stream = ManuallyDrop::new(self).0;
         // SAFETY: a capture is under way.
-        unsafe { stream::end_capture(stream.raw()) }.map_err(|e| CudaError::driver("end a capture", e))
+        let (graph, uses) = stream.state().end_capture(|| unsafe { stream::end_capture(stream.raw()) });
+        Ok((graph.map_err(|e| CudaError::driver("end a capture", e))?, uses))
     }
 }
 
@@ -50,7 +55,7 @@ impl Drop for Recording<'_> {
     fn drop(&mut self) {
         let Ok(_current) = self.0.device().make_current() else { return };
         // SAFETY: a capture is under way.
-        if let Ok(graph) = unsafe { stream::end_capture(self.0.raw()) }
+        if let (Ok(graph), _) = self.0.state().end_capture(|| unsafe { stream::end_capture(self.0.raw()) })
             && !graph.is_null()
         {
             // SAFETY: it is ours and not used again.

@@ -13,6 +13,11 @@ thread_local! {
     static CAPTURES: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Refuses work that may not be done in a thread that captures a stream, on whatever stream it is.
+pub(super) fn refuse_capture(what: &'static str) -> Result<(), CudaError> {
+    if CAPTURES.get() > 0 { Err(CudaError::Capturing { what }) } else { Ok(()) }
+}
+
 /// The captures and synchronisations in progress on one device.
 #[derive(Debug, Default)]
 pub(super) struct CaptureLock {
@@ -50,9 +55,7 @@ impl CaptureLock {
     ///
     /// [`CudaError::Capturing`] in a thread that is in a capture itself, because it would wait for ever.
     pub(super) fn wait(&self) -> Result<Wait<'_>, CudaError> {
-        if CAPTURES.get() > 0 {
-            return Err(CudaError::Capturing { what: "wait for the device" });
-        }
+        refuse_capture("wait for the device")?;
         self.enter(-1);
         Ok(Wait(self))
     }

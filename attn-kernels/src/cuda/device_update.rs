@@ -58,10 +58,8 @@ impl Plan {
         };
         let params = params.of_batch(batch, &reserved.capacity)?;
         check_addresses(batch)?;
-        let mut memory = self.memory.lock_for(self.generation)?;
-        if !capturing {
-            memory.wait_unless_on(stream)?;
-        }
+        let memory = self.memory.lock_for(self.generation)?;
+        memory.order(stream)?;
         let _current = self.attention.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
         // there is one branch; the kernel takes a parameter even if the variant has none
@@ -70,9 +68,7 @@ impl Plan {
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
         unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, smem, stream, &params, variant) }?;
-        memory.record_use(stream);
         drop(memory);
-        self.stream = Some(stream.as_raw() as usize);
         reserved.batch_is_on_device = true;
         reserved.is_captured_on_device |= capturing;
         Ok(())

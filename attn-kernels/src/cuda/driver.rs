@@ -54,16 +54,30 @@ const NEEDED: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamEndCapture",
+    "cuStreamGetId",
     "cuStreamIsCapturing",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
     "cuTensorMapEncodeTiled",
 ];
 
 /// `cuEventElapsedTime`. The bindings of CUDA 13 replace it by a function that older drivers do not have.
 pub(super) type ElapsedTime = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> u32;
 
+/// `cuStreamGetId`, which the bindings of CUDA 11 do not have.
+type StreamId = unsafe extern "C" fn(*mut c_void, *mut u64) -> u32;
+
 pub(super) struct Driver {
     pub(super) elapsed_time: ElapsedTime,
+    stream_id: StreamId,
+}
+
+/// The driver's number of a stream, which is never reused; `None` if it has none. The context of the stream is current.
+pub(super) fn stream_id(stream: *mut c_void) -> Result<Option<u64>, CudaError> {
+    let mut id = 0;
+    // SAFETY: the stream lives, and the output is valid for writes.
+    let code = unsafe { (driver()?.stream_id)(stream, &raw mut id) };
+    Ok((code == 0).then_some(id))
 }
 
 /// The driver, loaded and initialised once per process.
@@ -101,8 +115,10 @@ fn load() -> Result<Driver, String> {
     }
     // SAFETY: the signature is that of cuda.h.
     let elapsed_time = *unsafe { library.get::<ElapsedTime>(b"cuEventElapsedTime") }.map_err(|e| e.to_string())?;
+    // SAFETY: as above.
+    let stream_id = *unsafe { library.get::<StreamId>(b"cuStreamGetId") }.map_err(|e| e.to_string())?;
     cudarc::driver::result::init().map_err(|e| format!("it does not start: {e}"))?;
-    Ok(Driver { elapsed_time })
+    Ok(Driver { elapsed_time, stream_id })
 }
 
 /// The number of CUDA devices.

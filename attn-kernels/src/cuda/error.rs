@@ -125,12 +125,12 @@ pub enum CudaError {
         its own"
     )]
     StalePlan,
-    /// A plan that was made or updated in the order of another stream.
+    /// The per-thread default stream.
     #[error(
-        "this plan was made by `plan_on`, or updated, in the order of another stream; run it there, or make it with \
-        `plan`"
+        "the per-thread default stream (handle 2) is another stream on each thread, so nothing could be kept in its \
+        order; create a stream, or pass the default stream (null)"
     )]
-    OtherStream,
+    PerThreadStream,
     /// Parameter tensors whose content depends on the batch.
     #[error(
         "the variant has tensors that depend on the lengths of the batch, and they are others for this one; launches \

@@ -1,11 +1,11 @@
-//! Events, which measure the time between two points of a stream.
+//! Events: points of a stream, to measure the time between them or to wait for them.
 
 use cudarc::driver::{
-    result::event,
-    sys::{CUevent, CUevent_flags, CUresult},
+    result::{event, stream},
+    sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream},
 };
 
-use super::{CudaError, Device, Stream, driver};
+use super::{CudaError, Device, driver};
 
 /// A CUDA event. `Send` and `Sync`.
 #[derive(Debug)]
@@ -40,16 +40,22 @@ impl Event {
         Ok(Event { device: device.clone(), raw })
     }
 
-    /// Records the event after all work that was submitted to the stream so far.
-    ///
-    /// # Errors
-    ///
-    /// A stream of another device, or a failure of the driver.
-    pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
-        self.device.check_same("stream", stream.device())?;
-        let _current = self.device.make_current()?;
+    /// The device.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Records the event after all work that was submitted to a stream so far. The context of both is current.
+    pub(super) fn record_on(&self, stream: CUstream) -> Result<(), CudaError> {
         // SAFETY: both live.
-        unsafe { event::record(self.raw, stream.raw()) }.map_err(|e| CudaError::driver("record an event", e))
+        unsafe { event::record(self.raw, stream) }.map_err(|e| CudaError::driver("record an event", e))
+    }
+
+    /// Makes the next work of a stream wait for the event. The context of both is current.
+    pub(super) fn order_before(&self, stream: CUstream) -> Result<(), CudaError> {
+        let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both live.
+        unsafe { stream::wait_event(stream, self.raw, flags) }.map_err(|e| CudaError::driver("order two streams", e))
     }
 
     /// Waits until the stream has reached the event.

@@ -5,13 +5,15 @@ use cudarc::driver::{
     sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags},
 };
 
-use super::{CudaError, Device, Stream};
+use super::{CudaError, Device, Stream, stream_state::CapturedUse};
 
 /// Captured launches. All memory that they access, including plans and workspaces, must outlive the graph. `Send` and
 /// `Sync`.
 #[derive(Debug)]
 pub struct Graph {
     device: Device,
+    /// The memory whose users each launch is ordered with.
+    uses: Vec<CapturedUse>,
     raw: CUgraph,
     executable: CUgraphExec,
 }
@@ -22,10 +24,10 @@ unsafe impl Send for Graph {}
 unsafe impl Sync for Graph {}
 
 impl Graph {
-    pub(super) fn new(device: &Device, raw: CUgraph) -> Result<Self, CudaError> {
+    pub(super) fn new(device: &Device, raw: CUgraph, uses: Vec<CapturedUse>) -> Result<Self, CudaError> {
         // SAFETY: the graph comes from a capture that has ended.
         match unsafe { graph::instantiate(raw, CUgraphInstantiate_flags(0)) } {
-            Ok(executable) => Ok(Graph { device: device.clone(), raw, executable }),
+            Ok(executable) => Ok(Graph { device: device.clone(), uses, raw, executable }),
             Err(error) => {
                 // SAFETY: it is ours and not used again.
                 let _ = unsafe { graph::destroy(raw) };
@@ -34,20 +36,27 @@ impl Graph {
         }
     }
 
-    /// Replays the launches on a stream.
+    /// Replays the launches on a stream. As a run would, it waits for work of other streams on the same plans and
+    /// buffers: runs, updates, copies, and launches of other graphs.
     ///
     /// # Errors
     ///
-    /// A stream of another device, or a failure of the driver.
+    /// A stream of another device, [`CudaError::Capturing`] as for a run, or a failure of the driver. Nothing is
+    /// launched then.
     ///
     /// # Safety
     ///
     /// All memory that the captured launches access is still valid: the tensors, the attention, and each plan's
-    /// workspace, which has not been planned into again, grown, or dropped. If a plan was given another batch in the
-    /// meantime ([`Plan::update`](super::Plan::update)), that was in the order of this stream.
+    /// workspace, which has not been planned into again, grown, or dropped. During this call no other thread uses these
+    /// plans and buffers. Memory that was given as an address ([`TensorRef::device`](attn_core::tensor::TensorRef)) is
+    /// ordered by the caller, and so is what was captured on streams that joined the capture.
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;
+        // under a capture this graph becomes a part of another one
+        if !(stream.state().is_captured() && stream.state().add_captured(self.uses.iter().cloned())) {
+            self.uses.iter().try_for_each(|(memory, access)| memory.order_replay(stream.state(), *access))?;
+        }
         // SAFETY: graph and stream live; the rest is the caller's promise.
         unsafe { graph::launch(self.executable, stream.raw()) }.map_err(|e| CudaError::driver("launch a graph", e))
     }

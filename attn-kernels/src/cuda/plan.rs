@@ -22,8 +22,8 @@ use super::{
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
 /// made with a capacity can be given other batches ([`Plan::update`]).
 ///
-/// `Send` and `Sync`: threads may run it concurrently on one stream, which receives their runs one after the other.
-/// Runs of one plan that overlap in time, on two streams, corrupt each other's partial states and work tiles.
+/// `Send` and `Sync`: threads may run it at the same time, on any streams. Its runs share partial states and work
+/// tiles, so they are ordered one after the other.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) attention: Arc<BoundAttention>,
@@ -45,8 +45,6 @@ pub struct Plan {
     /// The grid of a mixed launch.
     pub(super) mixed: Option<MixedGrid>,
     pub(super) generation: u64,
-    /// The stream in whose order the plan is uploaded; `None` if the upload has finished.
-    pub(super) stream: Option<usize>,
     /// For a plan with a capacity.
     pub(super) reserved: Option<Box<ReservedCapacity>>,
 }
@@ -118,7 +116,6 @@ impl Plan {
             counts,
             merges: counts.1,
             generation,
-            stream: stream.map(|stream| stream.as_raw() as usize),
             reserved: None,
         })
     }
@@ -161,7 +158,6 @@ impl Plan {
             counts: of_batch,
             merges: counts.merges() as u32, // the capacity counts in i32
             generation,
-            stream: None,
             reserved: Some(Box::new(reserved)),
         })
     }

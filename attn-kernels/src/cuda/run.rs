@@ -32,18 +32,18 @@ impl Plan {
     /// `out`.
     ///
     /// Only launches: it does not allocate, synchronise or copy, so it can be captured into a graph. Results are
-    /// complete in the order of the stream. Under a capture, and after an update on the device, the tensors of a plan
-    /// with a capacity have to fit the largest batch within it, because a replay may run such a batch.
+    /// complete in the order of the stream. A run on another stream than the last run, update or upload of the plan
+    /// waits on the device for that one; use one workspace per stream for runs that overlap. Under a capture, and after
+    /// an update on the device, the tensors of a plan with a capacity have to fit the largest batch within it, because
+    /// a replay may run such a batch.
     ///
     /// # Errors
     ///
     /// A tensor that does not fit, that is in host memory, or that is not aligned to 16 bytes; a stale plan; a stream
-    /// of another device, or not the one that the plan was made on. Nothing is launched then.
+    /// of another device. Nothing is launched then.
     ///
     /// Kernels access exactly the tokens of the batch's indptr, and the slots of its pages below each request's length;
-    /// the caller promised these extents when it made the tensors ([`TensorRef::device`]). Two runs of one plan that
-    /// overlap in time, on two streams, corrupt each other's partial states and work tiles: use one workspace per
-    /// stream.
+    /// the caller promised these extents when it made the tensors ([`TensorRef::device`]).
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
         self.launch(None, stream, RunMode::Final, q, kv, out)
     }
@@ -73,11 +73,8 @@ impl Plan {
         let attention = &*self.attention;
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
-        if self.stream.is_some_and(|made_on| made_on != stream.as_raw() as usize) {
-            return Err(CudaError::OtherStream);
-        }
         // the lock keeps another thread's launches, which use the same partial states, from coming in between
-        let mut memory = self.memory.lock_for(self.generation)?;
+        let memory = self.memory.lock_for(self.generation)?;
         // a captured run may be replayed with any batch within the capacity
         let largest = match self.reserved.as_deref() {
             Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => &reserved.largest,
@@ -88,7 +85,7 @@ impl Plan {
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, mode)? };
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
-        memory.record_use(stream);
+        memory.order(stream)?;
 
         let kv_heads = attention.heads.kv;
         if let (Some(counts), Lists::Mixed(lists)) = (self.mixed, &self.sections.lists) {

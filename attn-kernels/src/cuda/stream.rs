@@ -1,27 +1,19 @@
 //! CUDA streams.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, sync::Arc};
 
-use cudarc::driver::{
-    result::stream,
-    sys::{CUstream, CUstreamCaptureStatus},
-};
+use cudarc::driver::{result::stream, sys::CUstream};
 
-use super::{CudaError, Device};
+use super::{CudaError, Device, Event, stream_state::StreamState};
 
 /// A stream, owned or borrowed. `Send` and `Sync`: threads may submit work concurrently, in an order that they have to
 /// control.
 #[derive(Debug)]
 pub struct Stream {
     device: Device,
-    raw: CUstream,
+    state: Arc<StreamState>,
     owned: bool,
 }
-
-// SAFETY: the driver allows a stream in any thread in which its context is current, which every call sees to.
-unsafe impl Send for Stream {}
-// SAFETY: as above; the driver locks for itself.
-unsafe impl Sync for Stream {}
 
 impl Stream {
     /// Creates a stream that does not synchronise with the default stream.
@@ -32,24 +24,35 @@ impl Stream {
     pub fn new(device: &Device) -> Result<Self, CudaError> {
         let _current = device.make_current()?;
         let raw = stream::create(stream::StreamKind::NonBlocking).map_err(|e| CudaError::driver("make a stream", e))?;
-        Ok(Stream { device: device.clone(), raw, owned: true })
+        match StreamState::new(device, raw) {
+            Ok(state) => Ok(Stream { device: device.clone(), state, owned: true }),
+            Err(error) => {
+                // SAFETY: it is ours and not used again.
+                let _ = unsafe { stream::destroy(raw) };
+                Err(error)
+            }
+        }
     }
 
-    /// Borrows a `CUstream` (or `cudaStream_t`); null is the default stream.
+    /// Borrows a `CUstream` (or `cudaStream_t`); null is the default stream. Several objects may borrow one stream.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::PerThreadStream`] for the per-thread default stream (2); a failure of the driver.
     ///
     /// # Safety
     ///
-    /// It is a stream of the device's primary context, and it outlives this object and every [`Event`](super::Event)
-    /// and [`Graph`](super::Graph) in use on it.
-    #[must_use]
-    pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Self {
-        Stream { device: device.clone(), raw: raw.cast(), owned: false }
+    /// It is a stream of the device's primary context, and it outlives this object. Where another library captures the
+    /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
+    /// This object is then dropped outside of the capture, unless everything launched through it is captured.
+    pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Result<Self, CudaError> {
+        Ok(Stream { device: device.clone(), state: StreamState::new(device, raw.cast())?, owned: false })
     }
 
     /// The `CUstream`.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
-        self.raw.cast()
+        self.raw().cast()
     }
 
     /// The device.
@@ -59,7 +62,12 @@ impl Stream {
     }
 
     pub(super) fn raw(&self) -> CUstream {
-        self.raw
+        self.state.raw()
+    }
+
+    /// What others need to wait for the stream.
+    pub(super) fn state(&self) -> &Arc<StreamState> {
+        &self.state
     }
 
     /// Waits for all work of the stream.
@@ -70,15 +78,13 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         // SAFETY: the stream lives.
-        unsafe { stream::synchronize(self.raw) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
+        unsafe { stream::synchronize(self.raw()) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
     }
 
     /// Whether the stream is being captured.
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
         let _current = self.device.make_current()?;
-        // SAFETY: the stream lives.
-        let status = unsafe { stream::is_capturing(self.raw) }.map_err(|e| CudaError::driver("query a stream", e))?;
-        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+        self.state.is_capturing()
     }
 
     /// Refuses a stream that is being captured. A captured copy from host memory, for example, would read this memory
@@ -90,13 +96,27 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.owned
-            && let Ok(_current) = self.device.make_current()
-        {
-            // another stream may get the same address, and work on it must not count as ordered after this stream's
-            let _ = self.synchronize();
-            // SAFETY: it is ours.
-            let _ = unsafe { stream::destroy(self.raw) };
+        let Ok(_current) = self.device.make_current() else { return };
+        // memory that the stream used keeps the state, to wait for its work
+        if Arc::strong_count(&self.state) > 1 {
+            self.state.close();
         }
+        if self.owned {
+            // SAFETY: it is ours. The driver lets its work finish.
+            let _ = unsafe { stream::destroy(self.raw()) };
+        }
+    }
+}
+
+impl Event {
+    /// Records the event after all work that was submitted to the stream so far.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another device, or a failure of the driver.
+    pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
+        self.device().check_same("stream", stream.device())?;
+        let _current = self.device().make_current()?;
+        self.record_on(stream.raw())
     }
 }

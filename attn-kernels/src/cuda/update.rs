@@ -52,7 +52,6 @@ impl Plan {
         std::mem::swap(&mut self.layout, &mut reserved.next);
         reserved.batch_is_on_device = reserved.is_captured_on_device;
         self.counts = reserved.work.counts();
-        self.stream = Some(stream.as_raw() as usize);
         Ok(())
     }
 

@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{CudaError, Device, DeviceBuffer, Stream, alignment::WORKSPACE_ALIGNMENT, staging::Staging};
+use super::{
+    CudaError, Device, DeviceBuffer, Stream, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture,
+    staging::Staging, uses::Access,
+};
 
 /// Device memory for a plan. It grows when a plan needs more, unless its size is [fixed](Workspace::fixed), and never
 /// during a run. It needs no initialisation.
@@ -24,33 +27,16 @@ pub struct Workspace {
 #[derive(Debug)]
 pub(super) struct WorkspaceMemory {
     pub(super) buffer: DeviceBuffer,
-    state: Mutex<MemoryUse>,
+    /// Counts the plans uploaded to the memory.
+    generation: Mutex<u64>,
     /// Staging for uploads, so that the host may overwrite their source at once.
     staging: Mutex<Staging>,
-}
-
-/// The plan in the memory, and the streams that may still read it.
-#[derive(Debug)]
-struct MemoryUse {
-    /// Counts the plans uploaded to the memory.
-    generation: u64,
-    /// The streams with runs that may still read the memory.
-    last: LastUse,
 }
 
 /// Exclusive use of the memory: no other run or upload comes in between while it lives.
 pub(super) struct MemoryLock<'a> {
     memory: &'a WorkspaceMemory,
-    state: MutexGuard<'a, MemoryUse>,
-}
-
-/// The streams with runs since the last synchronisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastUse {
-    Nowhere,
-    /// The address of a `CUstream`.
-    On(usize),
-    OnSeveral,
+    generation: MutexGuard<'a, u64>,
 }
 
 impl Workspace {
@@ -130,7 +116,7 @@ impl Workspace {
     /// generation of the plan.
     ///
     /// With a stream, the copy runs in the order of the stream. Without one, this returns when the copy has finished.
-    /// If a run on another stream may still read the memory, the upload waits for the device first.
+    /// Where runs on other streams may still read the memory, the copy comes after them.
     pub(super) fn upload_plan(
         &mut self,
         stream: Option<&Stream>,
@@ -138,8 +124,9 @@ impl Workspace {
         zeros: &Range<usize>,
         bytes: usize,
     ) -> Result<(Arc<WorkspaceMemory>, u64), CudaError> {
-        if let Some(stream) = stream {
-            stream.refuse_capture("upload a plan")?;
+        match stream {
+            Some(stream) => stream.refuse_capture("upload a plan")?,
+            None => refuse_capture("wait for the upload of a plan")?,
         }
         if bytes > self.capacity() {
             if self.fixed {
@@ -149,30 +136,19 @@ impl Workspace {
             self.memory = WorkspaceMemory::over(DeviceBuffer::new(&self.device, bytes)?);
         }
         let memory = &self.memory;
-        let (generation, ordered) = {
-            let mut lock = memory.lock();
-            lock.state.generation += 1;
-            (lock.state.generation, lock.is_ordered(stream))
-        };
-        // The new generation refuses runs of the previous plan. The lock is released before the wait: this thread waits
-        // for captures to end, and a capturing thread may wait for the lock.
-        if !ordered {
-            self.device.synchronize()?;
-        }
         let mut lock = memory.lock();
-        if !ordered {
-            lock.state.last = LastUse::Nowhere;
-        }
+        *lock.generation += 1; // refuses runs of the previous plan
         let upload = stream.unwrap_or(&self.upload);
         match stream {
             Some(stream) => memory.staged(stream, blob)?,
             None => memory.buffer.write(upload, 0, blob)?, // synchronised below
         }
         memory.buffer.fill_range(upload, zeros.clone(), 0)?;
-        match stream {
-            Some(stream) => lock.record_use(stream),
-            None => self.upload.synchronize()?,
+        if stream.is_none() {
+            self.upload.synchronize()?;
+            memory.buffer.uses().clear(); // the upload came after all of them
         }
+        let generation = *lock.generation;
         drop(lock);
         Ok((memory.clone(), generation))
     }
@@ -181,8 +157,7 @@ impl Workspace {
 impl WorkspaceMemory {
     fn over(buffer: DeviceBuffer) -> Arc<Self> {
         let staging = Mutex::new(Staging::new(buffer.device()));
-        let state = Mutex::new(MemoryUse { generation: 0, last: LastUse::Nowhere });
-        Arc::new(WorkspaceMemory { buffer, state, staging })
+        Arc::new(WorkspaceMemory { buffer, generation: Mutex::new(0), staging })
     }
 
     /// Allocates staging memory for updates of `bytes` bytes.
@@ -196,7 +171,7 @@ impl WorkspaceMemory {
     }
 
     fn lock(&self) -> MemoryLock<'_> {
-        MemoryLock { memory: self, state: self.state.lock().unwrap_or_else(PoisonError::into_inner) }
+        MemoryLock { memory: self, generation: self.generation.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// Locks the memory for the plan of a generation.
@@ -206,45 +181,22 @@ impl WorkspaceMemory {
     /// [`CudaError::StalePlan`] if it holds another plan.
     pub(super) fn lock_for(&self, generation: u64) -> Result<MemoryLock<'_>, CudaError> {
         let lock = self.lock();
-        if lock.state.generation == generation { Ok(lock) } else { Err(CudaError::StalePlan) }
+        if *lock.generation == generation { Ok(lock) } else { Err(CudaError::StalePlan) }
     }
 
     pub(super) fn generation(&self) -> u64 {
-        self.lock().state.generation
+        *self.lock().generation
     }
 }
 
 impl MemoryLock<'_> {
-    /// Whether all runs that may still read the memory are ordered before the next work of the stream.
-    fn is_ordered(&self, stream: Option<&Stream>) -> bool {
-        match (self.state.last, stream) {
-            (LastUse::Nowhere, _) => true,
-            (LastUse::On(last), Some(stream)) => last == stream.as_raw() as usize,
-            _ => false,
-        }
-    }
-
-    /// Waits for the device unless earlier runs are ordered before the next work of the stream.
-    pub(super) fn wait_unless_on(&mut self, stream: &Stream) -> Result<(), CudaError> {
-        if !self.is_ordered(Some(stream)) {
-            self.memory.buffer.device().synchronize()?;
-            self.state.last = LastUse::Nowhere;
-        }
-        Ok(())
+    /// Orders the next work of the stream after earlier work on the memory, and records it.
+    pub(super) fn order(&self, stream: &Stream) -> Result<(), CudaError> {
+        self.memory.buffer.uses().order(stream.state(), Access::Write)
     }
 
     /// Overwrites the work list of the plan, in the order of the stream. `lists` may be changed on return.
-    pub(super) fn overwrite(&mut self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
-        self.wait_unless_on(stream)?;
-        self.memory.staged(stream, lists)?;
-        self.record_use(stream);
-        Ok(())
-    }
-
-    /// Records that a run or a copy was submitted to a stream.
-    pub(super) fn record_use(&mut self, stream: &Stream) {
-        let here = LastUse::On(stream.as_raw() as usize);
-        let last = self.state.last;
-        self.state.last = if last == LastUse::Nowhere || last == here { here } else { LastUse::OnSeveral };
+    pub(super) fn overwrite(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+        self.memory.staged(stream, lists)
     }
 }
