@@ -1,12 +1,17 @@
 //! `attn compile`.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Mutex};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use attn_core::{expr::Variant, registry::Registry, spec::KernelKind};
-use attn_kernels::{cache::CubinCache, compile::Compiler, jit, splice::KernelSource};
+use attn_kernels::{
+    cache::{CubinCache, Origin},
+    compile::{Compiled, Compiler},
+    jit,
+    kernel_traits::KernelTraits,
+    splice::KernelSource,
+};
 use attn_testing::example_expression;
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
@@ -94,32 +99,34 @@ const COLUMNS: [&str; 9] = ["kernel", "arch", "entry", "regs", "spill, B", "smem
 
 fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     let bar = progress(sources.len());
-    let count = sources.len();
-    let output = Mutex::new((Output::new(global, &COLUMNS)?, 0usize));
-    sources.into_par_iter().try_for_each(|(expr, source)| -> Result<()> {
-        let traits = source.traits;
-        let obtained = jit::obtain(source);
+    let (exprs, sources): (Vec<String>, Vec<KernelSource>) = sources.into_iter().unzip();
+    let of_source = |source: &KernelSource| (source.traits, source.key().to_string());
+    let kernels: Vec<(KernelTraits, String)> = sources.iter().map(of_source).collect();
+    let mut output = Output::new(global, &COLUMNS)?;
+    let (count, mut failed, mut written) = (sources.len(), 0usize, Ok(()));
+    jit::obtain_all(sources, None, |done| {
         bar.inc(1);
-        let mut guard = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (output, failed) = &mut *guard;
-        match obtained {
-            Ok(ready) => {
-                let record = record(&expr, &ready.source, &ready.compiled, &ready.origin.to_string());
+        bar.set_message(done.name.to_owned());
+        let (expr, (traits, key)) = (&exprs[done.index], &kernels[done.index]);
+        let line = match done.result {
+            Ok((compiled, origin)) => {
+                let record = record(expr, traits, key, compiled, origin);
                 output.record(&record, || row(&record, &traits.arch.to_string()))
             }
             Err(error) => {
-                *failed += 1;
-                let error = crate::output::causes(&error.into());
+                failed += 1;
                 bar.suspend(|| eprintln!("attn: {error}"));
-                let record = json!({ "variant": expr, "cell": traits.describe(), "error": error });
-                output.record(&record, || {
-                    vec![format!("{expr}: {}", traits.describe()), String::new(), "failed".to_owned()]
-                })
+                let cell = traits.describe();
+                let record = json!({ "variant": expr, "cell": cell, "error": error.to_string() });
+                output.record(&record, || vec![format!("{expr}: {cell}"), String::new(), "failed".to_owned()])
             }
+        };
+        if written.is_ok() {
+            written = line;
         }
-    })?;
+    });
     bar.finish_and_clear();
-    let (output, failed) = output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    written?;
     output.finish()?;
     if let Err(error) = CubinCache::global().check_writable() {
         eprintln!(
@@ -132,7 +139,7 @@ fn warm(sources: Sources, global: &Global) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn record(expr: &str, source: &KernelSource, compiled: &attn_kernels::compile::Compiled, origin: &str) -> Value {
+fn record(expr: &str, traits: &KernelTraits, key: &str, compiled: &Compiled, origin: Origin) -> Value {
     let entries: Vec<Value> = compiled
         .resources()
         .into_iter()
@@ -143,14 +150,14 @@ fn record(expr: &str, source: &KernelSource, compiled: &attn_kernels::compile::C
         .collect();
     json!({
         "variant": expr,
-        "kernel": source.traits.kind.to_string(),
-        "cell": source.traits.describe(),
-        "arch": source.traits.arch.to_string(),
-        "key": source.key().to_string(),
+        "kernel": traits.kind.to_string(),
+        "cell": traits.describe(),
+        "arch": traits.arch.to_string(),
+        "key": key,
         "bytes": compiled.cubin.len(),
-        "smem": source.traits.smem_bytes(),
+        "smem": traits.smem_bytes(),
         "ms": compiled.ms,
-        "from": origin,
+        "from": origin.to_string(),
         "compiler": compiled.compiler,
         "entries": entries,
     })

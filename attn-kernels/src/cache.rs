@@ -29,7 +29,7 @@ mod stats;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError, TryLockError},
 };
 
 pub use key::Key;
@@ -37,7 +37,7 @@ pub use origin::Origin;
 pub use stats::{Counts, Stats};
 
 use crate::compile::Compiled;
-use disk::Disk;
+use disk::{Disk, Lock};
 
 /// A cache of cubins. One per process is enough: [`CubinCache::global`].
 #[derive(Debug)]
@@ -113,21 +113,69 @@ impl CubinCache {
         key: &Key,
         compile: impl FnOnce() -> Result<Compiled, E>,
     ) -> Result<(Arc<Compiled>, Origin), E> {
-        let slot = self.memory.lock().unwrap_or_else(PoisonError::into_inner).entry(*key).or_default().clone();
+        let slot = self.slot(key);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = &*slot {
-            self.stats.memory_hit();
-            return Ok((compiled.clone(), Origin::Memory));
+        if let Some(hit) = self.find(&mut slot, key) {
+            return Ok(hit);
         }
-        let (compiled, origin) = match &self.disk {
-            Some(disk) => disk.get_or_compile(key, &self.stats, compile)?,
-            None => {
-                self.stats.compiled();
-                (compile()?, Origin::Compiled)
-            }
+        let lock = self.disk.as_ref().and_then(|disk| disk.lock(key, &self.stats));
+        self.compile(&mut slot, key, lock, compile)
+    }
+
+    /// As [`CubinCache::get_or_compile`], without waiting: `None` while another thread or process compiles the kernel.
+    pub fn try_get_or_compile<E>(
+        &self,
+        key: &Key,
+        compile: impl FnOnce() -> Result<Compiled, E>,
+    ) -> Option<Result<(Arc<Compiled>, Origin), E>> {
+        let slot = self.slot(key);
+        let mut slot = match slot.try_lock() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
         };
-        let compiled = Arc::new(compiled);
-        *slot = Some(compiled.clone());
-        Ok((compiled, origin))
+        if let Some(hit) = self.find(&mut slot, key) {
+            return Some(Ok(hit));
+        }
+        let lock = match &self.disk {
+            Some(disk) => disk.try_lock(key, &self.stats).ok()?,
+            None => None,
+        };
+        Some(self.compile(&mut slot, key, lock, compile))
+    }
+
+    /// The slot of a key in memory.
+    fn slot(&self, key: &Key) -> Slot {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).entry(*key).or_default().clone()
+    }
+
+    /// The cubin, from memory or from disk.
+    fn find(&self, slot: &mut Option<Arc<Compiled>>, key: &Key) -> Option<(Arc<Compiled>, Origin)> {
+        if let Some(compiled) = slot {
+            self.stats.memory_hit();
+            return Some((compiled.clone(), Origin::Memory));
+        }
+        let read = self.disk.as_ref()?.read(key, &self.stats)?;
+        Some((slot.insert(Arc::new(read)).clone(), Origin::Disk))
+    }
+
+    /// Compiles under the lock of the key, unless another process did so before this one had the lock.
+    fn compile<E>(
+        &self,
+        slot: &mut Option<Arc<Compiled>>,
+        key: &Key,
+        lock: Option<Lock>,
+        compile: impl FnOnce() -> Result<Compiled, E>,
+    ) -> Result<(Arc<Compiled>, Origin), E> {
+        if let Some(hit) = self.find(slot, key) {
+            return Ok(hit);
+        }
+        self.stats.compiled();
+        let compiled = slot.insert(Arc::new(compile()?)).clone();
+        if let Some(disk) = &self.disk {
+            disk.keep(key, &compiled, &self.stats);
+        }
+        drop(lock);
+        Ok((compiled, Origin::Compiled))
     }
 }

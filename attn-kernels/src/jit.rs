@@ -1,9 +1,14 @@
-//! From a kernel's source to its cubin: embedded, cached, or compiled now.
+//! From a kernel's source to its cubin: embedded, cached, or compiled now; one source, or many on all cores.
+
+mod all;
 
 use std::{env, sync::Arc};
 
+pub(crate) use all::build_all;
+pub use all::{Progress, obtain_all, obtain_all_from};
+
 use crate::{
-    cache::{CubinCache, Origin},
+    cache::{CubinCache, Key, Origin},
     compile::{Arch, CompileError, Compiled, Compiler, NoCompiler},
     prebuilt,
     splice::{KernelSource, SpliceError, Unit},
@@ -72,29 +77,27 @@ pub fn obtain<S: Unit>(source: S) -> Result<Ready<S>, JitError> {
 ///
 /// As [`obtain`].
 pub fn obtain_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
-    if let Some(found) = prebuilt::find(&source.key()) {
-        return Ok(Ready { compiled: Arc::new(found.compiled()), origin: Origin::Prebuilt, source });
-    }
-    cached(cache, source, allowed())
-}
-
-/// As [`obtain_from`], for build scripts: ignores `ATTN_JIT` and embedded cubins.
-pub(crate) fn build_from<S: Unit>(cache: &CubinCache, source: S) -> Result<Ready<S>, JitError> {
-    cached(cache, source, true)
-}
-
-fn cached<S: Unit>(cache: &CubinCache, source: S, may_compile: bool) -> Result<Ready<S>, JitError> {
-    let (compiled, origin) = cache.get_or_compile(&source.key(), || {
-        if !may_compile {
-            let arch = source.arch();
-            let embedded = prebuilt::embedded().filter(|p| p.arch() == Some(arch)).count();
-            return Err(JitError::Refused { name: source.name().to_owned(), embedded });
-        }
-        let compiler =
-            Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name().to_owned(), source: e })?;
-        Ok(compiler.compile(source.name(), source.text(), source.arch())?)
-    })?;
+    let key = source.key();
+    let (compiled, origin) = match embedded(&key) {
+        Some(found) => found,
+        None => cache.get_or_compile(&key, || compile(&source, allowed()))?,
+    };
     Ok(Ready { compiled, origin, source })
+}
+
+/// The embedded cubin of a key.
+fn embedded(key: &Key) -> Option<(Arc<Compiled>, Origin)> {
+    prebuilt::find(key).map(|found| (Arc::new(found.compiled()), Origin::Prebuilt))
+}
+
+fn compile(source: &impl Unit, may_compile: bool) -> Result<Compiled, JitError> {
+    if !may_compile {
+        let arch = source.arch();
+        let embedded = prebuilt::embedded().filter(|p| p.arch() == Some(arch)).count();
+        return Err(JitError::Refused { name: source.name().to_owned(), embedded });
+    }
+    let compiler = Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name().to_owned(), source: e })?;
+    Ok(compiler.compile(source.name(), source.text(), source.arch())?)
 }
 
 /// The cubin for a device: an embedded one of any architecture that runs there, or else one for the exact architecture.

@@ -38,6 +38,18 @@ pub trait Unit {
     }
 }
 
+impl<U: Unit + ?Sized> Unit for Box<U> {
+    fn text(&self) -> &str {
+        (**self).text()
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn arch(&self) -> Arch {
+        (**self).arch()
+    }
+}
+
 /// The source of a kernel for one variant and its traits.
 #[derive(Clone, Debug)]
 pub struct KernelSource {

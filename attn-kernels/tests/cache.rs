@@ -63,6 +63,24 @@ fn compile_errors_are_not_cached() {
 }
 
 #[test]
+fn who_does_not_wait_is_told_that_a_kernel_is_being_compiled() {
+    let dir = tempfile::tempdir().unwrap();
+    // another object stands for another process
+    let [cache, other] = [(), ()].map(|()| CubinCache::at(dir.path(), LIMIT));
+    let ready = || Ok::<_, Infallible>(cubin(1000));
+    let busy = || {
+        for asked in [&cache, &other] {
+            assert!(asked.try_get_or_compile(&key("a"), ready).is_none(), "it is being compiled");
+        }
+        assert_eq!(other.try_get_or_compile(&key("b"), ready).unwrap().unwrap().1, Origin::Compiled);
+        ready()
+    };
+    assert_eq!(cache.try_get_or_compile(&key("a"), busy).unwrap().unwrap().1, Origin::Compiled);
+    assert_eq!(other.try_get_or_compile(&key("a"), ready).unwrap().unwrap().1, Origin::Disk);
+    assert_eq!(cache.try_get_or_compile(&key("a"), ready).unwrap().unwrap().1, Origin::Memory);
+}
+
+#[test]
 fn damaged_entries_are_compiled_again() {
     type Damage = fn(&mut Vec<u8>);
     let damages: [Damage; 5] = [

@@ -237,16 +237,15 @@ impl Aot {
             Some(archs) => archs.clone(),
             None => archs_from_env(&mut report)?,
         };
-        let (sources, planners, ops) = (self.sources(&archs)?, self.planners(&archs)?, self.op_sources(&archs)?);
+        let sources = self.all_sources(&archs)?;
         // the search for a compiler takes time and may start Python, so it is skipped if there is nothing to compile
-        let nothing = sources.is_empty() && planners.is_empty() && ops.is_empty();
-        let missing = if nothing { None } else { Compiler::find().err() };
+        let missing = if sources.is_empty() { None } else { Compiler::find().err() };
         let built = match missing {
             Some(error) => {
                 report.notes.push(format!("no kernels embedded, they are compiled at run time: {error}"));
                 Vec::new()
             }
-            None => [compile_all(sources)?, compile_all(planners)?, compile_all(ops)?].concat(),
+            None => compile_all(sources)?,
         };
         write(out, &built)?;
         report.cubins = built.len();

@@ -7,13 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use rayon::prelude::*;
-
 use super::AotError;
 use crate::{
-    cache::{CubinCache, Key, Origin},
+    cache::{Key, Origin},
     compile::{Arch, Compiled},
-    jit::{self, Ready},
+    jit::{self, JitError, Ready},
     splice::Unit,
 };
 
@@ -27,14 +25,13 @@ pub(super) struct Cubin {
     pub(super) origin: Origin,
 }
 
-/// Compiles sources in parallel.
-pub(super) fn compile_all<S: Unit + Send>(sources: Vec<S>) -> Result<Vec<Cubin>, AotError> {
-    let cache = CubinCache::global();
-    let compile = |source: S| {
-        let Ready { source, compiled, origin } = jit::build_from(cache, source)?;
+/// Compiles each distinct source, on all cores.
+pub(super) fn compile_all(sources: Vec<Box<dyn Unit + Send>>) -> Result<Vec<Cubin>, AotError> {
+    let cubin = |ready: Result<Ready<Box<dyn Unit + Send>>, JitError>| {
+        let Ready { source, compiled, origin } = ready?;
         Ok(Cubin { key: source.key(), name: source.name().to_owned(), arch: source.arch(), compiled, origin })
     };
-    sources.into_par_iter().map(compile).collect()
+    jit::build_all(sources).into_iter().map(cubin).collect()
 }
 
 /// Writes the table as Rust code, and the cubins beside it.

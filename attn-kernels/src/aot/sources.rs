@@ -16,8 +16,17 @@ use crate::{
 };
 
 impl Aot {
-    /// The sources of attention kernels, each once.
-    pub(super) fn sources(&self, archs: &[Arch]) -> Result<Vec<KernelSource>, AotError> {
+    /// All sources; some are equal.
+    pub(super) fn all_sources(&self, archs: &[Arch]) -> Result<Vec<Box<dyn Unit + Send>>, AotError> {
+        let mut all: Vec<Box<dyn Unit + Send>> = Vec::new();
+        all.extend(boxed(self.sources(archs)?));
+        all.extend(boxed(self.planners(archs)?));
+        all.extend(boxed(self.op_sources(archs)?));
+        Ok(all)
+    }
+
+    /// The sources of attention kernels.
+    fn sources(&self, archs: &[Arch]) -> Result<Vec<KernelSource>, AotError> {
         let mut registry = Registry::empty();
         registry.register_all(&self.table)?;
         let mut sources: Vec<KernelSource> = Vec::new();
@@ -33,13 +42,11 @@ impl Aot {
                 }
             }
         }
-        sources.sort_by_key(KernelSource::key);
-        sources.dedup_by_key(|source| source.key());
         Ok(sources)
     }
 
-    /// The sources of planner kernels, each once, for the variants that the device can plan.
-    pub(super) fn planners(&self, archs: &[Arch]) -> Result<Vec<PlannerSource>, AotError> {
+    /// The sources of planner kernels, for the variants that the device can plan.
+    fn planners(&self, archs: &[Arch]) -> Result<Vec<PlannerSource>, AotError> {
         let mut registry = Registry::empty();
         registry.register_all(&self.table)?;
         let mut sources: Vec<PlannerSource> = Vec::new();
@@ -55,13 +62,11 @@ impl Aot {
                 sources.push(source);
             }
         }
-        sources.sort_by_key(Unit::key);
-        sources.dedup_by_key(|source| source.key());
         Ok(sources)
     }
 
-    /// The sources of ops, each once.
-    pub(super) fn op_sources(&self, archs: &[Arch]) -> Result<Vec<OpSource>, AotError> {
+    /// The sources of ops.
+    fn op_sources(&self, archs: &[Arch]) -> Result<Vec<OpSource>, AotError> {
         let mut sources = Vec::new();
         for (&op, &arch) in self.ops.iter().flat_map(|op| archs.iter().map(move |arch| (op, arch))) {
             let name = op.name();
@@ -82,8 +87,6 @@ impl Aot {
                 sources.push(source);
             }
         }
-        sources.sort_by_key(Unit::key);
-        sources.dedup_by_key(|source| source.key());
         Ok(sources)
     }
 
@@ -134,6 +137,10 @@ impl Aot {
         }
         Ok(all_traits)
     }
+}
+
+fn boxed<U: Unit + Send + 'static>(sources: Vec<U>) -> impl Iterator<Item = Box<dyn Unit + Send>> {
+    sources.into_iter().map(|source| Box::new(source) as Box<dyn Unit + Send>)
 }
 
 fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Item = (&'a A, &'a B, &'a C)> {

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use super::{Key, Origin, entry, evict, stats::Stats};
+use super::{Key, entry, evict, stats::Stats};
 use crate::compile::Compiled;
 
 /// How long to wait for another process that compiles the same kernel.
@@ -51,36 +51,13 @@ impl Disk {
         fs::remove_file(probe)
     }
 
-    pub(super) fn get_or_compile<E>(
-        &self,
-        key: &Key,
-        stats: &Stats,
-        compile: impl FnOnce() -> Result<Compiled, E>,
-    ) -> Result<(Compiled, Origin), E> {
-        if let Some(hit) = self.read(key, stats) {
-            return Ok((hit, Origin::Disk));
-        }
-        let lock = self.lock(key, stats);
-        if let Some(hit) = self.read(key, stats) {
-            return Ok((hit, Origin::Disk)); // another process wrote it while we waited
-        }
-        stats.compiled();
-        let compiled = compile()?;
-        if let Err(error) = self.write(key, &compiled) {
-            self.warn_once(stats, "a compiled kernel could not be kept", &error);
-        } else {
-            stats.evicted(evict::keep_within(&self.dir, self.limit));
-        }
-        drop(lock);
-        Ok((compiled, Origin::Compiled))
-    }
-
     fn path(&self, key: &Key, extension: &str) -> PathBuf {
         let name = key.to_string();
         self.dir.join(&name[..2]).join(format!("{name}.{extension}"))
     }
 
-    fn read(&self, key: &Key, stats: &Stats) -> Option<Compiled> {
+    /// The entry of a key, if there is one and it is whole.
+    pub(super) fn read(&self, key: &Key, stats: &Stats) -> Option<Compiled> {
         let path = self.path(key, "cubin");
         let file = match fs::read(&path) {
             Ok(file) => file,
@@ -101,6 +78,14 @@ impl Disk {
         Some(compiled)
     }
 
+    /// Writes an entry, and evicts others where the folder exceeds its limit.
+    pub(super) fn keep(&self, key: &Key, compiled: &Compiled, stats: &Stats) {
+        match self.write(key, compiled) {
+            Ok(()) => stats.evicted(evict::keep_within(&self.dir, self.limit)),
+            Err(error) => self.warn_once(stats, "a compiled kernel could not be kept", &error),
+        }
+    }
+
     fn write(&self, key: &Key, compiled: &Compiled) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = self.path(key, "cubin");
@@ -116,8 +101,21 @@ impl Disk {
         written
     }
 
-    /// Locks a key. `None` if that fails, which at worst compiles the kernel twice.
-    fn lock(&self, key: &Key, stats: &Stats) -> Option<Lock> {
+    /// Locks a key, and waits for another process that holds the lock. `None` if that fails or takes too long, which at
+    /// worst compiles the kernel twice.
+    pub(super) fn lock(&self, key: &Key, stats: &Stats) -> Option<Lock> {
+        let started = Instant::now();
+        loop {
+            match self.try_lock(key, stats) {
+                Ok(lock) => return lock,
+                Err(Busy) if started.elapsed() < LOCK_TIMEOUT => thread::sleep(POLL),
+                Err(Busy) => return None,
+            }
+        }
+    }
+
+    /// As [`Disk::lock`], without waiting.
+    pub(super) fn try_lock(&self, key: &Key, stats: &Stats) -> Result<Option<Lock>, Busy> {
         let path = self.path(key, "lock");
         let opened = make_dir(path.parent().unwrap_or(&self.dir))
             .and_then(|()| OpenOptions::new().create(true).truncate(false).write(true).open(&path));
@@ -125,19 +123,15 @@ impl Disk {
             Ok(file) => file,
             Err(error) => {
                 self.warn_once(stats, "the folder of compiled kernels cannot be written", &error);
-                return None;
+                return Ok(None);
             }
         };
-        let started = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Some(Lock { path, _file: file }),
-                Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_TIMEOUT => thread::sleep(POLL),
-                Err(TryLockError::WouldBlock) => return None,
-                Err(TryLockError::Error(error)) => {
-                    self.warn_once(stats, "a compiled kernel cannot be locked", &error);
-                    return None;
-                }
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock { path, _file: file })),
+            Err(TryLockError::WouldBlock) => Err(Busy),
+            Err(TryLockError::Error(error)) => {
+                self.warn_once(stats, "a compiled kernel cannot be locked", &error);
+                Ok(None)
             }
         }
     }
@@ -151,8 +145,11 @@ impl Disk {
     }
 }
 
+/// Another process holds the lock of a key.
+pub(super) struct Busy;
+
 /// A lock on a key during its compilation.
-struct Lock {
+pub(super) struct Lock {
     path: PathBuf,
     _file: File,
 }

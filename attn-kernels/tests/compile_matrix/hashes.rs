@@ -8,7 +8,6 @@ use std::{collections::HashSet, env, fs};
 
 use attn_kernels::{compile::Compiled, jit, splice::Unit};
 use object::{Object as _, ObjectSection as _};
-use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -17,14 +16,11 @@ use super::{
     stock,
 };
 
-/// One unit of the matrix: its label, and what compiles it.
-type Entry = (String, Box<dyn FnOnce() -> Compiled + Send>);
+/// One unit of the matrix: its label and its source.
+type Entry = (String, Box<dyn Unit + Send>);
 
-/// The text of a source for its architecture, and its entry.
-fn entry<S: Unit + Send + 'static>(label: String, source: S) -> (String, Entry) {
-    let text = format!("{} {}", source.arch(), source.text());
-    let compile = move || Compiled::clone(&jit::obtain(source).expect("the source compiles").compiled);
-    (text, (label, Box::new(compile)))
+fn entry<S: Unit + Send + 'static>(label: String, source: S) -> Entry {
+    (label, Box::new(source))
 }
 
 fn hex(digest: Sha256) -> String {
@@ -68,14 +64,16 @@ fn print_cubin_hashes() {
 
     // equal texts have one cubin: the first label stands for them
     let mut seen = HashSet::new();
-    entries.retain(|(text, _)| seen.insert(text.clone()));
-    let chosen = entries.into_iter().map(|(_, entry)| entry).filter(|(label, _)| label.contains(&filter));
-    let chosen: Vec<Entry> = chosen.step_by(every).collect();
-    let line = |(label, compile): Entry| {
-        let compiled = compile();
-        format!("{label}\t{}\t{}\n", code_hash(&compiled), hex(Sha256::new_with_prefix(&compiled.cubin)))
-    };
-    let mut lines: Vec<String> = chosen.into_par_iter().map(line).collect();
+    entries.retain(|(_, source)| seen.insert(format!("{} {}", source.arch(), source.text())));
+    let chosen = entries.into_iter().filter(|(label, _)| label.contains(&filter));
+    let (labels, sources): (Vec<String>, Vec<_>) = chosen.step_by(every).unzip();
+    let mut lines = Vec::new();
+    jit::obtain_all(sources, None, |done| {
+        let (compiled, _) = done.result.expect("the source compiles");
+        let file = hex(Sha256::new_with_prefix(&compiled.cubin));
+        lines.push(format!("{}\t{}\t{file}\n", labels[done.index], code_hash(compiled)));
+    });
+    assert_eq!(lines.len(), labels.len(), "each text once");
     lines.sort();
     fs::write(&path, lines.concat()).expect("a file");
 }

@@ -11,15 +11,12 @@ mod hashes;
 mod ops;
 mod points;
 
-use std::collections::HashSet;
-
 use attn_core::{Registry, Variant};
 use attn_kernels::{
     compile::Compiler,
     jit,
     splice::{PlannerSource, Unit},
 };
-use rayon::prelude::*;
 
 use budget::{budget, over_budget};
 use points::{ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, further, mixed, points, registered, sm90_prefill, widths};
@@ -100,21 +97,17 @@ fn compile_planners(archs: &[&str]) {
 }
 
 /// Compiles each text once, and fails for a text that does not compile or spills too much. Returns how many there were.
-fn compile_each_once<S: Unit + Send>(mut sources: Vec<S>) -> usize {
+fn compile_each_once<S: Unit + Send>(sources: Vec<S>) -> usize {
     if !has_compiler() {
         return 0;
     }
-    let mut seen = HashSet::new();
-    sources.retain(|source| seen.insert(source.key()));
     let budget = budget();
-    let compile = |source: S| {
-        let name = source.name().to_owned();
-        match jit::obtain(source) {
-            Err(error) => vec![error.to_string()],
-            Ok(ready) => over_budget(&name, &ready, &budget),
-        }
-    };
-    let failures: Vec<String> = sources.into_par_iter().flat_map_iter(compile).collect();
+    let results = jit::obtain_all(sources, None, |_| {});
+    let failures = results.iter().flat_map(|result| match result {
+        Err(error) => vec![error.to_string()],
+        Ok(ready) => over_budget(ready.source.name(), ready, &budget),
+    });
+    let failures: Vec<String> = failures.collect();
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-    seen.len()
+    results.len()
 }

@@ -3,9 +3,8 @@ use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook};
 use attn_kernels::{
     compile::{Arch, Compiler},
     jit,
-    splice::{Op, OpSource, Unit},
+    splice::{Op, OpSource},
 };
-use rayon::prelude::*;
 
 const ARCHS: [&str; 3] = ["sm_90a", "sm_80", "sm_120"];
 
@@ -74,20 +73,18 @@ fn compile(sources: Vec<(usize, OpSource)>) {
         eprintln!("SKIPPED: {error}");
         return;
     }
-    let failed: Vec<String> = sources
-        .into_par_iter()
-        .filter_map(|(want, source)| {
-            let name = source.name().to_owned();
-            let ready = match jit::obtain(source) {
-                Ok(ready) => ready,
-                Err(error) => return Some(format!("{name}: {error}")),
-            };
-            let resources = ready.compiled.resources();
+    let (wanted, sources): (Vec<usize>, Vec<OpSource>) = sources.into_iter().unzip();
+    let mut failed = Vec::new();
+    jit::obtain_all(sources, None, |done| match done.result {
+        Err(error) => failed.push(format!("{}: {error}", done.name)),
+        Ok((compiled, _)) => {
+            let resources = compiled.resources();
             let spills: u32 = resources.iter().map(|r| r.spill_stores + r.spill_loads).sum();
-            let fine = resources.len() == want && spills == 0;
-            (!fine).then(|| format!("{name}: {resources:?}"))
-        })
-        .collect();
+            if resources.len() != wanted[done.index] || spills > 0 {
+                failed.push(format!("{}: {resources:?}", done.name));
+            }
+        }
+    });
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 

@@ -1,0 +1,138 @@
+//! Many sources at once: each distinct kernel is compiled once, on all cores.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+use rayon::prelude::*;
+
+use super::{JitError, Ready, allowed, compile, embedded};
+use crate::{
+    cache::{CubinCache, Key, Origin},
+    compile::Compiled,
+    splice::Unit,
+};
+
+/// What [`obtain_all`] reports after each kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Kernels that are done, this one included; ascends by 1.
+    pub done: usize,
+    /// Distinct kernels in all.
+    pub total: usize,
+    /// The position of its source among those of the call; among equal sources the first.
+    pub index: usize,
+    /// The name of the kernel.
+    pub name: &'a str,
+    /// Its cubin and where it came from, or why there is none.
+    pub result: Result<(&'a Compiled, Origin), &'a JitError>,
+}
+
+/// As [`obtain`](super::obtain), for many sources on `threads` threads; `None` is as many as rayon's pool has. Returns
+/// one result for each distinct kernel, in the order of the first source of each. A kernel without a cubin does not
+/// stop the others.
+///
+/// Long texts are compiled first, because they take longest, so that all threads finish at about the same time. A
+/// kernel that another thread or process is compiling is left for later while there are others.
+///
+/// `progress` is called after each kernel by the thread that obtained it, and never by two threads at once.
+pub fn obtain_all<S: Unit + Send>(
+    sources: Vec<S>,
+    threads: Option<usize>,
+    progress: impl FnMut(Progress<'_>) + Send,
+) -> Vec<Result<Ready<S>, JitError>> {
+    obtain_all_from(CubinCache::global(), sources, threads, progress)
+}
+
+/// As [`obtain_all`], with a cache of the caller.
+pub fn obtain_all_from<S: Unit + Send>(
+    cache: &CubinCache,
+    sources: Vec<S>,
+    threads: Option<usize>,
+    progress: impl FnMut(Progress<'_>) + Send,
+) -> Vec<Result<Ready<S>, JitError>> {
+    let may_compile = allowed();
+    let obtain = |source: &S, key: &Key, wait: bool| match embedded(key) {
+        Some(found) => Some(Ok(found)),
+        None => from_cache(cache, source, key, may_compile, wait),
+    };
+    all(sources, threads, obtain, progress)
+}
+
+/// As [`obtain_all`], for build scripts: ignores `ATTN_JIT` and embedded cubins, and reports nothing.
+pub(crate) fn build_all<S: Unit + Send>(sources: Vec<S>) -> Vec<Result<Ready<S>, JitError>> {
+    let build = |source: &S, key: &Key, wait: bool| from_cache(CubinCache::global(), source, key, true, wait);
+    all(sources, None, build, |_| {})
+}
+
+/// A cubin and where it came from; `None` if another thread or process is compiling it and this one did not wait.
+type Attempt = Option<Result<(Arc<Compiled>, Origin), JitError>>;
+
+fn from_cache(cache: &CubinCache, source: &impl Unit, key: &Key, may_compile: bool, wait: bool) -> Attempt {
+    let compile = || compile(source, may_compile);
+    if wait { Some(cache.get_or_compile(key, compile)) } else { cache.try_get_or_compile(key, compile) }
+}
+
+/// A kernel that has no result yet.
+struct Job<S> {
+    /// The position of its source.
+    index: usize,
+    key: Key,
+    source: S,
+    /// Whether to wait for another thread or process: at the second attempt.
+    wait: bool,
+}
+
+fn all<S: Unit + Send>(
+    sources: Vec<S>,
+    threads: Option<usize>,
+    attempt: impl Fn(&S, &Key, bool) -> Attempt + Sync,
+    progress: impl FnMut(Progress<'_>) + Send,
+) -> Vec<Result<Ready<S>, JitError>> {
+    let jobs = distinct(sources);
+    let (total, threads) = (jobs.len(), threads.unwrap_or_else(rayon::current_num_threads).max(1));
+    let jobs = Mutex::new(jobs);
+    let queue = || jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = Mutex::new((progress, Vec::with_capacity(total)));
+    let finish = |job: Job<S>, result: Result<(Arc<Compiled>, Origin), JitError>| {
+        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+        let (progress, results) = &mut *done;
+        let (index, name) = (job.index, job.source.name());
+        let of_job = result.as_ref().map(|(compiled, origin)| (&**compiled, *origin));
+        progress(Progress { done: results.len() + 1, total, index, name, result: of_job });
+        results.push((index, result.map(|(compiled, origin)| Ready { compiled, origin, source: job.source })));
+    };
+    let work = || {
+        loop {
+            let Some(job) = queue().pop_front() else { break };
+            match attempt(&job.source, &job.key, job.wait) {
+                Some(result) => finish(job, result),
+                None => queue().push_back(Job { wait: true, ..job }),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads.min(total) {
+            scope.spawn(work);
+        }
+    });
+    let (_, mut results) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|&(index, _)| index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The first source of each kernel, the longest first.
+fn distinct<S: Unit + Send>(sources: Vec<S>) -> VecDeque<Job<S>> {
+    let keyed: Vec<(Key, S)> = sources.into_par_iter().map(|source| (source.key(), source)).collect();
+    let mut seen = HashSet::new();
+    let jobs = keyed.into_iter().enumerate().filter(|(_, (key, _))| seen.insert(*key));
+    let mut jobs: Vec<_> = jobs.map(|(index, (key, source))| Job { index, key, source, wait: false }).collect();
+    jobs.sort_by_key(|job| Reverse(job.source.text().len()));
+    jobs.into()
+}
+
+#[cfg(test)]
+mod tests;
