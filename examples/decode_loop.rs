@@ -57,7 +57,8 @@ impl Steps {
         let capacity = BatchCapacity::decode(SLOTS as u32, (PAGES * PAGE) as u32).in_pages(PAGE as u32, cache.pages());
         let mut workspace = engine.workspace();
         let empty = cache.table([]);
-        let plan = attention.plan_with_capacity(&Batch::paged(&[0], &empty.table()), &capacity, &mut workspace)?;
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let plan = attention.plan_with(&Batch::paged(&[0], &empty.table()), &mut workspace, options)?;
         let rows = || engine.alloc(Dtype::F16, SLOTS * q_width());
         let (q, o) = (rows()?, rows()?);
         Ok(Steps { graph: None, plan, _workspace: workspace, q, o, ran: 0 })

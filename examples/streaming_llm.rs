@@ -68,10 +68,10 @@ fn main() -> Fallible {
     let qo_indptr = [0, 1, 2];
     let keys = texts.len() * pages * PAGE;
     let capacity = BatchCapacity::decode(texts.len() as u32, keys as u32).in_pages(PAGE as u32, cache.pages());
-    let mut plan = attention.plan_with_capacity(
+    let mut plan = attention.plan_with(
         &Batch::paged(&qo_indptr, &cache.table([(&[][..], 0), (&[][..], 0)]).table()),
-        &capacity,
         &mut workspace,
+        PlanOptions { capacity: Some(capacity), ..Default::default() },
     )?;
 
     println!("running on {engine}: {variant}\n");

@@ -1,15 +1,13 @@
 //! A variant bound to heads, element types and an engine.
 
 mod cpu;
-mod options;
 
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use crate::{Dtypes, Engine, Error, Heads, Stream, Variant, engine::Backend, expr::TensorContent};
+use crate::{AttentionOptions, Dtypes, Engine, Error, Heads, Stream, Variant, engine::Backend, expr::TensorContent};
 
 pub(crate) use cpu::CpuAttention;
-pub use options::AttentionOptions;
 
 /// A variant bound to heads, element types and an engine. It makes plans. Cheap to clone. `Send` and `Sync`: several
 /// threads may plan at once, each into a workspace of its own.
@@ -64,8 +62,6 @@ impl Attention {
             Backend::Cpu => AttentionBackend::Cpu(CpuAttention::new(variant, heads, dtypes, options)?),
             #[cfg(feature = "cuda")]
             Backend::Cuda(device) => {
-                let AttentionOptions { sm_scale, kernel, prefill, stored, head_dim_vo, fixed_split_size } = options;
-                let options = cuda::Options { sm_scale, kernel, prefill, stored, head_dim_vo, fixed_split_size };
                 AttentionBackend::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
             }
         };
@@ -84,7 +80,7 @@ impl Attention {
 
     /// The same attention with the parameters of another layer (caps, slopes, sinks, windows, tables): those of
     /// `variant`, which has the same parts in the same places. It shares the kernels, so nothing is compiled, and a
-    /// plan of this attention also runs it ([`Plan::run_layer`](crate::Plan::run_layer)). The scale of logits and
+    /// plan of this attention also runs it ([`RunOptions::layer`](crate::RunOptions::layer)). The scale of logits and
     /// [`KvStored`](crate::KvStored) stay.
     ///
     /// ```
@@ -98,13 +94,15 @@ impl Attention {
     /// let far = near.with_parameters(&far?)?.with_sm_scale(0.25)?;
     ///
     /// // one plan for all layers: it has the keys that any of them sees
-    /// let plan = near.plan_for(&Batch::ragged(&[0, 1], &[0, 9]), &[&far], &mut engine.workspace())?;
+    /// let options = PlanOptions { layers: &[&far], ..Default::default() };
+    /// let plan = near.plan_with(&Batch::ragged(&[0, 1], &[0, 9]), &mut engine.workspace(), options)?;
     /// let (stream, q, keys) = (engine.stream()?, engine.upload(&[1f32; 32])?, engine.upload(&[1f32; 9 * 16])?);
     /// let mut o = engine.alloc(Dtype::F32, 32)?;
     /// for layer in [&near, &far] {
     ///     let keys = keys.tensor(&[9, 2, 8])?;
     ///     let out = Out::new(o.tensor_mut(&[1, 4, 8])?);
-    ///     plan.run_layer(layer, &stream, q.tensor(&[1, 4, 8])?, Kv::ragged(keys, keys), out)?;
+    ///     let options = RunOptions { layer: Some(layer), ..Default::default() };
+    ///     plan.run_with(&stream, q.tensor(&[1, 4, 8])?, Kv::ragged(keys, keys), out, options)?;
     /// }
     /// # Ok::<(), Error>(())
     /// ```

@@ -88,14 +88,14 @@ pub mod cudarc;
 #[cfg(feature = "models")]
 pub mod models;
 
-pub use attention::{Attention, AttentionOptions};
+pub use attention::Attention;
 pub use check::BatchChecker;
 pub use cuda_source::{VariantCuda, cuda_source};
 pub use engine::Engine;
 pub use error::Error;
 pub use graph::{Graph, GraphBuckets};
 pub use memory::DeviceBuffer;
-pub use plan::Plan;
+pub use plan::{Plan, PlanOptions, RunOptions};
 #[cfg(feature = "cuda")]
 pub use prebuilt::register_embedded;
 pub use stream::Stream;
@@ -123,7 +123,7 @@ pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, 
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
+pub use spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// The CUDA backend below the facade: devices, streams, events, graphs, and attention on raw pointers.

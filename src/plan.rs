@@ -2,6 +2,7 @@
 
 mod build;
 mod cpu;
+mod options;
 
 use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, Layout};
 #[cfg(feature = "cuda")]
@@ -9,6 +10,8 @@ use attn_kernels::cuda;
 
 use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef};
 use cpu::CpuPlan;
+
+pub use options::{PlanOptions, RunOptions};
 
 /// A planned batch that can run any number of times. A plan with a capacity can be updated to other batches
 /// ([`Plan::update`]).
@@ -51,74 +54,38 @@ impl Plan {
     /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory; a stale plan, whose
     /// workspace was planned into again. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => plan.run(None, stream, false, q, kv, out),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out)?),
-        }
+        self.run_with(stream, q, kv, out, RunOptions::default())
     }
 
-    /// As [`Plan::run`], but writes partial attention: the state (o, lse) of each row over the keys of this batch. Its
-    /// o is divided by the row sum over these keys; sink and `output_transform` are not applied. States over disjoint
-    /// keys merge into the state over all keys ([`state::merge_state`](crate::state::merge_state)). Then
-    /// [`state::finalize`](crate::state::finalize) applies sink and `output_transform` once. [`state`](crate::state)
-    /// lists the rules of each normaliser.
+    /// As [`Plan::run`], with options: as another layer of a model, or partial attention.
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`], and an output without lse.
-    pub fn run_partial(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => plan.run(None, stream, true, q, kv, out),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.run_partial(stream.cuda()?, q, kv, out)?),
-        }
-    }
-
-    /// As [`Plan::run`], for another layer of a model: with the parameters and the scale of logits of an attention that
-    /// was derived from the plan's by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. The layer needs
-    /// no plan of its own. A captured run reads the tensors of `layer`, which must live while it is replayed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for an attention with other kernels, or one whose
-    /// parameters see other keys than the plan covers ([`Attention::plan_for`]).
-    pub fn run_layer(
+    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for a layer that cannot run the plan; a partial
+    /// output without lse.
+    pub fn run_with(
         &self,
-        layer: &Attention,
         stream: &Stream,
         q: TensorRef<'_>,
         kv: Kv<'_>,
         out: Out<'_>,
+        options: RunOptions<'_>,
     ) -> Result<(), Error> {
+        let RunOptions { layer, partial } = options;
         match &self.backend {
-            PlanBackend::Cpu(plan) => plan.run(Some(layer.cpu()?), stream, false, q, kv, out),
+            PlanBackend::Cpu(plan) => {
+                let layer = layer.map(Attention::cpu).transpose()?;
+                plan.run(layer, stream, partial, q, kv, out)
+            }
             #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.run_layer(layer.cuda()?, stream.cuda()?, q, kv, out)?),
+            PlanBackend::Cuda(plan) => {
+                let layer = layer.map(Attention::cuda).transpose()?;
+                Ok(plan.run(stream.cuda()?, q, kv, out, layer, partial)?)
+            }
         }
     }
 
-    /// As [`Plan::run_layer`], but writes partial attention, as [`Plan::run_partial`] does.
-    ///
-    /// # Errors
-    ///
-    /// As both.
-    pub fn run_layer_partial(
-        &self,
-        layer: &Attention,
-        stream: &Stream,
-        q: TensorRef<'_>,
-        kv: Kv<'_>,
-        out: Out<'_>,
-    ) -> Result<(), Error> {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => plan.run(Some(layer.cpu()?), stream, true, q, kv, out),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.run_layer_partial(layer.cuda()?, stream.cuda()?, q, kv, out)?),
-        }
-    }
-
-    /// Updates a plan that has a capacity ([`Attention::plan_with_capacity`]) to another batch, in the order of the
+    /// Updates a plan that has a capacity ([`PlanOptions::capacity`]) to another batch, in the order of the
     /// stream: later runs on the stream compute that batch, and so do replays of runs that were captured before. A
     /// request without queries writes nothing, so a batch with fewer requests may be padded with such requests or
     /// simply be shorter. A cascade may have other groups and fewer levels than the capacity
@@ -163,7 +130,8 @@ impl Plan {
     /// let attention = engine.attention(&Variant::parse("full")?, Heads { qo: 4, kv: 2, head_dim: 8 }, Dtypes::f32())?;
     /// let (stream, mut workspace) = (engine.stream()?, engine.workspace());
     /// let first = Batch::ragged(&[0, 1, 2], &[0, 5, 7]);
-    /// let mut plan = attention.plan_with_capacity(&first, &BatchCapacity::decode(2, 100), &mut workspace)?;
+    /// let options = PlanOptions { capacity: Some(BatchCapacity::decode(2, 100)), ..Default::default() };
+    /// let mut plan = attention.plan_with(&first, &mut workspace, options)?;
     ///
     /// // on a CUDA device: `I32Slice::device`, which kernels of the engine write from step to step;
     /// // capture this together with `run`

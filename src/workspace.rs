@@ -46,7 +46,7 @@ impl Workspace {
     }
 
     /// A workspace of `bytes` bytes that never grows: a plan that needs more is an error and changes nothing.
-    /// [`Attention::workspace_size`](crate::Attention::workspace_size) and its variants give the exact size of a plan.
+    /// [`Attention::workspace_size`](crate::Attention::workspace_size) gives the exact size of a plan.
     /// On the CPU plans need no memory.
     ///
     /// # Errors

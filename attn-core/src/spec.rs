@@ -1,8 +1,12 @@
 //! The specification of an attention: head counts, head dimensions, the prefill backend, the kind of kernel.
 
+mod options;
+
 use std::{fmt, str::FromStr};
 
 use crate::lang::Dims;
+
+pub use options::AttentionOptions;
 
 /// Head counts and head dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,9 +8,9 @@
 //! # Attention in several runs
 //!
 //! Several runs, each with its own plan, may attend to parts of the keys whose results are merged afterwards: a prefix
-//! that many requests share, or keys on several devices. `Plan::run_partial` writes for each row its output over the
-//! keys of that run, divided by its own denominator, and its log-sum-exp. Sinks and `output_transform` belong to the
-//! row, not to a part of its keys, so `run_partial` omits them:
+//! that many requests share, or keys on several devices. A partial run (`RunOptions::partial`) writes for each row its
+//! output over the keys of that run, divided by its own denominator, and its log-sum-exp. Sinks and `output_transform`
+//! belong to the row, not to a part of its keys, so a partial run omits them:
 //!
 //! - Merging ([`merge_state`]) is commutative, and associative up to rounding. A part without keys (o = 0, lse = -inf)
 //!   is the identity.

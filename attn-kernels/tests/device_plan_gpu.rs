@@ -7,12 +7,12 @@ use attn_core::{
     Variant,
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, PrefillBackend},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
     compile::{Arch, Compiler},
-    cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Options, Plan, Stream, Workspace},
+    cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Plan, Stream, Workspace},
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
@@ -135,7 +135,7 @@ impl Gpu {
 
     fn attention(&self, expr: &str) -> Attention {
         let variant = variant(expr);
-        let options = Options { kernel: Some(KernelKind::Decode), ..Options::default() };
+        let options = AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() };
         Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
     }
 
@@ -181,7 +181,7 @@ impl Gpu {
                 TensorMut::device(self.o.ptr(), Dtype::Bf16, &rows, &[512, 64, 1])?,
             )
         };
-        plan.run(&self.stream, q, Kv::paged(k, v), Out::new(o))
+        plan.run(&self.stream, q, Kv::paged(k, v), Out::new(o), None, false)
     }
 
     /// The output of a run; bytes of 0xff where it writes nothing.
@@ -282,8 +282,8 @@ fn device_and_host_write_the_same_work_list() {
         let attention = gpu.attention(variant);
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
         let first = BatchArrays::decode(&[40, 3]);
-        let mut by_device = attention.plan_with_capacity(&first.batch(), &capacity, &mut ours).expect("within");
-        let mut by_host = attention.plan_with_capacity(&first.batch(), &capacity, &mut theirs).expect("within");
+        let mut by_device = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut ours).expect("within");
+        let mut by_host = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut theirs).expect("within");
         let mut random = Random(queries);
         for round in 0..120 {
             let (qo, kv) = random_lens(&mut random, queries);
@@ -307,7 +307,7 @@ fn replays_plan_the_current_content_of_the_arrays() {
         let attention = gpu.attention(variant);
         let mut workspace = gpu.workspace();
         let mut plan = attention
-            .plan_with_capacity(&BatchArrays::decode(&[5]).batch(), &capacity, &mut workspace)
+            .plan(&BatchArrays::decode(&[5]).batch(), &[], Some(&capacity), None, &mut workspace)
             .expect("within");
         plan.prepare_device_updates().expect("a kernel");
         let padded = 8;
@@ -327,7 +327,7 @@ fn replays_plan_the_current_content_of_the_arrays() {
             let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"));
             plan.device_status(&gpu.stream).expect("sound");
             let mut apart = gpu.workspace();
-            let alone = attention.plan(&arrays.batch(), &mut apart).expect("sound");
+            let alone = attention.plan(&arrays.batch(), &[], None, None, &mut apart).expect("sound");
             let alone = gpu.written(|| gpu.run(&alone).expect("runs"));
             assert!(replayed == alone, "{variant}: {kv:?} replayed");
             let eager = gpu.written(|| {
@@ -348,7 +348,7 @@ fn a_wrong_batch_sets_the_status_and_writes_nothing() {
     let attention = gpu.attention("causal");
     let mut workspace = gpu.workspace();
     let arrays = BatchArrays::decode(&[900, 30, 64, 700, 1]);
-    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     plan.device_status(&gpu.stream).expect("nothing was planned on the device");
     let mut written = |arrays: &BatchArrays| {
         gpu.put(arrays);
@@ -389,17 +389,17 @@ fn unsupported_plans_are_refused() {
     gpu.put(&arrays);
     let mut workspace = gpu.workspace();
     let union = gpu.attention("causal + union(sliding_window(window=70), full)");
-    let mut plan = union.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = union.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("a union");
     assert!(matches!(error, CudaError::NotOnDevice { .. }) && error.to_string().contains("Plan::update"), "{error}");
     let causal = gpu.attention("causal");
-    let mut plan = causal.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = causal.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let error = gpu.stream.capture(|| plan.update_on_device(&gpu.stream, &gpu.batch(2))).expect_err("not loaded");
     assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
     let host = DeviceBatch { kv_lens: I32Slice::host(&arrays.kv), ..gpu.batch(2) };
     let error = plan.update_on_device(&gpu.stream, &host).expect_err("host memory");
     assert!(matches!(error, CudaError::HostInts { array: "kv_lens" }), "{error}");
-    let mut plan = causal.plan(&arrays.batch(), &mut workspace).expect("sound");
+    let mut plan = causal.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
     let error = plan.update_on_device(&gpu.stream, &gpu.batch(2)).expect_err("of one batch");
     assert!(matches!(error, CudaError::Batch(BatchError::NoCapacity)), "{error}");
 }
@@ -428,7 +428,7 @@ fn planning_takes_microseconds() {
         let capacity = BatchCapacity::decode(requests, keys as u32).in_pages(PAGE, PAGES);
         let attention = gpu.attention(variant);
         let mut workspace = gpu.workspace();
-        let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
+        let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
         plan.prepare_device_updates().expect("a kernel");
         gpu.put(&arrays);
         let mut time = |plans: bool, runs: bool| {

@@ -10,11 +10,11 @@ use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, Layout, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
     plan::LayerError,
-    spec::{Heads, KernelKind},
+    spec::{AttentionOptions, Heads, KernelKind},
     state::{finalize, merge_state},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, BatchChecker, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
+use attn_kernels::cuda::{Attention, BatchChecker, CudaError, Device, DeviceBuffer, Plan, Stream, Workspace};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGE: u32 = 16;
@@ -69,7 +69,7 @@ impl Gpu {
     }
 
     fn attention(&self, expr: &str, kernel: Option<KernelKind>) -> Attention {
-        let options = Options { kernel, ..Options::default() };
+        let options = AttentionOptions { kernel, ..AttentionOptions::default() };
         Attention::new(&self.device, &variant(expr), HEADS, Dtypes::bf16(), options).expect("bound")
     }
 
@@ -98,12 +98,12 @@ impl Gpu {
 
     fn run(&self, plan: &Plan) -> Result<(), CudaError> {
         let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
-        plan.run(&self.stream, q, kv, out)
+        plan.run(&self.stream, q, kv, out, None, false)
     }
 
-    fn run_layer(&self, plan: &Plan, layer: &Attention) -> Result<(), CudaError> {
+    fn run_with(&self, plan: &Plan, layer: &Attention) -> Result<(), CudaError> {
         let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
-        plan.run_layer(layer, &self.stream, q, kv, out)
+        plan.run(&self.stream, q, kv, out, Some(layer), false)
     }
 
     /// The output of a run; bytes of 0xff where it writes nothing.
@@ -118,7 +118,7 @@ impl Gpu {
     /// The output of a plan of this batch alone.
     fn alone(&self, attention: &Attention, arrays: &BatchArrays) -> Vec<u8> {
         let mut workspace = self.workspace();
-        let plan = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
+        let plan = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
         self.written(|| self.run(&plan))
     }
 }
@@ -206,7 +206,7 @@ fn use_everything(contexts: &Contexts, current: *mut c_void) {
     let attention = gpu.attention("causal", None);
     same("binding");
     let mut workspace = gpu.workspace();
-    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("sound");
+    let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("sound");
     same("planning");
     plan.update(&gpu.stream, &arrays.batch()).expect("within");
     gpu.run(&plan).expect("runs");
@@ -259,7 +259,7 @@ fn updates_are_safe_while_the_host_runs_ahead() {
 
     let capacity = BatchCapacity::decode(512, 512 * 1200).in_pages(PAGE, PAGES);
     let mut workspace = gpu.workspace();
-    let mut plan = attention.plan_with_capacity(&batches[0].batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = attention.plan(&batches[0].batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let rows = QUERIES * ROW * 2;
     let outputs = DeviceBuffer::new(&gpu.device, STEPS * rows).expect("memory");
     for _ in 0..3 {
@@ -269,7 +269,7 @@ fn updates_are_safe_while_the_host_runs_ahead() {
         for (step, arrays) in batches.iter().enumerate() {
             plan.update(&gpu.stream, &arrays.batch()).expect("within");
             let (q, kv, out) = gpu.tensors(QUERIES, outputs.ptr() + (step * rows) as u64);
-            plan.run(&gpu.stream, q, kv, out).expect("runs");
+            plan.run(&gpu.stream, q, kv, out, None, false).expect("runs");
         }
         let mut bytes = vec![0; outputs.len()];
         outputs.download(0, &mut bytes).expect("ran");
@@ -293,22 +293,19 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
             let (attention, arrays) = (gpu.attention(expr, Some(kind)), BatchArrays::new(lens));
             let far = attention.with_sm_scale(0.2).expect("positive");
             let want = gpu.alone(&attention, &arrays);
-            type Ways<'a> = [(&'a str, usize, &'a dyn Fn(&mut Workspace) -> Result<Plan, CudaError>); 4];
-            let size = attention.workspace_size(&arrays.batch()).expect("sound");
-            let ways: Ways<'_> = [
-                ("plan", size, &|workspace| attention.plan(&arrays.batch(), workspace)),
-                ("plan_on", size, &|workspace| attention.plan_on(&gpu.stream, &arrays.batch(), workspace)),
-                ("plan_for", attention.workspace_size_for(&arrays.batch(), &[&far]).expect("sound"), &|workspace| {
-                    attention.plan_for(&arrays.batch(), &[&far], workspace)
-                }),
-                (
-                    "plan_with_capacity",
-                    attention.workspace_size_with_capacity(&capacity).expect("sound"),
-                    &|workspace| attention.plan_with_capacity(&arrays.batch(), &capacity, workspace),
-                ),
+            let (batch, layers, capacity) = (arrays.batch(), [&far], Some(&capacity));
+            type Way<'a> = (&'a str, &'a [&'a Attention], Option<&'a BatchCapacity>, Option<&'a Stream>);
+            let ways: [Way<'_>; 5] = [
+                ("alone", &[], None, None),
+                ("on a stream", &[], None, Some(&gpu.stream)),
+                ("for layers", &layers, None, None),
+                ("with a capacity", &[], capacity, None),
+                ("with all", &layers, capacity, Some(&gpu.stream)),
             ];
-            for (name, size, make) in ways {
+            for (name, layers, capacity, stream) in ways {
                 let title = format!("{expr}, {kind}, {name}");
+                let size = attention.workspace_size(&batch, layers, capacity).expect("sound");
+                let make = |workspace: &mut Workspace| attention.plan(&batch, layers, capacity, stream, workspace);
                 let mut fixed = Workspace::fixed(&gpu.device, size - 1).expect("memory");
                 let error = make(&mut fixed).expect_err(&title);
                 let refused =
@@ -352,14 +349,14 @@ fn one_plan_runs_as_several_layers() {
         let capacity = if kind == KernelKind::Decode { BatchCapacity { qo_len: 1, ..capacity } } else { capacity };
         let mut workspace = gpu.workspace();
         let first = BatchArrays::new(batches[0]);
-        let mut plan = near.plan_for_with_capacity(&first.batch(), &[&far], &capacity, &mut workspace).expect("within");
+        let mut plan = near.plan(&first.batch(), &[&far], Some(&capacity), None, &mut workspace).expect("within");
         let layers = [&near, &far, &sharp];
-        let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_layer(&plan, layer)).expect("captured"));
+        let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_with(&plan, layer)).expect("captured"));
         for lens in batches {
             let arrays = BatchArrays::new(lens);
             plan.update(&gpu.stream, &arrays.batch()).expect("within");
             for (layer, graph) in layers.into_iter().zip(&mut graphs) {
-                let run = gpu.written(|| gpu.run_layer(&plan, layer));
+                let run = gpu.written(|| gpu.run_with(&plan, layer));
                 // SAFETY: plan, workspace, layers and tensors live as long, and updates are on the same stream.
                 assert!(run == gpu.written(|| unsafe { graph.launch(&gpu.stream) }), "{kind}: {lens:?}");
                 let rows = *arrays.qo.last().expect("one at least") as usize * ROW;
@@ -370,11 +367,11 @@ fn one_plan_runs_as_several_layers() {
             }
         }
         let mut of_one = gpu.workspace();
-        let plan = near.plan(&first.batch(), &mut of_one).expect("sound");
-        gpu.run_layer(&plan, &sharp).expect("sees the same keys");
-        let error = gpu.run_layer(&plan, &far).expect_err("sees other keys");
+        let plan = near.plan(&first.batch(), &[], None, None, &mut of_one).expect("sound");
+        gpu.run_with(&plan, &sharp).expect("sees the same keys");
+        let error = gpu.run_with(&plan, &far).expect_err("sees other keys");
         assert!(matches!(error, CudaError::Layer(LayerError::NotPlanned)), "{error}");
-        let error = gpu.run_layer(&plan, &gpu.attention("causal", Some(kind))).expect_err("another");
+        let error = gpu.run_with(&plan, &gpu.attention("causal", Some(kind))).expect_err("another");
         assert!(matches!(error, CudaError::Layer(LayerError::Unrelated)), "{error}");
     }
 }
@@ -410,10 +407,10 @@ fn runs_over_parts_of_the_keys_merge() {
             };
             let states = |arrays: &BatchArrays, partial: bool| {
                 let mut workspace = gpu.workspace();
-                let plan = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
+                let plan = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
                 let o = gpu.written(|| {
                     let (q, kv, out) = gpu.tensors(QUERIES, gpu.o.ptr());
-                    if partial { plan.run_partial(&gpu.stream, q, kv, out) } else { plan.run(&gpu.stream, q, kv, out) }
+                    plan.run(&gpu.stream, q, kv, out, None, partial)
                 });
                 let mut lse = vec![0f32; QUERIES * 4];
                 gpu.lse.download(0, bytemuck::cast_slice_mut(&mut lse)).expect("ran");
@@ -452,7 +449,7 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
     let capacity = BatchCapacity::decode(300, 300 * 1200).in_pages(PAGE, PAGES);
     let empty = BatchArrays::new((&[], &[]));
     let mut workspace = gpu.workspace();
-    let mut plan = attention.plan_with_capacity(&empty.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = attention.plan(&empty.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let checker = BatchChecker::new(&gpu.device).expect("compiles");
     checker.status(&gpu.stream).expect("nothing was checked");
     let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");

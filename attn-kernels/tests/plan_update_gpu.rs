@@ -6,10 +6,10 @@ use attn_core::{
     Variant,
     batch::{Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{Heads, KernelKind},
+    spec::{AttentionOptions, Heads, KernelKind},
     tensor::{Kv, Out, TensorError, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Options, Plan, Stream, Workspace};
+use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Plan, Stream, Workspace};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGE: u32 = 16;
@@ -55,7 +55,7 @@ impl Gpu {
         Some(Gpu { device, stream, q, k, v, o })
     }
 
-    fn attention(&self, options: Options) -> Attention {
+    fn attention(&self, options: AttentionOptions) -> Attention {
         let variant = Variant::from(attn_variants::Causal);
         Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
     }
@@ -77,7 +77,7 @@ impl Gpu {
                 TensorMut::device(self.o.ptr(), Dtype::Bf16, &rows, &[256, 64, 1])?,
             )
         };
-        plan.run(stream, q, Kv::paged(k, v), Out::new(o))
+        plan.run(stream, q, Kv::paged(k, v), Out::new(o), None, false)
     }
 
     /// The output of a run; bytes of 0xff where it writes nothing.
@@ -93,7 +93,7 @@ impl Gpu {
     /// The output of a plan of this batch alone.
     fn alone(&self, attention: &Attention, lens: Lens<'_>) -> Vec<u8> {
         let mut workspace = self.workspace();
-        let plan = attention.plan(&BatchArrays::new(lens).batch(), &mut workspace).expect("sound");
+        let plan = attention.plan(&BatchArrays::new(lens).batch(), &[], None, None, &mut workspace).expect("sound");
         self.written(|| self.run(&plan, &self.stream, QUERIES).expect("runs"))
     }
 }
@@ -138,11 +138,14 @@ fn replays_follow_updates() {
     ];
     for (batches, capacity, kind) in cases {
         let capacity = capacity.in_pages(PAGE, PAGES);
-        let attention = gpu.attention(Options { kernel: Some(kind), ..Options::default() });
+        let attention = gpu.attention(AttentionOptions { kernel: Some(kind), ..AttentionOptions::default() });
         let mut workspace = gpu.workspace();
         let first = BatchArrays::new(batches[0]);
-        let mut plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut workspace).expect("within");
-        assert_eq!(workspace.capacity(), attention.workspace_size_with_capacity(&capacity).expect("sound"));
+        let mut plan = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
+        assert_eq!(
+            workspace.capacity(),
+            attention.workspace_size(&first.batch(), &[], Some(&capacity)).expect("sound")
+        );
         let mut graph =
             gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, capacity.qo_tokens as usize)).expect("captured");
         let mut replay = || {
@@ -212,12 +215,12 @@ fn replays_follow_updates_of_cascades() {
     let capacity =
         BatchCapacity { qo_len: 40, ..BatchCapacity::new(16, 64, 30_000) }.in_pages(PAGE, PAGES).in_levels(3);
     // options name the kernel, so that levels run even if they do not pay
-    let attention = gpu.attention(Options { kernel: Some(KernelKind::Mixed), ..Options::default() });
+    let attention = gpu.attention(AttentionOptions { kernel: Some(KernelKind::Mixed), ..AttentionOptions::default() });
     let mut workspace = gpu.workspace();
     let first = cascades[1].levels();
     let first = Batch::cascade(&cascades[1].qo, &first);
-    let mut plan = attention.plan_with_capacity(&first, &capacity, &mut workspace).expect("within");
-    assert_eq!(workspace.capacity(), attention.workspace_size_with_capacity(&capacity).expect("sound"));
+    let mut plan = attention.plan(&first, &[], Some(&capacity), None, &mut workspace).expect("within");
+    assert_eq!(workspace.capacity(), attention.workspace_size(&first, &[], Some(&capacity)).expect("sound"));
     let mut graph = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 64)).expect("captured");
     let mut replay = || {
         // SAFETY: the plan, its workspace and the tensors live as long, and updates are on the same stream.
@@ -231,7 +234,7 @@ fn replays_follow_updates_of_cascades() {
             assert!(plan.layout().has_levels());
             let replayed = replay();
             let mut own = gpu.workspace();
-            let alone = attention.plan(&batch, &mut own).expect("sound");
+            let alone = attention.plan(&batch, &[], None, None, &mut own).expect("sound");
             // a plan without capacity has the decode tile for its groups; two of these cascades have groups of 10 and
             // 16 rows
             let same_kernel = alone.kernel().traits() == plan.kernel().traits();
@@ -249,7 +252,7 @@ fn replays_follow_updates_of_cascades() {
             let replayed = replay();
             let mut other = gpu.workspace();
             let other = attention
-                .plan_with_capacity(&BatchArrays::new(lens).batch(), &capacity, &mut other)
+                .plan(&BatchArrays::new(lens).batch(), &[], Some(&capacity), None, &mut other)
                 .map(|plan| gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs")));
             assert!(replayed == other.expect("within"), "{lens:?}");
             let apart = furthest(&replayed, &gpu.alone(&attention, lens));
@@ -257,10 +260,10 @@ fn replays_follow_updates_of_cascades() {
         }
     }
     // without a named kernel, costs decide whether levels run, in the same kernel
-    let auto = gpu.attention(Options::default());
+    let auto = gpu.attention(AttentionOptions::default());
     let mut workspace = gpu.workspace();
     let short = Shared::new(&[1, 1], &[(&[2], &[16])], &[40, 5]);
-    let mut of_auto = auto.plan_with_capacity(&first, &capacity, &mut workspace).expect("within");
+    let mut of_auto = auto.plan(&first, &[], Some(&capacity), None, &mut workspace).expect("within");
     for (cascade, shares) in [(&short, Some(false)), (&cascades[0], None), (&cascades[2], Some(true))] {
         let levels = cascade.levels();
         let batch = Batch::cascade(&cascade.qo, &levels);
@@ -270,7 +273,7 @@ fn replays_follow_updates_of_cascades() {
         );
         let run = gpu.written(|| gpu.run(&of_auto, &gpu.stream, QUERIES).expect("runs"));
         let mut own = gpu.workspace();
-        let alone = auto.plan(&batch, &mut own).expect("sound");
+        let alone = auto.plan(&batch, &[], None, None, &mut own).expect("sound");
         let apart = furthest(&run, &gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs")));
         assert!(apart <= 0.02, "{apart}");
     }
@@ -293,11 +296,11 @@ fn furthest(one: &[u8], two: &[u8]) -> f32 {
 fn captures_that_a_replay_could_not_run_are_refused() {
     let Some(gpu) = Gpu::find() else { return };
     let capacity = BatchCapacity::decode(4, 2000).in_pages(PAGE, PAGES);
-    let attention = gpu.attention(Options::default());
+    let attention = gpu.attention(AttentionOptions::default());
     let mut workspace = gpu.workspace();
     let lens: Lens<'_> = (&[1, 1], &[40, 3]);
     let (arrays, alone) = (BatchArrays::new(lens), gpu.alone(&attention, lens));
-    let mut plan = attention.plan_with_capacity(&arrays.batch(), &capacity, &mut workspace).expect("within");
+    let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
 
     // tensors that fit the batch but not the capacity may run, but not be captured
     gpu.run(&plan, &gpu.stream, 2).expect("runs");
@@ -320,7 +323,7 @@ fn captures_that_a_replay_could_not_run_are_refused() {
         gpu.run(&plan, &other, QUERIES).expect("it waits for the update");
     });
     assert!(run == alone, "a run on another stream");
-    let mut later = attention.plan(&arrays.batch(), &mut workspace).expect("sound");
+    let mut later = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
     let error = plan.update(&gpu.stream, &arrays.batch()).expect_err("the workspace holds another");
     assert!(matches!(error, CudaError::StalePlan), "{error}");
     let error = later.update(&gpu.stream, &arrays.batch()).expect_err("of one batch");
@@ -332,7 +335,7 @@ fn batch_invariant_requests_are_bit_exact_in_any_batch() {
     let Some(gpu) = Gpu::find() else { return };
     let cases: [Lens<'_>; 2] = [(&[1; 6], &[1024, 7, 300, 0, 1000, 64]), (&[70, 30, 20, 9], &[1024, 700, 20, 0])];
     let first = |bytes: Vec<u8>, queries: u32| bytes[..queries as usize * 4 * 64 * 2].to_vec();
-    let attention = gpu.attention(Options { fixed_split_size: Some(256), ..Options::default() });
+    let attention = gpu.attention(AttentionOptions { fixed_split_size: Some(256), ..AttentionOptions::default() });
     for (qo, kv) in cases {
         for request in 0..qo.len() {
             let (mut qo, mut kv) = (qo.to_vec(), kv.to_vec());
@@ -344,9 +347,13 @@ fn batch_invariant_requests_are_bit_exact_in_any_batch() {
         }
     }
     let mixed = BatchArrays::new((&[50, 0, 1], &[50, 9, 9]));
-    let error = attention.plan(&mixed.batch(), &mut gpu.workspace()).expect_err("two kernel families");
+    let error = attention.plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect_err("two kernel families");
     let CudaError::OtherKernel { request: 2, alone, runs } = &error else { panic!("{error}") };
     assert_eq!((alone.kind, runs.kind), (KernelKind::Decode, KernelKind::Prefill));
-    let one = Options { fixed_split_size: Some(256), kernel: Some(KernelKind::Prefill), ..Options::default() };
-    gpu.attention(one).plan(&mixed.batch(), &mut gpu.workspace()).expect("one family for all");
+    let one = AttentionOptions {
+        fixed_split_size: Some(256),
+        kernel: Some(KernelKind::Prefill),
+        ..AttentionOptions::default()
+    };
+    gpu.attention(one).plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect("one family for all");
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use attn::batch::{BatchCapacity, PageTableBuf};
 use attn::spec::KernelKind;
-use attn::{AttentionOptions, Batch, Engine, Variant};
+use attn::{AttentionOptions, Batch, Engine, PlanOptions, Variant};
 
 use super::engine_memory::EngineMemory;
 use super::inputs::Inputs;
@@ -238,19 +238,21 @@ fn run(
     // the graph is dropped first
     let (_workspace, plan, mut graph) = match how.extra_requests {
         None => {
-            let mut memory = engine_memory.workspace(engine, attention.workspace_size(&batch)?, how.dirt)?;
+            let mut memory =
+                engine_memory.workspace(engine, attention.workspace_size(&batch, PlanOptions::default())?, how.dirt)?;
             let plan = attention.plan(&batch, &mut memory.workspace)?;
             (memory, plan, None)
         }
         Some(extra) => {
             let own = BatchCapacity::of(&batch.validate()?);
             let capacity = BatchCapacity { requests: own.requests + extra as u32, ..own };
-            let bytes = attention.workspace_size_with_capacity(&capacity)?;
-            let mut memory = engine_memory.workspace(engine, bytes, how.dirt)?;
             let mut table = page_table(inputs);
             let none = PageTableBuf { indptr: vec![0], indices: vec![], last_page_len: vec![], ..table };
             let empty = Batch::paged(&[0], &none.table());
-            let mut plan = attention.plan_with_capacity(&empty, &capacity, &mut memory.workspace)?;
+            let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+            let bytes = attention.workspace_size(&empty, options)?;
+            let mut memory = engine_memory.workspace(engine, bytes, how.dirt)?;
+            let mut plan = attention.plan_with(&empty, &mut memory.workspace, options)?;
             tensors.run(&plan, &stream)?;
             let graph = engine_memory.capture(&stream, || tensors.run(&plan, &stream))?;
             // pad with requests without queries

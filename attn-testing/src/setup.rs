@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use attn::batch::BatchCapacity;
 use attn::spec::KernelKind;
-use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, Stream, Variant, Workspace};
+use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, PlanOptions, Stream, Variant, Workspace};
 
 use super::engine_memory::EngineMemory;
 use super::inputs::Inputs;
@@ -52,7 +52,7 @@ impl Setup {
         let levels = inputs.levels();
         let batch = inputs.batch(&levels);
         // the workspace most likely reuses memory that was just freed, so a kernel that relies on zeros fails
-        engine_memory.dirty(attention.workspace_size(&batch)?)?;
+        engine_memory.dirty(attention.workspace_size(&batch, PlanOptions::default())?)?;
         let mut workspace = engine.workspace();
         let mut plan = attention.plan(&batch, &mut workspace)?; // the first compiles
         let mut times = Vec::with_capacity(plans);
@@ -155,10 +155,10 @@ impl Setup {
             }
             _ => self.attention.clone(),
         };
-        self.engine_memory.dirty(attention.workspace_size_with_capacity(&capacity)?)?;
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        self.engine_memory.dirty(attention.workspace_size(&batch, options)?)?;
         let mut workspace = self.engine.workspace();
-        let mut plan =
-            |other: &OtherBatch| attention.plan_with_capacity(&other.batch(&other.levels()), &capacity, &mut workspace);
+        let mut plan = |other: &OtherBatch| attention.plan_with(&other.batch(&other.levels()), &mut workspace, options);
         let mut plan = match plan(&OtherBatch::half(inputs)?) {
             Err(Error::Bind(_)) if cascade => return Ok(None),
             Err(Error::Bind(_)) => match plan(&OtherBatch::reversed(inputs)?) {

@@ -8,8 +8,7 @@ use attn_core::{
     plan::{LayerError, Visibility, VisibilityInterner},
 };
 
-use super::options::AttentionOptions;
-use crate::{Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};
+use crate::{AttentionOptions, Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};
 
 /// A bound variant on the CPU.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::Graph;
 use crate::{
-    Attention, Batch, BatchCapacity, Engine, Error, PageTable, Plan, Stream, Workspace,
+    Attention, Batch, BatchCapacity, Engine, Error, PageTable, Plan, PlanOptions, Stream, Workspace,
     batch::{BatchError, DeviceBatch},
 };
 
@@ -88,15 +88,15 @@ struct Bucket {
 
 impl GraphBuckets {
     /// Makes the plans of all buckets; `sizes` are their numbers of requests. Each list in `attentions` shares one
-    /// plan: its first attention plans for all layers of the list ([`Attention::plan_for`]).
+    /// plan: its first attention plans for all layers of the list ([`PlanOptions::layers`]).
     ///
     /// `capacity` is the capacity of the largest bucket, with `capacity.qo_len` queries a request. Every bucket has
-    /// capacity for all of its keys. The workspace takes the sum of [`Attention::workspace_size_with_capacity`] over
+    /// capacity for all of its keys. The workspace takes the sum of [`Attention::workspace_size`] over
     /// buckets and plans.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan_with_capacity`]; no bucket, a bucket of no requests, or one larger than the capacity.
+    /// As [`Attention::plan_with`]; no bucket, a bucket of no requests, or one larger than the capacity.
     pub fn new(
         engine: &Engine,
         attentions: &[&[&Attention]],
@@ -235,7 +235,8 @@ impl Bucket {
         for layers in attentions {
             let Some((first, others)) = layers.split_first() else { continue };
             let mut workspace = engine.workspace();
-            plans.push(first.plan_for_with_capacity(&empty, others, &capacity, &mut workspace)?);
+            let options = PlanOptions { capacity: Some(capacity), layers: others, stream: None };
+            plans.push(first.plan_with(&empty, &mut workspace, options)?);
             workspaces.push(workspace);
         }
         Ok(Bucket { capacity, graph: None, plans, workspaces })

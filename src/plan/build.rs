@@ -3,81 +3,15 @@
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{
-    Plan,
-    cpu::{CpuPlan, levels_within},
-};
+use super::{Plan, PlanOptions, cpu::CpuPlan};
 #[cfg(doc)]
 use crate::planner::LayerError;
 use crate::{
-    Attention, Batch, BatchCapacity, Error, Stream, Workspace,
+    Attention, Batch, Error, Stream, Workspace,
     attention::{AttentionBackend, CpuAttention},
 };
 
 impl Attention {
-    /// Bytes of workspace that a plan of this batch takes, exactly; 0 on the CPU.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`].
-    pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(_) => Ok(batch.validate().map(|_| 0)?),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => Ok(attention.workspace_size(batch)?),
-        }
-    }
-
-    /// Bytes of workspace that a plan with this capacity takes, exactly, for any batch; 0 on the CPU.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan_with_capacity`].
-    pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(_) => Ok(capacity.largest().map(|_| 0)?),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => Ok(attention.workspace_size_with_capacity(capacity)?),
-        }
-    }
-
-    /// Bytes of workspace that [`Attention::plan_for`] takes, exactly; 0 on the CPU.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan_for`].
-    pub fn workspace_size_for(&self, batch: &Batch<'_>, layers: &[&Attention]) -> Result<usize, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                attention.layers(&cpu_layers(layers)?)?;
-                Ok(batch.validate().map(|_| 0)?)
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => Ok(attention.workspace_size_for(batch, &cuda_layers(layers)?)?),
-        }
-    }
-
-    /// As [`Attention::plan`], for several layers: the plan also runs each of `layers` ([`Plan::run_layer`]), which
-    /// were derived by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. If the layers see different keys
-    /// (another window), the work list covers all keys that any layer sees, and each layer skips the keys that its own
-    /// mask hides. A layer that sees far fewer keys is faster with a plan of its own. Layers that see the same keys
-    /// (other caps, slopes, sinks, scales) need not be named.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`], and a [`LayerError`] for a layer that cannot share the plan.
-    pub fn plan_for(&self, batch: &Batch<'_>, layers: &[&Attention], workspace: &mut Workspace) -> Result<Plan, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                Ok(Plan::cpu(CpuPlan::new(attention, batch.validate()?, &cpu_layers(layers)?, workspace)?))
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => {
-                Ok(Plan::cuda(attention.plan_for(batch, &cuda_layers(layers)?, workspace.cuda()?)?))
-            }
-        }
-    }
-
     /// Plans a batch: checks it, splits it into work tiles, and writes the work list to the workspace. The plan can run
     /// any number of times: in every layer, and in every step with the same lengths. On CUDA this compiles the kernel,
     /// unless it is in the cache.
@@ -87,45 +21,15 @@ impl Attention {
     /// An invalid batch, or a parameter that does not fit its lengths. On CUDA also neither a kernel nor a compiler, or
     /// out of memory.
     pub fn plan(&self, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                Ok(Plan::cpu(CpuPlan::new(attention, batch.validate()?, &[], workspace)?))
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => Ok(Plan::cuda(attention.plan(batch, workspace.cuda()?)?)),
-        }
+        self.plan_with(batch, workspace, PlanOptions::default())
     }
 
-    /// As [`Attention::plan`], without waiting for the device: the plan is copied in the order of the stream, which is
-    /// the only stream that may run it.
+    /// As [`Attention::plan`], with options: with workspace for other batches, for other layers too, or in the order of
+    /// a stream.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`].
-    pub fn plan_on(&self, stream: &Stream, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                stream.check_cpu()?;
-                Ok(Plan::cpu(CpuPlan::new(attention, batch.validate()?, &[], workspace)?))
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => {
-                Ok(Plan::cuda(attention.plan_on(stream.cuda()?, batch, workspace.cuda()?)?))
-            }
-        }
-    }
-
-    /// As [`Attention::plan`], with workspace for every batch up to a capacity, so that the plan can be updated in
-    /// place ([`Plan::update`]). A captured run can then be replayed with other batches, because its grids and
-    /// addresses depend on the capacity alone. Every batch gives the same bits as a plan of its own, if the capacity
-    /// selects the same kernel. (On CUDA the capacity's queries per request select decode or prefill.)
-    ///
-    /// A cascade is flattened, unless the capacity has levels ([`BatchCapacity::in_levels`]). With levels it runs level
-    /// by level where the cost model predicts a gain, and on CUDA all batches use a mixed launch.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`], and a batch past the capacity.
+    /// As [`Attention::plan`]; a batch past the capacity; a [`LayerError`] for a layer that cannot share the plan.
     ///
     /// # Example
     ///
@@ -151,7 +55,8 @@ impl Attention {
     /// };
     /// let first = table(&lens);
     /// let first = Batch::paged(&[0, 1, 2, 3], &first.table());
-    /// let mut plan = attention.plan_with_capacity(&first, &capacity, &mut workspace)?;
+    /// let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+    /// let mut plan = attention.plan_with(&first, &mut workspace, options)?;
     /// // on a CUDA device: capture a run here, and replay it in place of `run` below
     /// for _step in 0..3 {
     ///     lens.iter_mut().for_each(|len| *len += 1);
@@ -163,38 +68,43 @@ impl Attention {
     /// assert!(o.iter().all(|&x| (x - 1.0).abs() < 1e-6));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn plan_with_capacity(
+    pub fn plan_with(
         &self,
         batch: &Batch<'_>,
-        capacity: &BatchCapacity,
         workspace: &mut Workspace,
+        options: PlanOptions<'_>,
     ) -> Result<Plan, Error> {
-        self.plan_for_with_capacity(batch, &[], capacity, workspace)
-    }
-
-    /// [`Attention::plan_with_capacity`] for several layers, as in [`Attention::plan_for`].
-    ///
-    /// # Errors
-    ///
-    /// As both.
-    pub fn plan_for_with_capacity(
-        &self,
-        batch: &Batch<'_>,
-        layers: &[&Attention],
-        capacity: &BatchCapacity,
-        workspace: &mut Workspace,
-    ) -> Result<Plan, Error> {
+        let PlanOptions { capacity, layers, stream } = options;
         match &self.backend {
             AttentionBackend::Cpu(attention) => {
-                capacity.largest()?;
-                let layout = levels_within(batch.validate()?, capacity)?;
-                let plan = CpuPlan::new(attention, layout, &cpu_layers(layers)?, workspace)?;
-                Ok(Plan::cpu(CpuPlan { capacity: Some(*capacity), ..plan }))
+                workspace.check_cpu()?;
+                stream.map_or(Ok(()), Stream::check_cpu)?;
+                Ok(Plan::cpu(CpuPlan::new(attention, batch, &cpu_layers(layers)?, capacity)?))
             }
             #[cfg(feature = "cuda")]
             AttentionBackend::Cuda(attention) => {
-                let layers = cuda_layers(layers)?;
-                Ok(Plan::cuda(attention.plan_for_with_capacity(batch, &layers, capacity, workspace.cuda()?)?))
+                let (layers, stream) = (cuda_layers(layers)?, stream.map(Stream::cuda).transpose()?);
+                Ok(Plan::cuda(attention.plan(batch, &layers, capacity.as_ref(), stream, workspace.cuda()?)?))
+            }
+        }
+    }
+
+    /// Bytes of workspace that [`Attention::plan_with`] takes, exactly; 0 on the CPU. With a capacity they are the same
+    /// for every batch within it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Attention::plan_with`].
+    pub fn workspace_size(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<usize, Error> {
+        let PlanOptions { capacity, layers, .. } = options;
+        match &self.backend {
+            AttentionBackend::Cpu(attention) => {
+                CpuPlan::new(attention, batch, &cpu_layers(layers)?, capacity)?;
+                Ok(0)
+            }
+            #[cfg(feature = "cuda")]
+            AttentionBackend::Cuda(attention) => {
+                Ok(attention.workspace_size(batch, &cuda_layers(layers)?, capacity.as_ref())?)
             }
         }
     }

@@ -1,13 +1,13 @@
 //! A planned batch on the CPU.
 
 use attn_core::{
-    batch::{BatchCapacity, BatchError, Layout},
+    batch::{Batch, BatchCapacity, BatchError, Layout},
     cpu,
     plan::{MixedList, MixedScratch, PlanRule, Schedule, WorkList},
     tensor::check_run,
 };
 
-use crate::{Error, Kv, Out, Stream, TensorRef, Variant, Workspace, attention::CpuAttention};
+use crate::{Error, Kv, Out, Stream, TensorRef, Variant, attention::CpuAttention};
 
 #[derive(Debug)]
 pub(crate) struct CpuPlan {
@@ -36,14 +36,18 @@ impl CpuPlan {
     /// Builds the work of a batch for an attention and for other layers.
     pub(super) fn new(
         attention: &CpuAttention,
-        layout: Layout,
+        batch: &Batch<'_>,
         layers: &[&CpuAttention],
-        workspace: &Workspace,
+        capacity: Option<BatchCapacity>,
     ) -> Result<Self, Error> {
-        workspace.check_cpu()?;
+        let mut layout = batch.validate()?;
+        if let Some(capacity) = &capacity {
+            capacity.largest()?;
+            layout = levels_within(layout, capacity)?;
+        }
         let layers = attention.layers(layers)?;
         let (variant, layout, work) = build_work(attention, layout, &layers)?;
-        Ok(CpuPlan { attention: attention.clone(), layers, variant, layout, work, capacity: None })
+        Ok(CpuPlan { attention: attention.clone(), layers, variant, layout, work, capacity })
     }
 
     pub(super) fn run(
@@ -91,7 +95,7 @@ impl CpuPlan {
 }
 
 /// Checks a batch against a capacity. A cascade is flattened if the capacity has no levels.
-pub(super) fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<Layout, BatchError> {
+fn levels_within(layout: Layout, capacity: &BatchCapacity) -> Result<Layout, BatchError> {
     let flat = (layout.has_levels() && capacity.levels <= 1).then(|| layout.flattened()).flatten();
     let layout = flat.unwrap_or(layout);
     capacity.check(&layout)?;

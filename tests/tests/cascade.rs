@@ -80,7 +80,8 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
         assert!(close(&run_plan(&plan, &engine, 10).expect(expr), &want), "{expr}");
         // without a sink, partial rows are final
         let capacity = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
-        let mut plan = attention.plan_with_capacity(&cascade, &capacity, &mut engine.workspace()).expect(expr);
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let mut plan = attention.plan_with(&cascade, &mut engine.workspace(), options).expect(expr);
         assert!(!plan.layout().has_levels(), "{expr}: a capacity without levels");
         assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
         plan.update(&engine.stream().expect("the CPU"), &cascade).expect(expr);
@@ -113,7 +114,8 @@ fn levels_run_where_pages_cannot_be_flattened() {
         let [o, lse] = run_plan(&plan, &engine, 2).expect(expr);
         assert!(o.iter().chain(&lse).all(|x| x.is_finite()), "{expr}");
         let capacity = BatchCapacity::decode(2, 100).in_pages(PAGE, PAGES);
-        let error = attention.plan_with_capacity(&cascade, &capacity, &mut engine.workspace()).expect_err("levels");
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let error = attention.plan_with(&cascade, &mut engine.workspace(), options).expect_err("levels");
         assert!(matches!(error, Error::Batch(BatchError::LevelsInCapacity)), "{error}");
     }
 }
@@ -164,7 +166,8 @@ fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
     for expr in ["full", "causal + alibi", "sliding_window(window=40)", "union(sliding_window(window=9), causal)"] {
         let (engine, attention) = attention(expr);
         let (stream, mut workspace) = (engine.stream().expect("the CPU"), engine.workspace());
-        let mut plan = attention.plan_with_capacity(&batches[2].0, &capacity, &mut workspace).expect(expr);
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let mut plan = attention.plan_with(&batches[2].0, &mut workspace, options).expect(expr);
         for (number, (batch, has_levels)) in batches.iter().enumerate() {
             let own = attention.plan(batch, &mut engine.workspace()).expect(expr);
             plan.update(&stream, batch).expect(expr);
@@ -191,9 +194,8 @@ fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
         let long = Shared::new(&[1, 4], &[0, 5], [&[320], &[0], &[9, 30]]);
         assert_eq!(refused(&Batch::cascade(&long.qo, &long.levels())), past("queries in one request", 4, 3));
         assert_eq!(plan.layout(), &before, "the plan is unchanged");
-        let without = capacity.in_levels(1);
-        let error =
-            attention.plan_with_capacity(&batches[1].0, &without, &mut workspace).expect_err("pages are not full");
+        let without = PlanOptions { capacity: Some(capacity.in_levels(1)), ..Default::default() };
+        let error = attention.plan_with(&batches[1].0, &mut workspace, without).expect_err("pages are not full");
         assert!(error.to_string().contains("in_levels"), "{error}");
     }
 }

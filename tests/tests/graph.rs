@@ -52,10 +52,7 @@ impl Memory {
     ) -> Result<(), Error> {
         let (q, pool) = (self.q.tensor(&[rows, 4, 64])?, self.pool.tensor(&[PAGES as usize, 16, 2, 64])?);
         let out = Out::new(self.o[at].tensor_mut(&[rows, 4, 64])?);
-        match layer {
-            Some(layer) => plan.run_layer(layer, on, q, Kv::paged(pool, pool), out),
-            None => plan.run(on, q, Kv::paged(pool, pool), out),
-        }
+        plan.run_with(on, q, Kv::paged(pool, pool), out, RunOptions { layer, ..Default::default() })
     }
 
     fn written(&self, engine: &Engine) -> [Vec<f32>; 2] {

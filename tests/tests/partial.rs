@@ -33,7 +33,7 @@ fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: 
     let out = TensorMut::host(&mut o, &[8, 4, 8]).expect("fits");
     let out = Out::with_lse(out, TensorMut::host(&mut lse, &[8, 4]).expect("fits"));
     let stream = engine.stream().expect("a token");
-    if partial { plan.run_partial(&stream, q, kv, out) } else { plan.run(&stream, q, kv, out) }.expect("runs");
+    plan.run_with(&stream, q, kv, out, RunOptions { partial, ..Default::default() }).expect("runs");
     (o, lse)
 }
 
@@ -131,7 +131,8 @@ fn a_partial_run_needs_lse() {
     let q = TensorRef::host(&q, &[1, 4, 8]).expect("fits");
     let out = Out::new(TensorMut::host(&mut o, &[1, 4, 8]).expect("fits"));
     let stream = engine.stream().expect("a token");
-    let error = plan.run_partial(&stream, q, Kv::ragged(kv(), kv()), out).expect_err("no lse");
+    let options = RunOptions { partial: true, ..Default::default() };
+    let error = plan.run_with(&stream, q, Kv::ragged(kv(), kv()), out, options).expect_err("no lse");
     let absent = |e: &Error| match e {
         Error::Tensor(e) | Error::Cpu(attn::cpu::CpuError::Tensor(e)) => {
             matches!(e, TensorError::Absent { tensor: "lse", .. })

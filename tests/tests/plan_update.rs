@@ -89,7 +89,8 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
             let (engine, arrays) = (Engine::cpu(), |lens| BatchArrays::new(lens, paged));
             let stream = engine.stream().expect("a token");
             let first = arrays(batches[0]);
-            let plan = attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace());
+            let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+            let plan = attention.plan_with(&first.batch(), &mut engine.workspace(), options);
             let mut plan = plan.expect("within");
             assert_eq!(plan.capacity(), Some(&capacity));
             for &lens in batches.iter().chain(&batches[..1]) {
@@ -114,8 +115,8 @@ fn a_device_update_equals_a_host_update() {
         let capacity = BatchCapacity::decode(4, 2000);
         let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
         let first = BatchArrays::new((&[1], &[5]), paged);
-        let mut plan =
-            attention.plan_with_capacity(&first.batch(), &capacity, &mut engine.workspace()).expect("within");
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let mut plan = attention.plan_with(&first.batch(), &mut engine.workspace(), options).expect("within");
         let before = run(&plan, paged);
         // allocated pages without keys
         let spare = arrays.table.as_ref().map(|table| {
@@ -180,7 +181,8 @@ fn tensors_over_lengths_must_fit_the_new_batch() {
     let variant: Variant = Sharpness { by: vec![0.5, 2.0].into() }.into();
     let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("bound");
     let arrays = BatchArrays::new((&[1, 1], &[5, 9]), false);
-    let plan = attention.plan_with_capacity(&arrays.batch(), &BatchCapacity::decode(3, 99), &mut engine.workspace());
+    let options = PlanOptions { capacity: Some(BatchCapacity::decode(3, 99)), ..Default::default() };
+    let plan = attention.plan_with(&arrays.batch(), &mut engine.workspace(), options);
     let mut plan = plan.expect("two requests");
     let before = run(&plan, false);
     let error = plan.update(&stream, &BatchArrays::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");

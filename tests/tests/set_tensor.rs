@@ -41,8 +41,8 @@ fn one_plan_with_replaced_lists_equals_a_plan_of_each_list() {
     let empty = variant(PageList::with_capacity(PAGE, MAX_PAGES, 2, 2).expect("sizes"));
     let attention = engine.attention(&empty, HEADS, Dtypes::f32()).expect("bound");
     let plan = attention.plan(&batch, &mut workspace).expect("planned");
-    let capacity = BatchCapacity::decode(2, 100);
-    let mut other = attention.clone().plan_with_capacity(&batch, &capacity, &mut workspace).expect("planned");
+    let options = PlanOptions { capacity: Some(BatchCapacity::decode(2, 100)), ..Default::default() };
+    let mut other = attention.clone().plan_with(&batch, &mut workspace, options).expect("planned");
     let mut seen = Vec::new();
     for step in 0..3 {
         let list = PageList::from_lists(PAGE, MAX_PAGES, &lists(step)).expect("they fit");

@@ -41,10 +41,7 @@ impl Data {
         let (q, kv) = (TensorRef::host(&self.q, &[rows, 4, 8])?, Kv::ragged(keys(&self.k)?, keys(&self.v)?));
         let out = Out::with_lse(TensorMut::host(&mut o, &[rows, 4, 8])?, TensorMut::host(&mut lse, &[rows, 4])?);
         let stream = Engine::cpu().stream()?;
-        match layer {
-            Some(layer) => plan.run_layer(layer, &stream, q, kv, out)?,
-            None => plan.run(&stream, q, kv, out)?,
-        }
+        plan.run_with(&stream, q, kv, out, RunOptions { layer, ..Default::default() })?;
         Ok([o, lse].concat())
     }
 }
@@ -80,11 +77,14 @@ fn a_plan_for_several_windows_covers_the_keys_of_each() {
     let engine = Engine::cpu();
     let first = Data::new(&[100, 1, 0, 7], &[1200, 2000, 5, 90]);
     let capacity = BatchCapacity::new(4, 200, 6000);
+    let plan = |attention: &Attention, layers: &[&Attention], capacity| {
+        let options = PlanOptions { layers, capacity, ..Default::default() };
+        attention.plan_with(&first.batch(), &mut engine.workspace(), options).expect("sound")
+    };
     let mut plans = [
-        near.plan_for(&first.batch(), &[&far, &near], &mut engine.workspace()).expect("sound"),
-        near.plan_for_with_capacity(&first.batch(), &[&far], &capacity, &mut engine.workspace()).expect("within"),
-        far.plan_for_with_capacity(&first.batch(), &[&middle, &near], &capacity, &mut engine.workspace())
-            .expect("within"),
+        plan(&near, &[&far, &near], None),
+        plan(&near, &[&far], Some(capacity)),
+        plan(&far, &[&middle, &near], Some(capacity)),
     ];
     let check = |plan: &Plan, data: &Data| {
         for layer in [&near, &far] {
@@ -133,6 +133,7 @@ fn attentions_of_another_structure_or_origin_are_refused() {
     let unrelated = attention("causal + soft_cap(cap=30)");
     let error = data.run(&plan, Some(&unrelated)).expect_err("bound apart");
     assert!(matches!(error, Error::Layer(LayerError::Unrelated)), "{error}");
-    let error = base.plan_for(&data.batch(), &[&unrelated], &mut Engine::cpu().workspace()).expect_err("bound apart");
+    let options = PlanOptions { layers: &[&unrelated], ..Default::default() };
+    let error = base.plan_with(&data.batch(), &mut Engine::cpu().workspace(), options).expect_err("bound apart");
     assert!(matches!(error, Error::Layer(LayerError::Unrelated)), "{error}");
 }

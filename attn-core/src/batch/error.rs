@@ -137,7 +137,7 @@ pub enum BatchError {
         capacity: u32,
     },
     /// A plan that was made for one batch is given another.
-    #[error("this plan is of one batch alone; make it with `plan_with_capacity`, and it can be given others")]
+    #[error("this plan is of one batch alone; make it with a capacity, and it can be given others")]
     NoCapacity,
     /// The keys are stored in another form (ragged, or pages of another size) than the plan was made for.
     #[error("the keys of the batch are {got}; the plan was made for keys that are {want}")]

@@ -22,7 +22,7 @@ pub enum LayerError {
     )]
     Unrelated,
     /// Under these parameters other keys are visible, and the plan was not made for them.
-    #[error("under these parameters rows see other keys than the plan was made for; name the attention to `plan_for`")]
+    #[error("under these parameters rows see other keys than the plan was made for; plan with it among the `layers`")]
     NotPlanned,
     /// The layer has tensors that are computed from the lengths of each batch.
     #[error("the layer has tensors that are made from the lengths of a batch; give it tensors, or a plan of its own")]

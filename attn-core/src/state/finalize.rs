@@ -6,8 +6,8 @@ use crate::{
     lang::{Hook, LogitIndex, Normalizer, RowIndex, RowState},
 };
 
-/// Finalizes a row whose partial state is over all of its keys, as `Plan::run_partial` or a merge of such states leaves
-/// it: applies the sink and `output_transform`. `o` is the output divided by its own denominator (or undivided, if the
+/// Finalizes a row whose partial state is over all of its keys, as a partial run or a merge of such states leaves it:
+/// applies the sink and `output_transform`. `o` is the output divided by its own denominator (or undivided, if the
 /// normaliser does not divide), `lse` its natural log-sum-exp, `at` the coordinates of the row. Afterwards `o` is what
 /// a run over all keys would have written, up to rounding. Returns the final log-sum-exp.
 ///

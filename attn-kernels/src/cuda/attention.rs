@@ -6,12 +6,14 @@ use attn_core::{
     batch::{Batch, BatchCapacity, Layout},
     dtype::Dtypes,
     expr::Variant,
-    spec::{HeadDimVo, Heads, KernelKind},
+    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind},
 };
 
 use super::{
-    CudaError, Device, Kernel, Options, Plan, SelectedKernel, Stream, Workspace, bound::BoundAttention,
+    CudaError, Device, Kernel, Plan, SelectedKernel, Stream, Workspace,
+    bound::{BatchBinding, BoundAttention},
     kernel_cache::KernelKey,
+    kernels::LoadedKernels,
 };
 
 /// A bound variant, from which plans are made. Cheap to clone. `Send` and `Sync`: threads may plan at once, each into a
@@ -32,7 +34,7 @@ impl Attention {
         variant: &Variant,
         heads: Heads,
         dtypes: Dtypes,
-        options: Options,
+        options: AttentionOptions,
     ) -> Result<Self, CudaError> {
         let bound = BoundAttention::new(device, variant, heads, dtypes, options)?;
         bound.check_sources()?;
@@ -82,81 +84,50 @@ impl Attention {
         self.bound.selector.select(layout).kind
     }
 
-    /// Bytes of workspace that a plan of this batch takes, exactly.
+    /// Bytes of workspace that [`Attention::plan`] takes, exactly. With a capacity they are the same for every batch.
     ///
     /// # Errors
     ///
     /// As [`Attention::plan`].
-    pub fn workspace_size(&self, batch: &Batch<'_>) -> Result<usize, CudaError> {
-        self.workspace_size_for(batch, &[])
-    }
-
-    /// Bytes of workspace that [`Attention::plan_for`] takes, exactly.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan_for`].
-    pub fn workspace_size_for(&self, batch: &Batch<'_>, layers: &[&Attention]) -> Result<usize, CudaError> {
-        let layout = batch.validate()?;
-        let binding = self.bound.bind_batch(&layout, layers.iter().map(|layer| &layer.bound))?;
-        let (layout, loaded) = self.bound.kernels_for(&binding.variant, layout)?;
-        Plan::workspace_size(&self.bound, &layout, &loaded, &binding)
-    }
-
-    /// Bytes of workspace that a plan with this capacity takes, exactly, whatever its batch.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan_with_capacity`].
-    pub fn workspace_size_with_capacity(&self, capacity: &BatchCapacity) -> Result<usize, CudaError> {
-        let (capacity, loaded) = self.bound.kernels_within(capacity)?;
-        Plan::workspace_size_within(&self.bound, &capacity, &loaded)
-    }
-
-    /// Plans a batch into a workspace, which grows if it must. Returns when the plan has arrived on the device; waits
-    /// for the device first where a run may still read the workspace's previous plan.
-    ///
-    /// # Errors
-    ///
-    /// A batch that is not sound, a parameter that does not fit its lengths, no kernel, or no memory.
-    pub fn plan(&self, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, CudaError> {
-        self.plan_batch(None, batch, &[], workspace)
-    }
-
-    /// As [`Attention::plan`], without waiting: the plan arrives in the order of the stream, the only one that may run
-    /// it. Where the workspace's previous plan ran on another stream, this waits for the device all the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`].
-    pub fn plan_on(&self, stream: &Stream, batch: &Batch<'_>, workspace: &mut Workspace) -> Result<Plan, CudaError> {
-        self.plan_batch(Some(stream), batch, &[], workspace)
-    }
-
-    /// As [`Attention::plan`], for several layers: the plan runs as any of `layers` too ([`Plan::run_layer`]). If the
-    /// layers see different keys (another window), the work list covers all keys that any of them sees, and each skips
-    /// what its own mask hides.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`], and a [`LayerError`](attn_core::plan::LayerError) for a layer that cannot share the
-    /// plan.
-    pub fn plan_for(
+    pub fn workspace_size(
         &self,
         batch: &Batch<'_>,
         layers: &[&Attention],
-        workspace: &mut Workspace,
-    ) -> Result<Plan, CudaError> {
-        self.plan_batch(None, batch, layers, workspace)
+        capacity: Option<&BatchCapacity>,
+    ) -> Result<usize, CudaError> {
+        let (layout, loaded, binding, capacity) = self.select(batch, layers, capacity)?;
+        match capacity {
+            Some(capacity) => Plan::workspace_size_within(&self.bound, &capacity, &loaded),
+            None => Plan::workspace_size(&self.bound, &layout, &loaded, &binding),
+        }
     }
 
-    /// From a batch to a plan: bind the variant to its lengths, select and load the kernels, build the work list and
-    /// upload it.
-    fn plan_batch(
+    /// From a batch to a plan in a workspace, which grows if it must: binds the variant to the lengths of the batch,
+    /// selects and loads the kernels, builds the work list and uploads it.
+    ///
+    /// Without a stream this returns when the plan has arrived on the device. With one it does not wait: the plan
+    /// arrives in the order of the stream. Either is ordered after runs that still read the workspace's previous plan.
+    ///
+    /// The plan runs as any of `layers` too ([`Plan::run`]). If they see different keys (another window), the work list
+    /// covers all keys that any of them sees, and each skips what its own mask hides.
+    ///
+    /// With a capacity there is workspace for every batch within it. [`Plan::update`] can then give the plan another
+    /// batch, and a captured run can be replayed with it. The capacity selects one kernel for all batches. Work is
+    /// split as without, so with the same kernel a batch gives the same bits. With a capacity for levels
+    /// ([`BatchCapacity::in_levels`]) the plan uses the mixed kernel. A cascade then runs level by level where the cost
+    /// model predicts a gain. Otherwise it runs flattened, and so it does for a variant or heads that do not support
+    /// shared prefixes.
+    ///
+    /// # Errors
+    ///
+    /// A batch that is not sound or exceeds the capacity, a parameter that does not fit its lengths, no kernel, or no
+    /// memory; a [`LayerError`](attn_core::plan::LayerError) for a layer that cannot share the plan.
+    pub fn plan(
         &self,
+        batch: &Batch<'_>,
+        layers: &[&Attention],
+        capacity: Option<&BatchCapacity>,
         stream: Option<&Stream>,
-        batch: &Batch<'_>,
-        layers: &[&Attention],
         workspace: &mut Workspace,
     ) -> Result<Plan, CudaError> {
         let device = &self.bound.device;
@@ -164,53 +135,33 @@ impl Attention {
         if let Some(stream) = stream {
             device.check_same("stream", stream.device())?;
         }
-        let layout = batch.validate()?;
-        let binding = self.bound.bind_batch(&layout, layers.iter().map(|layer| &layer.bound))?;
-        let args = self.bound.args_for(&binding.variant)?;
-        let (layout, loaded) = self.bound.kernels_for(&binding.variant, layout)?;
-        Plan::new(&self.bound, stream, layout, loaded, binding, args, workspace)
+        let (layout, loaded, binding, capacity) = self.select(batch, layers, capacity)?;
+        match capacity {
+            Some(capacity) => Plan::with_capacity(&self.bound, &capacity, stream, layout, loaded, binding, workspace),
+            None => Plan::new(&self.bound, stream, layout, loaded, binding, workspace),
+        }
     }
 
-    /// As [`Attention::plan`], with workspace for every batch within a capacity. [`Plan::update`] can then give the
-    /// plan another batch, and a captured run can be replayed with it. The capacity selects one kernel for all batches.
-    /// Work is split as by [`Attention::plan`], so with the same kernel a batch gives the same bits.
-    ///
-    /// With a capacity for levels ([`BatchCapacity::in_levels`]) the plan uses the mixed kernel. A cascade then runs
-    /// level by level where the cost model predicts a gain. Otherwise it runs flattened, and so it does for a variant
-    /// or heads that do not support shared prefixes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Attention::plan`], and a batch that exceeds the capacity.
-    pub fn plan_with_capacity(
-        &self,
-        batch: &Batch<'_>,
-        capacity: &BatchCapacity,
-        workspace: &mut Workspace,
-    ) -> Result<Plan, CudaError> {
-        self.plan_for_with_capacity(batch, &[], capacity, workspace)
-    }
-
-    /// As [`Attention::plan_with_capacity`], for layers: see [`Attention::plan_for`].
-    ///
-    /// # Errors
-    ///
-    /// As both.
-    pub fn plan_for_with_capacity(
+    /// The layout that a batch runs with, its kernels, the variant bound to its lengths, and the capacity of its plan.
+    fn select(
         &self,
         batch: &Batch<'_>,
         layers: &[&Attention],
-        capacity: &BatchCapacity,
-        workspace: &mut Workspace,
-    ) -> Result<Plan, CudaError> {
-        self.bound.device.check_same("workspace", workspace.device())?;
+        capacity: Option<&BatchCapacity>,
+    ) -> Result<(Layout, LoadedKernels, BatchBinding, Option<BatchCapacity>), CudaError> {
+        let bound = &self.bound;
+        let layers = layers.iter().map(|layer| &layer.bound);
         let layout = batch.validate()?;
-        let (capacity, loaded) = self.bound.kernels_within(capacity)?;
-        let layout = self.bound.levels_within(layout, &capacity, &loaded.rule)?;
+        let Some(capacity) = capacity else {
+            let binding = bound.bind_batch(&layout, layers)?;
+            let (layout, loaded) = bound.kernels_for(&binding.variant, layout)?;
+            return Ok((layout, loaded, binding, None));
+        };
+        let (capacity, loaded) = bound.kernels_within(capacity)?;
+        let layout = bound.levels_within(layout, &capacity, &loaded.rule)?;
         capacity.check(&layout)?;
-        self.bound.check_batch_invariance(&layout, SelectedKernel::of(loaded.traits()))?;
-        let binding = self.bound.bind_batch(&layout, layers.iter().map(|layer| &layer.bound))?;
-        let args = self.bound.args_for(&binding.variant)?;
-        Plan::with_capacity(&self.bound, &capacity, layout, loaded, binding, args, workspace)
+        bound.check_batch_invariance(&layout, SelectedKernel::of(loaded.traits()))?;
+        let binding = bound.bind_batch(&layout, layers)?;
+        Ok((layout, loaded, binding, Some(capacity)))
     }
 }

@@ -7,11 +7,11 @@ use attn_core::{
     dtype::Dtypes,
     expr::Variant,
     plan::{LayerError, PlanError, Visibility, VisibilityInterner},
-    spec::{HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 
 use super::{
-    CudaError, Device, Options,
+    CudaError, Device,
     args::Args,
     kernel_cache::KernelCache,
     lengths::{has_defaults_over_lengths, names_lengths},
@@ -65,7 +65,7 @@ impl BoundAttention {
         variant: &Variant,
         heads: Heads,
         dtypes: Dtypes,
-        options: Options,
+        options: AttentionOptions,
     ) -> Result<Self, CudaError> {
         heads.check()?;
         options.head_dim_vo.check(heads)?;
@@ -175,7 +175,7 @@ impl BoundAttention {
         Arc::ptr_eq(&self.kernels, &other.kernels)
     }
 
-    /// Refuses a layer whose parameter tensors depend on the batch. [`Plan::run_layer`](super::Plan::run_layer) passes
+    /// Refuses a layer whose parameter tensors depend on the batch. [`Plan::run`](super::Plan::run) of a layer passes
     /// the tensors that were uploaded when the layer was made.
     pub(super) fn check_own_args(&self, layout: &Layout) -> Result<(), CudaError> {
         if !self.depends_on_lengths {

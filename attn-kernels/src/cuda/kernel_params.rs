@@ -8,7 +8,7 @@ use attn_core::{
     tensor::{Kv, Out, Scale, TensorError, TensorRef},
 };
 
-use super::{CudaError, Plan, plan::Branch, run::RunMode, work::Lists};
+use super::{CudaError, Plan, plan::Branch, work::Lists};
 use crate::launch::{FastDiv, KernelParams, Strided};
 
 impl Plan {
@@ -50,7 +50,7 @@ impl Plan {
         q: &TensorRef<'_>,
         kv: &Kv<'_>,
         out: &Out<'_>,
-        mode: RunMode,
+        partial: bool,
     ) -> Result<KernelParams, CudaError> {
         let attention = &*self.attention;
         let heads = attention.heads;
@@ -111,7 +111,7 @@ impl Plan {
             sm_scale: attention.sm_scale,
             k_scale: kv.scales.k.all,
             v_scale: kv.scales.v.all,
-            partial_output: i32::from(mode == RunMode::Partial),
+            partial_output: i32::from(partial),
         })
     }
 }

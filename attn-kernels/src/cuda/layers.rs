@@ -2,22 +2,13 @@
 
 use std::sync::Arc;
 
-use attn_core::{
-    expr::Variant,
-    plan::LayerError,
-    tensor::{Kv, Out, TensorRef},
-};
+use attn_core::{expr::Variant, plan::LayerError};
 
-use super::{
-    Attention, CudaError, Plan, Stream,
-    args::Args,
-    bound::BoundAttention,
-    run::{RunMode, check_lse},
-};
+use super::{Attention, CudaError, Plan, args::Args, bound::BoundAttention};
 
 impl Attention {
     /// The same attention with the parameters of `variant`, which has the same structure. It shares the kernels and
-    /// runs plans of this attention ([`Plan::run_layer`]). The factor of `q . k` and the transforms of stored keys
+    /// runs plans of this attention ([`Plan::run`]). The factor of `q . k` and the transforms of stored keys
     /// stay.
     ///
     /// # Errors
@@ -50,44 +41,7 @@ impl Attention {
 }
 
 impl Plan {
-    /// As [`Plan::run`], with the parameters and the factor of `q . k` of another attention, which was made from the
-    /// plan's by [`Attention::with_parameters`] or [`Attention::with_sm_scale`]. Kernels and work list are the same. A
-    /// captured run reads the parameter tensors of `layer`, which must outlive the graph.
-    ///
-    /// # Errors
-    ///
-    /// As [`Plan::run`]; a [`LayerError`] for an attention with other kernels, or one whose visibility was not planned.
-    pub fn run_layer(
-        &self,
-        layer: &Attention,
-        stream: &Stream,
-        q: TensorRef<'_>,
-        kv: Kv<'_>,
-        out: Out<'_>,
-    ) -> Result<(), CudaError> {
-        self.check_layer(layer)?;
-        self.launch(Some(&*layer.bound), stream, RunMode::Final, q, kv, out)
-    }
-
-    /// As [`Plan::run_layer`], without finalizing rows: see [`Plan::run_partial`].
-    ///
-    /// # Errors
-    ///
-    /// As both.
-    pub fn run_layer_partial(
-        &self,
-        layer: &Attention,
-        stream: &Stream,
-        q: TensorRef<'_>,
-        kv: Kv<'_>,
-        out: Out<'_>,
-    ) -> Result<(), CudaError> {
-        self.check_layer(layer)?;
-        check_lse(&out)?;
-        self.launch(Some(&*layer.bound), stream, RunMode::Partial, q, kv, out)
-    }
-
-    fn check_layer(&self, layer: &Attention) -> Result<(), CudaError> {
+    pub(super) fn check_layer(&self, layer: &Attention) -> Result<(), CudaError> {
         if !self.attention.shares_kernels(&layer.bound) {
             return Err(LayerError::Unrelated.into());
         }

@@ -87,10 +87,10 @@ impl Plan {
         layout: Layout,
         loaded: LoadedKernels,
         binding: BatchBinding,
-        args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
         let work = work_list(attention, &layout, &loaded.rule, &binding)?;
+        let args = attention.args_for(&binding.variant)?;
         let kernels = loaded.kernels;
         let sections = Sections::of(attention.heads, attention.value_dim(), &kernels, &work, &layout)?;
         let blob = work.pack(&layout);
@@ -124,20 +124,21 @@ impl Plan {
     pub(super) fn with_capacity(
         attention: &Arc<BoundAttention>,
         capacity: &BatchCapacity,
+        stream: Option<&Stream>,
         layout: Layout,
         loaded: LoadedKernels,
         binding: BatchBinding,
-        args: Vec<Arc<Args>>,
         workspace: &mut Workspace,
     ) -> Result<Self, CudaError> {
         let work = work_list(attention, &layout, &loaded.rule, &binding)?;
+        let args = attention.args_for(&binding.variant)?;
         let LoadedKernels { kernels, rule } = loaded;
         let counts = ListCapacity::of(capacity, &attention.variant, attention.heads, &rule)?;
         let sections = Sections::within(attention.heads, attention.value_dim(), &kernels, &counts, capacity)?;
         let (keys_read, even, of_batch) = (work.keys_read(), work.is_even(), work.counts());
         let mut reserved = ReservedCapacity::new(capacity, counts, rule, work)?;
         let (memory, generation) =
-            workspace.upload_plan(None, reserved.pack(&layout)?, &sections.zeros(), sections.bytes)?;
+            workspace.upload_plan(stream, reserved.pack(&layout)?, &sections.zeros(), sections.bytes)?;
         memory.reserve_updates(sections.lists.total())?; // an update allocates nothing
         let branches = kernels.into_iter().zip(args).enumerate();
         Ok(Plan {

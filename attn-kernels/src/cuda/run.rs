@@ -6,30 +6,15 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{CudaError, Plan, Stream, bound::BoundAttention, launch_kernel::launch_kernel, work::Lists};
+use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, work::Lists};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::KernelParams,
 };
 
-/// What a run writes for each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RunMode {
-    /// Final outputs: sink and `output_transform` have been applied.
-    Final,
-    /// Partial states, which merge with those over other keys.
-    Partial,
-}
-
-/// Refuses a run without LSE output: a partial state cannot be merged without it.
-pub(super) fn check_lse(out: &Out<'_>) -> Result<(), CudaError> {
-    let why = "a partial output cannot be merged without it";
-    out.lse.as_ref().map(|_| ()).ok_or_else(|| TensorError::Absent { tensor: "lse", why }.into())
-}
-
 impl Plan {
-    /// Launches the attention: `q` of shape (qo tokens, qo heads, head_dim), `kv` as the batch describes it, into
-    /// `out`.
+    /// Launches the attention, or that of another layer: `q` of shape (qo tokens, qo heads, head_dim), `kv` as the
+    /// batch describes it, into `out`.
     ///
     /// Only launches: it does not allocate, synchronise or copy, so it can be captured into a graph. Results are
     /// complete in the order of the stream. A run on another stream than the last run, update or upload of the plan
@@ -37,39 +22,42 @@ impl Plan {
     /// an update on the device, the tensors of a plan with a capacity have to fit the largest batch within it, because
     /// a replay may run such a batch.
     ///
+    /// A layer is an attention that was made from the plan's by [`Attention::with_parameters`] or
+    /// [`Attention::with_sm_scale`]. Kernels and work list are the same. A captured run reads the parameter tensors
+    /// of the layer, which must outlive the graph.
+    ///
+    /// In a partial run rows are not finalized: neither sink nor `output_transform` is applied. It writes the
+    /// partial state of each row over the keys of this batch: O divided by the row sum, and the log-sum-exp. It merges
+    /// with states over other keys, and is finalized afterwards ([`attn_core::state`]).
+    ///
     /// # Errors
     ///
-    /// A tensor that does not fit, that is in host memory, or that is not aligned to 16 bytes; a stale plan; a stream
-    /// of another device. Nothing is launched then.
+    /// A tensor that does not fit, that is in host memory, or that is not aligned to 16 bytes; a partial output without
+    /// lse; a stale plan; a stream of another device; a [`LayerError`] for an attention with other kernels, or one
+    /// whose visibility was not planned. Nothing is launched then.
     ///
     /// Kernels access exactly the tokens of the batch's indptr, and the slots of its pages below each request's length;
     /// the caller promised these extents when it made the tensors ([`TensorRef::device`]).
-    pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
-        self.launch(None, stream, RunMode::Final, q, kv, out)
-    }
-
-    /// As [`Plan::run`], without finalizing rows: neither sink nor `output_transform` is applied. It writes the partial
-    /// state of each row over the keys of this batch: O divided by the row sum, and the log-sum-exp. It merges with
-    /// states over other keys, and is finalized afterwards ([`attn_core::state`]).
     ///
-    /// # Errors
-    ///
-    /// As [`Plan::run`]; and an output without lse.
-    pub fn run_partial(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), CudaError> {
-        check_lse(&out)?;
-        self.launch(None, stream, RunMode::Partial, q, kv, out)
-    }
-
+    /// [`LayerError`]: attn_core::plan::LayerError
+    /// [`Attention::with_parameters`]: super::Attention::with_parameters
+    /// [`Attention::with_sm_scale`]: super::Attention::with_sm_scale
     #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
-    pub(super) fn launch(
+    pub fn run(
         &self,
-        layer: Option<&BoundAttention>,
         stream: &Stream,
-        mode: RunMode,
         q: TensorRef<'_>,
         kv: Kv<'_>,
         out: Out<'_>,
+        layer: Option<&Attention>,
+        partial: bool,
     ) -> Result<(), CudaError> {
+        if partial && out.lse.is_none() {
+            let why = "a partial output cannot be merged without it";
+            return Err(TensorError::Absent { tensor: "lse", why }.into());
+        }
+        layer.map_or(Ok(()), |layer| self.check_layer(layer))?;
+        let layer = layer.map(|layer| &*layer.bound);
         let attention = &*self.attention;
         let device = &attention.device;
         device.check_same("stream", stream.device())?;
@@ -82,7 +70,7 @@ impl Plan {
         };
         check_run(largest, attention.heads, attention.head_dim_vo, attention.dtypes, &q, &kv, &out)?;
         let sm_scale = layer.unwrap_or(attention).sm_scale;
-        let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, mode)? };
+        let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         memory.order(stream)?;

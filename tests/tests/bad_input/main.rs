@@ -175,7 +175,8 @@ fn batches_past_a_capacity() {
     // 2 requests and 4 queries, at most 3 in one request
     let capacity = BatchCapacity { qo_len: 3, ..BatchCapacity::new(2, 4, 9) };
     let first = Batch::ragged(&[0, 1, 4], &[0, 2, 9]);
-    let mut plan = attention.plan_with_capacity(&first, &capacity, &mut engine.workspace()).expect("it just fits");
+    let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+    let mut plan = attention.plan_with(&first, &mut engine.workspace(), options).expect("it just fits");
     let refused: [(Batch<'_>, &[&str]); 9] = [
         (Batch::ragged(&[0, 1, 2, 3], &[0, 1, 2, 3]), &["3 requests", "capacity is 2", "larger capacity"]),
         (Batch::ragged(&[0, 4], &[0, 4]), &["4 queries in one request", "capacity is 3"]),
@@ -191,13 +192,15 @@ fn batches_past_a_capacity() {
         let error = says(plan.update(&stream, &batch), words);
         assert!(matches!(error, Error::Batch(_)), "{error:?}");
         assert_eq!(plan.layout(), &first.validate().expect("sound"), "the plan is unchanged");
-        says(attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()), words);
+        says(attention.plan_with(&batch, &mut engine.workspace(), options), words);
+        says(attention.workspace_size(&batch, options), words);
     }
     plan.update(&stream, &Batch::ragged(&[0], &[0])).expect("no requests");
 
     let capacity = BatchCapacity::decode(1, 8).in_pages(4, 2);
     let batch = Batch::paged(&[0, 1], &TABLE);
-    let mut plan = attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()).expect("it just fits");
+    let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+    let mut plan = attention.plan_with(&batch, &mut engine.workspace(), options).expect("it just fits");
     let mut update = |table: PageTable<'_>| plan.update(&stream, &Batch::paged(&[0, 1], &table));
     let larger = PageTable { num_pages: 9, ..TABLE };
     update(larger).expect("none of the pages that there were not");
@@ -210,11 +213,15 @@ fn batches_past_a_capacity() {
     says(plan.update(&stream, &Batch::ragged(&[0, 1], &[0, 1])), &["ragged", "in pages of 4"]);
 
     let mut plan = attention.plan(&first, &mut engine.workspace()).expect("sound");
-    let error = says(plan.update(&stream, &first), &["of one batch alone", "plan_with_capacity"]);
+    let error = says(plan.update(&stream, &first), &["of one batch alone", "with a capacity"]);
     assert!(matches!(error, Error::Batch(BatchError::NoCapacity)) && plan.capacity().is_none(), "{error:?}");
-    let none = BatchCapacity::new(1, u32::MAX, 1);
-    says(attention.workspace_size_with_capacity(&none), &["qo_indptr counts 2147483647 tokens", "1073741823"]);
-    says(attention.workspace_size_with_capacity(&capacity.in_pages(0, 1)), &["page_size = 0"]);
+    for (capacity, words) in [
+        (BatchCapacity::new(1, u32::MAX, 1), &["qo_indptr counts 2147483647 tokens", "1073741823"][..]),
+        (capacity.in_pages(0, 1), &["page_size = 0"]),
+    ] {
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        says(attention.workspace_size(&first, options), words);
+    }
 }
 
 #[test]

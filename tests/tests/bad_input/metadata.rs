@@ -83,7 +83,8 @@ impl Tried {
         };
         let (qo, kv) = ([0, 1, 3, 4], [0, 5, 5, 9]);
         let batch = if paged { Batch::paged(&qo, &table) } else { Batch::ragged(&qo, &kv) };
-        let plan = attention.plan_with_capacity(&batch, &capacity, &mut engine.workspace()).expect("it fits");
+        let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
+        let plan = attention.plan_with(&batch, &mut engine.workspace(), options).expect("it fits");
         let before = run(&plan, paged);
         assert!(before.iter().any(|&bits| f32::from_bits(bits) != 7.0));
         Tried { attention, paged, plan, before }
@@ -95,9 +96,11 @@ impl Tried {
         let mut workspace = engine.workspace();
         let error = says(self.attention.plan(batch, &mut workspace), words);
         assert!(matches!(error, Error::Batch(_)), "{error:?}");
-        says(self.attention.workspace_size(batch), words);
-        let capacity = *self.plan.capacity().expect("it has one");
-        says(self.attention.plan_with_capacity(batch, &capacity, &mut workspace), words);
+        for capacity in [None, self.plan.capacity().copied()] {
+            let options = PlanOptions { capacity, ..Default::default() };
+            says(self.attention.workspace_size(batch, options), words);
+            says(self.attention.plan_with(batch, &mut workspace, options), words);
+        }
         says(self.plan.update(&engine.stream().expect("a token"), batch), words);
         assert_eq!(run(&self.plan, self.paged), self.before, "what was planned before still runs");
     }

@@ -1,6 +1,6 @@
 //! Options of an attention.
 
-use crate::{HeadDimVo, KernelKind, KvStored, PrefillBackend};
+use super::{HeadDimVo, KernelKind, KvStored, PrefillBackend};
 
 /// Options of an attention beyond heads and element types.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
