@@ -37,6 +37,7 @@ mod parameter_tensors;
 mod pinned_buffer;
 mod plan;
 mod planner;
+mod release;
 mod run;
 mod sections;
 mod sm90_launch;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use cudarc::driver::result;
 
-use super::{CudaError, Device, Stream, use_tracker::UseTracker, uses::Access};
+use super::{CudaError, Device, Stream, release::Released, use_tracker::UseTracker, uses::Access};
 
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
 /// it by shared reference, in the order of streams. A copy waits for earlier work of other streams on the buffer.
@@ -24,6 +24,7 @@ impl DeviceBuffer {
     ///
     /// [`CudaError::OutOfMemory`], or a failure of the driver.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
+        device.free_released();
         let _current = device.make_current()?;
         if bytes == 0 {
             return Ok(Self::over(device, 0, bytes, true));
@@ -180,12 +181,8 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        if self.owned
-            && self.ptr != 0
-            && let Ok(_current) = self.device.make_current()
-        {
-            // SAFETY: this object owns the memory; the driver waits for kernels that may use it.
-            let _ = unsafe { result::free_sync(self.ptr) };
+        if self.owned && self.ptr != 0 {
+            self.device.release(Released::Memory(self.ptr));
         }
     }
 }

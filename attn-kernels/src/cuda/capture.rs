@@ -12,12 +12,18 @@ use super::{CudaError, Graph, Stream, stream_state::CapturedUse};
 impl Stream {
     /// Captures what `work` launches on the stream into a graph, instead of running it. The capture ends whatever
     /// `work` returns. Meanwhile other threads that synchronise with the device (allocations, downloads, some drops)
-    /// wait for the capture; in `work` itself they return an error.
+    /// wait for the capture; in `work` itself they return an error. What is dropped in `work` is freed afterwards.
     ///
     /// # Errors
     ///
     /// The errors of `work`, and work that cannot be captured.
     pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+        let captured = self.record(work);
+        self.device().free_released();
+        captured
+    }
+
+    fn record<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
         let _capture = self.device().captures().capture();
         self.begin_capture()?;
         let recording = Recording(self);

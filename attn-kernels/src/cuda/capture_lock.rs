@@ -60,6 +60,16 @@ impl CaptureLock {
         Ok(Wait(self))
     }
 
+    /// Begins a synchronisation, unless a capture is in progress.
+    pub(super) fn try_wait(&self) -> Option<Wait<'_>> {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        if CAPTURES.get() > 0 || *holders > 0 {
+            return None;
+        }
+        *holders -= 1;
+        Some(Wait(self))
+    }
+
     /// Adds a capture (1) or a synchronisation (-1), once none of the other kind is in progress.
     fn enter(&self, sign: i64) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,13 @@ use cudarc::driver::{
     sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute},
 };
 
-use super::{CudaError, capture_lock::CaptureLock, driver, op_module::OpModule};
+use super::{
+    CudaError,
+    capture_lock::CaptureLock,
+    driver,
+    op_module::OpModule,
+    release::{Deferred, Released, wait_for_context},
+};
 use crate::splice::Op;
 
 /// A CUDA device. Cheap to clone; the primary context is retained while a clone lives.
@@ -38,6 +44,8 @@ struct DeviceContext {
     captures: Arc<CaptureLock>,
     /// The loaded ops; unloaded with the context.
     ops: Mutex<HashMap<Op, OpModule>>,
+    /// What was dropped under a capture.
+    released: Deferred<Released>,
 }
 
 // SAFETY: a primary context may be used from any thread, as long as it is made current there, which every call does.
@@ -90,6 +98,7 @@ impl Device {
             memory,
             captures,
             ops,
+            released: Deferred::default(),
         };
         Ok(Device { inner: Arc::new(inner) })
     }
@@ -150,9 +159,32 @@ impl Device {
     ///
     /// The error of a kernel; a capture in this thread.
     pub fn synchronize(&self) -> Result<(), CudaError> {
-        let _wait = self.captures().wait()?;
-        let _current = self.make_current()?;
-        result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))
+        {
+            let _wait = self.captures().wait()?;
+            let _current = self.make_current()?;
+            result::ctx::synchronize().map_err(|e| CudaError::driver("finish the work of the device", e))?;
+        }
+        self.free_released();
+        Ok(())
+    }
+
+    /// Frees what nobody owns any more, after the device has finished its work. Under a capture on the device it is
+    /// freed later.
+    pub(super) fn release(&self, item: Released) {
+        self.release_all(Some(item));
+    }
+
+    /// Frees what was dropped under a capture, unless a capture is still in progress.
+    pub(super) fn free_released(&self) {
+        if !self.inner.released.is_empty() {
+            self.release_all(None);
+        }
+    }
+
+    fn release_all(&self, item: Option<Released>) {
+        let Ok(_current) = self.make_current() else { return };
+        // SAFETY: its owner is gone, and the device has finished its work.
+        self.inner.released.release(self.captures(), item, wait_for_context, |item| unsafe { item.free() });
     }
 
     /// The lock between captures and synchronisations.
@@ -194,12 +226,15 @@ impl Drop for Current {
 impl Drop for DeviceContext {
     fn drop(&mut self) {
         let ops = self.ops.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut released = self.released.take();
+        released.extend(ops.values().map(|op| Released::Module(op.module)));
         let before = result::ctx::get_current().ok().flatten();
         // SAFETY: the context is retained until the end of this function.
-        if !ops.is_empty() && unsafe { result::ctx::set_current(self.context) }.is_ok() {
-            // launches may be in flight
-            let _ = result::ctx::synchronize();
-            ops.values().for_each(OpModule::unload);
+        if !released.is_empty() && unsafe { result::ctx::set_current(self.context) }.is_ok() {
+            if wait_for_context() {
+                // SAFETY: the owners are gone, and the device has finished its work.
+                released.into_iter().for_each(|item| unsafe { item.free() });
+            }
             // SAFETY: the previous context was current in this thread, or it is null (no context).
             let _ = unsafe { result::ctx::set_current(before.unwrap_or(ptr::null_mut())) };
         }

@@ -8,7 +8,7 @@ use cudarc::driver::{
     sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
 };
 
-use super::{CudaError, Device};
+use super::{CudaError, Device, release::Released};
 use crate::{
     compile::{Arch, Resources},
     jit::Ready,
@@ -127,11 +127,6 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // launches may be in flight; a device in error state cannot be waited for and runs nothing
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.make_current() {
-            // SAFETY: loaded by `load`, unloaded once.
-            let _ = unsafe { module::unload(self.module) };
-        }
+        self.device.release(Released::Module(self.module));
     }
 }

@@ -2,9 +2,10 @@
 
 use cudarc::driver::result;
 
-use super::{CudaError, Device};
+use super::{CudaError, Device, release::Released};
 
-/// Pinned host memory, from which the device copies asynchronously. Freed on drop: no copy may be in flight then.
+/// Pinned host memory, from which the device copies asynchronously. Freed on drop, after the device has finished its
+/// work.
 #[derive(Debug)]
 pub(super) struct PinnedBuffer {
     device: Device,
@@ -23,6 +24,7 @@ impl PinnedBuffer {
         if bytes == 0 {
             return Ok(PinnedBuffer { device: device.clone(), ptr: std::ptr::null_mut(), bytes });
         }
+        device.free_released();
         let _current = device.make_current()?;
         // SAFETY: the context is current.
         let ptr = unsafe { result::malloc_host(bytes, 0) }
@@ -60,11 +62,8 @@ impl PinnedBuffer {
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        if self.bytes != 0
-            && let Ok(_current) = self.device.make_current()
-        {
-            // SAFETY: this object owns the memory.
-            let _ = unsafe { result::free_host(self.ptr.cast()) };
+        if self.bytes != 0 {
+            self.device.release(Released::Pinned(self.ptr));
         }
     }
 }

@@ -10,7 +10,7 @@ use cudarc::driver::{
     sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule},
 };
 
-use super::{CudaError, Device};
+use super::{CudaError, Device, release::Released};
 use crate::{
     jit,
     launch::{PLAN_SHARED_BYTES, PlanParams},
@@ -66,12 +66,7 @@ impl Planner {
 
 impl Drop for Planner {
     fn drop(&mut self) {
-        // launches may be in flight; a device in error state cannot be waited for and runs nothing
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.make_current() {
-            // SAFETY: loaded by `load`, unloaded once.
-            let _ = unsafe { module::unload(self.module) };
-        }
+        self.device.release(Released::Module(self.module));
     }
 }
 

@@ -32,8 +32,7 @@ impl Staging {
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), CudaError> {
         for slot in &mut self.slots {
             if slot.as_ref().is_none_or(|slot| slot.bytes.len() < bytes) {
-                // dropping a slot waits for its copy
-                *slot = None;
+                *slot = None; // freed once the device has copied from it
                 let (bytes, read) = (PinnedBuffer::new(&self.device, bytes)?, Event::untimed(&self.device)?);
                 *slot = Some(StagingSlot { bytes, read });
             }
@@ -53,12 +52,5 @@ impl Staging {
         }
         self.next = (self.next + 1) % self.slots.len();
         Ok(())
-    }
-}
-
-impl Drop for StagingSlot {
-    fn drop(&mut self) {
-        // a device in error state cannot be waited for and reads nothing
-        let _ = self.read.synchronize();
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         CudaError, Device, Stream,
         args::Args,
         op_module::{OpModule, not_loaded},
+        release::Released,
     },
     jit,
     splice::{OpSource, TRANSFORM_KERNELS},
@@ -105,11 +106,7 @@ impl fmt::Debug for KvTransform {
 
 impl Drop for KvTransform {
     fn drop(&mut self) {
-        // launches may be in flight; a device in error state cannot be waited for and runs nothing
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.make_current() {
-            let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
-            modules.values().for_each(OpModule::unload);
-        }
+        let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
+        modules.values().for_each(|op| self.device.release(Released::Module(op.module)));
     }
 }
