@@ -181,7 +181,7 @@ impl Attention {
     /// or `page_list.pages` where several parts have a tensor of that name. Its shape stays, and nothing is planned or
     /// compiled. Later launches on the stream read the new values, in every plan of this attention and in replays of
     /// captured runs. So a decode loop under one CUDA graph can select other pages at each step and layer. Values in
-    /// host memory may be changed on return; in pinned memory, once the stream has reached the copy.
+    /// host memory may be changed on return.
     ///
     /// Plans of a variant with key lists reserve the list lengths that the attention was made with, and kernels read
     /// the lengths again when they run. So make the attention with the longest lists:

@@ -191,14 +191,45 @@ impl DeviceBuffer {
     }
 
     /// Copies `data` to the buffer from element `first` on, in the order of the stream: later runs and replays on it
-    /// see the new elements. `data` may be reused on return; if it is pinned memory, only once the stream has reached
-    /// the copy.
+    /// see the new elements. `data` may be changed on return; if it is pinned memory, this waits for the stream.
     ///
     /// # Errors
     ///
     /// Another element type, or more elements than fit; a stream of another engine, or one that is being captured (each
     /// replay would read `data` again); a failure of the driver. Nothing is written then.
     pub fn write<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
+        let at = self.offset(first, data)?;
+        let bytes = bytemuck::cast_slice::<T, u8>(data);
+        match &mut self.memory {
+            BufferMemory::Host(words) => write_host(stream, words, at, bytes),
+            #[cfg(feature = "cuda")]
+            BufferMemory::Cuda(buffer) => Ok(buffer.write(stream.cuda()?, at, bytes)?),
+        }
+    }
+
+    /// As [`DeviceBuffer::write`], without waiting for a copy from pinned memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::write`].
+    ///
+    /// # Safety
+    ///
+    /// Where `data` is memory that the CUDA driver knows (pinned, registered, managed), it is neither changed nor freed
+    /// before the stream has executed the copy.
+    pub unsafe fn write_async<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
+        let at = self.offset(first, data)?;
+        let bytes = bytemuck::cast_slice::<T, u8>(data);
+        match &mut self.memory {
+            BufferMemory::Host(words) => write_host(stream, words, at, bytes),
+            #[cfg(feature = "cuda")]
+            // SAFETY: the caller guarantees it.
+            BufferMemory::Cuda(buffer) => Ok(unsafe { buffer.write_async(stream.cuda()?, at, bytes) }?),
+        }
+    }
+
+    /// The offset in bytes of elements that are of the buffer's type and fit it.
+    fn offset<T: Element>(&self, first: usize, data: &[T]) -> Result<usize, Error> {
         if self.dtype != T::DTYPE {
             let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
             return Err(Error::Elements { have, want });
@@ -207,16 +238,7 @@ impl DeviceBuffer {
         if extent > self.elements as u64 {
             return Err(TensorError::Extent { extent, len: self.elements as u64 }.into());
         }
-        let (at, bytes) = (first * self.dtype.size(), bytemuck::cast_slice::<T, u8>(data));
-        match &mut self.memory {
-            BufferMemory::Host(words) => {
-                stream.check_cpu()?;
-                bytemuck::cast_slice_mut::<u64, u8>(words)[at..at + bytes.len()].copy_from_slice(bytes);
-            }
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => buffer.write(stream.cuda()?, at, bytes)?,
-        }
-        Ok(())
+        Ok(first * self.dtype.size())
     }
 
     /// Contiguous strides of a shape that fits the buffer.
@@ -244,6 +266,13 @@ impl DeviceBuffer {
         }
         Ok(())
     }
+}
+
+/// Writes bytes into host memory, which a stream of the CPU has at once.
+fn write_host(stream: &Stream, words: &mut [u64], at: usize, bytes: &[u8]) -> Result<(), Error> {
+    stream.check_cpu()?;
+    bytemuck::cast_slice_mut::<u64, u8>(words)[at..at + bytes.len()].copy_from_slice(bytes);
+    Ok(())
 }
 
 /// Checks that a buffer belongs to the backend of the engine.
@@ -275,5 +304,10 @@ mod tests {
         let error = buffer.write(&stream, 0, &[1f32]).expect_err("another type");
         assert!(matches!(error, Error::Elements { .. }), "{error}");
         assert_eq!(engine.download_f32(&buffer).expect("f16"), [1.0, 1.0, 1.0, 2.0, 3.0]);
+        // SAFETY: this is no memory of the driver.
+        unsafe { buffer.write_async(&stream, 0, &[f16::ZERO]) }.expect("it fits");
+        // SAFETY: as above.
+        unsafe { buffer.write_async(&stream, 5, &[f16::ZERO]) }.expect_err("one too many");
+        assert_eq!(engine.download_f32(&buffer).expect("f16"), [0.0, 1.0, 1.0, 2.0, 3.0]);
     }
 }

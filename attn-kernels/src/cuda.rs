@@ -23,6 +23,7 @@ mod event;
 mod function;
 mod graph;
 mod host_buffer;
+mod host_copy;
 mod kernel;
 mod kernel_cache;
 mod kernel_params;

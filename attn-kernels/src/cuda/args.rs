@@ -3,12 +3,12 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
 };
 
 use attn_core::{expr::Variant, lang::param_tensor::OutBuffer};
 
-use super::{CudaError, Device, DeviceBuffer};
+use super::{CudaError, Device, DeviceBuffer, Stream, uses::Access};
 use crate::splice::variant::{Pointee, variant_args};
 
 /// The second parameter of every kernel, and the tensors that it points to.
@@ -16,6 +16,8 @@ use crate::splice::variant::{Pointee, variant_args};
 pub(super) struct Args {
     bytes: Vec<u8>,
     tensors: Vec<UploadedTensor>,
+    /// Held by launches that read the tensors, and by those who replace their content.
+    content: RwLock<()>,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,7 @@ impl Args {
             tensors.push(UploadedTensor { host, buffer });
             Ok::<u64, CudaError>(address)
         })?;
-        Ok(Args { bytes, tensors })
+        Ok(Args { bytes, tensors, content: RwLock::new(()) })
     }
 
     /// Whether these are the arguments of the variant.
@@ -79,6 +81,24 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// Orders the next work of the stream after copies into the tables that it reads. Stores to output tensors are not
+    /// ordered: those of runs on several streams interleave, as those of CTAs do.
+    pub(super) fn order(&self, stream: &Stream) -> Result<(), CudaError> {
+        let mut tables = self.tensors.iter().filter(|tensor| matches!(tensor.host, HostSide::Table(_)));
+        tables.try_for_each(|table| table.buffer.uses().order(stream.state(), Access::Read))
+    }
+
+    /// Keeps the content of the tensors while launches are submitted that read it.
+    pub(super) fn keep_content(&self) -> RwLockReadGuard<'_, ()> {
+        self.content.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `replace`, which submits a copy into a tensor, while no launch is being submitted.
+    pub(super) fn replace_content<T>(&self, replace: impl FnOnce() -> T) -> T {
+        let _alone = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        replace()
     }
 
     /// The uploaded tensor number `place`, if it is a table.

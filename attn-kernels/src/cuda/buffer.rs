@@ -4,7 +4,9 @@ use std::{ops::Range, sync::Arc};
 
 use cudarc::driver::result;
 
-use super::{CudaError, Device, Stream, release::Released, use_tracker::UseTracker, uses::Access};
+use super::{
+    CudaError, Device, Stream, host_copy::copy_from, release::Released, use_tracker::UseTracker, uses::Access,
+};
 
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
 /// it by shared reference, in the order of streams. A copy waits for earlier work of other streams on the buffer.
@@ -117,14 +119,29 @@ impl DeviceBuffer {
         unsafe { result::memcpy_dtoh_sync(out, self.ptr + offset as u64) }.map_err(|e| CudaError::driver("download", e))
     }
 
-    /// Copies `data` to byte `offset`, in the order of the stream. Pageable memory may be reused on return: the driver
-    /// copies it first, and may wait for the stream to do so. Pinned memory may be reused once the stream has executed
-    /// the copy.
+    /// Copies `data` to byte `offset`, in the order of the stream. `data` may be changed on return: the driver copies
+    /// pageable memory first, and may wait for the stream to do so; for pinned memory this waits for the stream.
     ///
     /// # Errors
     ///
     /// A range past the end, a stream that is being captured (replays would read `data`), or a failure of the driver.
     pub fn write(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+        let _current = self.device.make_current()?;
+        // SAFETY: `data` has been read when `copy_from` returns.
+        copy_from(stream, data, || unsafe { self.write_async(stream, offset, data) })
+    }
+
+    /// As [`DeviceBuffer::write`], without waiting for a copy from pinned memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::write`].
+    ///
+    /// # Safety
+    ///
+    /// Where `data` is memory that the driver knows (pinned, registered, managed), it is neither changed nor freed
+    /// before the stream has executed the copy.
+    pub unsafe fn write_async(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         stream.refuse_capture("copy values of the host")?;
         self.check(offset, data.len())?;
@@ -133,8 +150,8 @@ impl DeviceBuffer {
         }
         let _current = self.device.make_current()?;
         self.uses.submit(stream.state(), Access::Write, || {
-            // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; pinned
-            // memory is the caller's matter.
+            // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; for other
+            // memory the caller has promised.
             unsafe { result::memcpy_htod_async(self.ptr + offset as u64, data, stream.raw()) }
                 .map_err(|e| CudaError::driver("upload", e))
         })

@@ -63,8 +63,10 @@ impl Plan {
         let _current = self.attention.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };
         // there is one branch; the kernel takes a parameter even if the variant has none
-        let args = self.branches[0].args.bytes();
-        let variant = if args.is_empty() { &[0; 16][..] } else { args };
+        let args = &self.branches[0].args;
+        let _content = args.keep_content();
+        args.order(stream)?;
+        let variant = if args.bytes().is_empty() { &[0; 16][..] } else { args.bytes() };
         // SAFETY: the caller promised the arrays of the batch when it made them; the kernel keeps to the capacity, for
         // which the sections of the workspace are large enough.
         unsafe { launch_kernel(planner.function, (copy_ctas + 1, 1), THREADS, smem, stream, &params, variant) }?;

@@ -50,6 +50,7 @@ const NEEDED: &[&str] = &[
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuPointerGetAttribute",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
@@ -59,6 +60,7 @@ const NEEDED: &[&str] = &[
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
     "cuTensorMapEncodeTiled",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// `cuEventElapsedTime`. The bindings of CUDA 13 replace it by a function that older drivers do not have.

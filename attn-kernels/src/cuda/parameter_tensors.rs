@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use attn_core::expr::{ContentError, TensorContent, TensorSlot, Variant};
 use cudarc::driver::result;
 
-use super::{Attention, CudaError, DeviceBuffer, Stream, args::Args};
+use super::{Attention, CudaError, DeviceBuffer, Stream, args::Args, uses::Access};
 use crate::splice::variant::{Pointee, variant_args};
 
 impl Attention {
     /// Replaces the content of a parameter tensor in place, in the order of the stream. Later runs of all plans of this
     /// attention read the new content, and so do replays of captured runs. Nothing is planned or compiled. A copy from
-    /// device memory may be captured.
+    /// device memory may be captured. Values in host memory may be changed on return, as with [`DeviceBuffer::write`].
     ///
     /// # Errors
     ///
@@ -24,20 +24,22 @@ impl Attention {
         let slot = self.variant().tensor_slot(name)?;
         slot.check(content)?;
         let buffer = self.buffer_of(&slot)?;
-        match (content.as_host(), content.device_ptr()) {
+        self.bound.first_branch().0.replace_content(|| match (content.as_host(), content.device_ptr()) {
             (Some(bytes), _) => buffer.write(stream, 0, bytes),
             (None, Some(ptr)) => {
                 let _current = device.make_current()?;
-                // SAFETY: the buffer is as long as the content, which its maker promised to be there.
-                unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }
-                    .map_err(|e| CudaError::driver("copy a tensor", e))
+                buffer.uses().submit(stream.state(), Access::Write, || {
+                    // SAFETY: the buffer is as long as the content, which its maker promised to be there.
+                    unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }
+                        .map_err(|e| CudaError::driver("copy a tensor", e))
+                })
             }
             (None, None) => Ok(()), // there is no third kind of memory
-        }
+        })
     }
 
-    /// The device address of a parameter tensor, row-major. Other kernels may write it, in the order of a stream, for
-    /// later runs. The address is valid as long as this attention or a plan of it lives.
+    /// The device address of a parameter tensor, row-major. Other kernels may write it for later runs; the caller
+    /// orders them with runs. The address is valid as long as this attention or a plan of it lives.
     ///
     /// # Errors
     ///

@@ -74,6 +74,8 @@ impl Plan {
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
         memory.order(stream)?;
+        let _content = self.args_of(0, layer).keep_content(); // of a union, no tensor can be replaced
+        (0..self.branches.len()).try_for_each(|number| self.args_of(number, layer).order(stream))?;
 
         let kv_heads = attention.heads.kv;
         if let (Some(counts), Lists::Mixed(lists)) = (self.mixed, &self.sections.lists) {

@@ -47,7 +47,8 @@ impl Staging {
         if let Some(slot) = &mut self.slots[self.next] {
             slot.read.synchronize()?; // returns at once if it was never recorded
             slot.bytes.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-            to.write(stream, 0, &slot.bytes.bytes()[..bytes.len()])?;
+            // SAFETY: the slot is written again, or freed, once the stream has executed the copy.
+            unsafe { to.write_async(stream, 0, &slot.bytes.bytes()[..bytes.len()]) }?;
             slot.read.record(stream)?;
         }
         self.next = (self.next + 1) % self.slots.len();

@@ -1,0 +1,79 @@
+//! Copies from host memory that have read their source when they return.
+//!
+//! The driver stages pageable memory before an asynchronous copy returns. It reads memory that it knows (pinned,
+//! registered or managed) when the stream gets there, so a safe copy from such memory waits for the stream.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{self, CUpointer_attribute, CUresult, CUstreamCaptureMode};
+
+use super::{CudaError, Stream};
+
+/// Calls `copy`, which submits a copy from `data` to the stream, and returns once `data` may be changed. The context of
+/// the stream is current, and the stream is not being captured.
+pub(super) fn copy_from(
+    stream: &Stream,
+    data: &[u8],
+    copy: impl FnOnce() -> Result<(), CudaError>,
+) -> Result<(), CudaError> {
+    let ends = [data.first(), data.last()].map(|end| end.map_or(CUresult::CUDA_ERROR_INVALID_VALUE, kind_of_memory));
+    if !is_read_later(ends) {
+        return copy();
+    }
+    // a thread that captures another stream may wait for this one
+    let _relaxed = RelaxedCapture::begin()?;
+    copy()?;
+    stream.synchronize()
+}
+
+/// Whether the driver reads memory only when the stream gets there. `ends` is what it says about the first and the last
+/// byte: an invalid value is memory that it does not know.
+fn is_read_later(ends: [CUresult; 2]) -> bool {
+    ends.iter().any(|&code| code != CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+/// What the driver says when it is asked for the kind of memory at an address.
+fn kind_of_memory(at: &u8) -> CUresult {
+    let (mut kind, at) = (0u32, std::ptr::from_ref(at) as u64);
+    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    // SAFETY: the output is an unsigned int, as this attribute asks; the address is only looked up.
+    unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast::<c_void>(), attribute, at) }
+}
+
+/// Lets this thread wait while it captures, until it is dropped.
+struct RelaxedCapture {
+    before: CUstreamCaptureMode,
+}
+
+impl RelaxedCapture {
+    fn begin() -> Result<Self, CudaError> {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the mode is valid for reads and writes.
+        let code = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+        code.result().map_err(|e| CudaError::driver("wait for a copy", e))?;
+        Ok(RelaxedCapture { before: mode })
+    }
+}
+
+impl Drop for RelaxedCapture {
+    fn drop(&mut self) {
+        // SAFETY: as in `begin`.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_memory_unknown_to_the_driver_is_read_at_once() {
+        const UNKNOWN: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+        assert!(!is_read_later([UNKNOWN; 2]));
+        for known in [CUresult::CUDA_SUCCESS, CUresult::CUDA_ERROR_UNKNOWN] {
+            assert!(
+                is_read_later([known, known]) && is_read_later([known, UNKNOWN]) && is_read_later([UNKNOWN, known])
+            );
+        }
+    }
+}
