@@ -121,42 +121,8 @@ fn ascii(name: &str) -> String {
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
-        .map(|c| (distance(name, c), c))
+        .map(|c| (strsim::osa_distance(name, c), c))
         .filter(|&(d, c)| d <= 1 + c.len().max(name.len()) / 4)
         .min_by_key(|&(d, _)| d)
         .map(|(_, c)| c)
-}
-
-/// The Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let best = (diagonal + usize::from(x != *y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], best);
-        }
-    }
-    row[b.len()]
-}
-
-/// Converts `SoftCap` to `soft_cap`.
-#[must_use]
-pub fn snake_case(name: &str) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    let mut out = String::new();
-    for (i, &c) in chars.iter().enumerate() {
-        let starts = c.is_uppercase()
-            && i > 0
-            && (chars[i - 1].is_lowercase()
-                || chars[i - 1].is_ascii_digit()
-                || chars.get(i + 1).is_some_and(|n| n.is_lowercase()));
-        if starts && !out.ends_with('_') {
-            out.push('_');
-        }
-        out.extend(c.to_lowercase());
-    }
-    out
 }

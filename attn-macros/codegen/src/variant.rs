@@ -1,5 +1,6 @@
 //! `#[attention_variant]`.
 
+use heck::ToSnakeCase;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -146,7 +147,7 @@ fn shape(attr: &TokenStream, item: &syn::ItemImpl, report: &mut Report) -> (Stri
         report.on(&item.self_ty, messages::NOT_A_PATH);
     }
     let name = attribute.name.unwrap_or_else(|| {
-        let default = names::snake_case(&type_name.clone().unwrap_or_default());
+        let default = type_name.clone().unwrap_or_default().to_snake_case();
         if type_name.is_some() && !attribute::is_legal(&default) {
             report.on(&item.self_ty, messages::NEEDS_NAME);
         }
