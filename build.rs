@@ -3,16 +3,20 @@
 //! What is embedded by default takes well under a minute for two architectures on two cores; `ATTN_AOT_EXPRS`,
 //! `ATTN_AOT_HEAD_DIMS` and `ATTN_AOT_DTYPES` name others.
 
-use attn_kernels::aot::Aot;
+use attn_kernels::aot::{AotOptions, build_script};
 
 /// The variants of most models.
 const EXPRESSIONS: [&str; 4] =
     ["causal", "causal + sliding_window(window=1)", "causal + soft_cap(cap=1)", "causal + alibi"];
 
 fn main() {
-    // a build without the CUDA backend has nothing to embed for
-    let cuda = std::env::var_os("CARGO_FEATURE_CUDA").is_some();
-    let expressions: &[&str] = if cuda { &EXPRESSIONS } else { &[] };
-    let aot = Aot::new(attn_variants::variants()).groups([1, 4, 8]).sizes_or_env();
-    if cuda { aot.expressions_or_env(expressions.iter().copied()) } else { aot }.build_script();
+    build_script(&AotOptions {
+        variants: attn_variants::variants(),
+        expressions: &EXPRESSIONS,
+        groups: &[1, 4, 8],
+        // a build without the CUDA backend has nothing to embed for
+        archs: if std::env::var_os("CARGO_FEATURE_CUDA").is_some() { None } else { Some(&[]) },
+        env: true,
+        ..AotOptions::default()
+    });
 }

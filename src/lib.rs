@@ -133,7 +133,7 @@ pub use attn_kernels::cuda;
 /// Kernels: their source, their compilation, the cache.
 pub use attn_kernels as kernels;
 
-/// Kernels embedded ahead of time. See [`aot::Aot`] and [`include_prebuilt!`].
+/// Kernels embedded ahead of time. See [`aot::build_script`] and [`include_prebuilt!`].
 pub use attn_kernels::aot;
 
 /// The stock variants.
@@ -153,13 +153,8 @@ pub mod __private {
     pub use attn_core::__private::*;
 }
 
-/// Registers the kernels that this crate's build script embedded through [`aot::Aot`]. Call it once, before the first
-/// plan.
-///
-/// ```ignore
-/// // build.rs:  attn::aot::Aot::new(my_variants::variants()).expressions(["causal + mine"]).build_script();
-/// attn::include_prebuilt!();
-/// ```
+/// Registers the kernels that this crate's build script embedded through [`aot::build_script`]. Call it once, before
+/// the first plan.
 #[macro_export]
 macro_rules! include_prebuilt {
     () => {{

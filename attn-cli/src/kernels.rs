@@ -12,7 +12,7 @@ use attn_kernels::{
     cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     select::{KernelSelector, SelectedKernel},
-    splice::{KernelSource, has_key_hooks, has_key_list, has_value_hooks},
+    splice::KernelSource,
 };
 use attn_testing::Case;
 use clap::{Args, ValueEnum};
@@ -99,19 +99,15 @@ impl KernelArgs {
                     for &layout in layouts {
                         let (paged, group) = (layout == Layout::Paged, self.group);
                         for variant in &branches {
-                            let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
+                            let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch);
+                            let lists = request.with_hooks(&branches).key_lists;
                             let request = KernelTraitsRequest {
-                                kind,
-                                head_dim,
                                 head_dim_vo,
-                                dtypes,
                                 paged,
                                 group,
-                                key_hooks,
-                                value_hooks,
-                                key_lists: branches.iter().any(has_key_list),
+                                key_lists: lists,
                                 prefill: self.prefill,
-                                arch,
+                                ..request.with_hooks([variant])
                             };
                             let traits = KernelTraits::choose(&request)?;
                             let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
@@ -143,17 +139,12 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let branches = variant.branches();
     let request = |kernel: SelectedKernel, branches: &[Variant]| -> Result<KernelTraitsRequest> {
         Ok(KernelTraitsRequest {
-            kind: kernel.kind,
-            head_dim: heads.head_dim,
             head_dim_vo: case.head_dim_vo,
-            dtypes: case.dtypes()?,
             paged: case.kv_layout.paged(),
             group: kernel.rows,
-            key_hooks: branches.iter().any(has_key_hooks),
-            value_hooks: branches.iter().any(has_value_hooks),
             key_lists: variant.kv_list_sizes().is_some(),
             prefill: case.prefill,
-            arch,
+            ..KernelTraitsRequest::new(kernel.kind, heads.head_dim, case.dtypes()?, arch).with_hooks(branches)
         })
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);

@@ -1,8 +1,14 @@
 //! Cubins that a build script compiles ahead of time and embeds.
 //!
 //! ```text
-//! build.rs   Aot::new(my_variants::VARIANTS()).expressions(["causal + mine(x=1)"]).build_script();
-//! main.rs    attn::include_prebuilt!();
+//! // build.rs
+//! build_script(&AotOptions {
+//!     variants: my_variants::variants(),
+//!     expressions: &["causal + mine(x=1)"],
+//!     ..AotOptions::default()
+//! });
+//! // main.rs
+//! attn::include_prebuilt!();
 //! ```
 //!
 //! The variants live in a crate of their own, which is both a dependency and a build dependency of the embedding crate.
@@ -15,7 +21,7 @@ mod environment;
 mod report;
 mod sources;
 
-pub use build::Aot;
+pub use build::{AotOptions, build, build_script};
 pub use report::{AotError, AotReport};
 
 pub use crate::prebuilt::{Prebuilt, archs, embedded, find, register};

@@ -6,6 +6,8 @@ mod smem;
 
 use attn_core::{
     dtype::{Dtype, Dtypes},
+    expr::Variant,
+    lang::Hook,
     spec::{HeadDimVo, KernelKind, PrefillBackend},
 };
 
@@ -54,6 +56,40 @@ pub struct KernelTraitsRequest {
     pub prefill: PrefillBackend,
     /// The architecture to compile for.
     pub arch: Arch,
+}
+
+impl KernelTraitsRequest {
+    /// Attention over pages with one query head per KV head, values as long as keys, no hook on keys or values, and the
+    /// default prefill backend.
+    #[must_use]
+    pub fn new(kind: KernelKind, head_dim: u32, dtypes: Dtypes, arch: Arch) -> Self {
+        KernelTraitsRequest {
+            kind,
+            head_dim,
+            head_dim_vo: HeadDimVo::Same,
+            dtypes,
+            paged: true,
+            group: 1,
+            key_hooks: false,
+            value_hooks: false,
+            key_lists: false,
+            prefill: PrefillBackend::default(),
+            arch,
+        }
+    }
+
+    /// The same problem, for variants whose hooks one kernel or one selection serves: those that any of them has.
+    #[must_use]
+    pub fn with_hooks<'a>(self, variants: impl IntoIterator<Item = &'a Variant, IntoIter: Clone>) -> Self {
+        let variants = variants.into_iter();
+        let any = |hook| variants.clone().any(|variant| variant.has(hook));
+        KernelTraitsRequest {
+            key_hooks: any(Hook::KeyTransform),
+            value_hooks: any(Hook::ValueTransform),
+            key_lists: any(Hook::KvListLen),
+            ..self
+        }
+    }
 }
 
 /// The compile-time constants of a kernel. They are spliced in front of the template.

@@ -7,7 +7,7 @@ use crate::{
     compile::{Arch, Compiled},
 };
 
-/// One embedded cubin. Tables of them are written by [`Aot`](crate::aot::Aot) and registered by
+/// One embedded cubin. Tables of them are written by [`aot::build`](crate::aot::build) and registered by
 /// `attn::include_prebuilt!`.
 #[derive(Clone, Copy, Debug)]
 pub struct Prebuilt {

@@ -14,7 +14,7 @@ mod traits_block;
 pub mod variant;
 mod wgmma;
 
-use attn_core::{expr::Variant, lang::Hook, spec::KernelKind};
+use attn_core::{expr::Variant, spec::KernelKind};
 
 use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 
@@ -120,22 +120,4 @@ impl Unit for KernelSource {
     fn arch(&self) -> Arch {
         self.traits.arch
     }
-}
-
-/// Whether the variant has a `key_transform`; prefill then needs the K/V preprocessing kernel.
-#[must_use]
-pub fn has_key_hooks(variant: &Variant) -> bool {
-    variant.has(Hook::KeyTransform)
-}
-
-/// Whether the variant reads keys through a KV list.
-#[must_use]
-pub fn has_key_list(variant: &Variant) -> bool {
-    variant.has(Hook::KvListLen)
-}
-
-/// Whether the variant has a `value_transform`; prefill then needs the K/V preprocessing kernel.
-#[must_use]
-pub fn has_value_hooks(variant: &Variant) -> bool {
-    variant.has(Hook::ValueTransform)
 }

@@ -1,5 +1,8 @@
 //! Kernels built ahead of time: which are embedded, how they are found at run time, and notes and errors of the build.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "support/stock.rs"]
+mod stock;
 
 use std::{
     env, fs,
@@ -8,42 +11,43 @@ use std::{
 };
 
 use attn_core::{
-    Registry, Variant,
     dtype::{Dtype, Dtypes},
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
+    spec::KernelKind,
 };
 use attn_kernels::{
-    aot::{Aot, AotError},
+    aot::{AotError, AotOptions, build},
     compile::{Arch, Compiler},
     jit::{self, JitError},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
 };
 
-fn aot() -> Aot {
-    Aot::new(attn_variants::variants()).head_dims([64]).groups([1]).layouts(true, false)
+use stock::{has_compiler, variant};
+
+const SM_80: [Arch; 1] = [Arch::new(8, 0)];
+
+/// One head dimension, ragged keys, one query head per KV head, for sm_80.
+fn aot() -> AotOptions<'static> {
+    AotOptions {
+        variants: attn_variants::variants(),
+        head_dims: &[64],
+        groups: &[1],
+        paged: &[false],
+        archs: Some(&SM_80),
+        ..AotOptions::default()
+    }
+}
+
+/// The decode kernel of the variant without hooks.
+fn decode() -> AotOptions<'static> {
+    AotOptions { expressions: &["full"], kinds: &[KernelKind::Decode], ..aot() }
 }
 
 /// The source that a run on `arch` looks up.
 fn source(expr: &str, kind: KernelKind, arch: Arch) -> KernelSource {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).unwrap();
-    let variant = Variant::parse_with(expr, &registry).unwrap();
-    let dtypes = Dtypes::bf16();
-    let traits = KernelTraits::choose(&KernelTraitsRequest {
-        kind,
-        head_dim: 64,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes,
-        paged: false,
-        group: 1,
-        key_hooks: false,
-        value_hooks: false,
-        arch,
-        key_lists: false,
-        prefill: PrefillBackend::default(),
-    });
-    KernelSource::build(&variant, &traits.unwrap()).unwrap()
+    let request = KernelTraitsRequest::new(kind, 64, Dtypes::bf16(), arch);
+    let traits = KernelTraits::choose(&KernelTraitsRequest { paged: false, ..request }).unwrap();
+    KernelSource::build(&variant(expr), &traits).unwrap()
 }
 
 fn table(dir: &Path) -> String {
@@ -52,15 +56,15 @@ fn table(dir: &Path) -> String {
 
 #[test]
 fn embedded_kernels_are_found_at_run_time() {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
+    if !has_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let archs = [Arch::new(8, 0), Arch::for_device(9, 0)];
     // one cubin serves all parameter values, so the second expression adds none
     let expressions = ["causal + soft_cap(cap=30)", "causal + soft_cap(cap=50)"];
-    let report = aot().expressions(expressions).archs(archs).build(dir.path()).unwrap();
+    let options = AotOptions { expressions: &expressions, archs: Some(&archs), ..aot() };
+    let report = build(&options, dir.path()).unwrap();
     assert_eq!((report.cubins, report.notes), (4, Vec::<String>::new()), "two kernels, two architectures");
     let table = table(dir.path());
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
@@ -82,13 +86,11 @@ fn decode_names(table: &str) -> Vec<&str> {
 
 #[test]
 fn groups_of_one_kernel_are_embedded_once() {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
+    if !has_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let decode = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
-    let report = decode.groups([1, 2, 3, 4, 8, 9, 16, 64]).build(dir.path()).unwrap();
+    let report = build(&AotOptions { groups: &[1, 2, 3, 4, 8, 9, 16, 64], ..decode() }, dir.path()).unwrap();
     let table = table(dir.path());
     let names = decode_names(&table);
     assert_eq!((report.cubins, names.len()), (2, 2), "{names:?}");
@@ -97,14 +99,13 @@ fn groups_of_one_kernel_are_embedded_once() {
 
 #[test]
 fn planner_kernels_are_embedded_on_request() {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
+    if !has_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let expressions = ["full", "alibi", "causal", "causal + union(sliding_window(window=70), full)"];
-    let planners = aot().expressions(expressions).kinds([]).archs([Arch::new(8, 0)]).device_plans();
-    let report = planners.build(dir.path()).unwrap();
+    let planners = AotOptions { expressions: &expressions, kinds: &[], device_plans: true, ..aot() };
+    let report = build(&planners, dir.path()).unwrap();
     let table = table(dir.path());
     let mut names: Vec<_> = table.split('"').filter(|word| word.ends_with("planner sm_80")).collect();
     names.sort_unstable();
@@ -117,14 +118,12 @@ fn planner_kernels_are_embedded_on_request() {
 
 #[test]
 fn kv_dtypes_are_embedded() {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
+    if !has_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let decode = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
-    let both = decode.dtypes([Dtype::F16, Dtype::Bf16]).kv_dtypes([Dtype::Bf16, Dtype::E4m3]);
-    both.build(dir.path()).unwrap();
+    let (dtypes, kv_dtypes) = (&[Dtype::F16, Dtype::Bf16], &[Dtype::Bf16, Dtype::E4m3]);
+    build(&AotOptions { dtypes, kv_dtypes, ..decode() }, dir.path()).unwrap();
     let table = table(dir.path());
     let names = decode_names(&table);
     assert_eq!(names.len(), 3, "{names:?}");
@@ -136,7 +135,7 @@ fn kv_dtypes_are_embedded() {
 #[test]
 fn an_empty_request_embeds_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let report = aot().expressions(["causal"]).archs([]).build(dir.path()).unwrap();
+    let report = build(&AotOptions { expressions: &["causal"], archs: Some(&[]), ..aot() }, dir.path()).unwrap();
     assert_eq!((report.cubins, report.notes.len()), (0, 0));
     assert_eq!(table(dir.path()).split_whitespace().collect::<String>(), "&[]");
 }
@@ -144,16 +143,16 @@ fn an_empty_request_embeds_nothing() {
 #[test]
 fn errors_name_the_wrong_request() {
     let dir = tempfile::tempdir().unwrap();
-    let arch = [Arch::new(8, 0)];
-    let wrong = aot().expressions(["causl"]).archs(arch).build(dir.path()).unwrap_err();
+    let refused = |options: &AotOptions<'_>| build(options, dir.path()).unwrap_err();
+    let wrong = refused(&AotOptions { expressions: &["causl"], ..aot() });
     assert!(matches!(wrong, AotError::Expr { .. }) && wrong.to_string().contains("causal"), "{wrong}");
-    let of_keys = |kv| aot().expressions(["causal"]).dtypes([Dtype::F16]).kv_dtypes([kv]).archs(arch).build(dir.path());
-    let wrong = of_keys(Dtype::Bf16).unwrap_err();
+    let causal = AotOptions { expressions: &["causal"], ..aot() };
+    let wrong = refused(&AotOptions { dtypes: &[Dtype::F16], kv_dtypes: &[Dtype::Bf16], ..causal });
     assert!(
         matches!(wrong, AotError::KernelTraits(_)) && wrong.to_string().contains("f16 with k and v of bf16"),
         "{wrong}"
     );
-    let wrong = aot().expressions(["causal"]).head_dims([72]).archs(arch).build(dir.path()).unwrap_err();
+    let wrong = refused(&AotOptions { head_dims: &[72], ..causal });
     assert!(matches!(wrong, AotError::KernelTraits(_)) && wrong.to_string().contains("72"), "{wrong}");
 }
 
@@ -184,7 +183,7 @@ fn child_without_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let report = aot().expressions(["causal"]).archs([Arch::new(8, 0)]).build(dir.path()).unwrap();
+    let report = build(&AotOptions { expressions: &["causal"], ..aot() }, dir.path()).unwrap();
     assert_eq!(report.cubins, 0);
     assert!(report.notes[0].contains("/nowhere") && report.notes[0].contains("pip install"), "{:?}", report.notes);
     let error = jit::obtain(source("causal", KernelKind::Decode, Arch::new(8, 0))).unwrap_err();
@@ -228,8 +227,7 @@ fn child_sizes() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let sized = aot().expressions(["full"]).kinds([KernelKind::Decode]).archs([Arch::new(8, 0)]);
-    sized.sizes_or_env().build(dir.path()).unwrap();
+    build(&AotOptions { env: true, ..decode() }, dir.path()).unwrap();
     let table = table(dir.path());
     let names = decode_names(&table);
     assert_eq!(names.len(), 4, "{names:?}");
@@ -244,7 +242,7 @@ fn child_wrong_sizes() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let error = aot().expressions(["full"]).archs([Arch::new(8, 0)]).sizes_or_env().build(dir.path()).unwrap_err();
+    let error = build(&AotOptions { env: true, ..decode() }, dir.path()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("ATTN_AOT_HEAD_DIMS") && text.contains("`many`") && text.contains("64;128"), "{text}");
 }
@@ -255,6 +253,6 @@ fn child_archs() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let error = aot().expressions(["causal"]).build(dir.path()).unwrap_err();
+    let error = build(&AotOptions { expressions: &["causal"], archs: None, ..aot() }, dir.path()).unwrap_err();
     assert!(error.to_string().contains("`75`"), "{error}");
 }

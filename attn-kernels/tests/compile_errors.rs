@@ -2,13 +2,12 @@
 //! translation unit.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use std::{fs, path::PathBuf};
 
-use attn_core::{
-    Registry, Variant,
-    dtype::Dtypes,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
-};
+use attn_core::{dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
     cache::CubinCache,
     compile::{Arch, CompileError, nvrtc::Nvrtc},
@@ -18,23 +17,9 @@ use attn_kernels::{
 };
 
 fn source(expr: &str) -> KernelSource {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).unwrap();
-    let variant = Variant::parse_with(expr, &registry).unwrap();
-    let (kind, dtypes, arch) = (KernelKind::Decode, Dtypes::f16(), Arch::new(8, 0));
-    let request = KernelTraitsRequest {
-        kind,
-        head_dim: 64,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes,
-        paged: false,
-        group: 1,
-        key_hooks: false,
-        value_hooks: false,
-        arch,
-        key_lists: false,
-        prefill: PrefillBackend::default(),
-    };
+    let variant = stock::variant(expr);
+    let request = KernelTraitsRequest::new(KernelKind::Decode, 64, Dtypes::f16(), Arch::new(8, 0));
+    let request = KernelTraitsRequest { paged: false, ..request };
     KernelSource::build(&variant, &KernelTraits::choose(&request).unwrap()).unwrap()
 }
 

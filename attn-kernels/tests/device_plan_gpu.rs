@@ -3,11 +3,13 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr, clippy::print_stdout)] // a test
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use attn_core::{
-    Variant,
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, Heads, KernelKind},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
@@ -58,12 +60,6 @@ fn values(count: usize, seed: u32) -> Vec<u8> {
         ((x.to_bits() >> 16) as u16).to_le_bytes()
     };
     (0..count).flat_map(|_| bf16()).collect()
-}
-
-fn variant(expr: &str) -> Variant {
-    let mut registry = attn_core::Registry::empty();
-    registry.register_all(attn_variants::variants()).expect("no two share a name");
-    Variant::parse_with(expr, &registry).expect("stock")
 }
 
 /// A device with tensors on it, and arrays for a batch.
@@ -134,7 +130,7 @@ impl Gpu {
     }
 
     fn attention(&self, expr: &str) -> Attention {
-        let variant = variant(expr);
+        let variant = stock::variant(expr);
         let options = AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() };
         Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
     }
@@ -242,21 +238,12 @@ fn kernels_for_an_h200_compile() {
     let arch = Arch::for_device(9, 0);
     jit::obtain(PlannerSource::checker(arch).expect("supported")).expect("compiles");
     for expr in VARIANTS {
-        let variant = variant(expr);
+        let variant = stock::variant(expr);
         for (branch, group) in variant.branches().iter().flat_map(|branch| [8, 16].map(|group| (branch.clone(), group)))
         {
             let traits = KernelTraits::choose(&KernelTraitsRequest {
-                kind: KernelKind::Decode,
-                head_dim: HEADS.head_dim,
-                head_dim_vo: HeadDimVo::Same,
-                dtypes: Dtypes::bf16(),
-                paged: true,
                 group,
-                key_hooks: false,
-                value_hooks: false,
-                arch,
-                key_lists: false,
-                prefill: PrefillBackend::default(),
+                ..KernelTraitsRequest::new(KernelKind::Decode, HEADS.head_dim, Dtypes::bf16(), arch)
             });
             jit::obtain(KernelSource::build(&branch, &traits.expect("a traits")).expect("supported"))
                 .expect("compiles");

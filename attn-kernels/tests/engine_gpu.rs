@@ -3,10 +3,12 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use std::{ffi::c_void, ptr};
 
 use attn_core::{
-    Variant,
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, Layout, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
     plan::LayerError,
@@ -47,12 +49,6 @@ fn values(count: usize, seed: u32) -> Vec<u8> {
     (0..count as u32).flat_map(bf16).collect()
 }
 
-fn variant(expr: &str) -> Variant {
-    let mut registry = attn_core::Registry::empty();
-    registry.register_all(attn_variants::variants()).expect("no two share a name");
-    Variant::parse_with(expr, &registry).expect("stock")
-}
-
 fn device() -> Option<Device> {
     Device::new(0).map_err(|error| eprintln!("SKIPPED: {error}")).ok()
 }
@@ -70,7 +66,7 @@ impl Gpu {
 
     fn attention(&self, expr: &str, kernel: Option<KernelKind>) -> Attention {
         let options = AttentionOptions { kernel, ..AttentionOptions::default() };
-        Attention::new(&self.device, &variant(expr), HEADS, Dtypes::bf16(), options).expect("bound")
+        Attention::new(&self.device, &stock::variant(expr), HEADS, Dtypes::bf16(), options).expect("bound")
     }
 
     fn workspace(&self) -> Workspace {
@@ -337,7 +333,7 @@ fn one_plan_runs_as_several_layers() {
     let Some(gpu) = Gpu::find() else { return };
     for kind in [KernelKind::Decode, KernelKind::Prefill] {
         let near = gpu.attention("causal + sliding_window(window=300) + sink(logits=[0, 1, 2, 3])", Some(kind));
-        let other = variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
+        let other = stock::variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
         let far = near.with_parameters(&other).expect("values");
         let sharp = near.with_sm_scale(0.5).expect("positive");
         let batches: [Lens<'_>; 2] = if kind == KernelKind::Decode {

@@ -1,15 +1,14 @@
 //! nvcc compiles the same sources as NVRTC, and its log is parsed. Skipped without nvcc.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use attn_core::{
-    Registry, Variant,
-    dtype::Dtypes,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
-};
+#[path = "support/stock.rs"]
+mod stock;
+
+use attn_core::{dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
     compile::{Compiler, nvcc::Nvcc},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::KernelSource,
 };
 
 #[test]
@@ -21,25 +20,11 @@ fn nvcc_compiles_the_same_sources() {
             return;
         }
     };
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).unwrap();
-    let variant = Variant::parse_with("causal + alibi + qk_norm + rope + sink", &registry).unwrap();
+    let variant = stock::variant("causal + alibi + qk_norm + rope + sink");
     for kind in [KernelKind::Prefill, KernelKind::Decode] {
-        let (dtypes, arch) = (Dtypes::bf16(), "sm_90a".parse().unwrap());
-        let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-        let request = KernelTraitsRequest {
-            kind,
-            head_dim: 128,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes,
-            paged: true,
-            group: 4,
-            key_hooks,
-            value_hooks,
-            arch,
-            key_lists: false,
-            prefill: PrefillBackend::default(),
-        };
+        let arch = "sm_90a".parse().unwrap();
+        let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch).with_hooks([&variant]);
+        let request = KernelTraitsRequest { group: 4, ..request };
         let source = KernelSource::build(&variant, &KernelTraits::choose(&request).unwrap()).unwrap();
         let compiled = nvcc.compile(&source.name, &source.text, arch).unwrap_or_else(|error| panic!("{error}"));
         assert!(compiled.cubin.starts_with(b"\x7fELF"));

@@ -3,16 +3,18 @@
 //! Needs NVRTC (`cargo xtask test` fetches it) and no GPU.
 #![allow(clippy::print_stderr)]
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use attn_core::{
-    Registry, Variant,
     dtype::Dtypes,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
+    spec::{KernelKind, PrefillBackend},
 };
 use attn_kernels::{
     compile::nvrtc::Nvrtc,
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::KernelSource,
 };
 use object::{Object as _, ObjectSection as _};
 
@@ -45,23 +47,13 @@ fn decode(bytes: &[u8]) -> Instruction {
 }
 
 fn instructions(expr: &str) -> Vec<Instruction> {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).expect("names differ");
-    let variant = Variant::parse_with(expr, &registry).expect(expr);
+    let variant = stock::variant(expr);
     let request = KernelTraitsRequest {
-        kind: KernelKind::Prefill,
-        head_dim: 128,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes: Dtypes::bf16(),
-        paged: true,
         group: 4,
-        key_hooks: has_key_hooks(&variant),
-        value_hooks: has_value_hooks(&variant),
-        key_lists: false,
         prefill: PrefillBackend::Sm90,
-        arch: "sm_90a".parse().expect("an architecture"),
+        ..KernelTraitsRequest::new(KernelKind::Prefill, 128, Dtypes::bf16(), "sm_90a".parse().expect("an architecture"))
     };
-    let traits = KernelTraits::choose(&request).expect("a traits");
+    let traits = KernelTraits::choose(&request.with_hooks([&variant])).expect("a traits");
     assert!(traits.is_sm90_prefill());
     let ready = jit::obtain(KernelSource::build(&variant, &traits).expect("supported")).expect("compiles");
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");

@@ -2,46 +2,34 @@
 //! them.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use attn_core::{
-    Registry, Variant,
+    Variant,
     dtype::Dtypes,
     lang::Dims,
-    spec::{HeadDimVo, KernelKind, KvStored, PrefillBackend},
+    spec::{KernelKind, KvStored},
 };
 use attn_kernels::{
-    aot::Aot,
+    aot::{AotOptions, build},
     compile::{Arch, Compiler},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, has_key_hooks, has_value_hooks, variant_args},
+    splice::{KernelSource, variant_args},
 };
 
 const KINDS: [KernelKind; 2] = [KernelKind::Prefill, KernelKind::Decode];
 
 fn parse(expr: &str) -> Variant {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).unwrap();
     let dims = Dims { qo_heads: Some(4), kv_heads: Some(2), head_dim: Some(64), ..Dims::default() };
-    Variant::parse_with(expr, &registry).unwrap().bind(&dims).unwrap()
+    stock::variant(expr).bind(&dims).unwrap()
 }
 
 /// The kernels of all branches.
 fn sources(variant: &Variant, kind: KernelKind) -> Vec<KernelSource> {
     let of = |branch: &Variant| {
-        let (key_hooks, value_hooks) = (has_key_hooks(branch), has_value_hooks(branch));
-        let (dtypes, arch) = (Dtypes::bf16(), Arch::new(8, 0));
-        let request = KernelTraitsRequest {
-            kind,
-            head_dim: 64,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes,
-            paged: false,
-            group: 2,
-            key_hooks,
-            value_hooks,
-            arch,
-            key_lists: false,
-            prefill: PrefillBackend::default(),
-        };
+        let request = KernelTraitsRequest::new(kind, 64, Dtypes::bf16(), Arch::new(8, 0));
+        let request = KernelTraitsRequest { paged: false, group: 2, ..request.with_hooks([branch]) };
         KernelSource::build(branch, &KernelTraits::choose(&request).unwrap()).unwrap()
     };
     variant.branches().iter().map(of).collect()
@@ -117,9 +105,17 @@ fn every_kernel_compiles_and_is_embedded() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let aot = Aot::new(attn_variants::variants()).head_dims([64]).groups([2]).layouts(true, false);
-    let aot = aot.expressions(["causal + rope", "causal"]).archs([Arch::new(8, 0)]);
-    let report = aot.stored([KvStored::Raw, KvStored::Transformed]).build(dir.path()).unwrap();
+    let options = AotOptions {
+        variants: attn_variants::variants(),
+        expressions: &["causal + rope", "causal"],
+        head_dims: &[64],
+        groups: &[2],
+        paged: &[false],
+        stored: &[KvStored::Raw, KvStored::Transformed],
+        archs: Some(&[Arch::new(8, 0)]),
+        ..AotOptions::default()
+    };
+    let report = build(&options, dir.path()).unwrap();
     assert_eq!(report.cubins, 3 * KINDS.len(), "causal is the same either way");
     let table = std::fs::read_to_string(dir.path().join("attn_aot.rs")).unwrap();
     for stored in [KvStored::Raw, KvStored::Transformed] {

@@ -6,19 +6,18 @@
 
 extern crate attn_core as attn;
 
+#[path = "support/stock.rs"]
+mod stock;
+
 use std::collections::BTreeMap;
 
 use attn::lang::{AttentionVariant, LogitIndex};
-use attn::{
-    Registry, Variant, VariantParams, attention_variant,
-    dtype::Dtypes,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
-};
+use attn::{Variant, VariantParams, attention_variant, dtype::Dtypes, spec::KernelKind};
 use attn_kernels::{
     compile::nvrtc::Nvrtc,
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, has_key_hooks, has_value_hooks},
+    splice::KernelSource,
 };
 use object::{Object as _, ObjectSection as _};
 
@@ -58,8 +57,7 @@ impl AttentionVariant for MyWindow {
 }
 
 fn variant(expr: &str) -> Variant {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).expect("names differ");
+    let mut registry = stock::registry();
     registry.register_all(attn::variants![Idle, MyCausal, MyWindow]).expect("names differ");
     Variant::parse_with(expr, &registry).expect(expr)
 }
@@ -67,21 +65,8 @@ fn variant(expr: &str) -> Variant {
 /// The instructions of each kernel of a variant, by name.
 fn code(expr: &str, kind: KernelKind, arch: &str) -> BTreeMap<String, Vec<u8>> {
     let variant = variant(expr);
-    let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-    let (dtypes, arch) = (Dtypes::bf16(), arch.parse().expect(arch));
-    let request = KernelTraitsRequest {
-        kind,
-        head_dim: 128,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes,
-        paged: true,
-        group: 4,
-        key_hooks,
-        value_hooks,
-        arch,
-        key_lists: false,
-        prefill: PrefillBackend::default(),
-    };
+    let request = KernelTraitsRequest::new(kind, 128, Dtypes::bf16(), arch.parse().expect(arch));
+    let request = KernelTraitsRequest { group: 4, ..request.with_hooks([&variant]) };
     let source = KernelSource::build(&variant, &KernelTraits::choose(&request).expect("a traits")).expect("supported");
     let ready = jit::obtain(source).unwrap_or_else(|error| panic!("{error}"));
     let file = object::File::parse(&*ready.compiled.cubin).expect("a cubin is an ELF file");

@@ -13,7 +13,7 @@ use attn_core::{
     expr::{ExprError, Variant},
     lang::Dims,
     plan::{PlanBlob, PlanError, PlanScratch, WorkList},
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
+    spec::KernelKind,
 };
 use attn_kernels::{
     compile::Arch,
@@ -108,17 +108,8 @@ impl Planner {
         };
         let variant = variant(case.variant).map_err(Error::Variant)?;
         let request = KernelTraitsRequest {
-            kind: KernelKind::Decode,
-            head_dim: GROUPED.head_dim,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes: Dtypes::bf16(),
-            paged: true,
             group: GROUPED.group(),
-            key_hooks: false,
-            value_hooks: false,
-            arch: Arch::for_device(9, 0),
-            key_lists: false,
-            prefill: PrefillBackend::default(),
+            ..KernelTraitsRequest::new(KernelKind::Decode, GROUPED.head_dim, Dtypes::bf16(), Arch::for_device(9, 0))
         };
         Ok(Planner {
             step: case.step,

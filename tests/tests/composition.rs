@@ -6,10 +6,10 @@ extern crate attn_core as attn;
 use attn::Variant;
 use attn::dtype::Dtypes;
 use attn::lang::{Dims, LogitIndex, ParamValue, QueryTile, RowIndex, Tile, TileClass};
-use attn::spec::{HeadDimVo, KernelKind, PrefillBackend};
+use attn::spec::KernelKind;
 use attn_kernels::compile::{Arch, Compiler};
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::splice::{KernelSource, has_key_hooks, has_value_hooks, variant::outline};
+use attn_kernels::splice::{KernelSource, variant::outline};
 use attn_tests::compare::compare;
 use attn_tests::host::HostVariant;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -173,21 +173,8 @@ fn trees_compile_inside_both_kernels() {
     ] {
         for variant in tree(text).branches() {
             for kind in [KernelKind::Prefill, KernelKind::Decode] {
-                let (key_hooks, value_hooks) = (has_key_hooks(&variant), has_value_hooks(&variant));
-                let (head_dim, dtypes, paged, group) = (64, Dtypes::bf16(), true, 2);
-                let request = KernelTraitsRequest {
-                    kind,
-                    head_dim,
-                    head_dim_vo: HeadDimVo::Same,
-                    dtypes,
-                    paged,
-                    group,
-                    key_hooks,
-                    value_hooks,
-                    arch,
-                    key_lists: false,
-                    prefill: PrefillBackend::default(),
-                };
+                let request = KernelTraitsRequest::new(kind, 64, Dtypes::bf16(), arch).with_hooks([&variant]);
+                let request = KernelTraitsRequest { group: 2, ..request };
                 let source =
                     KernelSource::build(&variant, &KernelTraits::choose(&request).expect("a cell")).expect("supported");
                 if let Err(error) = compiler.compile(&source.name, &source.text, arch) {

@@ -94,21 +94,8 @@ fn each_request_has_its_own_number() {
 #[test]
 fn other_numbers_share_the_kernel_and_do_not_change_a_bound_attention() {
     let source = |variant: &Variant| {
-        let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Decode, true, 1, false, false);
-        let (head_dim, dtypes, arch) = (64, Dtypes::f16(), "sm_90a".parse().expect("an architecture"));
-        let request = KernelTraitsRequest {
-            kind,
-            head_dim,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes,
-            paged,
-            group,
-            key_hooks,
-            value_hooks,
-            arch,
-            key_lists: false,
-            prefill: PrefillBackend::default(),
-        };
+        let arch = "sm_90a".parse().expect("an architecture");
+        let request = KernelTraitsRequest::new(KernelKind::Decode, 64, Dtypes::f16(), arch);
         KernelSource::build(variant, &KernelTraits::choose(&request).expect("a cell")).expect("supported").text
     };
     assert_eq!(source(&variant(&[0.5, 3.0])), source(&variant(&[2.0, 1.0, 4.0])), "numbers are not part of the source");

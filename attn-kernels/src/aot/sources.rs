@@ -5,131 +5,80 @@ use attn_core::{
     expr::Variant,
     lang::Hook,
     registry::Registry,
-    spec::PrefillBackend,
 };
 
-use super::{Aot, AotError, environment::list_from_env};
+use super::{AotError, AotOptions, environment::list_from_env};
 use crate::{
     compile::Arch,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, OpSource, PlannerSource, Unit, has_key_hooks, has_key_list, has_value_hooks},
+    splice::{KernelSource, OpSource, PlannerSource, Unit},
 };
 
-impl Aot {
-    /// All sources; some are equal.
-    pub(super) fn all_sources(&self, archs: &[Arch]) -> Result<Vec<Box<dyn Unit + Send>>, AotError> {
-        let mut all: Vec<Box<dyn Unit + Send>> = Vec::new();
-        all.extend(boxed(self.sources(archs)?));
-        all.extend(boxed(self.planners(archs)?));
-        all.extend(boxed(self.op_sources(archs)?));
-        Ok(all)
-    }
+/// A source of any kind.
+type AnySource = Box<dyn Unit + Send>;
 
-    /// The sources of attention kernels.
-    fn sources(&self, archs: &[Arch]) -> Result<Vec<KernelSource>, AotError> {
+impl AotOptions<'_> {
+    /// What a build compiles; some sources are equal.
+    pub(super) fn sources(&self, archs: &[Arch]) -> Result<Vec<AnySource>, AotError> {
         let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let mut sources: Vec<KernelSource> = Vec::new();
-        for expr in &self.expressions {
+        registry.register_all(self.variants)?;
+        let mut expressions: Vec<String> = self.expressions.iter().map(|&expr| expr.to_owned()).collect();
+        let (mut qo_dtypes, mut kv_dtypes) = (self.dtypes.to_vec(), self.kv_dtypes.to_vec());
+        let mut head_dims = self.head_dims.to_vec();
+        if self.env {
+            list_from_env("ATTN_AOT_EXPRS", "expressions", &mut expressions)?;
+            list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
+            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo_dtypes)?;
+            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv_dtypes)?;
+        }
+        let dtypes = pairs(&qo_dtypes, &kv_dtypes);
+        let mut sources: Vec<AnySource> = Vec::new();
+        for (&op, &arch) in pairs_of(self.ops, archs) {
+            let source = OpSource::build(op, arch).map_err(|source| AotError::Splice { expr: op.name(), source })?;
+            sources.push(Box::new(source));
+        }
+        for expr in &expressions {
             let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            let branches = self.stored.iter().flat_map(|&stored| variant.clone().with_stored(stored).branches());
-            for variant in branches {
-                for traits in self.all_traits(archs, &variant)? {
-                    let source = KernelSource::build(&variant, &traits)
-                        .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                    sources.push(source);
+                .map_err(|source| AotError::Expr { expr: expr.clone(), source: Box::new(source) })?;
+            let refused = |source| AotError::Splice { expr: expr.clone(), source };
+            let all_stored = self.stored.iter().map(|&stored| variant.clone().with_stored(stored));
+            for branch in all_stored.clone().flat_map(|variant| variant.branches()) {
+                for traits in self.all_traits(archs, &branch, &head_dims, &dtypes)? {
+                    sources.push(Box::new(KernelSource::build(&branch, &traits).map_err(refused)?));
+                }
+            }
+            let planned_here = variant.has_union() || variant.has_kv_list() || variant.has(Hook::KvRange);
+            if self.device_plans && !planned_here {
+                for (variant, &arch) in
+                    all_stored.flat_map(|variant| archs.iter().map(move |arch| (variant.clone(), arch)))
+                {
+                    sources.push(Box::new(PlannerSource::build(&variant, arch).map_err(refused)?));
+                }
+            }
+            let rewrites = variant.has(Hook::KeyTransform) || variant.has(Hook::ValueTransform);
+            if self.appends && rewrites && !variant.has_union() {
+                for (&arch, of) in pairs_of(archs, &dtypes) {
+                    sources.push(Box::new(OpSource::transform(&variant, of.qo, of.kv, arch).map_err(refused)?));
                 }
             }
         }
         Ok(sources)
     }
 
-    /// The sources of planner kernels, for the variants that the device can plan.
-    fn planners(&self, archs: &[Arch]) -> Result<Vec<PlannerSource>, AotError> {
-        let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let mut sources: Vec<PlannerSource> = Vec::new();
-        for expr in self.expressions.iter().filter(|_| self.device_plans) {
-            let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            if variant.has_union() || variant.has_kv_list() || variant.has(Hook::KvRange) {
-                continue;
-            }
-            for (&stored, &arch) in self.stored.iter().flat_map(|stored| archs.iter().map(move |arch| (stored, arch))) {
-                let source = PlannerSource::build(&variant.clone().with_stored(stored), arch)
-                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                sources.push(source);
-            }
-        }
-        Ok(sources)
-    }
-
-    /// The sources of ops.
-    fn op_sources(&self, archs: &[Arch]) -> Result<Vec<OpSource>, AotError> {
-        let mut sources = Vec::new();
-        for (&op, &arch) in self.ops.iter().flat_map(|op| archs.iter().map(move |arch| (op, arch))) {
-            let name = op.name();
-            sources.push(OpSource::build(op, arch).map_err(|e| AotError::Splice { expr: name, source: e })?);
-        }
-        let mut registry = Registry::empty();
-        registry.register_all(&self.table)?;
-        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
-        for expr in self.expressions.iter().filter(|_| self.appends) {
-            let variant = Variant::parse_with(expr, &registry)
-                .map_err(|e| AotError::Expr { expr: expr.clone(), source: Box::new(e) })?;
-            if variant.has_union() || !(has_key_hooks(&variant) || has_value_hooks(&variant)) {
-                continue;
-            }
-            for (&arch, &dtypes, ()) in product(archs, &pairs(&qo_dtypes, &kv_dtypes), &[()]) {
-                let source = OpSource::transform(&variant, dtypes.qo, dtypes.kv, arch)
-                    .map_err(|e| AotError::Splice { expr: expr.clone(), source: e })?;
-                sources.push(source);
-            }
-        }
-        Ok(sources)
-    }
-
-    /// The element types of q and o, and those of k and v.
-    fn dtype_lists(&self) -> Result<(Vec<Dtype>, Vec<Dtype>), AotError> {
-        let (mut qo, mut kv) = (self.dtypes.clone(), self.kv_dtypes.clone());
-        if self.sizes_from_env {
-            list_from_env("ATTN_AOT_DTYPES", "element types such as f16;bf16", &mut qo)?;
-            list_from_env("ATTN_AOT_KV_DTYPES", "element types such as bf16;e4m3", &mut kv)?;
-        }
-        Ok((qo, kv))
-    }
-
-    fn all_traits(&self, archs: &[Arch], variant: &Variant) -> Result<Vec<KernelTraits>, AotError> {
+    fn all_traits(
+        &self,
+        archs: &[Arch],
+        variant: &Variant,
+        head_dims: &[u32],
+        dtypes: &[Dtypes],
+    ) -> Result<Vec<KernelTraits>, AotError> {
         let mut all_traits = Vec::new();
-        let (key_hooks, value_hooks) = (has_key_hooks(variant), has_value_hooks(variant));
-        let (qo_dtypes, kv_dtypes) = self.dtype_lists()?;
-        let mut head_dims = self.head_dims.clone();
-        if self.sizes_from_env {
-            list_from_env("ATTN_AOT_HEAD_DIMS", "head dimensions such as 64;128", &mut head_dims)?;
-        }
-        let dtypes = pairs(&qo_dtypes, &kv_dtypes);
-        let widths: Vec<_> = head_dims
-            .iter()
-            .flat_map(|&dim| self.head_dim_vo.iter().map(move |&head_dim_vo| (dim, head_dim_vo)))
-            .collect();
-        for (&arch, &(head_dim, head_dim_vo), &dtypes) in product(archs, &widths, &dtypes) {
-            for (&kind, &paged, &group) in product(&self.kinds, &self.paged, &self.groups) {
-                let (key_lists, prefill) = (has_key_list(variant), PrefillBackend::default());
-                let request = KernelTraitsRequest {
-                    kind,
-                    head_dim,
-                    head_dim_vo,
-                    dtypes,
-                    paged,
-                    group,
-                    key_hooks,
-                    value_hooks,
-                    key_lists,
-                    prefill,
-                    arch,
-                };
-                let traits = KernelTraits::choose(&request)?;
+        for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
+            product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
+        {
+            for (&kind, (&paged, &group)) in product(self.kinds.iter(), pairs_of(self.paged, self.groups)) {
+                let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([variant]);
+                let traits = KernelTraits::choose(&KernelTraitsRequest { head_dim_vo, paged, group, ..request })?;
                 if !all_traits.contains(&traits) {
                     all_traits.push(traits);
                 }
@@ -139,12 +88,15 @@ impl Aot {
     }
 }
 
-fn boxed<U: Unit + Send + 'static>(sources: Vec<U>) -> impl Iterator<Item = Box<dyn Unit + Send>> {
-    sources.into_iter().map(|source| Box::new(source) as Box<dyn Unit + Send>)
+fn product<A: Copy, B: Clone>(
+    a: impl Iterator<Item = A>,
+    b: impl Iterator<Item = B> + Clone,
+) -> impl Iterator<Item = (A, B)> {
+    a.flat_map(move |x| b.clone().map(move |y| (x, y)))
 }
 
-fn product<'a, A, B, C>(a: &'a [A], b: &'a [B], c: &'a [C]) -> impl Iterator<Item = (&'a A, &'a B, &'a C)> {
-    a.iter().flat_map(move |x| b.iter().flat_map(move |y| c.iter().map(move |z| (x, y, z))))
+fn pairs_of<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> + Clone {
+    a.iter().flat_map(move |x| b.iter().map(move |y| (x, y)))
 }
 
 /// The pairs of element types (q and o; k and v) from two lists. A KV type that no query type allows is kept, so that

@@ -1,7 +1,4 @@
-use attn_core::{
-    dtype::{Dtype, Dtypes},
-    spec::HeadDimVo,
-};
+use attn_core::dtype::{Dtype, Dtypes};
 
 use super::{
     measured::{Measured, row},
@@ -11,19 +8,7 @@ use crate::{compile::Arch, kernel_traits::KernelTraitsRequest};
 
 fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTraits {
     let dtypes = Dtypes::bf16().with_kv(kv);
-    let request = KernelTraitsRequest {
-        kind,
-        head_dim,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes,
-        paged: true,
-        group: 4,
-        key_hooks: false,
-        value_hooks: false,
-        arch,
-        key_lists: false,
-        prefill: attn_core::spec::PrefillBackend::default(),
-    };
+    let request = KernelTraitsRequest { group: 4, ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch) };
     KernelTraits::choose(&request).expect("supported")
 }
 

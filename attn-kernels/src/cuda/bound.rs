@@ -16,13 +16,7 @@ use super::{
     kernel_cache::KernelCache,
     lengths::{has_defaults_over_lengths, names_lengths},
 };
-use crate::{
-    compile::Arch,
-    cost::HookClass,
-    kernel_traits::KernelTraitsRequest,
-    select::KernelSelector,
-    splice::{has_key_hooks, has_key_list, has_value_hooks},
-};
+use crate::{compile::Arch, cost::HookClass, kernel_traits::KernelTraitsRequest, select::KernelSelector};
 
 /// A variant bound to heads, element types and a device. Plans and attentions share it.
 #[derive(Clone, Debug)]
@@ -73,19 +67,12 @@ impl BoundAttention {
         let branches = variant.branches();
         let hooks = HookClass::of(&variant);
         let (major, minor) = device.capability();
-        let any = |has: fn(&Variant) -> bool| branches.iter().any(has);
+        let (kind, arch) = (options.kernel.unwrap_or(KernelKind::Prefill), Arch::for_device(major, minor));
         let request = KernelTraitsRequest {
-            kind: options.kernel.unwrap_or(KernelKind::Prefill),
-            head_dim: heads.head_dim,
             head_dim_vo: options.head_dim_vo,
-            dtypes,
-            paged: true,
             group: heads.group(),
-            key_hooks: any(has_key_hooks),
-            value_hooks: any(has_value_hooks),
-            key_lists: any(has_key_list),
             prefill: options.prefill,
-            arch: Arch::for_device(major, minor),
+            ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
         let visibilities = Arc::new(VisibilityInterner::default());
         let args = upload_args(device, &branches)?;

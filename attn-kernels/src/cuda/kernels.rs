@@ -19,7 +19,7 @@ use crate::{
     compile::Arch,
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, PlannerSource, has_key_hooks, has_key_list, has_value_hooks},
+    splice::{KernelSource, PlannerSource},
 };
 
 /// The kernels that run a batch, and the planner's rule for them.
@@ -41,19 +41,15 @@ impl BoundAttention {
     pub(super) fn source(&self, branch: &Variant, key: KernelKey, arch: Arch) -> Result<KernelSource, CudaError> {
         let KernelKey { selected, paged, shared_rows } = key;
         let request = KernelTraitsRequest {
-            kind: selected.kind,
-            head_dim: self.heads.head_dim,
             head_dim_vo: self.head_dim_vo,
-            dtypes: self.dtypes,
             paged,
             group: selected.rows,
-            key_hooks: has_key_hooks(branch),
-            value_hooks: has_value_hooks(branch),
-            // the same for all branches, which share a work list
-            key_lists: self.branches.iter().any(has_key_list),
             prefill: self.prefill,
-            arch,
+            ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
+        // branches share a work list, and whether it is of KV lists
+        let lists = request.with_hooks(&self.branches).key_lists;
+        let request = KernelTraitsRequest { key_lists: lists, ..request.with_hooks([branch]) };
         let traits = KernelTraits::choose(&request)?;
         Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
     }

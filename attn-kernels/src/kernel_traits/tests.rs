@@ -1,21 +1,8 @@
 use super::{smem::STATIC_BYTES, *};
 
 fn request(kind: KernelKind, head_dim: u32) -> KernelTraitsRequest {
-    let arch = Arch::new(8, 0);
-    let dtypes = Dtypes::bf16();
-    KernelTraitsRequest {
-        kind,
-        head_dim,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes,
-        paged: true,
-        group: 4,
-        key_hooks: true,
-        value_hooks: true,
-        arch,
-        key_lists: false,
-        prefill: PrefillBackend::default(),
-    }
+    let request = KernelTraitsRequest::new(kind, head_dim, Dtypes::bf16(), Arch::new(8, 0));
+    KernelTraitsRequest { group: 4, key_hooks: true, value_hooks: true, ..request }
 }
 
 #[test]

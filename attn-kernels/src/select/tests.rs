@@ -1,7 +1,6 @@
 use attn_core::{
     batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
     dtype::{Dtype, Dtypes},
-    spec::HeadDimVo,
 };
 use proptest::prelude::*;
 
@@ -109,19 +108,7 @@ fn among_similar_times_the_least_busy_kernel_is_selected() {
 
 #[test]
 fn more_heads_than_resident_ctas_take_several_waves() {
-    let request = KernelTraitsRequest {
-        kind: KernelKind::Decode,
-        head_dim: 128,
-        head_dim_vo: HeadDimVo::Same,
-        dtypes: Dtypes::bf16(),
-        paged: true,
-        group: 1,
-        key_hooks: false,
-        value_hooks: false,
-        arch: Arch::new(8, 0),
-        key_lists: false,
-        prefill: attn_core::spec::PrefillBackend::default(),
-    };
+    let request = KernelTraitsRequest::new(KernelKind::Decode, 128, Dtypes::bf16(), Arch::new(8, 0));
     let candidate = |kv| {
         let heads = Heads { qo: kv, kv, head_dim: 128 };
         KernelSelector::new(&request, HookClass::None, heads, 16).expect("supported").candidates[0]
@@ -181,17 +168,8 @@ fn every_problem_has_candidates_and_a_single_prompt_runs_prefill() {
             for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {
                 let rewrites = hooks == HookClass::Rewrites;
                 let request = KernelTraitsRequest {
-                    kind: KernelKind::Prefill,
-                    head_dim,
-                    head_dim_vo: HeadDimVo::Same,
-                    dtypes: Dtypes::bf16().with_kv(kv),
-                    paged: true,
-                    group: 1,
                     key_hooks: rewrites,
-                    value_hooks: false,
-                    arch,
-                    key_lists: false,
-                    prefill: attn_core::spec::PrefillBackend::default(),
+                    ..KernelTraitsRequest::new(KernelKind::Prefill, head_dim, Dtypes::bf16().with_kv(kv), arch)
                 };
                 let heads = Heads { head_dim, ..GROUPED };
                 let selector = KernelSelector::new(&request, hooks, heads, multiprocessors).expect("supported");

@@ -51,11 +51,7 @@ fn part(unit: &mut Inliner, namespace: &str, traits: &KernelTraits, files: &[&st
 
 #[cfg(test)]
 mod tests {
-    use attn_core::{
-        dtype::Dtypes,
-        expr::Variant,
-        spec::{HeadDimVo, KernelKind, PrefillBackend},
-    };
+    use attn_core::{dtype::Dtypes, expr::Variant, spec::KernelKind};
 
     use crate::{
         compile::Arch,
@@ -67,17 +63,8 @@ mod tests {
     #[test]
     fn each_family_has_its_own_templates_and_constants() {
         let request = KernelTraitsRequest {
-            kind: KernelKind::Mixed,
-            head_dim: 128,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes: Dtypes::bf16(),
-            paged: true,
             group: 4,
-            key_hooks: false,
-            value_hooks: false,
-            arch: Arch::new(9, 0),
-            key_lists: false,
-            prefill: PrefillBackend::default(),
+            ..KernelTraitsRequest::new(KernelKind::Mixed, 128, Dtypes::bf16(), Arch::new(9, 0))
         };
         let traits = KernelTraits::choose(&request).expect("supported").with_shared_rows();
         let text = KernelSource::build(&Variant::full(), &traits).expect("supported").text;

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     ops, planner_sources,
     points::{ARCHS, FURTHER_ARCHS, further, mixed, points, sm90_prefill, widths},
-    stock,
+    registry,
 };
 
 /// One unit of the matrix: its label and its source.
@@ -53,7 +53,7 @@ fn print_cubin_hashes() {
     let Ok(path) = env::var("ATTN_CUBIN_HASHES") else { return };
     let filter = env::var("ATTN_CUBIN_FILTER").unwrap_or_default();
     let every: usize = env::var("ATTN_CUBIN_EVERY").map_or(1, |every| every.parse().expect("ATTN_CUBIN_EVERY"));
-    let registry = stock();
+    let registry = registry();
     let of_points =
         [points(&registry), further(&registry), mixed(), sm90_prefill(&registry), widths()].into_iter().flatten();
     let mut entries: Vec<_> = of_points.map(|point| entry(point.label(), point.source(&registry))).collect();

@@ -10,28 +10,18 @@ mod budget;
 mod hashes;
 mod ops;
 mod points;
+#[path = "../support/stock.rs"]
+mod stock;
 
 use attn_core::{Registry, Variant};
 use attn_kernels::{
-    compile::Compiler,
     jit,
     splice::{PlannerSource, Unit},
 };
 
 use budget::{budget, over_budget};
 use points::{ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, further, mixed, points, registered, sm90_prefill, widths};
-
-/// The stock variants.
-fn stock() -> Registry {
-    let mut registry = Registry::empty();
-    registry.register_all(attn_variants::variants()).expect("stock variants have distinct names");
-    registry
-}
-
-/// Whether NVRTC was found. If not, prints that the test is skipped.
-fn has_compiler() -> bool {
-    Compiler::find().inspect_err(|error| eprintln!("SKIPPED: {error}")).is_ok()
-}
+use stock::{has_compiler, registry};
 
 /// The planner kernels: one for all variants whose mask gives no tile class, else one for each variant.
 fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerSource)> {
@@ -46,13 +36,13 @@ fn planner_sources(registry: &Registry, archs: &[&str]) -> Vec<(String, PlannerS
 
 #[test]
 fn mixed_kernels_compile_within_their_budget() {
-    let registry = stock();
+    let registry = registry();
     compile_each_once(mixed().iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn sm90_prefill_compiles_within_its_budget() {
-    let registry = stock();
+    let registry = registry();
     let points = sm90_prefill(&registry);
     assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
     compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
@@ -60,20 +50,20 @@ fn sm90_prefill_compiles_within_its_budget() {
 
 #[test]
 fn every_stock_variant_compiles_within_its_budget() {
-    let registry = stock();
+    let registry = registry();
     compile_each_once(points(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 #[ignore = "minutes: `cargo xtask test --all`"]
 fn every_stock_variant_compiles_for_further_architectures() {
-    let registry = stock();
+    let registry = registry();
     compile_each_once(further(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]
 fn a_sample_of_widths_compiles_within_its_budget() {
-    let registry = stock();
+    let registry = registry();
     compile_each_once(widths().iter().map(|point| point.source(&registry)).collect());
 }
 
@@ -89,7 +79,7 @@ fn every_stock_variant_has_a_planner_kernel_for_further_architectures() {
 }
 
 fn compile_planners(archs: &[&str]) {
-    let sources: Vec<_> = planner_sources(&stock(), archs).into_iter().map(|(_, source)| source).collect();
+    let sources: Vec<_> = planner_sources(&registry(), archs).into_iter().map(|(_, source)| source).collect();
     let all = sources.len();
     if has_compiler() {
         assert!(compile_each_once(sources) < all, "variants without a mask share a planner kernel");

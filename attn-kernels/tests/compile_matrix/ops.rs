@@ -95,5 +95,5 @@ fn every_op_compiles_and_spills_nothing() {
 
 #[test]
 fn appends_through_hooks_compile() {
-    compile(transform_sources(&super::stock()));
+    compile(transform_sources(&super::registry()));
 }

@@ -13,7 +13,7 @@ use attn_core::{
 use attn_kernels::{
     compile::Arch,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::{KernelSource, has_key_hooks, has_key_list, has_value_hooks},
+    splice::KernelSource,
 };
 
 /// The architectures on which every test run compiles every variant: each prefill backend has one.
@@ -109,20 +109,9 @@ impl Point {
         let &Point { kind, head_dim, head_dim_vo, dtypes, paged, group, .. } = self;
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
-        let traits = KernelTraits::choose(&KernelTraitsRequest {
-            kind,
-            head_dim,
-            head_dim_vo,
-            dtypes,
-            paged,
-            group,
-            key_hooks: has_key_hooks(&variant),
-            value_hooks: has_value_hooks(&variant),
-            key_lists: has_key_list(&variant),
-            prefill: self.prefill,
-            arch,
-        });
-        let traits = traits.expect("kernel traits");
+        let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
+        let request = KernelTraitsRequest { head_dim_vo, paged, group, prefill: self.prefill, ..request };
+        let traits = KernelTraits::choose(&request).expect("kernel traits");
         let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
         KernelSource::build(&variant, &traits).expect("supported")
     }

@@ -1,10 +1,9 @@
 //! The kernel traits of a case, as they are selected for an H200.
 
 use attn::Variant;
-use attn::spec::{KernelKind, PrefillBackend};
+use attn::spec::KernelKind;
 use attn_kernels::compile::Arch;
 use attn_kernels::kernel_traits::{KernelTraits, KernelTraitsRequest};
-use attn_kernels::splice::{has_key_hooks, has_value_hooks};
 use attn_testing::Case;
 
 /// The kernel traits of each branch of a case's bound variant. Only a union has several branches.
@@ -17,21 +16,16 @@ pub fn kernel_traits(case: &Case, variant: &Variant) -> Vec<(Variant, KernelTrai
     let max_qo_len = case.qo_lens.to_vec().into_iter().max().unwrap_or(1).max(1);
     let rows_of_list =
         variant.kv_list_sizes().map(|(_, queries)| max_qo_len.min(queries as u32).saturating_mul(heads.group()));
-    let request = |branch: &Variant| KernelTraitsRequest {
-        kind: case.kernel.parse::<KernelKind>().expect("a kernel kind"),
-        head_dim: heads.head_dim,
+    let kind = case.kernel.parse::<KernelKind>().expect("a kernel kind");
+    let arch = "sm_90a".parse::<Arch>().expect("an architecture");
+    let request = KernelTraitsRequest {
         head_dim_vo: case.head_dim_vo,
-        dtypes: case.dtypes().expect("types"),
         paged: case.kv_layout.paged(),
         group: rows_of_list.unwrap_or(heads.group()),
-        key_hooks: has_key_hooks(branch),
-        value_hooks: has_value_hooks(branch),
-        arch: "sm_90a".parse::<Arch>().expect("an architecture"),
-        key_lists: false,
-        prefill: PrefillBackend::default(),
+        ..KernelTraitsRequest::new(kind, heads.head_dim, case.dtypes().expect("types"), arch)
     };
     let choose = |branch: Variant| {
-        let traits = KernelTraits::choose(&request(&branch));
+        let traits = KernelTraits::choose(&request.with_hooks([&branch]));
         let traits = traits.unwrap_or_else(|error| panic!("{}: {error}", case.title()));
         (branch, traits)
     };

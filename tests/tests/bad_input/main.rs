@@ -303,21 +303,7 @@ fn kernel_errors_list_what_is_supported() {
         kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
     };
     let choose = |head_dim, dtypes| {
-        let (kind, paged, group, key_hooks, value_hooks) = (KernelKind::Prefill, true, 1, false, false);
-        let arch = Arch::new(8, 0);
-        KernelTraits::choose(&KernelTraitsRequest {
-            kind,
-            head_dim,
-            head_dim_vo: HeadDimVo::Same,
-            dtypes,
-            paged,
-            group,
-            key_hooks,
-            value_hooks,
-            arch,
-            key_lists: false,
-            prefill: PrefillBackend::default(),
-        })
+        KernelTraits::choose(&KernelTraitsRequest::new(KernelKind::Prefill, head_dim, dtypes, Arch::new(8, 0)))
     };
     for head_dim in [0, 63, 72, 528] {
         let error = choose(head_dim, Dtypes::f16()).expect_err("no kernel");
