@@ -80,6 +80,7 @@ mod plan;
 #[cfg(feature = "cuda")]
 mod prebuilt;
 pub mod prelude;
+mod prepare;
 mod stream;
 mod workspace;
 
@@ -98,6 +99,7 @@ pub use memory::DeviceBuffer;
 pub use plan::{Plan, PlanOptions, RunOptions};
 #[cfg(feature = "cuda")]
 pub use prebuilt::register_embedded;
+pub use prepare::{Need, PrepareOptions};
 pub use stream::Stream;
 pub use workspace::Workspace;
 
@@ -132,6 +134,9 @@ pub use attn_kernels::cuda;
 
 /// Kernels: their source, their compilation, the cache.
 pub use attn_kernels as kernels;
+
+/// What [`Engine::prepare`] reports.
+pub use attn_kernels::jit::{PrepareReport, Progress};
 
 /// Kernels embedded ahead of time. See [`aot::build_script`] and [`include_prebuilt!`].
 pub use attn_kernels::aot;

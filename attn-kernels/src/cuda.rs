@@ -38,6 +38,7 @@ mod parameter_tensors;
 mod pinned_buffer;
 mod plan;
 mod planner;
+mod prepare;
 mod release;
 mod run;
 mod sections;
@@ -62,6 +63,7 @@ pub use graph::Graph;
 pub use host_buffer::HostBuffer;
 pub use kernel::Kernel;
 pub use plan::Plan;
+pub use prepare::Preparation;
 pub use stream::Stream;
 pub use workspace::Workspace;
 

@@ -1,11 +1,13 @@
 //! From a kernel's source to its cubin: embedded, cached, or compiled now; one source, or many on all cores.
 
 mod all;
+mod report;
 
 use std::{env, sync::Arc};
 
 pub(crate) use all::build_all;
 pub use all::{Progress, obtain_all, obtain_all_from};
+pub use report::PrepareReport;
 
 use crate::{
     cache::{CubinCache, Key, Origin},
@@ -100,8 +102,24 @@ fn compile(source: &impl Unit, may_compile: bool) -> Result<Compiled, JitError> 
     Ok(compiler.compile(source.name(), source.text(), source.arch())?)
 }
 
-/// The cubin for a device: an embedded one of any architecture that runs there, or else one for the exact architecture.
-/// `build` returns the source for an architecture.
+/// The source of a cubin for a device: of an embedded cubin of any architecture that runs there, or else for the exact
+/// architecture. `build` returns the source for an architecture.
+///
+/// # Errors
+///
+/// Those of `build`.
+pub fn source_for_device<S: Unit, E>((major, minor): (u32, u32), build: impl Fn(Arch) -> Result<S, E>) -> Result<S, E> {
+    for arch in prebuilt::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
+        // a problem without a kernel on this architecture may have one on the exact architecture
+        let Ok(source) = build(arch) else { continue };
+        if prebuilt::find(&source.key()).is_some() {
+            return Ok(source);
+        }
+    }
+    build(Arch::for_device(major, minor))
+}
+
+/// The cubin for a device, of the source that [`source_for_device`] returns.
 ///
 /// # Errors
 ///
@@ -110,15 +128,7 @@ pub fn obtain_for_device<S: Unit, E: From<JitError>>(
     (major, minor): (u32, u32),
     build: impl Fn(Arch) -> Result<S, E>,
 ) -> Result<Ready<S>, E> {
-    for arch in prebuilt::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
-        // a problem without a kernel on this architecture may have one on the exact architecture
-        let Ok(source) = build(arch) else { continue };
-        if let Some(found) = prebuilt::find(&source.key()) {
-            return Ok(Ready { compiled: Arc::new(found.compiled()), origin: Origin::Prebuilt, source });
-        }
-    }
-    let exact = Arch::for_device(major, minor);
-    let ready = obtain(build(exact)?);
+    let ready = obtain(source_for_device((major, minor), &build)?);
     match ready {
         // the compiler is older than the GPU: a cubin for an earlier minor version runs there too
         Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {

@@ -57,7 +57,7 @@ impl KvTransform {
         }
     }
 
-    fn cpu(&self) -> Result<&append::Transform, Error> {
+    pub(crate) fn cpu(&self) -> Result<&append::Transform, Error> {
         match &self.backend {
             KvTransformBackend::Cpu(transform) => Ok(transform),
             #[cfg(feature = "cuda")]
@@ -68,7 +68,7 @@ impl KvTransform {
     }
 
     #[cfg(feature = "cuda")]
-    fn cuda(&self) -> Result<&cuda::ops::KvTransform, Error> {
+    pub(crate) fn cuda(&self) -> Result<&cuda::ops::KvTransform, Error> {
         match &self.backend {
             KvTransformBackend::Cpu(_) => {
                 Err(Error::Backend { what: "transform", got: "the CPU", want: "a CUDA device" })

@@ -39,10 +39,40 @@ impl BoundAttention {
 
     /// The kernels for a batch without levels.
     fn flat_kernels(&self, layout: Layout) -> Result<(Layout, LoadedKernels), CudaError> {
-        let selected = self.selector.select(&layout);
-        self.check_batch_invariance(&layout, selected)?;
-        let loaded = self.load(KernelKey::for_batch(selected, &layout))?;
+        let loaded = self.load(self.flat_key(&layout)?)?;
         Ok((layout, loaded))
+    }
+
+    /// The kernel for a batch without levels.
+    fn flat_key(&self, layout: &Layout) -> Result<KernelKey, CudaError> {
+        let selected = self.selector.select(layout);
+        self.check_batch_invariance(layout, selected)?;
+        Ok(KernelKey::for_batch(selected, layout))
+    }
+
+    /// The kernels that [`BoundAttention::kernels_for`] may load: for a cascade that of its levels, and that of the
+    /// batch without levels.
+    pub(super) fn keys_for(&self, layout: &Layout) -> Result<Vec<KernelKey>, CudaError> {
+        if !layout.has_levels() {
+            return Ok(vec![self.flat_key(layout)?]);
+        }
+        let mut keys = Vec::new();
+        if self.fixed_split_size.is_none() && MixedList::supports(&self.variant, layout).is_ok() {
+            let key = KernelKey::for_batch(self.selector.select(layout), layout);
+            keys.extend(Some(key).filter(|&key| self.has_source(key)));
+        }
+        if keys.is_empty() || self.kernel.is_none() {
+            let flat = layout.flattened().map(|flat| self.flat_key(&flat));
+            keys.extend(flat.transpose()?);
+        }
+        Ok(keys)
+    }
+
+    /// Whether there is a kernel for every branch.
+    fn has_source(&self, key: KernelKey) -> bool {
+        let (major, minor) = self.device.capability();
+        let arch = Arch::for_device(major, minor);
+        self.branches.iter().all(|branch| self.source(branch, key, arch).is_ok())
     }
 
     /// Under batch invariance: refuses a batch with a request that would select another kernel if it were alone.
@@ -57,18 +87,21 @@ impl BoundAttention {
     /// levels takes the mixed kernel whose work items may have rows of several requests, whatever the batch. Without
     /// such a kernel the capacity is reduced to one level.
     pub(super) fn kernels_within(&self, capacity: &BatchCapacity) -> Result<(BatchCapacity, LoadedKernels), CudaError> {
+        let (capacity, key) = self.key_within(capacity);
+        Ok((capacity, self.load(key)?))
+    }
+
+    /// The kernel of [`BoundAttention::kernels_within`], and the capacity.
+    pub(super) fn key_within(&self, capacity: &BatchCapacity) -> (BatchCapacity, KernelKey) {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
         let invariant = self.fixed_split_size.is_some();
         if capacity.levels > 1 && !invariant && MixedList::supports_levels(&self.variant).is_ok() {
             let key = KernelKey { selected: self.selector.mixed_for_length(qo_len), paged, shared_rows: true };
-            let (major, minor) = self.device.capability();
-            let arch = Arch::for_device(major, minor);
-            if self.branches.iter().all(|branch| self.source(branch, key, arch).is_ok()) {
-                return Ok((*capacity, self.load(key)?));
+            if self.has_source(key) {
+                return (*capacity, key);
             }
         }
-        let key = KernelKey::without_levels(self.selector.select_for_length(qo_len), paged);
-        Ok((capacity.in_levels(1), self.load(key)?))
+        (capacity.in_levels(1), KernelKey::without_levels(self.selector.select_for_length(qo_len), paged))
     }
 
     /// A batch as a plan with a capacity runs it: a cascade runs level by level if the capacity has levels and the cost

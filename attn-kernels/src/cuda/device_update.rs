@@ -10,6 +10,7 @@ use bytemuck::Zeroable;
 
 use super::{
     CudaError, Plan, Stream,
+    bound::BoundAttention,
     device_batch::check_addresses,
     launch_kernel::launch_kernel,
     planner::DevicePlanning,
@@ -23,6 +24,26 @@ const THREADS: u32 = 1024;
 const PAGES_PER_CTA: usize = 4 * THREADS as usize;
 /// The most CTAs that copy the page table.
 const MAX_COPY_CTAS: u32 = 64;
+
+impl BoundAttention {
+    /// Refuses an attention that no planner kernel supports.
+    pub(super) fn check_device_updates(&self) -> Result<(), CudaError> {
+        let not = |what| Err(CudaError::NotOnDevice { what });
+        if self.branches.len() > 1 {
+            return not("a union, whose branches have a list each");
+        }
+        if self.variant.has_kv_list() {
+            return not("a variant whose keys come from lists");
+        }
+        if self.variant.has(Hook::KvRange) {
+            return not("a variant with `kv_range`, which is asked for each head");
+        }
+        if self.depends_on_lengths {
+            return not("a variant with tensors over the lengths of a batch");
+        }
+        Ok(())
+    }
+}
 
 impl Plan {
     /// As [`Plan::update`], on the device: one small launch reads the lengths and the page table of the batch from
@@ -89,20 +110,9 @@ impl Plan {
         }
         let attention = &self.attention;
         let not = |what| Err(CudaError::NotOnDevice { what });
-        if self.branches.len() > 1 {
-            return not("a union, whose branches have a list each");
-        }
-        if attention.variant.has_kv_list() {
-            return not("a variant whose keys come from lists");
-        }
-        if attention.variant.has(Hook::KvRange) {
-            return not("a variant with `kv_range`, which is asked for each head");
-        }
+        attention.check_device_updates()?;
         if !self.layers.is_empty() {
             return not("layers that see different keys");
-        }
-        if attention.depends_on_lengths {
-            return not("a variant with tensors over the lengths of a batch");
         }
         let (Rule::Flat(rule), ListCapacity::Flat(counts)) = (&reserved.rule, &reserved.counts) else {
             return not("the mixed kernel");

@@ -43,6 +43,12 @@ pub enum CudaError {
         /// Its compute capability.
         capability: (u32, u32),
     },
+    /// Kernels that [`Preparation::run`](super::Preparation::run) could not compile or load. The others are prepared.
+    #[error("{} kernels cannot be prepared:\n{}", .failures.len(), lines(.failures))]
+    Unprepared {
+        /// The error of each; there is one at least.
+        failures: Vec<CudaError>,
+    },
     /// A call of the driver failed.
     #[error("the CUDA driver could not {what}: {code}")]
     Driver {
@@ -220,4 +226,8 @@ impl CudaError {
         let text = error.error_string().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
         CudaError::Driver { what: what.into(), code: format!("{name} ({text})") }
     }
+}
+
+fn lines(errors: &[CudaError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -36,9 +36,12 @@ impl KernelKey {
 /// The kernels that have been loaded so far.
 #[derive(Debug, Default)]
 pub(super) struct KernelCache {
-    kernels: Mutex<HashMap<KernelKey, BranchKernels>>,
+    kernels: Mutex<HashMap<KernelKey, Slot>>,
     planner: Mutex<Option<Arc<Planner>>>,
 }
+
+/// The kernels of a key. Its lock is held while they are compiled and loaded, so that other keys do not wait.
+type Slot = Arc<Mutex<Option<BranchKernels>>>;
 
 impl KernelCache {
     /// The kernels of a key; `load` compiles and loads them the first time.
@@ -47,13 +50,12 @@ impl KernelCache {
         key: KernelKey,
         load: impl FnOnce() -> Result<BranchKernels, CudaError>,
     ) -> Result<BranchKernels, CudaError> {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kernels.get(&key) {
+        let slot = self.kernels.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*slot {
             return Ok(known.clone());
         }
-        let loaded = load()?;
-        kernels.insert(key, loaded.clone());
-        Ok(loaded)
+        Ok(slot.insert(load()?).clone())
     }
 
     /// The planner kernel; `load` compiles and loads it the first time.

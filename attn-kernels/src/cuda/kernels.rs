@@ -80,11 +80,22 @@ impl BoundAttention {
         self.kernels.kernels(key, || self.branches.iter().map(load).collect())
     }
 
-    /// The planner kernel, compiled and loaded the first time. It does not support unions.
+    /// The sources of [`BoundAttention::kernels`].
+    pub(super) fn sources(&self, key: KernelKey) -> Result<Vec<KernelSource>, CudaError> {
+        let capability = self.device.capability();
+        let source = |branch| jit::source_for_device(capability, |arch| self.source(branch, key, arch));
+        self.branches.iter().map(source).collect()
+    }
+
+    /// The source of the planner kernel. It does not support unions.
+    pub(super) fn planner_source(&self, arch: Arch) -> Result<PlannerSource, CudaError> {
+        Ok(PlannerSource::build(&self.variant, arch)?)
+    }
+
+    /// The planner kernel, compiled and loaded the first time.
     pub(super) fn planner(&self) -> Result<Arc<Planner>, CudaError> {
-        let source = |arch| Ok::<_, CudaError>(PlannerSource::build(&self.variant, arch)?);
         self.kernels.planner(|| {
-            let ready = jit::obtain_for_device(self.device.capability(), source)?;
+            let ready = jit::obtain_for_device(self.device.capability(), |arch| self.planner_source(arch))?;
             Planner::load(&self.device, &ready, c"attn_plan")
         })
     }

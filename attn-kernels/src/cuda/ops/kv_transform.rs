@@ -11,6 +11,7 @@ use cudarc::driver::sys::CUfunction;
 
 use super::module;
 use crate::{
+    compile::Arch,
     cuda::{
         CudaError, Device, Stream,
         args::Args,
@@ -48,6 +49,11 @@ impl KvTransform {
         &self.transform
     }
 
+    /// The device.
+    pub(in crate::cuda) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// The arguments of the variant.
     pub(super) fn args(&self) -> &Args {
         &self.args
@@ -62,8 +68,7 @@ impl KvTransform {
         if self.modules.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(from, to)) {
             return Ok(());
         }
-        let source = |arch| Ok::<_, CudaError>(OpSource::transform(self.transform.variant(), from, to, arch)?);
-        let ready = jit::obtain_for_device(self.device.capability(), source)?;
+        let ready = jit::obtain_for_device(self.device.capability(), |arch| self.source(from, to, arch))?;
         let loaded = module::load(&self.device, &ready, &TRANSFORM_KERNELS)?;
         let _current = self.device.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,6 +79,11 @@ impl KvTransform {
             }
         }
         Ok(())
+    }
+
+    /// The source for a pair of element types.
+    pub(in crate::cuda) fn source(&self, from: Dtype, to: Dtype, arch: Arch) -> Result<OpSource, CudaError> {
+        Ok(OpSource::transform(self.transform.variant(), from, to, arch)?)
     }
 
     /// The kernel for a pair of element types, by its number.

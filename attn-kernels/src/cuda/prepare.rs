@@ -1,0 +1,200 @@
+//! Kernels that are compiled on all cores and loaded before their first use.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use attn_core::{
+    batch::{Batch, BatchCapacity},
+    dtype::Dtype,
+};
+
+use super::{
+    Attention, CudaError, Device,
+    bound::BoundAttention,
+    kernel_cache::KernelKey,
+    ops::{self, KvTransform, Op},
+};
+use crate::{
+    cache::Key,
+    compile::CompileError,
+    jit::{self, JitError, PrepareReport, Progress},
+    splice::{OpSource, Unit},
+};
+
+/// A list of the kernels that plans and ops will load. [`Preparation::run`] compiles them on all cores and loads them.
+///
+/// `Send` and `Sync`: threads may add to it at once. A source is kept once, however many plans need it.
+pub struct Preparation<'a> {
+    device: Device,
+    loads: bool,
+    needed: Mutex<Needed<'a>>,
+}
+
+#[derive(Default)]
+struct Needed<'a> {
+    sources: BTreeMap<Key, Box<dyn Unit + Send>>,
+    /// What is to be loaded, with the keys of its cubins.
+    loads: Vec<(Load<'a>, Vec<Key>)>,
+}
+
+/// What loads cubins.
+enum Load<'a> {
+    Kernels(Arc<BoundAttention>, KernelKey),
+    Planner(Arc<BoundAttention>),
+    Op(Op),
+    Append(&'a KvTransform, Dtype, Dtype),
+}
+
+impl<'a> Preparation<'a> {
+    /// An empty list.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        Preparation { device: device.clone(), loads: true, needed: Mutex::default() }
+    }
+
+    /// An empty list whose kernels are compiled and not loaded: the cache then has what other attentions load later.
+    #[must_use]
+    pub fn without_loading(device: &Device) -> Self {
+        Preparation { loads: false, ..Self::new(device) }
+    }
+
+    /// Adds the kernels that a plan of a batch loads; of a cascade also those for the batch without levels.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::plan`] that do not depend on cubins.
+    pub fn batch(&self, attention: &Attention, batch: &Batch<'_>) -> Result<(), CudaError> {
+        let keys = attention.bound.keys_for(&batch.validate()?)?;
+        keys.into_iter().try_for_each(|key| self.kernels(attention, key))
+    }
+
+    /// Adds the kernels that a plan with a capacity loads.
+    ///
+    /// # Errors
+    ///
+    /// A hook that the kernel does not support; an attention of another device.
+    pub fn capacity(&self, attention: &Attention, capacity: &BatchCapacity) -> Result<(), CudaError> {
+        self.kernels(attention, attention.bound.key_within(capacity).1)
+    }
+
+    /// Adds the kernel that [`Plan::update_on_device`](super::Plan::update_on_device) loads.
+    ///
+    /// # Errors
+    ///
+    /// An attention whose plans only the host can update; an attention of another device.
+    pub fn device_updates(&self, attention: &Attention) -> Result<(), CudaError> {
+        let bound = &attention.bound;
+        self.device.check_same("attention", &bound.device)?;
+        bound.check_device_updates()?;
+        let source = jit::source_for_device(self.device.capability(), |arch| bound.planner_source(arch))?;
+        self.add(Load::Planner(bound.clone()), vec![source]);
+        Ok(())
+    }
+
+    /// Adds the kernels of an op.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the templates.
+    pub fn op(&self, op: Op) -> Result<(), CudaError> {
+        let source = |arch| Ok::<_, CudaError>(OpSource::build(op, arch)?);
+        let source = jit::source_for_device(self.device.capability(), source)?;
+        self.add(Load::Op(op), vec![source]);
+        Ok(())
+    }
+
+    /// Adds the kernels of an append through a transform, from one element type to another.
+    ///
+    /// # Errors
+    ///
+    /// Parts that have no meaning together; a transform of another device.
+    pub fn append(&self, transform: &'a KvTransform, from: Dtype, to: Dtype) -> Result<(), CudaError> {
+        self.device.check_same("transform", transform.device())?;
+        let source = jit::source_for_device(self.device.capability(), |arch| transform.source(from, to, arch))?;
+        self.add(Load::Append(transform, from, to), vec![source]);
+        Ok(())
+    }
+
+    fn kernels(&self, attention: &Attention, key: KernelKey) -> Result<(), CudaError> {
+        let bound = &attention.bound;
+        self.device.check_same("attention", &bound.device)?;
+        self.add(Load::Kernels(bound.clone(), key), bound.sources(key)?);
+        Ok(())
+    }
+
+    fn add<S: Unit + Send + 'static>(&self, load: Load<'a>, sources: Vec<S>) {
+        let sources: Vec<_> = sources.into_iter().map(|source| (source.key(), source)).collect();
+        let mut needed = self.needed.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.loads {
+            needed.loads.push((load, sources.iter().map(|(key, _)| *key).collect()));
+        }
+        for (key, source) in sources {
+            needed.sources.entry(key).or_insert_with(|| Box::new(source));
+        }
+    }
+
+    /// Distinct kernels so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner).sources.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Compiles what is neither embedded nor cached, on `threads` threads (`None`: as many as rayon's pool has), and
+    /// loads everything on the device. `progress` is called after each cubin.
+    ///
+    /// # Errors
+    ///
+    /// [`CudaError::Unprepared`] with the error of each kernel that does not compile or load. All others are prepared.
+    pub fn run(
+        self,
+        threads: Option<usize>,
+        progress: impl FnMut(Progress<'_>) + Send,
+    ) -> Result<PrepareReport, CudaError> {
+        let Needed { sources, loads } = self.needed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (keys, sources): (Vec<Key>, Vec<_>) = sources.into_iter().unzip();
+        let (mut report, mut failed, mut failures) = (PrepareReport::default(), HashSet::new(), Vec::new());
+        for (key, result) in keys.into_iter().zip(jit::obtain_all(sources, threads, progress)) {
+            match result {
+                Ok(ready) => report.count(ready.origin),
+                // where the GPU is newer than the compiler, loading takes an earlier architecture
+                Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {}
+                Err(error) => {
+                    failed.insert(key);
+                    failures.push(error.into());
+                }
+            }
+        }
+        for (load, keys) in loads {
+            if !keys.iter().any(|key| failed.contains(key)) {
+                failures.extend(load.load(&self.device).err());
+            }
+        }
+        if failures.is_empty() { Ok(report) } else { Err(CudaError::Unprepared { failures }) }
+    }
+}
+
+impl Load<'_> {
+    fn load(self, device: &Device) -> Result<(), CudaError> {
+        match self {
+            Load::Kernels(bound, key) => bound.kernels(key).map(|_| ()),
+            Load::Planner(bound) => bound.planner().map(|_| ()),
+            Load::Op(op) => ops::prepare(device, &[op]),
+            Load::Append(transform, from, to) => transform.prepare(from, to),
+        }
+    }
+}
+
+impl fmt::Debug for Preparation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Preparation").field("device", &self.device).field("kernels", &self.len()).finish()
+    }
+}

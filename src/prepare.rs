@@ -1,0 +1,133 @@
+//! Kernels that a server will need, compiled and loaded before its first request.
+
+use std::fmt;
+
+use attn_kernels::jit::{PrepareReport, Progress};
+
+use crate::{
+    Attention, Batch, BatchCapacity, Dtype, Engine, Error,
+    engine::Backend,
+    ops::{KvTransform, Op},
+};
+
+/// Something that a server will do. [`Engine::prepare`] prepares its kernels.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Need<'a> {
+    /// Plans of batches like this one ([`Attention::plan`]). Lengths select the kernel, so prepare batches of every
+    /// kind that the server plans: steps that decode, prompts, both together.
+    Batch(&'a Attention, &'a Batch<'a>),
+    /// Plans with this capacity, which selects one kernel for all of their batches.
+    Capacity(&'a Attention, BatchCapacity),
+    /// Updates of plans on the device ([`Plan::update_on_device`](crate::Plan::update_on_device)).
+    DeviceUpdates(&'a Attention),
+    /// Calls of an op.
+    Op(Op),
+    /// Appends through a transform, from one element type to another.
+    Append(&'a KvTransform, Dtype, Dtype),
+}
+
+/// Options of [`Engine::prepare_with`].
+#[derive(Default)]
+pub struct PrepareOptions<'a> {
+    /// Threads that compile; by default as many as rayon's pool has.
+    pub threads: Option<usize>,
+    /// Called after each kernel that was compiled or found, by the thread that did so; never by two threads at once.
+    pub progress: Option<&'a mut (dyn FnMut(Progress<'_>) + Send + 'a)>,
+}
+
+impl fmt::Debug for PrepareOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PrepareOptions { threads, progress } = self;
+        f.debug_struct("PrepareOptions").field("threads", threads).field("progress", &progress.is_some()).finish()
+    }
+}
+
+impl Engine {
+    /// Prepares kernels before they are needed: on CUDA it compiles, on all cores, what is neither embedded nor cached,
+    /// and loads the kernels. Planning, and runs under a capture, then find them. Threads and processes that prepare
+    /// the same kernels at the same time share the work. On the CPU there is nothing to prepare.
+    ///
+    /// ```
+    /// use attn::{Error, Need, ops::Op, prelude::*};
+    ///
+    /// let engine = Engine::cpu(); // or `Engine::auto()?`
+    /// let heads = Heads { qo: 8, kv: 2, head_dim: 64 };
+    /// let attention = engine.attention(&Variant::parse("causal")?, heads, Dtypes::f16())?;
+    ///
+    /// // at most 64 requests that decode; chunks of prompts of up to 2048 queries; copies of pages
+    /// let decode = BatchCapacity::decode(64, 4096 * 16).in_pages(16, 4096);
+    /// let chunks = BatchCapacity::new(64, 2048, 4096 * 16).in_pages(16, 4096);
+    /// let report = engine.prepare(&[
+    ///     Need::Capacity(&attention, decode),
+    ///     Need::DeviceUpdates(&attention),
+    ///     Need::Capacity(&attention, chunks),
+    ///     Need::Op(Op::Copy),
+    /// ])?;
+    /// assert_eq!(report.kernels(), 0); // on a CUDA device: 4
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What planning refuses: an invalid batch, an attention of another engine. On CUDA also an error that lists every
+    /// kernel that does not compile or load; all others are prepared.
+    pub fn prepare(&self, needs: &[Need<'_>]) -> Result<PrepareReport, Error> {
+        self.prepare_with(needs, PrepareOptions::default())
+    }
+
+    /// As [`Engine::prepare`], with a number of threads, or with a callback for each kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::prepare`].
+    pub fn prepare_with(&self, needs: &[Need<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
+        let PrepareOptions { threads, progress } = options;
+        match &self.backend {
+            Backend::Cpu => {
+                let _ = (threads, progress);
+                needs.iter().try_for_each(Need::check_on_cpu)?;
+                Ok(PrepareReport::default())
+            }
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(device) => {
+                let preparation = attn_kernels::cuda::Preparation::new(device);
+                for need in needs {
+                    match *need {
+                        Need::Batch(attention, batch) => preparation.batch(attention.cuda()?, batch)?,
+                        Need::Capacity(attention, capacity) => preparation.capacity(attention.cuda()?, &capacity)?,
+                        Need::DeviceUpdates(attention) => preparation.device_updates(attention.cuda()?)?,
+                        Need::Op(op) => preparation.op(op)?,
+                        Need::Append(transform, from, to) => preparation.append(transform.cuda()?, from, to)?,
+                    }
+                }
+                let mut nothing = |_: Progress<'_>| {};
+                Ok(preparation.run(threads, progress.unwrap_or(&mut nothing))?)
+            }
+        }
+    }
+}
+
+impl Need<'_> {
+    /// Refuses what planning on the CPU refuses.
+    fn check_on_cpu(&self) -> Result<(), Error> {
+        match *self {
+            Need::Batch(attention, batch) => {
+                attention.cpu()?;
+                batch.validate()?;
+            }
+            Need::Capacity(attention, capacity) => {
+                attention.cpu()?;
+                capacity.largest()?;
+            }
+            Need::DeviceUpdates(attention) => {
+                attention.cpu()?;
+            }
+            Need::Op(_) => {}
+            Need::Append(transform, ..) => {
+                transform.cpu()?;
+            }
+        }
+        Ok(())
+    }
+}
