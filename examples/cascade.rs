@@ -17,7 +17,7 @@ use attn::{
     batch::{CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
     prelude::*,
 };
-use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
+use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys of the system prompt: whole pages, so that the batch can also be written without levels.
 const PROMPT: usize = 8 * PAGE;
@@ -64,17 +64,12 @@ fn main() -> Fallible {
     // one new token a request
     let requests = OWN.len();
     let q: Vec<f16> = own.iter().flat_map(|run| q_row(run.text, run.keys - 1)).collect();
-    let want: Vec<f64> = (0..requests)
-        .flat_map(|request| {
-            let rows = |kv_head| {
-                let of_run =
-                    |run: &Run| (0..run.keys).map(|t| (k_row(run.text, t), v_row(run.text, t))).collect::<Vec<_>>();
-                let rows = runs(request).into_iter().flat_map(of_run);
-                rows.map(|(k, v)| (of_head(&k, kv_head), of_head(&v, kv_head))).collect()
-            };
-            reference(&q[request * q_width()..][..q_width()], rows)
-        })
-        .collect();
+    let of_run = |run: &Run| (0..run.keys).map(|t| (k_row(run.text, t), v_row(run.text, t))).collect::<Vec<_>>();
+    let rows = |request: usize| runs(request).into_iter().flat_map(of_run).collect::<Vec<_>>();
+    let want: Vec<Vec<f64>> = (q.chunks(q_width()).enumerate())
+        .map(|(request, q)| reference(q, |_| rows(request)))
+        .collect::<Fallible<_>>()?;
+    let want = want.concat();
 
     let attention = engine.attention(&Variant::parse("causal")?, HEADS, Dtypes::f16())?;
     let q_buffer = engine.upload(&q)?;

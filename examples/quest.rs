@@ -24,7 +24,7 @@ use attn::{
         quest::{PageBounds, top_pages},
     },
 };
-use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
+use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys of each request.
 const LENS: [usize; 3] = [300, 517, 96];
@@ -68,11 +68,9 @@ impl Request {
         Ok(scores.chunks(self.pages.len()).map(|of_head| top_pages(of_head, kept)).collect())
     }
 
-    /// The keys and values at some places, of a KV head.
-    fn rows(&self, kv_head: usize, positions: impl Iterator<Item = usize>) -> Vec<(Vec<f64>, Vec<f64>)> {
-        let row =
-            |position: usize| (of_head(&self.keys[position], kv_head), of_head(&v_row(self.text, position), kv_head));
-        positions.map(row).collect()
+    /// The keys and values at some places.
+    fn rows(&self, positions: impl Iterator<Item = usize>) -> Vec<(Vec<f16>, Vec<f16>)> {
+        positions.map(|position| (self.keys[position].clone(), v_row(self.text, position))).collect()
     }
 }
 
@@ -143,9 +141,9 @@ fn main() -> Fallible {
                     let first = page as usize * PAGE;
                     first..len.min(first + PAGE)
                 });
-                request.rows(head, positions)
-            }));
-            all.extend(reference(q, |head| request.rows(head, 0..len)));
+                request.rows(positions)
+            })?);
+            all.extend(reference(q, |_| request.rows(0..len))?);
         }
         let read: usize = chosen.iter().flatten().map(Vec::len).sum();
         let (off, skipped) = (error(&got, &want), error(&got, &all));

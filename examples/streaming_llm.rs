@@ -16,7 +16,7 @@
 mod support;
 
 use attn::{Out, prelude::*};
-use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, of_head, q_row, q_width, reference, v_row};
+use support::{Cache, Fallible, HEADS, PAGE, check, error, k_row, q_row, q_width, reference, v_row};
 
 /// Keys at the start that are always kept: one page.
 const SINK: usize = PAGE;
@@ -104,13 +104,8 @@ fn main() -> Fallible {
         let mut want = Vec::new();
         for &text in &texts {
             let query = rotated(&q_row(text, token), tokens.len() - 1);
-            let rows = |kv_head| {
-                let key = |(position, &t): (usize, &usize)| {
-                    (of_head(&rotated(&k_row(text, t), position), kv_head), of_head(&v_row(text, t), kv_head))
-                };
-                tokens.iter().enumerate().map(key).collect()
-            };
-            want.extend(reference(&query, rows));
+            let row = |(position, &t): (usize, &usize)| (rotated(&k_row(text, t), position), v_row(text, t));
+            want.extend(reference(&query, |_| tokens.iter().enumerate().map(row).collect())?);
         }
         let error = error(&engine.download(&o)?, &want);
         check(&format!("token {token}"), error)?;

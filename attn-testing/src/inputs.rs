@@ -4,11 +4,11 @@ use half::{bf16, f16};
 
 use attn::batch::{CascadeLevel, Layout, indptr};
 use attn::lang::{F8E4M3, F8E5M2};
-use attn::tensor::{Element as _, Kv, KvScales, Scale, TensorError, TensorRef};
+use attn::tensor::{Element, Kv, KvScales, Scale, TensorError, TensorMut, TensorRef};
 use attn::{Batch, Dtype, HeadDimVo};
 
 use super::keys::Keys;
-use super::random::{Normal, Random, Value};
+use super::random::{Normal, Random};
 use super::{Case, Order, TestError};
 
 /// The number of NaNs behind the last element of k and v.
@@ -96,17 +96,45 @@ macro_rules! on_host {
 }
 pub(super) use on_host;
 
+/// A [`Host`] of a type from an expression for its elements, in which `$element` is their type.
+macro_rules! host_of {
+    ($dtype:expr, $element:ident => $data:expr) => {
+        match $dtype {
+            Dtype::F16 => {
+                type $element = f16;
+                Host::F16($data)
+            }
+            Dtype::Bf16 => {
+                type $element = bf16;
+                Host::Bf16($data)
+            }
+            Dtype::F32 => {
+                type $element = f32;
+                Host::F32($data)
+            }
+            Dtype::E4m3 => {
+                type $element = F8E4M3;
+                Host::E4m3($data)
+            }
+            Dtype::E5m2 => {
+                type $element = F8E5M2;
+                Host::E5m2($data)
+            }
+        }
+    };
+}
+
 impl Host {
     /// `len` NaNs.
     #[must_use]
     pub fn nan(dtype: Dtype, len: usize) -> Self {
-        match dtype {
-            Dtype::F16 => Host::F16(vec![f16::NAN; len]),
-            Dtype::Bf16 => Host::Bf16(vec![bf16::NAN; len]),
-            Dtype::F32 => Host::F32(vec![f32::NAN; len]),
-            Dtype::E4m3 => Host::E4m3(vec![Value::NAN; len]),
-            Dtype::E5m2 => Host::E5m2(vec![Value::NAN; len]),
-        }
+        host_of!(dtype, T => vec![T::from_f32(f32::NAN); len])
+    }
+
+    /// Values, each rounded to the type.
+    #[must_use]
+    pub fn new(dtype: Dtype, values: &[f32]) -> Self {
+        host_of!(dtype, T => values.iter().map(|&x| T::from_f32(x)).collect())
     }
 
     /// The elements as a contiguous tensor.
@@ -116,6 +144,15 @@ impl Host {
     /// Fewer elements than the shape has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, TensorError> {
         on_host!(self, data => TensorRef::host(data, shape))
+    }
+
+    /// The elements as a contiguous tensor to write to.
+    ///
+    /// # Errors
+    ///
+    /// Fewer elements than the shape has.
+    pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, TensorError> {
+        on_host!(self, data => TensorMut::host(data, shape))
     }
 
     /// The elements as f32.
@@ -138,7 +175,7 @@ impl Host {
 
     /// Appends NaNs.
     fn pad(&mut self, more: usize) {
-        on_host!(self, data => data.resize(data.len() + more, Value::NAN));
+        on_host!(self, data => data.resize(data.len() + more, Element::from_f32(f32::NAN)));
     }
 
     /// Copies elements of the same type.
@@ -277,7 +314,9 @@ impl Inputs {
     /// Replaces NaN with zeros.
     pub(super) fn replace_nan(&mut self) {
         for host in [&mut self.k, &mut self.v] {
-            on_host!(host, data => data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Value::of(0.0)));
+            on_host!(host, data => {
+                data.iter_mut().filter(|x| x.to_f32().is_nan()).for_each(|x| *x = Element::from_f32(0.0));
+            });
         }
     }
 
@@ -349,18 +388,12 @@ fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
 }
 
 fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
-    match dtype {
-        Dtype::F16 => Host::F16(values(len, std, random, tiled)),
-        Dtype::Bf16 => Host::Bf16(values(len, std, random, tiled)),
-        Dtype::F32 => Host::F32(values(len, std, random, tiled)),
-        Dtype::E4m3 => Host::E4m3(values(len, std, random, tiled)),
-        Dtype::E5m2 => Host::E5m2(values(len, std, random, tiled)),
-    }
+    host_of!(dtype, T => values::<T>(len, std, random, tiled))
 }
 
-fn values<T: Value>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {
+fn values<T: Element>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {
     let fresh = if tiled { len.min(PERIOD) } else { len };
-    let mut data = vec![T::NAN; len];
+    let mut data = vec![T::from_f32(f32::NAN); len];
     Normal::new(std).fill(&mut data[..fresh], random);
     let mut filled = fresh;
     while filled < len {
@@ -372,7 +405,7 @@ fn values<T: Value>(len: usize, std: f32, random: &mut Random, tiled: bool) -> V
 }
 
 /// Writes NaN to slots of pages, or to tokens of ragged keys.
-fn poison<T: Value>(
+fn poison<T: Element>(
     data: &mut [T],
     holes: &[usize],
     page_size: Option<usize>,
@@ -387,7 +420,7 @@ fn poison<T: Value>(
             None => hole * strides[0] as usize,
         };
         for head in 0..heads {
-            data[at + head * per_head..][..dim].fill(T::NAN);
+            data[at + head * per_head..][..dim].fill(T::from_f32(f32::NAN));
         }
     }
 }

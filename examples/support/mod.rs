@@ -2,7 +2,14 @@
 
 #![allow(dead_code)] // each example uses some of it
 
-use attn::{Error, Stream, batch::PageTableBuf, ops, prelude::*};
+use attn::{
+    Error, Stream,
+    batch::PageTableBuf,
+    cpu::{Problem, oracle},
+    ops,
+    planner::WorkList,
+    prelude::*,
+};
 
 /// The result of an example.
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -130,29 +137,30 @@ impl Cache {
     }
 }
 
-/// Reference attention of one token, in f64: `keys` gives the attended keys and values of a KV head.
-pub(crate) fn reference(q: &[f16], keys: impl Fn(usize) -> Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+/// Reference attention of one token, by the library's reference in f64: `rows` gives the keys and values of the tokens
+/// that a KV head attends to.
+pub(crate) fn reference(q: &[f16], rows: impl Fn(usize) -> Vec<(Vec<f16>, Vec<f16>)>) -> Fallible<Vec<f64>> {
     let (dim, group) = (HEADS.head_dim as usize, (HEADS.qo / HEADS.kv) as usize);
+    let of_head = |row: &[f16], kv_head: usize| row[kv_head * dim..][..dim].to_vec();
     let mut out = Vec::with_capacity(q.len());
     for kv_head in 0..HEADS.kv as usize {
-        let keys = keys(kv_head);
-        for q in q[kv_head * group * dim..][..group * dim].chunks(dim) {
-            let dot = |k: &[f64]| q.iter().zip(k).map(|(q, k)| f64::from(*q) * k).sum::<f64>();
-            let logits: Vec<f64> = keys.iter().map(|(k, _)| dot(k) / (dim as f64).sqrt()).collect();
-            let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = logits.iter().map(|logit| (logit - most).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            let value = |d: usize| keys.iter().zip(&weights).map(|((_, v), w)| w * v[d]).sum::<f64>() / total;
-            out.extend((0..dim).map(value));
-        }
+        let rows = rows(kv_head);
+        let (k, v): (Vec<_>, Vec<_>) = rows.iter().map(|(k, v)| (of_head(k, kv_head), of_head(v, kv_head))).unzip();
+        let (k, v, shape) = (k.concat(), v.concat(), [rows.len(), 1, dim]);
+        let heads = Heads { qo: group as u32, kv: 1, ..HEADS };
+        let problem = Problem {
+            variant: &Variant::full(),
+            heads,
+            head_dim_vo: HeadDimVo::Same,
+            sm_scale: heads.default_sm_scale(),
+            layout: &Batch::ragged(&[0, 1], &[0, rows.len() as i32]).validate()?,
+            work: &WorkList::default(), // the oracle does not split the work
+            q: TensorRef::host(&q[kv_head * group * dim..][..group * dim], &[1, group, dim])?,
+            kv: Kv::ragged(TensorRef::host(&k, &shape)?, TensorRef::host(&v, &shape)?),
+        };
+        out.extend(oracle(&problem)?.o);
     }
-    out
-}
-
-/// A KV head's part of a token's row, in f64.
-pub(crate) fn of_head(row: &[f16], kv_head: usize) -> Vec<f64> {
-    let dim = HEADS.head_dim as usize;
-    row[kv_head * dim..][..dim].iter().map(|&x| f64::from(x)).collect()
+    Ok(out)
 }
 
 /// The relative Frobenius error.

@@ -3,11 +3,9 @@
 //! Each row has an expression of this language and an independent formula in plain f64 loops.
 //! `book/src/catalogue.md` is generated from these entries.
 
-pub mod attend;
 pub mod cpu_cases;
 pub mod docs;
 pub mod entry;
-pub mod formula;
 pub mod gpu_cases;
 pub mod kernels;
 pub mod mask_file;
@@ -15,8 +13,8 @@ pub mod masks;
 pub mod rows;
 pub mod run;
 
-pub use entry::{Entry, Instance, Shape};
-pub use formula::{At, Formula};
+pub use crate::reference::{At, Formula, Shape};
+pub use entry::{Entry, Instance};
 
 use attn::lang::VariantDesc;
 

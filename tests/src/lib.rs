@@ -10,6 +10,7 @@ pub mod corner_cases;
 pub mod device_plan;
 pub mod host;
 pub mod language_stress;
+pub mod reference;
 pub mod setup;
 pub mod synthetic;
 pub mod tables;

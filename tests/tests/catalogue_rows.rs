@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use attn::Variant;
 use attn::lang::{OutTensor1, OutTensor3, QueryTile, Tensor1, Tensor3, Tile, TileClass};
 use attn_testing::{Case, Inputs, LayoutKind, properties};
-use attn_tests::catalogue::attend::attend;
+use attn_tests::catalogue::cpu_cases;
 use attn_tests::catalogue::masks::AdaptiveSpan;
 use attn_tests::catalogue::rows::{self, Differential};
 use attn_tests::catalogue::run::{run, tensors};
-use attn_tests::catalogue::{At, Formula, Shape, cpu_cases};
+use attn_tests::reference::{At, Formula, Shape, attend};
 use attn_variants::{Causal, LogitsDump, MaxLogit};
 
 /// Rows whose output and LSE equal causal attention.

@@ -72,7 +72,8 @@ fn catalogue_entries_equal_rust_second_half() {
 /// Checks every other entry of the catalogue.
 fn entries(half: usize) {
     catalogue::register();
-    let shape = Shape { lens: vec![(13, 30), (27, 50)], qo_heads: HEADS, kv_heads: 3, head_dim: HEAD_DIM };
+    let shape =
+        Shape { lens: vec![(13, 30), (27, 50)], qo_heads: HEADS, kv_heads: 3, head_dim: HEAD_DIM, value_dim: HEAD_DIM };
     let mut rng = SmallRng::seed_from_u64(5);
     for entry in catalogue::entries().iter().skip(half).step_by(2) {
         let variant = Variant::parse(&(entry.make)(&shape).expr).expect("an entry").bind(&DIMS).expect("it fits");

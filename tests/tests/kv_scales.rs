@@ -3,6 +3,7 @@
 extern crate facade as attn;
 
 use attn::{Out, Scale, batch::indptr, prelude::*, tensor::Element};
+use attn_tests::reference::{Formula, Shape, Tensors, attend};
 use attn_tests::setup::descending_pages;
 use attn_tests::synthetic::values;
 
@@ -16,27 +17,6 @@ const V_HEADS: [f32; 2] = [1.25, 0.125];
 
 fn stored<T: Element>(values: &[f32]) -> Vec<T> {
     values.iter().map(|&x| T::from_f32(x)).collect()
-}
-
-/// The dequantised element of k or v at (token, head, d).
-type Reads<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
-
-/// `softmax(q . k / sqrt(8)) v` of every query row, by its definition.
-fn attention(q: &[f32], k: Reads<'_>, v: Reads<'_>) -> Vec<f64> {
-    let (mut o, mut qo_token, mut kv_token) = (Vec::new(), 0, 0);
-    for (qo_len, kv_len) in LENS.map(|(qo, kv)| (qo as usize, kv as usize)) {
-        for row in (qo_token * 4)..(qo_token + qo_len) * 4 {
-            let head = row % 4 / 2;
-            let keys = kv_token..kv_token + kv_len;
-            let dot = |key| (0..DIM).map(|d| f64::from(q[row * DIM + d]) * k(key, head, d)).sum::<f64>();
-            let weights: Vec<f64> = keys.clone().map(|key| (dot(key) / 8f64.sqrt()).exp()).collect();
-            let sum: f64 = weights.iter().sum();
-            let mean = |d| keys.clone().zip(&weights).map(|(key, w)| w * v(key, head, d)).sum::<f64>();
-            o.extend((0..DIM).map(|d| if kv_len == 0 { 0.0 } else { mean(d) / sum }));
-        }
-        (qo_token, kv_token) = (qo_token + qo_len, kv_token + kv_len);
-    }
-    o
 }
 
 /// Runs `variant` over a cache of `T`, ragged or in pages of 4 whose unused slots are NaN.
@@ -81,7 +61,9 @@ fn near(got: &[f32], want: &[f64]) {
 }
 
 fn of_type<T: Element>() {
-    let (q, k, v) = (values(6 * 4 * DIM, 1), values(TOKENS * 2 * DIM, 2), values(TOKENS * 2 * DIM, 3));
+    let (q32, k, v) = (values(6 * 4 * DIM, 1), values(TOKENS * 2 * DIM, 2), values(TOKENS * 2 * DIM, 3));
+    let lens = LENS.map(|(qo, kv)| (qo.into(), kv.into())).to_vec();
+    let shape = Shape { lens, qo_heads: 4, kv_heads: 2, head_dim: DIM as i64, value_dim: DIM as i64 };
     let exact = |x: &[f32]| stored::<T>(x).iter().map(|x| f64::from(x.to_f32())).collect::<Vec<_>>();
     let (k64, v64) = (exact(&k), exact(&v));
     let (k_heads, v_heads) = (TensorRef::host(&K_HEADS, &[2]), TensorRef::host(&V_HEADS, &[2]));
@@ -95,17 +77,20 @@ fn of_type<T: Element>() {
         let of = |all: f32, heads: [f32; 2], head: usize| {
             f64::from(all) * if by_head { f64::from(heads[head]) } else { 1.0 }
         };
-        let at = |token, head, d| (token * 2 + head) * DIM + d;
-        let key = |token, head, d| k64[at(token, head, d)] * of(k_all, K_HEADS, head);
-        let value = |token, head, d| v64[at(token, head, d)] * of(v_all, V_HEADS, head);
+        let scaled = |x: &[f64], all: f32, heads: [f32; 2]| {
+            x.iter().enumerate().map(|(i, x)| x * of(all, heads, i / DIM % 2)).collect()
+        };
+        let q = q32.iter().copied().map(f64::from).collect();
+        let tensors = Tensors { q, k: scaled(&k64, k_all, K_HEADS), v: scaled(&v64, v_all, V_HEADS) };
+        let want = |formula| attend(&formula, &shape, &tensors, 1.0 / 8f64.sqrt()).o;
         for paged in [false, true] {
-            near(&run::<T>("full", &q, [&k, &v], scales, paged), &attention(&q, &key, &value));
+            near(&run::<T>("full", &q32, [&k, &v], scales, paged), &want(Formula::plain()));
             // hooks read dequantised elements
-            let normalised = |token, head, d| {
-                let mean = (0..DIM).map(|d| value(token, head, d).powi(2)).sum::<f64>() / DIM as f64;
-                value(token, head, d) / (mean + 1e-6).sqrt()
-            };
-            near(&run::<T>("value_norm", &q, [&k, &v], scales, paged), &attention(&q, &key, &normalised));
+            let normalised = Formula::plain().value(|v, _| {
+                let mean = v.iter().map(|x| x * x).sum::<f64>() / DIM as f64;
+                v.iter_mut().for_each(|x| *x /= (mean + 1e-6).sqrt());
+            });
+            near(&run::<T>("value_norm", &q32, [&k, &v], scales, paged), &want(normalised));
         }
     }
 }

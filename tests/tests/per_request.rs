@@ -12,6 +12,7 @@ use attn::{
     lang::{BindError, ParamValue},
     prelude::*,
 };
+use attn_tests::reference::{Attended, Formula, Shape, Tensors, attend};
 
 /// Scales the logits of each request by a number of its own.
 #[derive(Clone, Debug, VariantParams)]
@@ -52,24 +53,13 @@ fn run(attention: &Attention) -> Result<(Vec<f32>, Vec<f32>), Error> {
     Ok((o, lse))
 }
 
-/// The same in f64, by definition.
-fn by_definition(by: &[f32]) -> (Vec<f64>, Vec<f64>) {
-    let (q, k, v) = (values(24, 5), values(20, 7), values(20, 3));
-    let row = |x: &[f32], n: usize| -> Vec<f64> { x[4 * n..][..4].iter().map(|&x| f64::from(x)).collect() };
-    let (mut o, mut lse) = (Vec::new(), Vec::new());
-    for (request, by) in by.iter().enumerate() {
-        let keys = INDPTR.1[request] as usize..INDPTR.1[request + 1] as usize;
-        // a row is a query and a head; both heads share one KV head
-        for query in 2 * INDPTR.0[request] as usize..2 * INDPTR.0[request + 1] as usize {
-            let product = |key| row(&q, query).iter().zip(row(&k, key)).map(|(a, b)| a * b).sum::<f64>();
-            let weights: Vec<f64> = keys.clone().map(|key| (product(key) / 2.0 * f64::from(*by)).exp()).collect();
-            let sum: f64 = weights.iter().sum();
-            let value = |d: usize| weights.iter().zip(keys.clone()).map(|(w, key)| w * row(&v, key)[d]).sum::<f64>();
-            o.extend((0..4).map(|d| value(d) / sum));
-            lse.push(sum.ln());
-        }
-    }
-    (o, lse)
+/// The same by definition.
+fn by_definition(by: &[f32]) -> Attended {
+    let exact = |count, step| values(count, step).into_iter().map(f64::from).collect();
+    let shape = Shape { lens: vec![(2, 3), (1, 2)], qo_heads: 2, kv_heads: 1, head_dim: 4, value_dim: 4 };
+    let by = by.to_vec();
+    let formula = Formula::plain().logit(move |z, at| z * f64::from(by[at.b as usize]));
+    attend(&formula, &shape, &Tensors { q: exact(24, 5), k: exact(20, 7), v: exact(20, 3) }, 0.5)
 }
 
 fn close(got: &[f32], want: &[f64]) -> bool {
@@ -82,7 +72,7 @@ fn each_request_has_its_own_number() {
         let attention = Engine::cpu().attention(&variant(by), HEADS, Dtypes::f32()).expect("bound");
         let (o, lse) = run(&attention).expect("runs");
         let want = by_definition(by);
-        assert!(close(&o, &want.0) && close(&lse, &want.1), "{by:?}: {o:?} {lse:?}, not {want:?}");
+        assert!(close(&o, &want.o) && close(&lse, &want.lse), "{by:?}: {o:?} {lse:?}, not {want:?}");
         o
     };
     let (one, other) = (attend(&[0.5, 3.0]), attend(&[0.5, -1.0]));
@@ -105,7 +95,7 @@ fn other_numbers_share_the_kernel_and_do_not_change_a_bound_attention() {
     changed.set("by", ParamValue::List([2.0, 1.0].map(ParamValue::Float).into())).expect("a list of numbers");
     let again = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
     for (attention, by) in [(&bound, [0.5, 3.0]), (&again, [2.0, 1.0])] {
-        assert!(close(&run(attention).expect("runs").0, &by_definition(&by).0), "{by:?}");
+        assert!(close(&run(attention).expect("runs").0, &by_definition(&by).o), "{by:?}");
     }
 }
 

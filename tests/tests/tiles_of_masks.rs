@@ -72,7 +72,7 @@ fn random_shape(rng: &mut SmallRng) -> Shape {
         (rng.random_range(0..=keys), keys)
     });
     let (lens, group, kv_heads) = (lens.collect(), rng.random_range(1..4), rng.random_range(1..3));
-    Shape { lens, qo_heads: group * kv_heads, kv_heads, head_dim: 8 }
+    Shape { lens, qo_heads: group * kv_heads, kv_heads, head_dim: 8, value_dim: 8 }
 }
 
 /// Expressions of masks with random scalars and without tensors.

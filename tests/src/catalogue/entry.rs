@@ -5,7 +5,7 @@ use std::fmt::Display;
 use attn_testing::Case;
 
 use super::cpu_cases;
-use super::formula::Formula;
+use crate::reference::{Formula, Shape};
 
 /// A variant of the catalogue.
 #[derive(Clone, Debug)]
@@ -47,17 +47,6 @@ impl Instance {
     }
 }
 
-/// The shape of a batch.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Shape {
-    /// Queries and keys of each request.
-    pub lens: Vec<(i64, i64)>,
-    pub qo_heads: i64,
-    pub kv_heads: i64,
-    pub head_dim: i64,
-}
-
 impl Shape {
     /// The shape of a case.
     #[must_use]
@@ -68,6 +57,7 @@ impl Shape {
             qo_heads: case.qo_heads.into(),
             kv_heads: case.kv_heads.into(),
             head_dim: case.head_dim.into(),
+            value_dim: case.head_dim.into(),
         }
     }
 

@@ -3,8 +3,8 @@
 use attn_testing::{Case, Inputs};
 use facade::{Engine, Out, TensorMut, Variant};
 
-use super::attend::{Attended, Tensors, attend};
-use super::{Entry, Shape};
+use super::Entry;
+use crate::reference::{Attended, Shape, Tensors, attend};
 
 /// Checks an entry on its cases.
 ///

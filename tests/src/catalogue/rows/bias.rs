@@ -6,8 +6,8 @@ use half::{bf16, f16};
 
 use super::table::Table;
 use crate::catalogue::cpu_cases::short;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{At, Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{At, Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     let pairs = |name, make| Entry { cases: short, ..Entry::new(35, name, make) };

@@ -8,8 +8,8 @@ use attn_variants::{BlockSparse, BlockSparseMasked};
 
 use super::table::Table;
 use crate::catalogue::cpu_cases::short;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{At, Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{At, Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

@@ -6,8 +6,8 @@ use half::bf16;
 
 use super::table::Table;
 use crate::catalogue::entry::list;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

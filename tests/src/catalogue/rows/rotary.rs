@@ -2,8 +2,8 @@
 
 use super::{norm::normed, table::Table};
 use crate::catalogue::entry::list;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{At, Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{At, Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

@@ -5,8 +5,8 @@ use attn::{VariantParams, attention_variant};
 
 use super::table::Table;
 use crate::catalogue::cpu_cases::short;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

@@ -4,8 +4,8 @@ use attn::lang::{AttentionVariant, Dims, KvIndex, LogitIndex, Row, RowIndex, Ten
 use attn::{VariantParams, attention_variant, device_fn};
 
 use super::rotary::Rotation;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{At, Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{At, Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

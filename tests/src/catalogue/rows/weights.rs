@@ -5,8 +5,8 @@ use attn::{VariantParams, attention_variant};
 
 use super::table::Table;
 use crate::catalogue::entry::list;
-use crate::catalogue::formula::causal;
-use crate::catalogue::{At, Entry, Formula, Instance, Shape};
+use crate::catalogue::{Entry, Instance};
+use crate::reference::{At, Formula, Shape, causal};
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![

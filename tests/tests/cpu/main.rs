@@ -1,4 +1,4 @@
-//! The CPU backend against a naive attention in f64, which has no tiles, plans or hooks.
+//! The CPU backend and its oracle against formulas in f64, which have no tiles, plans or hooks.
 
 extern crate attn_core as attn;
 
@@ -7,7 +7,6 @@ mod case;
 mod edges;
 mod errors;
 mod mixed;
-mod naive;
 mod plans;
 mod remap;
 mod variants;
@@ -100,9 +99,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn run_and_oracle_agree_with_the_naive_attention(case in cases()) {
+    fn run_and_oracle_agree_with_the_formula(case in cases()) {
         let set = case.setup();
-        let want = set.naive();
+        let want = set.reference();
         let got = set.run().expect("a sound case");
         let tolerance = case.tolerance();
         prop_assert!(worst(&got.o, &want.o) <= tolerance, "o is {} off", worst(&got.o, &want.o));

@@ -1,9 +1,26 @@
-//! Attention by its definition, in f64: a loop over all queries and all keys.
+//! The reference that shares nothing with the library: attention by its definition in f64, a loop over all queries and
+//! all keys. `tests/reference.rs` compares it with outputs of numpy, and `tests/cpu` with the oracle of `attn-core`.
 
-use super::Shape;
-use super::formula::{At, Formula, Sum};
+mod formula;
 
-/// Logical tensors of shape (tokens, heads, head_dim), independent of the memory layout.
+pub use formula::{At, Formula, Sum, causal};
+
+/// The lengths and sizes of a batch.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Shape {
+    /// Queries and keys of each request.
+    pub lens: Vec<(i64, i64)>,
+    pub qo_heads: i64,
+    pub kv_heads: i64,
+    /// Elements of a query or key.
+    pub head_dim: i64,
+    /// Elements of a value.
+    pub value_dim: i64,
+}
+
+/// Logical tensors of shape (tokens, heads, head_dim or value_dim), independent of the memory layout. Rows past the
+/// batch are not read.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Tensors {
@@ -12,7 +29,7 @@ pub struct Tensors {
     pub v: Vec<f64>,
 }
 
-/// Output (tokens, heads, head_dim) and log-sum-exp (tokens, heads).
+/// Output (tokens, heads, value_dim) and log-sum-exp (tokens, heads).
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct Attended {
@@ -31,17 +48,18 @@ struct Key<'a> {
 /// Computes a formula over a batch.
 #[must_use]
 pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -> Attended {
-    let (dim, group) = (shape.head_dim as usize, shape.qo_heads / shape.kv_heads);
+    let (dim, value_dim) = (shape.head_dim as usize, shape.value_dim as usize);
+    let group = shape.qo_heads / shape.kv_heads;
     let mut out = Attended { o: Vec::new(), lse: Vec::new() };
     let (mut first_query, mut first_key) = (0, 0);
     for (b, &(qo_len, kv_len)) in shape.lens.iter().enumerate() {
         let request = At { b: b as i64, qo_len, kv_len, ..At::default() };
         let keys_of = |g: i64| -> Vec<Key<'_>> {
-            let row = |x: &'_ [f64], token: i64| (token * shape.kv_heads + g) as usize * dim..x.len();
             let key = |j: i64| {
                 let at = At { g, j, kv_token: first_key + j, ..request };
-                let raw = &tensors.k[row(&tensors.k, at.kv_token)][..dim];
-                let (mut key, mut value) = (raw.to_vec(), tensors.v[row(&tensors.v, at.kv_token)][..dim].to_vec());
+                let row = (at.kv_token * shape.kv_heads + g) as usize;
+                let raw = &tensors.k[row * dim..][..dim];
+                let (mut key, mut value) = (raw.to_vec(), tensors.v[row * value_dim..][..value_dim].to_vec());
                 (formula.key)(&mut key, &at);
                 (formula.value)(&mut value, &at);
                 Key { at, raw, key, value }
@@ -54,7 +72,8 @@ pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -
                 let qo_token = first_query + row;
                 let at = At { row, i: row + kv_len - qo_len, qo_token, h, g: h / group, ..request };
                 let q = &tensors.q[(qo_token * shape.qo_heads + h) as usize * dim..][..dim];
-                let (o, lse) = attend_row(formula, q, &keys[at.g as usize], at, scale);
+                let mut o = vec![0.0; value_dim];
+                let lse = attend_row(formula, q, &keys[at.g as usize], at, scale, &mut o);
                 out.o.extend(o);
                 out.lse.push(lse);
             }
@@ -64,7 +83,8 @@ pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -
     out
 }
 
-fn attend_row(formula: &Formula, raw: &[f64], keys: &[Key<'_>], at: At, scale: f64) -> (Vec<f64>, f64) {
+/// Adds to the zeros `o`, and returns the log-sum-exp.
+fn attend_row(formula: &Formula, raw: &[f64], keys: &[Key<'_>], at: At, scale: f64, o: &mut [f64]) -> f64 {
     let mut q = raw.to_vec();
     (formula.query)(&mut q, &at);
     let mut logits = Vec::new();
@@ -86,8 +106,8 @@ fn attend_row(formula: &Formula, raw: &[f64], keys: &[Key<'_>], at: At, scale: f
         Some((weight, _)) => weight(z, at),
         None => ((z - subtracted).exp(), (z - subtracted).exp()),
     };
-    let mut sum = if sink > f64::NEG_INFINITY { weight(sink, &at).1 } else { 0.0 };
-    let mut o = vec![0.0; q.len()];
+    let of_sink = At { j: -1, kv_token: -1, ..at };
+    let mut sum = if sink > f64::NEG_INFINITY { weight(sink, &of_sink).1 } else { 0.0 };
     for (z, key, at) in &logits {
         let (p, addend) = weight(*z, at);
         sum += addend;
@@ -97,6 +117,6 @@ fn attend_row(formula: &Formula, raw: &[f64], keys: &[Key<'_>], at: At, scale: f
         o.iter_mut().for_each(|o| *o /= sum);
     }
     let lse = if sum > 0.0 { sum.ln() + subtracted } else { f64::NEG_INFINITY };
-    (formula.output)(&mut o, Sum { weights: sum * subtracted.exp(), lse }, &at);
-    (o, lse)
+    (formula.output)(o, Sum { weights: sum * subtracted.exp(), lse }, &at);
+    lse
 }

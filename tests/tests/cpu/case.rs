@@ -3,14 +3,14 @@
 use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::lang::{F8E4M3, F8E5M2};
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
 use attn::spec::{HeadDimVo, Heads};
-use attn::tensor::{Element, Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
+use attn::tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
-use half::{bf16, f16};
+use attn_testing::Host;
+use attn_tests::reference::{Attended, Formula, Shape, Tensors, attend};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-use super::naive::{At, Naive};
 use super::variants;
 
 /// Low item costs, so that small batches are split and merged too.
@@ -52,84 +52,18 @@ pub(crate) enum Scales {
     Both,
 }
 
-/// A tensor in one of the element types.
-pub(crate) enum Values {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-    Bf16(Vec<bf16>),
-    E4m3(Vec<F8E4M3>),
-    E5m2(Vec<F8E5M2>),
-}
-
-impl Values {
-    fn new(dtype: Dtype, values: &[f32]) -> Self {
-        fn cast<T: Element>(values: &[f32]) -> Vec<T> {
-            values.iter().map(|&x| T::from_f32(x)).collect()
-        }
-        match dtype {
-            Dtype::F32 => Values::F32(cast(values)),
-            Dtype::F16 => Values::F16(cast(values)),
-            Dtype::Bf16 => Values::Bf16(cast(values)),
-            Dtype::E4m3 => Values::E4m3(cast(values)),
-            Dtype::E5m2 => Values::E5m2(cast(values)),
-        }
-    }
-
-    pub(crate) fn tensor(&self, shape: &[usize]) -> TensorRef<'_> {
-        match self {
-            Values::F32(x) => TensorRef::host(x, shape),
-            Values::F16(x) => TensorRef::host(x, shape),
-            Values::Bf16(x) => TensorRef::host(x, shape),
-            Values::E4m3(x) => TensorRef::host(x, shape),
-            Values::E5m2(x) => TensorRef::host(x, shape),
-        }
-        .expect("the right length")
-    }
-
-    pub(crate) fn tensor_mut(&mut self, shape: &[usize]) -> TensorMut<'_> {
-        match self {
-            Values::F32(x) => TensorMut::host(x, shape),
-            Values::F16(x) => TensorMut::host(x, shape),
-            Values::Bf16(x) => TensorMut::host(x, shape),
-            Values::E4m3(x) => TensorMut::host(x, shape),
-            Values::E5m2(x) => TensorMut::host(x, shape),
-        }
-        .expect("the right length")
-    }
-
-    pub(crate) fn to_f64(&self) -> Vec<f64> {
-        fn cast<T: Element>(values: &[T]) -> Vec<f64> {
-            values.iter().map(|x| f64::from(x.to_f32())).collect()
-        }
-        match self {
-            Values::F32(x) => cast(x),
-            Values::F16(x) => cast(x),
-            Values::Bf16(x) => cast(x),
-            Values::E4m3(x) => cast(x),
-            Values::E5m2(x) => cast(x),
-        }
-    }
-}
-
-/// Output and log-sum-exp.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Result64 {
-    pub(crate) o: Vec<f64>,
-    pub(crate) lse: Vec<f64>,
-}
-
 /// A case with its values.
 pub(crate) struct Setup {
     pub(crate) case: Case,
     pub(crate) variant: Variant,
-    naive: Naive,
+    formula: Formula,
     pub(crate) heads: Heads,
     pub(crate) layout: Layout,
     pub(crate) work: WorkList,
-    q: Values,
+    q: Host,
     /// Keys in memory order, or one fused pool of keys and values.
-    k: Values,
-    v: Values,
+    k: Host,
+    v: Host,
     pool_shape: Vec<usize>,
     /// `(scale of the tensor, scales of the heads)` of k, then of v.
     scales: [(f32, Option<Vec<f32>>); 2],
@@ -138,16 +72,10 @@ pub(crate) struct Setup {
     values: Vec<f64>,
 }
 
-/// Numbers that look random, in -1 .. 1.
+/// Random numbers in -1 .. 1.
 pub(crate) fn numbers(seed: u64) -> impl FnMut() -> f32 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
+    let mut rng = SmallRng::seed_from_u64(seed);
+    move || rng.random_range(-1.0..1.0)
 }
 
 impl Case {
@@ -168,7 +96,7 @@ impl Case {
         self.setup_with(variants::get(self.variant))
     }
 
-    pub(crate) fn setup_with(&self, (variant, naive): (Variant, Naive)) -> Setup {
+    pub(crate) fn setup_with(&self, (variant, formula): (Variant, Formula)) -> Setup {
         let heads =
             Heads { qo: (self.group * self.kv_heads) as u32, kv: self.kv_heads as u32, head_dim: self.head_dim as u32 };
         let (qo_lens, kv_lens): (Vec<u32>, Vec<u32>) = self.lens.iter().map(|&(q, k)| (q as u32, k as u32)).unzip();
@@ -278,18 +206,18 @@ impl Case {
                 let head = at / dim % self.kv_heads;
                 f64::from(*all) * heads.as_ref().map_or(1.0, |heads| f64::from(heads[head]))
             };
-            Values::new(kv_dtype, x).to_f64().into_iter().enumerate().map(|(at, x)| x * scale(at)).collect()
+            to_f64(&Host::new(kv_dtype, x)).into_iter().enumerate().map(|(at, x)| x * scale(at)).collect()
         };
         Setup {
             case: self.clone(),
             variant,
-            naive,
+            formula,
             heads,
             layout,
             work: work.expect("small"),
-            q: Values::new(self.dtype, &q),
-            k: Values::new(kv_dtype, &k),
-            v: Values::new(kv_dtype, &v),
+            q: Host::new(self.dtype, &q),
+            k: Host::new(kv_dtype, &k),
+            v: Host::new(kv_dtype, &v),
             pool_shape,
             keys: stands_for(&keys, self.head_dim, &scales[0]),
             values: stands_for(&values, value_dim, &scales[1]),
@@ -314,8 +242,8 @@ impl Setup {
     }
 
     pub(crate) fn problem(&self) -> Problem<'_> {
-        let k = self.k.tensor(&self.pool_shape);
-        let v = || self.v.tensor(&self.value_shape());
+        let k = tensor(&self.k, &self.pool_shape);
+        let v = || tensor(&self.v, &self.value_shape());
         let kv = match self.case.keys {
             Keys::Ragged if self.case.head_dim_vo.shares_keys() => Kv::latent(k),
             Keys::Ragged => Kv::ragged(k, v()),
@@ -340,72 +268,41 @@ impl Setup {
             sm_scale: self.heads.default_sm_scale(),
             layout: &self.layout,
             work: &self.work,
-            q: self.q.tensor(&[self.layout.qo_tokens() + 2, self.heads.qo as usize, self.case.head_dim]),
+            q: tensor(&self.q, &[self.layout.qo_tokens() + 2, self.heads.qo as usize, self.case.head_dim]),
             kv: kv.with_scales(KvScales { k, v }),
         }
     }
 
-    pub(crate) fn run(&self) -> Result<Result64, CpuError> {
+    pub(crate) fn run(&self) -> Result<Attended, CpuError> {
         let (tokens, heads) = (self.layout.qo_tokens(), self.heads.qo as usize);
-        let mut o = Values::new(self.case.dtype, &vec![f32::NAN; tokens * heads * self.value_dim()]);
+        let mut o = Host::new(self.case.dtype, &vec![f32::NAN; tokens * heads * self.value_dim()]);
         let mut lse = vec![f32::NAN; tokens * heads];
         let out = Out::with_lse(
-            o.tensor_mut(&[tokens, heads, self.value_dim()]),
+            o.tensor_mut(&[tokens, heads, self.value_dim()]).expect("the right length"),
             TensorMut::host(&mut lse, &[tokens, heads]).expect("the right length"),
         );
         cpu::run(&self.problem(), out)?;
-        Ok(Result64 { o: o.to_f64(), lse: lse.into_iter().map(f64::from).collect() })
+        Ok(Attended { o: to_f64(&o), lse: lse.into_iter().map(f64::from).collect() })
     }
 
     /// The expected result.
-    pub(crate) fn naive(&self) -> Result64 {
-        let (dim, group, kv_heads) = (self.case.head_dim, self.case.group, self.case.kv_heads);
-        let (q, scale) = (self.q.to_f64(), f64::from(self.heads.default_sm_scale()));
-        let mut result = Result64 { o: Vec::new(), lse: Vec::new() };
-        let (mut qo_token, mut kv_token) = (0, 0);
-        for (request, &(qo_len, kv_len)) in self.case.lens.iter().enumerate() {
-            let keys_of = |head: usize| -> Vec<_> {
-                let row = |x: &[f64], dim: usize, key| {
-                    let at = ((kv_token + key) * kv_heads + head) * dim;
-                    x[at..at + dim].to_vec()
-                };
-                let key = |key| {
-                    let at = At {
-                        request: request as i64,
-                        kv_head: head as i64,
-                        kv_len: kv_len as i64,
-                        key: key as i64,
-                        kv_token: (kv_token + key) as i64,
-                        ..At::default()
-                    };
-                    self.naive.key(&row(&self.keys, dim, key), &row(&self.values, self.value_dim(), key), &at)
-                };
-                (0..kv_len).map(key).collect()
-            };
-            let keys: Vec<Vec<_>> = (0..kv_heads).map(keys_of).collect();
-            for qo_row in 0..qo_len {
-                for qo_head in 0..group * kv_heads {
-                    let at = At {
-                        request: request as i64,
-                        qo_row: qo_row as i64,
-                        qo_pos: qo_row as i64 + kv_len as i64 - qo_len as i64,
-                        qo_token: (qo_token + qo_row) as i64,
-                        qo_head: qo_head as i64,
-                        kv_head: (qo_head / group) as i64,
-                        kv_len: kv_len as i64,
-                        key: 0,
-                        kv_token: kv_token as i64,
-                    };
-                    let start = ((qo_token + qo_row) * group * kv_heads + qo_head) * dim;
-                    let (q, keys) = (&q[start..start + dim], &keys[qo_head / group]);
-                    let (o, lse) = self.naive.attend(q, scale, keys, self.value_dim(), at);
-                    result.o.extend(o);
-                    result.lse.push(lse);
-                }
-            }
-            qo_token += qo_len;
-            kv_token += kv_len;
-        }
-        result
+    pub(crate) fn reference(&self) -> Attended {
+        let shape = Shape {
+            lens: self.case.lens.iter().map(|&(qo, kv)| (qo as i64, kv as i64)).collect(),
+            qo_heads: self.heads.qo.into(),
+            kv_heads: self.heads.kv.into(),
+            head_dim: self.heads.head_dim.into(),
+            value_dim: self.value_dim() as i64,
+        };
+        let tensors = Tensors { q: to_f64(&self.q), k: self.keys.clone(), v: self.values.clone() };
+        attend(&self.formula, &shape, &tensors, f64::from(self.heads.default_sm_scale()))
     }
+}
+
+fn tensor<'a>(of: &'a Host, shape: &[usize]) -> TensorRef<'a> {
+    of.tensor(shape).expect("the right length")
+}
+
+fn to_f64(of: &Host) -> Vec<f64> {
+    of.to_f32().into_iter().map(f64::from).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The coordinates of a logit, with the letters of the catalogue.
 ///
-/// For a query row, `j` and `kv_token` are unused; for a key row, the query's coordinates are.
+/// For a query row, `j` and `kv_token` are unused; for a key row, the query's coordinates are. A sink has -1 for both.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct At {
     /// Request.
@@ -30,7 +30,8 @@ pub struct At {
 }
 
 /// The causal mask: a query sees the keys up to its own position.
-pub(super) fn causal(at: &At) -> bool {
+#[must_use]
+pub fn causal(at: &At) -> bool {
     at.j <= at.i
 }
 
@@ -43,13 +44,13 @@ pub struct Sum {
     pub lse: f64,
 }
 
-type Mask = Box<dyn Fn(&At) -> bool>;
-type Logit = Box<dyn Fn(f64, &At) -> f64>;
-type RowFn = Box<dyn Fn(&mut [f64], &At)>;
-type Score = Box<dyn Fn(&[f64], &[f64], &At) -> f64>;
-type Weight = Box<dyn Fn(f64, &At) -> (f64, f64)>;
-type Sink = Box<dyn Fn(&At) -> f64>;
-type Output = Box<dyn Fn(&mut [f64], Sum, &At)>;
+type Mask = Box<dyn Fn(&At) -> bool + Send + Sync>;
+type Logit = Box<dyn Fn(f64, &At) -> f64 + Send + Sync>;
+type RowFn = Box<dyn Fn(&mut [f64], &At) + Send + Sync>;
+type Score = Box<dyn Fn(&[f64], &[f64], &At) -> f64 + Send + Sync>;
+type Weight = Box<dyn Fn(f64, &At) -> (f64, f64) + Send + Sync>;
+type Sink = Box<dyn Fn(&At) -> f64 + Send + Sync>;
+type Output = Box<dyn Fn(&mut [f64], Sum, &At) + Send + Sync>;
 
 /// The formula of a variant. Functions that are not set are those of plain attention.
 pub struct Formula {
@@ -95,54 +96,54 @@ impl Formula {
     }
     /// Plain attention under a mask, which returns whether a query sees a key.
     #[must_use]
-    pub fn masked(mask: impl Fn(&At) -> bool + 'static) -> Self {
+    pub fn masked(mask: impl Fn(&At) -> bool + Send + Sync + 'static) -> Self {
         Formula::plain().mask(mask)
     }
     /// Sets the mask, which returns whether a query sees a key.
     #[must_use]
-    pub fn mask(self, mask: impl Fn(&At) -> bool + 'static) -> Self {
+    pub fn mask(self, mask: impl Fn(&At) -> bool + Send + Sync + 'static) -> Self {
         Formula { mask: Box::new(mask), ..self }
     }
     /// Sets the transform of the logit `z = scale * q . k`.
     #[must_use]
-    pub fn logit(self, logit: impl Fn(f64, &At) -> f64 + 'static) -> Self {
+    pub fn logit(self, logit: impl Fn(f64, &At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { logit: Box::new(logit), ..self }
     }
     /// Sets the transform of a query row.
     #[must_use]
-    pub fn query(self, query: impl Fn(&mut [f64], &At) + 'static) -> Self {
+    pub fn query(self, query: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { query: Box::new(query), ..self }
     }
     /// Sets the transform of a key row.
     #[must_use]
-    pub fn key(self, key: impl Fn(&mut [f64], &At) + 'static) -> Self {
+    pub fn key(self, key: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { key: Box::new(key), ..self }
     }
     /// Sets the transform of a value row.
     #[must_use]
-    pub fn value(self, value: impl Fn(&mut [f64], &At) + 'static) -> Self {
+    pub fn value(self, value: impl Fn(&mut [f64], &At) + Send + Sync + 'static) -> Self {
         Formula { value: Box::new(value), ..self }
     }
     /// Sets the score of the untransformed rows. It replaces the product of the transformed ones.
     #[must_use]
-    pub fn score(self, score: impl Fn(&[f64], &[f64], &At) -> f64 + 'static) -> Self {
+    pub fn score(self, score: impl Fn(&[f64], &[f64], &At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { score: Some(Box::new(score)), ..self }
     }
     /// Sets the weight of a logit and its addend to the sum; both replace `exp`.
     ///
     /// `divide`: whether the output is divided by the sum.
     #[must_use]
-    pub fn weight(self, divide: bool, weight: impl Fn(f64, &At) -> (f64, f64) + 'static) -> Self {
+    pub fn weight(self, divide: bool, weight: impl Fn(f64, &At) -> (f64, f64) + Send + Sync + 'static) -> Self {
         Formula { weight: Some((Box::new(weight), divide)), ..self }
     }
     /// Sets the logit of a virtual key without a value.
     #[must_use]
-    pub fn sink(self, sink: impl Fn(&At) -> f64 + 'static) -> Self {
+    pub fn sink(self, sink: impl Fn(&At) -> f64 + Send + Sync + 'static) -> Self {
         Formula { sink: Box::new(sink), ..self }
     }
     /// Sets the transform of an output row.
     #[must_use]
-    pub fn output(self, output: impl Fn(&mut [f64], Sum, &At) + 'static) -> Self {
+    pub fn output(self, output: impl Fn(&mut [f64], Sum, &At) + Send + Sync + 'static) -> Self {
         Formula { output: Box::new(output), ..self }
     }
 }

@@ -1,10 +1,10 @@
-//! Variants that together cover every hook, each with an independent naive definition.
+//! Variants that together cover every hook, each with its formula.
 
 use attn::expr::Node;
 use attn::lang::{AttentionVariant, KvIndex, LogitIndex, Normalizer, QueryTile, Row, RowIndex, RowState};
 use attn::{Variant, VariantParams, attention_variant};
 
-use super::naive::{ALL, At, Branch, FULL, Naive, Own};
+use attn_tests::reference::{At, Formula, Sum};
 
 /// Keys up to the query, and no further back than `window`.
 #[derive(Clone, Copy, VariantParams)]
@@ -250,52 +250,40 @@ fn union(branches: Vec<Variant>) -> Variant {
     Node::union(branches).into()
 }
 
-/// A variant under test and its naive definition.
-pub(crate) fn get(index: usize) -> (Variant, Naive) {
+/// A variant under test and its formula.
+pub(crate) fn get(index: usize) -> (Variant, Formula) {
     let band = || Variant::from(Band { window: 70 });
+    let plain = Formula::plain;
+    let banded = || Formula::masked(in_band);
+    let empty = || Formula::masked(|_| false);
     match index {
-        0 => (Variant::full(), FULL),
-        1 => (band(), Naive { branches: &[BAND], ..FULL }),
-        2 => (Scattered.into(), Naive { branches: &[SCATTERED], ..FULL }),
-        3 => (
-            compose(vec![band(), Cap { cap: 2.0 }.into()]),
-            Naive { branches: &[Branch { logit: |x, _| 2.0 * (x / 2.0).tanh(), ..BAND }], ..FULL },
-        ),
-        4 => (Bias.into(), Naive { branches: &[BIAS], ..FULL }),
-        5 => (compose(vec![RowSink.into(), band()]), Naive { branches: &[BAND], sink: SINK, ..FULL }),
-        6 => (compose(vec![Nothing.into(), RowSink.into()]), Naive { branches: &[], sink: SINK, ..FULL }),
-        7 => (Nothing.into(), Naive { branches: &[], ..FULL }),
-        8 => (
-            compose(vec![Sigmoid.into(), Scattered.into()]),
-            Naive { branches: &[SCATTERED], own: Some(Own::Plain(SIGMOID, false)), ..FULL },
-        ),
-        9 => (
-            compose(vec![Squares.into(), band()]),
-            Naive { branches: &[BAND], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
-        ),
-        10 => {
-            (compose(vec![Rotate.into(), Rotate.into()]), Naive { branches: &[Branch { angle: 0.5, ..ALL }], ..FULL })
-        }
+        0 => (Variant::full(), plain()),
+        1 => (band(), banded()),
+        2 => (Scattered.into(), Formula::masked(scattered)),
+        3 => (compose(vec![band(), Cap { cap: 2.0 }.into()]), banded().logit(|x, _| 2.0 * (x / 2.0).tanh())),
+        4 => (Bias.into(), plain().logit(biased)),
+        5 => (compose(vec![RowSink.into(), band()]), banded().sink(sink)),
+        6 => (compose(vec![Nothing.into(), RowSink.into()]), empty().sink(sink)),
+        7 => (Nothing.into(), empty()),
+        8 => (compose(vec![Sigmoid.into(), Scattered.into()]), Formula::masked(scattered).weight(false, sigmoid)),
+        9 => (compose(vec![Squares.into(), band()]), banded().weight(true, squares)),
+        10 => (compose(vec![Rotate.into(), Rotate.into()]), rotated(plain(), 0.5)),
         11 => (
             compose(vec![Gate.into(), Rotate.into(), band(), RowSink.into(), Bias.into()]),
-            Naive { branches: &[ROTATED_BAND_WITH_BIAS], output: GATE, sink: SINK, ..FULL },
+            rotated(banded(), 0.25).logit(biased).output(gate).sink(sink),
         ),
-        12 => (compose(vec![Gate.into(), Nothing.into()]), Naive { branches: &[], output: GATE, ..FULL }),
-        13 => (compose(vec![Shifted.into(), band()]), Naive { branches: &[BAND], value: SHIFTED, ..FULL }),
-        14 => (compose(vec![Rectified.into(), band()]), Naive { branches: &[BAND], own: Some(RECTIFIED), ..FULL }),
+        12 => (compose(vec![Gate.into(), Nothing.into()]), empty().output(gate)),
+        13 => (compose(vec![Shifted.into(), band()]), banded().value(shifted)),
+        14 => (compose(vec![Rectified.into(), band()]), banded().weight(true, rectified)),
         15 => (
             compose(vec![OddTwice.into(), RowSink.into(), Gate.into(), Scattered.into(), Bias.into()]),
-            Naive {
-                branches: &[Branch { mask: SCATTERED.mask, ..BIAS }],
-                own: Some(ODD_TWICE),
-                sink: SINK,
-                output: GATE,
-                ..FULL
-            },
+            Formula::masked(scattered).logit(biased).weight(true, odd_twice).sink(sink).output(gate),
         ),
-        16 => (compose(vec![OddTwice.into(), Nothing.into()]), Naive { branches: &[], own: Some(ODD_TWICE), ..FULL }),
-        17 => (compose(vec![Near { reach: 20 }.into(), Bias.into()]), Naive { branches: &[NEAR_WITH_BIAS], ..FULL }),
-        18 => (Blocks.into(), Naive { list: Some(BLOCKS), ..FULL }),
+        16 => (compose(vec![OddTwice.into(), Nothing.into()]), empty().weight(true, odd_twice)),
+        17 => {
+            (compose(vec![Near { reach: 20 }.into(), Bias.into()]), Formula::masked(|at| is_near(at, 20)).logit(biased))
+        }
+        18 => (Blocks.into(), Formula::masked(|at| slot(at).is_some())),
         19 => (
             compose(vec![
                 Blocks.into(),
@@ -306,22 +294,21 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
                 Bias.into(),
                 Shifted.into(),
             ]),
-            Naive {
-                branches: &[ROTATED_BAND_WITH_BIAS],
-                list: Some(BLOCKS),
-                value: SHIFTED,
-                output: GATE,
-                sink: SINK,
-                ..FULL
-            },
+            rotated(Formula::masked(|at| in_band(at) && slot(at).is_some()), 0.25)
+                .logit(biased)
+                .value(shifted)
+                .output(gate)
+                .sink(sink),
         ),
         20 => (
             compose(vec![EveryOther.into(), Scattered.into(), Sigmoid.into()]),
-            Naive { branches: &[SCATTERED], list: Some(EVERY_OTHER), own: Some(Own::Plain(SIGMOID, false)), ..FULL },
+            Formula::masked(|at| scattered(at) && in_every_other(at)).weight(false, sigmoid),
         ),
         21 => (
             union(vec![compose(vec![band(), Rotate.into()]), Bias.into()]),
-            Naive { branches: &[Branch { angle: 0.25, ..BAND }, BIAS], ..FULL },
+            plain()
+                .score(|q, k, at| product(q, k, at, if in_band(at) { 0.25 } else { 0.0 }))
+                .logit(|x, at| if in_band(at) { x } else { biased(x, at) }),
         ),
         22 => (
             compose(vec![
@@ -331,34 +318,25 @@ pub(crate) fn get(index: usize) -> (Variant, Naive) {
                 Shifted.into(),
                 Bias.into(),
             ]),
-            Naive {
-                branches: &[Branch { mask: SCATTERED.mask, ..BIAS }, Branch { angle: 0.5, mask: BAND.mask, ..BIAS }],
-                sink: SINK,
-                output: GATE,
-                value: SHIFTED,
-                ..FULL
-            },
+            Formula::masked(|at| scattered(at) || in_band(at))
+                .score(|q, k, at| product(q, k, at, if scattered(at) { 0.0 } else { 0.5 }))
+                .logit(biased)
+                .sink(sink)
+                .output(gate)
+                .value(shifted),
         ),
         23 => (
             compose(vec![Rectified.into(), union(vec![band(), Near { reach: 90 }.into()])]),
-            Naive { branches: &[BAND, Branch { mask: |at| near(at, 90), ..ALL }], own: Some(RECTIFIED), ..FULL },
+            Formula::masked(|at| in_band(at) || is_near(at, 90)).weight(true, rectified),
         ),
-        24 => {
-            let slots = Branch {
-                mask: |at| (slot(at) + at.qo_row) % 2 == 0,
-                logit: |x, at| x + 0.25 * (slot(at) % 3) as f64,
-                ..ALL
-            };
-            let list = Some(BLOCKS);
-            (
-                compose(vec![Blocks.into(), EveryOtherBlock.into()]),
-                Naive { branches: Box::leak(Box::new([slots])), list, ..FULL },
-            )
+        24 => (
+            compose(vec![Blocks.into(), EveryOtherBlock.into()]),
+            Formula::masked(|at| slot(at).is_some_and(|slot| (slot + at.row) % 2 == 0))
+                .logit(|x, at| x + 0.25 * (slot(at).unwrap_or(0) % 3) as f64),
+        ),
+        _ => {
+            (compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]), empty().weight(true, squares))
         }
-        _ => (
-            compose(vec![Squares.into(), union(vec![Nothing.into(), Nothing.into()])]),
-            Naive { branches: &[], own: Some(Own::Plain(|x| x * x + 0.125, true)), ..FULL },
-        ),
     }
 }
 
@@ -366,44 +344,86 @@ pub(crate) fn count() -> usize {
     26
 }
 
-const BAND: Branch = Branch { mask: |at| at.key <= at.qo_pos && at.qo_pos - at.key <= 70, ..ALL };
-const SCATTERED: Branch = Branch {
-    mask: |at| {
-        (at.kv_token + 2 * at.qo_token + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request + 11 * at.qo_row) % 3 != 0
-    },
-    ..ALL
-};
-const BIAS: Branch = Branch {
-    logit: |logit, at| {
-        let far = at.qo_pos - at.key + at.kv_token - at.qo_token + at.qo_row;
-        logit + ((far + 3 * at.qo_head + 5 * at.kv_head + 7 * at.request) % 11) as f64 * 0.25
-    },
-    ..ALL
-};
-const ROTATED_BAND_WITH_BIAS: Branch = Branch { angle: 0.25, mask: BAND.mask, ..BIAS };
-const NEAR_WITH_BIAS: Branch = Branch { mask: |at| near(at, 20), ..BIAS };
-const SIGMOID: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
-const RECTIFIED: Own = Own::Scaled(|x| (x.exp() - 1.0).max(0.0), |x, _| x.exp() + 1.0);
-const ODD_TWICE: Own = Own::Scaled(f64::exp, |x, at| if at.key % 2 == 0 { x.exp() } else { 2.0 * x.exp() });
-const SHIFTED: fn(f64, &At) -> f64 =
-    |x, at| 0.5 * x + (at.key % 7 + 2 * at.kv_head + at.request + at.kv_token % 3) as f64 * 0.125;
-const SINK: fn(&At) -> f64 = |at| (at.qo_head - at.qo_row % 5) as f64 * 0.5;
-const GATE: fn(f64, f64) -> f64 = |x, lse| {
-    let gate = if lse == f64::NEG_INFINITY { 3.0 } else { 1.0 + lse.tanh() };
-    x * gate + 0.5
-};
-const BLOCKS: fn(&At) -> Vec<i64> = |at| {
-    let len = 5 + (at.qo_row / 3 + at.kv_head + at.request) % 4;
-    let block = |n| (7 * n + 3 * (at.qo_row / 3) + 2 * at.kv_head) % 53 - 1;
-    (0..len).flat_map(|n| 4 * block(n)..4 * block(n) + 4).collect()
-};
-/// The index in the key list of the block that contains a key; 0 for a key outside the list.
-fn slot(at: &At) -> i64 {
-    BLOCKS(at).iter().position(|key| *key == at.key).map_or(0, |index| index as i64 / 4)
+fn in_band(at: &At) -> bool {
+    at.j <= at.i && at.i - at.j <= 70
 }
-const EVERY_OTHER: fn(&At) -> Vec<i64> =
-    |at| (0..at.kv_len / 2).map(|n| at.kv_len - 1 - 2 * n - at.qo_row % 2).collect();
 
-fn near(at: &At, reach: i64) -> bool {
-    (at.qo_pos - at.key).abs() <= reach && (at.key + at.qo_head) % 3 != 0
+fn scattered(at: &At) -> bool {
+    (at.kv_token + 2 * at.qo_token + 3 * at.h + 5 * at.g + 7 * at.b + 11 * at.row) % 3 != 0
+}
+
+fn is_near(at: &At, reach: i64) -> bool {
+    (at.i - at.j).abs() <= reach && (at.j + at.h) % 3 != 0
+}
+
+fn biased(logit: f64, at: &At) -> f64 {
+    let far = at.i - at.j + at.kv_token - at.qo_token + at.row;
+    logit + ((far + 3 * at.h + 5 * at.g + 7 * at.b) % 11) as f64 * 0.25
+}
+
+/// Rotates the pairs `(d, d + n / 2)` of a row by an angle.
+fn rotate(row: &mut [f64], angle: f64) {
+    let (sin, cos) = angle.sin_cos();
+    let half = row.len() / 2;
+    for d in 0..half {
+        let (x, y) = (row[d], row[d + half]);
+        (row[d], row[d + half]) = (x * cos - y * sin, y * cos + x * sin);
+    }
+}
+
+/// Queries and keys rotated by an angle times their positions.
+fn rotated(formula: Formula, angle: f64) -> Formula {
+    formula.query(move |q, at| rotate(q, angle * at.i as f64)).key(move |k, at| rotate(k, angle * at.j as f64))
+}
+
+/// The product of a query and a key that are rotated by an angle times their positions.
+fn product(q: &[f64], k: &[f64], at: &At, angle: f64) -> f64 {
+    let (mut q, mut k) = (q.to_vec(), k.to_vec());
+    rotate(&mut q, angle * at.i as f64);
+    rotate(&mut k, angle * at.j as f64);
+    q.iter().zip(k).map(|(a, b)| a * b).sum()
+}
+
+fn sigmoid(logit: f64, _: &At) -> (f64, f64) {
+    let weight = 1.0 / (1.0 + (-logit).exp());
+    (weight, weight)
+}
+
+fn squares(logit: f64, _: &At) -> (f64, f64) {
+    let weight = logit * logit + 0.125;
+    (weight, weight)
+}
+
+fn rectified(logit: f64, _: &At) -> (f64, f64) {
+    ((logit.exp() - 1.0).max(0.0), logit.exp() + 1.0)
+}
+
+fn odd_twice(logit: f64, at: &At) -> (f64, f64) {
+    (logit.exp(), if at.j % 2 == 0 { logit.exp() } else { 2.0 * logit.exp() })
+}
+
+fn shifted(row: &mut [f64], at: &At) {
+    let by = (at.j % 7 + 2 * at.g + at.b + at.kv_token % 3) as f64 * 0.125;
+    row.iter_mut().for_each(|x| *x = 0.5 * *x + by);
+}
+
+fn sink(at: &At) -> f64 {
+    (at.h - at.row % 5) as f64 * 0.5
+}
+
+fn gate(row: &mut [f64], sum: Sum, _: &At) {
+    let gate = if sum.lse == f64::NEG_INFINITY { 3.0 } else { 1.0 + sum.lse.tanh() };
+    row.iter_mut().for_each(|x| *x = *x * gate + 0.5);
+}
+
+/// The index in the list of [`Blocks`] of the block that contains a key.
+fn slot(at: &At) -> Option<i64> {
+    let len = 5 + (at.row / 3 + at.g + at.b) % 4;
+    (0..len).find(|n| (7 * n + 3 * (at.row / 3) + 2 * at.g) % 53 - 1 == at.j / 4)
+}
+
+/// Whether the list of [`EveryOther`] has a key.
+fn in_every_other(at: &At) -> bool {
+    let back = at.kv_len - 1 - at.row % 2 - at.j;
+    back >= 0 && back % 2 == 0 && back / 2 < at.kv_len / 2
 }

@@ -121,9 +121,9 @@ fn queries_before_the_first_key_give_zero() {
 #[test]
 fn an_empty_batch_writes_nothing() {
     let case = Case { lens: vec![], ..case() };
-    assert_eq!(case.setup().run().expect("sound").o, []);
+    assert!(case.setup().run().expect("sound").o.is_empty());
     let only_keys = Case { lens: vec![(0, 10)], ..case };
-    assert_eq!(only_keys.setup().run().expect("sound").lse, []);
+    assert!(only_keys.setup().run().expect("sound").lse.is_empty());
 }
 
 #[test]
