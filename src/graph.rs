@@ -41,6 +41,7 @@ impl Graph {
     }
 
     /// Launches the recorded work; on the CPU it calls `work`. It allocates nothing and does not wait for the device.
+    /// As a run would, the work waits for that of other streams on the same plans and buffers.
     ///
     /// # Errors
     ///
@@ -49,8 +50,9 @@ impl Graph {
     /// # Safety
     ///
     /// Everything that the recorded work reads and writes is still at the same address: tensors, attentions, and the
-    /// workspace of each plan, into which nothing else was planned. Plans were updated in the order of this stream.
-    /// `work` does the same as the work that was captured.
+    /// workspace of each plan, into which nothing else was planned. During this call no other thread uses these plans
+    /// and buffers. Memory that was given as an address ([`TensorRef::device`](crate::TensorRef::device)) is ordered by
+    /// the caller. `work` does the same as the work that was captured.
     pub unsafe fn replay(&mut self, stream: &Stream, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         match &mut self.backend {
             GraphBackend::Cpu => {

@@ -158,7 +158,8 @@ impl DeviceBuffer {
             BufferMemory::Cuda(buffer) => {
                 let strides = self.strides(shape)?;
                 // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
-                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+                // Its owner refuses other devices, and orders later writes after the reads of runs.
+                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
             }
         }
     }
@@ -185,7 +186,7 @@ impl DeviceBuffer {
             #[cfg(feature = "cuda")]
             BufferMemory::Cuda(buffer) => {
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
-                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
             }
         }
     }

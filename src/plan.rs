@@ -16,8 +16,8 @@ pub use options::{PlanOptions, RunOptions};
 /// A planned batch that can run any number of times. A plan with a capacity can be updated to other batches
 /// ([`Plan::update`]).
 ///
-/// `Send` and `Sync`: several threads may run it. On CUDA all runs go to one stream: runs of one plan that overlap in
-/// time would share partial states and work counters.
+/// `Send` and `Sync`: several threads may run it, on any streams. On CUDA its runs share partial states and work
+/// counters, so one waits on the device for the one before; use a workspace per stream for runs that overlap.
 #[derive(Debug)]
 pub struct Plan {
     backend: PlanBackend,
@@ -91,8 +91,7 @@ impl Plan {
     /// simply be shorter. A cascade may have other groups and fewer levels than the capacity
     /// ([`BatchCapacity::in_levels`]), or none.
     ///
-    /// The workspace is overwritten in place. Replay on the same stream, or order streams with events, so that no
-    /// replay runs at the same time.
+    /// The workspace is overwritten in place, after earlier runs and replays of the plan on other streams.
     ///
     /// # Errors
     ///

@@ -34,6 +34,7 @@ mod lengths;
 mod mixed_launch;
 mod op_module;
 pub mod ops;
+mod order;
 mod parameter_tensors;
 mod pinned_buffer;
 mod plan;

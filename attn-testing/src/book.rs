@@ -20,5 +20,6 @@ pages! {
     snapshots: "book/src/guide/snapshots.md";
     ahead_of_time: "book/src/guide/ahead-of-time.md";
     errors: "book/src/guide/errors.md";
+    safety: "book/src/guide/safety.md";
     language: "book/src/reference/language.md";
 }

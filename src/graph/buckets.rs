@@ -164,7 +164,7 @@ impl GraphBuckets {
     /// # Safety
     ///
     /// As [`Graph::replay`]: everything that `work` uses stays at the same address while steps are run, and is the same
-    /// in each step of a bucket. All steps are launched on one stream, or on streams that are ordered by events.
+    /// in each step of a bucket.
     pub unsafe fn run(
         &mut self,
         stream: &Stream,

@@ -55,9 +55,10 @@ impl<T: Number> Numbers<T> {
     pub fn array(&self) -> Array<'_, T> {
         match &self.memory {
             NumbersMemory::Host(values) => Array::host(values),
-            // SAFETY: the buffer holds `len` elements. It outlives the borrow, and freeing it waits for the device.
+            // SAFETY: the buffer holds `len` elements. It outlives the borrow, and freeing it waits for the device. Its
+            // owner refuses other devices, and orders later writes after the reads of ops.
             #[cfg(feature = "cuda")]
-            NumbersMemory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) },
+            NumbersMemory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) }.owned_by(buffer.owner()),
         }
     }
 
@@ -66,9 +67,11 @@ impl<T: Number> Numbers<T> {
     pub fn array_mut(&mut self) -> ArrayMut<'_, T> {
         match &mut self.memory {
             NumbersMemory::Host(values) => ArrayMut::host(values),
-            // SAFETY: as in `array`, and the borrow is exclusive.
             #[cfg(feature = "cuda")]
-            NumbersMemory::Cuda(buffer, len) => unsafe { ArrayMut::device(buffer.ptr(), *len) },
+            NumbersMemory::Cuda(buffer, len) => {
+                // SAFETY: as in `array`, and the borrow is exclusive.
+                unsafe { ArrayMut::device(buffer.ptr(), *len) }.owned_by(buffer.owner())
+            }
         }
     }
 
@@ -148,8 +151,8 @@ impl HostBuffer {
             #[cfg(feature = "cuda")]
             HostBufferMemory::Cuda(buffer) => {
                 let strides = strides(shape, self.elements)?;
-                // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
-                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+                // SAFETY: as in `Numbers::array`; the extents are checked.
+                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
             }
         }
     }
@@ -166,7 +169,7 @@ impl HostBuffer {
             HostBufferMemory::Cuda(buffer) => {
                 let strides = strides(shape, self.elements)?;
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
-                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?)
+                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
             }
         }
     }

@@ -33,8 +33,8 @@ impl<'a> I32Slice<'a> {
     ///
     /// # Safety
     ///
-    /// The memory is valid, and written in stream order before each update that reads it, until all work launched with
-    /// it has finished, replayed graph captures included.
+    /// The memory is valid on the device of each update that reads it, and written in stream order before these
+    /// updates, until all work launched with it has finished, replayed graph captures included.
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
         I32Slice { memory: I32Memory::Device { ptr, len } }

@@ -58,8 +58,8 @@ impl<'a> TensorContent<'a> {
     ///
     /// # Safety
     ///
-    /// `ptr` points to `len` elements of `T`, which stay valid until every copy from them has finished, replayed graph
-    /// captures included.
+    /// `ptr` points to `len` elements of `T` on the device of the attention, which stay valid until every copy from
+    /// them has finished, replayed graph captures included.
     #[must_use]
     pub unsafe fn device<T: ParamElement>(ptr: u64, len: usize) -> Self {
         TensorContent {

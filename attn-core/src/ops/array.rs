@@ -3,7 +3,13 @@
 use std::fmt;
 
 use super::OpError;
-use crate::batch::I32Slice;
+use crate::{
+    batch::I32Slice,
+    tensor::{
+        DeviceMemory,
+        memory::{DevicePtr, Memory},
+    },
+};
 
 /// Element types of arrays: i32, i64, u32, u8 and pairs of i32. Sealed.
 pub trait Number: bytemuck::Pod + Send + Sync + fmt::Debug + sealed::Sealed {}
@@ -16,45 +22,41 @@ impl Number for [i32; 2] {}
 /// A contiguous array to read, in host or device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Array<'a, T> {
-    storage: Storage<&'a [T]>,
+    memory: Memory<'a, &'a [T]>,
+    len: usize,
 }
 
 /// A contiguous array to write, in host or device memory.
 #[derive(Debug)]
 pub struct ArrayMut<'a, T> {
-    storage: Storage<&'a mut [T]>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Storage<H> {
-    Host(H),
-    Device { ptr: u64, len: usize },
+    memory: Memory<'a, &'a mut [T]>,
+    len: usize,
 }
 
 impl<'a, T: Number> Array<'a, T> {
     /// An array in host memory.
     #[must_use]
     pub fn host(values: &'a [T]) -> Self {
-        Array { storage: Storage::Host(values) }
+        Array { memory: Memory::Host(values), len: values.len() }
     }
 
     /// `len` numbers at a device pointer, aligned to their size (a pair: to 8 bytes).
     ///
     /// # Safety
     ///
-    /// The memory is valid, and written in the order of the op's stream, until every launch with it has finished,
-    /// including replays of captured launches.
+    /// The memory is valid on the device of the op's stream, and written in the order of that stream, until every
+    /// launch with it has finished, including replays of captured launches.
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
-        Array { storage: Storage::Device { ptr, len } }
+        Array { memory: Memory::Device(DevicePtr::new(ptr)), len }
     }
 
     /// The numbers, if they are in host memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&'a [T]> {
-        match self.storage {
-            Storage::Host(values) => Some(values),
-            Storage::Device { .. } => None,
+        match self.memory {
+            Memory::Host(values) => Some(values),
+            Memory::Device(_) => None,
         }
     }
 
@@ -72,11 +74,11 @@ impl<'a, T: Number> Array<'a, T> {
 
 impl<'a> From<I32Slice<'a>> for Array<'a, i32> {
     fn from(ints: I32Slice<'a>) -> Self {
-        let storage = match (ints.as_host(), ints.device_ptr()) {
-            (Some(values), _) => Storage::Host(values),
-            (None, ptr) => Storage::Device { ptr: ptr.unwrap_or(0), len: ints.len() },
+        let memory = match (ints.as_host(), ints.device_ptr()) {
+            (Some(values), _) => Memory::Host(values),
+            (None, ptr) => Memory::Device(DevicePtr::new(ptr.unwrap_or(0))),
         };
-        Array { storage }
+        Array { memory, len: ints.len() }
     }
 }
 
@@ -84,7 +86,7 @@ impl<'a, T: Number> ArrayMut<'a, T> {
     /// An array in host memory.
     #[must_use]
     pub fn host(values: &'a mut [T]) -> Self {
-        ArrayMut { storage: Storage::Host(values) }
+        ArrayMut { len: values.len(), memory: Memory::Host(values) }
     }
 
     /// `len` numbers at a device pointer, aligned to their size.
@@ -94,27 +96,24 @@ impl<'a, T: Number> ArrayMut<'a, T> {
     /// As [`Array::device`]; nothing else reads or writes the memory meanwhile.
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
-        ArrayMut { storage: Storage::Device { ptr, len } }
+        ArrayMut { memory: Memory::Device(DevicePtr::new(ptr)), len }
     }
 
     pub(crate) fn on_host(&mut self, array: &'static str) -> Result<&mut [T], OpError> {
-        match &mut self.storage {
-            Storage::Host(values) => Ok(values),
-            Storage::Device { .. } => Err(OpError::Memory { array, got: "device", want: "host" }),
+        match &mut self.memory {
+            Memory::Host(values) => Ok(values),
+            Memory::Device(_) => Err(OpError::Memory { array, got: "device", want: "host" }),
         }
     }
 }
 
 macro_rules! array {
     ($($array:ident),*) => {$(
-        impl<T: Number> $array<'_, T> {
+        impl<'a, T: Number> $array<'a, T> {
             /// Number of entries.
             #[must_use]
             pub fn len(&self) -> usize {
-                match &self.storage {
-                    Storage::Host(values) => values.len(),
-                    Storage::Device { len, .. } => *len,
-                }
+                self.len
             }
             /// Whether there are no entries.
             #[must_use]
@@ -124,10 +123,18 @@ macro_rules! array {
             /// The device pointer; `None` for host memory.
             #[must_use]
             pub fn device_ptr(&self) -> Option<u64> {
-                match self.storage {
-                    Storage::Host(_) => None,
-                    Storage::Device { ptr, .. } => Some(ptr),
-                }
+                self.memory.device_ptr()
+            }
+            /// The same array with the owner of its memory, as
+            /// [`TensorRef::owned_by`](crate::tensor::TensorRef::owned_by).
+            #[must_use]
+            pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
+                $array { memory: self.memory.owned_by(owner), ..self }
+            }
+            /// The owner of its device memory, if one was named.
+            #[must_use]
+            pub fn owner(&self) -> Option<&'a dyn DeviceMemory> {
+                self.memory.owner()
             }
         }
     )*};

@@ -1,12 +1,17 @@
 //! Descriptors of tensors that are read and written.
 
-use super::{element::Element, error::TensorError, memory::Memory, shape::Shape};
+use super::{
+    element::Element,
+    error::TensorError,
+    memory::{DeviceMemory, DevicePtr, Memory},
+    shape::Shape,
+};
 use crate::dtype::Dtype;
 
 /// A tensor that is read, in host or device memory.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorRef<'a> {
-    pub(super) memory: Memory<&'a [u8]>,
+    pub(super) memory: Memory<'a, &'a [u8]>,
     pub(super) dtype: Dtype,
     pub(super) shape: Shape,
 }
@@ -14,7 +19,7 @@ pub struct TensorRef<'a> {
 /// A tensor that is written, in host or device memory.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
-    pub(super) memory: Memory<&'a mut [u8]>,
+    pub(super) memory: Memory<'a, &'a mut [u8]>,
     pub(super) dtype: Dtype,
     pub(super) shape: Shape,
 }
@@ -40,12 +45,20 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Safety
     ///
-    /// Until every run that was given this tensor has finished, `ptr` points to device memory that holds, in elements
-    /// of `dtype`, each offset `sum(index[i] * strides[i])` with `index[i] < shape[i]`, and nothing writes there.
+    /// Until every run that was given this tensor has finished, `ptr` points to memory that the device of these runs
+    /// can access. It holds, in elements of `dtype`, each offset `sum(index[i] * strides[i])` with
+    /// `index[i] < shape[i]`, and nothing writes there.
     pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?.with_strides(strides)?;
         shape.extent()?;
-        Ok(TensorRef { memory: Memory::Device(ptr), dtype, shape })
+        Ok(TensorRef { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
+    }
+
+    /// The same tensor with the owner of its memory. A run on another device is then refused, and a run is ordered with
+    /// the work of other streams on that memory. In host memory nothing changes.
+    #[must_use]
+    pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
+        TensorRef { memory: self.memory.owned_by(owner), ..self }
     }
 
     /// The same memory seen through other strides (in elements). The shape stays.
@@ -86,7 +99,7 @@ impl<'a> TensorRef<'a> {
         let memory = match self.memory {
             // an empty tensor may lie past the end of its slice
             Memory::Host(data) => Memory::Host(data.get(bytes as usize..).unwrap_or(&[])),
-            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
         };
         Ok(TensorRef { memory, shape, ..self })
     }
@@ -96,7 +109,7 @@ impl<'a> TensorRef<'a> {
     pub fn is_rows_of(&self, other: &TensorRef<'_>) -> bool {
         let address = |tensor: &TensorRef<'_>| match tensor.memory {
             Memory::Host(bytes) => (true, bytes.as_ptr() as u64),
-            Memory::Device(ptr) => (false, ptr),
+            Memory::Device(ptr) => (false, ptr.address),
         };
         let outer = |tensor: &TensorRef<'_>| tensor.shape().split_last().map(|(_, outer)| outer.to_vec());
         address(self) == address(other)
@@ -147,7 +160,13 @@ impl<'a> TensorMut<'a> {
     pub unsafe fn device(ptr: u64, dtype: Dtype, shape: &[usize], strides: &[i64]) -> Result<Self, TensorError> {
         let shape = Shape::contiguous(shape)?.with_strides(strides)?;
         shape.extent()?;
-        Ok(TensorMut { memory: Memory::Device(ptr), dtype, shape })
+        Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
+    }
+
+    /// As [`TensorRef::owned_by`].
+    #[must_use]
+    pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
+        TensorMut { memory: self.memory.owned_by(owner), ..self }
     }
 
     /// As [`TensorRef::with_strides`].
@@ -180,7 +199,7 @@ impl<'a> TensorMut<'a> {
         let memory = match self.memory {
             // an empty tensor may lie past the end of its slice
             Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
-            Memory::Device(ptr) => Memory::Device(ptr.wrapping_add(bytes)),
+            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
         };
         Ok(TensorMut { memory, shape, ..self })
     }
@@ -225,7 +244,7 @@ impl<'a> TensorMut<'a> {
 
 macro_rules! descriptor {
     ($($tensor:ident),*) => {$(
-        impl $tensor<'_> {
+        impl<'a> $tensor<'a> {
             /// Type of the elements.
             #[must_use]
             pub fn dtype(&self) -> Dtype {
@@ -244,10 +263,12 @@ macro_rules! descriptor {
             /// The device pointer, or `None` for host memory.
             #[must_use]
             pub fn device_ptr(&self) -> Option<u64> {
-                match self.memory {
-                    Memory::Host(_) => None,
-                    Memory::Device(ptr) => Some(ptr),
-                }
+                self.memory.device_ptr()
+            }
+            /// The owner of its device memory, if one was named.
+            #[must_use]
+            pub fn owner(&self) -> Option<&'a dyn DeviceMemory> {
+                self.memory.owner()
             }
             /// Whether each stride exceeds the greatest offset of the dimensions inside it, so that no two indices
             /// share an element.

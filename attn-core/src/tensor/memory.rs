@@ -1,19 +1,80 @@
 //! Host or device memory.
 
-use std::fmt;
+use std::{any::Any, fmt, ops::Deref};
 
-/// The memory of a tensor. `Host` holds the bytes of whole, aligned elements.
-#[derive(Clone, Copy)]
-pub(super) enum Memory<H> {
-    Host(H),
-    Device(u64),
+/// The owner of device memory, which a descriptor names so that runs can check and order its use.
+///
+/// A backend implements it for its buffers and recognises them by their type. Memory that is given as an address has no
+/// owner: its device and its order are what the caller promised.
+pub trait DeviceMemory: Any + fmt::Debug + Send + Sync {
+    /// The ordinal of the device.
+    fn device(&self) -> u32;
 }
 
-impl<H: AsRef<[u8]>> fmt::Debug for Memory<H> {
+/// The memory of a tensor or array. `Host` holds whole, aligned elements.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory<'a, H> {
+    Host(H),
+    Device(DevicePtr<'a>),
+}
+
+/// An address in device memory.
+#[derive(Clone, Copy)]
+pub(crate) struct DevicePtr<'a> {
+    pub(crate) address: u64,
+    pub(crate) owner: Option<&'a dyn DeviceMemory>,
+}
+
+impl<'a> DevicePtr<'a> {
+    /// An address whose owner is not known.
+    pub(crate) fn new(address: u64) -> Self {
+        DevicePtr { address, owner: None }
+    }
+
+    pub(crate) fn after(self, bytes: u64) -> Self {
+        DevicePtr { address: self.address.wrapping_add(bytes), ..self }
+    }
+}
+
+impl<'a, H> Memory<'a, H> {
+    /// The same memory with an owner, if it is on a device.
+    pub(crate) fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
+        match self {
+            Memory::Host(host) => Memory::Host(host),
+            Memory::Device(ptr) => Memory::Device(DevicePtr { owner: Some(owner), ..ptr }),
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Option<&'a dyn DeviceMemory> {
+        match self {
+            Memory::Host(_) => None,
+            Memory::Device(ptr) => ptr.owner,
+        }
+    }
+
+    pub(crate) fn device_ptr(&self) -> Option<u64> {
+        match self {
+            Memory::Host(_) => None,
+            Memory::Device(ptr) => Some(ptr.address),
+        }
+    }
+}
+
+impl<T, H: Deref<Target = [T]>> fmt::Debug for Memory<'_, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Memory::Host(bytes) => write!(f, "host ({} bytes)", bytes.as_ref().len()),
-            Memory::Device(ptr) => write!(f, "device {ptr:#x}"),
+            Memory::Host(host) => write!(f, "host ({} bytes)", size_of_val::<[T]>(host)),
+            Memory::Device(ptr) => ptr.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for DevicePtr<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address;
+        match self.owner {
+            Some(owner) => write!(f, "device {} at {address:#x}", owner.device()),
+            None => write!(f, "device {address:#x}"),
         }
     }
 }

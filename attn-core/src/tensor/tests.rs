@@ -46,6 +46,37 @@ fn device_tensors_carry_their_pointer_and_stay_within_their_extent() {
     assert_eq!(t.as_host::<f16>(), None);
 }
 
+/// A buffer of a device.
+#[derive(Debug)]
+struct BufferOf(u32);
+
+impl DeviceMemory for BufferOf {
+    fn device(&self) -> u32 {
+        self.0
+    }
+}
+
+#[test]
+fn views_of_a_tensor_keep_its_owner() {
+    let owner = BufferOf(3);
+    // SAFETY: the pointer is never dereferenced.
+    let tensor = unsafe { TensorRef::device(0x100, Dtype::F16, &[2, 3], &[3, 1]) }.expect("a shape");
+    assert!(tensor.owner().is_none());
+    let tensor = tensor.owned_by(&owner);
+    let views = [tensor.with_strides(&[0, 1]), tensor.permuted(&[1, 0]), tensor.select(0, 1)];
+    for view in views {
+        assert_eq!(view.expect("a view").owner().map(DeviceMemory::device), Some(3));
+    }
+    assert!(format!("{tensor:?}").contains("device 3 at 0x100"), "{tensor:?}");
+    // SAFETY: as above.
+    let written = unsafe { TensorMut::device(0x100, Dtype::F16, &[2, 3], &[3, 1]) }.expect("a shape");
+    let mut written = written.owned_by(&owner);
+    assert_eq!(written.as_ref().owner().map(DeviceMemory::device), Some(3));
+    assert_eq!(written.reborrow().select(0, 1).expect("a row").owner().map(DeviceMemory::device), Some(3));
+    let data = [0f32; 6];
+    assert!(TensorRef::host(&data, &[6]).expect("fits").owned_by(&owner).owner().is_none(), "on the host");
+}
+
 #[test]
 fn strides_of_device_tensors_reach_promised_elements_only() {
     let device = |shape: &[usize], strides: &[i64]| {

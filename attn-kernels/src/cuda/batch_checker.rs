@@ -7,7 +7,7 @@ use bytemuck::Zeroable;
 
 use super::{
     CudaError, Device, DeviceBuffer, Stream, device_batch::check_addresses, launch_kernel::launch_kernel,
-    planner::Planner,
+    planner::Planner, uses::Access,
 };
 use crate::{
     jit,
@@ -59,9 +59,11 @@ impl BatchChecker {
         let params = params.of_batch(batch, capacity)?;
         check_addresses(batch)?;
         let _current = device.make_current()?;
-        // SAFETY: the caller promised the memory of the arrays when it made them; the status is ours. The second
-        // parameter is a struct without members.
-        unsafe { launch_kernel(self.kernel.function, (1, 1), THREADS, 0, stream, &params, &[0; 16]) }?;
+        self.status.uses().submit(stream.state(), Access::Write, || {
+            // SAFETY: the caller promised the memory of the arrays when it made them; the status is ours. The second
+            // parameter is a struct without members.
+            unsafe { launch_kernel(self.kernel.function, (1, 1), THREADS, 0, stream, &params, &[0; 16]) }
+        })?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(params);
         Ok(())
     }

@@ -2,10 +2,15 @@
 
 use std::{ops::Range, sync::Arc};
 
+use attn_core::tensor::DeviceMemory;
 use cudarc::driver::result;
 
 use super::{
-    CudaError, Device, Stream, host_copy::copy_from, release::Released, use_tracker::UseTracker, uses::Access,
+    CudaError, Device, Stream,
+    host_copy::copy_from,
+    release::Released,
+    use_tracker::{BufferUses, UseTracker},
+    uses::Access,
 };
 
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
@@ -13,7 +18,7 @@ use super::{
 #[derive(Debug)]
 pub struct DeviceBuffer {
     device: Device,
-    uses: Arc<UseTracker>,
+    uses: BufferUses,
     ptr: u64,
     bytes: usize,
     owned: bool,
@@ -54,7 +59,7 @@ impl DeviceBuffer {
     }
 
     fn over(device: &Device, ptr: u64, bytes: usize, owned: bool) -> Self {
-        DeviceBuffer { device: device.clone(), uses: UseTracker::new(device), ptr, bytes, owned }
+        DeviceBuffer { device: device.clone(), uses: BufferUses::new(device), ptr, bytes, owned }
     }
 
     /// Allocates memory and copies `data` to it. Returns when the copy has finished.
@@ -100,6 +105,13 @@ impl DeviceBuffer {
 
     /// The streams that use the memory.
     pub(super) fn uses(&self) -> &Arc<UseTracker> {
+        &self.uses.0
+    }
+
+    /// The owner of the memory, for descriptors of it ([`TensorRef::owned_by`](attn_core::tensor::TensorRef)): runs on
+    /// another device are refused, and runs wait for work of other streams on the buffer.
+    #[must_use]
+    pub fn owner(&self) -> &dyn DeviceMemory {
         &self.uses
     }
 
@@ -149,7 +161,7 @@ impl DeviceBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        self.uses.submit(stream.state(), Access::Write, || {
+        self.uses().submit(stream.state(), Access::Write, || {
             // SAFETY: checked to lie within the buffer. The driver stages pageable memory before it returns; for other
             // memory the caller has promised.
             unsafe { result::memcpy_htod_async(self.ptr + offset as u64, data, stream.raw()) }
@@ -178,7 +190,7 @@ impl DeviceBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        self.uses.submit(stream.state(), Access::Write, || {
+        self.uses().submit(stream.state(), Access::Write, || {
             // SAFETY: checked to lie within the buffer.
             unsafe { result::memset_d8_async(self.ptr + range.start as u64, byte, range.len(), stream.raw()) }
                 .map_err(|e| CudaError::driver("fill", e))

@@ -96,13 +96,13 @@ pub enum CudaError {
         have: u32,
     },
     /// An object of another device.
-    #[error("the {what} belongs to CUDA device {got}, the attention to device {want}")]
+    #[error("`{what}` belongs to CUDA device {got}, and this call is on device {want}; use one device for both")]
     OtherDevice {
         /// The object.
         what: &'static str,
         /// Its device.
         got: u32,
-        /// The attention's.
+        /// The device of the stream, or of the attention.
         want: u32,
     },
     /// A tensor that vectorised loads cannot read.

@@ -1,6 +1,8 @@
 //! Pinned host memory that kernels access directly.
 
-use super::{CudaError, Device, pinned_buffer::PinnedBuffer};
+use attn_core::tensor::DeviceMemory;
+
+use super::{CudaError, Device, pinned_buffer::PinnedBuffer, use_tracker::BufferUses};
 
 /// Pinned host memory, which kernels and copies of any stream access at the same address as the host. Freed on drop
 /// (which waits for the device).
@@ -8,6 +10,7 @@ use super::{CudaError, Device, pinned_buffer::PinnedBuffer};
 pub struct HostBuffer {
     device: Device,
     memory: PinnedBuffer,
+    uses: BufferUses,
 }
 
 impl HostBuffer {
@@ -17,13 +20,20 @@ impl HostBuffer {
     ///
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        Ok(HostBuffer { device: device.clone(), memory: PinnedBuffer::new(device, bytes)? })
+        let (memory, uses) = (PinnedBuffer::new(device, bytes)?, BufferUses::new(device));
+        Ok(HostBuffer { device: device.clone(), memory, uses })
     }
 
     /// The address, for host and device.
     #[must_use]
     pub fn ptr(&self) -> u64 {
         self.memory.ptr() as u64
+    }
+
+    /// The owner of the memory, as [`DeviceBuffer::owner`](super::DeviceBuffer::owner).
+    #[must_use]
+    pub fn owner(&self) -> &dyn DeviceMemory {
+        &self.uses
     }
 
     /// Length in bytes.

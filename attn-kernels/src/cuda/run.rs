@@ -6,7 +6,7 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, work::Lists};
+use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, order::order_run, work::Lists};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::KernelParams,
@@ -33,8 +33,8 @@ impl Plan {
     /// # Errors
     ///
     /// A tensor that does not fit, that is in host memory, or that is not aligned to 16 bytes; a partial output without
-    /// lse; a stale plan; a stream of another device; a [`LayerError`] for an attention with other kernels, or one
-    /// whose visibility was not planned. Nothing is launched then.
+    /// lse; a stale plan; a stream or a buffer of another device; a [`LayerError`] for an attention with other kernels,
+    /// or one whose visibility was not planned. Nothing is launched then.
     ///
     /// Kernels access exactly the tokens of the batch's indptr, and the slots of its pages below each request's length;
     /// the caller promised these extents when it made the tensors ([`TensorRef::device`]).
@@ -73,6 +73,7 @@ impl Plan {
         let params = KernelParams { sm_scale, ..self.params(&q, &kv, &out, partial)? };
         let _current = device.make_current()?;
         let qo_tokens = [q.shape()[0], out.o.shape()[0]];
+        order_run(stream, &q, &kv, &out)?;
         memory.order(stream)?;
         let _content = self.args_of(0, layer).keep_content(); // of a union, no tensor can be replaced
         (0..self.branches.len()).try_for_each(|number| self.args_of(number, layer).order(stream))?;

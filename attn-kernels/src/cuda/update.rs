@@ -10,9 +10,9 @@ impl Plan {
     /// are sized for the capacity; CTAs without work exit, and requests without queries cost next to nothing and write
     /// nothing.
     ///
-    /// The work list in the workspace is overwritten: replay on the same stream, or order the streams with events, so
-    /// that no replay runs at the same time. Nothing is allocated once batches have been as large as this one, except
-    /// for a union, for a cascade, and for a variant whose tensors depend on the lengths of a batch.
+    /// The work list in the workspace is overwritten, after earlier runs and replays of the plan on other streams.
+    /// Nothing is allocated once batches have been as large as this one, except for a union, for a cascade, and for a
+    /// variant whose tensors depend on the lengths of a batch.
     ///
     /// # Errors
     ///

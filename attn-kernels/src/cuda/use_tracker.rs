@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use attn_core::tensor::DeviceMemory;
+
 use super::{
     CudaError, Device,
     stream_state::{Replayed, StreamState},
@@ -107,6 +109,22 @@ impl UseTracker {
 
     fn lock(&self) -> MutexGuard<'_, Uses<Arc<StreamState>>> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The users of a buffer, as descriptors of its memory carry them.
+#[derive(Debug)]
+pub(super) struct BufferUses(pub(super) Arc<UseTracker>);
+
+impl BufferUses {
+    pub(super) fn new(device: &Device) -> Self {
+        BufferUses(UseTracker::new(device))
+    }
+}
+
+impl DeviceMemory for BufferUses {
+    fn device(&self) -> u32 {
+        self.0.device.ordinal()
     }
 }
 

@@ -7,7 +7,12 @@ use attn_core::{
 
 use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
 use crate::{
-    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    cuda::{
+        CudaError, Stream,
+        launch_kernel::launch_kernel,
+        order::order as order_uses,
+        uses::Access::{Read, Write},
+    },
     launch::{BitsParams, OP_THREADS},
 };
 
@@ -27,6 +32,8 @@ pub fn packbits(
 ) -> Result<(), CudaError> {
     bits::check(bools, out)?;
     let params = params(bools, order, out)?;
+    order_uses(stream, Read, [("bools", bools.owner())])?;
+    order_uses(stream, Write, [("out", out.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 0)?;
     let grid = ctas("bools", bools.len() as u64, 16 * u64::from(OP_THREADS))?;
@@ -59,6 +66,8 @@ pub fn segment_packbits(
         segments: segments as i32,
         ..params(bools, order, out)?
     };
+    order_uses(stream, Read, [("bools", bools.owner()), ("indptr", indptr.owner())])?;
+    order_uses(stream, Write, [("out", out.owner()), ("out_indptr", out_indptr.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 1)?;
     // bools of a segment on average

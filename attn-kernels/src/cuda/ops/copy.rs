@@ -7,7 +7,12 @@ use attn_core::{
 
 use super::{Op, address, module, numbers, numbers_mut, stride};
 use crate::{
-    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    cuda::{
+        CudaError, Stream,
+        launch_kernel::launch_kernel,
+        order::{keys_and_values, order},
+        uses::Access::{Read, Write},
+    },
     launch::{COPY_INLINE, CopyParams, CopyPart, FastDiv, OP_THREADS},
 };
 
@@ -86,6 +91,9 @@ fn run(
         *part = runs.part(WIDTHS[number]);
         most = most.max(part.tiles.divisor);
     }
+    order(stream, Read, keys_and_values(["from.k", "from.v"], from).chain([("pairs", pairs.owner())]))?;
+    let status = [("status", status.and_then(ArrayMut::owner))];
+    order(stream, Write, keys_and_values(["to.k", "to.v"], to).chain(status))?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Copy, number)?;
     // with a status the kernel checks the pairs even if pages are empty

@@ -8,7 +8,12 @@ use attn_core::{
 
 use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, stride};
 use crate::{
-    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    cuda::{
+        CudaError, Stream,
+        launch_kernel::launch_kernel,
+        order::{Used, order, outputs},
+        uses::Access::{Read, Write},
+    },
     launch::{FastDiv, MergeParams, MergeStates, OP_THREADS, RowTiling, ScaleLseParams},
 };
 
@@ -27,6 +32,8 @@ pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: &Ou
         others: 1,
         ..MergeParams::default()
     };
+    order(stream, Read, uses_of(["a.o", "a.lse"], a).into_iter().chain(uses_of(["b.o", "b.lse"], b)))?;
+    order(stream, Write, outputs(out))?;
     run(stream, sizes, out.o.dtype(), params)
 }
 
@@ -51,6 +58,9 @@ pub fn merge_state_in_place(
         others: 1,
         ..MergeParams::default()
     };
+    let mask_uses = [("mask", mask.and_then(Array::owner))];
+    order(stream, Read, uses_of(["b.o", "b.lse"], b).into_iter().chain(mask_uses))?;
+    order(stream, Write, [("a.o", a.o.owner()), ("a.lse", a.lse.owner())])?;
     run(stream, sizes, a.o.dtype(), params)
 }
 
@@ -67,6 +77,8 @@ pub fn merge_states(stream: &Stream, of: &StateRef<'_>, out: &Out<'_>) -> Result
         states: of.o.shape()[1] as i32,
         ..MergeParams::default()
     };
+    order(stream, Read, uses_of(["states.o", "states.lse"], of))?;
+    order(stream, Write, outputs(out))?;
     run(stream, sizes, out.o.dtype(), params)
 }
 
@@ -86,6 +98,8 @@ pub fn sum(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<
         sums: 1,
         ..MergeParams::default()
     };
+    order(stream, Read, [("a", a.owner()), ("b", b.owner())])?;
+    order(stream, Write, [("o", o.owner())])?;
     run(stream, sizes, o.dtype(), params)
 }
 
@@ -106,11 +120,17 @@ pub fn scale_lse(stream: &Stream, of: &TensorMut<'_>, factor: f32) -> Result<(),
         heads: FastDiv::new(heads as u32),
         factor,
     };
+    order(stream, Write, [("lse", of.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Lse, 0)?;
     let grid = ctas("log-sum-exps", params.count as u64, OP_THREADS.into())?;
     // SAFETY: the caller promised the memory of the tensor when it made it, and its extents are checked.
     unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
+}
+
+/// The memory of a state that is read.
+fn uses_of<'a>(names: [&'static str; 2], of: &StateRef<'a>) -> [Used<'a>; 2] {
+    [(names[0], of.o.owner()), (names[1], of.lse.owner())]
 }
 
 /// The states of a tensor of (tokens, heads, dim) or (tokens, states, heads, dim) and its log-sum-exps.

@@ -2,14 +2,19 @@
 
 use attn_core::{
     dtype::Dtype,
-    ops::{Append, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, append::check, gather},
+    ops::{Append, Array, ArrayMut, Gather, KvMut, KvRef, OpError, PageTableRows, SlotMapping, append::check, gather},
     tensor::{Scale, TensorRef},
 };
 use cudarc::driver::sys::CUfunction;
 
 use super::{KvTransform, NOTHING, Op, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride};
 use crate::{
-    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    cuda::{
+        CudaError, Stream,
+        launch_kernel::launch_kernel,
+        order::{Used, keys_and_values, order, scales},
+        uses::Access::{Read, Write},
+    },
     launch::{FastDiv, OP_THREADS, RowsParams, RowsPart, Strided},
 };
 
@@ -47,6 +52,17 @@ pub fn append(
         }
     }
     params.status = append.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let arrays = match &append.slot_mapping {
+        SlotMapping::Slots { slots, positions } => {
+            [("slots", slots.owner()), ("positions", positions.as_ref().and_then(Array::owner))]
+        }
+        SlotMapping::Positions { requests, positions, rows } => {
+            order(stream, Read, page_uses(rows))?;
+            [("requests", requests.owner()), ("positions", positions.owner())]
+        }
+    };
+    order(stream, Read, arrays)?;
+    order_rows(stream, [kv, &pools], scales, append.status.as_ref())?;
     let Sides { from, to, parts } = sides;
     let Some(transform) = transform.filter(|_| moves(0) || moves(1)) else {
         let function = module::kernel(stream, Op::Append { from, to }, usize::from(!rows.wide))?;
@@ -70,8 +86,30 @@ pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gathe
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
     page_rows(&mut rows.params, &gather.rows)?;
     rows.params.status = gather.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    order(stream, Read, page_uses(&gather.rows).into_iter().chain([("kv_indptr", gather.kv_indptr.owner())]))?;
+    order_rows(stream, [pools, &kv.as_ref()], scales, gather.status.as_ref())?;
     let function = module::kernel(stream, Op::Gather { from, to }, usize::from(!rows.wide))?;
     rows.launch(stream, function, from, to, parts, (false, &NOTHING))
+}
+
+/// Orders the launch with other work on the tensors that it reads and those that it writes.
+fn order_rows(
+    stream: &Stream,
+    [from, to]: [&KvRef<'_>; 2],
+    of_heads: [&Scale<'_>; 2],
+    status: Option<&ArrayMut<'_, u32>>,
+) -> Result<(), CudaError> {
+    order(stream, Read, keys_and_values(["source k", "source v"], from).chain(scales(of_heads)))?;
+    let status = [("status", status.and_then(ArrayMut::owner))];
+    order(stream, Write, keys_and_values(["target k", "target v"], to).chain(status))
+}
+
+/// The memory of a page table.
+fn page_uses<'a>(rows: &PageTableRows<'a>) -> [Used<'a>; 2] {
+    match rows {
+        PageTableRows::Csr { indptr, pages } => [("page_indptr", indptr.owner()), ("pages", pages.owner())],
+        PageTableRows::Padded { pages, .. } => [("pages", pages.owner()), ("pages", None)],
+    }
 }
 
 fn page_rows(params: &mut RowsParams, rows: &PageTableRows<'_>) -> Result<(), CudaError> {

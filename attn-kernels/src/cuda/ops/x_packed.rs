@@ -10,7 +10,12 @@ use attn_core::{
 
 use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
 use crate::{
-    cuda::{CudaError, Stream, launch_kernel::launch_kernel},
+    cuda::{
+        CudaError, Stream,
+        launch_kernel::launch_kernel,
+        order::{keys_and_values, order},
+        uses::Access::{Read, Write},
+    },
     launch::{FastDiv, OP_THREADS, XPackedParams, XPackedPart},
 };
 
@@ -105,6 +110,9 @@ fn run(
         let kernel = "the conversion of an x-packed cache".to_owned();
         return Err(CudaError::SharedMemory { kernel, need: smem as u32, have: 48 * 1024 });
     }
+    let packed_uses = [("packed k", k.owner()), ("packed v", v.owner())];
+    order(stream, if to_pages { Read } else { Write }, packed_uses)?;
+    order(stream, if to_pages { Write } else { Read }, keys_and_values(["k pool", "v pool"], pools))?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::XPacked, number)?;
     let empty = slots == 0 || (dim_k == 0 && dim_v == 0);
