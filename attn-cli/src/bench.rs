@@ -12,7 +12,7 @@ use crate::{
     global::Global,
     op_bench,
     output::{Output, figure, progress, with},
-    serve,
+    prepare, serve,
 };
 
 #[derive(clap::Args)]
@@ -75,12 +75,15 @@ pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     let engine = args.device.engine()?;
     let columns = ["case", "kernel", "us", "GB/s", "TFLOP/s", "plan, us", "compile, ms", "regs", "spill, B", "smem, B"];
     let mut output = Output::new(global, &columns)?;
+    let modes = |case: &Case| [&[RunMode::AsIs], &case.ours_also[..]].concat();
+    let in_modes = |case| modes(case).into_iter().map(move |mode| (case, mode));
+    prepare::compile(&cases.iter().flat_map(in_modes).collect::<Vec<_>>(), &engine);
     let bar = progress(cases.len());
     let mut ran = 0usize;
     for case in &cases {
         bar.set_message(case.title().to_owned());
         let mut any_ran = false;
-        for mode in std::iter::once(RunMode::AsIs).chain(case.ours_also.iter().copied()) {
+        for mode in modes(case) {
             any_ran |= record(case, mode, &engine, args.reps, &mut output)?;
         }
         ran += usize::from(any_ran);

@@ -5,7 +5,7 @@ mod bit_exact;
 use std::{collections::BTreeMap, process::ExitCode, time::Instant};
 
 use anyhow::Result;
-use attn_testing::{CheckOptions, CheckResult};
+use attn_testing::{CheckOptions, CheckResult, RunMode};
 use serde_json::json;
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     cases::Cases,
     global::Global,
     output::{Output, figure, progress, with},
+    prepare,
 };
 
 #[derive(clap::Args)]
@@ -98,6 +99,8 @@ pub(crate) fn run(args: &Check, global: &Global) -> Result<ExitCode> {
     }
     let engine = args.device.engine()?;
     let options = CheckOptions { max_cost: args.max_cost as u64, ..CheckOptions::default() };
+    let cheap = cases.iter().filter(|case| case.check_cost() <= options.max_cost);
+    prepare::compile(&cheap.map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), &engine);
     let (mut passed, mut failed, mut cannot) = (0usize, 0usize, 0usize);
     let mut worst = Worst::default();
     let started = Instant::now();

@@ -16,6 +16,7 @@ mod kernels;
 mod list;
 mod op_bench;
 mod output;
+mod prepare;
 mod serve;
 mod source;
 mod tiles;

@@ -420,3 +420,14 @@ fn calibrate_prints_a_case_for_each_kernel_and_measures_on_gpus_alone() {
     let error = failure(&attn(dir.path(), &["calibrate", "--cases", "--match", "encode"]));
     assert!(error.contains("no kernel has such a name"), "{error}");
 }
+
+#[test]
+fn checks_and_timings_on_the_cpu_compile_nothing() {
+    let dir = scratch();
+    let cache = dir.path().join("cache");
+    for command in ["check", "bench"] {
+        let output = attn(&cache, &[command, "--expr", "causal", "--match", "over-000", "--device", "cpu"]);
+        assert!(output.status.success() && !text(&output.stderr).contains("compiled"), "{}", text(&output.stderr));
+    }
+    assert!(!cache.exists(), "nothing was written to the cache");
+}

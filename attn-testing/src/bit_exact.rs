@@ -218,19 +218,8 @@ fn run(
     engine: &Engine,
     how: RunSetup,
 ) -> Result<(Written, String), TestError> {
-    let kernel = match case.kernel.as_str() {
-        "auto" => None,
-        named => Some(named.parse::<KernelKind>()?),
-    };
     let fixed_split_size = how.invariant.then_some(SPLIT_KEYS);
-    let options = AttentionOptions {
-        sm_scale: case.sm_scale,
-        kernel,
-        prefill: case.prefill,
-        head_dim_vo: case.head_dim_vo,
-        fixed_split_size,
-        ..AttentionOptions::default()
-    };
+    let options = AttentionOptions { fixed_split_size, ..case.attention_options()? };
     let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
     let (engine_memory, stream) = (EngineMemory::of(engine), engine.stream()?);
     let mut tensors = Tensors::put(&engine_memory, case, inputs)?;

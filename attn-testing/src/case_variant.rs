@@ -1,7 +1,8 @@
-//! The variants of cases and expressions, with required tensors filled.
+//! The variants of cases and expressions, with required tensors filled, and the options of their attentions.
 
 use attn::registry::Registry;
-use attn::{Error, Variant};
+use attn::spec::KernelKind;
+use attn::{AttentionOptions, Error, Variant};
 
 use super::{Case, TestError, fill};
 
@@ -27,4 +28,16 @@ pub fn case_variant(case: &Case) -> Result<Variant, TestError> {
 /// As [`case_variant`].
 pub fn filled_variant(expr: &str) -> Result<Variant, TestError> {
     case_variant(&Case::new(expr))
+}
+
+impl Case {
+    /// The options of its attention.
+    pub(super) fn attention_options(&self) -> Result<AttentionOptions, TestError> {
+        let kernel = match self.kernel.as_str() {
+            "auto" => None,
+            named => Some(named.parse::<KernelKind>()?),
+        };
+        let &Case { sm_scale, prefill, head_dim_vo, .. } = self;
+        Ok(AttentionOptions { sm_scale, kernel, prefill, head_dim_vo, ..AttentionOptions::default() })
+    }
 }

@@ -51,6 +51,8 @@ mod inputs;
 mod interleave;
 mod kept_lists;
 mod kept_pages;
+#[cfg(feature = "cuda")]
+mod kernels;
 mod keys;
 mod metrics;
 mod other_batch;
@@ -78,6 +80,8 @@ pub use fill::example_expression;
 pub use info::Info;
 pub use inputs::{Host, HostScale, Inputs};
 pub use kept_pages::{KeptPages, ListsOf};
+#[cfg(feature = "cuda")]
+pub use kernels::add_kernels;
 pub use keys::{BlockTableBuf, Keys, LevelBuf};
 pub use metrics::{Distance, Tolerance};
 pub use outputs::StoredOutputs;

@@ -18,15 +18,16 @@ pub(super) struct Part {
 }
 
 impl RunMode {
-    /// The launches, in order.
-    pub(super) fn parts(self, case: &Case) -> Result<Vec<Part>, TestError> {
+    /// The case of each launch, in order. `Flat` and `Pages` replace the keys of its inputs too.
+    pub(super) fn cases(self, case: &Case) -> Result<Vec<Case>, TestError> {
         let auto = || "auto".to_owned();
         Ok(match self {
-            RunMode::AsIs => vec![Part::of(case.clone())?],
-            RunMode::Auto => vec![Part::of(Case { kernel: auto(), ..case.clone() })?],
-            RunMode::Ragged => vec![Part::of(Case { kv_layout: LayoutKind::Ragged, ..case.clone() })?],
-            RunMode::Flat => vec![flat(case)?],
-            RunMode::Pages => vec![pages(case)?],
+            RunMode::AsIs => vec![case.clone()],
+            RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
+            RunMode::Ragged => vec![Case { kv_layout: LayoutKind::Ragged, ..case.clone() }],
+            RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
+            RunMode::Flat => vec![case.clone()],
+            RunMode::Pages => vec![Case { variant: "full".to_owned(), sparse: None, ..case.clone() }],
             RunMode::Sequential => {
                 let group = case.heads().group().max(1);
                 let lens = case.qo_lens.to_vec();
@@ -38,6 +39,19 @@ impl RunMode {
                 vec![subset(case, &many, "prefill")?, subset(case, &few, "decode")?]
             }
         })
+    }
+
+    /// The launches, in order.
+    pub(super) fn parts(self, case: &Case) -> Result<Vec<Part>, TestError> {
+        let part = |of_launch| {
+            let part = Part::of(of_launch)?;
+            match self {
+                RunMode::Flat => flat(part),
+                RunMode::Pages => pages(case, part),
+                _ => Ok(part),
+            }
+        };
+        self.cases(case)?.into_iter().map(part).collect()
     }
 }
 
@@ -56,19 +70,17 @@ fn bad(why: &str) -> TestError {
 }
 
 /// Some of the requests, in one kernel.
-fn subset(case: &Case, requests: &[usize], kernel: &str) -> Result<Part, TestError> {
+fn subset(case: &Case, requests: &[usize], kernel: &str) -> Result<Case, TestError> {
     if case.kv_layout.levels() || case.sparse.is_some() {
         return Err(bad("sequential: requests do not stand alone"));
     }
     let (qo, kv) = (case.qo_lens.to_vec(), case.kv_lens.to_vec());
     let of = |lens: &[u32]| Lens::List(requests.iter().map(|&i| lens[i]).collect());
-    Part::of(Case { kernel: kernel.to_owned(), qo_lens: of(&qo), kv_lens: of(&kv), ..case.clone() })
+    Ok(Case { kernel: kernel.to_owned(), qo_lens: of(&qo), kv_lens: of(&kv), ..case.clone() })
 }
 
 /// The cascade without levels, on the same tensors.
-fn flat(case: &Case) -> Result<Part, TestError> {
-    let kernel = if case.kernel == "mixed" { "auto".to_owned() } else { case.kernel.clone() };
-    let mut part = Part::of(Case { kernel, ..case.clone() })?;
+fn flat(mut part: Part) -> Result<Part, TestError> {
     let layout = {
         let levels = part.inputs.levels();
         part.inputs.batch(&levels).validate()?
@@ -88,9 +100,8 @@ fn flat(case: &Case) -> Result<Part, TestError> {
 }
 
 /// The pages of the lists alone, on the same tensors.
-fn pages(case: &Case) -> Result<Part, TestError> {
+fn pages(case: &Case, mut part: Part) -> Result<Part, TestError> {
     let sparse = case.sparse.as_ref().ok_or_else(|| bad("pages: the case reads all of them"))?;
-    let mut part = Part::of(Case { variant: "full".to_owned(), sparse: None, ..case.clone() })?;
     let Keys::Paged(table) = &part.inputs.keys else { return Err(bad("pages: keys are not in pages")) };
     if case_variant(case)?.parts().count() != 1 || sparse.heads == ListsOf::Own {
         return Err(bad("pages: every KV head reads the same pages, and the list is all there is of the variant"));

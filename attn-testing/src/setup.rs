@@ -40,13 +40,7 @@ impl Setup {
         plans: usize,
     ) -> Result<Self, TestError> {
         let engine_memory = EngineMemory::of(engine);
-        let dtypes = case.dtypes()?;
-        let kernel = match case.kernel.as_str() {
-            "auto" => None,
-            named => Some(named.parse::<KernelKind>()?),
-        };
-        let &Case { sm_scale, prefill, head_dim_vo, .. } = case;
-        let options = AttentionOptions { sm_scale, kernel, prefill, head_dim_vo, ..AttentionOptions::default() };
+        let (dtypes, options) = (case.dtypes()?, case.attention_options()?);
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
         let levels = inputs.levels();

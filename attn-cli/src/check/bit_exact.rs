@@ -4,13 +4,20 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use attn::Engine;
-use attn_testing::{Case, WIDE_OFFSET_ELEMENTS};
+use attn_testing::{Case, LayoutKind, RunMode, WIDE_OFFSET_ELEMENTS};
 use serde_json::json;
 
-use crate::output::{Output, progress, with};
+use crate::{
+    output::{Output, progress, with},
+    prepare,
+};
 
 /// Compares the bits of each case over layouts and run modes.
 pub(super) fn check(cases: &[Case], engine: &Engine, mut output: Output) -> Result<ExitCode> {
+    let of = |case: &Case, kv_layout| Case { kv_layout, levels: Vec::new(), ..case.clone() };
+    let layouts = |case| [LayoutKind::Ragged, LayoutKind::Paged].map(|kv_layout| of(case, kv_layout));
+    let in_layouts: Vec<Case> = cases.iter().flat_map(layouts).collect();
+    prepare::compile(&in_layouts.iter().map(|case| (case, RunMode::AsIs)).collect::<Vec<_>>(), engine);
     let (mut passed, mut compared) = (0, 0);
     let bar = progress(cases.len());
     for case in cases {
