@@ -132,14 +132,10 @@ impl StreamState {
         let mut phase = self.phase();
         let ended = end();
         self.is_captured.store(false, Ordering::Release);
-        let Phase::Capturing(mut uses) = std::mem::replace(&mut *phase, Phase::Open) else {
-            return (ended, Vec::new());
-        };
-        let address = |used: &CapturedUse| Arc::as_ptr(&used.0).cast::<()>();
-        // a write comes first and stands for the reads
-        uses.sort_by(|a, b| address(a).cmp(&address(b)).then(b.1.cmp(&a.1)));
-        uses.dedup_by(|b, a| ptr::eq(address(a), address(b)));
-        (ended, uses)
+        match std::mem::replace(&mut *phase, Phase::Open) {
+            Phase::Capturing(uses) => (ended, each_once(uses)),
+            Phase::Open | Phase::Closed => (ended, Vec::new()),
+        }
     }
 
     /// Records the event for those that have yet to wait for the stream, which may be destroyed afterwards. The context
@@ -173,6 +169,14 @@ impl fmt::Debug for StreamState {
     }
 }
 
+/// Each memory once: a write stands for the reads.
+fn each_once(mut uses: Vec<CapturedUse>) -> Vec<CapturedUse> {
+    let address = |used: &CapturedUse| Arc::as_ptr(&used.0).cast::<()>();
+    uses.sort_by(|a, b| address(a).cmp(&address(b)).then(b.1.cmp(&a.1)));
+    uses.dedup_by(|b, a| ptr::eq(address(a), address(b)));
+    uses
+}
+
 /// Numbers of streams that the driver does not number: no other stream is equal to them.
 const OWN_IDS: u64 = 1 << 63;
 
@@ -199,6 +203,40 @@ mod tests {
         let error = check_handle(2).expect_err("another stream on each thread");
         assert!(matches!(error, CudaError::PerThreadStream));
         assert!(error.to_string().contains("each thread") && error.to_string().contains("create"), "{error}");
+    }
+
+    /// Memory with a name; not empty, so that each has an address of its own.
+    struct Named(u8);
+
+    impl fmt::Debug for Named {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{}", self.0)
+        }
+    }
+
+    impl Replayed for Named {
+        fn order_replay(&self, _: &Arc<StreamState>, _: Access) -> Result<(), CudaError> {
+            Err(CudaError::Capturing { what: "order nothing" })
+        }
+    }
+
+    #[test]
+    fn a_graph_lists_each_memory_once_and_writes_win() {
+        let [a, b, c] = [1, 2, 3].map(|name| Arc::new(Named(name)) as Arc<dyn Replayed>);
+        let used = |memory: &Arc<dyn Replayed>, access| (memory.clone(), access);
+        let uses = vec![
+            used(&a, Access::Read),
+            used(&b, Access::Read),
+            used(&a, Access::Write),
+            used(&c, Access::Write),
+            used(&b, Access::Read),
+            used(&a, Access::Read),
+        ];
+        let mut listed: Vec<_> =
+            each_once(uses).into_iter().map(|(memory, access)| (format!("{memory:?}"), access)).collect();
+        listed.sort();
+        let want = [("1", Access::Write), ("2", Access::Read), ("3", Access::Write)];
+        assert_eq!(listed, want.map(|(name, access)| (name.to_owned(), access)));
     }
 
     #[test]
