@@ -2,10 +2,11 @@
 
 mod cpu;
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
-
-use crate::{AttentionOptions, Dtypes, Engine, Error, Heads, Stream, Variant, engine::Backend, expr::TensorContent};
+use crate::{
+    AttentionOptions, Dtypes, Engine, Error, Heads, Stream, Variant,
+    backend::{Backend, CudaAttention, map_backend, on_backend},
+    expr::TensorContent,
+};
 
 pub(crate) use cpu::CpuAttention;
 
@@ -13,14 +14,7 @@ pub(crate) use cpu::CpuAttention;
 /// threads may plan at once, each into a workspace of its own.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    pub(crate) backend: AttentionBackend,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum AttentionBackend {
-    Cpu(CpuAttention),
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::Attention),
+    pub(crate) backend: Backend<CpuAttention, CudaAttention>,
 }
 
 impl Engine {
@@ -46,36 +40,22 @@ impl Engine {
         dtypes: Dtypes,
         options: AttentionOptions,
     ) -> Result<Attention, Error> {
-        Attention::new(self, variant, heads, dtypes, options)
+        let backend = map_backend!(&self.backend, {
+            Cpu(()) => CpuAttention::new(variant, heads, dtypes, options)?,
+            Cuda(device) => CudaAttention::new(device, variant, heads, dtypes, options)?,
+        });
+        Ok(Attention { backend })
     }
 }
 
 impl Attention {
-    fn new(
-        engine: &Engine,
-        variant: &Variant,
-        heads: Heads,
-        dtypes: Dtypes,
-        options: AttentionOptions,
-    ) -> Result<Self, Error> {
-        let backend = match &engine.backend {
-            Backend::Cpu => AttentionBackend::Cpu(CpuAttention::new(variant, heads, dtypes, options)?),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
-                AttentionBackend::Cuda(cuda::Attention::new(device, variant, heads, dtypes, options)?)
-            }
-        };
-        Ok(Attention { backend })
-    }
-
     /// The bound variant.
     #[must_use]
     pub fn variant(&self) -> &Variant {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => &attention.variant,
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => attention.variant(),
-        }
+        on_backend!(&self.backend, {
+            Cpu(attention) => &attention.variant,
+            Cuda(attention) => attention.variant(),
+        })
     }
 
     /// The same attention with the parameters of another layer (caps, slopes, sinks, windows, tables): those of
@@ -112,12 +92,7 @@ impl Attention {
     /// [`LayerError::Structure`](crate::planner::LayerError::Structure) where more than parameters differs; a parameter
     /// that does not fit the heads; on CUDA, out of memory for tensors.
     pub fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
-        let backend = match &self.backend {
-            AttentionBackend::Cpu(attention) => AttentionBackend::Cpu(attention.with_parameters(variant)?),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => AttentionBackend::Cuda(attention.with_parameters(variant)?),
-        };
-        Ok(Attention { backend })
+        Ok(Attention { backend: map_backend!(&self.backend, attention => attention.with_parameters(variant)?) })
     }
 
     /// The same attention with another scale of logits. It shares kernels and plans with this one, as
@@ -127,22 +102,16 @@ impl Attention {
     ///
     /// A scale that is not positive and finite.
     pub fn with_sm_scale(&self, sm_scale: f32) -> Result<Self, Error> {
-        let backend = match &self.backend {
-            AttentionBackend::Cpu(attention) => AttentionBackend::Cpu(attention.with_sm_scale(sm_scale)?),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => AttentionBackend::Cuda(attention.with_sm_scale(sm_scale)?),
-        };
-        Ok(Attention { backend })
+        Ok(Attention { backend: map_backend!(&self.backend, attention => attention.with_sm_scale(sm_scale)?) })
     }
 
     /// The heads.
     #[must_use]
     pub fn heads(&self) -> Heads {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => attention.heads,
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => attention.heads(),
-        }
+        on_backend!(&self.backend, {
+            Cpu(attention) => attention.heads,
+            Cuda(attention) => attention.heads(),
+        })
     }
 
     /// Copies what runs stored for this attention into its `OutTensor` handles, as
@@ -152,29 +121,19 @@ impl Attention {
     ///
     /// A stream of another backend, or a fault of a kernel that ran before.
     pub fn fetch_outputs(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(_) => stream.check_cpu(),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => {
-                stream.cuda()?;
-                Ok(attention.read_outputs()?)
-            }
-        }
+        on_backend!(&self.backend, {
+            Cpu(_) => stream.cpu(),
+            Cuda(attention) => stream.cuda().and_then(|_| Ok(attention.read_outputs()?)),
+        })
     }
 
     pub(crate) fn cpu(&self) -> Result<&CpuAttention, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => Ok(attention),
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(_) => {
-                Err(Error::Backend { what: "attention", got: "a CUDA device", want: "the CPU" })
-            }
-        }
+        self.backend.cpu("attention")
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda(&self) -> Result<&cuda::Attention, Error> {
-        self.as_cuda().ok_or(Error::Backend { what: "attention", got: "the CPU", want: "a CUDA device" })
+    pub(crate) fn cuda(&self) -> Result<&CudaAttention, Error> {
+        self.backend.cuda("attention")
     }
 
     /// Replaces the content of a parameter tensor that was given when the attention was made: `pages` of a `page_list`,
@@ -217,14 +176,10 @@ impl Attention {
     /// one that was not given, for values of another type, number or memory, and for values that violate a condition of
     /// the parameter (checked on the CPU only). On CUDA also values in host memory while the stream is being captured.
     pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                stream.check_cpu()?;
-                attention.replace(name, content)
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => Ok(attention.set_tensor(stream.cuda()?, name, content)?),
-        }
+        on_backend!(&self.backend, {
+            Cpu(attention) => stream.cpu().and_then(|()| attention.replace(name, content)),
+            Cuda(attention) => Ok(attention.set_tensor(stream.cuda()?, name, content)?),
+        })
     }
 
     /// The device address of a parameter tensor, row-major. Kernels of the engine may write it there themselves, in the
@@ -236,19 +191,13 @@ impl Attention {
     /// As [`Attention::set_tensor`]; [`Error::Backend`] on the CPU.
     #[cfg(feature = "cuda")]
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, Error> {
-        match &self.backend {
-            AttentionBackend::Cpu(_) => Err(Error::Backend { what: "tensor", got: "a CUDA device", want: "the CPU" }),
-            AttentionBackend::Cuda(attention) => Ok(attention.tensor_ptr(name)?),
-        }
+        Ok(self.backend.cuda_for("tensor")?.tensor_ptr(name)?)
     }
 
     /// The attention on the CUDA device; `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
-    pub fn as_cuda(&self) -> Option<&cuda::Attention> {
-        match &self.backend {
-            AttentionBackend::Cpu(_) => None,
-            AttentionBackend::Cuda(attention) => Some(attention),
-        }
+    pub fn as_cuda(&self) -> Option<&CudaAttention> {
+        self.backend.as_cuda()
     }
 }

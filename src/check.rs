@@ -1,14 +1,11 @@
 //! Checks of batches whose lengths are on the device, without planning.
 
-use std::sync::{Mutex, PoisonError};
-
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{
     BatchCapacity, Engine, Error, Stream,
+    backend::{Backend, CudaBatchChecker, map_backend, on_backend},
     batch::{BatchError, DeviceBatch},
-    engine::Backend,
 };
 
 /// Checks batches whose arrays are in device memory ([`DeviceBatch`]), for an engine that plans on the host and keeps
@@ -31,16 +28,12 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct BatchChecker {
-    backend: CheckerBackend,
+    backend: Backend<CpuBatchChecker, Box<CudaBatchChecker>>,
 }
 
+/// The result of the last check.
 #[derive(Debug)]
-enum CheckerBackend {
-    /// The result of the last check.
-    Cpu(Mutex<Result<(), BatchError>>),
-    #[cfg(feature = "cuda")]
-    Cuda(Box<cuda::BatchChecker>),
-}
+struct CpuBatchChecker(Mutex<Result<(), BatchError>>);
 
 impl BatchChecker {
     /// A checker for an engine. On CUDA this compiles a kernel, unless it is in the cache.
@@ -49,11 +42,10 @@ impl BatchChecker {
     ///
     /// On CUDA, neither a kernel nor a compiler, or out of memory.
     pub fn new(engine: &Engine) -> Result<Self, Error> {
-        let backend = match &engine.backend {
-            Backend::Cpu => CheckerBackend::Cpu(Mutex::new(Ok(()))),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => CheckerBackend::Cuda(Box::new(cuda::BatchChecker::new(device)?)),
-        };
+        let backend = map_backend!(&engine.backend, {
+            Cpu(()) => CpuBatchChecker(Mutex::new(Ok(()))),
+            Cuda(device) => Box::new(CudaBatchChecker::new(device)?),
+        });
         Ok(BatchChecker { backend })
     }
 
@@ -66,26 +58,10 @@ impl BatchChecker {
     /// Errors that show without reading the arrays: another memory, lengths that contradict each other, more requests
     /// than the capacity. [`BatchChecker::status`] reports errors in the content.
     pub fn check(&self, stream: &Stream, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<(), Error> {
-        match &self.backend {
-            CheckerBackend::Cpu(found) => {
-                stream.check_cpu()?;
-                let requests = batch.requests()?;
-                if requests > capacity.requests as usize {
-                    let capacity = capacity.requests;
-                    return Err(BatchError::Capacity { what: "requests", count: requests, capacity }.into());
-                }
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                *found = match batch.layout(capacity.pages) {
-                    Ok(Some(layout)) => capacity.check(&layout),
-                    Ok(None) => return Err(Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" }),
-                    Err(error @ BatchError::OtherKeys { .. }) => return Err(error.into()),
-                    Err(error) => Err(error),
-                };
-                Ok(())
-            }
-            #[cfg(feature = "cuda")]
-            CheckerBackend::Cuda(checker) => Ok(checker.check(stream.cuda()?, batch, capacity)?),
-        }
+        on_backend!(&self.backend, {
+            Cpu(checker) => stream.cpu().and_then(|()| checker.check(batch, capacity)),
+            Cuda(checker) => Ok(checker.check(stream.cuda()?, batch, capacity)?),
+        })
     }
 
     /// The error of the last checked batch, if any; one of several. On CUDA this waits for the device.
@@ -94,13 +70,30 @@ impl BatchChecker {
     ///
     /// The error of the batch. On CUDA also a stream that is being captured, and a fault of a kernel that ran before.
     pub fn status(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.backend {
-            CheckerBackend::Cpu(found) => {
-                stream.check_cpu()?;
-                Ok(found.lock().unwrap_or_else(PoisonError::into_inner).clone()?)
-            }
-            #[cfg(feature = "cuda")]
-            CheckerBackend::Cuda(checker) => Ok(checker.status(stream.cuda()?)?),
+        on_backend!(&self.backend, {
+            Cpu(checker) => stream.cpu().and_then(|()| Ok(checker.found().clone()?)),
+            Cuda(checker) => Ok(checker.status(stream.cuda()?)?),
+        })
+    }
+}
+
+impl CpuBatchChecker {
+    fn check(&self, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<(), Error> {
+        let requests = batch.requests()?;
+        if requests > capacity.requests as usize {
+            let capacity = capacity.requests;
+            return Err(BatchError::Capacity { what: "requests", count: requests, capacity }.into());
         }
+        *self.found() = match batch.layout(capacity.pages) {
+            Ok(Some(layout)) => capacity.check(&layout),
+            Ok(None) => return Err(Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" }),
+            Err(error @ BatchError::OtherKeys { .. }) => return Err(error.into()),
+            Err(error) => Err(error),
+        };
+        Ok(())
+    }
+
+    fn found(&self) -> MutexGuard<'_, Result<(), BatchError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,11 +13,7 @@ use std::mem;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 
-use crate::{
-    Engine, Error, Stream, TensorMut, TensorRef,
-    batch::I32Slice,
-    tensor::{Element, TensorError},
-};
+use crate::{Engine, Error, Stream, TensorMut, TensorRef, batch::I32Slice, tensor::Element};
 
 /// A cudarc view as a contiguous tensor to read.
 ///
@@ -34,10 +30,9 @@ pub unsafe fn tensor<'a, T: Element + DeviceRepr>(
     stream: &CudaStream,
     shape: &[usize],
 ) -> Result<TensorRef<'a>, Error> {
-    let strides = strides(shape, view.len())?;
     let ptr = pointer(view, stream);
-    // SAFETY: the extents are checked; the caller guarantees the rest.
-    Ok(unsafe { TensorRef::device(ptr, T::DTYPE, shape, &strides) }?)
+    // SAFETY: the view is as long; the caller guarantees the rest.
+    Ok(unsafe { TensorRef::device_slice(ptr, T::DTYPE, view.len(), shape) }?)
 }
 
 /// A cudarc view as a contiguous tensor to write.
@@ -54,11 +49,11 @@ pub unsafe fn tensor_mut<'a, T: Element + DeviceRepr>(
     stream: &CudaStream,
     shape: &[usize],
 ) -> Result<TensorMut<'a>, Error> {
-    let strides = strides(shape, view.len())?;
+    let len = view.len();
     let (ptr, written) = view.device_ptr_mut(stream);
     mem::forget(written); // as in `pointer`
-    // SAFETY: the extents are checked; the caller guarantees the rest.
-    Ok(unsafe { TensorMut::device(ptr, T::DTYPE, shape, &strides) }?)
+    // SAFETY: the view is as long; the caller guarantees the rest.
+    Ok(unsafe { TensorMut::device_slice(ptr, T::DTYPE, len, shape) }?)
 }
 
 /// A cudarc view as lengths or pages of a batch ([`DeviceBatch`](crate::batch::DeviceBatch)).
@@ -93,31 +88,4 @@ fn pointer<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> u64 {
     let (ptr, read) = view.device_ptr(stream);
     mem::forget(read);
     ptr
-}
-
-fn strides(shape: &[usize], len: usize) -> Result<Vec<i64>, Error> {
-    let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-    let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
-    if extent > len {
-        return Err(TensorError::Extent { extent: extent as u64, len: len as u64 }.into());
-    }
-    let mut strides = vec![1i64; shape.len()];
-    for i in (1..shape.len()).rev() {
-        strides[i - 1] = strides[i].saturating_mul(shape[i].max(1) as i64);
-    }
-    Ok(strides)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::strides;
-
-    #[test]
-    fn a_shape_must_fit_the_view() {
-        assert_eq!(strides(&[2, 3, 4], 24).expect("fits"), [12, 4, 1]);
-        assert_eq!(strides(&[0, 3], 0).expect("an empty shape fits anywhere"), [3, 1]);
-        let error = strides(&[2, 3, 4], 23).expect_err("one too few").to_string();
-        assert!(error.contains("24") && error.contains("23"), "{error}");
-        assert!(strides(&[usize::MAX, 2], 4).expect_err("overflows").to_string().contains("too large"));
-    }
 }

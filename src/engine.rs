@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda::Device;
-
-use crate::Error;
+use crate::{
+    Error,
+    backend::{Backend, Device, on_backend},
+};
 
 /// A device that attention runs on: a CUDA device, or the CPU. Cheap to clone.
 ///
@@ -13,24 +13,7 @@ use crate::Error;
 /// them are `Send` and `Sync`: several threads may plan and run at once, each with a workspace of its own.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) backend: Backend,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Backend {
-    Cpu,
-    #[cfg(feature = "cuda")]
-    Cuda(Device),
-}
-
-impl Backend {
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Backend::Cpu => "the CPU",
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => "a CUDA device",
-        }
-    }
+    pub(crate) backend: Backend<(), Device>,
 }
 
 impl Engine {
@@ -60,7 +43,7 @@ impl Engine {
     /// The CPU, with all threads of rayon's pool.
     #[must_use]
     pub fn cpu() -> Self {
-        Engine { backend: Backend::Cpu }
+        Engine { backend: Backend::Cpu(()) }
     }
 
     /// A CUDA device, through its primary context.
@@ -84,30 +67,24 @@ impl Engine {
     /// Whether the engine is the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
-        matches!(self.backend, Backend::Cpu)
+        matches!(self.backend, Backend::Cpu(()))
     }
 
     /// The CUDA device; `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn device(&self) -> Option<&Device> {
-        match &self.backend {
-            Backend::Cpu => None,
-            Backend::Cuda(device) => Some(device),
-        }
+        self.backend.as_cuda()
     }
 }
 
 /// `CPU (2 threads)`, or the name of the CUDA device.
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.backend {
-            Backend::Cpu => {
-                let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                write!(f, "CPU ({threads} threads)")
-            }
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => write!(f, "{} (CUDA device {})", device.name(), device.ordinal()),
-        }
+        let threads = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        on_backend!(&self.backend, {
+            Cpu(()) => write!(f, "CPU ({} threads)", threads()),
+            Cuda(device) => write!(f, "{} (CUDA device {})", device.name(), device.ordinal()),
+        })
     }
 }

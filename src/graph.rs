@@ -1,11 +1,11 @@
 //! CUDA graphs: a step of a serving engine, captured once for each batch size and replayed with any lengths.
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
-
 mod buckets;
 
-use crate::{Error, Stream};
+use crate::{
+    Error, Stream,
+    backend::{Backend, CudaGraph, map_backend, on_backend},
+};
 
 pub use buckets::{GraphBuckets, Step};
 
@@ -13,14 +13,7 @@ pub use buckets::{GraphBuckets, Step};
 /// the work again. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct Graph {
-    backend: GraphBackend,
-}
-
-#[derive(Debug)]
-enum GraphBackend {
-    Cpu,
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::Graph),
+    backend: Backend<(), CudaGraph>,
 }
 
 impl Graph {
@@ -32,12 +25,7 @@ impl Graph {
     ///
     /// Errors of `work`, and work that cannot be captured.
     pub fn capture(stream: &Stream, work: impl FnOnce() -> Result<(), Error>) -> Result<Self, Error> {
-        #[cfg(feature = "cuda")]
-        if let Some(stream) = stream.as_cuda() {
-            return Ok(Graph { backend: GraphBackend::Cuda(stream.capture(work)?) });
-        }
-        let _ = (stream, work);
-        Ok(Graph { backend: GraphBackend::Cpu })
+        Ok(Graph { backend: map_backend!(&stream.backend, { Cpu(()) => (), Cuda(stream) => stream.capture(work)? }) })
     }
 
     /// Launches the recorded work; on the CPU it calls `work`. It allocates nothing and does not wait for the device.
@@ -54,14 +42,10 @@ impl Graph {
     /// and buffers. Memory that was given as an address ([`TensorRef::device`](crate::TensorRef::device)) is ordered by
     /// the caller. `work` does the same as the work that was captured.
     pub unsafe fn replay(&mut self, stream: &Stream, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        match &mut self.backend {
-            GraphBackend::Cpu => {
-                stream.check_cpu()?;
-                work()
-            }
-            #[cfg(feature = "cuda")]
+        on_backend!(&mut self.backend, {
+            Cpu(()) => stream.cpu().and_then(|()| work()),
             // SAFETY: the caller guarantees it.
-            GraphBackend::Cuda(graph) => Ok(unsafe { graph.launch(stream.cuda()?) }?),
-        }
+            Cuda(graph) => Ok(unsafe { graph.launch(stream.cuda()?) }?),
+        })
     }
 }

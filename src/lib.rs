@@ -63,12 +63,14 @@
 //! `config.json`, and `cudarc` views cudarc's memory as tensors.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(feature = "cuda"), allow(dead_code, unused_imports, unused_variables))] // what CUDA alone uses
 
 // `#[attention_variant]` emits `::attn::..`, which inside this crate is this crate.
 #[allow(unused_extern_crates)] // only where variants are defined in here
 extern crate self as attn;
 
 mod attention;
+mod backend;
 mod check;
 mod cuda_source;
 mod engine;

@@ -4,12 +4,10 @@ use half::{bf16, f16};
 
 use crate::{
     Dtype, Engine, Error, Stream, TensorMut, TensorRef,
-    engine::Backend,
+    backend::{Backend, CudaBuffer, map_backend, on_backend},
     lang::{F8E4M3, F8E5M2},
     tensor::{Element, TensorError},
 };
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
 
 /// Memory of an engine with a type of elements. Freed on drop. `Send` and `Sync`.
 ///
@@ -17,17 +15,10 @@ use attn_kernels::cuda;
 /// ([`TensorRef::device`], [`TensorRef::host`]).
 #[derive(Debug)]
 pub struct DeviceBuffer {
-    memory: BufferMemory,
+    /// In host memory `u64` words, so that elements of every type are aligned.
+    memory: Backend<Vec<u64>, CudaBuffer>,
     dtype: Dtype,
     elements: usize,
-}
-
-#[derive(Debug)]
-enum BufferMemory {
-    /// `u64` words, so that elements of every type are aligned.
-    Host(Vec<u64>),
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::DeviceBuffer),
 }
 
 impl Engine {
@@ -59,7 +50,7 @@ impl Engine {
             let (have, want) = (format!("elements of {}", buffer.dtype()), T::DTYPE.to_string());
             return Err(Error::Elements { have, want });
         }
-        check_same(self, buffer)?;
+        self.backend.check("buffer", &buffer.memory)?;
         let mut out = vec![T::from_f32(0.0); buffer.elements()];
         buffer.read(bytemuck::cast_slice_mut(&mut out))?;
         Ok(out)
@@ -86,32 +77,20 @@ impl Engine {
 
 impl DeviceBuffer {
     pub(crate) fn upload(engine: &Engine, dtype: Dtype, bytes: &[u8]) -> Result<Self, Error> {
-        let memory = match &engine.backend {
-            Backend::Cpu => {
-                let mut words = vec![0u64; bytes.len().div_ceil(8)];
-                bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-                BufferMemory::Host(words)
-            }
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => BufferMemory::Cuda(cuda::DeviceBuffer::upload(device, bytes)?),
-        };
+        let memory = map_backend!(&engine.backend, {
+            Cpu(()) => words_of(bytes),
+            Cuda(device) => CudaBuffer::upload(device, bytes)?,
+        });
         Ok(DeviceBuffer { memory, dtype, elements: bytes.len() / dtype.size() })
     }
 
     pub(crate) fn zeroed(engine: &Engine, dtype: Dtype, elements: usize) -> Result<Self, Error> {
         let bytes =
             elements.checked_mul(dtype.size()).ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?;
-        let memory = match &engine.backend {
-            Backend::Cpu => BufferMemory::Host(vec![0u64; bytes.div_ceil(8)]),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
-                let buffer = cuda::DeviceBuffer::new(device, bytes)?;
-                let stream = cuda::Stream::new(device)?;
-                buffer.fill(&stream, 0)?;
-                stream.synchronize()?;
-                BufferMemory::Cuda(buffer)
-            }
-        };
+        let memory = map_backend!(&engine.backend, {
+            Cpu(()) => vec![0u64; bytes.div_ceil(8)],
+            Cuda(device) => CudaBuffer::zeroed(device, bytes)?,
+        });
         Ok(DeviceBuffer { memory, dtype, elements })
     }
 
@@ -130,11 +109,7 @@ impl DeviceBuffer {
     /// The device pointer; `None` for host memory.
     #[must_use]
     pub fn device_ptr(&self) -> Option<u64> {
-        match &self.memory {
-            BufferMemory::Host(_) => None,
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => Some(buffer.ptr()),
-        }
+        on_backend!(&self.memory, { Cpu(_) => None, Cuda(buffer) => Some(buffer.ptr()) })
     }
 
     /// The elements as a contiguous tensor to read.
@@ -143,8 +118,8 @@ impl DeviceBuffer {
     ///
     /// A shape of more elements than the buffer has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
-        match &self.memory {
-            BufferMemory::Host(words) => {
+        on_backend!(&self.memory, {
+            Cpu(words) => {
                 let bytes = &bytemuck::cast_slice::<u64, u8>(words)[..self.elements * self.dtype.size()];
                 Ok(match self.dtype {
                     Dtype::F16 => TensorRef::host(bytemuck::cast_slice::<u8, f16>(bytes), shape)?,
@@ -153,15 +128,14 @@ impl DeviceBuffer {
                     Dtype::E4m3 => TensorRef::host(bytemuck::cast_slice::<u8, F8E4M3>(bytes), shape)?,
                     Dtype::E5m2 => TensorRef::host(bytemuck::cast_slice::<u8, F8E5M2>(bytes), shape)?,
                 })
-            }
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => {
-                let strides = self.strides(shape)?;
-                // SAFETY: the extents are checked. The memory outlives the borrow, and freeing it waits for the device.
-                // Its owner refuses other devices, and orders later writes after the reads of runs.
-                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
-            }
-        }
+            },
+            Cuda(buffer) => {
+                let (ptr, elements) = (buffer.ptr(), self.elements);
+                // SAFETY: the memory outlives the borrow, and freeing it waits for the device. Its owner refuses other
+                // devices, and orders later writes after the reads of runs.
+                Ok(unsafe { TensorRef::device_slice(ptr, self.dtype, elements, shape) }?.owned_by(buffer.owner()))
+            },
+        })
     }
 
     /// The elements as a contiguous tensor to write.
@@ -170,10 +144,8 @@ impl DeviceBuffer {
     ///
     /// A shape of more elements than the buffer has.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, Error> {
-        #[cfg(feature = "cuda")]
-        let strides = self.strides(shape)?;
-        match &mut self.memory {
-            BufferMemory::Host(words) => {
+        on_backend!(&mut self.memory, {
+            Cpu(words) => {
                 let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..self.elements * self.dtype.size()];
                 Ok(match self.dtype {
                     Dtype::F16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f16>(bytes), shape)?,
@@ -182,13 +154,13 @@ impl DeviceBuffer {
                     Dtype::E4m3 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E4M3>(bytes), shape)?,
                     Dtype::E5m2 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E5M2>(bytes), shape)?,
                 })
-            }
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => {
+            },
+            Cuda(buffer) => {
+                let (ptr, elements) = (buffer.ptr(), self.elements);
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
-                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
-            }
-        }
+                Ok(unsafe { TensorMut::device_slice(ptr, self.dtype, elements, shape) }?.owned_by(buffer.owner()))
+            },
+        })
     }
 
     /// Copies `data` to the buffer from element `first` on, in the order of the stream: later runs and replays on it
@@ -201,11 +173,10 @@ impl DeviceBuffer {
     pub fn write<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
         let at = self.offset(first, data)?;
         let bytes = bytemuck::cast_slice::<T, u8>(data);
-        match &mut self.memory {
-            BufferMemory::Host(words) => write_host(stream, words, at, bytes),
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => Ok(buffer.write(stream.cuda()?, at, bytes)?),
-        }
+        on_backend!(&mut self.memory, {
+            Cpu(words) => write_host(stream, words, at, bytes),
+            Cuda(buffer) => Ok(buffer.write(stream.cuda()?, at, bytes)?),
+        })
     }
 
     /// As [`DeviceBuffer::write`], without waiting for a copy from pinned memory.
@@ -221,12 +192,11 @@ impl DeviceBuffer {
     pub unsafe fn write_async<T: Element>(&mut self, stream: &Stream, first: usize, data: &[T]) -> Result<(), Error> {
         let at = self.offset(first, data)?;
         let bytes = bytemuck::cast_slice::<T, u8>(data);
-        match &mut self.memory {
-            BufferMemory::Host(words) => write_host(stream, words, at, bytes),
-            #[cfg(feature = "cuda")]
+        on_backend!(&mut self.memory, {
+            Cpu(words) => write_host(stream, words, at, bytes),
             // SAFETY: the caller guarantees it.
-            BufferMemory::Cuda(buffer) => Ok(unsafe { buffer.write_async(stream.cuda()?, at, bytes) }?),
-        }
+            Cuda(buffer) => Ok(unsafe { buffer.write_async(stream.cuda()?, at, bytes) }?),
+        })
     }
 
     /// The offset in bytes of elements that are of the buffer's type and fit it.
@@ -242,49 +212,30 @@ impl DeviceBuffer {
         Ok(first * self.dtype.size())
     }
 
-    /// Contiguous strides of a shape that fits the buffer.
-    #[cfg(feature = "cuda")]
-    fn strides(&self, shape: &[usize]) -> Result<Vec<i64>, Error> {
-        let too_large = || TensorError::TooLarge { shape: shape.to_vec() };
-        let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
-        if extent > self.elements {
-            return Err(TensorError::Extent { extent: extent as u64, len: self.elements as u64 }.into());
-        }
-        let mut strides = vec![1i64; shape.len()];
-        for i in (1..shape.len()).rev() {
-            let inner = i64::try_from(shape[i].max(1)).map_err(|_| too_large())?;
-            strides[i - 1] = strides[i].checked_mul(inner).ok_or_else(too_large)?;
-        }
-        Ok(strides)
-    }
-
     /// Copies all bytes to `out`, which has the same length.
     pub(crate) fn read(&self, out: &mut [u8]) -> Result<(), Error> {
-        match &self.memory {
-            BufferMemory::Host(words) => out.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(words)[..out.len()]),
-            #[cfg(feature = "cuda")]
-            BufferMemory::Cuda(buffer) => buffer.download(0, out)?,
-        }
-        Ok(())
+        on_backend!(&self.memory, {
+            Cpu(words) => {
+                out.copy_from_slice(&bytemuck::cast_slice::<u64, u8>(words)[..out.len()]);
+                Ok(())
+            },
+            Cuda(buffer) => Ok(buffer.download(0, out)?),
+        })
     }
 }
 
 /// Writes bytes into host memory, which a stream of the CPU has at once.
 fn write_host(stream: &Stream, words: &mut [u64], at: usize, bytes: &[u8]) -> Result<(), Error> {
-    stream.check_cpu()?;
+    stream.cpu()?;
     bytemuck::cast_slice_mut::<u64, u8>(words)[at..at + bytes.len()].copy_from_slice(bytes);
     Ok(())
 }
 
-/// Checks that a buffer belongs to the backend of the engine.
-pub(crate) fn check_same(engine: &Engine, buffer: &DeviceBuffer) -> Result<(), Error> {
-    let got = match &buffer.memory {
-        BufferMemory::Host(_) => "the CPU",
-        #[cfg(feature = "cuda")]
-        BufferMemory::Cuda(_) => "a CUDA device",
-    };
-    let want = engine.backend.name();
-    if got == want { Ok(()) } else { Err(Error::Backend { what: "buffer", got, want }) }
+/// Bytes in words, the last of which is padded with zeros.
+fn words_of(bytes: &[u8]) -> Vec<u64> {
+    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+    words
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub use buffers::{HostBuffer, Numbers};
 pub use merge::{lse_from_base_2, lse_to_base_2, merge_state, merge_state_in_place, merge_states, merge_sums};
 pub use pages::{copy_pages, copy_pages_between, pages_to_x_packed, swap_in, swap_out, x_packed_to_pages};
 
-use crate::{Engine, Error, engine::Backend};
+use crate::{Engine, Error, backend::on_backend};
 
 /// Prepares ops, so that the first call can be captured: on CUDA it compiles and loads their kernels.
 /// [`KvTransform::prepare`] prepares appends through a transform.
@@ -95,25 +95,8 @@ use crate::{Engine, Error, engine::Backend};
 ///
 /// Neither a kernel nor a compiler.
 pub fn prepare(engine: &Engine, ops: &[Op]) -> Result<(), Error> {
-    match &engine.backend {
-        Backend::Cpu => {
-            let _ = ops;
-            Ok(())
-        }
-        #[cfg(feature = "cuda")]
-        Backend::Cuda(device) => Ok(attn_kernels::cuda::ops::prepare(device, ops)?),
-    }
+    on_backend!(&engine.backend, {
+        Cpu(()) => Ok(()),
+        Cuda(device) => Ok(attn_kernels::cuda::ops::prepare(device, ops)?),
+    })
 }
-
-/// Runs an op on the backend of its stream.
-macro_rules! on_stream {
-    ($stream:expr, cpu: $cpu:expr, cuda: |$cuda_stream:ident| $cuda:expr) => {{
-        #[cfg(feature = "cuda")]
-        if let Some($cuda_stream) = $stream.as_cuda() {
-            return Ok($cuda?);
-        }
-        let _ = $stream;
-        Ok($cpu?)
-    }};
-}
-use on_stream;

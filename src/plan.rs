@@ -4,11 +4,12 @@ mod build;
 mod cpu;
 mod options;
 
-use attn_core::batch::{BatchCapacity, BatchError, DeviceBatch, Layout};
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
+use attn_core::batch::{BatchCapacity, DeviceBatch, Layout};
 
-use crate::{Attention, Batch, Error, Kv, Out, Stream, TensorRef};
+use crate::{
+    Attention, Batch, Error, Kv, Out, Stream, TensorRef,
+    backend::{Backend, CudaPlan, on_backend, try_backend},
+};
 use cpu::CpuPlan;
 
 pub use options::{PlanOptions, RunOptions};
@@ -20,26 +21,10 @@ pub use options::{PlanOptions, RunOptions};
 /// counters, so one waits on the device for the one before; use a workspace per stream for runs that overlap.
 #[derive(Debug)]
 pub struct Plan {
-    backend: PlanBackend,
-}
-
-#[derive(Debug)]
-enum PlanBackend {
-    Cpu(CpuPlan),
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::Plan),
+    backend: Backend<CpuPlan, CudaPlan>,
 }
 
 impl Plan {
-    fn cpu(plan: CpuPlan) -> Self {
-        Plan { backend: PlanBackend::Cpu(plan) }
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda(plan: cuda::Plan) -> Self {
-        Plan { backend: PlanBackend::Cuda(plan) }
-    }
-
     /// Runs the attention. `q` is (qo tokens, qo heads, head_dim); `kv` has the layout of the batch ([`Kv::ragged`],
     /// [`Kv::paged`]), with scales for quantised caches ([`Kv::with_scales`]); `out` receives o (qo tokens, qo heads,
     /// value dim) and, if wanted, lse (qo tokens, qo heads).
@@ -72,17 +57,13 @@ impl Plan {
         options: RunOptions<'_>,
     ) -> Result<(), Error> {
         let RunOptions { layer, partial } = options;
-        match &self.backend {
-            PlanBackend::Cpu(plan) => {
-                let layer = layer.map(Attention::cpu).transpose()?;
-                plan.run(layer, stream, partial, q, kv, out)
-            }
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => {
-                let layer = layer.map(Attention::cuda).transpose()?;
-                Ok(plan.run(stream.cuda()?, q, kv, out, layer, partial)?)
-            }
-        }
+        on_backend!(&self.backend, {
+            Cpu(plan) => {
+                stream.cpu()?;
+                plan.run(q, kv, out, layer.map(Attention::cpu).transpose()?, partial)
+            },
+            Cuda(plan) => Ok(plan.run(stream.cuda()?, q, kv, out, layer.map(Attention::cuda).transpose()?, partial)?),
+        })
     }
 
     /// Updates a plan that has a capacity ([`PlanOptions::capacity`]) to another batch, in the order of the
@@ -99,15 +80,10 @@ impl Plan {
     /// On CUDA also a stale plan, a stream that is being captured, and parameter tensors that depend on the lengths of
     /// the batch. Nothing changes then: the plan keeps its previous batch.
     pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), Error> {
-        match &mut self.backend {
-            PlanBackend::Cpu(plan) => {
-                stream.check_cpu()?;
-                let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
-                plan.replace(batch.validate()?, &capacity)
-            }
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
-        }
+        on_backend!(&mut self.backend, {
+            Cpu(plan) => stream.cpu().and_then(|()| plan.update(batch)),
+            Cuda(plan) => Ok(plan.update(stream.cuda()?, batch)?),
+        })
     }
 
     /// As [`Plan::update`], on the device: a planner kernel reads lengths and pages from device memory in the order of
@@ -148,16 +124,10 @@ impl Plan {
     /// `kv_range` or with tensors over the lengths of a batch, and batch-invariant attention. Use [`Plan::update`] for
     /// those. Nothing changes then.
     pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), Error> {
-        match &mut self.backend {
-            PlanBackend::Cpu(plan) => {
-                stream.check_cpu()?;
-                let capacity = plan.capacity.ok_or(BatchError::NoCapacity)?;
-                let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };
-                plan.replace(batch.layout(capacity.pages)?.ok_or(elsewhere)?, &capacity)
-            }
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.update_on_device(stream.cuda()?, batch)?),
-        }
+        on_backend!(&mut self.backend, {
+            Cpu(plan) => stream.cpu().and_then(|()| plan.update_on_device(batch)),
+            Cuda(plan) => Ok(plan.update_on_device(stream.cuda()?, batch)?),
+        })
     }
 
     /// Prepares [`Plan::update_on_device`], which can be captured afterwards. On CUDA this compiles and loads the
@@ -167,11 +137,10 @@ impl Plan {
     ///
     /// A plan without capacity, or one that only the host can update; neither a kernel nor a compiler.
     pub fn prepare_device_updates(&mut self) -> Result<(), Error> {
-        match &mut self.backend {
-            PlanBackend::Cpu(plan) => plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into()),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.prepare_device_updates()?),
-        }
+        try_backend!(&mut self.backend, {
+            Cpu(plan) => plan.required_capacity().map(drop),
+            Cuda(plan) => plan.prepare_device_updates(),
+        })
     }
 
     /// The error of the batch that the device planned last ([`Plan::update_on_device`]), if any. Waits for everything
@@ -182,24 +151,19 @@ impl Plan {
     /// The error that [`Plan::update`] would have returned for that batch; a plan without capacity. On CUDA also a
     /// stale plan, a stream that is being captured, and a fault of a kernel that ran before.
     pub fn device_status(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => {
-                stream.check_cpu()?;
-                plan.capacity.map(|_| ()).ok_or_else(|| BatchError::NoCapacity.into())
-            }
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => Ok(plan.device_status(stream.cuda()?)?),
-        }
+        on_backend!(&self.backend, {
+            Cpu(plan) => stream.cpu().and_then(|()| Ok(plan.required_capacity().map(drop)?)),
+            Cuda(plan) => Ok(plan.device_status(stream.cuda()?)?),
+        })
     }
 
     /// The capacity of the plan; `None` for a plan of one batch.
     #[must_use]
     pub fn capacity(&self) -> Option<&BatchCapacity> {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => plan.capacity.as_ref(),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => plan.capacity(),
-        }
+        on_backend!(&self.backend, {
+            Cpu(plan) => plan.capacity.as_ref(),
+            Cuda(plan) => plan.capacity(),
+        })
     }
 
     /// Copies what runs of this plan stored into the variant's `OutTensor` handles
@@ -210,34 +174,26 @@ impl Plan {
     ///
     /// A stream of another backend, or a fault of a kernel that ran before.
     pub fn fetch_outputs(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.backend {
-            PlanBackend::Cpu(_) => stream.check_cpu(),
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => {
-                stream.cuda()?;
-                Ok(plan.read_outputs()?)
-            }
-        }
+        on_backend!(&self.backend, {
+            Cpu(_) => stream.cpu(),
+            Cuda(plan) => stream.cuda().and_then(|_| Ok(plan.read_outputs()?)),
+        })
     }
 
     /// The batch. A cascade that runs flattened has no levels here. After [`Plan::update_on_device`] on CUDA it is the
     /// last batch that the host passed.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        match &self.backend {
-            PlanBackend::Cpu(plan) => &plan.layout,
-            #[cfg(feature = "cuda")]
-            PlanBackend::Cuda(plan) => plan.layout(),
-        }
+        on_backend!(&self.backend, {
+            Cpu(plan) => &plan.layout,
+            Cuda(plan) => plan.layout(),
+        })
     }
 
     /// The plan on the CUDA device, with its kernel and sizes. `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
-    pub fn as_cuda(&self) -> Option<&cuda::Plan> {
-        match &self.backend {
-            PlanBackend::Cpu(_) => None,
-            PlanBackend::Cuda(plan) => Some(plan),
-        }
+    pub fn as_cuda(&self) -> Option<&CudaPlan> {
+        self.backend.as_cuda()
     }
 }

@@ -6,7 +6,7 @@ use attn_kernels::jit::{PrepareReport, Progress};
 
 use crate::{
     Attention, Batch, BatchCapacity, Dtype, Engine, Error,
-    engine::Backend,
+    backend::on_backend,
     ops::{KvTransform, Op},
 };
 
@@ -83,14 +83,12 @@ impl Engine {
     /// As [`Engine::prepare`].
     pub fn prepare_with(&self, needs: &[Need<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
         let PrepareOptions { threads, progress } = options;
-        match &self.backend {
-            Backend::Cpu => {
-                let _ = (threads, progress);
+        on_backend!(&self.backend, {
+            Cpu(()) => {
                 needs.iter().try_for_each(Need::check_on_cpu)?;
                 Ok(PrepareReport::default())
-            }
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
+            },
+            Cuda(device) => {
                 let preparation = attn_kernels::cuda::Preparation::new(device);
                 for need in needs {
                     match *need {
@@ -103,8 +101,8 @@ impl Engine {
                 }
                 let mut nothing = |_: Progress<'_>| {};
                 Ok(preparation.run(threads, progress.unwrap_or(&mut nothing))?)
-            }
-        }
+            },
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Workspaces: the memory of plans.
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
-
-use crate::{Engine, Error, engine::Backend};
+use crate::{
+    Engine, Error,
+    backend::{Backend, CudaWorkspace, Device, map_backend, on_backend},
+};
 
 /// The memory of a plan, made by [`Engine::workspace`]: work lists, partial states and counters. It grows when a plan
 /// needs more, unless its size is fixed ([`Workspace::fixed`], [`Workspace::from_raw`]), and never during a run. Its
@@ -14,37 +14,29 @@ use crate::{Engine, Error, engine::Backend};
 /// `&mut`.
 #[derive(Debug)]
 pub struct Workspace {
-    backend: WorkspaceBackend,
+    backend: Backend<(), DeviceWorkspace>,
 }
 
+/// A workspace on a CUDA device, made by the first plan or by [`Workspace::reserve`].
 #[derive(Debug)]
-enum WorkspaceBackend {
-    Cpu,
-    #[cfg(feature = "cuda")]
-    Cuda {
-        device: cuda::Device,
-        workspace: Option<cuda::Workspace>,
-    },
+struct DeviceWorkspace {
+    device: Device,
+    memory: Option<CudaWorkspace>,
 }
 
 impl Engine {
     /// An empty workspace. Planning grows it.
     #[must_use]
     pub fn workspace(&self) -> Workspace {
-        Workspace::new(self)
+        let backend = map_backend!(&self.backend, {
+            Cpu(()) => (),
+            Cuda(device) => DeviceWorkspace { device: device.clone(), memory: None },
+        });
+        Workspace { backend }
     }
 }
 
 impl Workspace {
-    pub(crate) fn new(engine: &Engine) -> Self {
-        let backend = match &engine.backend {
-            Backend::Cpu => WorkspaceBackend::Cpu,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => WorkspaceBackend::Cuda { device: device.clone(), workspace: None },
-        };
-        Workspace { backend }
-    }
-
     /// A workspace of `bytes` bytes that never grows: a plan that needs more is an error and changes nothing.
     /// [`Attention::workspace_size`](crate::Attention::workspace_size) gives the exact size of a plan.
     /// On the CPU plans need no memory.
@@ -53,15 +45,10 @@ impl Workspace {
     ///
     /// Out of memory.
     pub fn fixed(engine: &Engine, bytes: usize) -> Result<Self, Error> {
-        let backend = match &engine.backend {
-            Backend::Cpu => WorkspaceBackend::Cpu,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => WorkspaceBackend::Cuda {
-                device: device.clone(),
-                workspace: Some(cuda::Workspace::fixed(device, bytes)?),
-            },
-        };
-        let _ = bytes;
+        let backend = map_backend!(&engine.backend, {
+            Cpu(()) => (),
+            Cuda(device) => DeviceWorkspace::over(CudaWorkspace::fixed(device, bytes)?),
+        });
         Ok(Workspace { backend })
     }
 
@@ -78,24 +65,18 @@ impl Workspace {
     /// workspace, every plan in it, and every run and replay of these. Nothing else writes them meanwhile.
     #[cfg(feature = "cuda")]
     pub unsafe fn from_raw(engine: &Engine, ptr: u64, bytes: usize) -> Result<Self, Error> {
-        match &engine.backend {
-            Backend::Cpu => Err(Error::Backend { what: "workspace", got: "a CUDA device", want: "the CPU" }),
-            Backend::Cuda(device) => {
-                // SAFETY: the caller guarantees it.
-                let workspace = unsafe { cuda::Workspace::from_raw(device, ptr, bytes) }?;
-                Ok(Workspace { backend: WorkspaceBackend::Cuda { device: device.clone(), workspace: Some(workspace) } })
-            }
-        }
+        // SAFETY: the caller guarantees it.
+        let memory = unsafe { CudaWorkspace::from_raw(engine.backend.cuda_for("workspace")?, ptr, bytes) }?;
+        Ok(Workspace { backend: Backend::Cuda(DeviceWorkspace::over(memory)) })
     }
 
     /// The size in bytes of its device memory.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        match &self.backend {
-            WorkspaceBackend::Cpu => 0,
-            #[cfg(feature = "cuda")]
-            WorkspaceBackend::Cuda { workspace, .. } => workspace.as_ref().map_or(0, cuda::Workspace::capacity),
-        }
+        on_backend!(&self.backend, {
+            Cpu(()) => 0,
+            Cuda(workspace) => workspace.memory.as_ref().map_or(0, CudaWorkspace::capacity),
+        })
     }
 
     /// Grows to at least `bytes` bytes now rather than when planning. A plan in the workspace keeps the old memory and
@@ -108,41 +89,42 @@ impl Workspace {
         if bytes <= self.capacity() {
             return Ok(());
         }
-        match &mut self.backend {
-            WorkspaceBackend::Cpu => {}
-            #[cfg(feature = "cuda")]
-            WorkspaceBackend::Cuda { device, workspace } => {
-                if let Some(fixed) = workspace.as_ref().filter(|workspace| workspace.is_fixed()) {
-                    return Err(cuda::CudaError::WorkspaceSize { need: bytes, have: fixed.capacity() }.into());
-                }
-                *workspace = Some(cuda::Workspace::with_capacity(device, bytes)?);
-            }
-        }
-        Ok(())
+        on_backend!(&mut self.backend, {
+            Cpu(()) => Ok(()),
+            Cuda(workspace) => workspace.reserve(bytes),
+        })
     }
 
     /// The workspace on the CUDA device.
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda(&mut self) -> Result<&mut cuda::Workspace, Error> {
-        match &mut self.backend {
-            WorkspaceBackend::Cpu => Err(Error::Backend { what: "workspace", got: "the CPU", want: "a CUDA device" }),
-            WorkspaceBackend::Cuda { device, workspace } => {
-                let made = match workspace.take() {
-                    Some(made) => made,
-                    None => cuda::Workspace::new(device)?,
-                };
-                Ok(workspace.insert(made))
-            }
-        }
+    pub(crate) fn cuda(&mut self) -> Result<&mut CudaWorkspace, Error> {
+        self.backend.cuda_mut("workspace")?.memory()
     }
 
-    pub(crate) fn check_cpu(&self) -> Result<(), Error> {
-        match &self.backend {
-            WorkspaceBackend::Cpu => Ok(()),
-            #[cfg(feature = "cuda")]
-            WorkspaceBackend::Cuda { .. } => {
-                Err(Error::Backend { what: "workspace", got: "a CUDA device", want: "the CPU" })
-            }
+    pub(crate) fn cpu(&self) -> Result<(), Error> {
+        self.backend.cpu("workspace").copied()
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl DeviceWorkspace {
+    fn over(memory: CudaWorkspace) -> Self {
+        DeviceWorkspace { device: memory.device().clone(), memory: Some(memory) }
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+        if let Some(fixed) = self.memory.as_ref().filter(|memory| memory.is_fixed()) {
+            return Err(attn_kernels::cuda::CudaError::WorkspaceSize { need: bytes, have: fixed.capacity() }.into());
         }
+        self.memory = Some(CudaWorkspace::with_capacity(&self.device, bytes)?);
+        Ok(())
+    }
+
+    fn memory(&mut self) -> Result<&mut CudaWorkspace, Error> {
+        let made = match self.memory.take() {
+            Some(made) => made,
+            None => CudaWorkspace::new(&self.device)?,
+        };
+        Ok(self.memory.insert(made))
     }
 }

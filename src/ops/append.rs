@@ -4,8 +4,11 @@ use attn_core::ops::{append, gather as gathering};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Append, Gather, KvMut, KvRef, on_stream};
-use crate::{Dtype, Engine, Error, Heads, Stream, Variant, engine::Backend};
+use super::{Append, Gather, KvMut, KvRef};
+use crate::{
+    Dtype, Engine, Error, Heads, Stream, Variant,
+    backend::{Backend, CudaKvTransform, map_backend, on_backend, try_backend},
+};
 
 /// The `key_transform` and `value_transform` of a variant, applied when keys and values are appended, for a cache of
 /// [`KvStored::Transformed`](crate::KvStored) keys. One serves all layers with the same parameters.
@@ -14,14 +17,7 @@ use crate::{Dtype, Engine, Error, Heads, Stream, Variant, engine::Backend};
 /// is refused by name.
 #[derive(Debug)]
 pub struct KvTransform {
-    backend: KvTransformBackend,
-}
-
-#[derive(Debug)]
-enum KvTransformBackend {
-    Cpu(append::Transform),
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::ops::KvTransform),
+    backend: Backend<append::Transform, CudaKvTransform>,
 }
 
 impl KvTransform {
@@ -32,11 +28,10 @@ impl KvTransform {
     /// Invalid heads, a parameter that does not fit them, a union, or a hook that reads `kv_len`, `kv_token` or
     /// `batch`.
     pub fn new(engine: &Engine, variant: &Variant, heads: Heads) -> Result<Self, Error> {
-        let backend = match &engine.backend {
-            Backend::Cpu => KvTransformBackend::Cpu(append::Transform::new(variant, heads)?),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => KvTransformBackend::Cuda(cuda::ops::KvTransform::new(device, variant, heads)?),
-        };
+        let backend = map_backend!(&engine.backend, {
+            Cpu(()) => append::Transform::new(variant, heads)?,
+            Cuda(device) => CudaKvTransform::new(device, variant, heads)?,
+        });
         Ok(KvTransform { backend })
     }
 
@@ -47,34 +42,19 @@ impl KvTransform {
     ///
     /// Neither a kernel nor a compiler.
     pub fn prepare(&self, from: Dtype, to: Dtype) -> Result<(), Error> {
-        match &self.backend {
-            KvTransformBackend::Cpu(_) => {
-                let _ = (from, to);
-                Ok(())
-            }
-            #[cfg(feature = "cuda")]
-            KvTransformBackend::Cuda(transform) => Ok(transform.prepare(from, to)?),
-        }
+        on_backend!(&self.backend, {
+            Cpu(_) => Ok(()),
+            Cuda(transform) => Ok(transform.prepare(from, to)?),
+        })
     }
 
     pub(crate) fn cpu(&self) -> Result<&append::Transform, Error> {
-        match &self.backend {
-            KvTransformBackend::Cpu(transform) => Ok(transform),
-            #[cfg(feature = "cuda")]
-            KvTransformBackend::Cuda(_) => {
-                Err(Error::Backend { what: "transform", got: "a CUDA device", want: "the CPU" })
-            }
-        }
+        self.backend.cpu("transform")
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda(&self) -> Result<&cuda::ops::KvTransform, Error> {
-        match &self.backend {
-            KvTransformBackend::Cpu(_) => {
-                Err(Error::Backend { what: "transform", got: "the CPU", want: "a CUDA device" })
-            }
-            KvTransformBackend::Cuda(transform) => Ok(transform),
-        }
+    pub(crate) fn cuda(&self) -> Result<&CudaKvTransform, Error> {
+        self.backend.cuda("transform")
     }
 }
 
@@ -97,14 +77,12 @@ pub fn append_paged(
     append: &Append<'_>,
     transform: Option<&KvTransform>,
 ) -> Result<(), Error> {
-    #[cfg(feature = "cuda")]
-    if let Some(stream) = stream.as_cuda() {
-        let transform = transform.map(KvTransform::cuda).transpose()?;
-        return Ok(cuda::ops::append(stream, kv, pools, append, transform)?);
-    }
-    stream.check_cpu()?;
-    let transform = transform.map(KvTransform::cpu).transpose()?;
-    Ok(append::append(kv, pools, append, transform)?)
+    try_backend!(&stream.backend, {
+        Cpu(()) => append::append(kv, pools, append, transform.map(KvTransform::cpu).transpose()?),
+        Cuda(stream) => {
+            cuda::ops::append(stream, kv, pools, append, transform.map(KvTransform::cuda).transpose()?)
+        },
+    })
 }
 
 /// Gathers the pages of requests into packed tensors of (tokens, kv_heads, head_dim). Each element is multiplied by its
@@ -114,9 +92,8 @@ pub fn append_paged(
 ///
 /// As [`append_paged`].
 pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &mut KvMut<'_>, gather: &Gather<'_>) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: gathering::gather(pools, kv, gather),
-        cuda: |stream| cuda::ops::gather(stream, pools, kv, gather)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => gathering::gather(pools, kv, gather),
+        Cuda(stream) => cuda::ops::gather(stream, pools, kv, gather),
+    })
 }

@@ -4,8 +4,8 @@ use attn_core::ops::bits;
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Array, ArrayMut, BitOrder, on_stream};
-use crate::{Error, Stream};
+use super::{Array, ArrayMut, BitOrder};
+use crate::{Error, Stream, backend::try_backend};
 
 /// Packs bools (bytes; nonzero is true) into bits, eight a byte. The last byte is padded with 0. Bytes of `out` past
 /// those needed stay as they are.
@@ -19,11 +19,10 @@ pub fn packbits(
     order: BitOrder,
     out: &mut ArrayMut<'_, u8>,
 ) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: bits::packbits(bools, order, out),
-        cuda: |stream| cuda::ops::packbits(stream, bools, order, out)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => bits::packbits(bools, order, out),
+        Cuda(stream) => cuda::ops::packbits(stream, bools, order, out),
+    })
 }
 
 /// Packs consecutive segments of bools, with prefix sums `indptr`. The bits of each segment begin at a byte, and
@@ -60,9 +59,8 @@ pub fn segment_packbits(
     out: &mut ArrayMut<'_, u8>,
     out_indptr: &mut ArrayMut<'_, i32>,
 ) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: bits::segments(bools, indptr, order, out, out_indptr),
-        cuda: |stream| cuda::ops::segment_packbits(stream, bools, indptr, order, out, out_indptr)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => bits::segments(bools, indptr, order, out, out_indptr),
+        Cuda(stream) => cuda::ops::segment_packbits(stream, bools, indptr, order, out, out_indptr),
+    })
 }

@@ -1,10 +1,11 @@
 //! Memory of ops beside tensors: arrays of integers, and pinned host memory.
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
-
 use super::{Array, ArrayMut, Number};
-use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor::Element};
+use crate::{
+    DeviceBuffer, Dtype, Engine, Error, TensorMut, TensorRef,
+    backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
+    tensor::{Element, TensorError},
+};
 
 /// An array of integers in memory of an engine: on the device, or on the host where the engine is the CPU. Freed on
 /// drop.
@@ -13,15 +14,8 @@ use crate::{Dtype, Engine, Error, TensorMut, TensorRef, engine::Backend, tensor:
 /// [`Array::host`]).
 #[derive(Debug)]
 pub struct Numbers<T> {
-    memory: NumbersMemory<T>,
-}
-
-#[derive(Debug)]
-enum NumbersMemory<T> {
-    Host(Vec<T>),
-    /// The buffer and its number of elements.
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::DeviceBuffer, usize),
+    memory: Backend<Vec<T>, CudaBuffer>,
+    len: usize,
 }
 
 impl<T: Number> Numbers<T> {
@@ -31,14 +25,11 @@ impl<T: Number> Numbers<T> {
     ///
     /// Out of memory, or a failure of the driver.
     pub fn upload(engine: &Engine, values: &[T]) -> Result<Self, Error> {
-        let memory = match &engine.backend {
-            Backend::Cpu => NumbersMemory::Host(values.to_vec()),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
-                NumbersMemory::Cuda(cuda::DeviceBuffer::upload(device, bytemuck::cast_slice(values))?, values.len())
-            }
-        };
-        Ok(Numbers { memory })
+        let memory = map_backend!(&engine.backend, {
+            Cpu(()) => values.to_vec(),
+            Cuda(device) => CudaBuffer::upload(device, bytemuck::cast_slice(values))?,
+        });
+        Ok(Numbers { memory, len: values.len() })
     }
 
     /// Allocates `len` zeros.
@@ -53,26 +44,22 @@ impl<T: Number> Numbers<T> {
     /// The array to read.
     #[must_use]
     pub fn array(&self) -> Array<'_, T> {
-        match &self.memory {
-            NumbersMemory::Host(values) => Array::host(values),
+        on_backend!(&self.memory, {
+            Cpu(values) => Array::host(values),
             // SAFETY: the buffer holds `len` elements. It outlives the borrow, and freeing it waits for the device. Its
             // owner refuses other devices, and orders later writes after the reads of ops.
-            #[cfg(feature = "cuda")]
-            NumbersMemory::Cuda(buffer, len) => unsafe { Array::device(buffer.ptr(), *len) }.owned_by(buffer.owner()),
-        }
+            Cuda(buffer) => unsafe { Array::device(buffer.ptr(), self.len) }.owned_by(buffer.owner()),
+        })
     }
 
     /// The array to write.
     #[must_use]
     pub fn array_mut(&mut self) -> ArrayMut<'_, T> {
-        match &mut self.memory {
-            NumbersMemory::Host(values) => ArrayMut::host(values),
-            #[cfg(feature = "cuda")]
-            NumbersMemory::Cuda(buffer, len) => {
-                // SAFETY: as in `array`, and the borrow is exclusive.
-                unsafe { ArrayMut::device(buffer.ptr(), *len) }.owned_by(buffer.owner())
-            }
-        }
+        on_backend!(&mut self.memory, {
+            Cpu(values) => ArrayMut::host(values),
+            // SAFETY: as in `array`, and the borrow is exclusive.
+            Cuda(buffer) => unsafe { ArrayMut::device(buffer.ptr(), self.len) }.owned_by(buffer.owner()),
+        })
     }
 
     /// Copies the array to the host, after everything launched on the device has finished.
@@ -81,15 +68,14 @@ impl<T: Number> Numbers<T> {
     ///
     /// A fault of a kernel that ran before.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        match &self.memory {
-            NumbersMemory::Host(values) => Ok(values.clone()),
-            #[cfg(feature = "cuda")]
-            NumbersMemory::Cuda(buffer, len) => {
-                let mut values = vec![T::zeroed(); *len];
+        on_backend!(&self.memory, {
+            Cpu(values) => Ok(values.clone()),
+            Cuda(buffer) => {
+                let mut values = vec![T::zeroed(); self.len];
                 buffer.download(0, bytemuck::cast_slice_mut(&mut values))?;
                 Ok(values)
-            }
-        }
+            },
+        })
     }
 }
 
@@ -97,16 +83,9 @@ impl<T: Number> Numbers<T> {
 /// pages. Freed on drop. Where the engine is the CPU it is ordinary memory.
 #[derive(Debug)]
 pub struct HostBuffer {
-    memory: HostBufferMemory,
+    memory: Backend<DeviceBuffer, CudaHostBuffer>,
     dtype: Dtype,
     elements: usize,
-}
-
-#[derive(Debug)]
-enum HostBufferMemory {
-    Cpu(crate::DeviceBuffer),
-    #[cfg(feature = "cuda")]
-    Cuda(cuda::HostBuffer),
 }
 
 impl HostBuffer {
@@ -116,15 +95,13 @@ impl HostBuffer {
     ///
     /// Out of memory, or a failure of the driver.
     pub fn new(engine: &Engine, dtype: Dtype, elements: usize) -> Result<Self, Error> {
-        let memory = match &engine.backend {
-            Backend::Cpu => HostBufferMemory::Cpu(engine.alloc(dtype, elements)?),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(device) => {
+        let memory = map_backend!(&engine.backend, {
+            Cpu(()) => engine.alloc(dtype, elements)?,
+            Cuda(device) => {
                 let bytes = elements.checked_mul(dtype.size());
-                let bytes = bytes.ok_or_else(|| crate::tensor::TensorError::TooLarge { shape: vec![elements] })?;
-                HostBufferMemory::Cuda(cuda::HostBuffer::new(device, bytes)?)
-            }
-        };
+                CudaHostBuffer::new(device, bytes.ok_or_else(|| TensorError::TooLarge { shape: vec![elements] })?)?
+            },
+        });
         Ok(HostBuffer { memory, dtype, elements })
     }
 
@@ -146,15 +123,14 @@ impl HostBuffer {
     ///
     /// A shape of more elements than the buffer has.
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
-        match &self.memory {
-            HostBufferMemory::Cpu(buffer) => buffer.tensor(shape),
-            #[cfg(feature = "cuda")]
-            HostBufferMemory::Cuda(buffer) => {
-                let strides = strides(shape, self.elements)?;
-                // SAFETY: as in `Numbers::array`; the extents are checked.
-                Ok(unsafe { TensorRef::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
-            }
-        }
+        on_backend!(&self.memory, {
+            Cpu(buffer) => buffer.tensor(shape),
+            Cuda(buffer) => {
+                let (ptr, elements) = (buffer.ptr(), self.elements);
+                // SAFETY: as in `Numbers::array`.
+                Ok(unsafe { TensorRef::device_slice(ptr, self.dtype, elements, shape) }?.owned_by(buffer.owner()))
+            },
+        })
     }
 
     /// The elements as a contiguous tensor that ops of the engine write.
@@ -163,15 +139,14 @@ impl HostBuffer {
     ///
     /// A shape of more elements than the buffer has.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, Error> {
-        match &mut self.memory {
-            HostBufferMemory::Cpu(buffer) => buffer.tensor_mut(shape),
-            #[cfg(feature = "cuda")]
-            HostBufferMemory::Cuda(buffer) => {
-                let strides = strides(shape, self.elements)?;
+        on_backend!(&mut self.memory, {
+            Cpu(buffer) => buffer.tensor_mut(shape),
+            Cuda(buffer) => {
+                let (ptr, elements) = (buffer.ptr(), self.elements);
                 // SAFETY: as in `tensor`, and the borrow is exclusive.
-                Ok(unsafe { TensorMut::device(buffer.ptr(), self.dtype, shape, &strides) }?.owned_by(buffer.owner()))
-            }
-        }
+                Ok(unsafe { TensorMut::device_slice(ptr, self.dtype, elements, shape) }?.owned_by(buffer.owner()))
+            },
+        })
     }
 
     /// Copies the elements, after everything launched on the device has finished.
@@ -182,11 +157,11 @@ impl HostBuffer {
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
         self.check::<T>()?;
         let mut out = vec![T::from_f32(0.0); self.elements];
-        match &self.memory {
-            HostBufferMemory::Cpu(buffer) => buffer.read(bytemuck::cast_slice_mut(&mut out))?,
-            #[cfg(feature = "cuda")]
-            HostBufferMemory::Cuda(buffer) => buffer.read(0, bytemuck::cast_slice_mut(&mut out))?,
-        }
+        let bytes = bytemuck::cast_slice_mut(&mut out);
+        on_backend!(&self.memory, {
+            Cpu(buffer) => buffer.read(bytes)?,
+            Cuda(buffer) => buffer.read(0, bytes)?,
+        });
         Ok(out)
     }
 
@@ -194,20 +169,4 @@ impl HostBuffer {
         let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
         if self.dtype == T::DTYPE { Ok(()) } else { Err(Error::Elements { have, want }) }
     }
-}
-
-/// Contiguous strides of a shape that fits the buffer.
-#[cfg(feature = "cuda")]
-fn strides(shape: &[usize], elements: usize) -> Result<Vec<i64>, Error> {
-    let too_large = || crate::tensor::TensorError::TooLarge { shape: shape.to_vec() };
-    let extent = shape.iter().try_fold(1usize, |n, &e| n.checked_mul(e)).ok_or_else(too_large)?;
-    if extent > elements {
-        return Err(crate::tensor::TensorError::Extent { extent: extent as u64, len: elements as u64 }.into());
-    }
-    let mut strides = vec![1i64; shape.len()];
-    for i in (1..shape.len()).rev() {
-        let inner = i64::try_from(shape[i].max(1)).map_err(|_| too_large())?;
-        strides[i - 1] = strides[i].checked_mul(inner).ok_or_else(too_large)?;
-    }
-    Ok(strides)
 }

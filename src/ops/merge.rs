@@ -6,8 +6,8 @@ use attn_core::ops::{lse, merge};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
 
-use super::{Array, StateMut, StateRef, on_stream};
-use crate::{Error, Out, Stream, TensorMut, TensorRef};
+use super::{Array, StateMut, StateRef};
+use crate::{Error, Out, Stream, TensorMut, TensorRef, backend::try_backend};
 
 /// Merges states over disjoint keys: `o` of (tokens, heads, dim) in f16, bf16 or f32, all of one type, and `lse` of
 /// (tokens, heads) in f32, natural log.
@@ -21,11 +21,10 @@ use crate::{Error, Out, Stream, TensorMut, TensorRef};
 /// Tensors of contradicting shapes, or in other memory than the stream; on CUDA also no kernel.
 pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: Out<'_>) -> Result<(), Error> {
     let mut out = out;
-    on_stream!(
-        stream,
-        cpu: merge::merge_state(a, b, &mut out),
-        cuda: |stream| cuda::ops::merge_state(stream, a, b, &out)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => merge::merge_state(a, b, &mut out),
+        Cuda(stream) => cuda::ops::merge_state(stream, a, b, &out),
+    })
 }
 
 /// Merges `b` into `a`, for tokens with a nonzero entry in the mask (`None`: for all).
@@ -39,11 +38,10 @@ pub fn merge_state_in_place(
     b: &StateRef<'_>,
     mask: Option<&Array<'_, u8>>,
 ) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: merge::merge_state_in_place(a, b, mask),
-        cuda: |stream| cuda::ops::merge_state_in_place(stream, a, b, mask)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => merge::merge_state_in_place(a, b, mask),
+        Cuda(stream) => cuda::ops::merge_state_in_place(stream, a, b, mask),
+    })
 }
 
 /// Merges any number of states, including zero: `o` of (tokens, states, heads, dim), `lse` of (tokens, states, heads).
@@ -53,11 +51,10 @@ pub fn merge_state_in_place(
 /// As [`merge_state`].
 pub fn merge_states(stream: &Stream, states: &StateRef<'_>, out: Out<'_>) -> Result<(), Error> {
     let mut out = out;
-    on_stream!(
-        stream,
-        cpu: merge::merge_states(states, &mut out),
-        cuda: |stream| cuda::ops::merge_states(stream, states, &out)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => merge::merge_states(states, &mut out),
+        Cuda(stream) => cuda::ops::merge_states(stream, states, &out),
+    })
 }
 
 /// Adds undivided outputs (`Normalizer::Plain { divide: false }`) of (tokens, heads, dim), which merge by addition.
@@ -67,7 +64,10 @@ pub fn merge_states(stream: &Stream, states: &StateRef<'_>, out: Out<'_>) -> Res
 /// As [`merge_state`].
 pub fn merge_sums(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: TensorMut<'_>) -> Result<(), Error> {
     let mut o = o;
-    on_stream!(stream, cpu: merge::sum(a, b, &mut o), cuda: |stream| cuda::ops::sum(stream, a, b, &o))
+    try_backend!(&stream.backend, {
+        Cpu(()) => merge::sum(a, b, &mut o),
+        Cuda(stream) => cuda::ops::sum(stream, a, b, &o),
+    })
 }
 
 /// Converts log-sum-exps from natural log to base 2, in place: (tokens) or (tokens, heads) in f32.
@@ -90,5 +90,8 @@ pub fn lse_from_base_2(stream: &Stream, lse: TensorMut<'_>) -> Result<(), Error>
 
 fn scale(stream: &Stream, lse: TensorMut<'_>, factor: f32) -> Result<(), Error> {
     let mut lse = lse;
-    on_stream!(stream, cpu: lse::scale(&mut lse, factor), cuda: |stream| cuda::ops::scale_lse(stream, &lse, factor))
+    try_backend!(&stream.backend, {
+        Cpu(()) => lse::scale(&mut lse, factor),
+        Cuda(stream) => cuda::ops::scale_lse(stream, &lse, factor),
+    })
 }

@@ -4,8 +4,8 @@ use attn_core::ops::{copy, x_packed};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda::{self, ops::Speed};
 
-use super::{Array, ArrayMut, KvMut, KvRef, on_stream};
-use crate::{Error, Stream, TensorMut, TensorRef};
+use super::{Array, ArrayMut, KvMut, KvRef};
+use crate::{Error, Stream, TensorMut, TensorRef, backend::try_backend};
 
 /// Copies pages within pools of (pages, slots, kv_heads, head_dim): `pairs` are (from, to). No page may be written
 /// twice, or both written and read.
@@ -23,11 +23,10 @@ pub fn copy_pages(
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: copy::check_status(status).and_then(|()| copy::within(pools, pairs)),
-        cuda: |stream| cuda::ops::copy_pages(stream, pools, pairs, status)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => copy::check_status(status).and_then(|()| copy::within(pools, pairs)),
+        Cuda(stream) => cuda::ops::copy_pages(stream, pools, pairs, status),
+    })
 }
 
 /// As [`copy_pages`], from one pool to another with the same page size, heads and type, in any strides.
@@ -42,11 +41,10 @@ pub fn copy_pages_between(
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
 ) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: copy::check_status(status).and_then(|()| copy::between(from, to, pairs)),
-        cuda: |stream| cuda::ops::copy_pages_between(stream, from, to, pairs, status, Speed::Device)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => copy::check_status(status).and_then(|()| copy::between(from, to, pairs)),
+        Cuda(stream) => cuda::ops::copy_pages_between(stream, from, to, pairs, status, Speed::Device),
+    })
 }
 
 /// Copies pages of a pool on the device to a pool in pinned host memory ([`HostBuffer`](super::HostBuffer)), in the
@@ -80,11 +78,10 @@ pub fn swap_in(
 }
 
 fn swap(stream: &Stream, from: &KvRef<'_>, to: &mut KvMut<'_>, pairs: &Array<'_, [i32; 2]>) -> Result<(), Error> {
-    on_stream!(
-        stream,
-        cpu: copy::between(from, to, pairs),
-        cuda: |stream| cuda::ops::copy_pages_between(stream, from, to, pairs, None, Speed::Host)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => copy::between(from, to, pairs),
+        Cuda(stream) => cuda::ops::copy_pages_between(stream, from, to, pairs, None, Speed::Host),
+    })
 }
 
 /// Converts a cache in the layout of vLLM's first kernels, keys of (blocks, kv_heads, head_dim / x, slots, x) and
@@ -100,7 +97,10 @@ pub fn x_packed_to_pages(
     v: &TensorRef<'_>,
     pools: &mut KvMut<'_>,
 ) -> Result<(), Error> {
-    on_stream!(stream, cpu: x_packed::to_pages(k, v, pools), cuda: |stream| cuda::ops::to_pages(stream, k, v, pools))
+    try_backend!(&stream.backend, {
+        Cpu(()) => x_packed::to_pages(k, v, pools),
+        Cuda(stream) => cuda::ops::to_pages(stream, k, v, pools),
+    })
 }
 
 /// The inverse of [`x_packed_to_pages`].
@@ -110,9 +110,8 @@ pub fn x_packed_to_pages(
 /// As [`x_packed_to_pages`].
 pub fn pages_to_x_packed(stream: &Stream, pools: &KvRef<'_>, k: TensorMut<'_>, v: TensorMut<'_>) -> Result<(), Error> {
     let (mut k, mut v) = (k, v);
-    on_stream!(
-        stream,
-        cpu: x_packed::from_pages(pools, &mut k, &mut v),
-        cuda: |stream| cuda::ops::from_pages(stream, pools, &k, &v)
-    )
+    try_backend!(&stream.backend, {
+        Cpu(()) => x_packed::from_pages(pools, &mut k, &mut v),
+        Cuda(stream) => cuda::ops::from_pages(stream, pools, &k, &v),
+    })
 }

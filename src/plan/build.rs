@@ -1,14 +1,11 @@
 //! Planning: an attention and a batch become a plan.
 
-#[cfg(feature = "cuda")]
-use attn_kernels::cuda;
-
 use super::{Plan, PlanOptions, cpu::CpuPlan};
 #[cfg(doc)]
 use crate::planner::LayerError;
 use crate::{
     Attention, Batch, Error, Stream, Workspace,
-    attention::{AttentionBackend, CpuAttention},
+    backend::{map_backend, on_backend},
 };
 
 impl Attention {
@@ -75,18 +72,18 @@ impl Attention {
         options: PlanOptions<'_>,
     ) -> Result<Plan, Error> {
         let PlanOptions { capacity, layers, stream } = options;
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                workspace.check_cpu()?;
-                stream.map_or(Ok(()), Stream::check_cpu)?;
-                Ok(Plan::cpu(CpuPlan::new(attention, batch, &cpu_layers(layers)?, capacity)?))
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => {
-                let (layers, stream) = (cuda_layers(layers)?, stream.map(Stream::cuda).transpose()?);
-                Ok(Plan::cuda(attention.plan(batch, &layers, capacity.as_ref(), stream, workspace.cuda()?)?))
-            }
-        }
+        let backend = map_backend!(&self.backend, {
+            Cpu(attention) => {
+                workspace.cpu()?;
+                stream.map_or(Ok(()), Stream::cpu)?;
+                CpuPlan::new(attention, batch, &all(layers, Attention::cpu)?, capacity)?
+            },
+            Cuda(attention) => {
+                let (layers, stream) = (all(layers, Attention::cuda)?, stream.map(Stream::cuda).transpose()?);
+                attention.plan(batch, &layers, capacity.as_ref(), stream, workspace.cuda()?)?
+            },
+        });
+        Ok(Plan { backend })
     }
 
     /// Bytes of workspace that [`Attention::plan_with`] takes, exactly; 0 on the CPU. With a capacity they are the same
@@ -97,24 +94,17 @@ impl Attention {
     /// As [`Attention::plan_with`].
     pub fn workspace_size(&self, batch: &Batch<'_>, options: PlanOptions<'_>) -> Result<usize, Error> {
         let PlanOptions { capacity, layers, .. } = options;
-        match &self.backend {
-            AttentionBackend::Cpu(attention) => {
-                CpuPlan::new(attention, batch, &cpu_layers(layers)?, capacity)?;
-                Ok(0)
-            }
-            #[cfg(feature = "cuda")]
-            AttentionBackend::Cuda(attention) => {
-                Ok(attention.workspace_size(batch, &cuda_layers(layers)?, capacity.as_ref())?)
-            }
-        }
+        on_backend!(&self.backend, {
+            Cpu(attention) => CpuPlan::new(attention, batch, &all(layers, Attention::cpu)?, capacity).map(|_| 0),
+            Cuda(attention) => Ok(attention.workspace_size(batch, &all(layers, Attention::cuda)?, capacity.as_ref())?),
+        })
     }
 }
 
-fn cpu_layers<'a>(layers: &[&'a Attention]) -> Result<Vec<&'a CpuAttention>, Error> {
-    layers.iter().map(|layer| layer.cpu()).collect()
-}
-
-#[cfg(feature = "cuda")]
-fn cuda_layers<'a>(layers: &[&'a Attention]) -> Result<Vec<&'a cuda::Attention>, Error> {
-    layers.iter().map(|layer| layer.cuda()).collect()
+/// The objects of all layers on their backend.
+fn all<'a, T>(
+    layers: &[&'a Attention],
+    of: impl Fn(&'a Attention) -> Result<&'a T, Error>,
+) -> Result<Vec<&'a T>, Error> {
+    layers.iter().map(|layer| of(layer)).collect()
 }

@@ -1,13 +1,13 @@
 //! A planned batch on the CPU.
 
 use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, Layout},
+    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, Layout},
     cpu,
     plan::{MixedList, MixedScratch, PlanRule, Schedule, WorkList},
     tensor::check_run,
 };
 
-use crate::{Error, Kv, Out, Stream, TensorRef, Variant, attention::CpuAttention};
+use crate::{Error, Kv, Out, TensorRef, Variant, attention::CpuAttention};
 
 #[derive(Debug)]
 pub(crate) struct CpuPlan {
@@ -52,14 +52,12 @@ impl CpuPlan {
 
     pub(super) fn run(
         &self,
-        layer: Option<&CpuAttention>,
-        stream: &Stream,
-        partial: bool,
         q: TensorRef<'_>,
         kv: Kv<'_>,
         out: Out<'_>,
+        layer: Option<&CpuAttention>,
+        partial: bool,
     ) -> Result<(), Error> {
-        stream.check_cpu()?;
         let CpuPlan { attention, layers, variant, layout, work, .. } = self;
         let of_layer = match layer {
             Some(layer) => {
@@ -86,7 +84,24 @@ impl CpuPlan {
     }
 
     /// Updates the plan to another batch within the capacity.
-    pub(super) fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
+    pub(super) fn update(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
+        let capacity = self.required_capacity()?;
+        self.replace(batch.validate()?, &capacity)
+    }
+
+    /// As [`CpuPlan::update`], for lengths and pages that ops write.
+    pub(super) fn update_on_device(&mut self, batch: &DeviceBatch<'_>) -> Result<(), Error> {
+        let capacity = self.required_capacity()?;
+        let elsewhere = Error::Backend { what: "batch", got: "a CUDA device", want: "the CPU" };
+        self.replace(batch.layout(capacity.pages)?.ok_or(elsewhere)?, &capacity)
+    }
+
+    /// The capacity, which every update needs.
+    pub(super) fn required_capacity(&self) -> Result<BatchCapacity, BatchError> {
+        self.capacity.ok_or(BatchError::NoCapacity)
+    }
+
+    fn replace(&mut self, layout: Layout, capacity: &BatchCapacity) -> Result<(), Error> {
         let layout = levels_within(layout, capacity)?;
         let (variant, layout, work) = build_work(&self.attention, layout, &self.layers)?;
         (self.variant, self.layout, self.work) = (variant, layout, work);

@@ -61,6 +61,21 @@ impl<'a> TensorRef<'a> {
         TensorRef { memory: self.memory.owned_by(owner), ..self }
     }
 
+    /// A contiguous tensor over the first of `len` elements behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// A shape of more elements than `len`; otherwise as [`TensorRef::device`].
+    ///
+    /// # Safety
+    ///
+    /// As [`TensorRef::device`]; the memory has `len` elements.
+    pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(len)?;
+        Ok(TensorRef { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
+    }
+
     /// The same memory seen through other strides (in elements). The shape stays.
     ///
     /// In device memory the result has no element that this tensor has not: its maker promised those alone. So a tensor
@@ -167,6 +182,21 @@ impl<'a> TensorMut<'a> {
     #[must_use]
     pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
         TensorMut { memory: self.memory.owned_by(owner), ..self }
+    }
+
+    /// A contiguous tensor over the first of `len` elements behind a device pointer.
+    ///
+    /// # Errors
+    ///
+    /// A shape of more elements than `len`; otherwise as [`TensorMut::device`].
+    ///
+    /// # Safety
+    ///
+    /// As [`TensorMut::device`]; the memory has `len` elements.
+    pub unsafe fn device_slice(ptr: u64, dtype: Dtype, len: usize, shape: &[usize]) -> Result<Self, TensorError> {
+        let shape = Shape::contiguous(shape)?;
+        shape.check_extent(len)?;
+        Ok(TensorMut { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
     }
 
     /// As [`TensorRef::with_strides`].

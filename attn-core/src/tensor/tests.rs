@@ -78,6 +78,16 @@ fn views_of_a_tensor_keep_its_owner() {
 }
 
 #[test]
+fn a_device_slice_holds_its_shape() {
+    // SAFETY: it is never read.
+    let slice = |len, shape: &[usize]| unsafe { TensorRef::device_slice(0x100, Dtype::F32, len, shape) };
+    assert_eq!(slice(24, &[2, 3, 4]).expect("fits").strides(), [12, 4, 1]);
+    assert_eq!(slice(0, &[0, 3]).expect("an empty shape fits anywhere").strides(), [3, 1]);
+    assert!(matches!(slice(23, &[2, 3, 4]), Err(TensorError::Extent { extent: 24, len: 23 })));
+    assert!(matches!(slice(4, &[usize::MAX, 2]), Err(TensorError::TooLarge { .. })));
+}
+
+#[test]
 fn strides_of_device_tensors_reach_promised_elements_only() {
     let device = |shape: &[usize], strides: &[i64]| {
         // SAFETY: the pointer is never dereferenced.

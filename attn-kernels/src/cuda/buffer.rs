@@ -62,6 +62,18 @@ impl DeviceBuffer {
         DeviceBuffer { device: device.clone(), uses: BufferUses::new(device), ptr, bytes, owned }
     }
 
+    /// Allocates memory, all zero. Returns when it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceBuffer::new`].
+    pub fn zeroed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
+        let (buffer, stream) = (Self::new(device, bytes)?, Stream::new(device)?);
+        buffer.fill(&stream, 0)?;
+        stream.synchronize()?;
+        Ok(buffer)
+    }
+
     /// Allocates memory and copies `data` to it. Returns when the copy has finished.
     ///
     /// # Errors
