@@ -13,6 +13,8 @@ pub mod coordinates;
 pub mod derive_support;
 pub mod desc;
 pub mod device_type;
+#[doc(hidden)]
+pub mod divide;
 pub mod erased_variant;
 pub mod field;
 pub mod interval;

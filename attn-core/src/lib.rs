@@ -11,6 +11,8 @@ pub mod batch;
 pub mod cpu;
 pub mod dtype;
 pub mod expr;
+#[doc(hidden)]
+pub mod headers;
 pub mod lang;
 pub mod nearest;
 pub mod ops;

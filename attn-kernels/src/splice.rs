@@ -4,7 +4,6 @@
 //! kernel family. No header of CUDA or C++ is included. Parameter values are kernel arguments and not part of the text,
 //! so another value never recompiles.
 
-pub mod divisor;
 mod mixed;
 mod op;
 mod planner;
@@ -21,7 +20,7 @@ use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 pub use op::{Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::PlannerSource;
 pub use support::SpliceError;
-pub use templates::NoTemplate;
+pub use templates::{NoTemplate, inlined};
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 
 /// A translation unit that becomes a cubin.

@@ -21,6 +21,17 @@ pub fn device_fn(attr: TokenStream, item: TokenStream) -> TokenStream {
     attn_codegen::device_fn::expand(attr.into(), item.into()).into()
 }
 
+/// Makes a CUDA header of an inline module of attn-rs. What the host and the kernels both compute is so written once,
+/// in Rust.
+///
+/// The module is kept, with its text as the constant `CUDA`. No promise of stability: helpers of a variant are written
+/// with `#[device_fn]`.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn device_mod(attr: TokenStream, item: TokenStream) -> TokenStream {
+    attn_codegen::device_mod::expand(attr.into(), item.into()).into()
+}
+
 /// Makes a struct or a fieldless enum available to hooks and helpers, on the CPU and in CUDA.
 ///
 /// Fields of a struct are f32, i32, u32, u8, u64, bool, arrays and tuples of them, and other types with

@@ -51,29 +51,7 @@ pub fn lang() -> String {
 /// A header is missing.
 #[must_use]
 pub fn templates(names: &[&str]) -> String {
-    let (mut text, mut seen) = (String::new(), Vec::new());
-    for name in names {
-        include(name, &mut seen, &mut text);
-    }
-    text
-}
-
-/// Appends a header after its includes, unless it was seen before.
-fn include(name: &str, seen: &mut Vec<String>, text: &mut String) {
-    if seen.iter().any(|n| n == name) {
-        return;
-    }
-    seen.push(name.to_owned());
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../attn-kernels/cuda");
-    let template = std::fs::read_to_string(format!("{folder}/{name}")).expect("a template");
-    for line in template.lines() {
-        if let Some(inner) = line.strip_prefix("#include") {
-            include(inner.split('"').nth(1).expect("a name in quotes"), seen, text);
-        } else if line.trim() != "#pragma once" {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
+    attn_kernels::splice::inlined(names).expect("every header is there")
 }
 
 /// Compiles a C++ text for the host with `ATTN_HOST` in `folder`, and loads the library.

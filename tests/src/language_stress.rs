@@ -9,6 +9,7 @@ use attn::lang::{
 use attn::{VariantParams, attention_variant, device_fn};
 
 pub mod own_types;
+pub mod signed_64;
 pub mod subset;
 
 /// Helpers of another module.
@@ -349,6 +350,7 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         Arrays,
         Divisions,
         own_types::OwnTypes,
+        signed_64::Signed64,
         Windowed<4, true>,
         Windowed<-8, false>,
         Ranks

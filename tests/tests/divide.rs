@@ -1,6 +1,6 @@
 //! Division by a prepared divisor equals Rust's division, for critical and for random operands.
 
-use attn_kernels::splice::divisor;
+use attn_core::lang::divide::{signed, unsigned};
 use attn_tests::host;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
@@ -8,8 +8,8 @@ const TEXT: &str = "
 template <class T> static void all(int op, const void* divisor, const T* a, T* out, int n) {
   const lang::Divisor<T>& by = *static_cast<const lang::Divisor<T>*>(divisor);
   for (int i = 0; i < n; ++i)
-    out[i] = op == 0 ? lang::div_by(a[i], by) : op == 1 ? lang::rem_by(a[i], by)
-           : op == 2 ? lang::div_euclid_by(a[i], by) : lang::rem_euclid_by(a[i], by);
+    out[i] = op == 0 ? div_by(a[i], by) : op == 1 ? rem_by(a[i], by)
+           : op == 2 ? div_euclid_by(a[i], by) : rem_euclid_by(a[i], by);
 }
 extern \"C\" {
 void run_i32(int op, const void* by, const int* a, int* out, int n) { all(op, by, a, out, n); }
@@ -57,8 +57,14 @@ fn a_prepared_division_is_exact() {
                 }
                 out
             };
-            let signed = run("run_i32", divisor::signed(by as i32));
-            let unsigned = run("run_u32", divisor::unsigned(by));
+            let signed = run("run_i32", {
+                let signed::Divisor { value, magic, shift } = signed::Divisor::new(by as i32);
+                [value as u32, magic, shift]
+            });
+            let unsigned = run("run_u32", {
+                let unsigned::Divisor { value, magic, shift } = unsigned::Divisor::new(by);
+                [value, magic, shift]
+            });
             for ((&a, i), u) in dividends.iter().zip(signed).zip(unsigned) {
                 let (x, y) = (a as i32, by as i32);
                 let (want_i, want_u) = match (y, op) {

@@ -150,6 +150,7 @@ pub enum ConstValue {
     I32(i32),
     U32(u32),
     U64(u64),
+    I64(i64),
     Bool(bool),
     /// A variant of an enum and its value.
     Enum(&'static TypeDesc, i32),
@@ -165,12 +166,12 @@ macro_rules! const_value_from {
         }
     )*};
 }
-const_value_from!(f32 => F32, i32 => I32, u32 => U32, u64 => U64, bool => Bool);
+const_value_from!(f32 => F32, i32 => I32, u32 => U32, u64 => U64, i64 => I64, bool => Bool);
 
 /// A constant that a hook may name: of a type that [`ConstValue`] holds, or of an enum with `#[device_type]`.
 #[diagnostic::on_unimplemented(
     message = "a constant of type `{Self}` is not available in a hook",
-    label = "use f32, i32, u32, u64, bool, or an enum with `#[device_type]`"
+    label = "use f32, i32, u32, u64, i64, bool, or an enum with `#[device_type]`"
 )]
 pub trait HookConst {
     /// Its value.

@@ -13,31 +13,47 @@
 //! assert!(random::uniform(seed, head, i, j) >= 0.1);
 //! ```
 
-/// 32 random bits, a function of seed, stream, i and j.
-#[must_use]
-pub fn bits(seed: u32, stream: u32, i: u32, j: u32) -> u32 {
-    philox([i, j, 0, 0], [seed, stream])[0]
-}
+pub(crate) use device::CUDA;
+pub use device::{bits, uniform};
 
-/// A uniform number in `0 <= x < 1`, a multiple of 2^-24: the upper 24 [`bits`].
-#[must_use]
-pub fn uniform(seed: u32, stream: u32, i: u32, j: u32) -> f32 {
-    (bits(seed, stream, i, j) >> 8) as f32 * (1.0 / 16_777_216.0)
-}
-
-/// Philox-4x32 with ten rounds.
-fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    let product = |a: u32, b: u32| {
-        let wide = u64::from(a) * u64::from(b);
-        ((wide >> 32) as u32, wide as u32)
-    };
-    for _ in 0..10 {
-        let (high0, low0) = product(0xd251_1f53, counter[0]);
-        let (high1, low1) = product(0xcd9e_8d57, counter[2]);
-        counter = [high1 ^ counter[1] ^ key[0], low1, high0 ^ counter[3] ^ key[1], low0];
-        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+/// Counter-based random numbers: Philox-4x32-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, SC 2011).
+#[attn_macros::device_mod(namespace = "lang::random", include = "lang/types.cuh")]
+mod device {
+    /// Ten rounds on the counter (a, b, c, d) with the key (seed, stream).
+    pub(super) fn philox(
+        seed: u32,
+        stream: u32,
+        mut a: u32,
+        mut b: u32,
+        mut c: u32,
+        mut d: u32,
+    ) -> (u32, u32, u32, u32) {
+        // ten rounds for each of a thread's logits would be thousands of instructions
+        #[unroll(2)]
+        for round in 0..10u32 {
+            let first = 0xd251_1f53_u64 * u64::from(a);
+            let second = 0xcd9e_8d57_u64 * u64::from(c);
+            let key0 = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9));
+            let key1 = stream.wrapping_add(round.wrapping_mul(0xbb67_ae85));
+            a = (second >> 32) as u32 ^ b ^ key0;
+            b = second as u32;
+            c = (first >> 32) as u32 ^ d ^ key1;
+            d = first as u32;
+        }
+        (a, b, c, d)
     }
-    counter
+
+    /// 32 random bits, a function of seed, stream, i and j.
+    #[must_use]
+    pub fn bits(seed: u32, stream: u32, i: u32, j: u32) -> u32 {
+        philox(seed, stream, i, j, 0, 0).0
+    }
+
+    /// A uniform number in `0 <= x < 1`, a multiple of 2^-24: the upper 24 [`bits`].
+    #[must_use]
+    pub fn uniform(seed: u32, stream: u32, i: u32, j: u32) -> f32 {
+        (bits(seed, stream, i, j) >> 8) as f32 * (1.0 / 16_777_216.0)
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +63,10 @@ mod tests {
     /// The known answers that the authors publish with their code (Random123, `kat_vectors`).
     #[test]
     fn philox_gives_the_published_answers() {
+        let philox = |[a, b, c, d]: [u32; 4], [seed, stream]: [u32; 2]| {
+            let (a, b, c, d) = device::philox(seed, stream, a, b, c, d);
+            [a, b, c, d]
+        };
         assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
         let counter = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];

@@ -59,7 +59,7 @@ ATTN_FN auto saturating_add(A a, B b) {
   using T = Join<A, B>;
   T sum = add(a, b);
   if constexpr (IS_SIGNED<T>)  // overflow: the operands agree in sign, the sum does not
-    return ((a ^ sum) & (b ^ sum)) < 0 ? (T(a) < 0 ? I32_MIN : 2147483647) : sum;
+    return ((a ^ sum) & (b ^ sum)) < 0 ? (T(a) < 0 ? LEAST<T> : T(~LEAST<T>)) : sum;
   else
     return sum < T(a) ? T(~T(0)) : sum;
 }
@@ -68,16 +68,20 @@ ATTN_FN auto saturating_sub(A a, B b) {
   using T = Join<A, B>;
   T difference = sub(a, b);
   if constexpr (IS_SIGNED<T>)
-    return ((a ^ b) & (a ^ difference)) < 0 ? (T(a) < 0 ? I32_MIN : 2147483647) : difference;
+    return ((a ^ b) & (a ^ difference)) < 0 ? (T(a) < 0 ? LEAST<T> : T(~LEAST<T>)) : difference;
   else
     return T(b) > T(a) ? T(0) : difference;
 }
 template <class A, class B>
 ATTN_FN auto saturating_mul(A a, B b) {
   using T = Join<A, B>;
-  if constexpr (IS_SIGNED<T>) {
-    const long long product = (long long)a * b;
+  if constexpr (IS_SIGNED<T> && BITS<T> < 64) {
+    const i64 product = i64(a) * b;
     return product > 2147483647 ? 2147483647 : product < I32_MIN ? I32_MIN : int(product);
+  } else if constexpr (IS_SIGNED<T>) {  // the product's magnitude, of at most 2^63 where it is negative
+    const u64 product = saturating_mul(u64(abs(T(a))), u64(abs(T(b))));
+    const bool negative = (T(a) < 0) != (T(b) < 0);
+    return product > u64(~LEAST<T>) ? (negative ? LEAST<T> : T(~LEAST<T>)) : negative ? -T(product) : T(product);
   } else if constexpr (BITS<T> < 64) {
     const u64 product = u64(a) * u64(b);
     return product > u64(T(~T(0))) ? T(~T(0)) : T(product);

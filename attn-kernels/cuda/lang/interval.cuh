@@ -17,8 +17,6 @@ struct Bounds {
 namespace lang {
 namespace interval {
 
-using i64 = long long;
-
 struct Any {};
 
 // The integers of T from `lo` to `hi` that agree with the known bits.
@@ -77,6 +75,7 @@ ATTN_FN Interval<u8> of(u8 x) { return {x, x, 0u, 0u}; }
 ATTN_FN Tristate of(bool x) { return x ? Tristate::True : Tristate::False; }
 ATTN_FN Any of(float) { return {}; }
 ATTN_FN Any of(u64) { return {}; }
+ATTN_FN Any of(i64) { return {}; }
 // A variant of an enum, by its discriminant.
 template <class T>
 ATTN_FN Interval<int> of(T x) {

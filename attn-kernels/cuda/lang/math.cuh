@@ -19,6 +19,7 @@ namespace lang {
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
+using i64 = long long;
 
 ATTN_FN u32 to_bits(float x) {
 #ifdef ATTN_HOST

@@ -101,6 +101,9 @@ ATTN_FN int cast_i32(float x) {
 }
 ATTN_FN u32 cast_u32(float x) { return !(x > 0.f) ? 0u : x >= 4294967296.f ? 4294967295u : u32(x); }
 ATTN_FN u64 cast_u64(float x) { return !(x > 0.f) ? 0ull : x >= 18446744073709551616.f ? ~0ull : u64(x); }
+ATTN_FN i64 cast_i64(float x) {
+  return !(x == x) ? 0 : x >= 9223372036854775808.f ? ~I64_MIN : x <= -9223372036854775808.f ? I64_MIN : i64(x);
+}
 ATTN_FN u8 cast_u8(float x) { return !(x > 0.f) ? u8(0) : x >= 255.f ? u8(255) : u8(u32(x)); }
 template <class T>
 ATTN_FN int cast_i32(T x) {
@@ -113,6 +116,10 @@ ATTN_FN u32 cast_u32(T x) {
 template <class T>
 ATTN_FN u64 cast_u64(T x) {
   return u64(x);
+}
+template <class T>
+ATTN_FN i64 cast_i64(T x) {
+  return i64(x);
 }
 template <class T>
 ATTN_FN u8 cast_u8(T x) {

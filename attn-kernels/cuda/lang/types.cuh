@@ -59,6 +59,7 @@ namespace lang {
 using u8 = unsigned char;
 
 constexpr int I32_MIN = -2147483647 - 1;
+constexpr i64 I64_MIN = -9223372036854775807ll - 1;
 constexpr float F32_INFINITY = __builtin_bit_cast(float, 0x7f800000);
 constexpr float F32_NAN = __builtin_bit_cast(float, 0x7fc00000);
 
@@ -89,6 +90,14 @@ struct JoinOf<u64, u32> {
 template <>
 struct JoinOf<u32, u64> {
   using Type = u64;
+};
+template <>
+struct JoinOf<i64, u32> {
+  using Type = i64;
+};
+template <>
+struct JoinOf<u32, i64> {
+  using Type = i64;
 };
 template <class A, class B>
 using Join = typename JoinOf<A, B>::Type;
@@ -126,6 +135,10 @@ template <>
 struct UnsignedOf<int> {
   using Type = u32;
 };
+template <>
+struct UnsignedOf<i64> {
+  using Type = u64;
+};
 template <class T>
 using Unsigned = typename UnsignedOf<T>::Type;
 template <class T>
@@ -136,8 +149,16 @@ template <>
 struct WideOf<u64> {
   using Type = u64;
 };
+template <>
+struct WideOf<i64> {
+  using Type = u64;
+};
 template <class T>
 using Wide = typename WideOf<T>::Type;
+
+// The least value of a signed type.
+template <class T>
+constexpr T LEAST = T(Unsigned<T>(1) << (BITS<T> - 1));
 
 template <class A, class B>
 ATTN_FN Tuple2<A, B> tuple(A a, B b) {

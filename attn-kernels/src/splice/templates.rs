@@ -1,9 +1,27 @@
-//! The embedded CUDA templates, and the inlining of their includes.
+//! The embedded CUDA templates, the headers that are made of Rust, and the inlining of their includes.
 
 use std::collections::HashSet;
 
+use attn_core::headers::HEADERS;
+
 /// Every file below `cuda/`: path and text.
-pub(super) const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+
+/// A template's name and text, and whether it is made of Rust.
+fn find(name: &str) -> Option<(&'static str, &'static str, bool)> {
+    let file = FILES.iter().find(|(n, _)| *n == name).map(|&(name, text)| (name, text, false));
+    file.or_else(|| HEADERS.iter().find(|h| h.name == name).map(|h| (h.name, h.text, true)))
+}
+
+/// Templates and all that they include, each once, in one text.
+///
+/// # Errors
+/// There is no template of that name.
+pub fn inlined(names: &[&str]) -> Result<String, NoTemplate> {
+    let mut inliner = Inliner::default();
+    names.iter().try_for_each(|name| inliner.include(name))?;
+    Ok(inliner.finish())
+}
 
 /// Inlines templates into one text: each file once, where it is first included.
 #[derive(Default)]
@@ -32,16 +50,16 @@ impl Inliner {
     /// Appends a template and its includes, each unless the text already has it. `#line` directives make compilers name
     /// the template's file in messages.
     pub(super) fn include(&mut self, name: &str) -> Result<(), NoTemplate> {
-        let &(name, text) =
-            FILES.iter().find(|(n, _)| *n == name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
+        let (name, text, of_rust) = find(name).ok_or_else(|| NoTemplate { name: name.to_owned() })?;
         if !self.seen.insert(name) {
             return Ok(());
         }
-        let mut directive = true; // whether the next line needs a `#line`
+        // whether the next line needs a `#line`; a header made of Rust has its own
+        let mut directive = !of_rust;
         for (number, line) in (1..).zip(text.lines()) {
             if let Some(included) = included_file(line) {
                 self.include(included)?;
-                directive = true;
+                directive = !of_rust;
             } else if line.trim() == "#pragma once" {
                 directive = true;
             } else if !(directive && line.trim().is_empty()) {
@@ -82,7 +100,7 @@ mod tests {
     #[test]
     fn each_template_is_inlined_once_without_include_directives() {
         let mut inliner = Inliner::default();
-        for (name, _) in FILES {
+        for name in FILES.iter().map(|(name, _)| *name).chain(HEADERS.iter().map(|h| h.name)) {
             inliner.include(name).expect("every include is a template");
         }
         let text = inliner.finish();

@@ -203,8 +203,9 @@ impl Check<'_> {
 /// Whether a comparison takes values of this type: a number, a bool or an unknown type, and for equality a user's type,
 /// which rustc then checks to be an enum.
 fn is_comparable(ty: &Ty, equality: bool) -> bool {
-    use Ty::{F32, I32, U8, U32, U64, Var};
-    matches!(ty, F32 | I32 | U32 | U8 | U64 | Ty::Bool | Var(_)) || equality && matches!(ty, Ty::Device(_))
+    use Ty::{F32, I32, I64, U8, U32, U64, Var};
+    matches!(ty, F32 | I32 | U32 | U8 | U64 | I64 | Ty::Bool | Ty::Param(_) | Var(_))
+        || equality && matches!(ty, Ty::Device(_))
 }
 
 fn reads_index(e: &Expr) -> bool {

@@ -89,6 +89,17 @@ pub(crate) fn file_of(span: proc_macro2::Span) -> String {
     span.file().replace('\\', "/")
 }
 
+/// The file that a span is in, as `attn-core/src/lang/random.rs`: the same wherever the package lies.
+pub(crate) fn file_in_package(span: proc_macro2::Span) -> String {
+    let file = file_of(span);
+    let variable = |name| std::env::var(name).unwrap_or_default().replace('\\', "/");
+    let below = file.strip_prefix(&variable("CARGO_MANIFEST_DIR")).unwrap_or(&file).trim_start_matches('/');
+    match below.split_once("src/") {
+        Some((_, below)) => format!("{}/src/{below}", variable("CARGO_PKG_NAME")),
+        None => file,
+    }
+}
+
 /// The `#[cfg]` attributes of an item, which the items emitted beside it repeat.
 pub(crate) fn cfg(attrs: &[syn::Attribute]) -> Vec<&syn::Attribute> {
     attrs.iter().filter(|a| a.path().is_ident("cfg")).collect()

@@ -6,7 +6,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, check, descriptor, emit, literals, messages, names,
+    abstract_interp, check, descriptor, emit, literals, loop_attributes, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
 };
@@ -15,7 +15,9 @@ use crate::{
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let f = match syn::parse2::<syn::Item>(item.clone()) {
+    let parsed = syn::parse2::<syn::Item>(item.clone());
+    let item = loop_attributes::removed(item);
+    let f = match parsed {
         Ok(syn::Item::Fn(f)) => f,
         Ok(other) => {
             let error = syn::Error::new_spanned(&other, messages::NOT_A_FN).into_compile_error();

@@ -196,7 +196,7 @@ fn enumeration(item: &syn::ItemEnum) -> Result<DeviceTypeText, Report> {
 /// Whether a field may have this type: no index of a hook, and no unit.
 fn is_value(ty: &Ty) -> bool {
     match ty {
-        Ty::F32 | Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Bool | Ty::Device(_) => true,
+        Ty::F32 | Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::I64 | Ty::Bool | Ty::Device(_) => true,
         Ty::Tuple(items) => items.iter().all(is_value),
         Ty::Array(elem, _) => is_value(elem),
         _ => false,

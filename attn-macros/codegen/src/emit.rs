@@ -23,6 +23,7 @@ mod value;
 mod writer;
 
 pub(crate) use cpp_type::spelled;
+pub(crate) use function::ModuleFunction;
 pub(crate) use logits_bias::bias;
 pub(crate) use logits_bias_row::bias_row;
 pub(crate) use logits_bound::bound;
@@ -41,7 +42,7 @@ use function::Output;
 pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
     let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) { "template <class R> " } else { "" };
     let head = format!("{template}ATTN_FN {} {}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()), f.name);
-    function::whole(f, [&head, " const"], Output { types, file, used, report })
+    function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "" })
 }
 
 /// Emits a helper as a static member function.
@@ -61,5 +62,21 @@ pub(crate) fn helper(
     let head = format!("{template}static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
     // a helper has no `self`, so it uses no parameter
     let used = &mut Used::default();
-    function::whole(f, [&head, ""], Output { types, file, used, report })
+    function::whole(f, [&head, ""], Output { types, file, used, report, prefix: "" })
+}
+
+/// Emits a function of a `#[device_mod]`.
+pub(crate) fn module_function(
+    f: &Function,
+    of: &ModuleFunction<'_>,
+    types: &Types,
+    file: &str,
+    report: &mut Report,
+) -> String {
+    function::of_module(f, of, types, file, report)
+}
+
+/// Emits the value of a constant of a `#[device_mod]`: a function without arguments.
+pub(crate) fn module_value(f: &Function, prefix: &str, types: &Types, report: &mut Report) -> String {
+    function::value(f, prefix, types, report)
 }

@@ -71,10 +71,12 @@ pub enum Stmt {
     /// largest value.
     For {
         var: LocalId,
-        temporaries: [LocalId; 2],
+        temporaries: Box<[LocalId; 2]>,
         from: Expr,
         to: Expr,
         inclusive: bool,
+        /// How often the body is repeated in the text's loop, `#[unroll(2)]`.
+        unroll: Option<std::num::NonZeroU8>,
         body: Block,
     },
     Return(Option<Expr>),
@@ -152,6 +154,8 @@ pub enum Kind {
     },
     Tuple(Vec<Expr>),
     TupleField(Box<Expr>, usize),
+    /// `Interval { lo, hi }` of a `#[device_mod]`: the fields in the order of their definition.
+    Aggregate(Vec<Expr>),
     /// `Line { slope, ..base }`: the type and the fields by their names in the text.
     Struct {
         ty: String,
@@ -214,6 +218,7 @@ impl Expr {
             | Kind::Helper(_, items)
             | Kind::Row(_, _, items)
             | Kind::Array(items)
+            | Kind::Aggregate(items)
             | Kind::Tuple(items) => (items.iter().collect(), Vec::new()),
             Kind::HelperOf(_, consts, args) => (consts.iter().chain(args).collect(), Vec::new()),
             Kind::Neg(e) | Kind::Not(e) | Kind::Cast(e, _) | Kind::TupleField(e, _) | Kind::Repeat(e, _) => {

@@ -11,6 +11,7 @@ pub const QUESTION: &str = "`?` is not available in a hook: a hook cannot fail";
 pub const LOOP: &str = "an unbounded loop is not available in a hook: write `for i in a..b`";
 pub const FOR_RANGE: &str = "a hook iterates over ranges of integers only: write `for i in a..b`";
 pub const FOR_PATTERN: &str = "the variable of a `for` is a plain name";
+pub const UNROLL: &str = "a loop is unrolled by a number: `#[unroll(2)]`";
 pub const LABEL: &str = "labels are not available in a hook: `break` and `continue` leave the innermost loop";
 pub const BREAK_VALUE: &str = "`break` has no value in a hook";
 pub const CLOSURE: &str = "closures are available only as arguments of a row's methods: `map`, `zip`, `dot`, \
@@ -55,6 +56,7 @@ pub const UNSEEN_STRUCT: &str =
 pub const METHOD_OF_TYPE: &str =
     "a hook does not call methods of one's own: put the code into a free function with `#[device_fn]`";
 pub const BARE_VARIANT: &str = "a hook names a variant of an enum with its type, as in `Mode::Linear`";
+pub const BASE_IS_A_NAME: &str = "the rest of this struct comes from a variable: `Interval { lo, ..a }`";
 pub const TUPLE_SIZE: &str = "tuples in a hook have 2 to 4 elements";
 pub const RANGE: &str = "a range is available only in `for` and in `match` patterns";
 pub const LET_CONDITION: &str = "`if let` is not available in a hook: use `match`, or a comparison";
@@ -70,11 +72,11 @@ pub const ASYNC: &str = "hooks are plain functions";
 pub const FLOAT64: &str = "`f64` is not available in a hook: computations are in f32";
 pub const USIZE: &str =
     "`usize` is available in a hook only as the index of an array, `a[i as usize]`: other indices and counts are i32";
-pub const CAST: &str = "casts go to i32, u32, u8, u64 or f32";
+pub const CAST: &str = "casts go to i32, u32, u8, u64, i64 or f32";
 pub const LITERAL: &str = "this literal is not available in a hook: use integers, f32 and bools";
-pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8 or u64";
-pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, bool, tuples and arrays of \
-     them, and types of your own with `#[device_type]`";
+pub const LITERAL_SUFFIX: &str = "this integer type is not available in a hook: use i32, u32, u8, u64 or i64";
+pub const TYPE: &str = "this type is not available in a hook: use f32, i32, u32, u8, u64, i64, bool, tuples and arrays \
+     of them, and types of your own with `#[device_type]`";
 /// Unknown approximate functions.
 pub const APPROX: &str =
     "the approximate functions are `approx::tanh`, `approx::exp`, `approx::recip`, `approx::sin_cos`";
@@ -128,8 +130,8 @@ pub const TUPLE_STRUCT_SIZE: &str = "a tuple struct in a hook has 1 to 4 fields:
 pub const ENUM_FIELDS: &str =
     "an enum in a hook has variants without fields: put what they hold into a struct beside it";
 pub const EMPTY_ENUM: &str = "an enum in a hook has a variant";
-pub const FIELD_TYPE: &str = "a field of a type in a hook is an f32, i32, u32, u8, u64 or bool, an array or tuple of \
-     them, or another type with `#[device_type]`";
+pub const FIELD_TYPE: &str = "a field of a type in a hook is an f32, i32, u32, u8, u64, i64 or bool, an array or tuple \
+     of them, or another type with `#[device_type]`";
 pub const CFG_TYPE: &str = "a type of hooks cannot depend on `#[cfg]` inside: its CUDA text is made before it is known";
 pub const CFG_HOOK: &str = "a hook cannot depend on `#[cfg]`: its CUDA text is made before it is known. Choose with a \
      constant, `if FAST { .. }`";
@@ -139,6 +141,9 @@ pub const ATTR_NAME: &str = "a name is snake_case: letters a to z, digits and `_
 pub const NEEDS_NAME: &str = "expressions cannot call a variant by this type's name: give it one, \
      `#[attention_variant(name = \"soft_cap\")]`, of letters a to z, digits and `_`";
 pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
+pub const DEVICE_MOD_ATTR: &str = "the arguments are strings: `#[device_mod(namespace = \"lang::random\", include = \
+     \"lang/math.cuh\")]`";
+pub const DEVICE_MOD_INLINE: &str = "`#[device_mod]` goes on an inline module: `mod name { .. }`";
 pub const RECURSION: &str = "recursion is not available on the GPU: use a bounded `for`";
 
 /// Legal Rust that is wrong as a variant.

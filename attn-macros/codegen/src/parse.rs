@@ -11,6 +11,7 @@ mod ir_builder;
 mod literal;
 mod matching;
 mod method;
+mod module;
 mod path;
 mod row;
 mod stmt;
@@ -38,13 +39,9 @@ pub(crate) fn function(
         syn::ReturnType::Default => Ty::Unit,
         syn::ReturnType::Type(_, ty) => ty::of(ty, shared).unwrap_or_else(|| shared.types.external()),
     };
-    let mut reader = IrBuilder {
-        shared,
-        locals: Vec::new(),
-        scopes: vec![HashMap::new()],
-        taken: HashSet::new(),
-        returns: vec![ret.clone()],
-    };
+    let taken = shared_names(shared);
+    let mut reader =
+        IrBuilder { shared, locals: Vec::new(), scopes: vec![HashMap::new()], taken, returns: vec![ret.clone()] };
     let mut args = Vec::new();
     let typed = sig.inputs.iter().filter_map(|input| match input {
         syn::FnArg::Typed(arg) => Some(arg),
@@ -75,6 +72,11 @@ pub(crate) fn function(
         ret,
         body,
     }
+}
+
+/// The names of the functions around, which locals would hide.
+fn shared_names(shared: &ItemContext) -> HashSet<String> {
+    shared.module.iter().flat_map(|module| module.functions.keys().cloned()).collect()
 }
 
 /// Reports `#[cfg]`: the compiler would remove parts of the Rust, but the text is made before that.

@@ -14,6 +14,7 @@ pub enum Ty {
     U32,
     U8,
     U64,
+    I64,
     Bool,
     Unit,
     /// The index of an array.
@@ -28,6 +29,10 @@ pub enum Ty {
     Row,
     /// A struct or enum with `#[device_type]`, by its name in the text.
     Device(String),
+    /// A struct of the `#[device_mod]` around, and its type arguments.
+    Struct(String, Vec<Ty>),
+    /// A type that a function of a `#[device_mod]` is generic over.
+    Param(String),
     /// A type variable.
     Var(usize),
 }
@@ -39,10 +44,23 @@ impl Ty {
         Ty::Tuple(vec![Ty::F32, Ty::F32])
     }
 
-    /// Whether it is i32, u32, u8, u64, or an array index.
+    /// The type with each type parameter replaced by what `of` gives for it.
+    #[must_use]
+    pub fn substituted(&self, of: &impl Fn(&str) -> Option<Ty>) -> Ty {
+        let each = |items: &[Ty]| items.iter().map(|t| t.substituted(of)).collect();
+        match self {
+            Ty::Param(name) => of(name).unwrap_or_else(|| self.clone()),
+            Ty::Tuple(items) => Ty::Tuple(each(items)),
+            Ty::Struct(name, args) => Ty::Struct(name.clone(), each(args)),
+            Ty::Array(elem, len) => Ty::Array(Box::new(elem.substituted(of)), *len),
+            ty => ty.clone(),
+        }
+    }
+
+    /// Whether it is i32, u32, u8, u64, i64, or an array index.
     #[must_use]
     pub fn is_int(&self) -> bool {
-        matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::Usize)
+        matches!(self, Ty::I32 | Ty::U32 | Ty::U8 | Ty::U64 | Ty::I64 | Ty::Usize)
     }
 }
 
@@ -129,6 +147,7 @@ impl Types {
             }
             Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
             Ty::Array(elem, len) => Ty::Array(Box::new(self.resolve(elem)), *len),
+            Ty::Struct(name, args) => Ty::Struct(name.clone(), args.iter().map(|t| self.resolve(t)).collect()),
             ty => ty.clone(),
         }
     }
@@ -140,6 +159,7 @@ impl Types {
             Ty::Var(v) if self.vars[v].int && !self.vars[v].external => Ty::I32,
             Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.settled(t)).collect()),
             Ty::Array(elem, len) => Ty::Array(Box::new(self.settled(&elem)), len),
+            Ty::Struct(name, args) => Ty::Struct(name, args.iter().map(|t| self.settled(t)).collect()),
             ty => ty,
         }
     }
@@ -170,7 +190,7 @@ impl Types {
             // an infinite type: left to rustc
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
-            (Ty::Tuple(a), Ty::Tuple(b)) => {
+            (Ty::Tuple(a), Ty::Tuple(b)) | (Ty::Struct(_, a), Ty::Struct(_, b)) => {
                 for (a, b) in a.iter().zip(&b) {
                     self.unify(a, b);
                 }
@@ -185,7 +205,7 @@ impl Types {
 fn holds(ty: &Ty, var: usize) -> bool {
     match ty {
         Ty::Var(v) => *v == var,
-        Ty::Tuple(items) => items.iter().any(|t| holds(t, var)),
+        Ty::Tuple(items) | Ty::Struct(_, items) => items.iter().any(|t| holds(t, var)),
         Ty::Array(elem, _) => holds(elem, var),
         _ => false,
     }

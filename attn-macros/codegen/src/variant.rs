@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use crate::{
     abstract_interp, check,
     compose_part::{self, NormalizerChange},
-    descriptor, emit, hook, kv_coordinates, literals, messages, names,
+    descriptor, emit, hook, kv_coordinates, literals, loop_attributes, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
 };
@@ -49,7 +49,9 @@ struct Variant {
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let parsed = match syn::parse2::<syn::Item>(item.clone()) {
+    let parsed = syn::parse2::<syn::Item>(item.clone());
+    let item = loop_attributes::removed(item);
+    let parsed = match parsed {
         Ok(syn::Item::Impl(parsed)) => parsed,
         Ok(other) => {
             let error = syn::Error::new_spanned(&other, messages::NOT_AN_IMPL).into_compile_error();

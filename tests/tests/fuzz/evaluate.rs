@@ -170,11 +170,13 @@ impl Eval<'_> {
             Expr::Path(p) => match p.path.segments.last().expect("a name").ident.to_string().as_str() {
                 "INFINITY" => V::F32(f32::INFINITY),
                 "NAN" => V::F32(f32::NAN),
+                "MIN" if p.path.segments[0].ident == "i64" => V::I64(i64::MIN),
                 "MIN" => V::I32(i32::MIN),
                 "MAX" => match p.path.segments[0].ident.to_string().as_str() {
                     "i32" => V::I32(i32::MAX),
                     "u32" => V::U32(u32::MAX),
                     "u8" => V::U8(u8::MAX),
+                    "i64" => V::I64(i64::MAX),
                     _ => V::U64(u64::MAX),
                 },
                 _ => *self.target(e),
@@ -201,6 +203,7 @@ impl Eval<'_> {
             Expr::Unary(u) => match (&u.op, self.value(&u.expr, want)?) {
                 (UnOp::Neg(_), V::F32(x)) => V::F32(-x),
                 (UnOp::Neg(_), V::I32(x)) => V::I32(x.wrapping_neg()),
+                (UnOp::Neg(_), V::I64(x)) => V::I64(x.wrapping_neg()),
                 (UnOp::Not(_), V::Bool(x)) => V::Bool(!x),
                 (UnOp::Not(_), x) => ints!(x, x, |x, _y, v| v(!x), panic!("{e:?}")),
                 (_, x) => panic!("{x:?}"),
@@ -215,6 +218,7 @@ impl Eval<'_> {
             Expr::MethodCall(m) => self.method(m, want)?,
             Expr::Call(c) => match self.value(&c.args[0], V::U32(0))? {
                 V::U32(bits) => V::F32(f32::from_bits(bits)),
+                V::I32(x) => V::I64(x.into()),
                 other => panic!("{other:?}"),
             },
             Expr::If(i) => {

@@ -9,27 +9,29 @@ pub(crate) enum Ty {
     U32,
     U8,
     U64,
+    I64,
     F32,
     Bool,
 }
-use Ty::{Bool, F32, I32, U8, U32, U64};
+use Ty::{Bool, F32, I32, I64, U8, U32, U64};
 
-const ALL: [Ty; 6] = [I32, U32, U8, U64, F32, Bool];
-const INTS: [Ty; 4] = [I32, U32, U8, U64];
+const ALL: [Ty; 7] = [I32, U32, U8, U64, I64, F32, Bool];
+const INTS: [Ty; 5] = [I32, U32, U8, U64, I64];
 
 impl Ty {
     /// The name of the type in Rust.
     pub(crate) fn name(self) -> &'static str {
-        ["i32", "u32", "u8", "u64", "f32", "bool"][self as usize]
+        ["i32", "u32", "u8", "u64", "i64", "f32", "bool"][self as usize]
     }
 }
 
 /// A struct with a field of each type; two are named like words of C++.
-pub(crate) const STRUCT: &str = "struct S { int: i32, word: u32, byte: u8, long: u64, real: f32, truth: bool }";
+pub(crate) const STRUCT: &str =
+    "struct S { int: i32, word: u32, byte: u8, long: u64, far: i64, real: f32, truth: bool }";
 
 /// The fields of the struct.
-pub(crate) const FIELDS: [(&str, Ty); 6] =
-    [("int", I32), ("word", U32), ("byte", U8), ("long", U64), ("real", F32), ("truth", Bool)];
+pub(crate) const FIELDS: [(&str, Ty); 7] =
+    [("int", I32), ("word", U32), ("byte", U8), ("long", U64), ("far", I64), ("real", F32), ("truth", Bool)];
 
 struct Gen<'a> {
     rng: &'a mut SmallRng,
@@ -58,7 +60,7 @@ pub(crate) fn hook(rng: &mut SmallRng) -> String {
 fn bits(x: &str, ty: Ty) -> String {
     match ty {
         F32 => format!("(if {x}.is_nan() {{ 1 }} else {{ ({x} + 0.0).to_bits() }})"),
-        U64 => format!("(({x} >> 32) as u32 ^ {x} as u32)"),
+        U64 | I64 => format!("(({x} >> 32) as u32 ^ {x} as u32)"),
         _ => format!("({x} as u32)"),
     }
 }
@@ -87,8 +89,8 @@ impl Gen<'_> {
                 let name = self.pick(&["point", "line"]);
                 let base = self.structs.first().cloned();
                 let mut fields = FIELDS.to_vec();
-                fields.rotate_left(self.rng.random_range(0..6));
-                fields.truncate(if base.is_some() { 2 } else { 6 });
+                fields.rotate_left(self.rng.random_range(0..7));
+                fields.truncate(if base.is_some() { 2 } else { 7 });
                 let mut values: Vec<String> =
                     fields.iter().map(|(field, ty)| format!("{field}: {}", self.expr(*ty, 3))).collect();
                 values.extend(base.map(|base| format!("..{base}")));
@@ -239,6 +241,18 @@ impl Gen<'_> {
             }
             U8 => &["(self.a as u8)", "b'x'", "u8::MAX", "3u8", "1", "200u8"],
             U64 => &["(self.u as u64)", "u64::MAX", "1", "0x9e37_79b9_7f4a_7c15u64", "3u64"],
+            I64 => &[
+                "(self.a as i64)",
+                "i64::from(at.kv_pos)",
+                "i64::MIN",
+                "i64::MAX",
+                "1",
+                "-1",
+                "-3i64",
+                "-2147483648i64",
+                "4294967296i64",
+                "0x1e37_79b9_7f4a_7c15i64",
+            ],
             F32 => &["logit", "self.x", "0.0", "1.5", "-2.25", "1e30", "f32::INFINITY", "3_f32", "16777217.0"],
             Bool => &["self.flag", "true", "false"],
         };
@@ -278,7 +292,7 @@ impl Gen<'_> {
     }
 
     fn bool(&mut self, d: u32) -> String {
-        let ty = self.pick(&[I32, U32, U8, U64, F32]);
+        let ty = self.pick(&[I32, U32, U8, U64, I64, F32]);
         match self.rng.random_range(0..4) {
             0 => format!("!{}", self.leaf(Bool)),
             1 => format!(
@@ -334,14 +348,15 @@ impl Gen<'_> {
                     None => a,
                 }
             }
-            16 if ty != I32 => match self.rng.random_range(0..4) {
+            16 if !matches!(ty, I32 | I64) => match self.rng.random_range(0..4) {
                 0 => format!("{receiver}.next_power_of_two()"),
                 1 => format!("{receiver}.div_ceil({b})"),
                 2 => format!("{receiver}.next_multiple_of({b})"),
                 _ => format!("({receiver}.is_power_of_two() as {name})"),
             },
             16 => self
-                .pick(&["X.wrapping_abs()", "(X.is_positive() as i32)", "(X.is_negative() as i32)"])
+                .pick(&["X.wrapping_abs()", "(X.is_positive() as T)", "(X.is_negative() as T)"])
+                .replace('T', name)
                 .replace('X', &receiver),
             17 => format!("{receiver}.reverse_bits()"),
             18 => format!(
@@ -357,7 +372,7 @@ impl Gen<'_> {
                 let by = self.pick(&INTS);
                 format!("({a} {} {})", self.pick(&["<<", ">>"]), self.expr(by, d))
             }
-            1 if ty == I32 => self.pick(&["(-X)", "X.abs()", "X.signum()"]).replace('X', &receiver),
+            1 if matches!(ty, I32 | I64) => self.pick(&["(-X)", "X.abs()", "X.signum()"]).replace('X', &receiver),
             2 => format!("(!{a})"),
             3 | 4 => {
                 let from = self.pick(&ALL);
@@ -384,6 +399,7 @@ impl Gen<'_> {
                     ])
                 )
             }
+            8 if ty == U64 => format!("({} as i64).abs_diff({})", self.expr(I64, d), self.expr(I64, d)),
             8 if ty == U32 => format!("({} as i32).abs_diff({})", self.expr(I32, d), self.expr(I32, d)),
             9 => format!("{receiver}.{}({b})", self.pick(&["rem_euclid", "div_euclid"])),
             10 if ty == I32 => format!("self.t[{}]", self.expr(I32, d)),

@@ -10,7 +10,7 @@ mod value;
 
 use std::{fmt::Write as _, process::Command};
 
-use attn_kernels::splice::divisor;
+use attn_core::lang::divide::{signed, unsigned};
 use attn_tests::host;
 use evaluate::evaluate;
 use inputs::Inputs;
@@ -49,7 +49,9 @@ struct Params {
     x: f32,
     table: *const i32,
     extents: [i32; 2],
-    by: [[u32; 3]; 3],
+    a_div: signed::Divisor,
+    n_div: signed::Divisor,
+    u_div: unsigned::Divisor,
 }
 
 #[test]
@@ -109,7 +111,9 @@ fn random_hooks_equal_the_evaluated_rust() {
                 x: inputs.x,
                 table: inputs.table.as_ptr(),
                 extents: [inputs.table.len() as i32, 0],
-                by: [divisor::signed(inputs.a), divisor::signed(inputs.n), divisor::unsigned(inputs.u)],
+                a_div: signed::Divisor::new(inputs.a),
+                n_div: signed::Divisor::new(inputs.n),
+                u_div: unsigned::Divisor::new(inputs.u),
             };
             // SAFETY: the parameters have the struct's layout, the tensor outlives the call, the index has ten words.
             let got = unsafe { run(k as i32, &params, inputs.logit, &inputs.words()) };
@@ -151,7 +155,7 @@ fn the_evaluator_agrees_with_rust() {
         256.0,
     );
     is(
-        "let s = S { real: 0.5, int: 3, word: 1, byte: 250, long: 0, truth: true }; \
+        "let s = S { real: 0.5, int: 3, word: 1, byte: 250, long: 0, far: 0, truth: true }; \
          let mut t = S { int: s.int * 2, ..s }; \
          t.byte += 10; t.int as f32 + t.real + t.byte as f32 + s.byte as f32",
         260.5,

@@ -2,6 +2,18 @@
 
 use crate::value::{V, ints};
 
+/// Methods of signed integers alone.
+macro_rules! signed {
+    ($name:expr, $x:expr, $v:expr) => {
+        match $name {
+            "signum" => $v($x.signum()),
+            "is_positive" => V::Bool($x.is_positive()),
+            "is_negative" => V::Bool($x.is_negative()),
+            _ => $v($x.wrapping_abs()),
+        }
+    };
+}
+
 /// `x.name(args)`.
 pub(crate) fn call(name: &str, x: V, args: &[V]) -> V {
     let y = args.first().copied().unwrap_or(x);
@@ -13,6 +25,7 @@ pub(crate) fn call(name: &str, x: V, args: &[V]) -> V {
             z => panic!("{z:?}"),
         },
         ("abs_diff", V::I32(x), V::I32(y)) => V::U32(x.abs_diff(y)),
+        ("abs_diff", V::I64(x), V::I64(y)) => V::U64(x.abs_diff(y)),
         (_, V::F32(x), V::F32(y)) => V::F32(match name {
             "min" => x.min(y),
             "max" => x.max(y),
@@ -25,11 +38,8 @@ pub(crate) fn call(name: &str, x: V, args: &[V]) -> V {
             "sqrt" => x.sqrt(),
             _ => panic!("{name}"),
         }),
-        ("abs", V::I32(x), _) => V::I32(x.wrapping_abs()),
-        ("signum", V::I32(x), _) => V::I32(x.signum()),
-        ("is_positive", V::I32(x), _) => V::Bool(x.is_positive()),
-        ("is_negative", V::I32(x), _) => V::Bool(x.is_negative()),
-        ("wrapping_abs", V::I32(x), _) => V::I32(x.wrapping_abs()),
+        ("abs" | "wrapping_abs" | "signum" | "is_positive" | "is_negative", V::I32(x), _) => signed!(name, x, V::I32),
+        ("abs" | "wrapping_abs" | "signum" | "is_positive" | "is_negative", V::I64(x), _) => signed!(name, x, V::I64),
         ("is_power_of_two" | "next_power_of_two" | "div_ceil" | "next_multiple_of", ..) => unsigned(name, x, y),
         ("rotate_left" | "rotate_right" | "pow" | "wrapping_pow" | "wrapping_shl" | "wrapping_shr", _, V::U32(n)) => {
             ints!(

@@ -8,6 +8,7 @@ pub(crate) enum V {
     U32(u32),
     U8(u8),
     U64(u64),
+    I64(i64),
     F32(f32),
     Bool(bool),
 }
@@ -30,6 +31,10 @@ macro_rules! ints {
             }
             (V::U64($x), V::U64($y)) => {
                 let $v = V::U64;
+                $body
+            }
+            (V::I64($x), V::I64($y)) => {
+                let $v = V::I64;
                 $body
             }
             _ => $other,
@@ -57,6 +62,7 @@ pub(crate) fn wanted(ty: &syn::Type) -> Vec<V> {
             "u32" => V::U32(0),
             "u8" => V::U8(0),
             "u64" | "usize" => V::U64(0),
+            "i64" => V::I64(0),
             "f32" => V::F32(0.0),
             _ => V::Bool(false),
         }],
@@ -90,6 +96,7 @@ pub(crate) fn cast(x: V, to: V) -> V {
                 V::U32(_) => V::U32($x as u32),
                 V::U8(_) => V::U8($x as u8),
                 V::U64(_) => V::U64($x as u64),
+                V::I64(_) => V::I64($x as i64),
                 V::F32(_) => V::F32($x as f32),
                 V::Bool(_) => panic!("no cast"),
             }
@@ -100,6 +107,7 @@ pub(crate) fn cast(x: V, to: V) -> V {
         V::U32(x) => to!(x),
         V::U8(x) => to!(x),
         V::U64(x) => to!(x),
+        V::I64(x) => to!(x),
         V::F32(x) => to!(x),
         V::Bool(x) => to!(u8::from(x)),
     }

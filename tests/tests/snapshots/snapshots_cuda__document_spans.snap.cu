@@ -26,7 +26,7 @@ struct DocumentSpans {
 
 #line _ "derived from logits_mask"
   ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
-    return interval::bounds(interval::meet(interval::from(start_[(at.qo_token)]), interval::up_to(interval::i64(end_[(at.qo_token)]) - 1)));
+    return interval::bounds(interval::meet(interval::from(start_[(at.qo_token)]), interval::up_to(i64(end_[(at.qo_token)]) - 1)));
   }
 #line _ "variant"
 };

@@ -14,7 +14,7 @@ struct Dropout {
 #line _ "variants/src/normalizer/dropout.rs"
   ATTN_FN float weight(float logit, float row_max, LogitIndex at) const {
     const u32 stream = (u32(at.batch) << 16) ^ u32(at.qo_head);
-    const bool dropped = random_uniform(seed_, stream, u32(at.qo_pos), u32(at.kv_pos)) < rate_;
+    const bool dropped = random::uniform(seed_, stream, u32(at.qo_pos), u32(at.kv_pos)) < rate_;
     const float grown = 1.0f / (1.0f - rate_);
     return dropped ? 0.0f : exp(logit - row_max) * grown;
   }

@@ -24,7 +24,7 @@ struct PrefixLm {
 
 #line _ "derived from logits_mask"
   ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
-    return interval::bounds(interval::join(interval::up_to(interval::i64(prefix_[(at.batch)]) - 1), interval::up_to(at.qo_pos)));
+    return interval::bounds(interval::join(interval::up_to(i64(prefix_[(at.batch)]) - 1), interval::up_to(at.qo_pos)));
   }
 #line _ "variant"
 };

@@ -27,7 +27,7 @@ struct SlidingWindow {
 
 #line _ "derived from logits_mask"
   ATTN_FN Bounds kv_bounds(const RowIndex& at) const {
-    return interval::bounds(interval::mirrored(interval::up_to(interval::i64(window_) - 1), at.qo_pos));
+    return interval::bounds(interval::mirrored(interval::up_to(i64(window_) - 1), at.qo_pos));
   }
 #line _ "variant"
 };

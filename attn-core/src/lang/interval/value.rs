@@ -42,7 +42,7 @@ macro_rules! any {
         }
     )*};
 }
-any!(f32, u64);
+any!(f32, u64, i64);
 
 impl Abstract for bool {
     fn value(self) -> Val {

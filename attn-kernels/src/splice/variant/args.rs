@@ -3,12 +3,14 @@
 use attn_core::lang::{
     ErasedVariant, FieldType, VariantDesc,
     desc::Elem,
+    divide::{signed, unsigned},
     param_tensor::OutBuffer,
     params::{ArgVisitor, TensorArg},
 };
 
+use bytemuck::bytes_of;
+
 use super::member::{DataMember, MemberKind, members};
-use crate::splice::divisor;
 
 /// The target of a pointer in the kernel arguments.
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +96,11 @@ impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> PartArgsWriter<'_, U, E> {
 impl<U: FnMut(Pointee<'_>) -> Result<u64, E>, E> ArgVisitor for PartArgsWriter<'_, U, E> {
     fn scalar(&mut self, bits: u32) {
         self.put(MemberKind::Field, &bits.to_ne_bytes());
-        let words = match self.desc.fields.get(self.field).map(|field| field.ty) {
-            Some(FieldType::Scalar(Elem::I32)) => divisor::signed(bits.cast_signed()).to_vec(),
-            Some(FieldType::Scalar(Elem::U32)) => divisor::unsigned(bits).to_vec(),
-            _ => vec![bits],
+        let bytes = match self.desc.fields.get(self.field).map(|field| field.ty) {
+            Some(FieldType::Scalar(Elem::I32)) => bytes_of(&signed::Divisor::new(bits.cast_signed())).to_vec(),
+            Some(FieldType::Scalar(Elem::U32)) => bytes_of(&unsigned::Divisor::new(bits)).to_vec(),
+            _ => bits.to_ne_bytes().to_vec(),
         };
-        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
         self.put(MemberKind::Divisor, &bytes);
         self.field += 1;
     }

@@ -61,6 +61,7 @@ fn const_type(value: ConstValue) -> &'static str {
         ConstValue::I32(_) => "int",
         ConstValue::U32(_) => "u32",
         ConstValue::U64(_) => "u64",
+        ConstValue::I64(_) => "i64",
         ConstValue::Bool(_) => "bool",
         ConstValue::Enum(ty, _) => ty.name,
     }
@@ -76,6 +77,8 @@ fn const_text(value: ConstValue) -> String {
         ConstValue::I32(x) => x.to_string(),
         ConstValue::U32(x) => format!("{x}u"),
         ConstValue::U64(x) => format!("{x}ull"),
+        ConstValue::I64(i64::MIN) => "I64_MIN".to_owned(),
+        ConstValue::I64(x) => format!("{x}ll"),
         ConstValue::Bool(x) => x.to_string(),
         ConstValue::Enum(ty, x) => match ty.variants.iter().find(|(_, value)| *value == x) {
             Some((variant, _)) => format!("{}::{variant}", ty.name),

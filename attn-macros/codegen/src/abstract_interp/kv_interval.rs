@@ -55,9 +55,9 @@ impl KvIntervals<'_> {
                 let name = if wanted { name } else { opposite(name) };
                 let limit = self.row(b)?;
                 let (text, below, above) = match name {
-                    "lt" => (format!("interval::up_to(interval::i64({limit}) - 1)"), true, false),
+                    "lt" => (format!("interval::up_to(i64({limit}) - 1)"), true, false),
                     "le" => (format!("interval::up_to({limit})"), true, false),
-                    "gt" => (format!("interval::from(interval::i64({limit}) + 1)"), false, true),
+                    "gt" => (format!("interval::from(i64({limit}) + 1)"), false, true),
                     "ge" => (format!("interval::from({limit})"), false, true),
                     "eq" => (format!("interval::only({limit})"), false, false),
                     _ => return None,
@@ -110,8 +110,8 @@ impl KvIntervals<'_> {
         let small = self.most(id).is_some();
         match (*name, ids.as_slice()) {
             ("add", &[a, b]) if small => match (self.row(a), self.row(b)) {
-                (None, Some(r)) => self.keys(a, shifted(&text, &format!("-interval::i64({r})"), below, above)),
-                (Some(r), None) => self.keys(b, shifted(&text, &format!("-interval::i64({r})"), below, above)),
+                (None, Some(r)) => self.keys(a, shifted(&text, &format!("-i64({r})"), below, above)),
+                (Some(r), None) => self.keys(b, shifted(&text, &format!("-i64({r})"), below, above)),
                 _ => None,
             },
             ("sub", &[a, b]) if small => match (self.row(a), self.row(b)) {

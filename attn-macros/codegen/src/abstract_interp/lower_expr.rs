@@ -71,7 +71,9 @@ impl Lowering<'_> {
                 Value::Node(self.node(Node::Element(name.clone(), ids)))
             }
             Kind::Neg(inner) => match inner.kind {
-                Kind::Int(n) if n == 1 << 31 => Value::Node(self.node(Node::LeastI32)),
+                Kind::Int(n) if n == 1 << 31 && self.types.settled(&e.ty) != Ty::I64 => {
+                    Value::Node(self.node(Node::LeastI32))
+                }
                 _ => self.call("neg", &[inner]),
             },
             Kind::Not(inner) => self.call("bit_not", &[inner]),
@@ -80,7 +82,7 @@ impl Lowering<'_> {
                 Ty::I32 => self.call("cast_i32", &[inner]),
                 Ty::U32 => self.call("cast_u32", &[inner]),
                 Ty::U8 => self.call("cast_u8", &[inner]),
-                Ty::U64 => {
+                Ty::U64 | Ty::I64 => {
                     self.value(inner);
                     self.unknown(WIDE)
                 }

@@ -22,8 +22,8 @@ impl CudaWriter<'_> {
         };
         let items = self.list(items);
         CppExpr::atom(match elem {
-            Some(elem) => format!("array_of<{elem}>({items})"),
-            None => format!("array({items})"),
+            Some(elem) => format!("{}array_of<{elem}>({items})", self.prefix),
+            None => format!("{}array({items})", self.prefix),
         })
     }
 

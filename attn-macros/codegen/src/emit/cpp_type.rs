@@ -11,6 +11,7 @@ pub(crate) fn spelled(ty: &Ty, types: &Types) -> Option<String> {
         Ty::U32 => "u32".into(),
         Ty::U8 => "u8".into(),
         Ty::U64 => "u64".into(),
+        Ty::I64 => "i64".into(),
         Ty::Bool => "bool".into(),
         Ty::Unit => "void".into(),
         Ty::RowIndex => "RowIndex".into(),
@@ -19,7 +20,12 @@ pub(crate) fn spelled(ty: &Ty, types: &Types) -> Option<String> {
         Ty::RowState => "RowState".into(),
         Ty::QueryTile => "QueryTile".into(),
         Ty::Row => "R&".into(),
-        Ty::Device(name) => name,
+        Ty::Device(name) | Ty::Param(name) => name,
+        Ty::Struct(name, args) if args.is_empty() => name,
+        Ty::Struct(name, args) => {
+            let args: Option<Vec<String>> = args.iter().map(|t| spelled(t, types)).collect();
+            format!("{name}<{}>", args?.join(", "))
+        }
         Ty::Tuple(items) if items == [Ty::F32, Ty::F32] => "Pair".into(),
         Ty::Tuple(items) => {
             let items: Option<Vec<String>> = items.iter().map(|t| spelled(t, types)).collect();

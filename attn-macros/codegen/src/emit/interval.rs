@@ -34,7 +34,9 @@ impl CudaWriter<'_> {
             Kind::Coordinate(..) if self.settled(&e.ty) == Ty::I32 => Some((-MAX_COORDINATE, MAX_COORDINATE)),
             Kind::Row(_, "dim", _) => Some((0, 1 << 16)),
             Kind::Local(local) => self.intervals.get(local).copied(),
-            Kind::Neg(inner) => self.interval(inner).map(|(low, high)| (-high, -low)),
+            Kind::Neg(inner) => {
+                self.interval(inner).and_then(|(low, high)| Some((high.checked_neg()?, low.checked_neg()?)))
+            }
             Kind::Cast(inner, _) if self.settled(&inner.ty) == Ty::Bool => Some((0, 1)),
             Kind::Cast(inner, _) if self.settled(&inner.ty) != Ty::F32 => self.interval(inner),
             Kind::Binary(op, a, b) => self.operator_interval(*op, a, b),
@@ -60,7 +62,7 @@ impl CudaWriter<'_> {
     /// The interval of an operator's result, before it wraps.
     pub(super) fn operator_interval(&self, op: Op, a: &Expr, b: &Expr) -> Option<Interval> {
         let (x, y) = (self.interval(a), self.interval(b));
-        let magnitude = |(low, high): Interval| low.abs().max(high.abs());
+        let magnitude = |(low, high): Interval| low.saturating_abs().max(high.saturating_abs());
         match op {
             Op::Add => Some((x?.0.checked_add(y?.0)?, x?.1.checked_add(y?.1)?)),
             Op::Sub => Some((x?.0.checked_sub(y?.1)?, x?.1.checked_sub(y?.0)?)),
@@ -72,7 +74,8 @@ impl CudaWriter<'_> {
             Op::Div => match y {
                 Some((n, m)) if n == m && n > 0 => Some((x?.0 / n, x?.1 / n)),
                 // division by 0 gives 0
-                _ => x.map(|x| (-magnitude(x), magnitude(x))),
+                // the least i64 by -1 wraps
+                _ => x.filter(|x| x.0 > i64::MIN).map(|x| (-magnitude(x), magnitude(x))),
             },
             Op::Rem => {
                 let most = match y {
@@ -121,7 +124,7 @@ impl CudaWriter<'_> {
                 let ((low, _), (_, high)) = (arg(1)?, arg(2)?);
                 (low <= high).then_some((low, high))
             }
-            "abs" => arg(0).map(|(low, high)| (0, low.abs().max(high.abs()))),
+            "abs" => arg(0).and_then(|(low, high)| Some((0, low.checked_abs()?.max(high.checked_abs()?)))),
             "rem_euclid" => match literal(&args[1]) {
                 Some(n) if n != 0 => Some((0, n.abs() - 1)),
                 _ => None,
@@ -147,6 +150,7 @@ fn type_interval(ty: &Ty) -> Option<Interval> {
         Ty::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         Ty::U32 => (0, i64::from(u32::MAX)),
         Ty::U8 => (0, 255),
+        Ty::I64 => (i64::MIN, i64::MAX),
         Ty::Usize => (0, i64::from(i32::MAX)),
         _ => return None,
     })
@@ -167,7 +171,7 @@ fn join(a: Interval, b: Interval) -> Interval {
 
 fn shift(e: &Expr) -> Option<u32> {
     match e.kind {
-        Kind::Int(n) if n < 32 => u32::try_from(n).ok(),
+        Kind::Int(n) if n < 63 => u32::try_from(n).ok(),
         _ => None,
     }
 }

@@ -16,13 +16,14 @@ use crate::{
 
 impl CudaWriter<'_> {
     pub(super) fn negation(&mut self, e: &Expr, inner: &Expr) -> CppExpr {
-        if let Kind::Int(n) = inner.kind
-            && n == 1 << 31
-        {
-            return CppExpr::atom("I32_MIN");
-        }
         let ty = self.settled(&e.ty);
-        let fits = |(low, high)| low > i64::from(i32::MIN) && high <= i64::from(i32::MAX);
+        let (least, most) = if ty == Ty::I64 { (i64::MIN, i64::MAX) } else { (i32::MIN.into(), i32::MAX.into()) };
+        if let Kind::Int(n) = inner.kind
+            && n == least.unsigned_abs()
+        {
+            return CppExpr::atom(if ty == Ty::I64 { "I64_MIN" } else { "I32_MIN" });
+        }
+        let fits = |(low, high)| low > least && high <= most;
         let plain = ty == Ty::F32 || matches!(inner.kind, Kind::Int(_)) || self.interval(inner).is_some_and(fits);
         let text = self.text(inner);
         if plain {
@@ -30,17 +31,17 @@ impl CudaWriter<'_> {
             let operand = if text.text.starts_with('-') { format!("({})", text.text) } else { text.at_least(UNARY) };
             CppExpr { text: format!("-{operand}"), precedence: UNARY }
         } else {
-            CppExpr::atom(format!("neg({})", text.text))
+            CppExpr::atom(format!("{}neg({})", self.prefix, text.text))
         }
     }
 
     pub(super) fn complement(&mut self, inner: &Expr) -> CppExpr {
         let operator = match self.settled(&inner.ty) {
             Ty::Bool => "!",
-            Ty::I32 | Ty::U32 | Ty::U64 => "~",
+            Ty::I32 | Ty::U32 | Ty::U64 | Ty::I64 => "~",
             _ => {
                 let inner = self.value(inner);
-                return CppExpr::atom(format!("bit_not({inner})"));
+                return CppExpr::atom(format!("{}bit_not({inner})", self.prefix));
             }
         };
         let inner = self.text(inner).at_least(UNARY);
@@ -69,7 +70,7 @@ impl CudaWriter<'_> {
         // C++
         let plain = *to == Ty::F32 || from.is_int() || from == Ty::Bool || matches!(from, Ty::Device(_));
         let short = if name == "int" { "i32" } else { &name };
-        CppExpr::atom(if plain { format!("{name}({value})") } else { format!("cast_{short}({value})") })
+        CppExpr::atom(if plain { format!("{name}({value})") } else { format!("{}cast_{short}({value})", self.prefix) })
     }
 
     /// `place op value`, for a place whose text is an atom.
@@ -80,11 +81,23 @@ impl CudaWriter<'_> {
         let plain = self.is_plain(op, target, value);
         let value = self.text(value);
         if !plain {
-            return format!("{}({text}, {})", function(op), value.text);
+            return format!("{}{}({text}, {})", self.prefix, function(op), value.text);
         }
         let value = value.at_least(operand_precedence(precedence(op)).max(precedence(op) + 1));
         let text = format!("{text} {} {value}", operator(op));
         if self.settled(&target.ty) == Ty::Bool { format!("bool({text})") } else { text }
+    }
+
+    /// `a.wrapping_add(b)` of unsigned integers, whose plain operators wrap.
+    pub(super) fn wrapping(&mut self, name: &str, args: &[Expr]) -> Option<CppExpr> {
+        let op = match name {
+            "wrapping_add" => Op::Add,
+            "wrapping_sub" => Op::Sub,
+            "wrapping_mul" => Op::Mul,
+            _ => return None,
+        };
+        let [a, b] = args else { return None };
+        matches!(self.settled(&a.ty), Ty::U32 | Ty::U64).then(|| self.binary(op, a, b))
     }
 
     pub(super) fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> CppExpr {
@@ -100,7 +113,7 @@ impl CudaWriter<'_> {
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
         let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
         if !plain {
-            return CppExpr::atom(format!("{}({}, {})", function(op), a.text, b.text));
+            return CppExpr::atom(format!("{}{}({}, {})", self.prefix, function(op), a.text, b.text));
         }
         let precedence = precedence(op);
         // a left operand of the same operator takes no parentheses; bit operators are never mixed without them
@@ -122,18 +135,19 @@ impl CudaWriter<'_> {
     /// Whether C++'s operator has the semantics of Rust's for these operands.
     pub(super) fn is_plain(&self, op: Op, a: &Expr, b: &Expr) -> bool {
         let ty = self.settled(&a.ty);
-        let bits = if ty == Ty::U64 { 64 } else { 32 };
+        let bits = if matches!(ty, Ty::U64 | Ty::I64) { 64 } else { 32 };
         let shift_fits = matches!(b.kind, Kind::Int(n) if n < bits);
         let unsigned = matches!(ty, Ty::U32 | Ty::U64);
+        let signed = matches!(ty, Ty::I32 | Ty::I64);
         match op {
             _ if op.is_comparison() || op.is_logical() => true,
             _ if ty == Ty::Usize => true,
-            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || ty == Ty::I32 && self.never_wraps(op, a, b),
-            Op::Div => ty == Ty::F32 || (unsigned || ty == Ty::I32) && positive(b),
-            Op::Rem => (unsigned || ty == Ty::I32) && positive(b),
+            Op::Add | Op::Sub | Op::Mul => ty == Ty::F32 || unsigned || signed && self.never_wraps(op, a, b),
+            Op::Div => ty == Ty::F32 || (unsigned || signed) && positive(b),
+            Op::Rem => (unsigned || signed) && positive(b),
             Op::Shl => unsigned && shift_fits,
-            Op::Shr => (unsigned || ty == Ty::I32) && shift_fits,
-            _ => unsigned || matches!(ty, Ty::I32 | Ty::Bool),
+            Op::Shr => (unsigned || signed) && shift_fits,
+            _ => unsigned || signed || ty == Ty::Bool,
         }
     }
 }

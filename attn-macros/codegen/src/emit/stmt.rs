@@ -1,5 +1,7 @@
 //! Statements as C++ text.
 
+use std::num::NonZeroU8;
+
 use super::{
     control::single_value,
     precedence::{function, operator},
@@ -122,8 +124,8 @@ impl CudaWriter<'_> {
             Stmt::LetTuple { parts, whole, init } => self.let_tuple(parts, *whole, init),
             Stmt::Expr(e) => self.into(e, &Dest::Nowhere),
             Stmt::Assign { local, op, value, span } => self.assign(*local, *op, value, *span),
-            Stmt::For { var, temporaries, from, to, inclusive, body } => {
-                self.for_loop(*var, *temporaries, from, to, *inclusive);
+            Stmt::For { var, temporaries, from, to, inclusive, unroll, body } => {
+                self.for_loop(*var, **temporaries, from, to, (*inclusive, *unroll));
                 self.nested(body, &Dest::Nowhere);
                 self.line("}");
             }
@@ -209,12 +211,25 @@ impl CudaWriter<'_> {
         } else if plain {
             format!("{name} = bool({name} {} ({value}));", operator(op))
         } else {
-            format!("{name} = {}({name}, {value});", function(op))
+            format!("{name} = {}{}({name}, {value});", self.prefix, function(op))
         });
     }
 
+    fn pragma(&mut self, unroll: Option<NonZeroU8>) {
+        if let Some(count) = unroll {
+            self.line(&format!("#pragma unroll {count}"));
+        }
+    }
+
     /// Writes the head of a loop.
-    fn for_loop(&mut self, var: LocalId, [end, step]: [LocalId; 2], from: &Expr, to: &Expr, inclusive: bool) {
+    fn for_loop(
+        &mut self,
+        var: LocalId,
+        [end, step]: [LocalId; 2],
+        from: &Expr,
+        to: &Expr,
+        (inclusive, unroll): (bool, Option<NonZeroU8>),
+    ) {
         let (i, end) = (self.name(var), self.name(end));
         let ty = self.declared(var);
         let (from_text, to_text) = (self.value(from), self.value(to));
@@ -226,12 +241,17 @@ impl CudaWriter<'_> {
         let fixed = matches!(to.kind, Kind::Int(_) | Kind::Param(_) | Kind::Const(_) | Kind::Coordinate(..));
         // incrementing past the largest value would overflow: such a loop compares before it increments
         let may_wrap = inclusive
-            && !(ty.as_deref() == Some("int") && self.interval(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)));
+            && !match ty.as_deref() {
+                Some("int") => self.interval(to).is_some_and(|(_, n)| n < i64::from(i32::MAX)),
+                Some("i64") => self.interval(to).is_some_and(|(_, n)| n < i64::MAX),
+                _ => false,
+            };
         let mut inner = None;
         if let Some(ty) = &ty
             && fixed
             && !may_wrap
         {
+            self.pragma(unroll);
             self.line(&format!("for ({ty} {i} = {from_text}; {i} {compare} {to_text}; ++{i}) {{"));
         } else {
             let auto = ty.clone().unwrap_or_else(|| "auto".into());
@@ -241,6 +261,7 @@ impl CudaWriter<'_> {
                 true => format!("Plain<decltype({from_text})>"),
                 false => format!("Plain<decltype({end})>"),
             });
+            self.pragma(unroll);
             if may_wrap {
                 let step = self.name(step);
                 self.line(&format!(

@@ -59,7 +59,7 @@ impl CudaWriter<'_> {
             Kind::Array(items) => self.array(e, items),
             Kind::Repeat(item, len) => {
                 let item = self.value(item);
-                CppExpr::atom(format!("repeat<{len}>({item})"))
+                CppExpr::atom(format!("{}repeat<{len}>({item})", self.prefix))
             }
             Kind::Index(array, index) => {
                 let index = self.checked_index(&array.ty, index);
@@ -78,8 +78,11 @@ impl CudaWriter<'_> {
             }
             Kind::Call(name, args) => {
                 self.check_index_method(name, args, e.span);
+                if let Some(plain) = self.wrapping(name, args) {
+                    return plain;
+                }
                 let args = self.list(args);
-                CppExpr::atom(format!("{name}({args})"))
+                CppExpr::atom(format!("{}{name}({args})", self.prefix))
             }
             Kind::Helper(name, args) => {
                 let args = self.list(args);
@@ -106,11 +109,16 @@ impl CudaWriter<'_> {
             Kind::Tuple(items) => {
                 let known = self.settled(&e.ty) == Ty::pair();
                 let items = self.list(items);
-                CppExpr::atom(if known { format!("Pair{{{items}}}") } else { format!("tuple({items})") })
+                CppExpr::atom(if known { format!("Pair{{{items}}}") } else { format!("{}tuple({items})", self.prefix) })
             }
             Kind::TupleField(inner, i) => {
                 let inner = self.text(inner).at_least(ATOM);
                 CppExpr::atom(format!("{inner}.{}", names::TUPLE_FIELDS.get(*i).unwrap_or(&"w")))
+            }
+            Kind::Aggregate(items) => {
+                let ty = spelled(&e.ty, self.types).unwrap_or_default();
+                let items = self.list(items);
+                CppExpr::atom(format!("{ty}{{{items}}}"))
             }
             Kind::Struct { ty, base, fields } => self.structure(ty, base.as_deref(), fields),
             Kind::Field(inner, name) => {
@@ -154,6 +162,7 @@ impl CudaWriter<'_> {
         match self.settled(ty) {
             Ty::U32 => format!("{n}u"),
             Ty::U64 => format!("{n}ull"),
+            Ty::I64 => format!("{n}ll"),
             Ty::U8 => format!("u8({n})"),
             _ if n > u64::from(u32::MAX) => format!("{n}ull"),
             _ if n > i32::MAX as u64 => format!("{n}u"),

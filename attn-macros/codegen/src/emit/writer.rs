@@ -27,6 +27,9 @@ pub(crate) struct CudaWriter<'a> {
     pub(super) params: HashMap<LocalId, String>,
     /// The logit argument of a transform, not yet scaled ([`logit_factor`](super::logit_factor)).
     pub(super) logit: Option<LocalId>,
+    /// What stands before the language's functions: `lang::` in other namespaces, which may have functions of the same
+    /// names.
+    pub(super) prefix: &'a str,
     pub(super) used: &'a mut Used,
 }
 

@@ -21,6 +21,9 @@ impl IrBuilder<'_> {
             return self.refused(f, messages::CALL);
         }
         let two = syntax::last_two(&f.path);
+        if let Some(done) = self.module_call(e, f) {
+            return done;
+        }
         if let Some((ty, name)) = &two {
             if ty == "approx" {
                 return self.approx(e, f, name);
@@ -57,8 +60,8 @@ impl IrBuilder<'_> {
     /// `random::uniform(seed, stream, i, j)`.
     fn random(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
         let (text, ty) = match name {
-            "uniform" => ("random_uniform", Ty::F32),
-            "bits" => ("random_bits", Ty::U32),
+            "uniform" => ("random::uniform", Ty::F32),
+            "bits" => ("random::bits", Ty::U32),
             _ => return self.refused(f, messages::RANDOM),
         };
         if e.args.len() != 4 {
@@ -143,7 +146,7 @@ impl IrBuilder<'_> {
     }
 
     /// `4`, `N` or `{ N }` between `::<` and `>`.
-    fn const_argument(&mut self, arg: &syn::GenericArgument) -> Expr {
+    pub(super) fn const_argument(&mut self, arg: &syn::GenericArgument) -> Expr {
         let expr = match arg {
             syn::GenericArgument::Const(syn::Expr::Block(b)) => match &b.block.stmts[..] {
                 [syn::Stmt::Expr(e, None)] => e.clone(),
@@ -172,6 +175,7 @@ fn number(name: &str) -> Option<Ty> {
         "u32" => Ty::U32,
         "u8" => Ty::U8,
         "u64" => Ty::U64,
+        "i64" => Ty::I64,
         _ => return None,
     })
 }

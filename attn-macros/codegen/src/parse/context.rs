@@ -47,6 +47,10 @@ pub struct ItemContext {
     pub report: Report,
     /// The name of the helper being lowered: it may not call itself, and its constants have its name as a prefix.
     pub this_fn: Option<String>,
+    /// The `#[device_mod]` around, whose every signature is known.
+    pub module: Option<std::rc::Rc<crate::module_scope::Scope>>,
+    /// The type parameters of the function of a `#[device_mod]`: the name and the trait.
+    pub type_params: Vec<(String, String)>,
     /// The constants that this helper is generic over: Rust name, name in the text, type.
     pub generics: Vec<(String, String, Ty)>,
 }

@@ -31,6 +31,9 @@ fn written(member: &syn::Member) -> String {
 impl IrBuilder<'_> {
     /// `Line { slope: 1.0, ..base }`.
     pub(super) fn struct_literal(&mut self, e: &syn::ExprStruct) -> Expr {
+        if let Some(done) = self.module_literal(e) {
+            return done;
+        }
         let Some((ty, name)) = self.struct_named(&e.path, e.qself.is_some(), messages::STRUCT) else {
             for field in &e.fields {
                 self.expr(&field.expr);
@@ -102,6 +105,7 @@ impl IrBuilder<'_> {
     /// `line.slope`.
     pub(super) fn struct_field(&mut self, base: Expr, name: &syn::Ident, span: SpanRange) -> Expr {
         let ty = match self.resolve(&base.ty) {
+            Ty::Struct(of, args) => self.module_field(&of, &args, name),
             Ty::Device(of) => self.shared.types.named(format!("{of}.{name}")),
             _ => self.shared.types.external(),
         };
@@ -116,7 +120,11 @@ impl IrBuilder<'_> {
         if path.is_ident("Self") {
             return self.refused(e, messages::EXPRESSION);
         }
-        match link(&path, self.shared) {
+        let ty = match &self.shared.module {
+            Some(_) => path.segments.last().map(|s| Ty::Device(s.ident.to_string())),
+            None => link(&path, self.shared),
+        };
+        match ty {
             Some(Ty::Device(ty)) => {
                 let kind = Kind::Variant { ty: ty.clone(), name: names::within_type(last), rust: last.to_owned() };
                 Expr { kind, ty: Ty::Device(ty), span: SpanRange::of(e) }

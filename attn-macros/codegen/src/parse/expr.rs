@@ -57,6 +57,7 @@ impl IrBuilder<'_> {
             syn::Expr::Array(e) => self.array(e),
             syn::Expr::Repeat(e) => self.repeat(e),
             syn::Expr::Struct(e) => self.struct_literal(e),
+            syn::Expr::Reference(e) if self.shared.module.is_some() => self.expr(&e.expr),
             syn::Expr::Return(_) | syn::Expr::Break(_) | syn::Expr::Continue(_) => match self.expr_stmt(expr) {
                 Some(stmt) => Expr { kind: Kind::Diverge(Box::new(stmt)), ty: self.shared.types.fresh(), span },
                 None => self.error(span),
@@ -117,7 +118,7 @@ impl IrBuilder<'_> {
         let Some((words, ty)) = hook::coordinates(base_ty) else {
             return match base_ty {
                 _ if matches!(base.kind, Kind::Error) => base,
-                Ty::Device(_) | Ty::Var(_) => self.struct_field(base, name, SpanRange::of(e)),
+                Ty::Device(_) | Ty::Struct(..) | Ty::Var(_) => self.struct_field(base, name, SpanRange::of(e)),
                 _ => self.refused(e, messages::EXPRESSION),
             };
         };

@@ -21,6 +21,7 @@ impl IrBuilder<'_> {
                     "u32" => Ty::U32,
                     "u8" => Ty::U8,
                     "u64" => Ty::U64,
+                    "i64" => Ty::I64,
                     "usize" => Ty::Usize,
                     "isize" => return self.refused(lit, messages::USIZE),
                     "f64" => return self.refused(lit, messages::FLOAT64),

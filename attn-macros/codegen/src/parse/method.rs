@@ -32,6 +32,9 @@ impl IrBuilder<'_> {
         if matches!(self.resolve(&receiver.ty), Ty::Device(_)) && e.method != "clone" {
             return self.refused(&e.method, messages::METHOD_OF_TYPE);
         }
+        if let Some(found) = self.trait_method(e, &receiver) {
+            return self.trait_call(e, receiver, found);
+        }
         let args: Vec<&syn::Expr> = e.args.iter().collect();
         self.number_method(e, receiver, &e.method, &args)
     }
@@ -83,6 +86,7 @@ impl IrBuilder<'_> {
             Pair => Ty::pair(),
             Unsigned => match self.resolve(receiver) {
                 Ty::I32 => Ty::U32,
+                Ty::I64 => Ty::U64,
                 ty @ (Ty::U32 | Ty::U8 | Ty::U64) => ty,
                 _ => self.shared.types.external(),
             },

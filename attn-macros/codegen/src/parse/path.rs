@@ -31,6 +31,9 @@ impl IrBuilder<'_> {
         {
             return Expr { kind: Kind::Const(name.clone()), ty: ty.clone(), span };
         }
+        if let Some(found) = self.module_constant(&e.path) {
+            return found;
+        }
         if let Some((ty, last)) = last_two(&e.path) {
             if let Some(found) = assoc(&ty, &last) {
                 return Expr { kind: found.0, ty: found.1, span };
@@ -97,13 +100,15 @@ fn assoc(ty: &str, name: &str) -> Option<(Kind, Ty)> {
         ("i32", "MIN") => Some((Kind::Builtin("I32_MIN"), Ty::I32)),
         ("u32", "MAX") => Some((Kind::Int(u64::from(u32::MAX)), Ty::U32)),
         ("u8", "MAX") => Some((Kind::Int(u64::from(u8::MAX)), Ty::U8)),
+        ("i64", "MAX") => Some((Kind::Int(i64::MAX as u64), Ty::I64)),
+        ("i64", "MIN") => Some((Kind::Builtin("I64_MIN"), Ty::I64)),
         ("u64", "MAX") => Some((Kind::Int(u64::MAX), Ty::U64)),
         ("u32", "MIN") => Some((Kind::Int(0), Ty::U32)),
         ("u8", "MIN") => Some((Kind::Int(0), Ty::U8)),
         ("u64", "MIN") => Some((Kind::Int(0), Ty::U64)),
         ("i32" | "u32", "BITS") => Some((Kind::Int(32), Ty::U32)),
         ("u8", "BITS") => Some((Kind::Int(8), Ty::U32)),
-        ("u64", "BITS") => Some((Kind::Int(64), Ty::U32)),
+        ("u64" | "i64", "BITS") => Some((Kind::Int(64), Ty::U32)),
         _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! Blocks and statements.
 
+use std::num::NonZeroU8;
+
 use quote::ToTokens as _;
 
 use super::{
@@ -228,8 +230,9 @@ impl IrBuilder<'_> {
                 (self.error(SpanRange::of(other)), self.error(SpanRange::of(other)), false)
             }
         };
+        let unroll = self.unroll(&e.attrs);
         // the text declares these before the loop, in the enclosing scope
-        let temporaries = ["end", "step"].map(|name| self.temporary(name, ty.clone(), false));
+        let temporaries = Box::new(["end", "step"].map(|name| self.temporary(name, ty.clone(), false)));
         self.scoped(|r| {
             let var = match &*e.pat {
                 syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() && p.mutability.is_none() => {
@@ -243,8 +246,20 @@ impl IrBuilder<'_> {
                 }
             };
             let body = r.block(&e.body, &Ty::Unit);
-            Stmt::For { var, temporaries, from, to, inclusive, body }
+            Stmt::For { var, temporaries, from, to, inclusive, unroll, body }
         })
+    }
+
+    /// The count of `#[unroll(2)]`.
+    fn unroll(&mut self, attrs: &[syn::Attribute]) -> Option<NonZeroU8> {
+        let attr = attrs.iter().find(|attr| attr.path().is_ident("unroll"))?;
+        match attr.parse_args::<syn::LitInt>().and_then(|count| count.base10_parse()) {
+            Ok(count) => Some(count),
+            _ => {
+                self.refuse(attr, messages::UNROLL);
+                None
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
             elems.into_iter().collect::<Option<Vec<_>>>().map(Ty::Tuple)
         }
         syn::Type::Tuple(t) => refuse(t, messages::TUPLE_SIZE, shared),
+        syn::Type::Reference(t) if shared.module.is_some() && t.mutability.is_none() => of(&t.elem, shared),
         syn::Type::Reference(t) => refuse(t, messages::REFERENCE, shared),
         syn::Type::Array(t) => match &t.len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(len), .. }) => {
@@ -24,6 +25,9 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
         },
         syn::Type::Path(t) if t.qself.is_none() => {
             let last = t.path.segments.last()?;
+            if let Some(found) = named_type(last, shared) {
+                return Some(found);
+            }
             if !last.arguments.is_empty() {
                 return refuse(t, messages::TYPE, shared);
             }
@@ -33,6 +37,7 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
                 "u32" => Some(Ty::U32),
                 "u8" => Some(Ty::U8),
                 "u64" => Some(Ty::U64),
+                "i64" => Some(Ty::I64),
                 "bool" => Some(Ty::Bool),
                 "RowIndex" => Some(Ty::RowIndex),
                 "LogitIndex" => Some(Ty::LogitIndex),
@@ -49,8 +54,29 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
     }
 }
 
+/// The type parameter, or the struct of the module around, or a type that the module imports and CUDA has too.
+fn named_type(name: &syn::PathSegment, shared: &mut ItemContext) -> Option<Ty> {
+    let module = shared.module.clone()?;
+    let ident = name.ident.to_string();
+    if shared.type_params.iter().any(|(param, _)| *param == ident) {
+        return Some(Ty::Param(ident));
+    }
+    let mut args = Vec::new();
+    if let syn::PathArguments::AngleBracketed(given) = &name.arguments {
+        for arg in &given.args {
+            if let syn::GenericArgument::Type(given) = arg {
+                args.push(of(given, shared)?);
+            }
+        }
+    }
+    if module.structs.contains_key(&ident) {
+        return Some(Ty::Struct(ident, args));
+    }
+    module.imports.contains(&ident).then_some(Ty::Device(ident))
+}
+
 /// Types of the standard library, which users cannot mark with `#[device_type]`.
-const FOREIGN: &[&str] = &["i8", "i16", "i64", "i128", "u16", "u128", "f16", "bf16", "char", "str", "String", "Self"];
+const FOREIGN: &[&str] = &["i8", "i16", "i128", "u16", "u128", "f16", "bf16", "char", "str", "String", "Self"];
 
 fn refuse(tokens: &impl quote::ToTokens, message: &str, shared: &mut ItemContext) -> Option<Ty> {
     shared.report.on(tokens, message);

@@ -64,7 +64,7 @@ fn random_calls_take_four_integers() {
     } else {
         logit
     }));
-    assert!(text.contains("random_uniform(seed_, 0u, u32(at.qo_token), u32(at.kv_pos)) < p_"), "{text}");
+    assert!(text.contains("random::uniform(seed_, 0u, u32(at.qo_token), u32(at.kv_pos)) < p_"), "{text}");
     let told = errors(&quote!(
         fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
             attn::random::normal(1, 2, 3, 4) + random::uniform(1)

@@ -13,7 +13,7 @@ pub struct X {
 #[attention_variant]
 impl AttentionVariant for X {
     fn logits_transform(&self, logit: f32, _at: LogitIndex) -> f32 {
-        logit + 3i64 as f32
+        logit + 3i16 as f32
     }
 }
 

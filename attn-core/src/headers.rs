@@ -1,0 +1,19 @@
+//! The CUDA headers that are made of Rust: one source for what the host and the kernels compute to the bit.
+
+use crate::lang::{divide, random};
+
+/// A header: where templates include it, and its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// The name in `#include`.
+    pub name: &'static str,
+    /// The text; it may include others.
+    pub text: &'static str,
+}
+
+/// Every header that is made of Rust.
+pub const HEADERS: &[Header] = &[
+    Header { name: "lang/signed_divisor.cuh", text: divide::signed::CUDA },
+    Header { name: "lang/unsigned_divisor.cuh", text: divide::unsigned::CUDA },
+    Header { name: "lang/random.cuh", text: random::CUDA },
+];

@@ -1,0 +1,198 @@
+//! `#[device_mod]`: keeps an inline module, and adds its functions, structs and constants as the text of a CUDA header.
+//!
+//! For code that the host and the kernels of attn-rs share. Unlike a `#[device_fn]`, each function sees the signatures
+//! and types of the others, so every type in the text is spelled, and functions may be generic over types with a trait
+//! of the module. What a trait declares, CUDA has by hand: `T::LEAST` is `LEAST<T>`, `x.to_i64()` is `to_i64(x)`.
+//! `#[call]` keeps a function from being inlined in kernels. Items other than functions, structs and constants are for
+//! Rust alone.
+
+mod scope;
+
+use std::rc::Rc;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{Parse, ParseStream};
+
+use crate::{
+    check, descriptor, emit, literals, loop_attributes, messages,
+    module_scope::Scope,
+    names,
+    parse::{self, ItemContext},
+    report::Report,
+};
+
+/// Expands the attribute. The module is kept, with a constant `CUDA` added.
+#[must_use]
+#[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
+pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let parsed =
+        syn::parse2::<Header>(attr).and_then(|header| Ok((header, syn::parse2::<syn::ItemMod>(item.clone())?)));
+    let item = loop_attributes::removed(item);
+    let (header, parsed) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let mut report = Report::default();
+    let text = text(&header, &parsed, &mut report);
+    let kept = match syn::parse2::<syn::ItemMod>(item.clone()) {
+        Ok(kept) => kept,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#item #error);
+        }
+    };
+    let syn::ItemMod { attrs, vis, ident, content, .. } = &kept;
+    let items = content.as_ref().map(|(_, items)| items.as_slice()).unwrap_or_default();
+    let errors = report.into_tokens();
+    quote! {
+        #(#attrs)*
+        #vis mod #ident {
+            #(#items)*
+            /// The CUDA header of this module.
+            pub const CUDA: &str = #text;
+        }
+        #errors
+    }
+}
+
+/// `namespace = "lang::random", include = "lang/math.cuh"`.
+struct Header {
+    namespace: String,
+    includes: Vec<String>,
+}
+
+impl Parse for Header {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut header = Header { namespace: String::new(), includes: Vec::new() };
+        let pairs = input.parse_terminated(syn::MetaNameValue::parse, syn::Token![,])?;
+        for pair in pairs {
+            let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else {
+                return Err(syn::Error::new_spanned(&pair.value, messages::DEVICE_MOD_ATTR));
+            };
+            match () {
+                () if pair.path.is_ident("namespace") => header.namespace = text.value(),
+                () if pair.path.is_ident("include") => header.includes.push(text.value()),
+                () => return Err(syn::Error::new_spanned(&pair.path, messages::DEVICE_MOD_ATTR)),
+            }
+        }
+        Ok(header)
+    }
+}
+
+fn text(header: &Header, module: &syn::ItemMod, report: &mut Report) -> String {
+    let Some((_, items)) = &module.content else {
+        report.on(module, messages::DEVICE_MOD_INLINE);
+        return String::new();
+    };
+    let scope = scope::of(items, report);
+    let mut out = comments(&module.attrs, "");
+    for include in &header.includes {
+        out.push_str(&format!("#include \"{include}\"\n"));
+    }
+    let file = descriptor::file_in_package(module.mod_token.span);
+    out.push_str(&format!("\nnamespace {} {{\n", header.namespace));
+    for item in items.iter().filter(|item| !scope::is_for_rust(item)) {
+        match item {
+            syn::Item::Fn(item) => out.push_str(&function(item, &scope, header, &file, report)),
+            syn::Item::Struct(item) => out.push_str(&structure(item, &scope, &file)),
+            syn::Item::Const(item) => out.push_str(&constant(item, &scope, header, report)),
+            _ => {}
+        }
+    }
+    out.push_str(&format!("\n}}  // namespace {}\n", header.namespace));
+    out
+}
+
+/// Doc comments as comments of the text.
+fn comments(attrs: &[syn::Attribute], indent: &str) -> String {
+    let lines = parse::doc_lines(attrs);
+    lines.iter().map(|line| format!("{}\n", names::comment(&format!("{indent}// {}", plain(line))))).collect()
+}
+
+/// A line of a doc comment without Markdown.
+fn plain(line: &str) -> String {
+    line.replace(['`', '[', ']'], "")
+}
+
+fn template(generics: &syn::Generics, context: &ItemContext) -> String {
+    let params = generics.params.iter().filter_map(|param| match param {
+        syn::GenericParam::Type(param) => Some(format!("class {}", param.ident)),
+        syn::GenericParam::Const(param) => {
+            let (_, _, ty) = context.generics.iter().find(|(name, ..)| param.ident == name)?;
+            Some(format!("{} {}", emit::spelled(ty, &context.types)?, param.ident))
+        }
+        syn::GenericParam::Lifetime(_) => None,
+    });
+    let params: Vec<String> = params.collect();
+    if params.is_empty() { String::new() } else { format!("template <{}>\n", params.join(", ")) }
+}
+
+fn function(item: &syn::ItemFn, scope: &Rc<Scope>, header: &Header, file: &str, report: &mut Report) -> String {
+    let mut shared = scope::context(scope, &item.sig.generics);
+    for param in item.sig.generics.const_params() {
+        if let Some(ty) = parse::ty::of(&param.ty, &mut shared) {
+            shared.generics.push((param.ident.to_string(), param.ident.to_string(), ty));
+        }
+    }
+    let read =
+        parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |_, ty, shared| parse::ty::of(ty, shared));
+    literals::function(&read, &shared.types, &mut shared.report);
+    check::function(&read, &shared.types, &mut shared.report);
+    let linkage = if item.attrs.iter().any(|attr| attr.path().is_ident("call")) { "ATTN_CALL" } else { "ATTN_FN" };
+    let head = format!("\n{}", comments(&item.attrs, ""));
+    let template = template(&item.sig.generics, &shared);
+    let by_reference: Vec<bool> = item
+        .sig
+        .inputs
+        .iter()
+        .map(|input| matches!(input, syn::FnArg::Typed(arg) if matches!(&*arg.ty, syn::Type::Reference(_))))
+        .collect();
+    let text = emit::module_function(
+        &read,
+        &emit::ModuleFunction {
+            before: &format!("{template}{linkage}"),
+            prefix: if header.namespace == "lang" { "" } else { "lang::" },
+            by_reference: &by_reference,
+        },
+        &shared.types,
+        file,
+        &mut shared.report,
+    );
+    report.append(shared.report);
+    head + &text
+}
+
+fn structure(item: &syn::ItemStruct, scope: &Rc<Scope>, file: &str) -> String {
+    let context = scope::context(scope, &item.generics);
+    let name = item.ident.to_string();
+    let mut out = format!("\n{}", comments(&item.attrs, ""));
+    out.push_str(&format!("#line {} {}\n", item.struct_token.span.start().line.max(1), names::file_literal(file)));
+    out.push_str(&template(&item.generics, &context));
+    out.push_str(&format!("struct {name} {{\n"));
+    let types = scope.structs.get(&name).map(|of| of.fields.as_slice()).unwrap_or_default();
+    for (field, (name, ty)) in item.fields.iter().zip(types) {
+        out.push_str(&comments(&field.attrs, "  "));
+        out.push_str(&format!("  {} {name};\n", emit::spelled(ty, &context.types).unwrap_or_default()));
+    }
+    out + "};\n"
+}
+
+fn constant(item: &syn::ItemConst, scope: &Rc<Scope>, header: &Header, report: &mut Report) -> String {
+    // a constant is the value of a function without arguments
+    let (name, ty, value) = (&item.ident, &item.ty, &item.expr);
+    let Ok(f) = syn::parse2::<syn::ItemFn>(quote!(fn #name() -> #ty { #value })) else { return String::new() };
+    let mut shared = scope::context(scope, &item.generics);
+    let read = parse::function(&mut shared, &[], &f.sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
+    let prefix = if header.namespace == "lang" { "" } else { "lang::" };
+    let value = emit::module_value(&read, prefix, &shared.types, &mut shared.report);
+    let ty = emit::spelled(&read.ret, &shared.types).unwrap_or_default();
+    report.append(shared.report);
+    format!("\n{}constexpr {ty} {name} = {value};\n", comments(&item.attrs, ""))
+}
+
+#[cfg(test)]
+mod tests;
