@@ -3,25 +3,30 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr, clippy::print_stdout)] // a test
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "support/stock.rs"]
 mod stock;
 
+use std::ops::Deref;
+
 use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
-    dtype::{Dtype, Dtypes},
+    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
+    dtype::Dtypes,
     spec::{AttentionOptions, Heads, KernelKind},
-    tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::{
-    compile::{Arch, Compiler},
-    cuda::{Attention, CudaError, Device, DeviceBuffer, Event, Plan, Stream, Workspace},
+    compile::Arch,
+    cuda::{Attention, CudaError, DeviceBuffer, Event, Plan},
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
 };
+use gpu::{BatchArrays, Gpu, PAGE};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use stock::has_compiler;
 
 const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 64 };
-const PAGE: u32 = 16;
 const PAGES: u32 = 64;
 /// Capacity in requests.
 const REQUESTS: usize = 1024;
@@ -38,105 +43,43 @@ const VARIANTS: [&str; 7] = [
 /// Capacity in keys.
 const KEYS: u32 = 1024 * 4096;
 
-/// A random number generator.
-struct Random(u32);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let bits = (self.0 ^ self.0 >> 16).wrapping_mul(0x9e37_79b9);
-        bits ^ bits >> 15
-    }
-    fn below(&mut self, end: u32) -> u32 {
-        self.next() % end.max(1)
-    }
-}
-
-/// Random bf16 values between -2 and 2.
-fn values(count: usize, seed: u32) -> Vec<u8> {
-    let mut random = Random(seed);
-    let mut bf16 = || {
-        let x = (random.next() & 0xffff) as f32 / 16384.0 - 2.0;
-        ((x.to_bits() >> 16) as u16).to_le_bytes()
-    };
-    (0..count).flat_map(|_| bf16()).collect()
-}
-
-/// A device with tensors on it, and arrays for a batch.
-struct Gpu {
-    device: Device,
-    stream: Stream,
-    q: DeviceBuffer,
-    k: DeviceBuffer,
-    v: DeviceBuffer,
-    o: DeviceBuffer,
+/// A device, and arrays for a batch on it.
+struct Planner {
+    gpu: Gpu,
     qo_indptr: DeviceBuffer,
     kv_lens: DeviceBuffer,
     page_indptr: DeviceBuffer,
     page_indices: DeviceBuffer,
 }
 
-/// A batch in host memory.
-struct BatchArrays {
-    qo: Vec<i32>,
-    kv: Vec<i32>,
-    table: PageTableBuf,
+/// Requests of one query each.
+fn decode(kv: &[u32]) -> BatchArrays {
+    BatchArrays::new((&vec![1; kv.len()], kv), PAGES, 3)
 }
 
-impl BatchArrays {
-    fn new(qo: &[u32], kv: &[u32], seed: u32) -> Self {
-        let mut random = Random(seed);
-        let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || random.below(PAGES) as i32);
-        BatchArrays { qo: indptr(qo).expect("short"), kv: kv.iter().map(|&len| len as i32).collect(), table }
-    }
+impl Deref for Planner {
+    type Target = Gpu;
 
-    /// Requests of one query each.
-    fn decode(kv: &[u32]) -> Self {
-        BatchArrays::new(&vec![1; kv.len()], kv, 3)
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        Batch::paged(&self.qo, &self.table.table())
+    fn deref(&self) -> &Gpu {
+        &self.gpu
     }
 }
 
-impl Gpu {
+impl Planner {
     fn find() -> Option<Self> {
-        let device = match Device::new(0) {
-            Ok(device) => device,
-            Err(error) => {
-                eprintln!("SKIPPED: {error}");
-                return None;
-            }
-        };
-        let (q, kv) = (REQUESTS * 8 * 64, (PAGES * PAGE) as usize * 2 * 64);
-        let upload = |count, seed| DeviceBuffer::upload(&device, &values(count, seed)).expect("memory");
-        let ints = |count: usize| DeviceBuffer::new(&device, count * 4).expect("memory");
-        let (q, k, v, o) = (upload(q, 1), upload(kv, 2), upload(kv, 3), upload(q, 4));
-        let stream = Stream::new(&device).expect("a stream");
-        let entries = (KEYS / PAGE) as usize + REQUESTS;
-        Some(Gpu {
+        let gpu = Gpu::find(HEADS, REQUESTS, PAGES)?;
+        let ints = |count: usize| DeviceBuffer::new(&gpu.device, count * 4).expect("memory");
+        Some(Planner {
             qo_indptr: ints(REQUESTS + 1),
             kv_lens: ints(REQUESTS),
             page_indptr: ints(REQUESTS + 1),
-            page_indices: ints(entries),
-            device,
-            stream,
-            q,
-            k,
-            v,
-            o,
+            page_indices: ints((KEYS / PAGE) as usize + REQUESTS),
+            gpu,
         })
     }
 
     fn attention(&self, expr: &str) -> Attention {
-        let variant = stock::variant(expr);
-        let options = AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() };
-        Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
-    }
-
-    fn workspace(&self) -> Workspace {
-        Workspace::new(&self.device).expect("empty")
+        self.gpu.attention(expr, AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() })
     }
 
     /// Copies a batch to the device, in the order of the stream.
@@ -165,31 +108,6 @@ impl Gpu {
         )
     }
 
-    fn run(&self, plan: &Plan) -> Result<(), CudaError> {
-        let (rows, pool) = ([REQUESTS, 8, 64], [PAGES as usize, PAGE as usize, 2, 64]);
-        let strides = [i64::from(PAGE) * 128, 128, 64, 1];
-        // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
-        let (q, k, v, o) = unsafe {
-            (
-                TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &[512, 64, 1])?,
-                TensorRef::device(self.k.ptr(), Dtype::Bf16, &pool, &strides)?,
-                TensorRef::device(self.v.ptr(), Dtype::Bf16, &pool, &strides)?,
-                TensorMut::device(self.o.ptr(), Dtype::Bf16, &rows, &[512, 64, 1])?,
-            )
-        };
-        plan.run(&self.stream, q, Kv::paged(k, v), Out::new(o), None, false)
-    }
-
-    /// The output of a run; bytes of 0xff where it writes nothing.
-    fn written(&self, run: impl FnOnce()) -> Vec<u8> {
-        self.o.fill(&self.stream, 0xff).expect("fills");
-        run();
-        self.stream.synchronize().expect("it ran");
-        let mut bytes = vec![0; self.o.len()];
-        self.o.download(0, &mut bytes).expect("copied");
-        bytes
-    }
-
     /// The median time of a launch, in microseconds.
     fn median(&self, mut launch: impl FnMut()) -> f32 {
         let event = || Event::new(&self.device).expect("an event");
@@ -216,13 +134,13 @@ fn lists(plan: &Plan, arrays: &BatchArrays) -> Vec<u8> {
 }
 
 /// Query and key lengths of each request.
-fn random_lens(random: &mut Random, queries: u32) -> (Vec<u32>, Vec<u32>) {
-    let most = [5, 70, 300, REQUESTS as u32][random.below(4) as usize];
-    let (requests, keys) = (random.below(most + 1), [1, 100, 1000, 4096][random.below(4) as usize]);
-    let equal = random.below(4) == 0;
+fn random_lens(random: &mut SmallRng, queries: u32) -> (Vec<u32>, Vec<u32>) {
+    let most = [5, 70, 300, REQUESTS as u32][random.random_range(0..4)];
+    let (requests, keys) = (random.random_range(0..=most), [1, 100, 1000, 4096][random.random_range(0..4)]);
+    let equal = random.random_range(0..4) == 0;
     let lens = (0..requests).map(|_| {
-        let (few, len) = (1 + random.below(queries), random.below(keys + 1));
-        (if random.below(9) == 0 { 0 } else { few }, if equal { keys } else { len })
+        let (few, len) = (random.random_range(1..=queries), random.random_range(0..=keys));
+        (if random.random_range(0..9) == 0 { 0 } else { few }, if equal { keys } else { len })
     });
     lens.unzip()
 }
@@ -231,8 +149,7 @@ fn random_lens(random: &mut Random, queries: u32) -> (Vec<u32>, Vec<u32>) {
 /// that has a GPU and no compiler.
 #[test]
 fn kernels_for_an_h200_compile() {
-    if let Err(error) = Compiler::find() {
-        eprintln!("SKIPPED: {error}");
+    if !has_compiler() {
         return;
     }
     let arch = Arch::for_device(9, 0);
@@ -256,7 +173,7 @@ fn kernels_for_an_h200_compile() {
 
 #[test]
 fn device_and_host_write_the_same_work_list() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = Planner::find() else { return };
     let cases = [
         ("full", BatchCapacity::decode(REQUESTS as u32, KEYS), 1),
         ("causal", BatchCapacity::new(REQUESTS as u32, 3 * REQUESTS as u32, KEYS), 3),
@@ -268,13 +185,13 @@ fn device_and_host_write_the_same_work_list() {
         let capacity = capacity.in_pages(PAGE, PAGES);
         let attention = gpu.attention(variant);
         let (mut ours, mut theirs) = (gpu.workspace(), gpu.workspace());
-        let first = BatchArrays::decode(&[40, 3]);
+        let first = decode(&[40, 3]);
         let mut by_device = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut ours).expect("within");
         let mut by_host = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut theirs).expect("within");
-        let mut random = Random(queries);
+        let mut random = SmallRng::seed_from_u64(queries.into());
         for round in 0..120 {
             let (qo, kv) = random_lens(&mut random, queries);
-            let arrays = BatchArrays::new(&qo, &kv, round);
+            let arrays = BatchArrays::new((&qo, &kv), PAGES, round);
             gpu.put(&arrays);
             by_device.update_on_device(&gpu.stream, &gpu.batch(qo.len())).expect("within");
             by_host.update(&gpu.stream, &arrays.batch()).expect("within");
@@ -288,14 +205,13 @@ fn device_and_host_write_the_same_work_list() {
 
 #[test]
 fn replays_plan_the_current_content_of_the_arrays() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = Planner::find() else { return };
     let capacity = BatchCapacity::decode(REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
     for variant in ["causal", "causal + sliding_window(window=100)"] {
         let attention = gpu.attention(variant);
         let mut workspace = gpu.workspace();
-        let mut plan = attention
-            .plan(&BatchArrays::decode(&[5]).batch(), &[], Some(&capacity), None, &mut workspace)
-            .expect("within");
+        let mut plan =
+            attention.plan(&decode(&[5]).batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
         plan.prepare_device_updates().expect("a kernel");
         let padded = 8;
         let mut graph = gpu
@@ -308,40 +224,40 @@ fn replays_plan_the_current_content_of_the_arrays() {
         for kv in [&[900, 1, 64, 65, 1000][..], &[40, 3], &[30_000], &[0, 0, 7], &[], &[1000; 8], &[900, 1]] {
             let qo: Vec<u32> = (0..padded).map(|request| u32::from(request < kv.len())).collect();
             let kv: Vec<u32> = (0..padded).map(|request| kv.get(request).copied().unwrap_or(0)).collect();
-            let arrays = BatchArrays::new(&qo, &kv, 11);
+            let arrays = BatchArrays::new((&qo, &kv), PAGES, 11);
             gpu.put(&arrays);
             // SAFETY: the plan, its workspace, the arrays and the tensors live as long.
-            let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"));
+            let replayed = gpu.written(|| unsafe { graph.launch(&gpu.stream) });
             plan.device_status(&gpu.stream).expect("sound");
             let mut apart = gpu.workspace();
             let alone = attention.plan(&arrays.batch(), &[], None, None, &mut apart).expect("sound");
-            let alone = gpu.written(|| gpu.run(&alone).expect("runs"));
+            let alone = gpu.written(|| gpu.run(&alone));
             assert!(replayed == alone, "{variant}: {kv:?} replayed");
             let eager = gpu.written(|| {
                 plan.update_on_device(&gpu.stream, &gpu.batch(padded)).expect("within");
-                gpu.run(&plan).expect("runs");
+                gpu.run(&plan)
             });
             assert!(eager == alone, "{variant}: {kv:?}");
             plan.update(&gpu.stream, &arrays.batch()).expect("by the host, in between");
-            assert!(gpu.written(|| gpu.run(&plan).expect("runs")) == alone, "{variant}: {kv:?} by the host");
+            assert!(gpu.written(|| gpu.run(&plan)) == alone, "{variant}: {kv:?} by the host");
         }
     }
 }
 
 #[test]
 fn a_wrong_batch_sets_the_status_and_writes_nothing() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = Planner::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
     let attention = gpu.attention("causal");
     let mut workspace = gpu.workspace();
-    let arrays = BatchArrays::decode(&[900, 30, 64, 700, 1]);
+    let arrays = decode(&[900, 30, 64, 700, 1]);
     let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     plan.device_status(&gpu.stream).expect("nothing was planned on the device");
     let mut written = |arrays: &BatchArrays| {
         gpu.put(arrays);
         let written = gpu.written(|| {
             plan.update_on_device(&gpu.stream, &gpu.batch(5)).expect("launched");
-            gpu.run(&plan).expect("launched");
+            gpu.run(&plan)
         });
         (written, plan.device_status(&gpu.stream))
     };
@@ -355,7 +271,7 @@ fn a_wrong_batch_sets_the_status_and_writes_nothing() {
         (|m| m.table.indices[20] = 64, BatchError::PageOutOfPool { index: 20, page: 64, num_pages: 64 }),
     ];
     for (corrupt, want) in cases {
-        let mut bad = BatchArrays::decode(&[900, 30, 64, 700, 1]);
+        let mut bad = decode(&[900, 30, 64, 700, 1]);
         corrupt(&mut bad);
         let (nothing, status) = written(&bad);
         assert!(matches!(&status, Err(CudaError::Batch(error)) if *error == want), "{status:?}, not {want:?}");
@@ -370,9 +286,9 @@ fn a_wrong_batch_sets_the_status_and_writes_nothing() {
 
 #[test]
 fn unsupported_plans_are_refused() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = Planner::find() else { return };
     let capacity = BatchCapacity::decode(8, 4000).in_pages(PAGE, PAGES);
-    let arrays = BatchArrays::decode(&[900, 30]);
+    let arrays = decode(&[900, 30]);
     gpu.put(&arrays);
     let mut workspace = gpu.workspace();
     let union = gpu.attention("causal + union(sliding_window(window=70), full)");
@@ -395,7 +311,7 @@ fn unsupported_plans_are_refused() {
 /// each.
 #[test]
 fn planning_takes_microseconds() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = Planner::find() else { return };
     const TIMES: usize = 20;
     let short = |request: u32| 32 + request % 64;
     let long = |request: u32| if request.is_multiple_of(16) { 4096 } else { 1024 };
@@ -410,7 +326,7 @@ fn planning_takes_microseconds() {
         ("full", long, 64),
         ("full", long, 1024),
     ] {
-        let arrays = BatchArrays::decode(&(0..requests).map(lens).collect::<Vec<u32>>());
+        let arrays = decode(&(0..requests).map(lens).collect::<Vec<u32>>());
         let keys: i32 = arrays.kv.iter().sum();
         let capacity = BatchCapacity::decode(requests, keys as u32).in_pages(PAGE, PAGES);
         let attention = gpu.attention(variant);

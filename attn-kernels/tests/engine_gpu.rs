@@ -3,150 +3,39 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
+#[path = "support/gpu.rs"]
+mod gpu;
 #[path = "support/stock.rs"]
 mod stock;
 
 use std::{ffi::c_void, ptr};
 
 use attn_core::{
-    batch::{Batch, BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, Layout, PageTableBuf, indptr},
-    dtype::{Dtype, Dtypes},
+    batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf},
     plan::LayerError,
     spec::{AttentionOptions, Heads, KernelKind},
     state::{finalize, merge_state},
-    tensor::{Kv, Out, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, BatchChecker, CudaError, Device, DeviceBuffer, Plan, Stream, Workspace};
+use attn_kernels::cuda::{Attention, BatchChecker, CudaError, DeviceBuffer, Stream, Workspace};
+use gpu::{BatchArrays, Gpu, Lens, PAGE, device, floats};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
-const PAGE: u32 = 16;
 const PAGES: u32 = 512;
 /// Capacity of the tensors in queries.
 const QUERIES: usize = 600;
 /// Elements of a query token, over all heads.
 const ROW: usize = 4 * 64;
-/// Query and key lengths of each request.
-type Lens<'a> = (&'a [u32], &'a [u32]);
 
-/// A device with tensors.
-struct Gpu {
-    device: Device,
-    stream: Stream,
-    q: DeviceBuffer,
-    k: DeviceBuffer,
-    v: DeviceBuffer,
-    o: DeviceBuffer,
-    lse: DeviceBuffer,
+fn find() -> Option<Gpu> {
+    Gpu::find(HEADS, QUERIES, PAGES)
 }
 
-/// Random bf16 values between -2 and 2.
-fn values(count: usize, seed: u32) -> Vec<u8> {
-    let bf16 = |i: u32| {
-        let bits = (i ^ seed.rotate_left(16)).wrapping_mul(0x9e37_79b9);
-        let x = ((bits ^ bits >> 15) & 0xffff) as f32 / 16384.0 - 2.0;
-        ((x.to_bits() >> 16) as u16).to_le_bytes()
-    };
-    (0..count as u32).flat_map(bf16).collect()
+fn attention(gpu: &Gpu, expr: &str, kernel: Option<KernelKind>) -> Attention {
+    gpu.attention(expr, AttentionOptions { kernel, ..AttentionOptions::default() })
 }
 
-fn device() -> Option<Device> {
-    Device::new(0).map_err(|error| eprintln!("SKIPPED: {error}")).ok()
-}
-
-impl Gpu {
-    fn find() -> Option<Self> {
-        let device = device()?;
-        let upload = |count, seed| DeviceBuffer::upload(&device, &values(count, seed)).expect("memory");
-        let kv = (PAGES * PAGE) as usize * 2 * 64;
-        let (q, k, v, o) = (upload(QUERIES * ROW, 1), upload(kv, 2), upload(kv, 3), upload(QUERIES * ROW, 4));
-        let lse = DeviceBuffer::new(&device, QUERIES * 4 * 4).expect("memory");
-        let stream = Stream::new(&device).expect("a stream");
-        Some(Gpu { device, stream, q, k, v, o, lse })
-    }
-
-    fn attention(&self, expr: &str, kernel: Option<KernelKind>) -> Attention {
-        let options = AttentionOptions { kernel, ..AttentionOptions::default() };
-        Attention::new(&self.device, &stock::variant(expr), HEADS, Dtypes::bf16(), options).expect("bound")
-    }
-
-    fn workspace(&self) -> Workspace {
-        Workspace::new(&self.device).expect("empty")
-    }
-
-    /// Tensors of `queries` queries, with o at the given address.
-    fn tensors(&self, queries: usize, o: u64) -> (TensorRef<'_>, Kv<'_>, Out<'_>) {
-        let (rows, pool) = ([queries, 4, 64], [PAGES as usize, PAGE as usize, 2, 64]);
-        let strides = [i64::from(PAGE) * 128, 128, 64, 1];
-        // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
-        unsafe {
-            let pool =
-                |buffer: &DeviceBuffer| TensorRef::device(buffer.ptr(), Dtype::Bf16, &pool, &strides).expect("fits");
-            (
-                TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &[256, 64, 1]).expect("fits"),
-                Kv::paged(pool(&self.k), pool(&self.v)),
-                Out::with_lse(
-                    TensorMut::device(o, Dtype::Bf16, &rows, &[256, 64, 1]).expect("fits"),
-                    TensorMut::device(self.lse.ptr(), Dtype::F32, &[queries, 4], &[4, 1]).expect("fits"),
-                ),
-            )
-        }
-    }
-
-    fn run(&self, plan: &Plan) -> Result<(), CudaError> {
-        let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
-        plan.run(&self.stream, q, kv, out, None, false)
-    }
-
-    fn run_with(&self, plan: &Plan, layer: &Attention) -> Result<(), CudaError> {
-        let (q, kv, out) = self.tensors(QUERIES, self.o.ptr());
-        plan.run(&self.stream, q, kv, out, Some(layer), false)
-    }
-
-    /// The output of a run; bytes of 0xff where it writes nothing.
-    fn written(&self, run: impl FnOnce() -> Result<(), CudaError>) -> Vec<u8> {
-        self.o.fill(&self.stream, 0xff).expect("fills");
-        run().expect("runs");
-        let mut bytes = vec![0; self.o.len()];
-        self.o.download(0, &mut bytes).expect("it ran");
-        bytes
-    }
-
-    /// The output of a plan of this batch alone.
-    fn alone(&self, attention: &Attention, arrays: &BatchArrays) -> Vec<u8> {
-        let mut workspace = self.workspace();
-        let plan = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
-        self.written(|| self.run(&plan))
-    }
-}
-
-/// A batch of these lengths, in pages of which requests share some.
-struct BatchArrays {
-    qo: Vec<i32>,
-    table: PageTableBuf,
-}
-
-impl BatchArrays {
-    fn new((qo, kv): Lens<'_>) -> Self {
-        let mut next = 0;
-        let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
-            next += 7;
-            next % PAGES as i32
-        });
-        BatchArrays { qo: indptr(qo).expect("short"), table }
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        Batch::paged(&self.qo, &self.table.table())
-    }
-
-    fn layout(&self) -> Layout {
-        self.batch().validate().expect("sound")
-    }
-}
-
-fn floats(bf16: &[u8]) -> Vec<f32> {
-    let float = |bytes: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16);
-    bf16.chunks_exact(2).map(float).collect()
+fn paged(lens: Lens<'_>) -> BatchArrays {
+    BatchArrays::new(lens, PAGES, 0)
 }
 
 /// Context functions of the driver.
@@ -195,11 +84,11 @@ impl Contexts {
 /// Makes all kinds of calls, after each of which the current context is the same.
 fn use_everything(contexts: &Contexts, current: *mut c_void) {
     let same = |after: &str| assert_eq!(contexts.current(), current, "after {after}");
-    let gpu = Gpu::find().expect("there is one");
+    let gpu = find().expect("there is one");
     same("making memory and a stream");
-    let arrays = BatchArrays::new((&[1, 1], &[900, 40]));
+    let arrays = paged((&[1, 1], &[900, 40]));
     let capacity = BatchCapacity::decode(4, 4000).in_pages(PAGE, PAGES);
-    let attention = gpu.attention("causal", None);
+    let attention = attention(&gpu, "causal", None);
     same("binding");
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("sound");
@@ -246,12 +135,12 @@ fn the_context_of_a_caller_stays_current() {
 #[test]
 fn updates_are_safe_while_the_host_runs_ahead() {
     const STEPS: usize = 24;
-    let Some(gpu) = Gpu::find() else { return };
-    let attention = gpu.attention("causal", Some(KernelKind::Decode));
+    let Some(gpu) = find() else { return };
+    let attention = attention(&gpu, "causal", Some(KernelKind::Decode));
     // page tables of 150 kB: far more than the driver stages for a copy
     let lens = |step: usize| (0..512u32).map(|i| 1 + (i * 37 + step as u32 * 911) % 1200).collect::<Vec<_>>();
-    let batches: Vec<_> = (0..STEPS).map(|step| BatchArrays::new((&[1; 512], &lens(step)))).collect();
-    let want: Vec<_> = batches.iter().map(|arrays| gpu.alone(&attention, arrays)).collect();
+    let batches: Vec<_> = (0..STEPS).map(|step| paged((&[1; 512], &lens(step)))).collect();
+    let want: Vec<_> = batches.iter().map(|arrays| gpu.alone(&attention, &arrays.batch())).collect();
 
     let capacity = BatchCapacity::decode(512, 512 * 1200).in_pages(PAGE, PAGES);
     let mut workspace = gpu.workspace();
@@ -277,7 +166,7 @@ fn updates_are_safe_while_the_host_runs_ahead() {
 
 #[test]
 fn workspace_size_is_exact_and_needs_no_initialisation() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let cases: [(Lens<'_>, KernelKind, BatchCapacity); 3] = [
         ((&[1; 3], &[4000, 3, 700]), KernelKind::Decode, BatchCapacity::decode(5, 6000)),
         ((&[100, 1, 99], &[1000, 1024, 99]), KernelKind::Prefill, BatchCapacity::new(3, 200, 4000)),
@@ -286,9 +175,9 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
     for (lens, kind, capacity) in cases {
         let capacity = capacity.in_pages(PAGE, PAGES);
         for expr in ["causal", "causal + union(sliding_window(window=70), full)", "causal + rope"] {
-            let (attention, arrays) = (gpu.attention(expr, Some(kind)), BatchArrays::new(lens));
+            let (attention, arrays) = (attention(&gpu, expr, Some(kind)), paged(lens));
             let far = attention.with_sm_scale(0.2).expect("positive");
-            let want = gpu.alone(&attention, &arrays);
+            let want = gpu.alone(&attention, &arrays.batch());
             let (batch, layers, capacity) = (arrays.batch(), [&far], Some(&capacity));
             type Way<'a> = (&'a str, &'a [&'a Attention], Option<&'a BatchCapacity>, Option<&'a Stream>);
             let ways: [Way<'_>; 5] = [
@@ -330,9 +219,9 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
 
 #[test]
 fn one_plan_runs_as_several_layers() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     for kind in [KernelKind::Decode, KernelKind::Prefill] {
-        let near = gpu.attention("causal + sliding_window(window=300) + sink(logits=[0, 1, 2, 3])", Some(kind));
+        let near = attention(&gpu, "causal + sliding_window(window=300) + sink(logits=[0, 1, 2, 3])", Some(kind));
         let other = stock::variant("causal + sliding_window(window=3000) + sink(logits=[3, -1, 0.5, 0])");
         let far = near.with_parameters(&other).expect("values");
         let sharp = near.with_sm_scale(0.5).expect("positive");
@@ -344,19 +233,19 @@ fn one_plan_runs_as_several_layers() {
         let capacity = BatchCapacity::new(3, 200, 9000).in_pages(PAGE, PAGES);
         let capacity = if kind == KernelKind::Decode { BatchCapacity { qo_len: 1, ..capacity } } else { capacity };
         let mut workspace = gpu.workspace();
-        let first = BatchArrays::new(batches[0]);
+        let first = paged(batches[0]);
         let mut plan = near.plan(&first.batch(), &[&far], Some(&capacity), None, &mut workspace).expect("within");
         let layers = [&near, &far, &sharp];
-        let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_with(&plan, layer)).expect("captured"));
+        let mut graphs = layers.map(|layer| gpu.stream.capture(|| gpu.run_with_layer(&plan, layer)).expect("captured"));
         for lens in batches {
-            let arrays = BatchArrays::new(lens);
+            let arrays = paged(lens);
             plan.update(&gpu.stream, &arrays.batch()).expect("within");
             for (layer, graph) in layers.into_iter().zip(&mut graphs) {
-                let run = gpu.written(|| gpu.run_with(&plan, layer));
+                let run = gpu.written(|| gpu.run_with_layer(&plan, layer));
                 // SAFETY: plan, workspace, layers and tensors live as long, and updates are on the same stream.
                 assert!(run == gpu.written(|| unsafe { graph.launch(&gpu.stream) }), "{kind}: {lens:?}");
                 let rows = *arrays.qo.last().expect("one at least") as usize * ROW;
-                let (got, want) = (floats(&run), floats(&gpu.alone(layer, &arrays)));
+                let (got, want) = (floats(&run), floats(&gpu.alone(layer, &arrays.batch())));
                 let near = got.iter().zip(&want).take(rows).all(|(x, y)| (x - y).abs() <= 0.02 * (1.0 + y.abs()));
                 assert!(near, "{kind}: {lens:?}");
                 assert!(run[rows * 2..].iter().all(|&byte| byte == 0xff), "{kind}: rows of no request");
@@ -364,17 +253,17 @@ fn one_plan_runs_as_several_layers() {
         }
         let mut of_one = gpu.workspace();
         let plan = near.plan(&first.batch(), &[], None, None, &mut of_one).expect("sound");
-        gpu.run_with(&plan, &sharp).expect("sees the same keys");
-        let error = gpu.run_with(&plan, &far).expect_err("sees other keys");
+        gpu.run_with_layer(&plan, &sharp).expect("sees the same keys");
+        let error = gpu.run_with_layer(&plan, &far).expect_err("sees other keys");
         assert!(matches!(error, CudaError::Layer(LayerError::NotPlanned)), "{error}");
-        let error = gpu.run_with(&plan, &gpu.attention("causal", Some(kind))).expect_err("another");
+        let error = gpu.run_with_layer(&plan, &attention(&gpu, "causal", Some(kind))).expect_err("another");
         assert!(matches!(error, CudaError::Layer(LayerError::Unrelated)), "{error}");
     }
 }
 
 #[test]
 fn runs_over_parts_of_the_keys_merge() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let lens: [(Lens<'_>, [u32; 2], KernelKind); 2] = [
         ((&[1, 1], &[6000, 40]), [2000, 16], KernelKind::Decode),
         ((&[70, 9], &[5000, 48]), [64, 0], KernelKind::Prefill),
@@ -386,8 +275,8 @@ fn runs_over_parts_of_the_keys_merge() {
             "softpick + output_norm",
             "sink(logits=[9, 1, 2, 0]) + output_norm",
         ] {
-            let attention = gpu.attention(expr, Some(kind));
-            let arrays = BatchArrays::new((qo, kv));
+            let attention = attention(&gpu, expr, Some(kind));
+            let arrays = paged((qo, kv));
             // the pages of the first keys of each request, and those of the other keys
             let cut = |front: bool| {
                 let pages = |r: usize| {
@@ -399,7 +288,7 @@ fn runs_over_parts_of_the_keys_merge() {
                     (0..2).flat_map(pages).map(|i| arrays.table.indices[i]).collect::<Vec<_>>().into_iter();
                 let lens = [0, 1].map(|r| if front { first[r] } else { kv[r] - first[r] });
                 let table = PageTableBuf::from_lens(&lens, PAGE, PAGES, || indices.next().expect("as many"));
-                BatchArrays { qo: arrays.qo.clone(), table }
+                BatchArrays { qo: arrays.qo.clone(), kv: lens.map(|len| len as i32).to_vec(), table }
             };
             let states = |arrays: &BatchArrays, partial: bool| {
                 let mut workspace = gpu.workspace();
@@ -414,7 +303,7 @@ fn runs_over_parts_of_the_keys_merge() {
             };
             let (want, want_lse) = states(&arrays, false);
             let ((mut o, mut lse), (other, other_lse)) = (states(&cut(true), true), states(&cut(false), true));
-            let layout = arrays.layout();
+            let layout = arrays.batch().validate().expect("sound");
             for request in 0..2 {
                 for (query, head) in (0..layout.qo_len(request)).flat_map(|query| (0..4).map(move |head| (query, head)))
                 {
@@ -440,17 +329,17 @@ fn runs_over_parts_of_the_keys_merge() {
 
 #[test]
 fn padded_page_tables_are_planned_and_checked_on_the_device() {
-    let Some(gpu) = Gpu::find() else { return };
-    let attention = gpu.attention("causal", Some(KernelKind::Decode));
+    let Some(gpu) = find() else { return };
+    let attention = attention(&gpu, "causal", Some(KernelKind::Decode));
     let capacity = BatchCapacity::decode(300, 300 * 1200).in_pages(PAGE, PAGES);
-    let empty = BatchArrays::new((&[], &[]));
+    let empty = paged((&[], &[]));
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan(&empty.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let checker = BatchChecker::new(&gpu.device).expect("compiles");
     checker.status(&gpu.stream).expect("nothing was checked");
     let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
     for lens in [&[40u32, 0, 1024, 16, 17][..], &[1], &(0..300).map(|i| i * 4 % 1201).collect::<Vec<_>>()] {
-        let arrays = BatchArrays::new((&vec![1; lens.len()], lens));
+        let arrays = paged((&vec![1; lens.len()], lens));
         let max_pages = lens.iter().map(|len| len.div_ceil(PAGE) as usize).max().unwrap_or(0) + 1;
         let row =
             |r: usize| &arrays.table.indices[arrays.table.indptr[r] as usize..arrays.table.indptr[r + 1] as usize];
@@ -470,7 +359,7 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
         };
         let (written, planned, checked) = compare(&table);
         planned.and(checked).expect("sound");
-        assert!(written == gpu.alone(&attention, &arrays), "{} requests", lens.len());
+        assert!(written == gpu.alone(&attention, &arrays.batch()), "{} requests", lens.len());
         // no entry of a request without keys is read
         let request = lens.iter().position(|&len| len > 0).expect("keys");
         table[request * max_pages] = PAGES as i32;

@@ -2,126 +2,35 @@
 #![cfg(feature = "cuda")]
 #![allow(missing_docs, clippy::print_stderr)] // a test
 
+#[path = "support/gpu.rs"]
+mod gpu;
+#[path = "support/stock.rs"]
+mod stock;
+
 use attn_core::{
-    Variant,
     batch::{Batch, BatchCapacity, BatchError, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr},
-    dtype::{Dtype, Dtypes},
     spec::{AttentionOptions, Heads, KernelKind},
-    tensor::{Kv, Out, TensorError, TensorMut, TensorRef},
+    tensor::TensorError,
 };
-use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Plan, Stream, Workspace};
+use attn_kernels::cuda::{CudaError, Stream};
+use gpu::{BatchArrays, Gpu, Lens, PAGE, floats};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
-const PAGE: u32 = 16;
 const PAGES: u32 = 64;
 /// Capacity of the tensors in queries.
 const QUERIES: usize = 200;
-/// Query and key lengths of each request.
-type Lens<'a> = (&'a [u32], &'a [u32]);
 
-/// A device with tensors.
-struct Gpu {
-    device: Device,
-    stream: Stream,
-    q: DeviceBuffer,
-    k: DeviceBuffer,
-    v: DeviceBuffer,
-    o: DeviceBuffer,
+fn find() -> Option<Gpu> {
+    Gpu::find(HEADS, QUERIES, PAGES)
 }
 
-/// Random bf16 values between -2 and 2.
-fn values(count: usize, seed: u32) -> Vec<u8> {
-    let bf16 = |i: u32| {
-        let bits = (i ^ seed.rotate_left(16)).wrapping_mul(0x9e37_79b9);
-        let x = ((bits ^ bits >> 15) & 0xffff) as f32 / 16384.0 - 2.0;
-        ((x.to_bits() >> 16) as u16).to_le_bytes()
-    };
-    (0..count as u32).flat_map(bf16).collect()
-}
-
-impl Gpu {
-    fn find() -> Option<Self> {
-        let device = match Device::new(0) {
-            Ok(device) => device,
-            Err(error) => {
-                eprintln!("SKIPPED: {error}");
-                return None;
-            }
-        };
-        let (q, kv) = (QUERIES * 4 * 64, (PAGES * PAGE) as usize * 2 * 64);
-        let upload = |count, seed| DeviceBuffer::upload(&device, &values(count, seed)).expect("memory");
-        let (q, k, v, o) = (upload(q, 1), upload(kv, 2), upload(kv, 3), upload(q, 4));
-        let stream = Stream::new(&device).expect("a stream");
-        Some(Gpu { device, stream, q, k, v, o })
-    }
-
-    fn attention(&self, options: AttentionOptions) -> Attention {
-        let variant = Variant::from(attn_variants::Causal);
-        Attention::new(&self.device, &variant, HEADS, Dtypes::bf16(), options).expect("bound")
-    }
-
-    fn workspace(&self) -> Workspace {
-        Workspace::new(&self.device).expect("empty")
-    }
-
-    /// Runs a plan over tensors of `queries` queries.
-    fn run(&self, plan: &Plan, stream: &Stream, queries: usize) -> Result<(), CudaError> {
-        let (rows, pool) = ([queries, 4, 64], [PAGES as usize, PAGE as usize, 2, 64]);
-        let strides = [i64::from(PAGE) * 128, 128, 64, 1];
-        // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
-        let (q, k, v, o) = unsafe {
-            (
-                TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &[256, 64, 1])?,
-                TensorRef::device(self.k.ptr(), Dtype::Bf16, &pool, &strides)?,
-                TensorRef::device(self.v.ptr(), Dtype::Bf16, &pool, &strides)?,
-                TensorMut::device(self.o.ptr(), Dtype::Bf16, &rows, &[256, 64, 1])?,
-            )
-        };
-        plan.run(stream, q, Kv::paged(k, v), Out::new(o), None, false)
-    }
-
-    /// The output of a run; bytes of 0xff where it writes nothing.
-    fn written(&self, run: impl FnOnce()) -> Vec<u8> {
-        self.o.fill(&self.stream, 0xff).expect("fills");
-        run();
-        self.stream.synchronize().expect("it ran");
-        let mut bytes = vec![0; self.o.len()];
-        self.o.download(0, &mut bytes).expect("copied");
-        bytes
-    }
-
-    /// The output of a plan of this batch alone.
-    fn alone(&self, attention: &Attention, lens: Lens<'_>) -> Vec<u8> {
-        let mut workspace = self.workspace();
-        let plan = attention.plan(&BatchArrays::new(lens).batch(), &[], None, None, &mut workspace).expect("sound");
-        self.written(|| self.run(&plan, &self.stream, QUERIES).expect("runs"))
-    }
-}
-
-/// A batch of these lengths, in pages of which requests share some.
-struct BatchArrays {
-    qo: Vec<i32>,
-    table: PageTableBuf,
-}
-
-impl BatchArrays {
-    fn new((qo, kv): Lens<'_>) -> Self {
-        let mut next = 0;
-        let table = PageTableBuf::from_lens(kv, PAGE, PAGES, || {
-            next += 7;
-            next % PAGES as i32
-        });
-        BatchArrays { qo: indptr(qo).expect("short"), table }
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        Batch::paged(&self.qo, &self.table.table())
-    }
+fn paged(lens: Lens<'_>) -> BatchArrays {
+    BatchArrays::new(lens, PAGES, 0)
 }
 
 #[test]
 fn replays_follow_updates() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let decode: [Lens<'_>; 6] = [
         (&[1, 1], &[40, 3]),
         (&[1; 5], &[900, 1, 64, 65, 1000]),
@@ -138,26 +47,26 @@ fn replays_follow_updates() {
     ];
     for (batches, capacity, kind) in cases {
         let capacity = capacity.in_pages(PAGE, PAGES);
-        let attention = gpu.attention(AttentionOptions { kernel: Some(kind), ..AttentionOptions::default() });
+        let attention = gpu.attention("causal", AttentionOptions { kernel: Some(kind), ..AttentionOptions::default() });
         let mut workspace = gpu.workspace();
-        let first = BatchArrays::new(batches[0]);
+        let first = paged(batches[0]);
         let mut plan = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
         assert_eq!(
             workspace.capacity(),
             attention.workspace_size(&first.batch(), &[], Some(&capacity)).expect("sound")
         );
         let mut graph =
-            gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, capacity.qo_tokens as usize)).expect("captured");
+            gpu.stream.capture(|| gpu.run_on(&gpu.stream, &plan, capacity.qo_tokens as usize)).expect("captured");
         let mut replay = || {
             // SAFETY: the plan, its workspace and the tensors live as long, and updates are on the same stream.
-            gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"))
+            gpu.written(|| unsafe { graph.launch(&gpu.stream) })
         };
-        assert!(replay() == gpu.alone(&attention, batches[0]), "{kind}: as captured");
+        assert!(replay() == gpu.alone(&attention, &paged(batches[0]).batch()), "{kind}: as captured");
         for &lens in batches.iter().chain(&batches[..2]) {
-            plan.update(&gpu.stream, &BatchArrays::new(lens).batch()).expect("within");
+            plan.update(&gpu.stream, &paged(lens).batch()).expect("within");
             let replayed = replay();
-            let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
-            let alone = gpu.alone(&attention, lens);
+            let run = gpu.written(|| gpu.run(&plan));
+            let alone = gpu.alone(&attention, &paged(lens).batch());
             assert!(replayed == alone && run == alone, "{kind}: {lens:?}");
         }
     }
@@ -202,7 +111,7 @@ impl Shared {
 
 #[test]
 fn replays_follow_updates_of_cascades() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let cascades = [
         Shared::new(&[1; 12], &[(&[12], &[800])], &[40, 3, 0, 17, 64, 65, 1, 9, 9, 30, 100, 2]),
         Shared::new(&[1; 3], &[(&[3], &[33])], &[5, 6, 7]),
@@ -215,16 +124,17 @@ fn replays_follow_updates_of_cascades() {
     let capacity =
         BatchCapacity { qo_len: 40, ..BatchCapacity::new(16, 64, 30_000) }.in_pages(PAGE, PAGES).in_levels(3);
     // options name the kernel, so that levels run even if they do not pay
-    let attention = gpu.attention(AttentionOptions { kernel: Some(KernelKind::Mixed), ..AttentionOptions::default() });
+    let attention =
+        gpu.attention("causal", AttentionOptions { kernel: Some(KernelKind::Mixed), ..AttentionOptions::default() });
     let mut workspace = gpu.workspace();
     let first = cascades[1].levels();
     let first = Batch::cascade(&cascades[1].qo, &first);
     let mut plan = attention.plan(&first, &[], Some(&capacity), None, &mut workspace).expect("within");
     assert_eq!(workspace.capacity(), attention.workspace_size(&first, &[], Some(&capacity)).expect("sound"));
-    let mut graph = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 64)).expect("captured");
+    let mut graph = gpu.stream.capture(|| gpu.run_on(&gpu.stream, &plan, 64)).expect("captured");
     let mut replay = || {
         // SAFETY: the plan, its workspace and the tensors live as long, and updates are on the same stream.
-        gpu.written(|| unsafe { graph.launch(&gpu.stream) }.expect("replayed"))
+        gpu.written(|| unsafe { graph.launch(&gpu.stream) })
     };
     for round in 0..2 {
         for (number, cascade) in cascades.iter().enumerate() {
@@ -239,7 +149,7 @@ fn replays_follow_updates_of_cascades() {
             // 16 rows
             let same_kernel = alone.kernel().traits() == plan.kernel().traits();
             assert_eq!(same_kernel, ![2, 3].contains(&number), "cascade {number}");
-            let alone = gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs"));
+            let alone = gpu.written(|| gpu.run(&alone));
             let apart = furthest(&replayed, &alone);
             assert!(
                 if same_kernel { replayed == alone } else { apart <= 0.02 },
@@ -248,19 +158,19 @@ fn replays_follow_updates_of_cascades() {
         }
         // batches without levels run the mixed kernel here; a plan without capacity runs another kernel
         for lens in lone {
-            plan.update(&gpu.stream, &BatchArrays::new(lens).batch()).expect("within");
+            plan.update(&gpu.stream, &paged(lens).batch()).expect("within");
             let replayed = replay();
             let mut other = gpu.workspace();
             let other = attention
-                .plan(&BatchArrays::new(lens).batch(), &[], Some(&capacity), None, &mut other)
-                .map(|plan| gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs")));
+                .plan(&paged(lens).batch(), &[], Some(&capacity), None, &mut other)
+                .map(|plan| gpu.written(|| gpu.run(&plan)));
             assert!(replayed == other.expect("within"), "{lens:?}");
-            let apart = furthest(&replayed, &gpu.alone(&attention, lens));
+            let apart = furthest(&replayed, &gpu.alone(&attention, &paged(lens).batch()));
             assert!(apart <= 0.02, "{lens:?}: {apart}");
         }
     }
     // without a named kernel, costs decide whether levels run, in the same kernel
-    let auto = gpu.attention(AttentionOptions::default());
+    let auto = gpu.attention("causal", AttentionOptions::default());
     let mut workspace = gpu.workspace();
     let short = Shared::new(&[1, 1], &[(&[2], &[16])], &[40, 5]);
     let mut of_auto = auto.plan(&first, &[], Some(&capacity), None, &mut workspace).expect("within");
@@ -271,10 +181,10 @@ fn replays_follow_updates_of_cascades() {
         assert!(
             of_auto.kind() == KernelKind::Mixed && shares.is_none_or(|shares| shares == of_auto.layout().has_levels())
         );
-        let run = gpu.written(|| gpu.run(&of_auto, &gpu.stream, QUERIES).expect("runs"));
+        let run = gpu.written(|| gpu.run(&of_auto));
         let mut own = gpu.workspace();
         let alone = auto.plan(&batch, &[], None, None, &mut own).expect("sound");
-        let apart = furthest(&run, &gpu.written(|| gpu.run(&alone, &gpu.stream, QUERIES).expect("runs")));
+        let apart = furthest(&run, &gpu.written(|| gpu.run(&alone)));
         assert!(apart <= 0.02, "{apart}");
     }
 
@@ -286,41 +196,40 @@ fn replays_follow_updates_of_cascades() {
 
 /// The largest difference of bf16 values; values that no run wrote are equal.
 fn furthest(one: &[u8], two: &[u8]) -> f32 {
-    let number = |bytes: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([bytes[0], bytes[1]])) << 16);
-    let pairs = one.chunks_exact(2).zip(two.chunks_exact(2)).filter(|(one, two)| one != two);
-    let apart = pairs.map(|(one, two)| (number(one) - number(two)).abs());
+    let pairs = floats(one).into_iter().zip(floats(two)).filter(|(one, two)| one.to_bits() != two.to_bits());
+    let apart = pairs.map(|(one, two)| (one - two).abs());
     apart.map(|apart| if apart.is_nan() { f32::INFINITY } else { apart }).fold(0.0, f32::max)
 }
 
 #[test]
 fn captures_that_a_replay_could_not_run_are_refused() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let capacity = BatchCapacity::decode(4, 2000).in_pages(PAGE, PAGES);
-    let attention = gpu.attention(AttentionOptions::default());
+    let attention = gpu.attention("causal", AttentionOptions::default());
     let mut workspace = gpu.workspace();
     let lens: Lens<'_> = (&[1, 1], &[40, 3]);
-    let (arrays, alone) = (BatchArrays::new(lens), gpu.alone(&attention, lens));
+    let (arrays, alone) = (paged(lens), gpu.alone(&attention, &paged(lens).batch()));
     let mut plan = attention.plan(&arrays.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
 
     // tensors that fit the batch but not the capacity may run, but not be captured
-    gpu.run(&plan, &gpu.stream, 2).expect("runs");
-    let error = gpu.stream.capture(|| gpu.run(&plan, &gpu.stream, 2)).expect_err("2 of 4 queries");
+    gpu.run_on(&gpu.stream, &plan, 2).expect("runs");
+    let error = gpu.stream.capture(|| gpu.run_on(&gpu.stream, &plan, 2)).expect_err("2 of 4 queries");
     assert!(matches!(error, CudaError::Tensor(TensorError::Shape { tensor: "q", got: 2, want: 4, .. })), "{error}");
     let error = gpu.stream.capture(|| plan.update(&gpu.stream, &arrays.batch())).expect_err("under a capture");
     assert!(matches!(error, CudaError::Capturing { .. }), "{error}");
 
-    let five = BatchArrays::new((&[1; 5], &[9; 5]));
+    let five = paged((&[1; 5], &[9; 5]));
     let error = plan.update(&gpu.stream, &five.batch()).expect_err("5 of 4 requests");
     let exceeded = BatchError::Capacity { what: "requests", count: 5, capacity: 4 };
     assert!(matches!(&error, CudaError::Batch(e) if *e == exceeded), "{error}");
-    let run = gpu.written(|| gpu.run(&plan, &gpu.stream, QUERIES).expect("runs"));
+    let run = gpu.written(|| gpu.run(&plan));
     assert!(run == alone, "the plan has not changed");
 
     plan.update(&gpu.stream, &arrays.batch()).expect("within");
     let other = Stream::new(&gpu.device).expect("a stream");
     let run = gpu.written(|| {
         gpu.stream.synchronize().expect("o is filled");
-        gpu.run(&plan, &other, QUERIES).expect("it waits for the update");
+        gpu.run_on(&other, &plan, QUERIES)
     });
     assert!(run == alone, "a run on another stream");
     let mut later = attention.plan(&arrays.batch(), &[], None, None, &mut workspace).expect("sound");
@@ -332,21 +241,22 @@ fn captures_that_a_replay_could_not_run_are_refused() {
 
 #[test]
 fn batch_invariant_requests_are_bit_exact_in_any_batch() {
-    let Some(gpu) = Gpu::find() else { return };
+    let Some(gpu) = find() else { return };
     let cases: [Lens<'_>; 2] = [(&[1; 6], &[1024, 7, 300, 0, 1000, 64]), (&[70, 30, 20, 9], &[1024, 700, 20, 0])];
     let first = |bytes: Vec<u8>, queries: u32| bytes[..queries as usize * 4 * 64 * 2].to_vec();
-    let attention = gpu.attention(AttentionOptions { fixed_split_size: Some(256), ..AttentionOptions::default() });
+    let attention =
+        gpu.attention("causal", AttentionOptions { fixed_split_size: Some(256), ..AttentionOptions::default() });
     for (qo, kv) in cases {
         for request in 0..qo.len() {
             let (mut qo, mut kv) = (qo.to_vec(), kv.to_vec());
             qo.rotate_left(request);
             kv.rotate_left(request);
-            let alone = first(gpu.alone(&attention, (&qo[..1], &kv[..1])), qo[0]);
-            let among = first(gpu.alone(&attention, (&qo, &kv)), qo[0]);
+            let alone = first(gpu.alone(&attention, &paged((&qo[..1], &kv[..1])).batch()), qo[0]);
+            let among = first(gpu.alone(&attention, &paged((&qo, &kv)).batch()), qo[0]);
             assert!(alone == among, "request {request} of {qo:?}, {kv:?}");
         }
     }
-    let mixed = BatchArrays::new((&[50, 0, 1], &[50, 9, 9]));
+    let mixed = paged((&[50, 0, 1], &[50, 9, 9]));
     let error = attention.plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect_err("two kernel families");
     let CudaError::OtherKernel { request: 2, alone, runs } = &error else { panic!("{error}") };
     assert_eq!((alone.kind, runs.kind), (KernelKind::Decode, KernelKind::Prefill));
@@ -355,5 +265,7 @@ fn batch_invariant_requests_are_bit_exact_in_any_batch() {
         kernel: Some(KernelKind::Prefill),
         ..AttentionOptions::default()
     };
-    gpu.attention(one).plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect("one family for all");
+    gpu.attention("causal", one)
+        .plan(&mixed.batch(), &[], None, None, &mut gpu.workspace())
+        .expect("one family for all");
 }

@@ -247,21 +247,11 @@ fn reference(
     inputs: &Inputs,
     rounding: RowRounding,
 ) -> Result<cpu::OracleOut, TestError> {
-    let heads = case.heads();
     let levels = inputs.levels();
     let layout = inputs.batch(&levels).validate()?;
     let bound = variant.bind(&case.dims()).map_err(Error::from)?;
-    let problem = cpu::Problem {
-        variant: &bound,
-        heads,
-        head_dim_vo: case.head_dim_vo,
-        sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
-        layout: &layout,
-        work: &WorkList::default(), // the oracle ignores the work list
-        q: inputs.q().map_err(Error::from)?,
-        kv: inputs.kv().map_err(Error::from)?,
-    };
-    Ok(cpu::oracle_with(&problem, rounding).map_err(Error::from)?)
+    let work = WorkList::default(); // the oracle ignores the work list
+    Ok(cpu::oracle_with(&inputs.problem(case, &bound, &layout, &work)?, rounding).map_err(Error::from)?)
 }
 
 #[cfg(test)]

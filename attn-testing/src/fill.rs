@@ -127,7 +127,7 @@ fn values_for(tensor: &MissingTensor, random: &mut Random, shift: Shift) -> Resu
     }
     let (FieldType::Tensor { elem, .. } | FieldType::Scalar(elem)) = field.ty else {
         // an output tensor starts with zeros
-        return Ok(nested(&mut std::iter::repeat(ParamValue::Float(0.0)), shape));
+        return Ok(ParamValue::nested(shape, &mut std::iter::repeat(ParamValue::Float(0.0))));
     };
     let count = count as usize;
     let values: Vec<ParamValue> = match elem {
@@ -148,7 +148,7 @@ fn values_for(tensor: &MissingTensor, random: &mut Random, shift: Shift) -> Resu
             floats.into_iter().map(|x| ParamValue::Float(f64::from(x))).collect()
         }
     };
-    Ok(nested(&mut values.into_iter(), shape))
+    Ok(ParamValue::nested(shape, &mut values.into_iter()))
 }
 
 /// Sorts the values along the last axis, if `wanted`.
@@ -156,14 +156,6 @@ fn sort<T>(values: &mut [T], shape: &[i64], wanted: bool, order: impl Fn(&T, &T)
     let row = shape.last().map_or(1, |&n| n as usize);
     if wanted {
         values.chunks_mut(row).for_each(|row| row.sort_by(&order));
-    }
-}
-
-/// Nested lists of the shape.
-pub(super) fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
-    match shape.split_first() {
-        Some((&n, inner)) => ParamValue::List((0..n).map(|_| nested(values, inner)).collect()),
-        None => values.next().unwrap_or(ParamValue::Int(0)),
     }
 }
 

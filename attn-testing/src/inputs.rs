@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use attn::batch::{CascadeLevel, Layout, indptr};
 use attn::lang::{F8E4M3, F8E5M2};
 use attn::tensor::{Element, Kv, KvScales, Scale, TensorError, TensorMut, TensorRef};
-use attn::{Batch, Dtype, HeadDimVo};
+use attn::{Batch, Dtype, Error, HeadDimVo, Variant, cpu::Problem, planner::WorkList};
 
 use super::keys::Keys;
 use super::random::{Normal, Random};
@@ -128,13 +128,13 @@ impl Host {
     /// `len` NaNs.
     #[must_use]
     pub fn nan(dtype: Dtype, len: usize) -> Self {
-        host_of!(dtype, T => vec![T::from_f32(f32::NAN); len])
+        host_of!(dtype, T => vec![<T as Element>::from_f32(f32::NAN); len])
     }
 
-    /// Values, each rounded to the type.
+    /// Values, each rounded to the type as [`Element`] does: fp8 saturates.
     #[must_use]
     pub fn new(dtype: Dtype, values: &[f32]) -> Self {
-        host_of!(dtype, T => values.iter().map(|&x| T::from_f32(x)).collect())
+        host_of!(dtype, T => values.iter().map(|&x| <T as Element>::from_f32(x)).collect())
     }
 
     /// The elements as a contiguous tensor.
@@ -309,6 +309,27 @@ impl Inputs {
         self.k_scale.clone_from(&from.k_scale);
         self.v_scale.clone_from(&from.v_scale);
         Ok(())
+    }
+
+    /// The attention of a case over these inputs, for the CPU backend.
+    pub(super) fn problem<'a>(
+        &'a self,
+        case: &Case,
+        variant: &'a Variant,
+        layout: &'a Layout,
+        work: &'a WorkList,
+    ) -> Result<Problem<'a>, TestError> {
+        let heads = case.heads();
+        Ok(Problem {
+            variant,
+            heads,
+            head_dim_vo: case.head_dim_vo,
+            sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
+            layout,
+            work,
+            q: self.q().map_err(Error::from)?,
+            kv: self.kv().map_err(Error::from)?,
+        })
     }
 
     /// Replaces NaN with zeros.

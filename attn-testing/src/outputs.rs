@@ -5,7 +5,7 @@ use attn::lang::params::{ArgVisitor, TensorArg};
 use attn::lang::{ErasedVariant, ParamValue};
 use attn::{Error, Variant};
 
-use super::{TestError, fill};
+use super::TestError;
 
 /// The distance between the elements that a run and the reference store to output tensors (`OutTensor`).
 ///
@@ -90,7 +90,7 @@ impl OutputTensors {
         for (number, part) in variant.parts().enumerate() {
             for (field, buffer) in outputs(part) {
                 let mut values = buffer.to_vec().into_iter().map(|x| ParamValue::Float(x.into()));
-                let values = fill::nested(&mut values, buffer.shape());
+                let values = ParamValue::nested(buffer.shape(), &mut values);
                 copy.set_in(number, part.desc().fields[field].name, values).map_err(Error::from)?;
             }
         }

@@ -23,7 +23,7 @@ pub struct Shape {
 /// batch are not read.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct Tensors {
+pub struct Packed {
     pub q: Vec<f64>,
     pub k: Vec<f64>,
     pub v: Vec<f64>,
@@ -47,7 +47,7 @@ struct Key<'a> {
 
 /// Computes a formula over a batch.
 #[must_use]
-pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -> Attended {
+pub fn attend(formula: &Formula, shape: &Shape, packed: &Packed, scale: f64) -> Attended {
     let (dim, value_dim) = (shape.head_dim as usize, shape.value_dim as usize);
     let group = shape.qo_heads / shape.kv_heads;
     let mut out = Attended { o: Vec::new(), lse: Vec::new() };
@@ -58,8 +58,8 @@ pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -
             let key = |j: i64| {
                 let at = At { g, j, kv_token: first_key + j, ..request };
                 let row = (at.kv_token * shape.kv_heads + g) as usize;
-                let raw = &tensors.k[row * dim..][..dim];
-                let (mut key, mut value) = (raw.to_vec(), tensors.v[row * value_dim..][..value_dim].to_vec());
+                let raw = &packed.k[row * dim..][..dim];
+                let (mut key, mut value) = (raw.to_vec(), packed.v[row * value_dim..][..value_dim].to_vec());
                 (formula.key)(&mut key, &at);
                 (formula.value)(&mut value, &at);
                 Key { at, raw, key, value }
@@ -71,7 +71,7 @@ pub fn attend(formula: &Formula, shape: &Shape, tensors: &Tensors, scale: f64) -
             for h in 0..shape.qo_heads {
                 let qo_token = first_query + row;
                 let at = At { row, i: row + kv_len - qo_len, qo_token, h, g: h / group, ..request };
-                let q = &tensors.q[(qo_token * shape.qo_heads + h) as usize * dim..][..dim];
+                let q = &packed.q[(qo_token * shape.qo_heads + h) as usize * dim..][..dim];
                 let mut o = vec![0.0; value_dim];
                 let lse = attend_row(formula, q, &keys[at.g as usize], at, scale, &mut o);
                 out.o.extend(o);

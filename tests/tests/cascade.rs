@@ -3,11 +3,11 @@
 extern crate facade as attn;
 
 use attn::{
-    Error, Out,
+    Error,
     batch::{BatchError, PageTableBuf, indptr, words},
     prelude::*,
 };
-use attn_tests::synthetic::values;
+use attn_tests::setup::{Tensors, Written};
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 8 };
 const PAGE: u32 = 4;
@@ -21,25 +21,18 @@ fn attention(expr: &str) -> (Engine, Attention) {
 }
 
 /// Output and log-sum-exp of a batch of `tokens` queries over a fixed pool.
-fn run(attention: &Attention, engine: &Engine, batch: &Batch<'_>, tokens: usize) -> Result<[Vec<f32>; 2], Error> {
-    let plan = attention.plan(batch, &mut engine.workspace())?;
-    run_plan(&plan, engine, tokens)
+fn run(attention: &Attention, engine: &Engine, batch: &Batch<'_>, tokens: usize) -> Result<Written, Error> {
+    run_plan(&attention.plan(batch, &mut engine.workspace())?, tokens)
 }
 
-fn run_plan(plan: &Plan, engine: &Engine, tokens: usize) -> Result<[Vec<f32>; 2], Error> {
-    let (q, row) = (values(tokens * 6 * 8, 1), 2 * 8);
-    let pool = (PAGES * PAGE) as usize * row;
-    let (k, v) = (values(pool, 2), values(pool, 3));
-    let shape = [PAGES as usize, PAGE as usize, 2, 8];
-    let kv = Kv::paged(TensorRef::host(&k, &shape)?, TensorRef::host(&v, &shape)?);
-    let (mut o, mut lse) = (vec![f32::NAN; q.len()], vec![f32::NAN; tokens * 6]);
-    let out = Out::with_lse(TensorMut::host(&mut o, &[tokens, 6, 8])?, TensorMut::host(&mut lse, &[tokens, 6])?);
-    plan.run(&engine.stream()?, TensorRef::host(&q, &[tokens, 6, 8])?, kv, out)?;
-    Ok([o, lse])
+fn run_plan(plan: &Plan, tokens: usize) -> Result<Written, Error> {
+    let tensors = Tensors::new(HEADS, tokens, &[PAGES as usize, PAGE as usize]);
+    tensors.run_with(plan, KvScales::default(), RunOptions::default())
 }
 
-fn close(one: &[Vec<f32>; 2], two: &[Vec<f32>; 2]) -> bool {
-    one.iter().flatten().zip(two.iter().flatten()).all(|(x, y)| (x - y).abs() <= 2e-5 * (1.0 + x.abs()) || x == y)
+fn close(one: &Written, two: &Written) -> bool {
+    let near = |(x, y): (&f32, &f32)| (x - y).abs() <= 2e-5 * (1.0 + x.abs()) || x == y;
+    one.o.iter().zip(&two.o).all(near) && one.lse.iter().zip(&two.lse).all(near)
 }
 
 /// A table of consecutive pages from `first` on.
@@ -77,22 +70,22 @@ fn a_cascade_is_its_flat_batch_under_any_variant() {
         assert_eq!(run(&Batch::block_table(&qo, &blocks)), want, "{expr}: to the bit");
         let plan = attention.plan(&cascade, &mut engine.workspace()).expect(expr);
         assert!(plan.layout().has_levels(), "{expr}: a prefix of 320 keys pays");
-        assert!(close(&run_plan(&plan, &engine, 10).expect(expr), &want), "{expr}");
+        assert!(close(&run_plan(&plan, 10).expect(expr), &want), "{expr}");
         // without a sink, partial rows are final
         let capacity = BatchCapacity::of(&flat).in_pages(PAGE, PAGES);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
         let mut plan = attention.plan_with(&cascade, &mut engine.workspace(), options).expect(expr);
         assert!(!plan.layout().has_levels(), "{expr}: a capacity without levels");
-        assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
+        assert_eq!(run_plan(&plan, 10).expect(expr), want, "{expr}");
         plan.update(&engine.stream().expect("the CPU"), &cascade).expect(expr);
-        assert_eq!(run_plan(&plan, &engine, 10).expect(expr), want, "{expr}");
+        assert_eq!(run_plan(&plan, 10).expect(expr), want, "{expr}");
     }
     // a union shares no keys and runs flattened
     let (engine, attention) = attention("union(sliding_window(window=9), causal)");
     let plan = attention.plan(&cascade, &mut engine.workspace()).expect("flat");
     assert!(!plan.layout().has_levels());
     assert!(close(
-        &run_plan(&plan, &engine, 10).expect("runs"),
+        &run_plan(&plan, 10).expect("runs"),
         &run(&attention, &engine, &Batch::paged(&qo, &csr), 10).expect("runs")
     ));
 }
@@ -111,7 +104,7 @@ fn levels_run_where_pages_cannot_be_flattened() {
         let (engine, attention) = attention(expr);
         let plan = attention.plan(&cascade, &mut engine.workspace()).expect(expr);
         assert!(plan.layout().has_levels());
-        let [o, lse] = run_plan(&plan, &engine, 2).expect(expr);
+        let Written { o, lse } = run_plan(&plan, 2).expect(expr);
         assert!(o.iter().chain(&lse).all(|x| x.is_finite()), "{expr}");
         let capacity = BatchCapacity::decode(2, 100).in_pages(PAGE, PAGES);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
@@ -178,8 +171,8 @@ fn a_plan_with_a_capacity_of_levels_takes_any_cascade_within_it() {
                 "{expr}: batch {number}"
             );
             let tokens = own.layout().qo_tokens();
-            let want = run_plan(&own, &engine, tokens).expect(expr);
-            assert_eq!(run_plan(&plan, &engine, tokens).expect(expr), want, "{expr}: batch {number}, to the bit");
+            let want = run_plan(&own, tokens).expect(expr);
+            assert_eq!(run_plan(&plan, tokens).expect(expr), want, "{expr}: batch {number}, to the bit");
         }
 
         plan.update(&stream, &batches[0].0).expect(expr);

@@ -13,7 +13,6 @@ use attn::{
 use attn_tests::catalogue::{self, Shape};
 use attn_tests::compare::{HEAD_DIM, compare, compare_with};
 use attn_tests::host::HostText;
-use attn_tests::setup::nested_list;
 use attn_tests::{corner_cases, language_stress};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
@@ -154,7 +153,7 @@ fn try_random(
         if field.monotone {
             flat.sort_by(|a, b| number(a).total_cmp(&number(b)));
         }
-        variant.set_in(0, field.name, nested_list(&shape, &mut flat.into_iter()))?;
+        variant.set_in(0, field.name, ParamValue::nested(&shape, &mut flat.into_iter()))?;
     }
     Ok(variant.bind(&DIMS)?)
 }

@@ -9,7 +9,8 @@ use attn::{
     state::{finalize, merge_state},
     tensor::TensorError,
 };
-use attn_tests::setup::cpu_attention;
+use attn_testing::Host;
+use attn_tests::setup::{Tensors, Written, cpu_attention};
 use attn_tests::synthetic::values;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
@@ -20,21 +21,12 @@ const QO: [i32; 3] = [0, 3, 8];
 const KEYS: [usize; 2] = [70, 9];
 const FIRST: [usize; 2] = [33, 0];
 
-/// The outputs of a run: o and lse.
-type Written = (Vec<f32>, Vec<f32>);
-
 fn run(attention: &Attention, kv_indptr: &[i32], k: &[f32], v: &[f32], partial: bool) -> Written {
-    let engine = Engine::cpu();
-    let plan = attention.plan(&Batch::ragged(&QO, kv_indptr), &mut engine.workspace()).expect("sound");
-    let q = values(8 * 4 * 8, 1);
-    let (mut o, mut lse) = (vec![f32::NAN; q.len()], vec![f32::NAN; 8 * 4]);
-    let rows = |data| TensorRef::host(data, &[k.len() / ROW, 2, 8]).expect("fits");
-    let (q, kv) = (TensorRef::host(&q, &[8, 4, 8]).expect("fits"), Kv::ragged(rows(k), rows(v)));
-    let out = TensorMut::host(&mut o, &[8, 4, 8]).expect("fits");
-    let out = Out::with_lse(out, TensorMut::host(&mut lse, &[8, 4]).expect("fits"));
-    let stream = engine.stream().expect("a token");
-    plan.run_with(&stream, q, kv, out, RunOptions { partial, ..Default::default() }).expect("runs");
-    (o, lse)
+    let plan = attention.plan(&Batch::ragged(&QO, kv_indptr), &mut Engine::cpu().workspace()).expect("sound");
+    let [k, v] = [k, v].map(|rows| Host::F32(rows.to_vec()));
+    let tensors = Tensors { slots: vec![k.len() / ROW], k, v, ..Tensors::new(HEADS, 8, &[0]) };
+    let options = RunOptions { partial, ..Default::default() };
+    tensors.run_with(&plan, KvScales::default(), options).expect("runs")
 }
 
 /// The keys of each request in a half, packed, and their prefix sums.
@@ -78,20 +70,25 @@ fn two_partial_halves_merge_to_the_whole() {
             let ((indptr, k), (_, v)) = (half(&k, of), half(&v, of));
             run(&attention, &indptr, &k, &v, true)
         };
-        let ((mut o, mut lse), (other_o, other_lse)) = (part(true), part(false));
+        let (Written { mut o, mut lse }, other) = (part(true), part(false));
         let layout = Batch::ragged(&QO, &indptr).validate().expect("sound");
         let rows = (0..2).flat_map(|request| (0..layout.qo_len(request)).map(move |query| (request, query)));
         let rows = rows.flat_map(|(request, query)| (0..4).map(move |head| (request, query, head)));
         for (i, (request, query, head)) in rows.enumerate() {
-            let (o, other) = (&mut o[i * 8..][..8], &other_o[i * 8..][..8]);
+            let (o, other_o) = (&mut o[i * 8..][..8], &other.o[i * 8..][..8]);
             if plain == (Normalizer::Plain { divide: false }) {
-                o.iter_mut().zip(other).for_each(|(x, y)| *x += y);
+                o.iter_mut().zip(other_o).for_each(|(x, y)| *x += y);
             } else {
-                lse[i] = merge_state(o, lse[i], other, other_lse[i]);
+                lse[i] = merge_state(o, lse[i], other_o, other.lse[i]);
                 lse[i] = finalize(attention.variant(), o, lse[i], layout.row(HEADS, request, query, head));
-                assert!((lse[i] - whole.1[i]).abs() < 1e-4, "{variant}, row {i}: lse {} and {}", lse[i], whole.1[i]);
+                assert!(
+                    (lse[i] - whole.lse[i]).abs() < 1e-4,
+                    "{variant}, row {i}: lse {} and {}",
+                    lse[i],
+                    whole.lse[i]
+                );
             }
-            for (x, y) in o.iter().zip(&whole.0[i * 8..]) {
+            for (x, y) in o.iter().zip(&whole.o[i * 8..]) {
                 assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{variant}, row {i}: {x} and {y}");
             }
         }
@@ -99,7 +96,7 @@ fn two_partial_halves_merge_to_the_whole() {
         let finished = run(&attention, &indptr, &all, &v, true);
         let has = |hook| attention.variant().has(hook);
         let changes = has(Hook::SinkLogit) || has(Hook::OutputTransform);
-        assert_eq!(finished.0 != whole.0, changes, "{variant}");
+        assert_eq!(finished.o != whole.o, changes, "{variant}");
     }
 }
 
@@ -112,13 +109,13 @@ fn one_half_may_include_the_sink() {
     let first = |r| keys(r).start..keys(r).start + FIRST[r];
     let second = |r| keys(r).start + FIRST[r]..keys(r).end;
     let ((indptr, k1), (_, v1)) = (half(&k, first), half(&v, first));
-    let (mut o, mut lse) = run(&attention, &indptr, &k1, &v1, true);
+    let Written { mut o, mut lse } = run(&attention, &indptr, &k1, &v1, true);
     let ((indptr, k2), (_, v2)) = (half(&k, second), half(&v, second));
-    let (other_o, other_lse) = run(&attention, &indptr, &k2, &v2, false);
+    let other = run(&attention, &indptr, &k2, &v2, false);
     for (i, row) in o.chunks_exact_mut(8).enumerate() {
-        lse[i] = merge_state(row, lse[i], &other_o[i * 8..][..8], other_lse[i]);
-        assert!((lse[i] - whole.1[i]).abs() < 1e-4);
-        assert!(row.iter().zip(&whole.0[i * 8..]).all(|(x, y)| (x - y).abs() < 1e-4));
+        lse[i] = merge_state(row, lse[i], &other.o[i * 8..][..8], other.lse[i]);
+        assert!((lse[i] - whole.lse[i]).abs() < 1e-4);
+        assert!(row.iter().zip(&whole.o[i * 8..]).all(|(x, y)| (x - y).abs() < 1e-4));
     }
 }
 

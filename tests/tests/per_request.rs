@@ -4,7 +4,7 @@
 extern crate facade as attn;
 
 use attn::{
-    Error, Out,
+    Error,
     kernels::{
         kernel_traits::{KernelTraits, KernelTraitsRequest},
         splice::KernelSource,
@@ -12,7 +12,8 @@ use attn::{
     lang::{BindError, ParamValue},
     prelude::*,
 };
-use attn_tests::reference::{Attended, Formula, Shape, Tensors, attend};
+use attn_tests::reference::{Attended, Formula, Shape, attend};
+use attn_tests::setup::{Tensors, Written};
 
 /// Scales the logits of each request by a number of its own.
 #[derive(Clone, Debug, VariantParams)]
@@ -36,30 +37,22 @@ fn variant(by: &[f32]) -> Variant {
     Sharpness { by: by.to_vec().into() }.into()
 }
 
-/// Values between -1 and 1.
-fn values(count: usize, step: usize) -> Vec<f32> {
-    (0..count).map(|i| (i * step % 17) as f32 / 8.0 - 1.0).collect()
+fn tensors() -> Tensors {
+    Tensors::new(HEADS, 3, &[5])
 }
 
 /// Output and log-sum-exp of an attention.
-fn run(attention: &Attention) -> Result<(Vec<f32>, Vec<f32>), Error> {
-    let engine = Engine::cpu();
-    let plan = attention.plan(&Batch::ragged(&INDPTR.0, &INDPTR.1), &mut engine.workspace())?;
-    let (q, k, v) = (values(24, 5), values(20, 7), values(20, 3));
-    let (mut o, mut lse) = (vec![f32::NAN; 24], vec![f32::NAN; 6]);
-    let kv = Kv::ragged(TensorRef::host(&k, &[5, 1, 4])?, TensorRef::host(&v, &[5, 1, 4])?);
-    let out = Out::with_lse(TensorMut::host(&mut o, &[3, 2, 4])?, TensorMut::host(&mut lse, &[3, 2])?);
-    plan.run(&engine.stream()?, TensorRef::host(&q, &[3, 2, 4])?, kv, out)?;
-    Ok((o, lse))
+fn run(attention: &Attention) -> Result<Written, Error> {
+    let plan = attention.plan(&Batch::ragged(&INDPTR.0, &INDPTR.1), &mut Engine::cpu().workspace())?;
+    tensors().run_with(&plan, KvScales::default(), RunOptions::default())
 }
 
 /// The same by definition.
 fn by_definition(by: &[f32]) -> Attended {
-    let exact = |count, step| values(count, step).into_iter().map(f64::from).collect();
     let shape = Shape { lens: vec![(2, 3), (1, 2)], qo_heads: 2, kv_heads: 1, head_dim: 4, value_dim: 4 };
     let by = by.to_vec();
     let formula = Formula::plain().logit(move |z, at| z * f64::from(by[at.b as usize]));
-    attend(&formula, &shape, &Tensors { q: exact(24, 5), k: exact(20, 7), v: exact(20, 3) }, 0.5)
+    attend(&formula, &shape, &tensors().packed(), 0.5)
 }
 
 fn close(got: &[f32], want: &[f64]) -> bool {
@@ -70,7 +63,7 @@ fn close(got: &[f32], want: &[f64]) -> bool {
 fn each_request_has_its_own_number() {
     let attend = |by: &[f32]| {
         let attention = Engine::cpu().attention(&variant(by), HEADS, Dtypes::f32()).expect("bound");
-        let (o, lse) = run(&attention).expect("runs");
+        let Written { o, lse } = run(&attention).expect("runs");
         let want = by_definition(by);
         assert!(close(&o, &want.o) && close(&lse, &want.lse), "{by:?}: {o:?} {lse:?}, not {want:?}");
         o
@@ -95,7 +88,7 @@ fn other_numbers_share_the_kernel_and_do_not_change_a_bound_attention() {
     changed.set("by", ParamValue::List([2.0, 1.0].map(ParamValue::Float).into())).expect("a list of numbers");
     let again = Engine::cpu().attention(&changed, HEADS, Dtypes::f32()).expect("bound");
     for (attention, by) in [(&bound, [0.5, 3.0]), (&again, [2.0, 1.0])] {
-        assert!(close(&run(attention).expect("runs").0, &by_definition(&by).o), "{by:?}");
+        assert!(close(&run(attention).expect("runs").o, &by_definition(&by).o), "{by:?}");
     }
 }
 

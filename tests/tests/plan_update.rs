@@ -3,14 +3,13 @@
 extern crate facade as attn;
 
 use attn::{
-    Error, Out,
-    batch::{BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf, indptr},
+    Error,
+    batch::{BatchError, DeviceBatch, DevicePages, I32Slice},
     lang::BindError,
     planner::{Cost, PlanCapacity, PlanRule, Schedule, WorkList},
     prelude::*,
 };
-use attn_tests::setup::{cpu_attention, descending_pages};
-use attn_tests::synthetic::values;
+use attn_tests::setup::{BatchArrays, Tensors, cpu_attention};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 /// The capacity of the tensors in queries and keys.
@@ -21,46 +20,14 @@ const PAGES: u32 = 400;
 /// Queries and keys of each request.
 type Lens<'a> = (&'a [u32], &'a [u32]);
 
-/// Lengths as a batch, ragged or in pages.
-struct BatchArrays {
-    qo: Vec<i32>,
-    kv: Vec<i32>,
-    table: Option<PageTableBuf>,
+fn batch_of((qo, kv): Lens<'_>, paged: bool) -> BatchArrays {
+    BatchArrays::new(qo, kv, paged.then_some([PAGE, PAGES]))
 }
 
-impl BatchArrays {
-    fn new((qo, kv): Lens<'_>, paged: bool) -> Self {
-        let table = paged.then(|| descending_pages(kv, PAGE, PAGES));
-        BatchArrays { qo: indptr(qo).expect("short"), kv: indptr(kv).expect("short"), table }
-    }
-
-    fn batch(&self) -> Batch<'_> {
-        match &self.table {
-            Some(table) => Batch::paged(&self.qo, &table.table()),
-            None => Batch::ragged(&self.qo, &self.kv),
-        }
-    }
-}
-
-/// Bits of o and lse; unwritten rows have those of NaN.
-type Bits = (Vec<u32>, Vec<u32>);
-
-/// Runs a plan over fixed tensors.
-fn run(plan: &Plan, paged: bool) -> Bits {
-    let (q_len, kv_len) = (TOKENS.0 * 4 * 8, PAGES as usize * PAGE as usize * 2 * 8);
-    let (q, k, v) = (values(q_len, 1), values(kv_len, 2), values(kv_len, 3));
-    let (mut o, mut lse) = (vec![f32::NAN; q_len], vec![f32::NAN; TOKENS.0 * 4]);
-    let shape: &[usize] = if paged { &[PAGES as usize, PAGE as usize, 2, 8] } else { &[TOKENS.1, 2, 8] };
-    let tensor = |data| TensorRef::host(data, shape).expect("fits");
-    let kv = if paged { Kv::paged(tensor(&k), tensor(&v)) } else { Kv::ragged(tensor(&k), tensor(&v)) };
-    let out = Out::with_lse(
-        TensorMut::host(&mut o, &[TOKENS.0, 4, 8]).expect("fits"),
-        TensorMut::host(&mut lse, &[TOKENS.0, 4]).expect("fits"),
-    );
-    let q = TensorRef::host(&q, &[TOKENS.0, 4, 8]).expect("fits");
-    plan.run(&Engine::cpu().stream().expect("a token"), q, kv, out).expect("runs");
-    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect();
-    (bits(o), bits(lse))
+/// Runs a plan over fixed tensors. Unwritten rows have the bits of NaN.
+fn run(plan: &Plan, paged: bool) -> [Vec<u32>; 2] {
+    let pool = [PAGES as usize, PAGE as usize];
+    Tensors::new(HEADS, TOKENS.0, if paged { &pool } else { &[TOKENS.1] }).run(plan).bits()
 }
 
 fn attention(variant: &str, options: AttentionOptions) -> Attention {
@@ -86,7 +53,7 @@ fn an_updated_plan_gives_the_bits_of_a_plan_of_its_own() {
         {
             let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
             let attention = attention(variant, AttentionOptions::default());
-            let (engine, arrays) = (Engine::cpu(), |lens| BatchArrays::new(lens, paged));
+            let (engine, arrays) = (Engine::cpu(), |lens| batch_of(lens, paged));
             let stream = engine.stream().expect("a token");
             let first = arrays(batches[0]);
             let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
@@ -111,10 +78,10 @@ fn a_device_update_equals_a_host_update() {
     let (qo, kv): Lens<'_> = (&[1, 0, 1, 1], &[100, 0, 33, 900]);
     let lens: Vec<i32> = kv.iter().map(|&len| len as i32).collect();
     for paged in [false, true] {
-        let arrays = BatchArrays::new((qo, kv), paged);
+        let arrays = batch_of((qo, kv), paged);
         let capacity = BatchCapacity::decode(4, 2000);
         let capacity = if paged { capacity.in_pages(PAGE, PAGES) } else { capacity };
-        let first = BatchArrays::new((&[1], &[5]), paged);
+        let first = batch_of((&[1], &[5]), paged);
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
         let mut plan = attention.plan_with(&first.batch(), &mut engine.workspace(), options).expect("within");
         let before = run(&plan, paged);
@@ -150,14 +117,14 @@ fn a_device_update_equals_a_host_update() {
 fn padding_writes_nothing() {
     let attention = attention("causal", AttentionOptions::default());
     let bits = |lens| {
-        let arrays = BatchArrays::new(lens, false);
+        let arrays = batch_of(lens, false);
         run(&attention.plan(&arrays.batch(), &mut Engine::cpu().workspace()).expect("sound"), false)
     };
-    let (o, lse) = bits((&[1, 1], &[70, 5]));
+    let [o, lse] = bits((&[1, 1], &[70, 5]));
     let padded = bits((&[1, 1, 0, 0], &[70, 5, 0, 9]));
     let nan = f32::NAN.to_bits();
     assert!(o[..2 * 32].iter().all(|&x| x != nan) && o[2 * 32..].iter().all(|&x| x == nan));
-    assert!(lse[2 * 4..].iter().all(|&x| x == nan) && (o, lse) == padded);
+    assert!(lse[2 * 4..].iter().all(|&x| x == nan) && [o, lse] == padded);
 }
 
 /// Scales the logits of each request by a number of its own.
@@ -180,15 +147,15 @@ fn tensors_over_lengths_must_fit_the_new_batch() {
     let stream = engine.stream().expect("a token");
     let variant: Variant = Sharpness { by: vec![0.5, 2.0].into() }.into();
     let attention = engine.attention(&variant, HEADS, Dtypes::f32()).expect("bound");
-    let arrays = BatchArrays::new((&[1, 1], &[5, 9]), false);
+    let arrays = batch_of((&[1, 1], &[5, 9]), false);
     let options = PlanOptions { capacity: Some(BatchCapacity::decode(3, 99)), ..Default::default() };
     let plan = attention.plan_with(&arrays.batch(), &mut engine.workspace(), options);
     let mut plan = plan.expect("two requests");
     let before = run(&plan, false);
-    let error = plan.update(&stream, &BatchArrays::new((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
+    let error = plan.update(&stream, &batch_of((&[1; 3], &[5; 3]), false).batch()).expect_err("three requests");
     assert!(matches!(&error, Error::Bind(e) if matches!(e.root(), BindError::Shape { .. })), "{error}");
     assert!(plan.layout().batch() == 2 && run(&plan, false) == before, "the plan is unchanged");
-    let other = BatchArrays::new((&[1, 1], &[30, 2]), false);
+    let other = batch_of((&[1, 1], &[30, 2]), false);
     plan.update(&stream, &other.batch()).expect("two requests");
     let alone = attention.plan(&other.batch(), &mut engine.workspace()).expect("two requests");
     assert!(run(&plan, false) == run(&alone, false));
@@ -223,7 +190,7 @@ fn the_capacity_holds_the_work_lists_of_every_variant() {
         let variant = Variant::parse(variant).expect("stock");
         for rule in rules() {
             for lens in lens {
-                let arrays = BatchArrays::new(lens, false);
+                let arrays = batch_of(lens, false);
                 let layout = arrays.batch().validate().expect("sound");
                 let capacity = BatchCapacity::of(&layout);
                 let plan_capacity = PlanCapacity::of(&capacity, &variant, HEADS, &rule).expect("small");
@@ -239,12 +206,12 @@ fn a_request_gives_the_same_bits_alone_and_in_any_batch() {
     let (qo, kv): (&[u32], &[u32]) = (&[1, 33, 1, 70, 3], &[5000, 40, 0, 300, 500]);
     // the first request among others, and alone; its tokens are the first of the tensors in both
     let bits = |attention: &Attention, lens: Lens<'_>| {
-        let arrays = BatchArrays::new(lens, false);
+        let arrays = batch_of(lens, false);
         let plan = attention.plan(&arrays.batch(), &mut Engine::cpu().workspace()).expect("sound");
-        let (mut o, mut lse) = run(&plan, false);
+        let [mut o, mut lse] = run(&plan, false);
         o.truncate(32 * lens.0[0] as usize);
         lse.truncate(4 * lens.0[0] as usize);
-        (o, lse)
+        [o, lse]
     };
     for variant in ["causal", "causal + sliding_window(window=800)"] {
         let invariant = AttentionOptions { fixed_split_size: Some(512), ..AttentionOptions::default() };
@@ -267,7 +234,7 @@ fn a_batch_invariant_request_is_split_independently_of_the_batch() {
     attn::registry::register(attn::stock::variants()).expect("no two share a name");
     let variant = Variant::parse("causal + sliding_window(window=800)").expect("stock");
     let spans = |rule: &PlanRule, lens: Lens<'_>, request| {
-        let layout = BatchArrays::new(lens, false).batch().validate().expect("sound");
+        let layout = batch_of(lens, false).batch().validate().expect("sound");
         let work = WorkList::build_for(&variant, &layout, HEADS, rule).expect("small");
         let of = work.items.iter().filter(|item| item.request == request);
         let mut spans: Vec<_> = of.map(|i| (i.first_row, i.rows, i.kv_begin, i.kv_end, i.partial >= 0)).collect();

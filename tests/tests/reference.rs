@@ -1,7 +1,7 @@
 //! The reference against outputs that numpy computed in f64, for tensors of three layers of SmolLM2-135M-Instruct.
 //! `tests/cpu` compares it with the oracle.
 
-use attn_tests::reference::{Formula, Shape, Tensors, attend, causal};
+use attn_tests::reference::{Formula, Packed, Shape, attend, causal};
 use half::f16;
 use safetensors::SafeTensors;
 
@@ -37,7 +37,7 @@ fn the_reference_equals_numpy() {
     };
     for layer in ["layer3", "layer14", "layer29"] {
         let [q, k, v] = ["q", "k", "v"].map(|name| halves(&format!("{layer}.{name}")));
-        let (shape, tensors) = (shape((q.len() / (9 * 64)) as i64), Tensors { q, k, v });
+        let (shape, tensors) = (shape((q.len() / (9 * 64)) as i64), Packed { q, k, v });
         for (name, formula) in [
             ("causal", Formula::masked(causal)),
             ("soft_cap_30", Formula::masked(causal).logit(|z, _| 30.0 * (z / 30.0).tanh())),

@@ -3,12 +3,12 @@
 extern crate facade as attn;
 
 use attn::{
-    Error, Out, Stream,
+    Error,
     expr::{ContentError, TensorContent},
     prelude::*,
     stock::{BlockSparse, PageList, block_sparse::Bsr},
 };
-use attn_tests::synthetic::values;
+use attn_tests::setup::Tensors;
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 const PAGE: i32 = 4;
@@ -22,14 +22,8 @@ fn lists(step: i32) -> Vec<Vec<Vec<i32>>> {
     (0..2).map(|request| (0..2).map(|head| list(request, head)).collect()).collect()
 }
 
-fn run(plan: &Plan, stream: &Stream) -> Vec<f32> {
-    let (q, k, v) = (values(2 * 4 * 8, 1), values(50 * 2 * 8, 2), values(50 * 2 * 8, 3));
-    let mut o = vec![f32::NAN; q.len()];
-    let tensor = |data| TensorRef::host(data, &[50, 2, 8]).expect("fits");
-    let out = Out::new(TensorMut::host(&mut o, &[2, 4, 8]).expect("fits"));
-    let q = TensorRef::host(&q, &[2, 4, 8]).expect("fits");
-    plan.run(stream, q, Kv::ragged(tensor(&k), tensor(&v)), out).expect("runs");
-    o
+fn run(plan: &Plan) -> Vec<f32> {
+    Tensors::new(HEADS, 2, &[50]).run(plan).o
 }
 
 #[test]
@@ -51,10 +45,10 @@ fn one_plan_with_replaced_lists_equals_a_plan_of_each_list() {
             .set_tensor(&stream, "page_list.count", &TensorContent::host(list.count.as_slice()))
             .expect("replaced");
         let own = engine.attention(&variant(list), HEADS, Dtypes::f32()).expect("bound");
-        let want = run(&own.plan(&batch, &mut engine.workspace()).expect("planned"), &stream);
-        assert_eq!(run(&plan, &stream), want, "step {step}");
+        let want = run(&own.plan(&batch, &mut engine.workspace()).expect("planned"));
+        assert_eq!(run(&plan), want, "step {step}");
         other.update(&stream, &batch).expect("the same lengths");
-        assert_eq!(run(&other, &stream), want, "step {step}: a clone's plan");
+        assert_eq!(run(&other), want, "step {step}: a clone's plan");
         assert!(!seen.contains(&want), "each step attends to other keys");
         seen.push(want);
     }

@@ -3,46 +3,30 @@
 
 extern crate facade as attn;
 
-use attn::{Error, Out, batch::indptr, planner::LayerError, prelude::*};
-use attn_tests::setup::{cpu_attention, stock_variant};
-use attn_tests::synthetic::values;
+use attn::{Error, planner::LayerError, prelude::*};
+use attn_tests::setup::{BatchArrays, Tensors, cpu_attention, stock_variant};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };
 
 struct Data {
-    qo: Vec<i32>,
-    kv: Vec<i32>,
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
+    arrays: BatchArrays,
+    tensors: Tensors,
 }
 
 impl Data {
     fn new(qo: &[u32], kv: &[u32]) -> Self {
-        let (queries, keys) = (qo.iter().sum::<u32>() as usize, kv.iter().sum::<u32>() as usize);
-        Data {
-            qo: indptr(qo).expect("short"),
-            kv: indptr(kv).expect("short"),
-            q: values(queries * 32, 1),
-            k: values(keys * 16, 2),
-            v: values(keys * 16, 3),
-        }
+        let [queries, keys] = [qo, kv].map(|lens| lens.iter().sum::<u32>() as usize);
+        Data { arrays: BatchArrays::new(qo, kv, None), tensors: Tensors::new(HEADS, queries, &[keys]) }
     }
 
     fn batch(&self) -> Batch<'_> {
-        Batch::ragged(&self.qo, &self.kv)
+        self.arrays.batch()
     }
 
     /// The outputs of a run: o, then lse.
     fn run(&self, plan: &Plan, layer: Option<&Attention>) -> Result<Vec<f32>, Error> {
-        let rows = self.q.len() / 32;
-        let (mut o, mut lse) = (vec![f32::NAN; self.q.len()], vec![f32::NAN; rows * 4]);
-        let keys = |data| TensorRef::host(data, &[self.k.len() / 16, 2, 8]);
-        let (q, kv) = (TensorRef::host(&self.q, &[rows, 4, 8])?, Kv::ragged(keys(&self.k)?, keys(&self.v)?));
-        let out = Out::with_lse(TensorMut::host(&mut o, &[rows, 4, 8])?, TensorMut::host(&mut lse, &[rows, 4])?);
-        let stream = Engine::cpu().stream()?;
-        plan.run_with(&stream, q, kv, out, RunOptions { layer, ..Default::default() })?;
-        Ok([o, lse].concat())
+        let written = self.tensors.run_with(plan, KvScales::default(), RunOptions { layer, ..Default::default() })?;
+        Ok([written.o, written.lse].concat())
     }
 }
 

@@ -5,7 +5,6 @@ extern crate attn_core as attn;
 use attn::lang::{Dims, FieldType, ParamValue, desc::Elem};
 use attn::{Variant, batch, cpu::check_tile_classes, spec::Heads};
 use attn_tests::catalogue::{self, Shape, mask_file};
-use attn_tests::setup::nested_list;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 /// No class is wrong, and nearly all empty and full tiles are found.
@@ -145,7 +144,7 @@ fn filled(expr: &str, shape: &Shape, rng: &mut SmallRng) -> Result<Variant, Box<
             Elem::Bool | Elem::Bits => ParamValue::Bool(x > 28),
             _ => ParamValue::Int(x),
         });
-        variant.set_in(missing.part, missing.field.name, nested_list(&extents, &mut flat))?;
+        variant.set_in(missing.part, missing.field.name, ParamValue::nested(&extents, &mut flat))?;
     }
     Ok(variant.bind(&dims)?)
 }

@@ -240,7 +240,7 @@ impl Variant {
         let ContentLocation::Host(elements) = &content.location else {
             return Err(ContentError::Memory { name: slot.name.to_owned(), got: "a CUDA device", want: "the CPU" });
         };
-        let value = nested(&mut elements.values().into_iter(), &slot.shape);
+        let value = ParamValue::nested(&slot.shape, &mut elements.values().into_iter());
         self.set_in(slot.part, slot.name, value).map_err(|error| Box::new(error).into())
     }
 
@@ -297,12 +297,4 @@ fn arg(part: &dyn ErasedVariant, field: usize) -> Option<Found> {
     let mut finder = Finder { left: Some(field), found: None };
     part.visit_args(&mut finder);
     finder.found
-}
-
-/// The values as nested lists.
-fn nested(values: &mut impl Iterator<Item = ParamValue>, shape: &[i64]) -> ParamValue {
-    match shape {
-        [] => values.next().unwrap_or(ParamValue::Int(0)),
-        [len, inner @ ..] => ParamValue::List((0..*len).map(|_| nested(values, inner)).collect()),
-    }
 }

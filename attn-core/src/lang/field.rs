@@ -133,14 +133,6 @@ enum ListError {
     Element(ParamError),
 }
 
-/// Writes values as nested lists of this shape.
-fn write_nested<S: Scalar>(values: &mut impl Iterator<Item = S>, shape: &[i64]) -> Option<ParamValue> {
-    match shape.split_first() {
-        None => values.next().map(S::write),
-        Some((&n, inner)) => (0..n).map(|_| write_nested(values, inner)).collect::<Option<_>>().map(ParamValue::List),
-    }
-}
-
 /// The index of an offset in elements.
 fn index_of(offset: usize, shape: &[i64]) -> Vec<i64> {
     let mut rest = offset as i64;
@@ -171,7 +163,7 @@ where
     }
     fn to_value(&self) -> Option<ParamValue> {
         let given = Tensor::is_set(self) && !self.is_computed();
-        given.then(|| write_nested(&mut self.values(), &self.shape())).flatten()
+        given.then(|| ParamValue::nested(&self.shape(), &mut self.values().map(Scalar::write)))
     }
     fn visit(&self, visitor: &mut dyn ArgVisitor) {
         let bytes = bytemuck::cast_slice(self.as_slice());

@@ -2,7 +2,7 @@
 
 use crate::inputs::Inputs;
 use crate::{Case, Distance, TestError, Tolerance, fill, grid};
-use attn::cpu::{self, Problem};
+use attn::cpu;
 use attn::planner::{Cost, PlanRule, Schedule, WorkList};
 use attn::tensor::{Out, TensorMut};
 use attn::{Error, Variant};
@@ -74,19 +74,9 @@ fn compute(
     work: &WorkList,
 ) -> Result<(Vec<f32>, Vec<f32>), TestError> {
     let layout = inputs.batch(&[]).validate()?;
-    let heads = case.heads();
     let shape = inputs.o_shape();
     let (mut o, mut lse) = (vec![f32::NAN; shape.iter().product()], vec![f32::NAN; shape[0] * shape[1]]);
-    let problem = Problem {
-        variant,
-        heads,
-        head_dim_vo: case.head_dim_vo,
-        sm_scale: heads.default_sm_scale(),
-        layout: &layout,
-        work,
-        q: inputs.q().map_err(Error::from)?,
-        kv: inputs.kv().map_err(Error::from)?,
-    };
+    let problem = inputs.problem(case, variant, &layout, work)?;
     let tensor = TensorMut::host(&mut o, &shape).map_err(Error::from)?;
     let out = Out::with_lse(tensor, TensorMut::host(&mut lse, &shape[..2]).map_err(Error::from)?);
     cpu::run(&problem, out).map_err(Error::from)?;

@@ -4,7 +4,7 @@ use attn_testing::{Case, Inputs};
 use facade::{Engine, Out, TensorMut, Variant};
 
 use super::Entry;
-use crate::reference::{Attended, Shape, Tensors, attend};
+use crate::reference::{Attended, Packed, Shape, attend};
 
 /// Checks an entry on its cases.
 ///
@@ -55,7 +55,7 @@ pub fn run(variant: &Variant, case: &Case, inputs: &Inputs) -> Result<Attended, 
 /// # Panics
 /// The batch is invalid.
 #[must_use]
-pub fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
+pub fn tensors(shape: &Shape, inputs: &Inputs) -> Packed {
     let layout = inputs.batch(&[]).validate().expect("the batches of the catalogue are valid");
     let (k, v) = (inputs.k.to_f32(), inputs.v.to_f32());
     let (mut keys, mut values) = (Vec::new(), Vec::new());
@@ -79,7 +79,7 @@ pub fn tensors(shape: &Shape, inputs: &Inputs) -> Tensors {
             }
         }
     }
-    Tensors { q: inputs.q.to_f32().into_iter().map(f64::from).collect(), k: keys, v: values }
+    Packed { q: inputs.q.to_f32().into_iter().map(f64::from).collect(), k: keys, v: values }
 }
 
 fn compare(title: &str, got: &Attended, want: &Attended, tolerance: f64, shape: &Shape) {

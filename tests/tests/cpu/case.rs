@@ -8,7 +8,7 @@ use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 use attn::{Variant, lang::TileClass};
 use attn_testing::Host;
-use attn_tests::reference::{Attended, Formula, Shape, Tensors, attend};
+use attn_tests::reference::{Attended, Formula, Packed, Shape, attend};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use super::variants;
@@ -294,7 +294,7 @@ impl Setup {
             head_dim: self.heads.head_dim.into(),
             value_dim: self.value_dim() as i64,
         };
-        let tensors = Tensors { q: to_f64(&self.q), k: self.keys.clone(), v: self.values.clone() };
+        let tensors = Packed { q: to_f64(&self.q), k: self.keys.clone(), v: self.values.clone() };
         attend(&self.formula, &shape, &tensors, f64::from(self.heads.default_sm_scale()))
     }
 }

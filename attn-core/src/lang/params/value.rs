@@ -16,6 +16,16 @@ pub enum ParamValue {
     List(Vec<ParamValue>),
 }
 
+impl ParamValue {
+    /// Values as nested lists of a shape, in row-major order. Where there are fewer, the rest is 0.
+    pub fn nested(shape: &[i64], values: &mut impl Iterator<Item = ParamValue>) -> Self {
+        match shape {
+            [] => values.next().unwrap_or(ParamValue::Int(0)),
+            [len, inner @ ..] => ParamValue::List((0..*len).map(|_| Self::nested(inner, values)).collect()),
+        }
+    }
+}
+
 impl fmt::Display for ParamValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
