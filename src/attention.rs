@@ -89,7 +89,7 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// [`LayerError::Structure`](crate::planner::LayerError::Structure) where more than parameters differs; a parameter
+    /// [`LayerError::Structure`](crate::expr::LayerError::Structure) where more than parameters differs; a parameter
     /// that does not fit the heads; on CUDA, out of memory for tensors.
     pub fn with_parameters(&self, variant: &Variant) -> Result<Self, Error> {
         Ok(Attention { backend: map_backend!(&self.backend, attention => attention.with_parameters(variant)?) })

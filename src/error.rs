@@ -5,10 +5,10 @@ use attn_core::{
     batch::BatchError,
     cpu::CpuError,
     dtype::DtypesError,
-    expr::ContentError,
+    expr::{ContentError, LayerError},
     lang::{BindError, ComposeError, ParamError},
     ops::OpError,
-    plan::{LayerError, PlanError},
+    plan::PlanError,
     spec::HeadsError,
     tensor::TensorError,
 };

@@ -46,7 +46,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// As [`Plan::run`]; a [`LayerError`](crate::planner::LayerError) for a layer that cannot run the plan; a partial
+    /// As [`Plan::run`]; a [`LayerError`](crate::expr::LayerError) for a layer that cannot run the plan; a partial
     /// output without lse.
     pub fn run_with(
         &self,

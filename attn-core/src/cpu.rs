@@ -1,9 +1,8 @@
 //! The CPU backend: the same variant, batch, plan and output as on a GPU, through the same Rust hooks.
 //!
-//! [`run`] is the fast path: f32, vectorised, parallel over work items and KV heads; partial states are merged in slot
-//! order. [`run_mixed`] does the same for a mixed list, whose items may have rows of several requests. [`oracle`] is
-//! the reference for every backend: plain loops that accumulate in f64, without tiles and splits.
-//! [`check_tile_classes`] checks the tile classes of a variant against its mask.
+//! [`run`] is the fast path: f32, vectorised, parallel over work items and KV heads; partial states are merged in the
+//! order of keys. [`oracle`] is the reference for every backend: plain loops that accumulate in f64, without tiles and
+//! splits. [`check_tile_classes`] checks the tile classes of a variant against its mask.
 //!
 //! A hook that stores ([`OutTensor`](crate::lang::OutTensor)) is called at least for every attended logit. Whether it
 //! is also called for masked logits is unspecified. It is never called for keys past the last one.
@@ -14,7 +13,6 @@ mod error;
 mod finalize;
 mod key_run;
 mod math;
-mod mixed;
 mod oracle;
 mod problem;
 mod read;
@@ -25,7 +23,6 @@ mod write;
 
 pub use classes::{UnsoundTile, check_tile_classes};
 pub use error::CpuError;
-pub use mixed::{run_mixed, run_mixed_partial};
 pub use oracle::{OracleOut, RowRounding, oracle, oracle_with};
 pub use problem::{Problem, check_variant, mixed_rule, plan_rule, work_of};
 pub use run::{run, run_partial};

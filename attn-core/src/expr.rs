@@ -40,6 +40,7 @@ pub mod compose;
 mod content;
 mod error;
 mod hooks;
+mod layers;
 mod missing;
 mod node;
 mod parse;
@@ -56,6 +57,7 @@ mod variant;
 
 pub use content::{ContentError, TensorContent, TensorSlot};
 pub use error::ExprError;
+pub use layers::{LayerError, Visibility, VisibilityInterner};
 pub use missing::MissingTensor;
 pub use spec::{NodeSpec, PartSpec, PerHeadSpec, RemapSpec, VariantSpec};
 pub use structure::StructureError;

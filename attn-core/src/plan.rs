@@ -1,19 +1,28 @@
 //! The planner: a batch becomes a fixed work list, which every kernel and the CPU backend run.
 //!
-//! [`WorkList::build_for`] cuts the queries of each request into Q tiles and, where its [`PlanRule`] says so, the keys
+//! [`WorkList::build_for`] cuts the queries of each request into Q tiles and, where its [`ListRule`] says so, the keys
 //! of a tile into KV splits, and assigns the items to workers. [`PlanBlob`] packs the list and the arrays of the batch
 //! into one buffer for upload.
 //!
+//! A *flat* list has items of one kernel. A *mixed* list has two parts, which one launch runs: requests with at most as
+//! many rows as a decode tile are cut as under [`Schedule::StreamK`], all others as under [`Schedule::LongestFirst`],
+//! and each part gets its share of the workers. In a cascade ([`CascadeLevel`](crate::batch::CascadeLevel)) an item is
+//! a tile of rows against keys of one segment. If the cost model ([`CascadeCosts`]) predicts a gain, the tile has the
+//! rows of all requests that share the segment. Its keys are then read once for all of them.
+//!
 //! # Steps
 //!
-//! 1. Q tiles (`q_tiles`): the PackGQA rows of each request, in order. For each tile the blocks of `kv_align` keys that
-//!    it may attend to (`visible`, or `kv_list` where keys come from lists of blocks).
-//! 2. KV splits: a schedule decides where the keys of a tile are cut, [`Schedule::StreamK`] in `stream_k`, the others
-//!    in `kv_splits`.
-//! 3. Slots (`slots`): a tile of one item writes its output. Every other tile has a merge and consecutive slots for
-//!    partial states, one for each of its items, in the order of its keys (of a union, branch by branch). Slot numbers
-//!    are prefix sums of item counts, computed in integers without search or atomics.
-//! 4. Items (`split_tiles`, `item_writer`): tile by tile, branch by branch, then assigned to workers.
+//! 1. Q tiles (`cut_tiles`; of a cascade `cascade`): the PackGQA rows of each request, in order. For each tile the
+//!    blocks of `kv_align` keys that it may attend to (`visible`, `segment_visible`, or `kv_list` where keys come from
+//!    lists of blocks).
+//! 2. KV splits (`split_tiles`): a schedule decides where the keys of a tile are cut, [`Schedule::StreamK`] in
+//!    `stream_k`, the others in `kv_splits`.
+//! 3. Rows of partial states (`partial_rows`): a tile of one item writes its output. Every other tile has rows for the
+//!    partial states of its items, in the order of its keys (of a union, branch by branch), and a merge. They are
+//!    prefix sums of item counts, computed in integers without search or atomics. A mixed list merges *units* of up to
+//!    [`MERGE_ROWS`] rows, which no item cuts, in a launch of their own: if the last item of a shared tile merged
+//!    instead, one CTA would merge the rows of many requests one after the other.
+//! 4. Items (`split_tiles`): part by part, tile by tile, then assigned to workers.
 //!
 //! Every step is a pass over tiles, a prefix sum, or a function of these, so that a kernel can plan the same on a
 //! device.
@@ -21,38 +30,35 @@
 mod blob;
 mod build;
 mod capacity;
+mod cascade;
+mod cascade_cost;
 mod check;
 mod count;
+mod cut_tiles;
 mod error;
 mod interval;
-mod item_writer;
 mod kv_list;
 mod kv_splits;
-mod layers;
-mod mixed;
-mod q_tiles;
+mod partial_rows;
 mod rule;
-mod scratch;
 mod search;
-mod slots;
+mod segment;
+mod segment_visible;
 mod split_tiles;
 mod stream_k;
+mod tile;
 mod tile_classifier;
 mod visible;
 mod work_list;
 
-pub use blob::{PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
-pub use capacity::PlanCapacity;
+pub use blob::{PartEntries, PartialBytes, PlanBlob, PlanOffsets, WorkerStart};
+pub use capacity::{PartCapacity, PlanCapacity};
 pub use error::PlanError;
 pub(crate) use kv_list::{KvLists, kv_lists_of};
-pub use layers::{LayerError, Visibility, VisibilityInterner};
-pub use mixed::{
-    CascadeCosts, CascadePolicy, MERGE_ROWS, MixedBlob, MixedCapacity, MixedItem, MixedList, MixedMerge, MixedOffsets,
-    MixedRule, MixedScratch, MixedSegment, MixedStart,
-};
-pub use rule::{Cost, PlanRule, Schedule, WorkCapacity};
-pub use scratch::PlanScratch;
-pub use work_list::{BranchCount, BranchWork, MergeItem, WorkItem, WorkList};
+pub use rule::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanRule, Schedule};
+pub use segment::KvSegment;
+pub use split_tiles::PlanScratch;
+pub use work_list::{MERGE_ROWS, MergeItem, WorkItem, WorkList, WorkPart};
 
 #[cfg(test)]
 mod tests;

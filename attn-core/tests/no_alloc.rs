@@ -71,10 +71,10 @@ fn a_serving_step_allocates_nothing() {
             let (mut layout, mut work, mut blob) = (Layout::default(), WorkList::default(), PlanBlob::default());
             let (mut scratch, mut within) = (PlanScratch::default(), PlanBlob::default());
             let capacity = BatchCapacity::decode(100, 200_000).in_pages(16, 20_000);
-            let plan_capacity = PlanCapacity::of(&capacity, &variant, heads, &rule).expect("small");
+            let plan_capacity = PlanCapacity::of(&capacity, &variant, heads, &rule.into()).expect("small");
             let mut step = |table: &PageTableBuf| {
                 Batch::paged(&qo, &table.table()).validate_into(&mut layout).expect("sound");
-                work.rebuild_for(&mut scratch, &variant, &layout, heads, &rule).expect("small");
+                work.rebuild_for(&mut scratch, &variant, &[], &layout, heads, &rule.into()).expect("small");
                 blob.repack(&layout, &work);
                 capacity.check(&layout).expect("within");
                 within.repack_within(&plan_capacity, &layout, &work).expect("within the capacity");

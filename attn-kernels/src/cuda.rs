@@ -51,7 +51,6 @@ mod tensor_maps;
 mod update;
 mod use_tracker;
 mod uses;
-mod work;
 mod workspace;
 
 pub use attention::Attention;

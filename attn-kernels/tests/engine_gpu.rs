@@ -12,7 +12,7 @@ use std::{ffi::c_void, ptr};
 
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice, PageTableBuf},
-    plan::LayerError,
+    expr::LayerError,
     spec::{AttentionOptions, Heads, KernelKind},
     state::{finalize, merge_state},
 };

@@ -16,7 +16,7 @@ const HEADS: Heads = Heads { qo: 8, kv: 2, head_dim: 128 };
 /// One attention in f32, timed. Throughput counts multiplications and additions of attended and masked pairs alike.
 fn attention(c: &mut Criterion, name: &str, text: &str, layout: &Layout, page_size: Option<usize>) {
     let variant = variant(text).expect(text).bind(&HEADS.dims()).expect("valid");
-    let work = WorkList::build_for(&variant, layout, HEADS, &plan_rule(HEADS));
+    let work = WorkList::build_for(&variant, layout, HEADS, &plan_rule(HEADS).into());
     let work = work.expect("fits");
     let (qo_heads, kv_heads, dim) = (HEADS.qo as usize, HEADS.kv as usize, HEADS.head_dim as usize);
     let values = |len: usize| (0..len).map(|i| ((i * 2_654_435_761) % 1024) as f32 / 512.0 - 1.0).collect::<Vec<_>>();

@@ -35,11 +35,13 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
     let group = format!("plan {name}, {}/{} heads", heads.qo, heads.kv);
     let mut group = c.benchmark_group(group);
     group.bench_function("list", |b| {
-        b.iter(|| black_box(WorkList::build_for(&variant, &layout, heads, rule).expect("fits")));
+        b.iter(|| black_box(WorkList::build_for(&variant, &layout, heads, &(*rule).into()).expect("fits")));
     });
     let (mut work, mut scratch) = (WorkList::default(), PlanScratch::default());
     group.bench_function("list again", |b| {
-        b.iter(|| work.rebuild_for(&mut scratch, &variant, black_box(&layout), heads, rule).expect("fits"));
+        b.iter(|| {
+            work.rebuild_for(&mut scratch, &variant, &[], black_box(&layout), heads, &(*rule).into()).expect("fits");
+        });
     });
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
     let mut blob = PlanBlob::default();
@@ -47,7 +49,7 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
         b.iter(|| {
             Batch::ragged(&qo, &kv).validate_into(&mut layout).expect("sound");
             let bound = variant.bind(&dims).expect("fits");
-            work.rebuild_for(&mut scratch, &bound, &layout, heads, rule).expect("fits");
+            work.rebuild_for(&mut scratch, &bound, &[], &layout, heads, &(*rule).into()).expect("fits");
             blob.repack(&layout, &work);
         });
     });
@@ -66,7 +68,7 @@ fn pages(c: &mut Criterion, requests: u32) {
     group.bench_function("validate", |b| {
         b.iter(|| Batch::paged(&qo, &table.table()).validate_into(black_box(&mut layout)).expect("sound"));
     });
-    let work = WorkList::build_for(&variant("full").expect("stock"), &layout, GROUPED, &DECODE).expect("fits");
+    let work = WorkList::build_for(&variant("full").expect("stock"), &layout, GROUPED, &DECODE.into()).expect("fits");
     let mut blob = PlanBlob::default();
     group.bench_function("pack", |b| b.iter(|| black_box(&mut blob).repack(&layout, &work)));
     group.finish();

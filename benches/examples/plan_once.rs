@@ -127,10 +127,12 @@ impl Planner {
     fn run(&mut self) -> Result<(), Error> {
         let Planner { step, bound, qo, table, layout, work, scratch, blob, selector } = self;
         match step {
-            Step::List => work.rebuild_for(scratch, bound, black_box(layout), GROUPED, &DECODE).map_err(Error::Plan),
+            Step::List => {
+                work.rebuild_for(scratch, bound, &[], black_box(layout), GROUPED, &DECODE.into()).map_err(Error::Plan)
+            }
             Step::Whole => {
                 Batch::paged(qo, &table.table()).validate_into(layout).map_err(Error::Batch)?;
-                work.rebuild_for(scratch, bound, layout, GROUPED, &DECODE).map_err(Error::Plan)?;
+                work.rebuild_for(scratch, bound, &[], layout, GROUPED, &DECODE.into()).map_err(Error::Plan)?;
                 blob.repack(layout, work);
                 Ok(())
             }

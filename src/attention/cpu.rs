@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attn_core::{
     batch::Layout,
     cpu,
-    plan::{LayerError, Visibility, VisibilityInterner},
+    expr::{LayerError, Visibility, VisibilityInterner},
 };
 
 use crate::{AttentionOptions, Dtypes, Error, HeadDimVo, Heads, Variant, expr::TensorContent};

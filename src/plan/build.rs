@@ -2,7 +2,7 @@
 
 use super::{Plan, PlanOptions, cpu::CpuPlan};
 #[cfg(doc)]
-use crate::planner::LayerError;
+use crate::expr::LayerError;
 use crate::{
     Attention, Batch, Error, Stream, Workspace,
     backend::{map_backend, on_backend},

@@ -3,7 +3,7 @@
 use attn_core::{
     batch::{Batch, BatchCapacity, BatchError, DeviceBatch, Layout},
     cpu,
-    plan::{MixedList, MixedScratch, PlanRule, Schedule, WorkList},
+    plan::{ListRule, PlanRule, Schedule, WorkList},
     tensor::check_run,
 };
 
@@ -18,18 +18,9 @@ pub(crate) struct CpuPlan {
     /// The variant, bound to this batch's lengths.
     pub(crate) variant: Variant,
     pub(crate) layout: Layout,
-    pub(crate) work: CpuWork,
+    pub(crate) work: WorkList,
     /// `None` for a plan of one batch.
     pub(crate) capacity: Option<BatchCapacity>,
-}
-
-/// The work list of the CPU.
-#[derive(Debug)]
-pub(crate) enum CpuWork {
-    /// Each request by itself.
-    Flat(WorkList),
-    /// A cascade, whose requests share keys.
-    Mixed(MixedList),
 }
 
 impl CpuPlan {
@@ -71,14 +62,11 @@ impl CpuPlan {
         let &CpuAttention { heads, dtypes, head_dim_vo, sm_scale, .. } = attention;
         let (variant, sm_scale) = of_layer.as_ref().map_or((variant, sm_scale), |(variant, scale)| (variant, *scale));
         check_run(layout, heads, head_dim_vo, dtypes, &q, &kv, &out)?;
-        let none = WorkList::default();
-        let flat = if let CpuWork::Flat(work) = work { work } else { &none };
-        let problem = cpu::Problem { variant, heads, head_dim_vo, sm_scale, layout, work: flat, q, kv };
-        match (work, partial) {
-            (CpuWork::Flat(_), false) => cpu::run(&problem, out)?,
-            (CpuWork::Flat(_), true) => cpu::run_partial(&problem, out)?,
-            (CpuWork::Mixed(list), false) => cpu::run_mixed(&problem, list, out)?,
-            (CpuWork::Mixed(list), true) => cpu::run_mixed_partial(&problem, list, out)?,
+        let problem = cpu::Problem { variant, heads, head_dim_vo, sm_scale, layout, work, q, kv };
+        if partial {
+            cpu::run_partial(&problem, out)?;
+        } else {
+            cpu::run(&problem, out)?;
         }
         Ok(())
     }
@@ -123,26 +111,23 @@ fn build_work(
     attention: &CpuAttention,
     layout: Layout,
     layers: &[CpuAttention],
-) -> Result<(Variant, Layout, CpuWork), Error> {
+) -> Result<(Variant, Layout, WorkList), Error> {
     let dims = attention.head_dim_vo.dims(attention.heads, layout.dims(attention.heads));
     let variant = attention.variant.bind(&dims)?;
     let others = layers.iter().map(|layer| layer.variant.bind(&dims)).collect::<Result<Vec<_>, _>>()?;
-    let rule = cpu::plan_rule(attention.heads);
+    let flat = cpu::plan_rule(attention.heads);
     let fixed = attention.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
-    let rule = PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule };
-    let layout = match layout.has_levels() {
-        false => layout,
-        true => {
-            let mixed = cpu::mixed_rule(attention.heads);
-            let flat = MixedList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)?;
-            if flat.is_none() && fixed.is_none() && MixedList::supports(&variant, &layout).is_ok() {
-                let (mut list, mut scratch) = (MixedList::default(), MixedScratch::default());
-                list.rebuild_for_all(&mut scratch, &variant, &others, &layout, attention.heads, &mixed)?;
-                return Ok((variant, layout, CpuWork::Mixed(list)));
-            }
-            flat.unwrap_or(layout)
+    let mut rule = ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(flat.schedule), ..flat });
+    let mut layout = layout;
+    if layout.has_levels() {
+        let mixed = cpu::mixed_rule(attention.heads);
+        match WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)? {
+            Some(flat) => layout = flat,
+            None if fixed.is_none() && WorkList::supports(&variant, &layout).is_ok() => rule = mixed.into(),
+            None => {}
         }
-    };
+    }
+    let others: Vec<_> = others.iter().collect();
     let work = cpu::work_of(&variant, &others, &layout, attention.heads, &rule)?;
-    Ok((variant, layout, CpuWork::Flat(work)))
+    Ok((variant, layout, work))
 }

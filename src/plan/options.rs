@@ -33,7 +33,7 @@ pub struct RunOptions<'a> {
     /// captured run reads the tensors of the layer, which must live while it is replayed.
     ///
     /// A layer with other kernels, and one that sees other keys than the plan covers ([`PlanOptions::layers`]), is a
-    /// [`LayerError`](crate::planner::LayerError).
+    /// [`LayerError`](crate::expr::LayerError).
     pub layer: Option<&'a Attention>,
     /// Writes partial attention: the state (o, lse) of each row over the keys of this batch. Its o is divided by the
     /// row sum over these keys; sink and `output_transform` are not applied. The output needs lse.

@@ -179,7 +179,7 @@ impl HostPlan {
         heads: Heads,
         rule: &PlanRule,
     ) -> Result<HostPlan, PlanError> {
-        let plan_capacity = PlanCapacity::of(capacity, variant, heads, rule)?;
+        let plan_capacity = PlanCapacity::of(capacity, variant, heads, &(*rule).into())?;
         let (offsets, params) =
             (PlanOffsets::within(&plan_capacity), PlanParams::new(capacity, &plan_capacity, rule, heads)?);
         let lists = vec![0u64; offsets.total / 8 + 1];

@@ -86,7 +86,7 @@ fn compare(planner: &HostPlanner, variant: &Variant, heads: Heads, layouts: &[La
     let mut plan = HostPlan::new(&capacity, variant, heads, rule).expect("small");
     let mut blob = PlanBlob::default();
     for (number, layout) in layouts.iter().enumerate() {
-        let work = WorkList::build_for(variant, layout, heads, rule).expect("small");
+        let work = WorkList::build_for(variant, layout, heads, &(*rule).into()).expect("small");
         blob.repack_within(&plan.capacity, layout, &work).expect("within the capacity");
         let parts = page_size.map_or(0, |_| 1 + number as i32);
         let seed = number as u32 + layout.kv_tokens() as u32;
@@ -300,7 +300,7 @@ fn kv_ranges_do_not_depend_on_search_hints() {
         let layout = layout(&lens, None, &mut SmallRng::seed_from_u64(1));
         for (tile_rows, kv_align) in [(1, 64), (8, 64), (16, 128), (8, 16), (3, 7)] {
             let rule = PlanRule { tile_rows, kv_align, workers: 1, ..DECODE };
-            let work = WorkList::build_for(&variant, &layout, heads, &rule).expect("small");
+            let work = WorkList::build_for(&variant, &layout, heads, &rule.into()).expect("small");
             for item in &work.items {
                 let (first, last) = (item.first_row, item.first_row + item.rows - 1);
                 let pos = mask.kv - mask.qo;

@@ -193,8 +193,8 @@ fn the_capacity_holds_the_work_lists_of_every_variant() {
                 let arrays = batch_of(lens, false);
                 let layout = arrays.batch().validate().expect("sound");
                 let capacity = BatchCapacity::of(&layout);
-                let plan_capacity = PlanCapacity::of(&capacity, &variant, HEADS, &rule).expect("small");
-                let work = WorkList::build_for(&variant, &layout, HEADS, &rule).expect("small");
+                let plan_capacity = PlanCapacity::of(&capacity, &variant, HEADS, &rule.into()).expect("small");
+                let work = WorkList::build_for(&variant, &layout, HEADS, &rule.into()).expect("small");
                 plan_capacity.check(&layout, &work).unwrap_or_else(|e| panic!("{variant} {rule:?} {lens:?}: {e}"));
             }
         }
@@ -235,7 +235,7 @@ fn a_batch_invariant_request_is_split_independently_of_the_batch() {
     let variant = Variant::parse("causal + sliding_window(window=800)").expect("stock");
     let spans = |rule: &PlanRule, lens: Lens<'_>, request| {
         let layout = batch_of(lens, false).batch().validate().expect("sound");
-        let work = WorkList::build_for(&variant, &layout, HEADS, rule).expect("small");
+        let work = WorkList::build_for(&variant, &layout, HEADS, &(*rule).into()).expect("small");
         let of = work.items.iter().filter(|item| item.request == request);
         let mut spans: Vec<_> = of.map(|i| (i.first_row, i.rows, i.kv_begin, i.kv_end, i.partial >= 0)).collect();
         spans.sort_unstable();

@@ -3,7 +3,7 @@
 
 extern crate facade as attn;
 
-use attn::{Error, planner::LayerError, prelude::*};
+use attn::{Error, expr::LayerError, prelude::*};
 use attn_tests::setup::{BatchArrays, Tensors, cpu_attention, stock_variant};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 8 };

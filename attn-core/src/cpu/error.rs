@@ -20,12 +20,6 @@ pub enum CpuError {
         /// Query heads per KV head of the run.
         group: u32,
     },
-    /// A work list in which no item fills a slot of a merge.
-    #[error("slot {slot} is merged, but no work item fills it for that tile")]
-    Slot {
-        /// The slot.
-        slot: u32,
-    },
     /// A work list that was planned for a variant with other key lists, or another union.
     #[error("the work was planned for {planned}; this variant has {has}")]
     Branches {

@@ -5,7 +5,9 @@ use crate::{
     batch::Layout,
     expr::Variant,
     lang::{Hook, Normalizer},
-    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList},
+    plan::{
+        CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList,
+    },
     spec::{HeadDimVo, Heads},
     tensor::{Kv, TensorRef},
 };
@@ -26,7 +28,7 @@ pub struct Problem<'a> {
     pub sm_scale: f32,
     /// The batch.
     pub layout: &'a Layout,
-    /// The work list; [`oracle`](super::oracle) and [`run_mixed`](super::run_mixed) do not read it.
+    /// The work list; [`oracle`](super::oracle) does not read it.
     pub work: &'a WorkList,
     /// (qo tokens, qo heads, head_dim) in host memory.
     pub q: TensorRef<'a>,
@@ -68,23 +70,25 @@ pub fn mixed_rule(heads: Heads) -> MixedRule {
     }
 }
 
-/// As [`WorkList::rebuild_for_all`], for cascades too: this backend locates keys by position, so a flat list can also
-/// run over levels. Shared keys are then read once per request. Use it for variants that mixed lists do not support.
+/// The work list of a batch, as [`WorkList::rebuild_for`] makes it. This backend locates keys by position, so a flat
+/// list can also run over levels. Shared keys are then read once per request: use it for variants that mixed lists do
+/// not support.
 ///
 /// # Errors
 ///
-/// As [`WorkList::rebuild_for_all`].
+/// As [`WorkList::rebuild_for`].
 pub fn work_of(
     variant: &Variant,
-    others: &[Variant],
+    others: &[&Variant],
     layout: &Layout,
     heads: Heads,
-    rule: &PlanRule,
+    rule: &ListRule,
 ) -> Result<WorkList, PlanError> {
-    let positions = layout.has_levels().then(|| layout.positions());
+    let flat = matches!(rule, ListRule::Flat(_));
+    let positions = (flat && layout.has_levels()).then(|| layout.positions());
     let mut work = WorkList::default();
     let layout = positions.as_ref().unwrap_or(layout);
-    work.rebuild_for_all(&mut PlanScratch::default(), variant, others, layout, heads, rule)?;
+    work.rebuild_for(&mut PlanScratch::default(), variant, others, layout, heads, rule)?;
     Ok(work)
 }
 

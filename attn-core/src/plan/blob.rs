@@ -1,10 +1,10 @@
 //! A plan as bytes, which a backend uploads in one copy.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{BranchWork, MergeItem, PlanCapacity, PlanError, WorkItem, WorkList};
+use super::{PartCapacity, PlanCapacity, PlanError, WorkItem, WorkList, segment::KvSegment};
 use crate::batch::Layout;
 
 /// Alignment of every section, in bytes.
@@ -15,7 +15,7 @@ const ALIGN: usize = 16;
 pub struct PlanBlob {
     /// The sections, with padding of zeros between them.
     pub bytes: Vec<u8>,
-    /// Byte ranges of the sections.
+    /// Where the sections are.
     pub offsets: PlanOffsets,
 }
 
@@ -25,81 +25,63 @@ pub struct PlanBlob {
 pub struct PlanOffsets {
     /// `[batch + 1]` i32.
     pub qo_indptr: Range<usize>,
-    /// `[batch + 1]` i32, in tokens.
+    /// `[batch + 1]` i32: prefix sums of the keys of requests, over all of their segments.
     pub kv_indptr: Range<usize>,
-    /// `[batch + 1]` i32; empty for ragged keys.
+    /// `[batch + 1]` i32; empty for ragged keys, and where there are segments.
     pub page_indptr: Range<usize>,
-    /// `[page_indptr[batch]]` i32; empty for ragged keys.
-    pub page_indices: Range<usize>,
-    /// Work items.
-    pub items: Range<usize>,
-    /// Merges.
-    pub merges: Range<usize>,
-    /// [`WorkerStart`]s, one for each entry of [`WorkList::workers`].
+    /// `[qo_tokens]` i32: the request of each query token. Empty without levels.
+    pub request_of_query: Range<usize>,
+    /// `[segments + 1]` i32: prefix sums of the keys of segments, for the kernel that preprocesses all keys.
+    pub segment_ends: Range<usize>,
+    /// [`KvSegment`]s of a mixed list: those of the layout; without levels one for each request.
+    pub segments: Range<usize>,
+    /// [`WorkerStart`]s of all parts.
     pub workers: Range<usize>,
+    /// [`WorkItem`]s of all parts.
+    pub items: Range<usize>,
+    /// [`MergeItem`](super::MergeItem)s.
+    pub merges: Range<usize>,
+    /// [`WorkList::merge_parts`]: i32.
+    pub merge_parts: Range<usize>,
+    /// [`Pages::indices`](crate::batch::Pages::indices): i32; empty for ragged keys.
+    pub page_indices: Range<usize>,
     /// Size of the blob in bytes, a multiple of 16.
     pub total: usize,
+    /// The entries of each part.
+    pub parts: Vec<PartEntries>,
+}
+
+/// The entries of a part in the sections of items and workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartEntries {
+    /// Entries of [`PlanOffsets::items`].
+    pub items: Range<usize>,
+    /// Entries of [`PlanOffsets::workers`].
+    pub workers: Range<usize>,
 }
 
 /// Sizes in bytes of the buffers that hold partial states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialBytes {
-    /// `[slots][kv_heads][tile_rows][head_dim]` f32: unnormalised outputs, sums of `exp(logit - row_max) * value`.
+    /// `[partial_rows][kv_heads][head_dim]` f32: unnormalised outputs, sums of `exp(logit - row_max) * value`.
     pub o: u64,
-    /// `[slots][kv_heads][tile_rows]` pairs of f32: `row_max` and denominator.
+    /// `[partial_rows][kv_heads]` pairs of f32: `row_max` and denominator.
     pub md: u64,
 }
 
-/// Element counts of the sections.
-struct Counts {
-    requests: usize,
-    /// Entries of the page table.
-    pages: Option<usize>,
-    items: usize,
-    workers: usize,
-    merges: usize,
-}
-
-impl PlanOffsets {
-    /// The sections that hold a batch and its work list.
-    #[must_use]
-    pub fn of(layout: &Layout, work: &WorkList) -> Self {
-        Self::counted(&Counts {
-            requests: layout.batch(),
-            pages: layout.pages().map(|pages| pages.indices().len()),
-            items: work.items.len(),
-            workers: work.workers.len(),
-            merges: work.merges.len(),
-        })
-    }
-
-    /// The sections of a plan with a capacity: they start at the same bytes for every batch, and have the size of the
-    /// largest.
-    #[must_use]
-    pub fn within(capacity: &PlanCapacity) -> Self {
-        let &PlanCapacity { requests, pages, branches, items, workers, merges, .. } = capacity;
-        Self::counted(&Counts { requests, pages, items: branches * items, workers: branches * workers, merges })
-    }
-
-    fn counted(counts: &Counts) -> Self {
-        let mut end = 0usize;
-        let mut section = |bytes: usize| {
-            let start = end.next_multiple_of(ALIGN);
-            end = start + bytes;
-            start..end
+impl PartialBytes {
+    /// The sizes for `rows` partial rows ([`WorkList::partial_rows`]); `head_dim` is the head dimension of values.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooMany`] when they do not fit 64 bits.
+    pub fn of(rows: usize, kv_heads: u32, head_dim: u32) -> Result<Self, PlanError> {
+        let states = (rows as u64).checked_mul(kv_heads.into());
+        let bytes = |per_state: u64| {
+            let total = states.and_then(|n| n.checked_mul(per_state));
+            total.ok_or(PlanError::TooMany { what: "bytes of partial states", value: u64::MAX })
         };
-        let indptr = (counts.requests + 1) * size_of::<i32>();
-        // the page table comes last, so that its unused part need not be uploaded
-        PlanOffsets {
-            qo_indptr: section(indptr),
-            kv_indptr: section(indptr),
-            page_indptr: section(counts.pages.map_or(0, |_| indptr)),
-            workers: section(counts.workers * size_of::<WorkerStart>()),
-            items: section(counts.items * size_of::<WorkItem>()),
-            merges: section(counts.merges * size_of::<MergeItem>()),
-            page_indices: section(counts.pages.unwrap_or(0) * size_of::<i32>()),
-            total: end.next_multiple_of(ALIGN),
-        }
+        Ok(PartialBytes { o: bytes(4 * u64::from(head_dim))?, md: bytes(8)? })
     }
 }
 
@@ -118,12 +100,73 @@ pub struct WorkerStart {
     pub item: WorkItem,
 }
 
-impl WorkerStart {
-    fn of(work: &WorkList, worker: usize) -> Self {
-        let first = work.workers[worker];
-        let end = work.workers.get(worker + 1).copied().unwrap_or(first).max(first);
-        let item = if first < end { work.items[first as usize] } else { WorkItem::default() };
-        WorkerStart { first, end, _pad: [0; 2], item }
+impl PlanOffsets {
+    /// The sections that hold a batch and its work list.
+    #[must_use]
+    pub fn of(layout: &Layout, work: &WorkList) -> Self {
+        let mut offsets = PlanOffsets::default();
+        offsets.arrange_for(layout, work);
+        offsets
+    }
+
+    /// The sections of a plan with a capacity: they start at the same bytes for every batch, and have the size of the
+    /// largest.
+    #[must_use]
+    pub fn within(capacity: &PlanCapacity) -> Self {
+        let mut offsets = PlanOffsets::default();
+        offsets.arrange(capacity, capacity.parts.iter().copied());
+        offsets
+    }
+
+    fn arrange_for(&mut self, layout: &Layout, work: &WorkList) {
+        let of_batch = PlanCapacity {
+            requests: layout.batch(),
+            queries: if layout.has_levels() { layout.qo_tokens() } else { 0 },
+            segments: if work.is_mixed() { KvSegment::count(layout) } else { 0 },
+            pages: layout.pages().map(|pages| pages.indices().len()),
+            merges: work.merges.len(),
+            merge_parts: work.merge_parts.len(),
+            ..PlanCapacity::default()
+        };
+        let parts = work.parts.iter().map(|part| (part.items.len(), part.workers.len().saturating_sub(1)));
+        self.arrange(&of_batch, parts.map(|(items, workers)| PartCapacity { items, workers }));
+    }
+
+    /// Arranges sections for counts, with these parts instead of those of the counts.
+    fn arrange(&mut self, counts: &PlanCapacity, parts: impl Iterator<Item = PartCapacity>) {
+        let mut of_parts = mem::take(&mut self.parts);
+        of_parts.clear();
+        let (mut items, mut workers) = (0, 0);
+        of_parts.extend(parts.map(|part| {
+            let entries = PartEntries { items: items..items + part.items, workers: workers..workers + part.workers };
+            (items, workers) = (entries.items.end, entries.workers.end);
+            entries
+        }));
+        let mut end = 0usize;
+        let mut section = |entries: usize, bytes: usize| {
+            let start = end.next_multiple_of(ALIGN);
+            end = start + entries * bytes;
+            start..end
+        };
+        let int = size_of::<i32>();
+        let segment_ends = if counts.segments > 0 { counts.segments + 1 } else { 0 };
+        let page_ends = if counts.pages.is_some() && counts.segments == 0 { counts.requests + 1 } else { 0 };
+        // the page table comes last, so that its unused part need not be uploaded
+        *self = PlanOffsets {
+            qo_indptr: section(counts.requests + 1, int),
+            kv_indptr: section(counts.requests + 1, int),
+            page_indptr: section(page_ends, int),
+            request_of_query: section(counts.queries, int),
+            segment_ends: section(segment_ends, int),
+            segments: section(counts.segments, size_of::<KvSegment>()),
+            workers: section(workers, size_of::<WorkerStart>()),
+            items: section(items, size_of::<WorkItem>()),
+            merges: section(counts.merges, size_of::<super::MergeItem>()),
+            merge_parts: section(counts.merge_parts, int),
+            page_indices: section(counts.pages.unwrap_or(0), int),
+            total: end.next_multiple_of(ALIGN),
+            parts: of_parts,
+        };
     }
 }
 
@@ -138,23 +181,17 @@ impl PlanBlob {
 
     /// As [`PlanBlob::pack`], into the memory of this blob.
     pub fn repack(&mut self, layout: &Layout, work: &WorkList) {
-        self.offsets = PlanOffsets::of(layout, work);
+        self.offsets.arrange_for(layout, work);
         self.fill(layout, work);
-        for worker in 0..work.workers.len() {
-            self.worker(worker, WorkerStart::of(work, worker));
-        }
-        let items = self.offsets.items.start;
-        self.put(items, bytemuck::cast_slice(&work.items));
     }
 
     /// As [`PlanBlob::repack`], into sections of a plan with a capacity, so that every section keeps its address.
-    /// Unused entries hold no work: requests without queries and keys, workers without items, items without rows,
-    /// merges without partial states. Items of branch `b` of a union begin at item `b * capacity.items`, its workers at
-    /// `b * capacity.workers`. The bytes end with the page-table entries in use.
+    /// Unused entries hold no work: requests and segments without queries and keys, workers without items, items
+    /// without rows, merges without states. The bytes end with the page-table entries in use.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Capacity`] if the batch or its list exceeds the capacity; the blob is unchanged then.
+    /// As [`PlanCapacity::check`]; the blob is unchanged then.
     pub fn repack_within(
         &mut self,
         capacity: &PlanCapacity,
@@ -162,90 +199,83 @@ impl PlanBlob {
         work: &WorkList,
     ) -> Result<(), PlanError> {
         capacity.check(layout, work)?;
-        self.offsets = PlanOffsets::within(capacity);
+        self.offsets.arrange(capacity, capacity.parts.iter().copied());
         self.fill(layout, work);
-        for (branch, BranchWork { items, workers }) in work.branches().enumerate() {
-            let moved = (branch * capacity.items) as i32 - items.start as i32;
-            for (at, worker) in workers.clone().take(workers.len().saturating_sub(1)).enumerate() {
-                let start = WorkerStart::of(work, worker);
-                let start = WorkerStart { first: start.first + moved, end: start.end + moved, ..start };
-                self.worker(branch * capacity.workers + at, start);
-            }
-            let first = self.offsets.items.start + branch * capacity.items * size_of::<WorkItem>();
-            self.put(first, bytemuck::cast_slice(&work.items[items]));
-        }
         Ok(())
     }
 
-    /// Clears the blob and writes every section except workers and items.
+    /// Clears the blob and writes every section.
     fn fill(&mut self, layout: &Layout, work: &WorkList) {
-        let offsets = self.offsets.clone();
-        self.bytes.clear();
-        self.bytes.resize(offsets.page_indices.start, 0);
-        self.indptr(&offsets.qo_indptr, layout.qo_indptr());
-        self.indptr(&offsets.kv_indptr, layout.kv_indptr());
-        self.put(offsets.merges.start, bytemuck::cast_slice(&work.merges));
+        let PlanBlob { bytes, offsets } = self;
+        bytes.clear();
+        bytes.resize(offsets.page_indices.start, 0);
+        let mut writer = SectionWriter { bytes };
+        writer.sums(&offsets.qo_indptr, layout.qo_indptr());
+        writer.sums(&offsets.kv_indptr, layout.kv_indptr());
+        if !offsets.request_of_query.is_empty() {
+            let requests = layout.qo_indptr().windows(2).zip(0i32..);
+            let of_query = requests.flat_map(|(ends, request)| (ends[0]..ends[1]).map(move |_| request));
+            writer.array(&offsets.request_of_query, 0, of_query);
+        }
+        if !offsets.segment_ends.is_empty() {
+            let segments = (0..KvSegment::count(layout)).map(|index| KvSegment::at(layout, index));
+            writer.array(&offsets.segments, 0, segments.clone());
+            let mut end = 0;
+            writer.array(
+                &offsets.segment_ends,
+                1,
+                segments.map(|segment| {
+                    end += segment.keys;
+                    end
+                }),
+            );
+            writer.stay(&offsets.segment_ends, KvSegment::count(layout) + 1, end);
+        }
+        for (part, entries) in work.parts.iter().zip(&offsets.parts) {
+            let moved = entries.items.start as i32 - part.items.start as i32;
+            let starts = work.workers[part.workers.clone()].windows(2).map(|ends| {
+                let item = if ends[0] < ends[1] { work.items[ends[0] as usize] } else { WorkItem::default() };
+                WorkerStart { first: ends[0] + moved, end: ends[1] + moved, _pad: [0; 2], item }
+            });
+            writer.array(&offsets.workers, entries.workers.start, starts);
+            writer.slice(&offsets.items, entries.items.start, &work.items[part.items.clone()]);
+        }
+        writer.slice(&offsets.merges, 0, &work.merges);
+        writer.slice(&offsets.merge_parts, 0, &work.merge_parts);
         if let Some(pages) = layout.pages() {
-            self.indptr(&offsets.page_indptr, pages.indptr());
-            // by far the largest section, and the last one: it is appended, so that it need not be zeroed first
-            self.bytes.extend_from_slice(bytemuck::cast_slice(pages.indices()));
-        }
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
-    }
-
-    /// Writes prefix sums; entries past the last request repeat the last sum.
-    fn indptr(&mut self, at: &Range<usize>, sums: &[i32]) {
-        let (first, end) = (at.start, at.start + size_of_val(sums));
-        self.put(first, bytemuck::cast_slice(sums));
-        if let Some(last) = sums.last() {
-            for rest in self.bytes[end..at.end].chunks_exact_mut(size_of::<i32>()) {
-                rest.copy_from_slice(bytemuck::bytes_of(last));
+            if !offsets.page_indptr.is_empty() {
+                writer.sums(&offsets.page_indptr, pages.indptr());
             }
+            // by far the largest section, and the last one: it is appended, so that it need not be zeroed first
+            bytes.extend_from_slice(bytemuck::cast_slice(pages.indices()));
         }
-    }
-
-    fn worker(&mut self, worker: usize, start: WorkerStart) {
-        self.put(self.offsets.workers.start + worker * size_of::<WorkerStart>(), bytemuck::bytes_of(&start));
-    }
-
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
     }
 }
 
-impl PlanCapacity {
-    /// Sizes of the buffers for the partial states of a plan with this capacity; `tile_rows` comes from the
-    /// [`PlanRule`](super::PlanRule); `head_dim` is the head dimension of values (`head_dim_vo`).
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::TooMany`] when they do not fit 64 bits.
-    pub fn partial_bytes(&self, tile_rows: u32, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
-        partial_bytes(self.slots as u64, tile_rows, kv_heads, head_dim)
-    }
+/// Writes entries of sections.
+struct SectionWriter<'a> {
+    bytes: &'a mut [u8],
 }
 
-impl WorkList {
-    /// Sizes of the buffers for the partial states of this list; `head_dim` is the head dimension of values.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::TooMany`] when they do not fit 64 bits.
-    pub fn partial_bytes(&self, kv_heads: u32, head_dim: u32) -> Result<PartialBytes, PlanError> {
-        partial_bytes(self.slots.into(), self.tile_rows, kv_heads, head_dim)
+impl SectionWriter<'_> {
+    fn slice<T: Pod>(&mut self, section: &Range<usize>, first: usize, values: &[T]) {
+        let start = section.start + first * size_of::<T>();
+        self.bytes[start..start + size_of_val(values)].copy_from_slice(bytemuck::cast_slice(values));
     }
-}
 
-pub(super) fn partial_bytes(
-    slots: u64,
-    tile_rows: u32,
-    kv_heads: u32,
-    head_dim: u32,
-) -> Result<PartialBytes, PlanError> {
-    let states = slots.checked_mul(u64::from(kv_heads) * u64::from(tile_rows));
-    let bytes = |per_row: u64| {
-        let total = states.and_then(|n| n.checked_mul(per_row));
-        total.ok_or(PlanError::TooMany { what: "bytes of partial states", value: u64::MAX })
-    };
-    Ok(PartialBytes { o: bytes(4 * u64::from(head_dim))?, md: bytes(8)? })
+    fn array<T: Pod>(&mut self, section: &Range<usize>, first: usize, values: impl Iterator<Item = T>) {
+        let entries = self.bytes[section.start + first * size_of::<T>()..section.end].chunks_exact_mut(size_of::<T>());
+        entries.zip(values).for_each(|(to, value)| to.copy_from_slice(bytemuck::bytes_of(&value)));
+    }
+
+    /// Writes prefix sums; entries past the last repeat the last sum.
+    fn sums(&mut self, section: &Range<usize>, sums: &[i32]) {
+        self.slice(section, 0, sums);
+        self.stay(section, sums.len(), sums.last().copied().unwrap_or(0));
+    }
+
+    fn stay(&mut self, section: &Range<usize>, first: usize, last: i32) {
+        self.array(section, first, std::iter::repeat(last));
+    }
 }

@@ -1,70 +1,44 @@
-//! Builds the work list of a batch under a mask or a variant.
+//! Builds the work list of a batch under a variant.
 
 use super::{
-    PlanError, PlanRule, PlanScratch, WorkList, kv_list::kv_lists_of, q_tiles::cut_q_tiles, visible::VisibleBlockFinder,
+    ListRule, MixedRule, PlanError, PlanScratch, Schedule, WorkList, WorkPart,
+    cascade::SegmentCutter,
+    cascade_cost::CascadeModel,
+    cut_tiles::TileCutter,
+    kv_list::kv_lists_of,
+    partial_rows::{assign_flat, assign_mixed},
+    segment_visible::SegmentClassifier,
+    tile::{QTile, TileRows, VisibleBlocks},
+    tile_classifier::TileClassifier,
+    visible::VisibleBlockFinder,
 };
-use crate::{
-    batch::Layout,
-    expr::Variant,
-    lang::{Tile, TileClass},
-    spec::Heads,
-};
+use crate::{batch::Layout, expr::Variant, spec::Heads};
 
 impl WorkList {
-    /// The work of a batch in which every query attends to every key. `group` is the number of query heads per KV head.
-    ///
-    /// # Errors
-    ///
-    /// A rule with a count of 0, more rows or items than `i32` counts, or a cascade, which needs a
-    /// [`MixedList`](super::MixedList).
-    pub fn build(layout: &Layout, group: u32, rule: &PlanRule) -> Result<Self, PlanError> {
-        Self::build_visible(layout, group, rule, &|_| TileClass::Partial)
-    }
-
-    /// The work of a batch under a mask. Keys before the first and after the last that `classify` does not prove
-    /// skipped are left out, so that KV ranges count real work. A tile without visible keys has one item with an empty
-    /// KV range, which writes O = 0.
-    ///
-    /// Deterministic: the same arguments give the same list. A tile costs O(log keys) calls of `classify`, and only a
-    /// few if the ranges of neighbouring tiles end alike.
-    ///
-    /// # Errors
-    ///
-    /// As [`WorkList::build`].
-    pub fn build_visible(
-        layout: &Layout,
-        group: u32,
-        rule: &PlanRule,
-        classify: &dyn Fn(Tile) -> TileClass,
-    ) -> Result<Self, PlanError> {
-        rule.check(group)?;
-        check_flat(layout)?;
-        let mut scratch = PlanScratch::default();
-        cut_q_tiles(layout, group.into(), rule.tile_rows.into(), None, &mut scratch.tiles)?;
-        let mut finder = VisibleBlockFinder::of_function(layout, classify, group, rule);
-        scratch.visible.extend(scratch.tiles.iter().map(|tile| finder.find(*tile)));
-        let mut list = WorkList::default();
-        list.split_tiles(&mut scratch, layout, group, rule, 1)?;
-        Ok(list)
-    }
-
     /// The work of a batch under a bound variant. The keys of a tile follow from the tile classes, `kv_range` and key
-    /// lists of the variant. Items of a union come branch by branch; the partial states of a tile are contiguous over
-    /// all branches, and one merge reads them.
+    /// lists of the variant; keys before the first and after the last that is not proven masked are left out. A tile
+    /// without visible keys has one item with an empty KV range, which writes O = 0.
+    ///
+    /// The items of a union come branch by branch. One merge reads the partial states of a tile in all branches.
     ///
     /// Deterministic: the same arguments give the same list.
     ///
     /// # Errors
     ///
-    /// As [`WorkList::build`]; also a key list of more keys than `i32` counts.
-    pub fn build_for(variant: &Variant, layout: &Layout, heads: Heads, rule: &PlanRule) -> Result<Self, PlanError> {
+    /// A rule with a count of 0; more rows, items or keys of a key list than `i32` counts. A flat list refuses batches
+    /// with levels ([`PlanError::Levels`]). A mixed list refuses fixed splits and what [`WorkList::supports`] does.
+    pub fn build_for(variant: &Variant, layout: &Layout, heads: Heads, rule: &ListRule) -> Result<Self, PlanError> {
         let mut list = WorkList::default();
-        list.rebuild_for(&mut PlanScratch::default(), variant, layout, heads, rule)?;
+        list.rebuild_for(&mut PlanScratch::default(), variant, &[], layout, heads, rule)?;
         Ok(list)
     }
 
-    /// As [`WorkList::build_for`], into the memory of this list. Nothing is allocated once the list and `scratch` have
-    /// grown to the largest batch, except for a union, whose branches are derived again.
+    /// As [`WorkList::build_for`], into the memory of this list, and for other variants of the same structure
+    /// ([`Variant::check_structure`]) too. A tile gets the smallest range of blocks that contains its visible blocks
+    /// under every variant, and is full if it is full under every variant. So the list is valid for each of them.
+    ///
+    /// Nothing is allocated once the list and `scratch` have grown to the largest batch, except for levels and for a
+    /// union, whose branches are derived again.
     ///
     /// # Errors
     ///
@@ -73,90 +47,177 @@ impl WorkList {
         &mut self,
         scratch: &mut PlanScratch,
         variant: &Variant,
+        others: &[&Variant],
         layout: &Layout,
         heads: Heads,
-        rule: &PlanRule,
-    ) -> Result<(), PlanError> {
-        self.rebuild_for_all(scratch, variant, [], layout, heads, rule)
-    }
-
-    /// As [`WorkList::rebuild_for`], for several variants of one structure ([`Variant::check_structure`]). A tile gets
-    /// the smallest range of blocks that contains its visible blocks under every variant. The list is therefore valid
-    /// for each variant.
-    ///
-    /// # Errors
-    ///
-    /// As [`WorkList::rebuild_for`].
-    pub fn rebuild_for_all<'v>(
-        &mut self,
-        scratch: &mut PlanScratch,
-        variant: &Variant,
-        others: impl IntoIterator<Item = &'v Variant>,
-        layout: &Layout,
-        heads: Heads,
-        rule: &PlanRule,
+        rule: &ListRule,
     ) -> Result<(), PlanError> {
         let group = heads.group();
         rule.check(group)?;
-        check_flat(layout)?;
-        let PlanScratch { tiles, visible, .. } = scratch;
-        let lists = kv_lists_of(variant);
-        cut_q_tiles(layout, group.into(), rule.tile_rows.into(), lists.map(|lists| lists.queries), tiles)?;
-        visible.clear();
-        let mut branches = 1;
-        if let Some(lists) = lists {
-            for tile in &*tiles {
-                visible.push(lists.visible(layout, heads, *tile, rule.kv_align)?);
+        match rule {
+            ListRule::Flat(_) if layout.has_levels() => return Err(PlanError::Levels { what: "a list of flat work" }),
+            ListRule::Flat(_) => {}
+            ListRule::Mixed(MixedRule { decode, prefill, .. }) => {
+                [variant].iter().chain(others).try_for_each(|variant| Self::supports(variant, layout))?;
+                if [decode, prefill].iter().any(|rule| matches!(rule.schedule, Schedule::FixedSplit { .. })) {
+                    return Err(PlanError::NotMixed { what: "a batch-invariant plan" });
+                }
             }
-        } else if variant.has_union() {
-            let variants = variant.branches();
-            branches = variants.len();
-            let finder = |branch| VisibleBlockFinder::of_variant(layout, branch, heads, rule);
-            let mut finders: Vec<_> = variants.iter().map(finder).collect();
-            for tile in &*tiles {
-                visible.extend(finders.iter_mut().map(|finder| finder.find(*tile)));
-            }
+        }
+        self.clear(variant, group, rule);
+        let PlanScratch { units, first_unit_of, tiles, .. } = scratch;
+        let mut cutter = TileCutter { layout, rule, group, units, first_unit_of, tiles };
+        cutter.cut_rows(kv_lists_of(variant).map(|lists| lists.queries))?;
+        cutter.repeat_for(self.branches());
+        let classifier = classifier_of_levels(variant, others, layout, heads);
+        if let (Some(classifier), ListRule::Mixed(rule)) = (&classifier, rule) {
+            let model = CascadeModel { layout, rule, group };
+            SegmentCutter { model, units, first_unit_of, tiles }.add_segments(classifier);
         } else {
-            let mut finder = VisibleBlockFinder::of_variant(layout, variant, heads, rule);
-            visible.extend(tiles.iter().map(|tile| finder.find(*tile)));
+            find_visible(variant, tiles, layout, heads, rule, false)?;
+            others.iter().try_for_each(|other| find_visible(other, tiles, layout, heads, rule, true))?;
+            choose_branches(tiles, self.branches());
         }
-        for other in others {
-            see_also(other, scratch, layout, heads, rule, branches)?;
+        self.split_tiles(scratch, layout, rule)?;
+        if let Some(classifier) = classifier {
+            for item in self.items.iter_mut().filter(|item| item.kv_begin < item.kv_end) {
+                item.full = classifier.is_full(&TileRows::of(item), item.kv_begin..item.kv_end).into();
+            }
         }
-        self.lists = lists.is_some();
-        self.split_tiles(scratch, layout, group, rule, branches)
+        Ok(())
+    }
+
+    /// Splits tiles whose visible blocks are known, and writes the list.
+    pub(super) fn split_tiles(
+        &mut self,
+        scratch: &mut PlanScratch,
+        layout: &Layout,
+        rule: &ListRule,
+    ) -> Result<(), PlanError> {
+        scratch.split_tiles(self, rule)?;
+        let PlanScratch { units, tiles, .. } = scratch;
+        match rule {
+            ListRule::Flat(rule) => assign_flat(self, layout, tiles, rule.tile_rows)?,
+            ListRule::Mixed(_) => assign_mixed(self, layout, tiles, units)?,
+        }
+        scratch.write_items(self, layout, rule)
+    }
+
+    /// Checks that a variant has mixed lists over the keys of a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::PerRequestKvTransform`] for levels of keys that
+    /// are transformed by a coordinate of one request.
+    pub fn supports(variant: &Variant, layout: &Layout) -> Result<(), PlanError> {
+        Self::supports_in(variant, layout.has_levels())
+    }
+
+    /// As [`WorkList::supports`], for every batch with levels.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkList::supports`].
+    pub fn supports_levels(variant: &Variant) -> Result<(), PlanError> {
+        Self::supports_in(variant, true)
+    }
+
+    fn supports_in(variant: &Variant, levels: bool) -> Result<(), PlanError> {
+        if variant.has_union() {
+            return Err(PlanError::NotMixed { what: "a union" });
+        }
+        if variant.has_kv_list() {
+            return Err(PlanError::NotMixed { what: "a list of keys" });
+        }
+        match variant.per_request_kv_coordinate() {
+            Some((part, word)) if levels => Err(PlanError::PerRequestKvTransform { part, word }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Clears the list, except for its parts.
+    fn clear(&mut self, variant: &Variant, group: u32, rule: &ListRule) {
+        (self.group, self.lists) = (group, variant.has_kv_list());
+        let branches = if variant.has_union() { variant.branches().len() as u32 } else { 1 };
+        self.parts.clear();
+        match rule {
+            ListRule::Flat(rule) => {
+                self.parts.extend((0..branches).map(|branch| WorkPart::new(branch, rule.tile_rows)));
+            }
+            ListRule::Mixed(rule) => {
+                self.parts.extend([rule.decode, rule.prefill].map(|rule| WorkPart::new(0, rule.tile_rows)));
+            }
+        }
+        self.items.clear();
+        self.workers.clear();
+        self.merges.clear();
+        self.merge_parts.clear();
     }
 }
 
-fn check_flat(layout: &Layout) -> Result<(), PlanError> {
-    if layout.has_levels() { Err(PlanError::Levels { what: "a list of flat work" }) } else { Ok(()) }
+impl WorkPart {
+    fn new(branch: u32, tile_rows: u32) -> Self {
+        WorkPart { branch, tile_rows, ..WorkPart::default() }
+    }
 }
 
-/// Extends the visible blocks of tiles to include their visible blocks under another variant.
-fn see_also(
+/// Finds the visible blocks of all tiles under a variant. `joins`: extends those of other variants.
+fn find_visible(
     variant: &Variant,
-    scratch: &mut PlanScratch,
+    tiles: &mut [QTile],
     layout: &Layout,
     heads: Heads,
-    rule: &PlanRule,
-    branches: usize,
+    rule: &ListRule,
+    joins: bool,
 ) -> Result<(), PlanError> {
-    let PlanScratch { tiles, visible, .. } = scratch;
+    let set = |tile: &mut QTile, found: VisibleBlocks| {
+        tile.visible = if joins { tile.visible.join(found) } else { found };
+    };
     if let Some(lists) = kv_lists_of(variant) {
-        for (tile, visible) in tiles.iter().zip(visible) {
-            *visible = visible.join(lists.visible(layout, heads, *tile, rule.kv_align)?);
+        for tile in tiles {
+            let align = rule.of_part(tile.part).kv_align;
+            set(tile, lists.visible(layout, heads, tile.rows, align)?);
         }
         return Ok(());
     }
-    let of_union = if variant.has_union() { variant.branches() } else { Vec::new() };
-    let variants = if of_union.is_empty() { std::slice::from_ref(variant) } else { &of_union };
-    for (branch, variant) in variants.iter().enumerate() {
-        let mut finder = VisibleBlockFinder::of_variant(layout, variant, heads, rule);
-        for (tile, visible) in tiles.iter().zip(visible.chunks_exact_mut(branches)) {
-            if let Some(visible) = visible.get_mut(branch) {
-                *visible = visible.join(finder.find(*tile));
-            }
+    let branches = if variant.has_union() { variant.branches() } else { Vec::new() };
+    for part in 0..branches.len().max(if matches!(rule, ListRule::Mixed(_)) { 2 } else { 1 }) {
+        let variant = branches.get(part).unwrap_or(variant);
+        let mut finder = VisibleBlockFinder::new(layout, variant, heads, rule.of_part(part as u32));
+        for tile in tiles.iter_mut().filter(|tile| tile.part == part as u32) {
+            let found = finder.find(tile.rows);
+            set(tile, found);
         }
     }
     Ok(())
+}
+
+/// Chooses the branches of a union that run a tile: those in which keys of the tile are visible. A tile without visible
+/// keys in any branch is run by the first branch, since one item must write its output.
+fn choose_branches(tiles: &mut [QTile], branches: usize) {
+    let count = tiles.len() / branches;
+    if branches == 1 {
+        return;
+    }
+    for first in 0..count {
+        let of_branches = |branch: usize| first + branch * count;
+        let none = (0..branches).all(|branch| tiles[of_branches(branch)].visible.blocks() == 0);
+        for branch in 0..branches {
+            let tile = &mut tiles[of_branches(branch)];
+            tile.splits = (tile.visible.blocks() > 0 || none && branch == 0).into();
+        }
+    }
+}
+
+/// The classifier of a batch with levels, under all variants.
+fn classifier_of_levels<'a>(
+    variant: &'a Variant,
+    others: &[&'a Variant],
+    layout: &'a Layout,
+    heads: Heads,
+) -> Option<SegmentClassifier<'a>> {
+    layout.has_levels().then(|| {
+        let variants = [variant].into_iter().chain(others.iter().copied());
+        SegmentClassifier { layout, classifiers: variants.map(|v| TileClassifier::of(v, heads)).collect(), heads }
+    })
 }

@@ -1,6 +1,9 @@
-//! The capacity of a plan: sizes of memory that holds the list of every batch up to a limit.
+//! The capacity of a plan: sizes of memory that holds the work list of every batch up to a limit.
 
-use super::{BranchWork, PlanError, PlanRule, WorkCapacity, WorkList, count::count_i32, kv_list::kv_lists_of};
+use super::{
+    ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, Schedule, WorkList, count::count_i32, kv_list::kv_lists_of,
+    rule::MaxWork,
+};
 use crate::{
     batch::{BatchCapacity, Layout},
     expr::Variant,
@@ -8,53 +11,78 @@ use crate::{
 };
 
 /// The most that a batch and its work list may have. Memory of this size keeps its addresses for every such batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanCapacity {
     /// Requests.
     pub requests: usize,
+    /// Levels; 1 admits only batches without levels.
+    pub levels: usize,
+    /// Query tokens, each of which has an entry for its request; 0 with one level.
+    pub queries: usize,
+    /// Segments of keys of a mixed list, without levels one for each request; 0 for a flat list.
+    pub segments: usize,
     /// Entries of the page table; `None` for ragged keys.
     pub pages: Option<usize>,
-    /// Branches of the variant: 1 without a union.
-    pub branches: usize,
-    /// Work items of each branch.
-    pub items: usize,
-    /// Workers of each branch.
-    pub workers: usize,
+    /// Each part of the list.
+    pub parts: Vec<PartCapacity>,
     /// Merges.
     pub merges: usize,
-    /// Slots of partial states.
-    pub slots: usize,
+    /// States of all merges of a mixed list; 0 for a flat list.
+    pub merge_parts: usize,
+    /// Rows of partial states.
+    pub partial_rows: usize,
+}
+
+/// The most that a part of a list may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartCapacity {
+    /// Work items.
+    pub items: usize,
+    /// Workers; 0 if each item has one of its own.
+    pub workers: usize,
+}
+
+/// Upper bounds of a list.
+struct MaxCounts {
+    parts: Vec<PartCapacity>,
+    merges: u64,
+    merge_parts: u64,
+    partial_rows: u64,
 }
 
 impl PlanCapacity {
-    /// The capacity for every batch within `capacity`, under a rule.
+    /// The capacity for every batch within `capacity`. A mixed list is bounded whatever its mix of decode and prefill
+    /// and, with several levels, whichever keys its requests share.
     ///
-    /// Under [`Schedule::FixedSplit`](super::Schedule::FixedSplit) a tile's list of keys (`kv_list_len`) is assumed to
-    /// be no longer than its request. A list that names keys more than once may be longer: [`PlanCapacity::check`]
-    /// tells whether it fits.
+    /// Under [`Schedule::FixedSplit`] a tile's list of keys (`kv_list_len`) is assumed to be no longer than its
+    /// request. A list that names keys more than once may be longer: [`PlanCapacity::check`] tells whether it fits.
     ///
     /// # Errors
     ///
-    /// A count that exceeds `i32`.
-    pub fn of(capacity: &BatchCapacity, variant: &Variant, heads: Heads, rule: &PlanRule) -> Result<Self, PlanError> {
-        let run = kv_lists_of(variant).map(|lists| lists.queries);
-        let tiles = capacity.tiles(heads.group(), rule.tile_rows, run);
-        let blocks = capacity.blocks(heads.group(), rule.tile_rows, run, rule.kv_align);
-        let branches = if variant.has_union() { variant.branches().len() } else { 1 };
-        let WorkCapacity { items, workers, merges, slots } = rule.capacity(tiles, blocks);
-        // every tile of a union is merged
-        let (merges, slots) =
-            if branches > 1 { (tiles, items.saturating_mul(branches as u64)) } else { (merges, slots) };
-        let count = |what, value: u64| Ok::<_, PlanError>(count_i32(what, value)? as usize);
-        count("work items", items.saturating_mul(branches as u64))?;
+    /// A count that exceeds `i32`; a rule with a count of 0.
+    pub fn of(capacity: &BatchCapacity, variant: &Variant, heads: Heads, rule: &ListRule) -> Result<Self, PlanError> {
+        let group = heads.group();
+        rule.check(group)?;
+        let (requests, levels) = (capacity.requests as usize, capacity.levels.max(1) as usize);
+        let (most, queries, segments) = match rule {
+            ListRule::Flat(rule) => (MaxCounts::flat(capacity, variant, group, rule)?, 0, 0),
+            ListRule::Mixed(rule) if levels > 1 => {
+                // without levels a request is a segment, even a request without keys
+                let segments = count("segments of keys", capacity.segments())?.max(requests);
+                (MaxCounts::with_levels(capacity, group, rule)?, capacity.qo_tokens as usize, segments)
+            }
+            ListRule::Mixed(rule) => (MaxCounts::without_levels(capacity, group, rule)?, 0, requests),
+        };
         Ok(PlanCapacity {
-            requests: capacity.requests as usize,
+            requests,
+            levels,
+            queries,
+            segments,
             pages: capacity.pages.map(|_| count("pages", capacity.page_entries())).transpose()?,
-            branches,
-            items: count("work items", items)?,
-            workers: count("workers", workers)?,
-            merges: count("merges", merges)?,
-            slots: count("partial states", slots)?,
+            parts: most.parts,
+            merges: count("merges", most.merges)?,
+            merge_parts: count("parts of merges", most.merge_parts)?,
+            partial_rows: count("rows of partial states", most.partial_rows)?,
         })
     }
 
@@ -62,19 +90,182 @@ impl PlanCapacity {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Capacity`] names the count that exceeds the capacity.
+    /// [`PlanError::Capacity`] names the count that exceeds the capacity; [`PlanError::Levels`] is for a cascade under
+    /// a capacity of one level.
     pub fn check(&self, layout: &Layout, work: &WorkList) -> Result<(), PlanError> {
+        if layout.has_levels() && self.levels <= 1 {
+            return Err(PlanError::Levels { what: "a plan with a capacity of one level" });
+        }
         let fits = |what, count: usize, capacity: usize| {
             if count <= capacity { Ok(()) } else { Err(PlanError::Capacity { what, count, capacity }) }
         };
         fits("requests", layout.batch(), self.requests)?;
+        fits("levels", layout.level_count(), self.levels)?;
+        fits("queries", if self.queries > 0 { layout.qo_tokens() } else { 0 }, self.queries)?;
+        fits("segments of keys", layout.segments().len(), self.segments)?;
         fits("pages", layout.pages().map_or(0, |pages| pages.indices().len()), self.pages.unwrap_or(0))?;
-        fits("branches", work.branches().len(), self.branches)?;
-        for BranchWork { items, workers } in work.branches() {
-            fits("work items", items.len(), self.items)?;
-            fits("workers", workers.len().saturating_sub(1), self.workers)?;
+        fits("parts", work.parts.len(), self.parts.len())?;
+        for (part, capacity) in work.parts.iter().zip(&self.parts) {
+            fits("work items", part.items.len(), capacity.items)?;
+            fits("workers", part.workers.len().saturating_sub(1), capacity.workers)?;
         }
         fits("merges", work.merges.len(), self.merges)?;
-        fits("partial states", work.slots as usize, self.slots)
+        fits("parts of merges", work.merge_parts.len(), self.merge_parts)?;
+        fits("rows of partial states", work.partial_rows as usize, self.partial_rows)
     }
+}
+
+fn count(what: &'static str, value: u64) -> Result<usize, PlanError> {
+    Ok(count_i32(what, value)? as usize)
+}
+
+impl PartCapacity {
+    fn new(rule: &PlanRule, items: u64, workers: u64) -> Result<Self, PlanError> {
+        let workers = if rule.schedule == Schedule::LongestFirst { 0 } else { workers };
+        Ok(PartCapacity { items: count("work items", items)?, workers: count("workers", workers)? })
+    }
+}
+
+impl MaxCounts {
+    /// One part for each branch of a union. Every tile of a union is merged.
+    fn flat(capacity: &BatchCapacity, variant: &Variant, group: u32, rule: &PlanRule) -> Result<Self, PlanError> {
+        let run = kv_lists_of(variant).map(|lists| lists.queries);
+        let tiles = capacity.tiles(group, rule.tile_rows, run);
+        let of_part = rule.max_work(tiles, capacity.blocks(group, rule.tile_rows, run, rule.kv_align));
+        let branches = if variant.has_union() { variant.branches().len() } else { 1 };
+        let items = of_part.items.saturating_mul(branches as u64);
+        count("work items", items)?;
+        let (merges, states) = if branches > 1 { (tiles, items) } else { (of_part.merges, of_part.states) };
+        Ok(MaxCounts {
+            parts: vec![PartCapacity::new(rule, of_part.items, of_part.workers)?; branches],
+            merges,
+            merge_parts: 0,
+            partial_rows: states.saturating_mul(rule.tile_rows.into()),
+        })
+    }
+
+    /// Without levels a tile has rows of one request, so that only split tiles are merged.
+    fn without_levels(capacity: &BatchCapacity, group: u32, rule: &MixedRule) -> Result<Self, PlanError> {
+        let MixedRule { decode, prefill, .. } = rule;
+        // a request of the decode part is one tile
+        let decode_max = decode.max_work(
+            requests_with_queries(capacity),
+            capacity.blocks(u32::from(group > 0), u32::MAX, None, decode.kv_align),
+        );
+        let prefill_max = if longest(capacity, group) > decode.tile_rows.into() {
+            let tiles = capacity.tiles(group, prefill.tile_rows, None);
+            prefill.max_work(tiles, capacity.blocks(group, prefill.tile_rows, None, prefill.kv_align))
+        } else {
+            MaxWork::default()
+        };
+        let both = |of: fn(&MaxWork) -> u64, each: fn(u32) -> u64| {
+            let [decode, prefill] =
+                [(&decode_max, decode), (&prefill_max, prefill)].map(|(part, rule)| (of(part), each(rule.tile_rows)));
+            decode.0.saturating_mul(decode.1).saturating_add(prefill.0.saturating_mul(prefill.1))
+        };
+        let units = |rows: u32| rows.div_ceil(MERGE_ROWS).into();
+        Ok(MaxCounts {
+            parts: vec![
+                PartCapacity::new(decode, decode_max.items, decode_max.workers)?,
+                PartCapacity::new(prefill, prefill_max.items, prefill_max.workers)?,
+            ],
+            merges: both(|part| part.merges, units),
+            merge_parts: both(|part| part.states, units),
+            partial_rows: both(|part| part.states, u64::from),
+        })
+    }
+
+    /// With levels a row is in at most one tile of each level. In each level
+    ///
+    /// - a tile of the decode part has all rows of its requests, so that each of them is in no other tile;
+    /// - tiles of the prefill part belong to groups with more rows than a decode tile: one request, or several that
+    ///   share keys.
+    ///
+    /// All units of rows may be merged, each from one state of every level and one more for each cut of a tile that
+    /// contains it.
+    fn with_levels(capacity: &BatchCapacity, group: u32, rule: &MixedRule) -> Result<Self, PlanError> {
+        let MixedRule { decode, prefill, .. } = rule;
+        let levels = u64::from(capacity.levels);
+        let [decode_rows, prefill_rows] = [decode, prefill].map(|rule| u64::from(rule.tile_rows));
+        let rows = u64::from(capacity.qo_tokens).saturating_mul(group.into());
+        let unit_rows = UnitRows::new(capacity, group, prefill_rows);
+        let units = capacity.tiles(group, unit_rows.whole, None);
+
+        let decode_tiles = levels.saturating_mul(requests_with_queries(capacity));
+        let blocks = capacity.blocks_of_segments(requests_with_queries(capacity), decode.kv_align);
+        let decode_cuts = u64::from(decode.workers).saturating_sub(1).min(blocks);
+
+        // if no single request has more rows than a decode tile, a group has at least two requests
+        let alone = longest(capacity, group) > decode_rows;
+        let parts = (requests_with_queries(capacity) / if alone { 1 } else { 2 }).min(rows / (decode_rows + 1));
+        // the least number of rows of a tile that is not the last of its group
+        let least = (prefill_rows - unit_rows.most + 1).next_multiple_of(unit_rows.multiple).min(prefill_rows);
+        let of_level = if parts == 0 { 0 } else { (rows + parts * (least - 1)) / least };
+        let prefill_tiles = levels.saturating_mul(of_level);
+        // tiles are split only if there are fewer tiles than workers, and into no more splits than workers
+        let workers = if prefill_tiles == 0 { 0 } else { u64::from(prefill.workers) };
+        let prefill_cuts = workers.saturating_sub(1);
+
+        let cut = |decode: u64, prefill: u64| {
+            decode_cuts.saturating_mul(decode).saturating_add(prefill_cuts.saturating_mul(prefill))
+        };
+        let [decode_rows, prefill_rows] = [decode_rows, prefill_rows].map(|of_tile| of_tile.min(rows));
+        Ok(MaxCounts {
+            parts: vec![
+                PartCapacity::new(decode, decode_tiles.saturating_add(decode_cuts), decode.workers.into())?,
+                PartCapacity::new(prefill, prefill_tiles.max(workers), 0)?,
+            ],
+            merges: units,
+            merge_parts: levels
+                .saturating_mul(units)
+                .saturating_add(cut(decode_rows / unit_rows.least, prefill_rows / unit_rows.least)),
+            partial_rows: levels.saturating_mul(rows).saturating_add(cut(decode_rows, prefill_rows)),
+        })
+    }
+}
+
+/// Bounds on the number of rows of a merge unit.
+struct UnitRows {
+    /// Rows per unit for an upper bound on the units of a request: at most `rows.div_ceil(whole)`.
+    whole: u32,
+    /// Least number of rows.
+    least: u64,
+    /// Greatest number of rows.
+    most: u64,
+    /// A common divisor of all numbers of rows.
+    multiple: u64,
+}
+
+impl UnitRows {
+    fn new(capacity: &BatchCapacity, group: u32, prefill_rows: u64) -> Self {
+        let merge_rows = u64::from(MERGE_ROWS);
+        // rows are cut into tiles first, and tiles into units
+        let whole = prefill_rows / prefill_rows.div_ceil(merge_rows);
+        let longest = longest(capacity, group);
+        let multiple = if longest <= whole {
+            u64::from(group) // a request is a unit
+        } else {
+            [u64::from(group), prefill_rows].into_iter().fold(merge_rows, greatest_common_divisor)
+        };
+        UnitRows {
+            whole: whole as u32,
+            least: multiple,
+            most: merge_rows.min(prefill_rows).min(longest.max(1)),
+            multiple,
+        }
+    }
+}
+
+/// Greatest number of requests that have queries.
+fn requests_with_queries(capacity: &BatchCapacity) -> u64 {
+    capacity.requests.min(capacity.qo_tokens).into()
+}
+
+/// PackGQA rows of the longest request.
+fn longest(capacity: &BatchCapacity, group: u32) -> u64 {
+    u64::from(capacity.qo_len.min(capacity.qo_tokens)).saturating_mul(group.into())
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }

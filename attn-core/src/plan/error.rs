@@ -18,10 +18,10 @@ pub enum PlanError {
         /// How many.
         value: u64,
     },
-    /// A work item or merge that does not belong to the batch.
+    /// A work item, merge, row or part that does not belong to the batch or its list.
     #[error("{what} {index} names {field} = {value}, which this batch has not")]
     Foreign {
-        /// `item` or `merge`.
+        /// `item`, `merge`, `row` or `part`.
         what: &'static str,
         /// Its index in the list.
         index: usize,
@@ -30,26 +30,10 @@ pub enum PlanError {
         /// The field's value.
         value: i32,
     },
-    /// Branches that do not have the items and workers of the list.
-    #[error("the branches have {counted} {what}, the list has {listed}")]
-    Branches {
-        /// `items`, or `entries of workers`.
-        what: &'static str,
-        /// Sum over all branches.
-        counted: u64,
-        /// Number in the list.
-        listed: usize,
-    },
-    /// Items without a worker.
-    #[error("{items} items have no workers")]
-    NoWorkers {
-        /// How many.
-        items: usize,
-    },
     /// Workers that do not run every item once, in order.
     #[error("entry {entry} of workers is {value}; it must be in {least}..={most}")]
     Workers {
-        /// The entry; of a union, counted over all branches.
+        /// The entry; counted over all parts.
         entry: usize,
         /// Its value.
         value: i32,

@@ -3,7 +3,11 @@
 //! The coordinates of a tile's first row select the list of the tile. Virtual key `v` of a tile is key `v % block_size`
 //! of block `v / block_size` of that list.
 
-use super::{PlanError, count::count_i32, q_tiles::QTile, visible::VisibleBlocks};
+use super::{
+    PlanError,
+    count::count_i32,
+    tile::{TileRows, VisibleBlocks},
+};
 use crate::{
     batch::{Layout, row_index},
     expr::Variant,
@@ -46,7 +50,7 @@ impl KvLists<'_> {
         &self,
         layout: &Layout,
         heads: Heads,
-        tile: QTile,
+        tile: TileRows,
         align: u32,
     ) -> Result<VisibleBlocks, PlanError> {
         let first = |kv_head| row_index(layout, heads, tile.request as usize, kv_head, tile.first_row as usize);

@@ -7,7 +7,7 @@ use super::{
     PlanError, PlanRule, WorkItem,
     search::last_true,
     stream_k::{COST_OVERFLOW, share},
-    visible::VisibleBlocks,
+    tile::VisibleBlocks,
 };
 
 /// The visible blocks of a tile, cut at `first`, `first + step`, ...
@@ -29,11 +29,10 @@ pub(super) enum SplitSize {
 }
 
 impl SplitSize {
-    /// Equal splits, about as many in total as there are workers; no tile is split if there are at least as many tiles
-    /// as workers.
-    pub(super) fn equal(rule: &PlanRule, tiles: usize, visible: &[VisibleBlocks]) -> Self {
+    /// Equal splits of tiles with `lengths` blocks, about as many in total as there are workers; no tile is split if
+    /// there are at least as many tiles as workers.
+    pub(super) fn equal<L: Iterator<Item = u64>>(rule: &PlanRule, tiles: usize, lengths: impl Fn() -> L) -> Self {
         let min_blocks = rule.min_split_blocks();
-        let lengths = || visible.iter().map(|visible| u64::from(visible.blocks()));
         let longest = lengths().max().unwrap_or(0).max(1);
         let workers = u64::from(rule.workers);
         if tiles as u64 >= workers {
@@ -80,12 +79,11 @@ impl KvSplits {
     }
 }
 
-/// Assigns one item to each worker, longest first. Equally long items keep their order.
-pub(super) fn longest_first(items: &mut [WorkItem], first: usize, workers: &mut Vec<i32>) {
+/// Sorts items, of which each has a worker of its own, longest first. Equally long items keep their order.
+pub(super) fn longest_first(items: &mut [WorkItem]) {
     items.sort_unstable_by_key(|item| {
         (Reverse(item.kv_end - item.kv_begin), item.request, item.first_row, item.kv_begin)
     });
-    workers.extend(first as i32..=(first + items.len()) as i32);
 }
 
 /// Assigns items to workers in order, at about equal cost. An item belongs to the worker in whose share of the total

@@ -2,7 +2,60 @@
 
 use super::PlanError;
 
-/// How a batch is cut into work.
+/// How a batch is cut into the parts of a work list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListRule {
+    /// A flat list: one rule cuts all requests.
+    Flat(PlanRule),
+    /// A mixed list: one launch runs decode and prefill, and requests may share keys.
+    Mixed(MixedRule),
+}
+
+/// How a mixed list is cut. Requests with at most as many rows as a decode tile are the decode part, all others the
+/// prefill part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MixedRule {
+    /// Rule of the decode part. Its `workers` are those of the whole device; the decode part gets a share of them.
+    pub decode: PlanRule,
+    /// Rule of the prefill part, with the same meaning of workers. Both rules count costs in the same unit.
+    pub prefill: PlanRule,
+    /// Workers of the decode part while prefill items fill the device: one on each of its multiprocessors; no more than
+    /// all workers.
+    pub co_run_workers: u32,
+    /// Policy and costs of cascades.
+    pub cascade: CascadeCosts,
+}
+
+/// When requests that share keys run in shared tiles. Costs are in the units of [`Cost`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CascadeCosts {
+    /// Whether the costs decide.
+    pub policy: CascadePolicy,
+    /// Cost of writing and merging one more partial state of up to [`MERGE_ROWS`](super::MERGE_ROWS) rows.
+    pub state: u32,
+    /// Cost of one block of a decode tile if another tile has just brought its keys into the L2 cache; at most
+    /// `decode.cost.block`.
+    pub cached_block: u32,
+    /// Cost of launching the merge kernel; all workers of the device are idle meanwhile.
+    pub merge_launch: u32,
+    /// Slowdown of the decode part in a mixed launch relative to a decode launch, in units of 1/1024 of the cost of its
+    /// keys; 0 if the batch needs a mixed launch anyway.
+    pub decode_penalty: u32,
+}
+
+/// Whether requests that share keys run in shared tiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CascadePolicy {
+    /// They do where that costs less than reading the keys once per request.
+    #[default]
+    Auto,
+    /// They do wherever several requests share keys.
+    Always,
+    /// They never do: every request reads its keys itself.
+    Never,
+}
+
+/// How the tiles of one part are cut into work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanRule {
     /// PackGQA rows of a Q tile; at least 1.
@@ -56,40 +109,79 @@ pub enum Schedule {
     },
 }
 
-/// Upper bounds of a work list, for memory that holds the list of every batch up to some size, under a variant without
-/// a union.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkCapacity {
-    /// Work items.
-    pub items: u64,
-    /// Workers.
-    pub workers: u64,
-    /// Merges.
-    pub merges: u64,
-    /// Slots of partial states.
-    pub slots: u64,
+/// Upper bounds of a part of a list, without a union.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MaxWork {
+    pub(super) items: u64,
+    pub(super) workers: u64,
+    pub(super) merges: u64,
+    /// Partial states of tiles.
+    pub(super) states: u64,
+}
+
+/// Index of the decode part in a mixed list.
+pub(super) const DECODE: u32 = 0;
+/// Index of the prefill part in a mixed list.
+pub(super) const PREFILL: u32 = 1;
+
+impl From<PlanRule> for ListRule {
+    fn from(rule: PlanRule) -> Self {
+        ListRule::Flat(rule)
+    }
+}
+
+impl From<MixedRule> for ListRule {
+    fn from(rule: MixedRule) -> Self {
+        ListRule::Mixed(rule)
+    }
+}
+
+impl ListRule {
+    /// The rule of a part.
+    pub(super) fn of_part(&self, part: u32) -> &PlanRule {
+        match self {
+            ListRule::Flat(rule) => rule,
+            ListRule::Mixed(rule) => rule.of_part(part),
+        }
+    }
+
+    /// Checks that every count is at least 1.
+    pub(super) fn check(&self, group: u32) -> Result<(), PlanError> {
+        [DECODE, PREFILL].iter().try_for_each(|part| self.of_part(*part).check(group))
+    }
+}
+
+impl MixedRule {
+    /// The rule of a part.
+    pub(super) fn of_part(&self, part: u32) -> &PlanRule {
+        if part == DECODE { &self.decode } else { &self.prefill }
+    }
+
+    /// The part of a request with `packed` PackGQA rows.
+    pub(super) fn part_of(&self, packed: u32) -> u32 {
+        if packed <= self.decode.tile_rows { DECODE } else { PREFILL }
+    }
 }
 
 impl PlanRule {
     /// Upper bounds of a list of up to `tiles` Q tiles, which see up to `blocks` blocks of [`PlanRule::kv_align`] keys
     /// in total.
-    #[must_use]
-    pub fn capacity(&self, tiles: u64, blocks: u64) -> WorkCapacity {
+    pub(super) fn max_work(&self, tiles: u64, blocks: u64) -> MaxWork {
         let workers = u64::from(self.workers);
         match self.schedule {
             Schedule::StreamK => {
                 let cuts = workers.saturating_sub(1).min(blocks);
-                WorkCapacity { items: tiles + cuts, workers, merges: cuts.min(tiles), slots: cuts + cuts.min(tiles) }
+                MaxWork { items: tiles + cuts, workers, merges: cuts.min(tiles), states: cuts + cuts.min(tiles) }
             }
             Schedule::LongestFirst => {
                 let items = tiles.max(workers);
-                WorkCapacity { items, workers: items, merges: tiles.min(workers / 2), slots: workers }
+                MaxWork { items, workers: items, merges: tiles.min(workers / 2), states: workers }
             }
             Schedule::FixedSplit { keys } => {
                 // a range that begins between two cuts meets one cut more
                 let step = u64::from(keys.div_ceil(self.kv_align.max(1)).max(1));
                 let items = tiles + blocks.min(blocks / step + tiles);
-                WorkCapacity { items, workers: items.min(workers).max(1), merges: tiles, slots: items }
+                MaxWork { items, workers: items.min(workers).max(1), merges: tiles, states: items }
             }
         }
     }

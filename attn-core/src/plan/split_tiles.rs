@@ -1,156 +1,267 @@
-//! Splits tiles whose visible keys are known, and writes the work list.
+//! Splits the visible keys of tiles, and writes the items of a work list.
+
+use std::ops::Range;
 
 use super::{
-    BranchCount, PlanError, PlanRule, PlanScratch, Schedule, WorkList,
-    item_writer::ItemWriter,
+    ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList,
     kv_splits::{SplitSize, in_order, longest_first},
-    slots::{TileSlots, assign_slots},
-    stream_k::{Cut, StreamK, tile_ends},
-    visible::VisibleBlocks,
+    rule::{DECODE, PREFILL},
+    segment::{KvSegment, NO_KEYS},
+    stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends},
+    tile::{MergeUnit, QTile},
 };
 use crate::batch::Layout;
 
-impl WorkList {
-    /// Splits the tiles in `scratch` and writes the list, except for [`WorkList::lists`].
-    pub(super) fn split_tiles(
-        &mut self,
-        scratch: &mut PlanScratch,
-        layout: &Layout,
-        group: u32,
-        rule: &PlanRule,
-        branches: usize,
-    ) -> Result<(), PlanError> {
-        (self.tile_rows, self.group) = (rule.tile_rows, group);
-        self.items.clear();
-        self.workers.clear();
-        self.branch_counts.clear();
-        self.merges.clear();
-        scratch.tile_slots.clear();
-        scratch.tile_slots.resize(scratch.tiles.len(), TileSlots::default());
-        match rule.schedule {
-            Schedule::StreamK => {
-                self.split_stream_k(scratch, rule, branches)?;
-                assign_slots(self, layout, &scratch.tiles, &mut scratch.tile_slots, branches > 1)?;
-                self.write_stream_k(scratch, layout, rule, branches);
+/// Buffers of the planner. Kept from plan to plan ([`WorkList::rebuild_for`]), they make planning of batches without
+/// levels free of allocations once they have grown to the largest batch.
+#[derive(Clone, Debug, Default)]
+pub struct PlanScratch {
+    pub(super) units: Vec<MergeUnit>,
+    pub(super) first_unit_of: Vec<u32>,
+    /// Tiles. Those of a unit are in the order of their keys, or of the branches of a union.
+    pub(super) tiles: Vec<QTile>,
+    /// Indices of tiles, part by part.
+    of_parts: Vec<u32>,
+    /// Where the indices of each part end.
+    part_ends: Vec<usize>,
+    /// Prefix sums of the costs of a part's tiles.
+    ends: Vec<u64>,
+    /// Where the workers of each part under stream-K begin, part by part.
+    cuts: Vec<Cut>,
+    /// How tiles of the other parts are split.
+    split_size: Option<SplitSize>,
+}
+
+impl PlanScratch {
+    /// Splits the keys of all tiles: where stream-K workers begin, and into how many splits each tile is cut.
+    pub(super) fn split_tiles(&mut self, list: &mut WorkList, rule: &ListRule) -> Result<(), PlanError> {
+        self.of_parts.clear();
+        self.part_ends.clear();
+        self.cuts.clear();
+        for part in 0..list.parts.len() as u32 {
+            let indices = 0..self.tiles.len() as u32;
+            match list.parts[..] {
+                [_] => self.of_parts.extend(indices),
+                _ => self.of_parts.extend(indices.filter(|&index| self.tiles[index as usize].part == part)),
             }
-            Schedule::LongestFirst => {
-                let split_size = SplitSize::equal(rule, scratch.tiles.len(), &scratch.visible);
-                self.write_splits(scratch, layout, rule, branches, split_size)?;
+            self.part_ends.push(self.of_parts.len());
+        }
+        match rule {
+            ListRule::Mixed(rule) => self.split_mixed(list, rule),
+            ListRule::Flat(rule @ PlanRule { schedule: Schedule::StreamK, .. }) => {
+                (0..list.parts.len()).try_for_each(|part| self.cut_into_workers(list, part, rule))
             }
-            Schedule::FixedSplit { keys } => {
-                self.write_splits(scratch, layout, rule, branches, SplitSize::multiples(rule, keys))?;
+            ListRule::Flat(rule) => {
+                self.split_each(0..self.of_parts.len(), self.of_parts.len() / list.branches(), rule);
+                Ok(())
             }
         }
-        if branches == 1 {
-            self.branch_counts.clear();
+    }
+
+    /// Splits both parts of a mixed list. Each gets its share of the workers.
+    fn split_mixed(&mut self, list: &mut WorkList, rule: &MixedRule) -> Result<(), PlanError> {
+        let mut costs = [0u64; 2];
+        for tile in &self.tiles {
+            let cost = rule.of_part(tile.part).cost;
+            let blocks = u64::from(tile.visible.blocks()).saturating_mul(cost.block.into());
+            let of_part = &mut costs[tile.part as usize];
+            *of_part = of_part.checked_add(blocks.saturating_add(cost.item.into())).ok_or(COST_OVERFLOW)?;
         }
+        let [decode_cost, prefill_cost] = costs;
+        let prefill = self.of_part(PREFILL as usize);
+        let workers = worker_share(rule.prefill.workers, prefill_cost, decode_cost);
+        let items = self.split_each(prefill.clone(), prefill.len(), &PlanRule { workers, ..rule.prefill });
+        if self.of_part(DECODE as usize).is_empty() {
+            return Ok(());
+        }
+        let workers = co_run_workers(rule, items, decode_cost, prefill_cost);
+        self.cut_into_workers(list, DECODE as usize, &PlanRule { workers, ..rule.decode })
+    }
+
+    /// The range of a part in `of_parts`.
+    fn of_part(&self, part: usize) -> Range<usize> {
+        part.checked_sub(1).map_or(0, |before| self.part_ends[before])..self.part_ends[part]
+    }
+
+    /// Cuts the tiles of a part by stream-K.
+    fn cut_into_workers(&mut self, list: &mut WorkList, part: usize, rule: &PlanRule) -> Result<(), PlanError> {
+        let of_part = self.of_part(part);
+        let PlanScratch { tiles, of_parts, ends, cuts, .. } = self;
+        let of_part = &of_parts[of_part];
+        let (mut count, mut longest) = (0, 0);
+        let costs = of_part.iter().map(|&tile| {
+            let QTile { splits, visible, .. } = &tiles[tile as usize];
+            count += u64::from(*splits);
+            longest = longest.max(visible.blocks());
+            (*splits, visible.blocks())
+        });
+        tile_ends(ends, rule.cost, costs)?;
+        let stream_k = StreamK::new(ends, rule, count, longest.into());
+        let first = cuts.len();
+        let mut last = stream_k.cut(0);
+        cuts.push(last);
+        for worker in 1..=stream_k.workers() {
+            let cut = stream_k.cut(worker);
+            if cut.block > 0 && cut != last {
+                tiles[of_part[cut.tile as usize] as usize].splits += 1;
+            }
+            cuts.push(cut);
+            last = cut;
+        }
+        list.parts[part].workers = first..cuts.len();
         Ok(())
     }
 
-    /// Cuts the tiles of each branch by stream-K, and counts the splits of tiles and the workers of branches.
-    fn split_stream_k(&mut self, scratch: &mut PlanScratch, rule: &PlanRule, branches: usize) -> Result<(), PlanError> {
-        let PlanScratch { visible, ends, cuts, tile_slots, .. } = scratch;
-        cuts.clear();
-        for branch in 0..branches {
-            let (mut count, mut longest) = (0, 0);
-            let blocks = visible.chunks_exact(branches).zip(&mut *tile_slots).map(|(visible, slots)| {
-                let blocks = runs_tile(visible, branch).then(|| u64::from(visible[branch].blocks()));
-                slots.splits += u32::from(blocks.is_some());
-                count += u64::from(blocks.is_some());
-                longest = longest.max(blocks.unwrap_or(0));
-                blocks
-            });
-            tile_ends(ends, rule.cost, blocks)?;
-            let stream_k = StreamK::new(ends, rule, count, longest);
-            let mut last = stream_k.cut(0);
-            cuts.push(last);
-            for worker in 1..=stream_k.workers() {
-                let cut = stream_k.cut(worker);
-                if cut.block > 0 && cut != last {
-                    tile_slots[cut.tile as usize].splits += 1;
-                }
-                cuts.push(cut);
-                last = cut;
+    /// Splits each tile of a range of `of_parts` on its own. Returns the number of items.
+    fn split_each(&mut self, range: Range<usize>, count: usize, rule: &PlanRule) -> u64 {
+        let PlanScratch { tiles, of_parts, split_size, .. } = self;
+        let of_part = &of_parts[range];
+        let split_size = split_size.insert(match rule.schedule {
+            Schedule::FixedSplit { keys } => SplitSize::multiples(rule, keys),
+            Schedule::LongestFirst | Schedule::StreamK => {
+                let blocks = || of_part.iter().map(|&tile| u64::from(tiles[tile as usize].visible.blocks()));
+                SplitSize::equal(rule, count, blocks)
             }
-            self.branch_counts.push(BranchCount { items: 0, workers: stream_k.workers() as u32 });
+        });
+        let mut items = 0;
+        for &tile in of_part {
+            let tile = &mut tiles[tile as usize];
+            // fewer than 2^31 blocks
+            tile.splits *= split_size.splits_of(&tile.visible).count() as u32;
+            items += u64::from(tile.splits);
         }
-        Ok(())
+        items
     }
 
-    /// Walks over the tiles of each branch from cut to cut and writes their items.
-    fn write_stream_k(&mut self, scratch: &mut PlanScratch, layout: &Layout, rule: &PlanRule, branches: usize) {
-        let PlanScratch { tiles, visible, cuts, tile_slots, .. } = scratch;
-        let mut cuts = cuts.iter();
-        for (branch, count) in self.branch_counts.iter_mut().enumerate() {
-            let first = self.items.len();
-            let mut writer = ItemWriter { layout, align: rule.kv_align.into(), items: &mut self.items };
-            let Some(mut at) = cuts.next().copied() else { continue };
-            self.workers.push(first as i32);
-            for &to in cuts.by_ref().take(count.workers as usize) {
-                while at != to {
-                    let tile = at.tile as usize;
-                    let visible = &visible[tile * branches..][..branches];
-                    let (end, next) = match at.tile < to.tile {
-                        true => (visible[branch].blocks(), Cut { tile: at.tile + 1, block: 0 }),
-                        false => (to.block, to),
-                    };
-                    if runs_tile(visible, branch) {
-                        writer.write(tiles[tile], visible[branch], &mut tile_slots[tile], at.block..end);
-                    }
-                    at = next;
-                }
-                self.workers.push(writer.items.len() as i32);
-            }
-            count.items = (self.items.len() - first) as u32;
-        }
-    }
-
-    /// Splits each tile on its own, and assigns its items to workers.
-    fn write_splits(
+    /// Writes the items and workers of all parts. Tiles are split, and their partial states have rows.
+    pub(super) fn write_items(
         &mut self,
-        scratch: &mut PlanScratch,
+        list: &mut WorkList,
         layout: &Layout,
-        rule: &PlanRule,
-        branches: usize,
-        split_size: SplitSize,
+        rule: &ListRule,
     ) -> Result<(), PlanError> {
-        let PlanScratch { tiles, visible, tile_slots, .. } = scratch;
-        for (visible, slots) in visible.chunks_exact(branches).zip(&mut *tile_slots) {
-            // at most 2^31 blocks in each of the few branches
-            let count = |branch| {
-                if runs_tile(visible, branch) { split_size.splits_of(&visible[branch]).count() as u32 } else { 0 }
+        for part in 0..list.parts.len() {
+            let (first, range, of_rule) = (list.items.len(), self.of_part(part), rule.of_part(part as u32));
+            let PlanScratch { tiles, of_parts, cuts, split_size, .. } = self;
+            let of_part = &of_parts[range];
+            let mut writer = ItemWriter {
+                layout,
+                levels: layout.has_levels(),
+                items: &mut list.items,
+                align: of_rule.kv_align.into(),
+                tile_rows: if let ListRule::Flat(rule) = rule { rule.tile_rows as i32 } else { 0 },
             };
-            slots.splits = (0..branches).map(count).sum();
-        }
-        assign_slots(self, layout, tiles, tile_slots, branches > 1)?;
-        for branch in 0..branches {
-            let (first, entries) = (self.items.len(), self.workers.len());
-            let mut writer = ItemWriter { layout, align: rule.kv_align.into(), items: &mut self.items };
-            for ((tile, visible), slots) in tiles.iter().zip(visible.chunks_exact(branches)).zip(&mut *tile_slots) {
-                if runs_tile(visible, branch) {
-                    let splits = split_size.splits_of(&visible[branch]);
-                    for i in 0..splits.count() {
-                        writer.write(*tile, visible[branch], slots, splits.get(i));
+            let workers = list.workers.len();
+            match (of_rule.schedule, *split_size) {
+                (Schedule::StreamK, _) => {
+                    let cuts = &cuts[list.parts[part].workers.clone()];
+                    list.workers.extend(cuts.first().map(|_| first as i32));
+                    for ends in cuts.windows(2) {
+                        let (mut at, to) = (ends[0], ends[1]);
+                        while at != to {
+                            let tile = &mut tiles[of_part[at.tile as usize] as usize];
+                            let (end, next) = match at.tile < to.tile {
+                                true => (tile.visible.blocks(), Cut { tile: at.tile + 1, block: 0 }),
+                                false => (to.block, to),
+                            };
+                            if tile.splits > 0 {
+                                writer.write(tile, at.block..end);
+                            }
+                            at = next;
+                        }
+                        list.workers.push(writer.items.len() as i32);
                     }
                 }
+                (schedule, Some(split_size)) => {
+                    for &tile in of_part {
+                        let tile = &mut tiles[tile as usize];
+                        let splits = split_size.splits_of(&tile.visible);
+                        (0..tile.splits).for_each(|i| writer.write(tile, splits.get(i.into())));
+                    }
+                    match schedule {
+                        Schedule::FixedSplit { .. } => {
+                            in_order(&list.items[first..], first, of_rule, &mut list.workers)?;
+                        }
+                        _ => longest_first(&mut list.items[first..]),
+                    }
+                }
+                _ => {}
             }
-            let items = &mut self.items[first..];
-            match rule.schedule {
-                Schedule::LongestFirst => longest_first(items, first, &mut self.workers),
-                Schedule::FixedSplit { .. } | Schedule::StreamK => in_order(items, first, rule, &mut self.workers)?,
-            }
-            let (items, workers) = (self.items.len() - first, self.workers.len() - entries - 1);
-            self.branch_counts.push(BranchCount { items: items as u32, workers: workers as u32 });
+            list.parts[part].items = first..list.items.len();
+            list.parts[part].workers = workers..list.workers.len();
         }
         Ok(())
     }
 }
 
-/// Whether a branch runs a tile: it does if keys of the tile are visible in it. A tile without visible keys in any
-/// branch is run by the first branch, since one item must write its output.
-#[inline]
-fn runs_tile(visible: &[VisibleBlocks], branch: usize) -> bool {
-    visible.len() == 1
-        || visible[branch].blocks() > 0
-        || (branch == 0 && visible.iter().all(|visible| visible.blocks() == 0))
+/// Writes the items of a part.
+struct ItemWriter<'a> {
+    layout: &'a Layout,
+    levels: bool,
+    items: &'a mut Vec<WorkItem>,
+    /// Keys per block.
+    align: u64,
+    /// Rows from one partial state of a tile to the next; 0: the rows of the tile.
+    tile_rows: i32,
+}
+
+impl ItemWriter<'_> {
+    /// Writes one KV split of a tile; `blocks` count from the first visible block of the tile.
+    #[inline]
+    fn write(&mut self, tile: &mut QTile, blocks: Range<u32>) {
+        let (layout, visible, rows) = (self.layout, tile.visible, tile.rows);
+        let request = rows.request as usize;
+        let KvSegment { memory, pass, kv_token, kv_len, .. } = KvSegment::of_request(layout, request);
+        let (kv_first, memory, pass) = match tile.segment {
+            segment if self.levels && segment != NO_KEYS => KvSegment::at(layout, segment as usize).first_key(),
+            _ => (0, memory, pass),
+        };
+        let key = |block: u32| (u64::from(visible.begin + block) * self.align).min(visible.keys.into()) as i32;
+        let (begin, end) = if blocks.is_empty() { (0, 0) } else { (key(blocks.start), key(blocks.end)) };
+        self.items.push(WorkItem {
+            request: rows.request as i32,
+            requests: rows.requests as i32,
+            first_row: rows.first_row as i32,
+            rows: rows.rows as i32,
+            kv_begin: kv_first + begin,
+            kv_end: kv_first + end,
+            kv_first,
+            memory,
+            pass,
+            full: 0,
+            partial: tile.partial,
+            merge: tile.merge,
+            qo_token: layout.qo_indptr()[request],
+            qo_len: layout.qo_len(request) as i32,
+            kv_token,
+            kv_len,
+        });
+        if tile.partial >= 0 {
+            tile.partial += if self.tile_rows > 0 { self.tile_rows } else { rows.rows as i32 };
+        }
+    }
+}
+
+/// The workers of a device that a part gets by its share of the cost, rounded down, but at least one.
+fn worker_share(workers: u32, own: u64, other: u64) -> u32 {
+    let (own, other) = (u128::from(own), u128::from(other));
+    if other == 0 {
+        return workers;
+    }
+    let share = u128::from(workers) * own / (own + other);
+    (share as u32).clamp(1, workers) // no more than `workers`
+}
+
+/// The workers of the decode part, which costs `decode_cost`, in one launch with `items` items of the prefill part,
+/// which cost `prefill_cost`.
+///
+/// If the workers that the prefill items leave free are at least the decode part's share, the part gets all of them.
+/// Otherwise it gets [`MixedRule::co_run_workers`]: every decode worker then starts at once, on an SM that also runs a
+/// prefill item. A share above three quarters of the device is kept as it is.
+fn co_run_workers(rule: &MixedRule, items: u64, decode_cost: u64, prefill_cost: u64) -> u32 {
+    let workers = rule.decode.workers;
+    let share = worker_share(workers, decode_cost, prefill_cost);
+    let left = u64::from(workers).saturating_sub(items) as u32; // no more than `workers`
+    let nearly_all = u64::from(share) * 4 > u64::from(workers) * 3;
+    if left >= share || nearly_all { left.max(share) } else { left.max(rule.co_run_workers).clamp(1, workers) }
 }

@@ -66,18 +66,17 @@ pub(super) struct StreamK<'a> {
 /// The error for a total cost that does not fit 64 bits.
 pub(super) const COST_OVERFLOW: PlanError = PlanError::TooMany { what: "units of cost", value: u64::MAX };
 
-/// Writes the prefix sums of tile costs. `blocks` has the visible blocks of each tile, or `None` for a tile that this
-/// branch does not run.
+/// Writes the prefix sums of tile costs. `tiles` has the items of each tile (0 or 1) and their blocks.
 pub(super) fn tile_ends(
     ends: &mut Vec<u64>,
     cost: Cost,
-    blocks: impl Iterator<Item = Option<u64>>,
+    tiles: impl Iterator<Item = (u32, u32)>,
 ) -> Result<(), PlanError> {
     ends.clear();
     let mut end = 0u64;
-    for blocks in blocks {
+    for (items, blocks) in tiles {
         // fewer than 2^31 blocks: the cost of one tile does not overflow
-        let cost = blocks.map_or(0, |blocks| u64::from(cost.item) + blocks * u64::from(cost.block));
+        let cost = u64::from(items) * u64::from(cost.item) + u64::from(blocks) * u64::from(cost.block);
         end = end.checked_add(cost).ok_or(COST_OVERFLOW)?;
         ends.push(end);
     }

@@ -1,11 +1,14 @@
 mod capacity;
 mod decode;
+mod search;
 mod stream_k;
 
-use super::*;
+use super::{cut_tiles::TileCutter, visible::VisibleBlockFinder, *};
 use crate::{
+    Variant,
     batch::{Batch, Layout, PageTableBuf, indptr},
     lang::{Tile, TileClass},
+    spec::Heads,
 };
 use proptest::prelude::*;
 use std::ops::Range;
@@ -13,6 +16,35 @@ use std::ops::Range;
 fn layout(qo: &[u32], kv: &[u32]) -> Layout {
     let (qo, kv) = (indptr(qo).expect("short"), indptr(kv).expect("short"));
     Batch::ragged(&qo, &kv).validate().expect("sound")
+}
+
+fn heads(group: u32) -> Heads {
+    Heads { qo: group, kv: 1, head_dim: 64 }
+}
+
+/// The list of a batch in which every query attends to every key.
+fn build(layout: &Layout, group: u32, rule: &PlanRule) -> Result<WorkList, PlanError> {
+    WorkList::build_for(&Variant::full(), layout, heads(group), &(*rule).into())
+}
+
+/// The list of a batch under a function that classifies tiles.
+fn build_visible(
+    layout: &Layout,
+    group: u32,
+    rule: &PlanRule,
+    classify: &dyn Fn(Tile) -> TileClass,
+) -> Result<WorkList, PlanError> {
+    let (full, of_list) = (Variant::full(), (*rule).into());
+    let (mut list, mut scratch) = (build(&Layout::default(), group, rule)?, PlanScratch::default());
+    list.workers.clear();
+    let PlanScratch { units, first_unit_of, tiles, .. } = &mut scratch;
+    TileCutter { layout, rule: &of_list, group, units, first_unit_of, tiles }.cut_rows(None)?;
+    let mut finder = VisibleBlockFinder::new(layout, &full, heads(group), rule).of_function(classify);
+    for tile in tiles {
+        tile.visible = finder.find(tile.rows);
+    }
+    list.split_tiles(&mut scratch, layout, &of_list)?;
+    Ok(list)
 }
 
 const RULE: PlanRule = PlanRule {
@@ -71,13 +103,15 @@ proptest! {
     #[test]
     fn every_row_and_key_is_covered_once((qo, kv) in requests(), group in 1u32..9, rule in rules()) {
         let layout = layout(&qo, &kv);
-        let list = WorkList::build(&layout, group, &rule).expect("small");
+        let list = build(&layout, group, &rule).expect("small");
         prop_assert_eq!(list.check(&layout), Ok(()));
         let map = splits_of_tiles(&list);
         let blocks = |items: &Vec<WorkItem>| u64::from((items[items.len() - 1].kv_end as u32).div_ceil(rule.kv_align));
-        let most = rule.capacity(map.len() as u64, map.values().map(blocks).sum());
-        prop_assert!(list.items.len() as u64 <= most.items && list.workers.len() as u64 <= most.workers + 1);
-        prop_assert!(list.merges.len() as u64 <= most.merges && u64::from(list.slots) <= most.slots);
+        let most = rule.max_work(map.len() as u64, map.values().map(blocks).sum());
+        prop_assert!(list.items.len() as u64 <= most.items);
+        prop_assert!(list.parts[0].workers() as u64 <= most.workers);
+        prop_assert!(list.merges.len() as u64 <= most.merges);
+        prop_assert!( u64::from(list.partial_rows) <= most.states * u64::from(rule.tile_rows));
         for request in 0..layout.batch() {
             let tiles = (layout.qo_len(request) as u32 * group).div_ceil(rule.tile_rows);
             prop_assert_eq!(map.range((request as i32, 0)..(request as i32 + 1, 0)).count() as u32, tiles);
@@ -101,18 +135,21 @@ proptest! {
     }
 
     #[test]
-    fn slots_of_a_tile_are_contiguous_and_in_key_order((qo, kv) in requests(), rule in rules()) {
+    fn states_of_a_tile_are_contiguous_and_in_key_order((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
-        let list = WorkList::build(&layout, 4, &rule).expect("small");
+        let list = build(&layout, 4, &rule).expect("small");
         let map = splits_of_tiles(&list);
-        let mut used = vec![false; list.slots as usize];
+        let tile_rows = rule.tile_rows as i32;
+        let mut used = vec![false; list.partial_rows as usize];
         for merge in &list.merges {
             let items = &map[&(merge.request, merge.first_row)];
             prop_assert_eq!(items.len() as i32, merge.count);
             for (i, item) in items.iter().enumerate() {
-                prop_assert_eq!(item.partial, merge.first + i as i32);
+                prop_assert_eq!(item.partial, merge.first + i as i32 * tile_rows);
                 prop_assert_eq!(list.merges[item.merge as usize], *merge);
-                prop_assert!(!std::mem::replace(&mut used[item.partial as usize], true));
+                for row in item.partial..item.partial + tile_rows {
+                    prop_assert!(!std::mem::replace(&mut used[row as usize], true));
+                }
             }
         }
         prop_assert!(used.iter().all(|&used| used));
@@ -124,20 +161,20 @@ proptest! {
     fn longest_first_has_at_most_as_many_items_as_workers((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
         let rule = PlanRule { schedule: Schedule::LongestFirst, ..rule };
-        let whole = WorkList::build(&layout, 1, &PlanRule { workers: 1, ..rule }).expect("small");
-        let split = WorkList::build(&layout, 1, &rule).expect("small");
-        prop_assert_eq!(whole.slots, 0);
+        let whole = build(&layout, 1, &PlanRule { workers: 1, ..rule }).expect("small");
+        let split = build(&layout, 1, &rule).expect("small");
+        prop_assert_eq!(whole.partial_rows, 0);
         prop_assert!(split.items.len() <= whole.items.len().max(rule.workers as usize));
-        prop_assert_eq!(&split, &WorkList::build(&layout, 1, &rule).expect("small"));
+        prop_assert_eq!(&split, &build(&layout, 1, &rule).expect("small"));
         prop_assert!(split.items.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
-        prop_assert_eq!(split.workers, (0..=split.items.len() as i32).collect::<Vec<_>>());
+        prop_assert_eq!((split.workers.len(), split.parts[0].workers()), (0, split.items.len()));
     }
 
     #[test]
     fn fixed_splits_are_at_every_multiple_and_nowhere_else((qo, kv) in requests(), rule in rules(), keys in 1u32..500) {
         let layout = layout(&qo, &kv);
         let rule = PlanRule { schedule: Schedule::FixedSplit { keys }, ..rule };
-        let list = WorkList::build(&layout, 1, &rule).expect("small");
+        let list = build(&layout, 1, &rule).expect("small");
         let step = keys.next_multiple_of(rule.kv_align) as i32;
         for item in &list.items {
             prop_assert_eq!((item.kv_begin % step, item.kv_end), (0, (item.kv_begin + step).min(item.kv_len)));
@@ -165,7 +202,7 @@ proptest! {
             let gone = tile.qo_pos_min - tile.kv_pos_max > window;
             causal(tile).and(if gone { TileClass::Skip } else { TileClass::Partial })
         };
-        let list = WorkList::build_visible(&layout, group, &rule, &classify).expect("small");
+        let list = build_visible(&layout, group, &rule, &classify).expect("small");
         prop_assert!(list.check(&layout).is_ok());
         for ((request, first_row), items) in splits_of_tiles(&list) {
             let (qo_len, kv_len) = (layout.qo_len(request as usize) as i32, layout.kv_len(request as usize) as i32);
@@ -183,15 +220,15 @@ proptest! {
 #[test]
 fn one_long_decode_is_split_equally() {
     let layout = layout(&[1], &[1000]);
-    let list = WorkList::build(&layout, 8, &PlanRule { workers: 4, ..RULE }).expect("small");
+    let list = build(&layout, 8, &PlanRule { workers: 4, ..RULE }).expect("small");
     let splits_of_tiles: Vec<_> = list.items.iter().map(|item| (item.kv_begin, item.kv_end, item.partial)).collect();
-    assert_eq!(splits_of_tiles, [(0, 256, 0), (256, 512, 1), (512, 768, 2), (768, 1000, 3)]);
+    assert_eq!(splits_of_tiles, [(0, 256, 0), (256, 512, 16), (512, 768, 32), (768, 1000, 48)]);
     assert_eq!(
         list.merges,
         [MergeItem { request: 0, first_row: 0, rows: 8, first: 0, count: 4, qo_token: 0, qo_len: 1, kv_len: 1000 }]
     );
     assert_eq!(
-        list.partial_bytes(2, 128).expect("small"),
+        PartialBytes::of(list.partial_rows as usize, 2, 128).expect("small"),
         PartialBytes { o: 4 * 2 * 16 * 128 * 4, md: 4 * 2 * 16 * 8 }
     );
 }
@@ -199,41 +236,42 @@ fn one_long_decode_is_split_equally() {
 #[test]
 fn causal_and_window_shorten_the_kv_range() {
     let layout = layout(&[1024], &[1024]);
-    let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &causal).expect("small");
+    let list = build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &causal).expect("small");
     assert!(list.items.iter().all(|item| item.kv_begin == 0 && item.kv_end == item.first_row + 64));
     let window = |tile: Tile| if tile.qo_pos_min - tile.kv_pos_max >= 64 { TileClass::Skip } else { causal(tile) };
-    let list = WorkList::build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &window).expect("small");
+    let list = build_visible(&layout, 1, &PlanRule { tile_rows: 64, ..RULE }, &window).expect("small");
     assert!(list.items.iter().all(|item| item.kv_begin == (item.first_row - 64).max(0)));
 }
 
 #[test]
 fn requests_without_keys_have_an_item_and_requests_without_queries_have_none() {
     let layout = layout(&[3, 0, 2], &[0, 10, 10]);
-    let list = WorkList::build_visible(&layout, 1, &RULE, &|_| TileClass::Skip).expect("small");
+    let list = build_visible(&layout, 1, &RULE, &|_| TileClass::Skip).expect("small");
     let items: Vec<_> =
         list.items.iter().map(|item| (item.request, item.kv_begin, item.kv_end, item.partial)).collect();
     assert_eq!(items, [(0, 0, 0, -1), (2, 0, 0, -1)]);
-    assert_eq!(WorkList::build(&self::layout(&[], &[]), 1, &RULE).expect("empty").items, []);
+    assert_eq!(build(&self::layout(&[], &[]), 1, &RULE).expect("empty").items, []);
 }
 
 #[test]
 fn zeros_and_overflows_are_refused() {
     let layout = layout(&[1 << 29], &[1]);
     let zero = |what| Err(PlanError::Zero { what });
-    assert_eq!(WorkList::build(&layout, 1, &PlanRule { tile_rows: 0, ..RULE }), zero("tile_rows"));
-    assert_eq!(WorkList::build(&layout, 1, &PlanRule { kv_align: 0, ..RULE }), zero("kv_align"));
-    assert_eq!(WorkList::build(&layout, 0, &RULE), zero("group"));
-    let many = WorkList::build(&layout, 8, &RULE).expect_err("too many");
+    assert_eq!(build(&layout, 1, &PlanRule { tile_rows: 0, ..RULE }), zero("tile_rows"));
+    assert_eq!(build(&layout, 1, &PlanRule { kv_align: 0, ..RULE }), zero("kv_align"));
+    assert_eq!(build(&layout, 0, &RULE), zero("group"));
+    let many = build(&layout, 8, &RULE).expect_err("too many");
     assert_eq!(many, PlanError::TooMany { what: "PackGQA rows of one request", value: 1 << 32 });
 }
 
 #[test]
 fn a_list_of_another_batch_is_refused() {
     let (small, large) = (layout(&[20], &[100]), layout(&[20, 70], &[300, 1]));
-    let list = WorkList::build(&large, 2, &PlanRule { workers: 16, ..RULE }).expect("small");
+    let rule = PlanRule { workers: 16, schedule: Schedule::StreamK, ..RULE };
+    let list = build(&large, 2, &rule).expect("small");
     assert!(list.check(&large).is_ok());
     assert!(matches!(list.check(&small), Err(PlanError::Foreign { what: "item", .. })));
-    let fewer = WorkList { slots: list.slots - 1, ..list.clone() };
+    let fewer = WorkList { partial_rows: list.partial_rows - 16, ..list.clone() };
     assert!(matches!(fewer.check(&large), Err(PlanError::Foreign { field: "partial", .. })));
     let foreign = |list: WorkList| list.check(&large).expect_err("foreign");
     let entry = |i: usize, value: i32| {
@@ -246,7 +284,11 @@ fn a_list_of_another_batch_is_refused() {
     assert!(matches!(entry(1, 100), PlanError::Workers { entry: 1, value: 100, .. }));
     assert!(matches!(entry(2, 0), PlanError::Workers { entry: 2, value: 0, least: 1, .. }));
     assert!(matches!(entry(last, -1), PlanError::Workers { value: -1, .. }));
-    assert!(matches!(foreign(WorkList { workers: vec![], ..list.clone() }), PlanError::NoWorkers { .. }));
+    let parts = |workers: Range<usize>| vec![WorkPart { workers, ..list.parts[0].clone() }];
+    let none = WorkList { workers: vec![0], parts: parts(0..1), ..list.clone() };
+    assert!(matches!(foreign(none), PlanError::Workers { value: 0, .. }));
+    let some = WorkList { parts: parts(0..2), ..list.clone() };
+    assert!(matches!(foreign(some), PlanError::Foreign { what: "part", field: "workers", .. }));
     let mut items = list.items.clone();
     items[0].merge = list.merges.len() as i32;
     assert!(matches!(foreign(WorkList { items, ..list.clone() }), PlanError::Foreign { field: "merge", .. }));
@@ -269,7 +311,8 @@ fn a_blob_holds_every_section() {
         }
     });
     let layout = Batch::paged(&[0, 1, 2], &buf.table()).validate().expect("sound");
-    let list = WorkList::build(&layout, 1, &PlanRule { kv_align: 4, workers: 8, ..RULE }).expect("small");
+    let rule = PlanRule { kv_align: 4, workers: 8, schedule: Schedule::StreamK, ..RULE };
+    let list = build(&layout, 1, &rule).expect("small");
     let blob = PlanBlob::pack(&layout, &list);
     let at = &blob.offsets;
     let ints = |r: &Range<usize>| read::<i32>(&blob.bytes[r.clone()]);
@@ -280,8 +323,9 @@ fn a_blob_holds_every_section() {
     assert_eq!(read::<WorkItem>(&blob.bytes[at.items.clone()]), list.items);
     assert_eq!(read::<MergeItem>(&blob.bytes[at.merges.clone()]), list.merges);
     let starts = read::<WorkerStart>(&blob.bytes[at.workers.clone()]);
-    assert_eq!(starts.iter().map(|start| start.first).collect::<Vec<_>>(), list.workers);
-    for start in &starts[..starts.len() - 1] {
+    let ends: Vec<_> = starts.iter().map(|start| [start.first, start.end]).collect();
+    assert_eq!(ends, list.workers.windows(2).map(|ends| [ends[0], ends[1]]).collect::<Vec<_>>());
+    for start in &starts {
         let items = &list.items[start.first as usize..start.end as usize];
         assert_eq!(items.first().copied().unwrap_or_default(), start.item);
     }

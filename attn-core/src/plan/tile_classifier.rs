@@ -18,7 +18,8 @@ pub(super) enum TileClassifier<'a> {
     /// A few parts with masks and nothing else. The result is that of [`TileClassifier::Variant`], without walking the
     /// nodes each time.
     Parts([Option<&'a dyn ErasedVariant>; MAX_PARTS], &'a Variant),
-    /// A function; it is called once a tile, also for refined classes.
+    /// A function, called once a tile, also for refined classes.
+    #[cfg(test)]
     Function(&'a dyn Fn(Tile) -> TileClass),
     /// A variant whose tile classes hold for any range of heads.
     Variant(&'a Variant),
@@ -53,6 +54,7 @@ impl<'a> TileClassifier<'a> {
                     if class == TileClass::Skip { class } else { class.and(part.mask_over(tile).into()) }
                 })
             }
+            #[cfg(test)]
             TileClassifier::Function(classify) => classify(*tile),
             TileClassifier::Variant(variant) => variant.tile_class(*tile),
             TileClassifier::ByHead { variant, .. } => self.by_head(*tile, |tile| variant.tile_class(tile)),
@@ -62,6 +64,7 @@ impl<'a> TileClassifier<'a> {
     pub(super) fn refined_class(&self, tile: Tile) -> TileClass {
         match self {
             TileClassifier::Unmasked => TileClass::Full,
+            #[cfg(test)]
             TileClassifier::Function(classify) => classify(tile),
             TileClassifier::Parts(_, variant) | TileClassifier::Variant(variant) => variant.refined_tile_class(tile),
             TileClassifier::ByHead { variant, .. } => self.by_head(tile, |tile| variant.refined_tile_class(tile)),
@@ -80,8 +83,9 @@ impl<'a> TileClassifier<'a> {
     }
 
     /// Whether the logit of one row and one key may be attended: it is not proven masked. No tile that contains such a
-    /// logit is proven skipped. Always false for a function.
+    /// logit is proven skipped.
     pub(super) fn may_attend(&self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
+        #[cfg(test)]
         if let TileClassifier::Function(_) = self {
             return false;
         }

@@ -14,8 +14,8 @@ use std::ops::Range;
 use super::{
     PlanRule, Schedule,
     interval::{IntervalGuess, QueryKeys},
-    q_tiles::QTile,
     search::{last_true, last_true_near},
+    tile::{TileRows, VisibleBlocks, all_heads},
     tile_classifier::{End, TileClassifier, tile_of},
 };
 use crate::{
@@ -24,36 +24,6 @@ use crate::{
     lang::{QueryTile, Tile, TileClass},
     spec::Heads,
 };
-
-/// The blocks `begin..end` of keys that a tile may attend to. Blocks have `kv_align` keys; the request has `keys` keys
-/// in total.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct VisibleBlocks {
-    pub(super) keys: u32,
-    pub(super) begin: u32,
-    pub(super) end: u32,
-}
-
-impl VisibleBlocks {
-    /// Number of visible blocks.
-    #[inline]
-    pub(super) fn blocks(&self) -> u32 {
-        self.end - self.begin
-    }
-
-    /// The smallest range that contains both.
-    pub(super) fn join(self, other: VisibleBlocks) -> VisibleBlocks {
-        match (self.blocks(), other.blocks()) {
-            (_, 0) => self,
-            (0, _) => other,
-            _ => VisibleBlocks {
-                keys: self.keys.max(other.keys), // of two key lists, the longer
-                begin: self.begin.min(other.begin),
-                end: self.end.max(other.end),
-            },
-        }
-    }
-}
 
 /// Finds the visible blocks of tiles, one tile after the other.
 pub(super) struct VisibleBlockFinder<'a> {
@@ -106,62 +76,41 @@ impl CutHint {
 }
 
 impl<'a> VisibleBlockFinder<'a> {
-    /// A finder for a function that classifies tiles over all heads.
-    pub(super) fn of_function(
-        layout: &'a Layout,
-        classify: &'a dyn Fn(Tile) -> TileClass,
-        group: u32,
-        rule: &PlanRule,
-    ) -> Self {
-        // one list serves every head, however many there are
-        let heads = [[0, i32::MAX]; 2];
-        VisibleBlockFinder::new(layout, TileClassifier::Function(classify), group, heads, rule)
-    }
-
     /// A finder for a variant: the keys that any KV head attends to, since one work list serves all heads.
-    pub(super) fn of_variant(layout: &'a Layout, variant: &'a Variant, heads: Heads, rule: &PlanRule) -> Self {
-        let (classifier, group) = (TileClassifier::of(variant, heads), heads.group());
-        let heads = [[0, heads.qo as i32 - 1], [0, heads.kv as i32 - 1]];
-        VisibleBlockFinder::new(layout, classifier, group, heads, rule)
-    }
-
-    fn new(
-        layout: &'a Layout,
-        classifier: TileClassifier<'a>,
-        group: u32,
-        heads: [[i32; 2]; 2],
-        rule: &PlanRule,
-    ) -> Self {
-        let hints_per_request = matches!(rule.schedule, Schedule::FixedSplit { .. });
-        let refine = !matches!(rule.schedule, Schedule::StreamK);
-        let (align, intervals) = (rule.kv_align, IntervalGuess::default());
+    pub(super) fn new(layout: &'a Layout, variant: &'a Variant, heads: Heads, rule: &PlanRule) -> Self {
         VisibleBlockFinder {
             layout,
-            classifier,
-            group,
-            heads,
-            align,
-            hints_per_request,
-            refine,
-            intervals,
-            hints: [None; 2],
+            classifier: TileClassifier::of(variant, heads),
+            group: heads.group(),
+            heads: all_heads(heads),
+            align: rule.kv_align,
+            hints_per_request: matches!(rule.schedule, Schedule::FixedSplit { .. }),
+            refine: !matches!(rule.schedule, Schedule::StreamK),
             request: 0,
+            intervals: IntervalGuess::default(),
+            hints: [None; 2],
         }
     }
 
+    /// A finder for a function that classifies tiles.
+    #[cfg(test)]
+    pub(super) fn of_function(self, classify: &'a dyn Fn(Tile) -> TileClass) -> Self {
+        VisibleBlockFinder { classifier: TileClassifier::Function(classify), ..self }
+    }
+
     /// The visible blocks of a tile.
-    pub(super) fn find(&mut self, tile: QTile) -> VisibleBlocks {
+    #[inline]
+    pub(super) fn find(&mut self, tile: TileRows) -> VisibleBlocks {
         let keys = self.layout.kv_len(tile.request as usize) as u32;
-        let visible = if keys == 0 || matches!(self.classifier, TileClassifier::Unmasked) {
-            0..keys
-        } else {
-            self.search(tile, keys)
-        };
+        if keys == 0 || matches!(self.classifier, TileClassifier::Unmasked) {
+            return VisibleBlocks { keys, begin: 0, end: keys.div_ceil(self.align) };
+        }
+        let visible = self.search(tile, keys);
         VisibleBlocks { keys, begin: visible.start / self.align, end: visible.end.div_ceil(self.align) }
     }
 
     /// The visible keys of a tile: whole blocks, or a tighter range.
-    fn search(&mut self, tile: QTile, keys: u32) -> Range<u32> {
+    fn search(&mut self, tile: TileRows, keys: u32) -> Range<u32> {
         if self.hints_per_request && tile.request != self.request {
             (self.hints, self.intervals) = ([None; 2], IntervalGuess::default());
         }

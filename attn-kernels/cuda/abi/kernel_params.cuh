@@ -2,23 +2,29 @@
 // attn-kernels/src/launch/abi.rs mirrors the structs field by field.
 #pragma once
 
-// A work item of one KV head: a Q tile of a request and a range of its keys (a KV split).
+// A work item of one KV head: rows of a request, or of several adjacent ones that share keys, and a range of their keys
+// (a KV split).
 struct WorkItem {
-  int request;
-  int first_row;  // packed
-  int rows;       // 1 .. TILE_ROWS
-  int kv_begin;   // the KV range, in keys of the request, or of the rows' KV list where the variant has lists
+  int request;    // the first request that has rows
+  int requests;   // requests that have rows: 1, or several adjacent ones
+  int first_row;  // packed, counted from the first row of `request`
+  int rows;       // 1 .. TILE_ROWS; 0: nothing to do
+  int kv_begin;   // the KV range, as positions, or in keys of the rows' KV list where the variant has lists
   int kv_end;
-  int partial;   // slot of the partial; -1: the only split, which writes the output
-  int merge;     // the merge that reads the partial, of KernelParams::merges
-  int qo_token;  // of the request: first packed query token,
+  int kv_first;  // position of the segment's first key
+  int memory;    // location of that key: token of a ragged tensor, or entry of the page table
+  int pass;      // token of that key in the preprocessed K and V
+  int full;      // whether no element is masked (proven); only with SHARED_ROWS
+  int partial;   // row of the partials that takes the first row's; -1: the only split, which writes the output
+  int merge;     // the merge that reads the partials, of KernelParams::merges; -1 in a mixed launch
+  int qo_token;  // of `request`: first packed query token,
   int qo_len;    //   queries,
   int kv_token;  //   first packed key token,
-  int kv_len;    //   keys,
-  int page;      //   first entry of KernelParams::page_indices
+  int kv_len;    //   keys
 };
 
-// A merge of the partials of one Q tile: slots first .. first + count in this order become output rows.
+// A merge: rows of one request whose partials become output rows. The partials of its first row are at rows `first`,
+// `first` + TILE_ROWS, ...; in a mixed launch at MixedParams::merge_parts[first], [first + 1], ..
 struct MergeItem {
   int request;
   int first_row;  // packed
@@ -55,54 +61,13 @@ struct WorkerStart {
   WorkItem item;  // the first one
 };
 
-// A work item of a mixed launch: rows of a request, or of several adjacent ones that share keys, and a KV range within
-// one segment of their keys.
-struct MixedItem {
-  int request;    // the first request that has rows
-  int requests;   // requests that have rows: 1, or several adjacent ones
-  int first_row;  // packed, counted from the first row of `request`
-  int rows;       // 0: nothing to do
-  int kv_begin;   // the KV range, as positions
-  int kv_end;
-  int kv_first;  // position of the segment's first key
-  int memory;    // location of that key: token of a ragged tensor, or entry of the page table
-  int pass;      // token of that key in the preprocessed K and V
-  int full;      // whether no element is masked (proven)
-  int partial;   // row of the partials that takes the first row's; -1: the only split, which writes the output
-  int qo_token;  // of `request`: first packed query token,
-  int qo_len;    //   queries,
-  int kv_token;  //   first packed key token,
-  int kv_len;    //   keys
-  int pad;
-};
-
-// A merge of a mixed launch: a few query rows whose partials become output rows.
-struct MixedMerge {
-  int request;
-  int first_row;  // packed
-  int rows;
-  int first;  // of MixedParams::merge_parts: rows of partials that hold the first row's, in the order of keys
-  int count;
-  int qo_token;
-  int qo_len;
-  int kv_len;
-};
-
-// The items of a decode worker of a mixed launch: first .. end.
-struct MixedStart {
-  int first;
-  int end;
-  int pad[2];
-  MixedItem item;  // the first one
-};
-
 // A segment: keys of one request, or shared by several adjacent ones, that are contiguous in memory or in the page
 // table.
-struct MixedSegment {
+struct KvSegment {
   int request;   // the first request that has them
   int kv_begin;  // position of the first key
   int keys;
-  int memory;  // as in MixedItem
+  int memory;  // as in WorkItem
   int pass;
   int kv_token;  // of `request`: first packed key token,
   int kv_len;    //   keys
@@ -122,14 +87,14 @@ struct KernelParams {
   const int* kv_indptr;        // [batch + 1] in tokens, also for paged KV: sums of kv_len
   const int* page_indptr;      // [batch + 1], paged only
   const int* page_indices;     // [page_indptr[batch]], paged only
-  const WorkItem* items;       // [gridDim.x of the main kernel]
+  const WorkItem* items;       // [gridDim.x of the main kernel]; in a mixed launch those of all decode workers
   const MergeItem* merges;     // [gridDim.x of the merge kernel]
-  const WorkerStart* workers;  // [gridDim.x / kv_heads]: decode
+  const WorkerStart* workers;  // decode: [workers]
   unsigned*
       split_semaphores;  // [merges][kv_heads]: split-KV semaphores, 0 between launches (decode, except mixed launches);
                          // sm_90 prefill: the two counters of the tile scheduler
-  float* partial_o;      // [slots][kv_heads][TILE_ROWS][HEAD_DIM_VO]: unnormalised O, relative to row_max
-  float2* partial_md;    // [slots][kv_heads][TILE_ROWS]: (row_max, row_sum)
+  float* partial_o;      // [partial rows][kv_heads][HEAD_DIM_VO]: unnormalised O, relative to row_max
+  float2* partial_md;    // [partial rows][kv_heads]: (row_max, row_sum)
   FastDiv group;         // query heads per KV head
   FastDiv page_size;
   FastDiv list_block;  // keys of a block of the variant's KV lists
@@ -142,16 +107,13 @@ struct KernelParams {
   int partial_output;  // whether output rows omit sink and output transform: partials that merge with others
 };
 
-// Parameters of a mixed launch, which has work lists of its own. Its partials are indexed by row: [rows][kv_heads][..].
+// Parameters of a mixed launch.
 struct MixedParams : KernelParams {
-  const MixedStart* workers;  // [workers]: decode
-  const MixedItem* decode;    // items of all decode workers
-  const MixedItem* prefill;   // [prefill_items]
-  const MixedMerge* merges;   // [gridDim.x of the merge kernel]
-  const int* merge_parts;
+  const WorkItem* prefill;  // [prefill_items]
+  const int* merge_parts;   // rows of partials, in the order of keys
   const int* request_of_query;  // [qo tokens], where requests share keys
   const int* segment_ends;      // [segments + 1]: prefix sums of the segments' keys, in the order of `pass`
-  const MixedSegment* segments;
+  const KvSegment* segments;
   int decode_ctas;  // workers * kv_heads
   int prefill_items;
   int segment_count;

@@ -18,7 +18,7 @@ constexpr int SMEM_BYTES = KvPipeline::BYTES + Q_SMEM_BYTES + WarpPartials::MD_B
 
 // Merges the partials of the warps in warp order, then writes the output of an item's rows or, of a KV split, its
 // partial.
-inline void epilogue(const KernelParams& p, const Variant& variant, const QTile& q_tile, int slot,
+inline void epilogue(const KernelParams& p, const Variant& variant, const QTile& q_tile, int partial,
                      const WarpPartials& partials) {
   int own_row = threadIdx.x / ROW_LANES;
 #pragma unroll 1
@@ -29,10 +29,10 @@ inline void epilogue(const KernelParams& p, const Variant& variant, const QTile&
 #pragma unroll
     for (int warp = 0; warp < WARPS; ++warp)
       state.merge(load_partial([&](int dim) { return partials.partial_o(warp, r, dim); }, partials.md(warp, r)));
-    if (slot < 0) {
+    if (partial < 0) {
       write_output(p, variant, state, q_tile.at(p, r), exists);
     } else if (exists) {
-      long long index = partial_index(p, slot, q_tile.kv_head, r);
+      long long index = partial_index(p, partial + r, q_tile.kv_head);
       store_partial(state, p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
     }
   }
@@ -44,7 +44,7 @@ inline void run_worker(const KernelParams& p, const Variant& variant, int worker
   DecodeSmemQ smem_q = {shared_address(q_memory)};
   float2* md_base = reinterpret_cast<float2*>(q_memory + Q_SMEM_BYTES);
 
-  Work::Start start = Work::workers(p)[worker];
+  WorkerStart start = p.workers[worker];
   int item = start.first, end = start.end;
   if (item == end) return;
   KvLoadIter load_iter(p, variant, kv_head, start);
@@ -75,13 +75,13 @@ inline void run_worker(const KernelParams& p, const Variant& variant, int worker
   KvStep ahead = steps[STAGES - 1];
   KvLocation location = locations[STAGES - 1];
 
-  Work::Item work = start.item;
+  WorkItem work = start.item;
   int stage = 0;
 #pragma unroll 1
   while (item < end) {
     bool merges = work.partial >= 0;
-    PartialSlots slots = {};
-    if (merges) slots = partial_slots(p, work);  // loaded early: their latency overlaps the mainloop
+    MergedPartials merged = {};
+    if (merges) merged = merged_partials(p, work);  // loaded early: the latency overlaps the mainloop
     QTile q_tile(work, kv_head);
     KvRange kv_range(p, variant, q_tile, work);
     load_q_tile(p, variant, q_tile, smem_q);
@@ -109,7 +109,7 @@ inline void run_worker(const KernelParams& p, const Variant& variant, int worker
     mainloop.store(partials);
     __syncthreads();  // the partials of all warps are in shared memory, and Q has been read
     epilogue(p, variant, q_tile, work.partial, partials);
-    if (merges) merge_if_last<Merger>(p, variant, work, slots, q_tile, *reinterpret_cast<Merger::Shared*>(q_memory));
-    if (++item < end) work = Work::items(p)[item];
+    if (merges) merge_if_last<Merger>(p, variant, work, merged, q_tile, *reinterpret_cast<Merger::Shared*>(q_memory));
+    if (++item < end) work = p.items[item];
   }
 }

@@ -34,32 +34,26 @@ struct Request : SegmentFields<MIXED> {
 };
 
 template <bool MIXED>
-inline SegmentFields<MIXED> segment_fields(const MixedItem& item) {
+inline SegmentFields<MIXED> segment_fields(const WorkItem& item) {
   if constexpr (MIXED) return {item.pass, item.kv_first, item.requests, item.full != 0};
   return {};
 }
 template <bool MIXED>
-inline SegmentFields<MIXED> segment_fields(const MixedSegment& segment) {
+inline SegmentFields<MIXED> segment_fields(const KvSegment& segment) {
   if constexpr (MIXED) return {segment.pass, segment.kv_begin, 1, false};
   return {};
 }
 
 // A work item holds every field of its request. A merge holds those that its rows need.
 inline Request request_of(const WorkItem& item) {
-  return {{}, item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.page};
+  return {
+      segment_fields<MIXED>(item), item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.memory};
 }
 inline Request request_of(const MergeItem& merge) {
   return {{}, merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0};
 }
-inline Request request_of(const MixedItem& item) {
-  return {
-      segment_fields<MIXED>(item), item.request, item.qo_len, item.kv_len, item.qo_token, item.kv_token, item.memory};
-}
-inline Request request_of(const MixedSegment& segment) {
+inline Request request_of(const KvSegment& segment) {
   return {segment_fields<MIXED>(segment), segment.request, 0, segment.kv_len, 0, segment.kv_token, segment.memory};
-}
-inline Request request_of(const MixedMerge& merge) {
-  return {{}, merge.request, merge.qo_len, merge.kv_len, merge.qo_token, 0, 0};
 }
 
 inline Request load_request(const KernelParams& p, int batch) {

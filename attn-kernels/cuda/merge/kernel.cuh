@@ -7,15 +7,12 @@
 
 constexpr int MERGE_THREADS = 128;
 
-inline MergeItem merge_at(const KernelParams& p, int index) { return p.merges[index]; }
-inline MixedMerge merge_at(const MixedParams& p, int index) { return p.merges[index]; }
-
 extern "C" __global__ void __launch_bounds__(MERGE_THREADS)
     attn_merge(const __grid_constant__ LaunchParams p, const __grid_constant__ Variant variant) {
   // A mixed launch has few rows with many partials, so that more loads are in flight.
   using Merger = RowMerger<MERGE_THREADS, MIXED ? 8 : 4>;
   __shared__ __align__(16) Merger::Shared shared;
-  auto merge = merge_at(p, blockIdx.x);
+  MergeItem merge = p.merges[blockIdx.x];
   if (merge.count == 0) return;  // unused capacity of the grid
   Merger::run(p, variant, {merge.first, merge.count}, QTile(merge, blockIdx.y), shared);
 }

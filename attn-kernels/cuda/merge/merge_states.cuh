@@ -1,20 +1,22 @@
-// Merges the split-KV partials of a Q tile in slot order and writes its output rows. All THREADS threads of a CTA take
-// part.
+// Merges the split-KV partials of a Q tile in the order of keys and writes its output rows. All THREADS threads of a
+// CTA take part.
 #pragma once
 
 #include "merge/partial.cuh"
 #include "schedule/q_tile.cuh"
 
-// The slots of partials that one merge reads.
-struct PartialSlots {
-  int first, count;
+// The partials that one merge reads.
+struct MergedPartials {
+  int first, count;  // as in MergeItem
 
-  // The index of slot n, first <= n < first + count.
-  static int at(const KernelParams& p, int n) { return MIXED ? mixed(p).merge_parts[n] : n; }
+  // The row of partial n that belongs to the first row of the merge.
+  int row(const KernelParams& p, int n) const {
+    return MIXED ? mixed(p).merge_parts[first + n] : first + n * TILE_ROWS;
+  }
 };
 
-// SLOTS_IN_FLIGHT partials are loaded together, to hide the latency of L2.
-template <int THREADS, int SLOTS_IN_FLIGHT>
+// PARTIALS_IN_FLIGHT partials are loaded together, to hide the latency of L2.
+template <int THREADS, int PARTIALS_IN_FLIGHT>
 class RowMerger {
   static constexpr int ROW_TEAMS = THREADS / ROW_LANES;  // teams of the lanes that hold one row
 
@@ -25,9 +27,9 @@ class RowMerger {
     float2 md[ROW_TEAMS];
   };
 
-  static void run(const KernelParams& p, const Variant& variant, PartialSlots slots, const QTile& q_tile,
+  static void run(const KernelParams& p, const Variant& variant, MergedPartials partials, const QTile& q_tile,
                   Shared& shared) {
-    // A Q tile of few rows leaves teams idle: then several teams share a row's slots, and the first of them
+    // A Q tile of few rows leaves teams idle: then several teams share a row's partials, and the first of them
     // merges their results in order.
     int per_row = ROW_TEAMS;
     while (per_row > 1 && per_row * q_tile.rows > ROW_TEAMS) per_row /= 2;
@@ -37,7 +39,7 @@ class RowMerger {
       int row = first + team / per_row;
       bool exists = q_tile.has_row(row);
       row = q_tile.clamp_row(row);  // the warp stays converged for the shuffles of the row hooks
-      PartialRow state = merge_slots(p, slots, q_tile.kv_head, row, share, per_row);
+      PartialRow state = merge_partials(p, partials, q_tile.kv_head, row, share, per_row);
       if (per_row > 1) {
         store_partial(state, shared.o[team], &shared.md[team]);
         __syncthreads();
@@ -54,20 +56,21 @@ class RowMerger {
   }
 
  private:
-  // Merges slots first + begin, first + begin + step, ... of a row, in this order.
-  static PartialRow merge_slots(const KernelParams& p, PartialSlots slots, int kv_head, int row, int begin, int step) {
+  // Merges partials begin, begin + step, ... of a row, in this order.
+  static PartialRow merge_partials(const KernelParams& p, MergedPartials partials, int kv_head, int row, int begin,
+                                   int step) {
     PartialRow state;
 #pragma unroll 1
-    for (int i = begin; i < slots.count; i += SLOTS_IN_FLIGHT * step) {
-      PartialRow parts[SLOTS_IN_FLIGHT];
+    for (int i = begin; i < partials.count; i += PARTIALS_IN_FLIGHT * step) {
+      PartialRow parts[PARTIALS_IN_FLIGHT];
 #pragma unroll
-      for (int j = 0; j < SLOTS_IN_FLIGHT; ++j)
-        if (i + j * step < slots.count) {
-          long long index = partial_index(p, slots.at(p, slots.first + i + j * step), kv_head, row);
+      for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)
+        if (i + j * step < partials.count) {
+          long long index = partial_index(p, partials.row(p, i + j * step) + row, kv_head);
           parts[j] = load_partial_l2(p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
         }
 #pragma unroll
-      for (int j = 0; j < SLOTS_IN_FLIGHT; ++j) state.merge(parts[j]);  // a partial without keys changes nothing
+      for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j) state.merge(parts[j]);  // a partial without keys changes nothing
     }
     return state;
   }

@@ -15,7 +15,7 @@ struct PartialRow {
   float row_sum = 0.f;
   Values o = {};  // unnormalised: sum of P * V, relative to row_max
 
-  // Merging is not associative in f32, so that the order of calls is part of the result: it is always slot order.
+  // Merging is not associative in f32, so that the order of calls is part of the result: it is always that of keys.
   void merge(const PartialRow& other) {
     float keep = 1.f, take = 1.f;
     if constexpr (!Variant::PLAIN) {
@@ -76,11 +76,9 @@ inline void store_partial(const PartialRow& state, float* sums, float2* md) {
   if (Values::lane() == 0) *md = {state.row_max, state.row_sum};
 }
 
-// The index of a row's partial in partial_md; times HEAD_DIM_VO in partial_o. In a mixed launch `slot` is the index of
-// the tile's first row.
-inline long long partial_index(const KernelParams& p, int slot, int kv_head, int row) {
-  if constexpr (MIXED) return static_cast<long long>(slot + row) * p.kv_heads + kv_head;
-  return (static_cast<long long>(slot) * p.kv_heads + kv_head) * TILE_ROWS + row;
+// The index of a partial row in partial_md; times HEAD_DIM_VO in partial_o.
+inline long long partial_index(const KernelParams& p, int row, int kv_head) {
+  return static_cast<long long>(row) * p.kv_heads + kv_head;
 }
 
 // Finalizes a row and stores it: sink, division by row_sum, output transform, rounding. All lanes of the warp call it;

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(prefill::THREADS, prefill::CTAS_PER
     decode::run_worker(p, variant, worker, cta.number - worker * p.kv_heads, shared_memory);
   } else {
     prefill::WorkTileIndex index = prefill::work_tile_index(cta.number, p.prefill_items, p.kv_heads);
-    MixedItem item = p.prefill[index.item];
+    WorkItem item = p.prefill[index.item];
     prefill::prefill_mainloop(p, variant, item, index.kv_head, shared_memory);
   }
 }

@@ -114,7 +114,7 @@ template <class Cta>
 void reject_batch(Cta& cta, const PlanParams& p, const BatchFault& fault) {
   report_fault(cta, p, fault);
 #pragma unroll 1
-  for (unsigned word = cta.thread(); word < 4 * p.max_workers; word += Cta::THREADS)
+  for (unsigned word = cta.thread(); word < START_WORDS * p.max_workers; word += Cta::THREADS)
     p.workers[word] = make_int4(0, 0, 0, 0);
 }
 

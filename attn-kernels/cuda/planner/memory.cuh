@@ -22,14 +22,17 @@ struct TileSplit {
 };
 
 // Items are loaded and stored as 16-byte words.
+constexpr int ITEM_WORDS = sizeof(WorkItem) / sizeof(int4);
+constexpr int START_WORDS = sizeof(WorkerStart) / sizeof(int4);
 inline WorkItem load_item(const int4* from) {
-  int4 a = from[0], b = from[1], c = from[2];
-  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
+  int4 a = from[0], b = from[1], c = from[2], d = from[3];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w, d.x, d.y, d.z, d.w};
 }
 inline void store_item(int4* to, const WorkItem& item) {
-  to[0] = make_int4(item.request, item.first_row, item.rows, item.kv_begin);
-  to[1] = make_int4(item.kv_end, item.partial, item.merge, item.qo_token);
-  to[2] = make_int4(item.qo_len, item.kv_token, item.kv_len, item.page);
+  to[0] = make_int4(item.request, item.requests, item.first_row, item.rows);
+  to[1] = make_int4(item.kv_begin, item.kv_end, item.kv_first, item.memory);
+  to[2] = make_int4(item.pass, item.full, item.partial, item.merge);
+  to[3] = make_int4(item.qo_token, item.qo_len, item.kv_token, item.kv_len);
 }
 
 struct PlannerScratch {
@@ -44,7 +47,7 @@ struct PlannerScratch {
   PlannerScratch(void* base, const PlanParams& p) {
     unsigned entries = p.max_workers + 1;
     tiles = static_cast<int4*>(base);
-    splits = reinterpret_cast<TileSplit*>(tiles + 3 * p.capacity_items);
+    splits = reinterpret_cast<TileSplit*>(tiles + ITEM_WORDS * p.capacity_items);
     ends = reinterpret_cast<Cost*>(splits + entries);
     cuts = reinterpret_cast<Cut*>(ends + p.capacity_items);
     first_items = reinterpret_cast<int*>(cuts + entries);

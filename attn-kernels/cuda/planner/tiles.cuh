@@ -122,22 +122,22 @@ TileCounts make_tiles(Cta& cta, const PlanParams& p, const Variant& variant, con
 #pragma unroll 1
     for (int i = 0; i < own; ++i) {
       int first_row = i * p.tile_rows.divisor;
-      WorkItem item = {request,
-                       first_row,
-                       min(rows - first_row, static_cast<int>(p.tile_rows.divisor)),
-                       0,
-                       0,
-                       -1,
-                       -1,
-                       lens.qo_token,
-                       lens.queries,
-                       kv_token,
-                       lens.keys,
-                       lens.page};
+      WorkItem item = {};
+      item.request = request;
+      item.requests = 1;
+      item.first_row = first_row;
+      item.rows = min(rows - first_row, static_cast<int>(p.tile_rows.divisor));
+      item.memory = has_pages(p) ? lens.page : kv_token;
+      item.pass = kv_token;
+      item.partial = item.merge = -1;
+      item.qo_token = lens.qo_token;
+      item.qo_len = lens.queries;
+      item.kv_token = kv_token;
+      item.kv_len = lens.keys;
       BlockRange visible = visible_blocks(p, variant, item);
       item.kv_begin = visible.begin;
       item.kv_end = visible.end;
-      store_item(memory.tiles + 3 * (tile + i), item);
+      store_item(memory.tiles + ITEM_WORDS * (tile + i), item);
       costs += cost(visible.end - visible.begin);
       memory.ends[tile + i] = costs;
       tiles.longest = max(tiles.longest, visible.end - visible.begin);

@@ -9,19 +9,20 @@ class WorkListWriter {
   int tiles_;
   SplitCounts splits_;
 
-  // The KV split of a tile from block `begin` to before `end`, counted from its first visible block.
-  WorkItem kv_split(WorkItem tile, unsigned begin, unsigned end, int slot, int merge) const {
+  // The KV split of a tile from block `begin` to before `end`, counted from its first visible block. `state`:
+  // the number of partial states before that of the split; -1: the split writes the output.
+  WorkItem kv_split(WorkItem tile, unsigned begin, unsigned end, int state, int merge) const {
     unsigned first = tile.kv_begin, keys = tile.kv_len, align = p_.kv_align.divisor;
     tile.kv_begin = begin < end ? (first + begin) * align : 0;
     tile.kv_end = begin < end ? min((first + end) * align, keys) : 0;
-    tile.partial = slot;
+    tile.partial = state < 0 ? -1 : state * static_cast<int>(p_.tile_rows.divisor);
     tile.merge = merge;
     return tile;
   }
 
   // The item at the start of tile `number`. `cuts`: the number of cuts within the tiles before it.
   WorkItem first_item_of_tile(unsigned number, int cuts) const {
-    WorkItem tile = load_item(memory_.tiles + 3 * number);
+    WorkItem tile = load_item(memory_.tiles + ITEM_WORDS * number);
     TileSplit next = memory_.splits[cuts];
     if (next.tile != number) return kv_split(tile, 0, tile.kv_end - tile.kv_begin, -1, -1);
     return kv_split(tile, 0, next.block, cuts + next.merge, next.merge);
@@ -30,7 +31,7 @@ class WorkListWriter {
   // The item that begins at a cut within a tile.
   WorkItem item_after_cut(int cut) const {
     TileSplit own = memory_.splits[cut], next = memory_.splits[cut + 1];
-    WorkItem tile = load_item(memory_.tiles + 3 * own.tile);
+    WorkItem tile = load_item(memory_.tiles + ITEM_WORDS * own.tile);
     unsigned end = next.tile == own.tile ? next.block : tile.kv_end - tile.kv_begin;
     return kv_split(tile, own.block, end, cut + own.merge + 1, own.merge);
   }
@@ -52,13 +53,13 @@ class WorkListWriter {
 
   void write_first_item(int tile) const {
     int cuts = cuts_before_tile(tile);
-    store_item(p_.items + 3 * (tile + cuts), first_item_of_tile(tile, cuts));
+    store_item(p_.items + ITEM_WORDS * (tile + cuts), first_item_of_tile(tile, cuts));
   }
 
   // Writes a worker and, if its cut is within a tile, the item at the cut. That item is the first of this worker only,
   // so no other thread writes it.
   void write_worker(unsigned worker) const {
-    int4* to = p_.workers + 4 * worker;
+    int4* to = p_.workers + START_WORDS * worker;
     WorkItem item = {};
     int first = 0, end = 0;
     if (worker < *memory_.used_workers) {
@@ -66,7 +67,7 @@ class WorkListWriter {
       Cut cut = memory_.cuts[worker];
       int cuts = first - static_cast<int>(cut.tile);
       if (first < end) item = cut.block == 0 ? first_item_of_tile(cut.tile, cuts) : item_after_cut(cuts - 1);
-      if (first < end && cut.block > 0) store_item(p_.items + 3 * first, item);
+      if (first < end && cut.block > 0) store_item(p_.items + ITEM_WORDS * first, item);
     }
     to[0] = make_int4(first, end, 0, 0);
     store_item(to + 1, item);
@@ -77,8 +78,8 @@ class WorkListWriter {
     to[0] = to[1] = make_int4(0, 0, 0, 0);
     if (merge >= splits_.merges) return;
     int cut = memory_.first_splits[merge], count = memory_.first_splits[merge + 1] - cut + 1;
-    WorkItem tile = load_item(memory_.tiles + 3 * memory_.splits[cut].tile);
-    to[0] = make_int4(tile.request, tile.first_row, tile.rows, cut + merge);
+    WorkItem tile = load_item(memory_.tiles + ITEM_WORDS * memory_.splits[cut].tile);
+    to[0] = make_int4(tile.request, tile.first_row, tile.rows, (cut + merge) * static_cast<int>(p_.tile_rows.divisor));
     to[1] = make_int4(count, tile.qo_token, tile.qo_len, tile.kv_len);
   }
 
@@ -99,8 +100,8 @@ class WorkListWriter {
 #pragma unroll 1
     for (int merge = from_warp(tile_and_worker_warps); merge < p_.capacity_merges; merge += Cta::THREADS)
       write_merge(merge);
-    int4* rest = p_.items + 3 * (tiles_ + splits_.in_tiles);
-    int words = 3 * (p_.capacity_items - tiles_ - splits_.in_tiles);
+    int4* rest = p_.items + ITEM_WORDS * (tiles_ + splits_.in_tiles);
+    int words = ITEM_WORDS * (p_.capacity_items - tiles_ - splits_.in_tiles);
 #pragma unroll 1
     for (int word = cta.thread(); word < words; word += Cta::THREADS) rest[word] = make_int4(0, 0, 0, 0);
   }

@@ -31,11 +31,11 @@ inline unsigned staged(unsigned staging, int row, int chunk) {
 
 // In all functions below, `unit` is the factor (scale of V) that O is multiplied by.
 inline void store_partials(const KernelParams& p, const OutputFragment& o, const SoftmaxState& softmax, float unit,
-                           int slot, const QTile& q_tile) {
+                           int partial, const QTile& q_tile) {
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
-    if (MIXED && !q_tile.has_row(fragment_row(r))) break;  // later slots belong to another tile
-    long long index = partial_index(p, slot, q_tile.kv_head, fragment_row(r));
+    if (MIXED && !q_tile.has_row(fragment_row(r))) break;  // later rows of partials belong to another tile
+    long long index = partial_index(p, partial + fragment_row(r), q_tile.kv_head);
     float* sums = p.partial_o + index * HEAD_DIM_VO + first_column() + fragment_column();
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d)

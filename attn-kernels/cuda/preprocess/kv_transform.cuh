@@ -52,7 +52,7 @@ struct PreprocessedKey {
 
 inline PreprocessedKey preprocessed_key(const KernelParams& p, int token) {
   if constexpr (MIXED) {
-    MixedSegment segment = mixed(p).segments[run_of_token(mixed(p).segment_ends + 1, mixed(p).segment_count, token)];
+    KvSegment segment = mixed(p).segments[run_of_token(mixed(p).segment_ends + 1, mixed(p).segment_count, token)];
     return {request_of(segment), segment.kv_begin + token - segment.pass};
   }
   Request request = load_request(p, run_of_token(p.kv_indptr + 1, p.batch, token));

@@ -2,7 +2,6 @@
 // items. Every warp of the CTA iterates alike, so that no communication is needed.
 #pragma once
 #include "schedule/kv_step_iter.cuh"
-#include "schedule/work_list.cuh"
 
 class KvLoadIter {
   const KernelParams& p_;
@@ -16,7 +15,7 @@ class KvLoadIter {
   int prefetched_step_ = -1;  // with a KV list: the step whose list entry was prefetched; -1: none
   int prefetched_block_ = 0;  // the prefetched list entry of this lane's key
 
-  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work,
+  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work,
              const QTile& q_tile)
       : p_(p),
         variant_(variant),
@@ -27,7 +26,7 @@ class KvLoadIter {
         kv_range_(p, variant, q_tile, work),
         step_iter_(p, variant, q_tile, work.kv_begin, kv_range_.end()),
         contiguous_(are_contiguous(p, q_tile.request, work.kv_begin)) {}
-  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const Work::Item& work)
+  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, int item, int end, const WorkItem& work)
       : KvLoadIter(p, variant, kv_head, item, end, work, QTile(work, kv_head)) {}
 
   static bool are_contiguous(const KernelParams& p, const Request& request, int kv_begin) {
@@ -38,7 +37,7 @@ class KvLoadIter {
 
  public:
   // The worker must have items.
-  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, const Work::Start& start)
+  KvLoadIter(const KernelParams& p, const Variant& variant, int kv_head, const WorkerStart& start)
       : KvLoadIter(p, variant, kv_head, start.first, start.end, start.item) {}
 
   // Returns the next step; its item is `end` when all are done.
@@ -50,7 +49,7 @@ class KvLoadIter {
         return step;
       }
       if (++item_ == end_) break;
-      Work::Item work = Work::items(p_)[item_];
+      WorkItem work = p_.items[item_];
       QTile q_tile(work, kv_head_);
       request_ = q_tile.request;
       kv_range_ = KvRange(p_, variant_, q_tile, work);

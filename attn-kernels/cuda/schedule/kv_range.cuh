@@ -11,8 +11,7 @@ class KvRange {
   unsigned blocks_ = 0;  // with a KV list: blocks of the request
 
  public:
-  template <class Item>
-  KvRange(const KernelParams& p, const Variant& variant, const QTile& q_tile, const Item& item)
+  KvRange(const KernelParams& p, const Variant& variant, const QTile& q_tile, const WorkItem& item)
       : p_(&p), variant_(&variant), row_(q_tile.at(p, 0)), end_(item.kv_end) {
     if constexpr (Variant::HAS_KV_LIST) {
       // the range can be that of another KV head's longer list

@@ -9,13 +9,14 @@ struct QTile {
   int first_row;  // packed
   int rows;       // that exist, at most TILE_ROWS
 
-  // `item`: a work item or a merge item.
-  template <class Item>
-  QTile(const Item& item, int kv_head)
+  QTile(const WorkItem& item, int kv_head)
       : request(request_of(item)), kv_head(kv_head), first_row(item.first_row), rows(min(item.rows, TILE_ROWS)) {}
   // The rows of a mixed launch's merge are not bounded by a tile.
-  QTile(const MixedMerge& merge, int kv_head)
-      : request(request_of(merge)), kv_head(kv_head), first_row(merge.first_row), rows(merge.rows) {}
+  QTile(const MergeItem& merge, int kv_head)
+      : request(request_of(merge)),
+        kv_head(kv_head),
+        first_row(merge.first_row),
+        rows(MIXED ? merge.rows : min(merge.rows, TILE_ROWS)) {}
 
   // Coordinates of a row. A row past the last one is allowed: hooks may be called for it, nothing is stored for it.
   RowIndex at(const KernelParams& p, int row) const {

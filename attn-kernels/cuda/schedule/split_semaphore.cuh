@@ -1,5 +1,5 @@
-// Split-KV semaphore: the CTA that writes the last partial of a merge runs the merge. Partials are merged in slot
-// order, so that the result does not depend on which CTA is last.
+// Split-KV semaphore: the CTA that writes the last partial of a merge runs the merge. Partials are merged in
+// the order of keys, so that the result does not depend on which CTA is last.
 #pragma once
 #include "merge/merge_states.cuh"
 
@@ -17,22 +17,19 @@ inline bool is_last_split(const KernelParams& p, int merge, int count, int kv_he
   return last;
 }
 
-// The slots of partials that an item's merge reads, if one merge covers all of the item's rows.
-inline PartialSlots partial_slots(const KernelParams& p, const WorkItem& work) {
+// The partials that an item's merge reads. A mixed launch merges in a kernel of its own: a CTA can end with rows of
+// several requests, which belong to several merges.
+inline MergedPartials merged_partials(const KernelParams& p, const WorkItem& work) {
+  if constexpr (MIXED) return {};
   return {p.merges[work.merge].first, p.merges[work.merge].count};
 }
-inline PartialSlots partial_slots(const KernelParams&, const MixedItem&) { return {}; }
 
 // Called after this CTA has written an item's partial: merges if it is the last. All threads of the CTA call it;
 // `shared` must be free.
 template <class Merger>
-inline void merge_if_last(const KernelParams& p, const Variant& variant, const WorkItem& work, PartialSlots slots,
+inline void merge_if_last(const KernelParams& p, const Variant& variant, const WorkItem& work, MergedPartials partials,
                           const QTile& q_tile, typename Merger::Shared& shared) {
-  if (is_last_split(p, work.merge, slots.count, q_tile.kv_head)) Merger::run(p, variant, slots, q_tile, shared);
+  if constexpr (!MIXED)
+    if (is_last_split(p, work.merge, partials.count, q_tile.kv_head))
+      Merger::run(p, variant, partials, q_tile, shared);
 }
-
-// A mixed launch merges in a kernel of its own: a CTA can end with rows of several requests, which belong to several
-// merges.
-template <class Merger>
-inline void merge_if_last(const KernelParams&, const Variant&, const MixedItem&, PartialSlots, const QTile&,
-                          typename Merger::Shared&) {}

@@ -121,7 +121,7 @@ impl Attention {
     /// # Errors
     ///
     /// A batch that is not sound or exceeds the capacity, a parameter that does not fit its lengths, no kernel, or no
-    /// memory; a [`LayerError`](attn_core::plan::LayerError) for a layer that cannot share the plan.
+    /// memory; a [`LayerError`](attn_core::expr::LayerError) for a layer that cannot share the plan.
     pub fn plan(
         &self,
         batch: &Batch<'_>,

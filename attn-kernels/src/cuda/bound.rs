@@ -5,8 +5,8 @@ use std::sync::Arc;
 use attn_core::{
     batch::Layout,
     dtype::Dtypes,
-    expr::Variant,
-    plan::{LayerError, PlanError, Visibility, VisibilityInterner},
+    expr::{LayerError, Variant, Visibility, VisibilityInterner},
+    plan::PlanError,
     spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 

@@ -1,21 +1,20 @@
 //! The capacity of a plan whose batch changes in place, so that captured launches can be replayed with other batches.
 
-use attn_core::batch::{BatchCapacity, Layout};
-
-use super::{
-    CudaError,
-    planner::DevicePlanning,
-    work::{Blob, ListCapacity, PlanningMemory, Rule, Work},
+use attn_core::{
+    batch::{BatchCapacity, Layout},
+    plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
 };
+
+use super::{CudaError, planner::DevicePlanning};
 
 /// The capacity of a plan whose batch changes in place, and the host memory that planning into it takes.
 #[derive(Debug)]
 pub(super) struct ReservedCapacity {
     pub(super) capacity: BatchCapacity,
-    pub(super) counts: ListCapacity,
+    pub(super) counts: PlanCapacity,
     /// A batch whose tensors are at least as large as those of every batch within the capacity.
     pub(super) largest: Layout,
-    pub(super) rule: Rule,
+    pub(super) rule: ListRule,
     /// The state of planning on the device; `None` before its first use.
     pub(super) on_device: Option<DevicePlanning>,
     /// Whether the device plans the current batch, already or later in the order of a stream. The host does not know
@@ -26,17 +25,17 @@ pub(super) struct ReservedCapacity {
     pub(super) is_captured_on_device: bool,
     /// The next batch while it is checked. It then becomes the `layout` of the plan.
     pub(super) next: Layout,
-    pub(super) work: Work,
-    pub(super) scratch: PlanningMemory,
-    pub(super) blob: Blob,
+    pub(super) work: WorkList,
+    pub(super) scratch: PlanScratch,
+    pub(super) blob: PlanBlob,
 }
 
 impl ReservedCapacity {
     pub(super) fn new(
         capacity: &BatchCapacity,
-        counts: ListCapacity,
-        rule: Rule,
-        work: Work,
+        counts: PlanCapacity,
+        rule: ListRule,
+        work: WorkList,
     ) -> Result<Self, CudaError> {
         Ok(ReservedCapacity {
             capacity: *capacity,
@@ -47,15 +46,15 @@ impl ReservedCapacity {
             batch_is_on_device: false,
             is_captured_on_device: false,
             next: Layout::default(),
-            blob: Blob::of(&work),
+            blob: PlanBlob::default(),
             work,
-            scratch: PlanningMemory::default(),
+            scratch: PlanScratch::default(),
         })
     }
 
     /// Packs the current work list for its upload.
     pub(super) fn pack(&mut self, layout: &Layout) -> Result<&[u8], CudaError> {
         self.blob.repack_within(&self.counts, layout, &self.work)?;
-        Ok(self.blob.bytes())
+        Ok(&self.blob.bytes)
     }
 }

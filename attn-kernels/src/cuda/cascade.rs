@@ -3,12 +3,10 @@
 use attn_core::{
     batch::{BatchCapacity, BatchError, Layout},
     expr::Variant,
-    plan::{CascadeCosts, MixedList, MixedRule, PlanError},
+    plan::{CascadeCosts, ListRule, MixedRule, PlanError, WorkList},
 };
 
-use super::{
-    CudaError, SelectedKernel, bound::BoundAttention, kernel_cache::KernelKey, kernels::LoadedKernels, work::Rule,
-};
+use super::{CudaError, SelectedKernel, bound::BoundAttention, kernel_cache::KernelKey, kernels::LoadedKernels};
 use crate::compile::Arch;
 
 impl BoundAttention {
@@ -23,14 +21,14 @@ impl BoundAttention {
             return self.flat_kernels(layout.flattened().ok_or(PlanError::Levels { what })?);
         }
         let key = KernelKey::for_batch(self.selector.select(&layout), &layout);
-        let supported = MixedList::supports(variant, &layout).map_err(CudaError::from);
+        let supported = WorkList::supports(variant, &layout).map_err(CudaError::from);
         let loaded = match (supported.and_then(|()| self.load(key)), layout.flattened()) {
             (Ok(loaded), _) => loaded,
             (Err(_), Some(flat)) => return self.flat_kernels(flat),
             (Err(error), None) => return Err(error),
         };
-        if let (Rule::Mixed(rule), None) = (&loaded.rule, self.kernel)
-            && let Some(flat) = MixedList::flattened_if_cheaper(variant, &layout, self.heads, rule)?
+        if let (ListRule::Mixed(rule), None) = (&loaded.rule, self.kernel)
+            && let Some(flat) = WorkList::flattened_if_cheaper(variant, &layout, self.heads, rule)?
         {
             return self.flat_kernels(flat);
         }
@@ -57,7 +55,7 @@ impl BoundAttention {
             return Ok(vec![self.flat_key(layout)?]);
         }
         let mut keys = Vec::new();
-        if self.fixed_split_size.is_none() && MixedList::supports(&self.variant, layout).is_ok() {
+        if self.fixed_split_size.is_none() && WorkList::supports(&self.variant, layout).is_ok() {
             let key = KernelKey::for_batch(self.selector.select(layout), layout);
             keys.extend(Some(key).filter(|&key| self.has_source(key)));
         }
@@ -95,7 +93,7 @@ impl BoundAttention {
     pub(super) fn key_within(&self, capacity: &BatchCapacity) -> (BatchCapacity, KernelKey) {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
         let invariant = self.fixed_split_size.is_some();
-        if capacity.levels > 1 && !invariant && MixedList::supports_levels(&self.variant).is_ok() {
+        if capacity.levels > 1 && !invariant && WorkList::supports_levels(&self.variant).is_ok() {
             let key = KernelKey { selected: self.selector.mixed_for_length(qo_len), paged, shared_rows: true };
             if self.has_source(key) {
                 return (*capacity, key);
@@ -110,19 +108,19 @@ impl BoundAttention {
         &self,
         layout: Layout,
         capacity: &BatchCapacity,
-        rule: &Rule,
+        rule: &ListRule,
     ) -> Result<Layout, CudaError> {
         if !layout.has_levels() {
             return Ok(layout);
         }
-        if let Rule::Mixed(rule) = rule
+        if let ListRule::Mixed(rule) = rule
             && capacity.levels > 1
         {
             capacity.check(&layout)?;
             // the mixed kernel runs the batch in either form, so the decode penalty of mixed launches does not count
             let rule = MixedRule { cascade: CascadeCosts { decode_penalty: 0, ..rule.cascade }, ..*rule };
             let flat = match self.kernel {
-                None => MixedList::flattened_if_cheaper(&self.variant, &layout, self.heads, &rule)?,
+                None => WorkList::flattened_if_cheaper(&self.variant, &layout, self.heads, &rule)?,
                 Some(_) => None,
             };
             return Ok(flat.unwrap_or(layout));
@@ -133,7 +131,7 @@ impl BoundAttention {
         if self.fixed_split_size.is_some() {
             return Err(PlanError::Levels { what: "a batch-invariant attention" }.into());
         }
-        MixedList::supports(&self.variant, &layout)?;
+        WorkList::supports(&self.variant, &layout)?;
         Err(BatchError::LevelsInCapacity.into())
     }
 }

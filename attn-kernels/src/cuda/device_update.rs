@@ -3,18 +3,14 @@
 use attn_core::{
     batch::{BatchError, DeviceBatch},
     lang::Hook,
-    plan::{PlanOffsets, Schedule},
+    plan::{ListRule, PlanOffsets, Schedule},
     spec::KernelKind,
 };
 use bytemuck::Zeroable;
 
 use super::{
-    CudaError, Plan, Stream,
-    bound::BoundAttention,
-    device_batch::check_addresses,
-    launch_kernel::launch_kernel,
+    CudaError, Plan, Stream, bound::BoundAttention, device_batch::check_addresses, launch_kernel::launch_kernel,
     planner::DevicePlanning,
-    work::{ListCapacity, Rule},
 };
 use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 
@@ -114,7 +110,7 @@ impl Plan {
         if !self.layers.is_empty() {
             return not("layers that see different keys");
         }
-        let (Rule::Flat(rule), ListCapacity::Flat(counts)) = (&reserved.rule, &reserved.counts) else {
+        let (ListRule::Flat(rule), counts) = (&reserved.rule, &reserved.counts) else {
             return not("the mixed kernel");
         };
         if rule.schedule != Schedule::StreamK {
@@ -125,8 +121,8 @@ impl Plan {
         let params = PlanParams::new(&reserved.capacity, counts, rule, heads)?;
         let planner = attention.planner()?;
         let (sections, base) = (&self.sections, self.memory.buffer.ptr());
-        let Some(lists) = sections.lists.flat() else { return not("the mixed kernel") };
-        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } = lists;
+        let PlanOffsets { qo_indptr, kv_indptr, page_indptr, page_indices, items, merges, workers, .. } =
+            &sections.lists;
         let at = |section: &std::ops::Range<usize>| base + section.start as u64;
         let status = at(&sections.planning);
         let params = PlanParams {
@@ -170,13 +166,12 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A plan that is stale, or of a mixed launch; a failure of the driver.
+    /// A plan that is stale; a failure of the driver.
     pub fn read_lists(&self) -> Result<(PlanOffsets, Vec<u8>), CudaError> {
         if !self.is_current() {
             return Err(CudaError::StalePlan);
         }
-        let mixed = CudaError::NotOnDevice { what: "the mixed kernel" };
-        let offsets = self.sections.lists.flat().ok_or(mixed)?.clone();
+        let offsets = self.sections.lists.clone();
         let mut bytes = vec![0; offsets.total];
         self.memory.buffer.download(0, &mut bytes)?;
         Ok((offsets, bytes))

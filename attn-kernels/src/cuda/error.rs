@@ -2,10 +2,10 @@
 
 use attn_core::{
     batch::BatchError,
-    expr::ContentError,
+    expr::{ContentError, LayerError},
     lang::BindError,
     ops::OpError,
-    plan::{LayerError, PlanError},
+    plan::PlanError,
     spec::HeadsError,
     tensor::TensorError,
 };

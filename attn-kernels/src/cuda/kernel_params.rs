@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use attn_core::{
-    plan::{PlanOffsets, WorkItem, WorkerStart},
+    plan::{WorkItem, WorkerStart},
     spec::KernelKind,
     tensor::{Kv, Out, Scale, TensorError, TensorRef},
 };
 
-use super::{CudaError, Plan, plan::Branch, work::Lists};
+use super::{CudaError, Plan};
 use crate::launch::{FastDiv, KernelParams, Strided};
 
 impl Plan {
@@ -24,7 +24,7 @@ impl Plan {
         let keys = self.capacity().map_or(self.keys_read, |capacity| capacity.kv_tokens.into());
         let bytes = keys.saturating_mul(u64::from(attention.heads.kv) * key_bytes);
         // in the decode part of a mixed launch, requests may share keys
-        let alone = if self.mixed.is_some() {
+        let alone = if self.kind() == KernelKind::Mixed {
             !self.capacity().map_or(self.layout.has_levels(), |capacity| capacity.levels > 1)
         } else {
             rows <= self.kernel().traits().tile_rows.into()
@@ -33,16 +33,22 @@ impl Plan {
     }
 
     /// The parameters of a branch: its part of the work list. Workers count the items of all branches.
-    pub(super) fn branch_params(&self, branch: &Branch, of_all: KernelParams) -> KernelParams {
-        match branch.kernel.traits().kind {
+    pub(super) fn branch_params(&self, number: usize, of_all: KernelParams) -> KernelParams {
+        let part = &self.sections.lists.parts[number];
+        match self.branches[number].kernel.traits().kind {
             KernelKind::Prefill | KernelKind::Mixed => {
-                KernelParams { items: of_all.items + (branch.items.start * size_of::<WorkItem>()) as u64, ..of_all }
+                KernelParams { items: of_all.items + (part.items.start * size_of::<WorkItem>()) as u64, ..of_all }
             }
             KernelKind::Decode => KernelParams {
-                workers: of_all.workers + (branch.workers.start * size_of::<WorkerStart>()) as u64,
+                workers: of_all.workers + (part.workers.start * size_of::<WorkerStart>()) as u64,
                 ..of_all
             },
         }
+    }
+
+    /// The address of a section; null if it is empty.
+    pub(super) fn address(&self, section: &Range<usize>) -> u64 {
+        if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
     }
 
     pub(super) fn params(
@@ -54,10 +60,8 @@ impl Plan {
     ) -> Result<KernelParams, CudaError> {
         let attention = &*self.attention;
         let heads = attention.heads;
-        let at = |section: &Range<usize>| {
-            if section.is_empty() { 0 } else { self.memory.buffer.ptr() + section.start as u64 }
-        };
-        let sections = &self.sections;
+        let at = |section: &Range<usize>| self.address(section);
+        let (sections, lists) = (&self.sections, &self.sections.lists);
         let o = out.o.as_ref();
         let (lse, lse_token, lse_head) = match &out.lse {
             None => (0, 0, 0),
@@ -65,16 +69,6 @@ impl Plan {
                 let strides = lse.strides();
                 (pointer("lse", &lse.as_ref())?, strides[0], strides[1])
             }
-        };
-        let lists = match &sections.lists {
-            Lists::Flat(lists) => lists.clone(),
-            // a mixed launch has further lists in its own parameters
-            Lists::Mixed(lists) => PlanOffsets {
-                qo_indptr: lists.qo_indptr.clone(),
-                kv_indptr: lists.kv_indptr.clone(),
-                page_indices: lists.page_indices.clone(),
-                ..PlanOffsets::default()
-            },
         };
         let preprocessed = |section, dim: u32| {
             let (token, head) = (i64::from(heads.kv) * i64::from(dim), i64::from(dim));

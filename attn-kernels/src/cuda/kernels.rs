@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use attn_core::{
     expr::Variant,
-    plan::{PlanRule, Schedule},
+    plan::{ListRule, PlanRule, Schedule},
     spec::KernelKind,
 };
 
@@ -13,7 +13,6 @@ use super::{
     bound::BoundAttention,
     kernel_cache::{BranchKernels, KernelKey},
     planner::Planner,
-    work::Rule,
 };
 use crate::{
     compile::Arch,
@@ -26,7 +25,7 @@ use crate::{
 pub(super) struct LoadedKernels {
     /// The kernel of each branch.
     pub(super) kernels: BranchKernels,
-    pub(super) rule: Rule,
+    pub(super) rule: ListRule,
 }
 
 impl LoadedKernels {
@@ -60,13 +59,13 @@ impl BoundAttention {
         let (traits, resident_ctas) = (kernels[0].traits(), kernels[0].resident_ctas());
         if key.selected.kind == KernelKind::Mixed {
             let sms = self.device.multiprocessors();
-            let rule = Rule::Mixed(traits.mixed_rule(resident_ctas, sms, self.heads.kv, self.hooks));
+            let rule = ListRule::Mixed(traits.mixed_rule(resident_ctas, sms, self.heads.kv, self.hooks));
             return Ok(LoadedKernels { kernels, rule });
         }
         let step_keys = kernels.iter().map(|kernel| kernel.traits().step_keys()).max().unwrap_or(1);
         let rule = traits.plan_rule(step_keys, resident_ctas, self.heads.kv, self.hooks);
         let fixed = self.fixed_split_size.map(|keys| Schedule::FixedSplit { keys });
-        let rule = Rule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
+        let rule = ListRule::Flat(PlanRule { schedule: fixed.unwrap_or(rule.schedule), ..rule });
         Ok(LoadedKernels { kernels, rule })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attn_core::{expr::Variant, plan::LayerError};
+use attn_core::expr::{LayerError, Variant};
 
 use super::{Attention, CudaError, Plan, args::Args, bound::BoundAttention};
 

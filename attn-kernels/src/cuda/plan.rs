@@ -1,10 +1,10 @@
 //! A plan: a batch, its work list, and where both lie in a workspace.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use attn_core::{
     batch::{BatchCapacity, Layout},
-    plan::{BranchWork, PlanCapacity},
+    plan::{ListRule, PlanBlob, PlanCapacity, PlanScratch, WorkList},
     spec::KernelKind,
 };
 
@@ -13,9 +13,9 @@ use super::{
     args::Args,
     bound::{BatchBinding, BoundAttention},
     capacity::ReservedCapacity,
+    kernel_cache::BranchKernels,
     kernels::LoadedKernels,
-    sections::Sections,
-    work::{ListCapacity, MixedGrid, Rule, Work},
+    sections::{Sections, preprocess_tokens},
     workspace::WorkspaceMemory,
 };
 
@@ -42,8 +42,8 @@ pub struct Plan {
     pub(super) counts: (u32, u32),
     /// Merges that are launched: those of the batch, or those of the capacity.
     pub(super) merges: u32,
-    /// The grid of a mixed launch.
-    pub(super) mixed: Option<MixedGrid>,
+    /// Keys that are preprocessed: those of the batch, or those of the capacity.
+    pub(super) preprocess_tokens: u32,
     pub(super) generation: u64,
     /// For a plan with a capacity.
     pub(super) reserved: Option<Box<ReservedCapacity>>,
@@ -54,29 +54,6 @@ pub struct Plan {
 pub(super) struct Branch {
     pub(super) kernel: Arc<Kernel>,
     pub(super) args: Arc<Args>,
-    /// The range of the branch in the list of work items.
-    pub(super) items: Range<usize>,
-    /// The range of the branch in the list of workers.
-    pub(super) workers: Range<usize>,
-}
-
-impl Branch {
-    fn new(kernel: Arc<Kernel>, args: Arc<Args>, work: BranchWork) -> Self {
-        // the last entry is the end of the last worker
-        let workers = work.workers.start..work.workers.end.saturating_sub(1).max(work.workers.start);
-        Branch { kernel, args, items: work.items, workers }
-    }
-
-    /// The launch of branch number `branch`, with the grid of the capacity.
-    fn within(capacity: &PlanCapacity, branch: usize, kernel: Arc<Kernel>, args: Arc<Args>) -> Self {
-        let all = |each: usize| branch * each..(branch + 1) * each;
-        Branch { kernel, args, items: all(capacity.items), workers: all(capacity.workers) }
-    }
-
-    /// The launch of a mixed kernel, whose work lists are elsewhere.
-    fn mixed(kernel: Arc<Kernel>, args: Arc<Args>) -> Self {
-        Branch { kernel, args, items: 0..0, workers: 0..0 }
-    }
 }
 
 impl Plan {
@@ -93,23 +70,16 @@ impl Plan {
         let args = attention.args_for(&binding.variant)?;
         let kernels = loaded.kernels;
         let sections = Sections::of(attention.heads, attention.value_dim(), &kernels, &work, &layout)?;
-        let blob = work.pack(&layout);
-        let (memory, generation) = workspace.upload_plan(stream, blob.bytes(), &sections.zeros(), sections.bytes)?;
-        let branches = kernels.into_iter().zip(args);
-        let branches = match &work {
-            Work::Flat(work) => {
-                branches.zip(work.branches()).map(|((kernel, args), work)| Branch::new(kernel, args, work)).collect()
-            }
-            Work::Mixed(_) => branches.map(|(kernel, args)| Branch::mixed(kernel, args)).collect(),
-        };
-        let counts = work.counts();
+        let blob = PlanBlob::pack(&layout, &work);
+        let (memory, generation) = workspace.upload_plan(stream, &blob.bytes, &sections.zeros(), sections.bytes)?;
+        let counts = counts(&work);
         Ok(Plan {
             attention: attention.clone(),
             layers: binding.layers,
-            keys_read: work.keys_read(),
-            even: work.is_even(),
-            branches,
-            mixed: work.mixed(&layout),
+            keys_read: keys_read(&work),
+            even: is_even(&work),
+            branches: branches(&kernels, args),
+            preprocess_tokens: preprocess_tokens(&layout),
             layout,
             sections,
             memory,
@@ -133,31 +103,26 @@ impl Plan {
         let work = work_list(attention, &layout, &loaded.rule, &binding)?;
         let args = attention.args_for(&binding.variant)?;
         let LoadedKernels { kernels, rule } = loaded;
-        let counts = ListCapacity::of(capacity, &attention.variant, attention.heads, &rule)?;
+        let counts = PlanCapacity::of(capacity, &attention.variant, attention.heads, &rule)?;
         let sections = Sections::within(attention.heads, attention.value_dim(), &kernels, &counts, capacity)?;
-        let (keys_read, even, of_batch) = (work.keys_read(), work.is_even(), work.counts());
+        let (keys_read, even, of_batch) = (keys_read(&work), is_even(&work), self::counts(&work));
+        let merges = counts.merges as u32; // the capacity counts in i32
         let mut reserved = ReservedCapacity::new(capacity, counts, rule, work)?;
         let (memory, generation) =
             workspace.upload_plan(stream, reserved.pack(&layout)?, &sections.zeros(), sections.bytes)?;
-        memory.reserve_updates(sections.lists.total())?; // an update allocates nothing
-        let branches = kernels.into_iter().zip(args).enumerate();
+        memory.reserve_updates(sections.lists.total)?; // an update allocates nothing
         Ok(Plan {
             attention: attention.clone(),
             layers: binding.layers,
             keys_read,
             even,
-            branches: branches
-                .map(|(branch, (kernel, args))| match &counts {
-                    ListCapacity::Flat(capacity) => Branch::within(capacity, branch, kernel, args),
-                    ListCapacity::Mixed(_) => Branch::mixed(kernel, args),
-                })
-                .collect(),
-            mixed: counts.mixed(capacity),
+            branches: branches(&kernels, args),
+            preprocess_tokens: capacity.kv_tokens,
             layout,
             sections,
             memory,
             counts: of_batch,
-            merges: counts.merges() as u32, // the capacity counts in i32
+            merges,
             generation,
             reserved: Some(Box::new(reserved)),
         })
@@ -180,7 +145,7 @@ impl Plan {
         capacity: &BatchCapacity,
         loaded: &LoadedKernels,
     ) -> Result<usize, CudaError> {
-        let counts = ListCapacity::of(capacity, &attention.variant, attention.heads, &loaded.rule)?;
+        let counts = PlanCapacity::of(capacity, &attention.variant, attention.heads, &loaded.rule)?;
         Ok(Sections::within(attention.heads, attention.value_dim(), &loaded.kernels, &counts, capacity)?.bytes)
     }
 
@@ -235,9 +200,34 @@ impl Plan {
 fn work_list(
     attention: &BoundAttention,
     layout: &Layout,
-    rule: &Rule,
+    rule: &ListRule,
     binding: &BatchBinding,
-) -> Result<Work, CudaError> {
-    let layers = binding.layers.iter().map(|layer| &layer.variant);
-    Ok(Work::build(rule, &binding.variant, layers, layout, attention.heads)?)
+) -> Result<WorkList, CudaError> {
+    let layers: Vec<_> = binding.layers.iter().map(|layer| &layer.variant).collect();
+    let mut work = WorkList::default();
+    work.rebuild_for(&mut PlanScratch::default(), &binding.variant, &layers, layout, attention.heads, rule)?;
+    Ok(work)
+}
+
+fn branches(kernels: &BranchKernels, args: Vec<Arc<Args>>) -> Vec<Branch> {
+    kernels.iter().cloned().zip(args).map(|(kernel, args)| Branch { kernel, args }).collect()
+}
+
+/// The numbers of work items and merges.
+pub(super) fn counts(work: &WorkList) -> (u32, u32) {
+    (work.items.len() as u32, work.merges.len() as u32) // the planner counts in i32
+}
+
+/// Keys that work items read; in a mixed launch those of the decode part.
+fn keys_read(work: &WorkList) -> u64 {
+    let parts = &work.parts[..if work.is_mixed() { 1 } else { work.parts.len() }];
+    let items = parts.iter().flat_map(|part| &work.items[part.items.clone()]);
+    items.map(|item| (item.kv_end - item.kv_begin).max(0) as u64).sum()
+}
+
+/// Whether work items have about the same length: the longest is at most a quarter longer than the average.
+fn is_even(work: &WorkList) -> bool {
+    let longest = work.items.iter().map(|item| (item.kv_end - item.kv_begin).max(0)).max().unwrap_or(0);
+    let all = work.items.len() as u64 * u64::try_from(longest).unwrap_or(0);
+    all / 5 * 4 <= keys_read(work)
 }

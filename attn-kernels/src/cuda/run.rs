@@ -6,7 +6,7 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, order::order_run, work::Lists};
+use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, order::order_run};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::KernelParams,
@@ -39,7 +39,7 @@ impl Plan {
     /// Kernels access exactly the tokens of the batch's indptr, and the slots of its pages below each request's length;
     /// the caller promised these extents when it made the tensors ([`TensorRef::device`]).
     ///
-    /// [`LayerError`]: attn_core::plan::LayerError
+    /// [`LayerError`]: attn_core::expr::LayerError
     /// [`Attention::with_parameters`]: super::Attention::with_parameters
     /// [`Attention::with_sm_scale`]: super::Attention::with_sm_scale
     #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
@@ -79,12 +79,11 @@ impl Plan {
         (0..self.branches.len()).try_for_each(|number| self.args_of(number, layer).order(stream))?;
 
         let kv_heads = attention.heads.kv;
-        if let (Some(counts), Lists::Mixed(lists)) = (self.mixed, &self.sections.lists) {
-            let args = self.args_of(0, layer).bytes();
-            return self.launch_mixed(stream, &self.mixed_params(params, counts, lists), counts, args);
+        if self.kind() == KernelKind::Mixed {
+            return self.launch_mixed(stream, params, self.args_of(0, layer).bytes());
         }
         let launch_branch = |number: usize, function, grid, threads, smem| {
-            let params = self.branch_params(&self.branches[number], params);
+            let params = self.branch_params(number, params);
             let args = self.args_of(number, layer).bytes();
             // SAFETY: the caller promised the extents of the tensors when it made them, which `check_run` compared with
             // the batch. The planner made the work list for this batch, and it was uploaded before, in the order of
@@ -95,8 +94,7 @@ impl Plan {
         for (number, branch) in self.branches.iter().enumerate() {
             let traits = branch.kernel.traits();
             if let Some(kv_preprocess) = branch.kernel.kv_preprocess {
-                let tokens = self.capacity().map_or(self.layout.kv_tokens() as u32, |capacity| capacity.kv_tokens);
-                let ctas = tokens.div_ceil(traits.kv_preprocess_keys());
+                let ctas = self.preprocess_tokens.div_ceil(traits.kv_preprocess_keys());
                 launch_branch(
                     number,
                     kv_preprocess,
@@ -109,10 +107,11 @@ impl Plan {
                 self.launch_sm90(stream, &params, number, layer, &kv, qo_tokens)?;
                 continue;
             }
+            let part = &self.sections.lists.parts[number];
             let grid = match traits.kind {
-                KernelKind::Prefill | KernelKind::Mixed => (branch.items.len() as u32, kv_heads),
+                KernelKind::Prefill | KernelKind::Mixed => (part.items.len() as u32, kv_heads),
                 // the KV heads of a worker are adjacent, so that they run at the same time
-                KernelKind::Decode => (branch.workers.len() as u32 * kv_heads, 1),
+                KernelKind::Decode => (part.workers.len() as u32 * kv_heads, 1),
             };
             launch_branch(number, branch.kernel.main, grid, traits.threads(), traits.smem_bytes())?;
         }

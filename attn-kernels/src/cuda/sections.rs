@@ -4,15 +4,11 @@ use std::{ops::Range, sync::Arc};
 
 use attn_core::{
     batch::{BatchCapacity, Layout},
-    plan::{PartialBytes, PlanError},
+    plan::{PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList},
     spec::{Heads, KernelKind},
 };
 
-use super::{
-    CudaError, Kernel,
-    alignment::WORKSPACE_ALIGNMENT,
-    work::{ListCapacity, Lists, Work, preprocess_tokens},
-};
+use super::{CudaError, Kernel, alignment::WORKSPACE_ALIGNMENT};
 use crate::{
     kernel_traits::KernelTraits,
     launch::{PLAN_STATUS_BYTES, PlanParams},
@@ -21,7 +17,7 @@ use crate::{
 /// Byte ranges within the workspace, each aligned to 256.
 #[derive(Clone, Debug)]
 pub(super) struct Sections {
-    pub(super) lists: Lists,
+    pub(super) lists: PlanOffsets,
     pub(super) partial_o: Range<usize>,
     pub(super) partial_md: Range<usize>,
     /// The split-KV semaphores, `[merges][kv_heads]`; or the two counters of the dynamic tile scheduler; or nothing.
@@ -38,7 +34,7 @@ pub(super) struct Sections {
 
 /// The sizes of the contents of the sections.
 struct Sizes {
-    lists: Lists,
+    lists: PlanOffsets,
     partial: PartialBytes,
     merges: usize,
     kv_tokens: usize,
@@ -51,13 +47,13 @@ impl Sections {
         heads: Heads,
         value_dim: u32,
         kernels: &[Arc<Kernel>],
-        work: &Work,
+        work: &WorkList,
         layout: &Layout,
     ) -> Result<Self, CudaError> {
         let sizes = Sizes {
-            lists: work.lists(layout),
-            partial: work.partial_bytes(heads.kv, value_dim)?,
-            merges: work.counts().1 as usize,
+            lists: PlanOffsets::of(layout, work),
+            partial: PartialBytes::of(work.partial_rows as usize, heads.kv, value_dim)?,
+            merges: work.merges.len(),
             kv_tokens: preprocess_tokens(layout) as usize,
             planning: 0,
         };
@@ -69,20 +65,18 @@ impl Sections {
         heads: Heads,
         value_dim: u32,
         kernels: &[Arc<Kernel>],
-        counts: &ListCapacity,
+        counts: &PlanCapacity,
         capacity: &BatchCapacity,
     ) -> Result<Self, CudaError> {
         let traits = kernels[0].traits(); // there is at least one branch
-        let planning = match counts {
-            ListCapacity::Flat(flat) if kernels.len() == 1 && traits.kind == KernelKind::Decode => {
-                PlanParams::workspace_bytes(flat.items, flat.workers)
-            }
+        let planning = match counts.parts[..] {
+            [part] if traits.kind == KernelKind::Decode => PlanParams::workspace_bytes(part.items, part.workers),
             _ => 0,
         };
         let sizes = Sizes {
-            lists: counts.lists(),
-            partial: counts.partial_bytes(traits, heads.kv, value_dim)?,
-            merges: counts.merges(),
+            lists: PlanOffsets::within(counts),
+            partial: PartialBytes::of(counts.partial_rows, heads.kv, value_dim)?,
+            merges: counts.merges,
             kv_tokens: capacity.kv_tokens as usize,
             planning,
         };
@@ -100,7 +94,7 @@ impl Sections {
             preprocessed(head_dim, |traits| traits.preprocess_keys),
             preprocessed(value_dim, |traits| traits.preprocess_values),
         );
-        let mut end = lists.total() as u64;
+        let mut end = lists.total as u64;
         let mut section = |bytes: u64| -> Result<Range<usize>, CudaError> {
             let start = end.next_multiple_of(WORKSPACE_ALIGNMENT);
             let too_many = PlanError::TooMany { what: "bytes of workspace", value: bytes };
@@ -124,4 +118,10 @@ impl Sections {
         let status = self.planning.start..self.planning.end.min(self.planning.start + PLAN_STATUS_BYTES);
         if self.split_semaphores.is_empty() { status } else { self.split_semaphores.start..status.end }
     }
+}
+
+/// Keys that are preprocessed. Those of a shared prefix count once.
+pub(super) fn preprocess_tokens(layout: &Layout) -> u32 {
+    let last = layout.segments().last().map(|segment| segment.pass + segment.kv_len);
+    if layout.has_levels() { last.unwrap_or(0) as u32 } else { layout.kv_tokens() as u32 }
 }

@@ -7,7 +7,6 @@ use super::{
     bound::BoundAttention,
     launch_kernel::{argument, launch_with},
     tensor_maps::{self, Extents, PackedRows},
-    work::preprocess_tokens,
 };
 use crate::{
     kernel_traits::KernelTraits,
@@ -28,11 +27,11 @@ impl Plan {
     ) -> Result<(), CudaError> {
         let (branch, attention) = (&self.branches[number], &self.attention);
         let (traits, kv_heads) = (branch.kernel.traits(), attention.heads.kv);
-        let params = self.branch_params(branch, *of_all);
+        let params = self.branch_params(number, *of_all);
         let page_size = self.layout.pages().map_or(0, |pages| pages.page_size());
         let paged_rows =
             if traits.paged { tensor_maps::page_box_rows(traits, page_size, [&params.k, &params.v]) } else { 0 };
-        let tokens = self.capacity().map_or(preprocess_tokens(&self.layout), |capacity| capacity.kv_tokens);
+        let (tokens, items) = (self.preprocess_tokens, self.sections.lists.parts[number].items.len() as u32);
         let map = |stored: &TensorRef<'_>, at: Strided, preprocessed: Option<Strided>, dim: u32| {
             let preprocessed_extents = Extents { dim, tokens: tokens.into(), heads: kv_heads, pages: 1 };
             match preprocessed {
@@ -57,13 +56,13 @@ impl Plan {
             q: q.unwrap_or_default(),
             o: o.unwrap_or_default(),
             box_rows: paged_rows as i32,
-            items: branch.items.len() as i32,
+            items: items as i32,
             heads: interleaved_heads(traits, tokens, self.even).min(kv_heads) as i32,
             use_tma_q: q.is_some().into(),
             use_tma_o: o.is_some().into(),
             ..Sm90Params::default()
         };
-        let ctas = (branch.items.len() as u32 * kv_heads).min(branch.kernel.resident_ctas());
+        let ctas = (items * kv_heads).min(branch.kernel.resident_ctas());
         let args = self.args_of(number, layer).bytes();
         let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
         let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];

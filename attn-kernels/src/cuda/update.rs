@@ -2,7 +2,7 @@
 
 use attn_core::batch::{Batch, BatchCapacity, BatchError};
 
-use super::{CudaError, Plan, SelectedKernel, Stream, capacity::ReservedCapacity};
+use super::{CudaError, Plan, SelectedKernel, Stream, capacity::ReservedCapacity, plan::counts};
 
 impl Plan {
     /// Gives another batch to a plan that was made with a capacity, in the order of the stream: runs that are launched
@@ -35,7 +35,7 @@ impl Plan {
         reserved.capacity.check(&reserved.next)?;
         attention.check_batch_invariance(&reserved.next, SelectedKernel::of(self.branches[0].kernel.traits()))?;
         let ReservedCapacity { next, work, scratch, rule, .. } = &mut *reserved;
-        let layers = self.layers.iter().map(|layer| &layer.variant);
+        let layers: Vec<_> = self.layers.iter().map(|layer| &layer.variant).collect();
         if attention.depends_on_lengths {
             let bound = attention.variant_for(next)?;
             let mut branches = self.branches.iter().zip(bound.branches());
@@ -43,15 +43,15 @@ impl Plan {
                 return Err(CudaError::ParameterTensors);
             }
             self.layers.iter().try_for_each(|layer| layer.check_own_args(next))?;
-            work.rebuild(scratch, rule, &bound, layers, next, attention.heads)?;
+            work.rebuild_for(scratch, &bound, &layers, next, attention.heads, rule)?;
         } else {
-            work.rebuild(scratch, rule, &attention.variant, layers, next, attention.heads)?;
+            work.rebuild_for(scratch, &attention.variant, &layers, next, attention.heads, rule)?;
         }
         reserved.blob.repack_within(&reserved.counts, &reserved.next, &reserved.work)?;
-        self.memory.lock_for(self.generation)?.overwrite(stream, reserved.blob.bytes())?;
+        self.memory.lock_for(self.generation)?.overwrite(stream, &reserved.blob.bytes)?;
         std::mem::swap(&mut self.layout, &mut reserved.next);
         reserved.batch_is_on_device = reserved.is_captured_on_device;
-        self.counts = reserved.work.counts();
+        self.counts = counts(&reserved.work);
         Ok(())
     }
 

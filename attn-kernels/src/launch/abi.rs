@@ -54,17 +54,13 @@ pub struct KernelParams {
     pub partial_output: i32,
 }
 
-/// The first parameter of the kernels of a mixed launch: the lists of [`attn_core::plan::MixedList`], as
-/// [`attn_core::plan::MixedBlob`] packs them.
+/// The first parameter of the kernels of a mixed launch. Its `items` are those of the decode part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[allow(missing_docs)] // as in abi/kernel_params.cuh
 pub struct MixedParams {
     pub base: KernelParams,
-    pub workers: u64,
-    pub decode: u64,
     pub prefill: u64,
-    pub merges: u64,
     pub merge_parts: u64,
     pub request_of_query: u64,
     pub segment_ends: u64,
@@ -107,7 +103,7 @@ pub struct Sm90Params {
 mod tests {
     use std::mem::offset_of;
 
-    use attn_core::plan::{MergeItem, MixedItem, MixedMerge, MixedSegment, MixedStart, WorkItem, WorkerStart};
+    use attn_core::plan::{KvSegment, MergeItem, WorkItem, WorkerStart};
 
     use super::*;
 
@@ -137,24 +133,6 @@ mod tests {
             "WorkItem",
             WorkItem {
                 request,
-                first_row,
-                rows,
-                kv_begin,
-                kv_end,
-                partial,
-                merge,
-                qo_token,
-                qo_len,
-                kv_token,
-                kv_len,
-                page
-            }
-        );
-        mirror!("WorkerStart", WorkerStart { first, end, item });
-        mirror!(
-            "MixedItem",
-            MixedItem {
-                request,
                 requests,
                 first_row,
                 rows,
@@ -165,22 +143,19 @@ mod tests {
                 pass,
                 full,
                 partial,
+                merge,
                 qo_token,
                 qo_len,
                 kv_token,
                 kv_len
             }
         );
-        mirror!("MixedStart", MixedStart { first, end, item });
-        mirror!("MixedMerge", MixedMerge { request, first_row, rows, first, count, qo_token, qo_len, kv_len });
-        mirror!("MixedSegment", MixedSegment { request, kv_begin, keys, memory, pass, kv_token, kv_len });
+        mirror!("WorkerStart", WorkerStart { first, end, item });
+        mirror!("KvSegment", KvSegment { request, kv_begin, keys, memory, pass, kv_token, kv_len });
         mirror!(
             "MixedParams",
             MixedParams {
-                workers,
-                decode,
                 prefill,
-                merges,
                 merge_parts,
                 request_of_query,
                 segment_ends,

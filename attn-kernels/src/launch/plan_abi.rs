@@ -99,7 +99,7 @@ impl PlanParams {
         let i32_of = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         Ok(PlanParams {
             capacity_requests: i32_of(lists.requests),
-            capacity_items: i32_of(lists.items),
+            capacity_items: i32_of(lists.parts.first().map_or(0, |part| part.items)),
             capacity_merges: i32_of(lists.merges),
             max_queries: capacity.qo_len as i32,
             max_qo_tokens: capacity.qo_tokens as i32,
@@ -330,7 +330,12 @@ mod tests {
         let schedule = attn_core::plan::Schedule::StreamK;
         let rule = PlanRule { tile_rows: 8, kv_align: 64, min_span: 128, workers: 132, cost, schedule };
         let of = |capacity: BatchCapacity, rule: &PlanRule| {
-            PlanParams::new(&capacity, &PlanCapacity::of(&capacity, &variant, heads, rule).expect("small"), rule, heads)
+            PlanParams::new(
+                &capacity,
+                &PlanCapacity::of(&capacity, &variant, heads, &(*rule).into()).expect("small"),
+                rule,
+                heads,
+            )
         };
         let many = BatchCapacity::new(1024, 1024, 1 << 20);
         let params = of(many, &rule).expect("small");

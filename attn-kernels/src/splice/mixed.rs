@@ -7,7 +7,7 @@ use super::{SpliceError, templates::Inliner, traits_block};
 use crate::kernel_traits::KernelTraits;
 
 /// Templates that do not depend on the kernel family; they are included once, with everything that they include.
-const COMMON: [&str; 9] = [
+const COMMON: [&str; 8] = [
     "memory/address.cuh",
     "memory/row.cuh",
     "arch/ptx.cuh",
@@ -16,7 +16,6 @@ const COMMON: [&str; 9] = [
     "softmax/finalize.cuh",
     "softmax/units.cuh",
     "memory/half_row.cuh",
-    "schedule/work_list.cuh",
 ];
 
 pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {

@@ -24,7 +24,7 @@ pub fn splits(variant: &Variant) -> Result<(), TestError> {
         let plan = |tile_rows, workers, schedule| {
             let cost = Cost { item: 1, block: 2, merge: 0 };
             let rule = PlanRule { tile_rows, kv_align: 16, min_span: 16, workers, cost, schedule };
-            WorkList::build_for(&variant, &layout, case.heads(), &rule)
+            WorkList::build_for(&variant, &layout, case.heads(), &rule.into())
                 .map_err(|error| TestError::from(Error::from(error)))
         };
         let whole = compute(&case, &variant, &inputs, &plan(64, 1, Schedule::StreamK)?)?;
@@ -56,12 +56,13 @@ fn widen(x: &[f32]) -> Vec<f64> {
 
 /// Reverses the order of the partials of each merge.
 fn backwards(mut work: WorkList) -> WorkList {
-    let mut slots: Vec<i32> = (0..work.slots as i32).collect();
+    let mut moved: Vec<i32> = (0..work.partial_rows as i32).collect();
     for merge in &work.merges {
-        slots[merge.first as usize..][..merge.count as usize].reverse();
+        let states: Vec<i32> = work.states_of(merge).collect();
+        states.iter().zip(states.iter().rev()).for_each(|(from, to)| moved[*from as usize] = *to);
     }
     for item in work.items.iter_mut().filter(|item| item.partial >= 0) {
-        item.partial = slots[item.partial as usize];
+        item.partial = moved[item.partial as usize];
     }
     work
 }

@@ -1,12 +1,12 @@
 //! A test case: sizes, values, layout. Memory that belongs to no request is NaN.
 
+use attn::Variant;
 use attn::batch::{Batch, KvLayout, Layout, PageTableBuf, indptr};
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
 use attn::plan::{Cost, PlanRule, Schedule, WorkList};
 use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
-use attn::{Variant, lang::TileClass};
 use attn_testing::Host;
 use attn_tests::reference::{Attended, Formula, Packed, Shape, attend};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -181,16 +181,8 @@ impl Case {
         };
         // without lists and unions, a list with other KV splits must give the same result
         let any_cut = !variant.has_kv_list() && !variant.has_union();
-        let work = match self.seed % 3 {
-            0 if any_cut => WorkList::build(&layout, heads.group(), &rule),
-            1 if any_cut => {
-                WorkList::build_visible(&layout, heads.group(), &rule, &|tile| match variant.tile_class(tile) {
-                    TileClass::Full => TileClass::Partial, // the planner uses skipped tiles only
-                    class => class,
-                })
-            }
-            _ => WorkList::build_for(&variant, &layout, heads, &rule),
-        };
+        let cut_by = if any_cut && self.seed.is_multiple_of(3) { &Variant::full() } else { &variant };
+        let work = WorkList::build_for(cut_by, &layout, heads, &rule.into());
         let kv_dtype = self.kv_dtype.unwrap_or(self.dtype);
         let scales = [0.75, 1.5].map(|all| {
             let heads: Vec<f32> = (0..self.kv_heads).map(|_| 1.0 + 0.5 * next()).collect();

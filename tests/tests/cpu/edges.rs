@@ -40,7 +40,7 @@ fn attend(variant: &Variant, qo_len: usize, values: &[f32]) -> Vec<f32> {
     let kv_len = values.len() / 4;
     let (qo_indptr, kv_indptr) = ([0, qo_len as i32], [0, kv_len as i32]);
     let layout = Batch::ragged(&qo_indptr, &kv_indptr).validate().expect("sound");
-    let work = WorkList::build_for(variant, &layout, ONE, &plan_rule(ONE)).expect("small");
+    let work = WorkList::build_for(variant, &layout, ONE, &plan_rule(ONE).into()).expect("small");
     let (q, k) = (vec![1f32; qo_len * 4], vec![0f32; values.len()]);
     let mut o = vec![7f32; qo_len * 4];
     let problem = Problem {

@@ -2,7 +2,7 @@
 
 use attn::cpu::{self, CpuError, Problem};
 use attn::dtype::Dtype;
-use attn::plan::{PlanError, WorkItem, WorkList};
+use attn::plan::{PlanError, WorkItem, WorkList, WorkPart};
 use attn::tensor::{Kv, KvScales, Out, Scale, TensorError, TensorMut, TensorRef};
 
 use super::case::Case;
@@ -18,9 +18,10 @@ fn refused(problem: Problem<'_>) -> CpuError {
     error
 }
 
-/// A work list of these items, one for each worker.
+/// A work list of one part with these items, each with a worker of its own.
 fn of_items(work: &WorkList, items: Vec<WorkItem>) -> WorkList {
-    WorkList { workers: (0..=items.len() as i32).collect(), items, ..work.clone() }
+    let part = WorkPart { items: 0..items.len(), workers: 0..0, ..work.parts[0].clone() };
+    WorkList { parts: vec![part], workers: Vec::new(), items, ..work.clone() }
 }
 
 #[test]
@@ -36,17 +37,24 @@ fn lists_of_another_batch_or_other_heads_are_refused() {
 }
 
 #[test]
-fn slots_must_be_filled_by_one_item() {
+fn partial_rows_must_be_filled_by_one_item() {
     let setup = case().setup();
-    assert!(setup.work.slots > 1);
-    let mut missing = setup.work.clone();
-    missing.items.retain(|item| item.partial != 1);
-    missing = of_items(&missing, missing.items.clone());
-    assert_eq!(refused(Problem { work: &missing, ..setup.problem() }), CpuError::Slot { slot: 1 });
-    let mut twice = setup.work.clone();
-    twice.items.push(*twice.items.iter().find(|item| item.partial == 1).expect("there is one"));
-    twice = of_items(&twice, twice.items.clone());
-    assert_eq!(refused(Problem { work: &twice, ..setup.problem() }), CpuError::Slot { slot: 1 });
+    let refused = |work: &WorkList| refused(Problem { work, ..setup.problem() });
+    let (at, item) = setup.work.items.iter().enumerate().find(|(_, item)| item.partial > 0).expect("a split tile");
+    let missing = setup.work.items.iter().filter(|other| other.partial != item.partial).copied().collect();
+    let error = refused(&of_items(&setup.work, missing));
+    let unfilled =
+        PlanError::Foreign { what: "merge", index: item.merge as usize, field: "state", value: item.partial };
+    assert_eq!(error, CpuError::Plan(unfilled));
+    let twice = setup.work.items.iter().copied().chain([*item]).collect();
+    let error = refused(&of_items(&setup.work, twice));
+    assert!(
+        matches!(error, CpuError::Plan(PlanError::Foreign { field: "partial", index, .. }) if index > at),
+        "{error}"
+    );
+    let alone = setup.work.items.iter().copied().filter(|other| other.partial >= 0).collect();
+    let error = refused(&of_items(&setup.work, alone));
+    assert!(matches!(error, CpuError::Plan(PlanError::Foreign { what: "row", field: "writers", .. })), "{error}");
 }
 
 #[test]
@@ -80,5 +88,5 @@ fn lists_for_another_structure_are_refused() {
     let items = union.work.items[1..].to_vec();
     let fewer = WorkList { items, ..union.work.clone() };
     let error = refused(Problem { work: &fewer, ..union.problem() });
-    assert!(matches!(error, CpuError::Plan(PlanError::Branches { .. })), "{error}");
+    assert!(matches!(error, CpuError::Plan(PlanError::Foreign { what: "part", .. })), "{error}");
 }

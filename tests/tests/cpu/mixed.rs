@@ -5,8 +5,8 @@ use std::ops::Range;
 use attn::batch::{BatchCapacity, Layout, PagePool};
 use attn::cpu::{self, CpuError, Problem};
 use attn::plan::{
-    CascadeCosts, CascadePolicy, Cost, MixedBlob, MixedCapacity, MixedItem, MixedList, MixedMerge, MixedRule,
-    MixedScratch, MixedSegment, MixedStart, PlanError, PlanRule, Schedule, WorkList,
+    CascadeCosts, CascadePolicy, Cost, KvSegment, MergeItem, MixedRule, PlanBlob, PlanCapacity, PlanError, PlanRule,
+    PlanScratch, Schedule, WorkItem, WorkList, WorkerStart,
 };
 use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Out, TensorMut};
@@ -40,6 +40,28 @@ fn rules() -> impl Strategy<Value = MixedRule> {
     )
 }
 
+/// The parts of a mixed list.
+trait Parts {
+    fn decode(&self) -> &[WorkItem];
+    fn prefill(&self) -> &[WorkItem];
+    /// Whether an item has rows of several requests.
+    fn shares(&self) -> bool;
+}
+
+impl Parts for WorkList {
+    fn decode(&self) -> &[WorkItem] {
+        &self.items[self.parts[0].items.clone()]
+    }
+
+    fn prefill(&self) -> &[WorkItem] {
+        &self.items[self.parts[1].items.clone()]
+    }
+
+    fn shares(&self) -> bool {
+        self.items.iter().any(|item| item.requests > 1)
+    }
+}
+
 fn heads(group: u32) -> Heads {
     Heads { qo: 2 * group, kv: 2, head_dim: 16 }
 }
@@ -69,7 +91,7 @@ fn attended(variant: &Variant, layout: &Layout, heads: Heads, request: usize, pa
 }
 
 /// The (request, PackGQA row) of each row of an item.
-fn rows_of(layout: &Layout, group: usize, item: &MixedItem) -> Vec<(usize, usize)> {
+fn rows_of(layout: &Layout, group: usize, item: &WorkItem) -> Vec<(usize, usize)> {
     let begin = layout.qo_indptr()[item.request as usize] as usize * group + item.first_row as usize;
     let all =
         (0..layout.batch()).flat_map(|request| (0..layout.qo_len(request) * group).map(move |row| (request, row)));
@@ -77,11 +99,11 @@ fn rows_of(layout: &Layout, group: usize, item: &MixedItem) -> Vec<(usize, usize
 }
 
 /// Checks that each attended (row, key) pair is in exactly one item, and that parts of merges are in the order of keys.
-fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &MixedList) -> Result<(), TestCaseError> {
+fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &WorkList) -> Result<(), TestCaseError> {
     let group = heads.group() as usize;
     let mut spans: Vec<Vec<(Range<usize>, i32)>> = vec![Vec::new(); layout.qo_tokens() * group];
     let first = |request: usize| layout.qo_indptr()[request] as usize * group;
-    for item in list.items() {
+    for item in &list.items {
         for (row, (request, packed)) in rows_of(layout, group, item).into_iter().enumerate() {
             let partial = if item.partial < 0 { -1 } else { item.partial + row as i32 };
             spans[first(request) + packed].push((item.kv_begin as usize..item.kv_end as usize, partial));
@@ -102,7 +124,7 @@ fn covers(variant: &Variant, layout: &Layout, heads: Heads, list: &MixedList) ->
                 let times = spans.iter().filter(|(keys, _)| keys.contains(&key)).count();
                 prop_assert_eq!(times, 1, "request {} row {} key {}", request, packed, key);
             }
-            let of_row = |merge: &&MixedMerge| {
+            let of_row = |merge: &&MergeItem| {
                 merge.request as usize == request
                     && (merge.first_row..merge.first_row + merge.rows).contains(&(packed as i32))
             };
@@ -168,13 +190,13 @@ proptest! {
         let want = cpu::oracle(&flat(&keys, &variant, heads, &none)).expect("a sound problem");
         let oracle = cpu::oracle(&problem(&keys, &variant, heads, &none)).expect("a sound problem");
         prop_assert_eq!(&oracle, &want);
-        let work = cpu::work_of(&variant, &[], &keys.layout, heads, &rule.prefill).expect("small");
-        let same = cpu::work_of(&variant, &[], &keys.flat, heads, &rule.prefill).expect("small");
+        let work = cpu::work_of(&variant, &[], &keys.layout, heads, &rule.prefill.into()).expect("small");
+        let same = cpu::work_of(&variant, &[], &keys.flat, heads, &rule.prefill.into()).expect("small");
         let [o, lse] = output(&keys, heads, |out| cpu::run(&problem(&keys, &variant, heads, &work), out));
         let alone = output(&keys, heads, |out| cpu::run(&flat(&keys, &variant, heads, &same), out));
         prop_assert_eq!(&[o, lse], &alone, "the same work over keys elsewhere");
-        let supported = MixedList::supports(&variant, &keys.layout);
-        let list = MixedList::build_for(&variant, &keys.layout, heads, &rule);
+        let supported = WorkList::supports(&variant, &keys.layout);
+        let list = WorkList::build_for(&variant, &keys.layout, heads, &rule.into());
         let Ok(()) = supported else {
             let shifts = matches!(supported, Err(PlanError::PerRequestKvTransform { part: "shifted", word: "batch" }));
             prop_assert!(variant.has_union() || variant.has_kv_list() || shifts, "{supported:?}");
@@ -183,14 +205,14 @@ proptest! {
         };
         let list = list.expect("small");
         prop_assert_eq!(list.check(&keys.layout), Ok(()));
-        let [o, lse] = output(&keys, heads, |out| cpu::run_mixed(&problem(&keys, &variant, heads, &none), &list, out));
+        let [o, lse] = output(&keys, heads, |out| cpu::run(&problem(&keys, &variant, heads, &list), out));
         prop_assert!(worst(&o, &want.o) <= 2e-5, "o is {} off", worst(&o, &want.o));
         prop_assert!(worst(&lse, &want.lse) <= 2e-5, "lse is {} off", worst(&lse, &want.lse));
         covers(&variant, &keys.layout, heads, &list)?;
         // the same requests in two parts, without levels
-        let list = MixedList::build_for(&variant, &keys.flat, heads, &rule).expect("small");
+        let list = WorkList::build_for(&variant, &keys.flat, heads, &rule.into()).expect("small");
         prop_assert_eq!(list.check(&keys.flat), Ok(()));
-        let [o, lse] = output(&keys, heads, |out| cpu::run_mixed(&flat(&keys, &variant, heads, &none), &list, out));
+        let [o, lse] = output(&keys, heads, |out| cpu::run(&flat(&keys, &variant, heads, &list), out));
         prop_assert!(worst(&o, &want.o) <= 2e-5, "o is {} off", worst(&o, &want.o));
         prop_assert!(worst(&lse, &want.lse) <= 2e-5, "lse is {} off", worst(&lse, &want.lse));
         covers(&variant, &keys.flat, heads, &list)?;
@@ -219,12 +241,13 @@ proptest! {
         one in cascades(), two in cascades(), group in 1u32..5, rule in rules(),
     ) {
         let heads = heads(group);
-        let (mut list, mut scratch, mut blob) = (MixedList::default(), MixedScratch::default(), MixedBlob::default());
+        let (mut list, mut scratch, mut blob) = (WorkList::default(), PlanScratch::default(), PlanBlob::default());
         for cascade in [&one, &two, &one] {
             let keys = cascade.keys(heads);
             for layout in [&keys.layout, &keys.flat] {
-                list.rebuild_for(&mut scratch, &Variant::full(), layout, heads, &rule).expect("small");
-                prop_assert_eq!(&list, &MixedList::build_for(&Variant::full(), layout, heads, &rule).expect("small"));
+                list.rebuild_for(&mut scratch, &Variant::full(), &[], layout, heads, &rule.into()).expect("small");
+                let anew = WorkList::build_for(&Variant::full(), layout, heads, &rule.into()).expect("small");
+                prop_assert_eq!(&list, &anew);
                 blob.repack(layout, &list);
                 packed(&blob, layout, &list)?;
             }
@@ -244,7 +267,7 @@ proptest! {
         };
         let whole = layout(&lens);
         let capacity = BatchCapacity::of(&whole);
-        let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
+        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), heads, &rule.into()).expect("small");
         let less: Vec<_> = lens.iter().take(keep).map(|&(qo, kv)| (qo / over.0, kv / over.1)).collect();
         // other distributions of the same numbers of queries and keys
         let mut rotated: Vec<_> = lens.clone();
@@ -253,12 +276,12 @@ proptest! {
         let single: Vec<_> = lens.iter().map(|&(qo, kv)| (qo.min(1), kv)).collect();
         let mut all = vec![(0, 0); lens.len()];
         all[rotation % lens.len()] = (lens.iter().map(|&(qo, _)| qo).max().unwrap_or(0), keys.iter().sum());
-        let mut blob = MixedBlob::default();
+        let mut blob = PlanBlob::default();
         let mut at = None;
         for lens in [&lens, &less, &rotated, &single, &all] {
             let layout = layout(lens);
             capacity.check(&layout).expect("within it");
-            let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
+            let list = WorkList::build_for(&Variant::full(), &layout, heads, &rule.into()).expect("small");
             prop_assert_eq!(list.check(&layout), Ok(()));
             prop_assert_eq!(plan_capacity.check(&layout, &list), Ok(()));
             blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
@@ -284,15 +307,15 @@ proptest! {
         // a capacity for the first cascade, or for both
         let capacity = capacities.take(if over { 2 } else { 1 }).reduce(larger).expect("one");
         let capacity = capacity.in_levels(capacity.levels.max(2));
-        let plan_capacity = MixedCapacity::of(&capacity, heads, &rule).expect("small");
+        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), heads, &rule.into()).expect("small");
         let layouts_of = |keys: &Keys| [Some(keys.layout.clone()), Some(keys.flat.clone()), keys.layout.flattened()];
         let layouts = keys.iter().flat_map(layouts_of);
         let within = layouts.flatten().filter(|layout| capacity.check(layout).is_ok());
-        let (mut blob, mut at, mut batches) = (MixedBlob::default(), None, 0);
+        let (mut blob, mut at, mut batches) = (PlanBlob::default(), None, 0);
         for layout in within.chain([Layout::default()]) {
             for policy in [rule.cascade.policy, CascadePolicy::Always] {
                 let rule = MixedRule { cascade: CascadeCosts { policy, ..rule.cascade }, ..rule };
-                let list = MixedList::build_for(&Variant::full(), &layout, heads, &rule).expect("small");
+                let list = WorkList::build_for(&Variant::full(), &layout, heads, &rule.into()).expect("small");
                 prop_assert_eq!(plan_capacity.check(&layout, &list), Ok(()), "{:?} {:?}", capacity, rule);
                 blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
                 let offsets = at.get_or_insert_with(|| blob.offsets.clone());
@@ -320,13 +343,13 @@ fn larger(one: BatchCapacity, two: BatchCapacity) -> BatchCapacity {
     }
 }
 
-fn read<T: bytemuck::AnyBitPattern>(blob: &MixedBlob, range: &Range<usize>) -> Vec<T> {
+fn read<T: bytemuck::AnyBitPattern>(blob: &PlanBlob, range: &Range<usize>) -> Vec<T> {
     let end = range.end.min(blob.bytes.len());
     blob.bytes[range.start..end].chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
 /// A blob holds the batch and its list; unused entries hold no work.
-fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), TestCaseError> {
+fn packed(blob: &PlanBlob, layout: &Layout, list: &WorkList) -> Result<(), TestCaseError> {
     let at = &blob.offsets;
     fn begins<T: PartialEq + std::fmt::Debug + Copy>(
         got: &[T],
@@ -342,16 +365,18 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
     };
     sums(&at.qo_indptr, layout.qo_indptr())?;
     sums(&at.kv_indptr, layout.kv_indptr())?;
-    begins(&read(blob, &at.decode), &list.decode, |item| item.rows == 0)?;
-    begins(&read(blob, &at.prefill), &list.prefill, |item| item.rows == 0)?;
-    begins(&read(blob, &at.merges), &list.merges, |merge: MixedMerge| merge.count == 0)?;
+    let items: Vec<WorkItem> = read(blob, &at.items);
+    for (part, entries) in list.parts.iter().zip(&at.parts) {
+        begins(&items[entries.items.clone()], &list.items[part.items.clone()], |item| item.rows == 0)?;
+    }
+    begins(&read(blob, &at.merges), &list.merges, |merge: MergeItem| merge.count == 0)?;
     begins(&read(blob, &at.merge_parts), &list.merge_parts, |part: i32| part == 0)?;
-    let starts: Vec<MixedStart> = read(blob, &at.workers);
+    let starts: Vec<WorkerStart> = read(blob, &at.workers);
     for (worker, ends) in list.workers.windows(2).enumerate() {
-        let first = list.decode.get(ends[0] as usize).filter(|_| ends[0] < ends[1]).copied().unwrap_or_default();
+        let first = list.decode().get(ends[0] as usize).filter(|_| ends[0] < ends[1]).copied().unwrap_or_default();
         prop_assert_eq!((starts[worker].first, starts[worker].end, starts[worker].item), (ends[0], ends[1], first));
     }
-    prop_assert!(starts[list.workers.len() - 1..].iter().all(|start| start.first == start.end));
+    prop_assert!(starts[list.workers.len().saturating_sub(1)..].iter().all(|start| start.first == start.end));
     if let Some(pages) = layout.pages() {
         prop_assert_eq!(&read::<i32>(blob, &at.page_indices)[..pages.indices().len()], pages.indices());
     }
@@ -364,12 +389,12 @@ fn packed(blob: &MixedBlob, layout: &Layout, list: &MixedList) -> Result<(), Tes
         }
     }
     // the K/V preprocessing kernel finds each key by its index
-    let (ends, segments): (Vec<i32>, Vec<MixedSegment>) = (read(blob, &at.segment_ends), read(blob, &at.segments));
-    prop_assert_eq!(ends.len(), segments.len() + 1);
+    let (ends, segments): (Vec<i32>, Vec<KvSegment>) = (read(blob, &at.segment_ends), read(blob, &at.segments));
+    prop_assert_eq!(ends.len().saturating_sub(1), segments.len());
     for (ends, segment) in ends.windows(2).zip(&segments) {
         prop_assert_eq!(ends[1] - ends[0], segment.keys);
         prop_assert!(segment.keys == 0 || segment.pass == ends[0]);
-        for item in list.items().filter(|item| item.kv_len > 0 && item.pass == segment.pass && item.requests > 0) {
+        for item in list.items.iter().filter(|item| item.kv_len > 0 && item.pass == segment.pass && item.requests > 0) {
             prop_assert!(segment.keys == 0 || (item.memory, item.kv_first) == (segment.memory, segment.kv_begin));
         }
     }
@@ -418,19 +443,21 @@ fn prefix(requests: usize, shared: u32, own: u32) -> Layout {
 
 #[test]
 fn shared_keys_are_read_once_where_it_pays() {
-    let build =
-        |layout: &Layout, rule: &MixedRule| MixedList::build_for(&Variant::full(), layout, HEADS, rule).expect("small");
+    let build = |layout: &Layout, rule: &MixedRule| {
+        WorkList::build_for(&Variant::full(), layout, HEADS, &(*rule).into()).expect("small")
+    };
     let flat = |layout: &Layout, rule: &MixedRule| {
-        MixedList::flattened_if_cheaper(&Variant::full(), layout, HEADS, rule).expect("small").is_some()
+        WorkList::flattened_if_cheaper(&Variant::full(), layout, HEADS, rule).expect("small").is_some()
     };
     let long = prefix(64, 2048, 128);
     let list = build(&long, &H200);
     assert!(list.shares() && !flat(&long, &H200));
     // the prefix is two tiles of 128 rows, each split; every item is full
     assert!(
-        list.prefill.len() > 2 && list.prefill.iter().all(|item| (item.requests, item.rows, item.full) == (32, 128, 1))
+        list.prefill().len() > 2
+            && list.prefill().iter().all(|item| (item.requests, item.rows, item.full) == (32, 128, 1))
     );
-    assert!(list.decode.len() >= 64 && list.decode.iter().all(|item| item.requests == 1 && item.kv_first == 2048));
+    assert!(list.decode().len() >= 64 && list.decode().iter().all(|item| item.requests == 1 && item.kv_first == 2048));
     assert_eq!(list.merges.len(), 64);
     // a prefix of one page, or only two requests: the partial states cost more than sharing saves
     for layout in [prefix(64, 8, 2048), prefix(2, 64, 2048)] {
@@ -453,39 +480,43 @@ fn parts_share_the_workers_by_cost() {
     let kv = [vec![8192u32], vec![4096; 32]].concat();
     let ends = [lens, kv].map(|lens| attn::batch::indptr(&lens).expect("short"));
     let layout = attn::batch::Batch::ragged(&ends[0], &ends[1]).validate().expect("sound");
-    let list = MixedList::build_for(&Variant::full(), &layout, HEADS, &H200).expect("small");
-    let items = |request: i32| list.items().filter(move |item| item.request == request).count();
-    assert_eq!((items(0), list.prefill.len(), list.decode.len() >= 32), (64, 64, true));
+    let list = WorkList::build_for(&Variant::full(), &layout, HEADS, &H200.into()).expect("small");
+    let items = |request: i32| list.items.iter().filter(move |item| item.request == request).count();
+    assert_eq!((items(0), list.prefill().len(), list.decode().len() >= 32), (64, 64, true));
     let few = list.workers.len() - 1;
     // decode costs 32 * 64 blocks of 1400, prefill 64 tiles of 128 blocks of 1600: a share of 18 % of 33 workers. The
     // prefill items fill the device, so the part gets `co_run_workers`
     assert_eq!(few, 16);
-    assert!(list.prefill.is_sorted_by_key(|item| item.kv_begin - item.kv_end));
+    assert!(list.prefill().is_sorted_by_key(|item| item.kv_begin - item.kv_end));
 }
 
 #[test]
 fn a_list_of_another_batch_is_refused() {
     let (one, two) = (prefix(6, 64, 16), prefix(5, 64, 8));
     let always = MixedRule { cascade: CascadeCosts { policy: CascadePolicy::Always, ..H200.cascade }, ..H200 };
-    let list = MixedList::build_for(&Variant::full(), &one, HEADS, &always).expect("small");
+    let list = WorkList::build_for(&Variant::full(), &one, HEADS, &always.into()).expect("small");
     assert_eq!(list.check(&one), Ok(()));
     assert!(matches!(list.check(&two), Err(PlanError::Foreign { .. })));
-    let wrong = |change: &dyn Fn(&mut MixedList)| {
+    let wrong = |change: &dyn Fn(&mut WorkList)| {
         let mut list = list.clone();
         change(&mut list);
         list.check(&one).expect_err("foreign")
     };
-    type Change = (&'static str, fn(&mut MixedList));
+    type Change = (&'static str, fn(&mut WorkList));
+    // the last item belongs to the prefill part
+    fn last(list: &mut WorkList) -> &mut WorkItem {
+        list.items.last_mut().expect("one")
+    }
     let changes: [Change; 10] = [
-        ("request", |list| list.decode[0].request = 6),
-        ("requests", |list| list.prefill[0].requests = 7),
-        ("rows", |list| list.prefill[0].rows = 1000),
-        ("first_row", |list| list.decode[0].first_row = 4),
-        ("memory", |list| list.decode[0].memory += 1),
-        ("kv_begin", |list| list.decode[0].kv_begin = 0),
-        ("kv_end", |list| list.decode[0].kv_end += 1),
-        ("partial", |list| list.decode[0].partial = list.partial_rows as i32),
-        ("part", |list| list.merge_parts[0] += 1),
+        ("request", |list| list.items[0].request = 6),
+        ("requests", |list| last(list).requests = 7),
+        ("rows", |list| last(list).rows = 1000),
+        ("first_row", |list| list.items[0].first_row = 4),
+        ("memory", |list| list.items[0].memory += 1),
+        ("kv_begin", |list| list.items[0].kv_begin = 0),
+        ("kv_end", |list| list.items[0].kv_end += 1),
+        ("partial", |list| list.items[0].partial = list.partial_rows as i32),
+        ("state", |list| list.merge_parts[0] += 1),
         ("count", |list| list.merges[0].count = 100),
     ];
     for (field, change) in changes {
@@ -500,7 +531,7 @@ fn a_list_of_another_batch_is_refused() {
         PlanError::Foreign { .. }
     ));
     assert_eq!(
-        WorkList::build_for(&Variant::full(), &one, HEADS, &H200.decode),
+        WorkList::build_for(&Variant::full(), &one, HEADS, &H200.decode.into()),
         Err(PlanError::Levels { what: "a list of flat work" })
     );
 }
@@ -510,8 +541,8 @@ fn capacity_for_levels_covers_the_largest_cascade() {
     // 64 requests of one query over a prefix; the list fills the capacity except for splits
     let layout = prefix(64, 4096, 512);
     let capacity = BatchCapacity::of(&layout);
-    let plan_capacity = MixedCapacity::of(&capacity, HEADS, &H200).expect("small");
-    let list = MixedList::build_for(&Variant::full(), &layout, HEADS, &H200).expect("small");
+    let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &H200.into()).expect("small");
+    let list = WorkList::build_for(&Variant::full(), &layout, HEADS, &H200.into()).expect("small");
     assert_eq!(plan_capacity.check(&layout, &list), Ok(()));
     let rows = 64 * HEADS.group() as usize;
     assert_eq!((plan_capacity.segments, layout.segments().len(), plan_capacity.queries), (2 * 64, 65, 64));
@@ -520,14 +551,14 @@ fn capacity_for_levels_covers_the_largest_cascade() {
     assert_eq!(plan_capacity.partial_rows, 2 * rows + cuts[0] + cuts[1]);
     assert!(list.partial_rows as usize >= 2 * rows, "{}", list.partial_rows);
 
-    let past = |plan_capacity: MixedCapacity, what| match plan_capacity.check(&layout, &list) {
+    let past = |plan_capacity: PlanCapacity, what| match plan_capacity.check(&layout, &list) {
         Err(PlanError::Capacity { what: named, .. }) => assert_eq!(named, what),
         other => panic!("{what}: {other:?}"),
     };
-    past(MixedCapacity { segments: 64, ..plan_capacity }, "segments of keys");
-    past(MixedCapacity { queries: 63, ..plan_capacity }, "queries");
-    past(MixedCapacity { merges: 63, ..plan_capacity }, "merges");
-    let one = MixedCapacity::of(&capacity.in_levels(1), HEADS, &H200).expect("small");
+    past(PlanCapacity { segments: 64, ..plan_capacity.clone() }, "segments of keys");
+    past(PlanCapacity { queries: 63, ..plan_capacity.clone() }, "queries");
+    past(PlanCapacity { merges: 63, ..plan_capacity }, "merges");
+    let one = PlanCapacity::of(&capacity.in_levels(1), &Variant::full(), HEADS, &H200.into()).expect("small");
     assert!(matches!(one.check(&layout, &list), Err(PlanError::Levels { .. })));
     assert_eq!((one.segments, one.queries), (64, 0));
 }
@@ -535,24 +566,25 @@ fn capacity_for_levels_covers_the_largest_cascade() {
 #[test]
 fn variants_without_mixed_lists_are_refused() {
     let layout = prefix(3, 16, 8);
-    let refused =
-        |variant: &Variant, layout: &Layout| MixedList::build_for(variant, layout, HEADS, &H200).expect_err("refused");
+    let refused = |variant: &Variant, layout: &Layout| {
+        WorkList::build_for(variant, layout, HEADS, &H200.into()).expect_err("refused")
+    };
     let (lists, unions, shifted) = (variants::get(18).0, variants::get(21).0, variants::get(13).0);
     assert_eq!(refused(&lists, &layout), PlanError::NotMixed { what: "a list of keys" });
     assert_eq!(refused(&unions, &layout), PlanError::NotMixed { what: "a union" });
     assert_eq!(refused(&shifted, &layout), PlanError::PerRequestKvTransform { part: "shifted", word: "batch" });
     // each runs without levels
     for variant in [&lists, &unions, &shifted] {
-        let flat = MixedList::flattened_if_cheaper(variant, &layout, HEADS, &H200).expect("small").expect("full pages");
+        let flat = WorkList::flattened_if_cheaper(variant, &layout, HEADS, &H200).expect("small").expect("full pages");
         assert!(!flat.has_levels());
     }
-    assert!(MixedList::build_for(&shifted, &layout.flattened().expect("full pages"), HEADS, &H200).is_ok());
+    assert!(WorkList::build_for(&shifted, &layout.flattened().expect("full pages"), HEADS, &H200.into()).is_ok());
     let fixed = PlanRule { schedule: Schedule::FixedSplit { keys: 64 }, ..H200.decode };
-    let error = MixedList::build_for(&Variant::full(), &layout, HEADS, &MixedRule { decode: fixed, ..H200 });
+    let error = WorkList::build_for(&Variant::full(), &layout, HEADS, &MixedRule { decode: fixed, ..H200 }.into());
     assert_eq!(error, Err(PlanError::NotMixed { what: "a batch-invariant plan" }));
     let zero = MixedRule { prefill: PlanRule { tile_rows: 0, ..H200.prefill }, ..H200 };
     assert_eq!(
-        MixedList::build_for(&Variant::full(), &layout, HEADS, &zero),
+        WorkList::build_for(&Variant::full(), &layout, HEADS, &zero.into()),
         Err(PlanError::Zero { what: "tile_rows" })
     );
 }

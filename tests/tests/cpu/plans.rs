@@ -23,14 +23,14 @@ fn layout(qo: &[u32], kv: &[u32]) -> Layout {
 }
 
 fn plan(variant: &Variant, layout: &Layout, rule: &PlanRule) -> WorkList {
-    let work = WorkList::build_for(variant, layout, HEADS, rule).expect("small");
+    let work = WorkList::build_for(variant, layout, HEADS, &(*rule).into()).expect("small");
     assert_eq!(work.check(layout), Ok(()));
     // deterministic, also in the memory of another list
-    let mut again =
-        WorkList::build_for(&Blocks.into(), &self::layout(&[9, 2], &[70, 4000]), HEADS, rule).expect("small");
+    let mut again = WorkList::build_for(&Blocks.into(), &self::layout(&[9, 2], &[70, 4000]), HEADS, &(*rule).into())
+        .expect("small");
     let mut scratch = PlanScratch::default();
     for _ in 0..2 {
-        again.rebuild_for(&mut scratch, variant, layout, HEADS, rule).expect("small");
+        again.rebuild_for(&mut scratch, variant, &[], layout, HEADS, &(*rule).into()).expect("small");
         assert_eq!(again, work);
     }
     work
@@ -102,34 +102,35 @@ fn key_lists_that_are_too_long_are_refused() {
             2
         }
     }
-    let error = WorkList::build_for(&Endless.into(), &layout(&[1], &[4]), HEADS, &RULE);
+    let error = WorkList::build_for(&Endless.into(), &layout(&[1], &[4]), HEADS, &RULE.into());
     assert_eq!(error, Err(PlanError::TooMany { what: "virtual keys of one list", value: 4_000_000_000 }));
 }
 
 #[test]
-fn branches_of_a_union_share_the_slots_of_a_tile() {
+fn branches_of_a_union_share_the_merge_of_a_tile() {
     let layout = layout(&[30, 2], &[30, 100]);
     let branches = vec![Band { window: 9 }.into(), Nothing.into(), Near { reach: 40 }.into()];
     for workers in [1, 64] {
         for schedule in [Schedule::StreamK, Schedule::LongestFirst, Schedule::FixedSplit { keys: 24 }] {
             let rule = PlanRule { workers, schedule, ..RULE };
             let work = plan(&Node::union(branches.clone()).into(), &layout, &rule);
-            let branches: Vec<_> = work.branches().map(|branch| &work.items[branch.items]).collect();
+            let branches: Vec<_> = work.parts.iter().map(|part| &work.items[part.items.clone()]).collect();
             assert_eq!(branches.iter().map(|branch| branch.len()).sum::<usize>(), work.items.len());
             assert!(branches.len() == 3 && !branches[0].is_empty() && !branches[2].is_empty());
-            let mut slots: Vec<_> = work.items.iter().map(|item| item.partial).collect();
-            slots.sort_unstable();
-            assert_eq!(slots, (0..work.slots as i32).collect::<Vec<_>>(), "every item has a slot of its own");
+            let mut partials: Vec<_> = work.items.iter().map(|item| item.partial).collect();
+            partials.sort_unstable();
+            let all = (0..work.partial_rows as i32).step_by(rule.tile_rows as usize);
+            assert_eq!(partials, all.collect::<Vec<_>>(), "every item has partial rows of its own");
             assert_eq!(work.merges.len(), 6 + 1, "one for each tile");
             // each branch has its own workers, which run its items
-            for branch in work.branches() {
-                let workers = &work.workers[branch.workers];
+            for branch in work.parts.iter().filter(|_| schedule != Schedule::LongestFirst) {
+                let workers = &work.workers[branch.workers.clone()];
                 let ends = [workers[0], workers[workers.len() - 1]].map(|item| item as usize);
                 assert_eq!((ends, workers.is_sorted()), ([branch.items.start, branch.items.end], true));
-                assert!(schedule == Schedule::LongestFirst || workers.len() <= rule.workers as usize + 1);
+                assert!(workers.len() <= rule.workers as usize + 1);
             }
             for merge in &work.merges {
-                let of = |item: &&WorkItem| (merge.first..merge.first + merge.count).contains(&item.partial);
+                let of = |item: &&WorkItem| work.states_of(merge).any(|state| state == item.partial);
                 let rows = |item: &WorkItem| (item.request, item.first_row, item.rows);
                 assert!(work.items.iter().filter(of).all(|i| rows(i) == (merge.request, merge.first_row, merge.rows)));
             }
@@ -143,7 +144,7 @@ fn a_tile_without_visible_keys_in_any_branch_is_written() {
     let work = plan(&union.into(), &layout(&[1], &[0]), &RULE);
     let item = |item: &WorkItem| (item.kv_begin, item.kv_end, item.partial);
     assert_eq!(work.items.iter().map(item).collect::<Vec<_>>(), [(0, 0, 0)]);
-    let items: Vec<_> = work.branches().map(|branch| branch.items).collect();
+    let items: Vec<_> = work.parts.iter().map(|part| part.items.clone()).collect();
     assert_eq!((items, work.merges.len()), (vec![0..1, 1..1], 1));
 }
 

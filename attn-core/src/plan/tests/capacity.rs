@@ -2,7 +2,7 @@
 //! work of the batch.
 
 use super::*;
-use crate::{Variant, batch::BatchCapacity, spec::Heads};
+use crate::batch::BatchCapacity;
 
 const HEADS: Heads = Heads { qo: 6, kv: 2, head_dim: 8 };
 
@@ -25,12 +25,12 @@ proptest! {
     ) {
         let whole = layout(&lens.0, &lens.1);
         let capacity = BatchCapacity::of(&whole);
-        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule).expect("small");
+        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule.into()).expect("small");
         let mut blob = PlanBlob::default();
         let mut at = None;
         for layout in [whole, smaller(&lens, keep, over), Layout::default()] {
             capacity.check(&layout).expect("smaller");
-            let list = WorkList::build(&layout, HEADS.group(), &rule).expect("small");
+            let list = build(&layout, HEADS.group(), &rule).expect("small");
             fits(&layout, &list, &plan_capacity);
             // packed at the same offsets as the batch before
             blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
@@ -44,16 +44,17 @@ proptest! {
             // every CTA of the capacity finds its work, or none
             let items = read::<WorkItem>(bytes(&offsets.items));
             prop_assert_eq!(&items[..list.items.len()], &list.items[..]);
-            prop_assert_eq!(items.len(), plan_capacity.items);
+            prop_assert_eq!(items.len(), plan_capacity.parts[0].items);
             prop_assert!(items[list.items.len()..].iter().all(|item| item.rows == 0));
             let starts = read::<WorkerStart>(bytes(&offsets.workers));
-            prop_assert_eq!(starts.len(), plan_capacity.workers);
+            prop_assert_eq!(starts.len(), plan_capacity.parts[0].workers);
+            let has_workers = !list.workers.is_empty();
             let mut next = 0;
             for start in starts.iter().filter(|start| start.first < start.end) {
                 prop_assert_eq!((start.first, start.item), (next, items[next as usize]));
                 next = start.end;
             }
-            prop_assert_eq!(next as usize, list.items.len());
+            prop_assert_eq!(next as usize, if has_workers { list.items.len() } else { 0 });
             let merges = read::<MergeItem>(bytes(&offsets.merges));
             prop_assert_eq!(&merges[..list.merges.len()], &list.merges[..]);
             prop_assert!(merges[list.merges.len()..].iter().all(|merge| merge.count == 0));
@@ -68,14 +69,14 @@ proptest! {
     ) {
         let kv = &kv[..qo.len()];
         let capacity = BatchCapacity::of(&layout(&qo, kv));
-        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule).expect("small");
+        let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule.into()).expect("small");
         let mut rotated = kv.to_vec();
         rotated.rotate_left(shift % qo.len());
         let mut in_one = vec![0; qo.len()];
         in_one[shift % qo.len()] = kv.iter().sum();
         for kv in [rotated, in_one] {
             let layout = layout(&qo, &kv);
-            fits(&layout, &WorkList::build(&layout, HEADS.group(), &rule).expect("small"), &plan_capacity);
+            fits(&layout, &build(&layout, HEADS.group(), &rule).expect("small"), &plan_capacity);
         }
     }
 }
@@ -84,7 +85,7 @@ proptest! {
 fn only_used_pages_are_uploaded() {
     let capacity = BatchCapacity::decode(3, 40).in_pages(4, 99);
     let rule = PlanRule { workers: 8, schedule: Schedule::StreamK, ..RULE };
-    let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule).expect("small");
+    let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule.into()).expect("small");
     let mut blob = PlanBlob::default();
     let mut last = (0, PlanOffsets::default());
     for lens in [&[1u32, 9][..], &[30, 9, 1]] {
@@ -92,7 +93,7 @@ fn only_used_pages_are_uploaded() {
         let buf = PageTableBuf::from_lens(lens, 4, 99, || next.next().unwrap_or(0));
         let qo: Vec<i32> = (0..=lens.len() as i32).collect();
         let layout = Batch::paged(&qo, &buf.table()).validate().expect("sound");
-        let list = WorkList::build(&layout, HEADS.group(), &rule).expect("small");
+        let list = build(&layout, HEADS.group(), &rule).expect("small");
         blob.repack_within(&plan_capacity, &layout, &list).expect("within the capacity");
         let pages = blob.offsets.page_indices.start;
         assert_eq!(read::<i32>(&blob.bytes[pages..])[..buf.indices.len()], buf.indices);
@@ -107,10 +108,10 @@ fn a_list_over_capacity_is_refused() {
     let small = layout(&[1, 1], &[700, 64]);
     let rule = PlanRule { workers: 9, schedule: Schedule::StreamK, ..RULE };
     let capacity = BatchCapacity::of(&small);
-    let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule).expect("small");
+    let plan_capacity = PlanCapacity::of(&capacity, &Variant::full(), HEADS, &rule.into()).expect("small");
     let long = layout(&[1; 40], &[64; 40]);
-    let list = WorkList::build(&long, HEADS.group(), &rule).expect("small");
-    let mut blob = PlanBlob::pack(&small, &WorkList::build(&small, HEADS.group(), &rule).expect("small"));
+    let list = build(&long, HEADS.group(), &rule).expect("small");
+    let mut blob = PlanBlob::pack(&small, &build(&small, HEADS.group(), &rule).expect("small"));
     let before = blob.bytes.clone();
     let error = blob.repack_within(&plan_capacity, &long, &list).expect_err("40 requests");
     assert_eq!(error, PlanError::Capacity { what: "requests", count: 40, capacity: 2 });

@@ -13,7 +13,7 @@ fn calls(classify: impl Fn(Tile) -> TileClass, keys: impl Fn(i32) -> (i32, i32))
         calls.set(calls.get() + 1);
         classify(tile)
     };
-    let list = WorkList::build_visible(&layout, 1, &RULE, &counted).expect("small");
+    let list = build_visible(&layout, 1, &RULE, &counted).expect("small");
     for item in list.items.iter().take(list.items.len()) {
         let (begin, end) = keys(item.kv_len);
         let blocks = (begin / 64 * 64, ((end as u32).next_multiple_of(64) as i32).min(item.kv_len));

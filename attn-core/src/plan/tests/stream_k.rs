@@ -29,11 +29,11 @@ proptest! {
     fn workers_cost_about_the_same_and_have_at_most_two_partial_states((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
         let rule = PlanRule { schedule: Schedule::StreamK, ..rule };
-        let list = WorkList::build(&layout, 2, &rule).expect("small");
+        let list = build(&layout, 2, &rule).expect("small");
         let shares = shares(&list);
         prop_assert!(!shares.is_empty() && shares.len() <= rule.workers as usize);
-        let whole = WorkList::build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small");
-        prop_assert_eq!(whole.slots, 0);
+        let whole = build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small");
+        prop_assert_eq!(whole.partial_rows, 0);
         let each = cost(&whole.items, &rule).div_ceil(shares.len() as u64);
         let shortest = u64::from(rule.min_span.div_ceil(rule.kv_align).max(1));
         let most = each + u64::from(rule.cost.item) + shortest * u64::from(rule.cost.block);
@@ -50,11 +50,11 @@ proptest! {
     fn items_slots_and_merges_follow_from_counting((qo, kv) in requests(), rule in rules()) {
         let layout = layout(&qo, &kv);
         let rule = PlanRule { schedule: Schedule::StreamK, ..rule };
-        let list = WorkList::build(&layout, 2, &rule).expect("small");
-        let tiles = WorkList::build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small").items;
+        let list = build(&layout, 2, &rule).expect("small");
+        let tiles = build(&layout, 2, &PlanRule { workers: 1, ..rule }).expect("small").items;
         let blocks: Vec<_> = tiles.iter().map(|item| u64::from((item.kv_end as u32).div_ceil(rule.kv_align))).collect();
         let mut ends = Vec::new();
-        tile_ends(&mut ends, rule.cost, blocks.iter().copied().map(Some)).expect("small");
+        tile_ends(&mut ends, rule.cost, blocks.iter().map(|&blocks| (1, blocks as u32))).expect("small");
         let stream_k = StreamK::new(&ends, &rule, tiles.len() as u64, blocks.iter().copied().max().unwrap_or(0));
         prop_assert_eq!(list.workers.len() as u64, stream_k.workers() + 1);
         let cuts: Vec<Cut> = (0..=stream_k.workers()).map(|worker| stream_k.cut(worker)).collect();
@@ -70,21 +70,22 @@ proptest! {
             prop_assert_eq!(list.workers[worker] as usize, cut.tile as usize + inside, "worker {}", worker);
             if is_new {
                 let item = list.items[list.workers[worker] as usize];
-                prop_assert_eq!(item.partial as usize, inside + cut_tiles - 1);
+                prop_assert_eq!(item.partial as usize, (inside + cut_tiles - 1) * rule.tile_rows as usize);
                 prop_assert_eq!(item.merge as usize, cut_tiles - 1);
                 let tile = tiles[cut.tile as usize];
                 prop_assert_eq!((item.request, item.first_row), (tile.request, tile.first_row));
                 prop_assert_eq!(item.kv_begin as u32, cut.block * rule.kv_align);
             }
         }
-        prop_assert_eq!((list.merges.len(), list.slots as usize), (cut_tiles, inside + cut_tiles));
+        prop_assert_eq!(list.merges.len(), cut_tiles);
+        prop_assert_eq!(list.partial_rows, (inside + cut_tiles) as u32 * rule.tile_rows);
         prop_assert_eq!(list.items.len(), tiles.len() + inside);
     }
 }
 
 /// Keys of the items of each worker, for requests of one query.
 fn decode(kv: &[u32], rule: &PlanRule) -> Vec<Vec<i32>> {
-    let list = WorkList::build(&layout(&vec![1; kv.len()], kv), 4, rule).expect("small");
+    let list = build(&layout(&vec![1; kv.len()], kv), 4, rule).expect("small");
     let keys = |share: &&[WorkItem]| share.iter().map(|item| item.kv_end - item.kv_begin).collect();
     shares(&list).iter().map(keys).collect()
 }
@@ -142,7 +143,7 @@ fn costs_that_overflow_are_refused() {
     let cost = Cost { item: 0, block: u32::MAX, merge: 0 };
     let rule = PlanRule { tile_rows: 1, kv_align: 1, cost, ..DECODE };
     for schedule in [Schedule::StreamK, Schedule::FixedSplit { keys: u32::MAX }] {
-        let error = WorkList::build(&layout(&[8], &[(1 << 30) - 1]), 1, &PlanRule { schedule, ..rule });
+        let error = build(&layout(&[8], &[(1 << 30) - 1]), 1, &PlanRule { schedule, ..rule });
         assert_eq!(error, Err(PlanError::TooMany { what: "units of cost", value: u64::MAX }));
     }
 }

@@ -30,9 +30,8 @@ inline int* shared_positions() {
   return positions;
 }
 
-// `item`: a WorkItem or a MixedItem. `shared_memory`: aligned to 128 bytes.
-template <class Item>
-inline void prefill_mainloop(const KernelParams& p, const Variant& variant, const Item& item, int kv_head,
+// `shared_memory`: aligned to 128 bytes.
+inline void prefill_mainloop(const KernelParams& p, const Variant& variant, const WorkItem& item, int kv_head,
                              unsigned char* shared_memory) {
   SmemQ smem_q = {shared_address(shared_memory)};
   SmemK smem_k = {smem_q.base + smem_q.BYTES};

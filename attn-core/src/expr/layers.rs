@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::expr::{StructureError, Variant};
+use super::{StructureError, Variant};
 
 /// Why an attention cannot run as a layer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-use super::tile::TileRows;
+use super::{
+    search::last_true,
+    tile::{TileRows, VisibleBlocks, all_heads},
+    tile_classifier::{TileClassifier, tile_of},
+};
 use crate::{
     batch::{Layout, Segment},
     lang::{QueryTile, Tile, TileClass},
-    plan::{
-        search::last_true,
-        tile_classifier::{TileClassifier, tile_of},
-        visible::VisibleBlocks,
-    },
     spec::Heads,
 };
 
@@ -71,10 +70,8 @@ impl SegmentClassifier<'_> {
 
     /// The requests that have rows in the tile, and their rows.
     fn requests(&self, rows: &TileRows) -> impl Iterator<Item = (usize, QueryTile)> {
-        let Heads { qo, kv, .. } = self.heads;
-        let heads = ([0, qo as i32 - 1], [0, kv as i32 - 1]);
-        let group = self.heads.group();
+        let ([qo_heads, kv_heads], group) = (all_heads(self.heads), self.heads.group());
         rows.of_requests(self.layout, group)
-            .map(move |tile| (tile.request as usize, tile.query_tile(self.layout, group, heads.0, heads.1)))
+            .map(move |tile| (tile.request as usize, tile.query_tile(self.layout, group, qo_heads, kv_heads)))
     }
 }
