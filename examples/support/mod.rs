@@ -9,6 +9,7 @@ use attn::{
     ops,
     planner::WorkList,
     prelude::*,
+    random,
 };
 
 /// The result of an example.
@@ -32,14 +33,8 @@ pub(crate) fn kv_width() -> usize {
 
 /// A synthetic row of a token, with mean 0 and standard deviation 1, by the seed.
 pub(crate) fn row(seed: u64, token: usize, width: usize) -> Vec<f16> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (token as u64).wrapping_mul(0xd1b5_4a32_d192_ed03);
-    let mut uniform = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 24) as f32
-    };
-    (0..width).map(|_| f16::from_f32((uniform() + uniform() + uniform() - 1.5) * 2.0)).collect()
+    let uniform = |i: usize, j| random::uniform(seed as u32, token as u32, i as u32, j);
+    (0..width).map(|i| f16::from_f32((uniform(i, 0) + uniform(i, 1) + uniform(i, 2) - 1.5) * 2.0)).collect()
 }
 
 /// The queries of a token of a text.
