@@ -86,11 +86,6 @@ impl Layout {
     pub fn max_qo_len(&self) -> usize {
         (0..self.batch()).map(|request| self.qo_len(request)).max().unwrap_or(0)
     }
-    /// Keys of the request with most keys.
-    #[must_use]
-    pub fn max_kv_len(&self) -> usize {
-        (0..self.batch()).map(|request| self.kv_len(request)).max().unwrap_or(0)
-    }
 }
 
 impl Pages {

@@ -306,11 +306,6 @@ macro_rules! descriptor {
             pub fn is_disjoint(&self) -> bool {
                 self.shape.is_disjoint()
             }
-            /// Whether the elements are in host memory.
-            #[must_use]
-            pub fn is_host(&self) -> bool {
-                self.device_ptr().is_none()
-            }
         }
     )*};
 }

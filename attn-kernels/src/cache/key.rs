@@ -29,19 +29,6 @@ impl Key {
         Key(hash.finalize().into())
     }
 
-    /// Reads 64 hexadecimal digits.
-    #[must_use]
-    pub fn from_hex(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
-        Some(Key(bytes))
-    }
-
     pub(super) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -70,7 +57,5 @@ mod tests {
         assert_eq!(key, Key::of("#line 4 \"/home/you/a.rs\"\nint x;\n", arch));
         assert_ne!(key, Key::of("int y;\n", arch));
         assert_ne!(key, Key::of("int x;\n", Arch::for_device(9, 0)));
-        assert_eq!(Key::from_hex(&key.to_string()), Some(key));
-        assert_eq!(Key::from_hex("12"), None);
     }
 }

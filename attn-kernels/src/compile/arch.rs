@@ -38,12 +38,6 @@ impl Arch {
         Arch { major, minor, scope }
     }
 
-    /// The same architecture without its exact features: `sm_90a` gives `sm_90`.
-    #[must_use]
-    pub const fn portable(self) -> Self {
-        Arch { scope: Scope::Portable, ..self }
-    }
-
     /// Whether the architecture has warpgroup MMA (`wgmma`): only `sm_90a` does.
     #[must_use]
     pub const fn has_wgmma(self) -> bool {

@@ -138,7 +138,7 @@ fn sm90_prefill_runs_on_hopper_alone() {
         (KernelKind::Mixed, 128, hopper, false),
         (KernelKind::Prefill, 512, hopper, false),
         (KernelKind::Prefill, 128, hopper, true),
-        (KernelKind::Prefill, 128, hopper.portable(), false),
+        (KernelKind::Prefill, 128, Arch::new(9, 0), false),
         (KernelKind::Prefill, 128, Arch::for_device(10, 0), false),
     ];
     for (kind, head_dim, arch, lists) in others {
