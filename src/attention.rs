@@ -3,8 +3,9 @@
 mod cpu;
 
 use crate::{
-    AttentionOptions, Dtypes, Engine, Error, Heads, Stream, Variant,
+    AttentionOptions, Dtypes, Engine, Error, Heads, KernelKind, Stream, Variant,
     backend::{Backend, CudaAttention, map_backend, on_backend},
+    batch::Layout,
     expr::TensorContent,
 };
 
@@ -114,6 +115,12 @@ impl Attention {
         })
     }
 
+    /// The kernel that runs a batch; `None` on the CPU, which has one for all.
+    #[must_use]
+    pub fn kernel_kind(&self, layout: &Layout) -> Option<KernelKind> {
+        on_backend!(&self.backend, { Cpu(_) => None, Cuda(attention) => Some(attention.choose(layout)) })
+    }
+
     /// Copies what runs stored for this attention into its `OutTensor` handles, as
     /// [`Plan::fetch_outputs`](crate::Plan::fetch_outputs) does for the attention of the plan.
     ///
@@ -192,12 +199,5 @@ impl Attention {
     #[cfg(feature = "cuda")]
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, Error> {
         Ok(self.backend.cuda_for("tensor")?.tensor_ptr(name)?)
-    }
-
-    /// The attention on the CUDA device; `None` on the CPU.
-    #[cfg(feature = "cuda")]
-    #[must_use]
-    pub fn as_cuda(&self) -> Option<&CudaAttention> {
-        self.backend.as_cuda()
     }
 }

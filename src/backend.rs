@@ -11,8 +11,8 @@ use crate::Error;
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{
     Attention as CudaAttention, BatchChecker as CudaBatchChecker, Device, DeviceBuffer as CudaBuffer,
-    Graph as CudaGraph, HostBuffer as CudaHostBuffer, Plan as CudaPlan, Stream as CudaStream,
-    Workspace as CudaWorkspace, ops::KvTransform as CudaKvTransform,
+    Graph as CudaGraph, HostBuffer as CudaHostBuffer, Plan as CudaPlan, Preparation as CudaPreparation,
+    Stream as CudaStream, Workspace as CudaWorkspace, ops::KvTransform as CudaKvTransform,
 };
 
 /// Stands for the types of the CUDA backend in a build without it. There is no such object.
@@ -27,6 +27,7 @@ mod without_cuda {
     pub(crate) type CudaHostBuffer = Infallible;
     pub(crate) type CudaKvTransform = Infallible;
     pub(crate) type CudaPlan = Infallible;
+    pub(crate) type CudaPreparation = Infallible;
     pub(crate) type CudaStream = Infallible;
     pub(crate) type CudaWorkspace = Infallible;
     pub(crate) type Device = Infallible;

@@ -101,7 +101,7 @@ pub use memory::DeviceBuffer;
 pub use plan::{Plan, PlanOptions, RunOptions};
 #[cfg(feature = "cuda")]
 pub use prebuilt::register_embedded;
-pub use prepare::{Need, PrepareOptions};
+pub use prepare::{Need, Preparation, PrepareOptions};
 pub use stream::Stream;
 pub use workspace::Workspace;
 
@@ -130,12 +130,16 @@ pub use lang::{F8E4M3, F8E5M2};
 pub use spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
-/// The CUDA backend below the facade: devices, streams, events, graphs, and attention on raw pointers.
+/// What CUDA alone has: devices, events, the driver, the kernels of plans, and errors.
 #[cfg(feature = "cuda")]
-pub use attn_kernels::cuda;
+pub mod cuda {
+    pub use attn_kernels::cuda::{CudaError, Device, Event, Kernel, driver};
+}
 
-/// Kernels: their source, their compilation, the cache.
-pub use attn_kernels as kernels;
+/// Kernels: their tile sizes and selection, their source, their compilation, the cache.
+pub mod kernels {
+    pub use attn_kernels::{cache, compile, cost, jit, kernel_traits, select, splice};
+}
 
 /// What [`Engine::prepare`] reports.
 pub use attn_kernels::jit::{PrepareReport, Progress};
@@ -150,7 +154,7 @@ pub use attn_variants as stock;
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Engine, Attention, Plan, Workspace, Stream, DeviceBuffer, Graph, GraphBuckets)>();
-    shared::<BatchChecker>();
+    shared::<(BatchChecker, Preparation)>();
     shared::<(Variant, Registry, Error, TensorRef<'static>, TensorMut<'static>, Kv<'static>)>();
 };
 

@@ -163,6 +163,22 @@ impl DeviceBuffer {
         })
     }
 
+    /// Sets every byte, in the order of the stream.
+    ///
+    /// # Errors
+    ///
+    /// A stream of another engine, or a failure of the driver.
+    pub fn fill(&mut self, stream: &Stream, byte: u8) -> Result<(), Error> {
+        on_backend!(&mut self.memory, {
+            Cpu(words) => {
+                stream.cpu()?;
+                bytemuck::cast_slice_mut::<u64, u8>(words).fill(byte);
+                Ok(())
+            },
+            Cuda(buffer) => Ok(buffer.fill(stream.cuda()?, byte)?),
+        })
+    }
+
     /// Copies `data` to the buffer from element `first` on, in the order of the stream: later runs and replays on it
     /// see the new elements. `data` may be changed on return; if it is pinned memory, this waits for the stream.
     ///

@@ -190,10 +190,23 @@ impl Plan {
         })
     }
 
-    /// The plan on the CUDA device, with its kernel and sizes. `None` on the CPU.
+    /// Whether the workspace still holds the plan; running a stale one is an error. On the CPU no plan becomes stale.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        on_backend!(&self.backend, { Cpu(_) => true, Cuda(plan) => plan.is_current() })
+    }
+
+    /// Bytes of workspace in use; 0 on the CPU.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> usize {
+        on_backend!(&self.backend, { Cpu(_) => 0, Cuda(plan) => plan.workspace_bytes() })
+    }
+
+    /// The kernel on the CUDA device, with its tile sizes, registers and cubin; `None` on the CPU. A union has a kernel
+    /// for each branch, and this is the first.
     #[cfg(feature = "cuda")]
     #[must_use]
-    pub fn as_cuda(&self) -> Option<&CudaPlan> {
-        self.backend.as_cuda()
+    pub fn kernel(&self) -> Option<&attn_kernels::cuda::Kernel> {
+        self.backend.as_cuda().map(CudaPlan::kernel)
     }
 }

@@ -6,7 +6,7 @@ use attn_kernels::jit::{PrepareReport, Progress};
 
 use crate::{
     Attention, Batch, BatchCapacity, Dtype, Engine, Error,
-    backend::on_backend,
+    backend::{Backend, CudaPreparation, map_backend, on_backend},
     ops::{KvTransform, Op},
 };
 
@@ -82,26 +82,77 @@ impl Engine {
     ///
     /// As [`Engine::prepare`].
     pub fn prepare_with(&self, needs: &[Need<'_>], options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
-        let PrepareOptions { threads, progress } = options;
+        let preparation = Preparation::new(self);
+        needs.iter().try_for_each(|need| preparation.add(need))?;
+        preparation.run(options)
+    }
+}
+
+/// A list of kernels, to which needs are added one by one. [`Engine::prepare`] does all at once. `Send` and `Sync`:
+/// threads may add to it at the same time. A kernel is kept once, however many needs it has.
+#[derive(Debug)]
+pub struct Preparation {
+    backend: Backend<(), CudaPreparation>,
+}
+
+impl Preparation {
+    /// An empty list for an engine.
+    #[must_use]
+    pub fn new(engine: &Engine) -> Self {
+        Preparation {
+            backend: map_backend!(&engine.backend, { Cpu(()) => (), Cuda(device) => CudaPreparation::new(device) }),
+        }
+    }
+
+    /// An empty list whose kernels are compiled and not loaded: the cache then has what other attentions load later.
+    #[must_use]
+    pub fn without_loading(engine: &Engine) -> Self {
+        let backend = map_backend!(&engine.backend, {
+            Cpu(()) => (),
+            Cuda(device) => CudaPreparation::without_loading(device),
+        });
+        Preparation { backend }
+    }
+
+    /// Adds the kernels that a need has.
+    ///
+    /// # Errors
+    ///
+    /// What planning refuses: an invalid batch, an attention of another engine.
+    pub fn add(&self, need: &Need<'_>) -> Result<(), Error> {
         on_backend!(&self.backend, {
-            Cpu(()) => {
-                needs.iter().try_for_each(Need::check_on_cpu)?;
-                Ok(PrepareReport::default())
-            },
-            Cuda(device) => {
-                let preparation = attn_kernels::cuda::Preparation::new(device);
-                for need in needs {
-                    match *need {
-                        Need::Batch(attention, batch) => preparation.batch(attention.cuda()?, batch)?,
-                        Need::Capacity(attention, capacity) => preparation.capacity(attention.cuda()?, &capacity)?,
-                        Need::DeviceUpdates(attention) => preparation.device_updates(attention.cuda()?)?,
-                        Need::Op(op) => preparation.op(op)?,
-                        Need::Append(transform, from, to) => preparation.append(transform.cuda()?, from, to)?,
-                    }
+            Cpu(()) => need.check_on_cpu(),
+            Cuda(preparation) => {
+                match *need {
+                    Need::Batch(attention, batch) => preparation.batch(attention.cuda()?, batch)?,
+                    Need::Capacity(attention, capacity) => preparation.capacity(attention.cuda()?, &capacity)?,
+                    Need::DeviceUpdates(attention) => preparation.device_updates(attention.cuda()?)?,
+                    Need::Op(op) => preparation.op(op)?,
+                    Need::Append(transform, from, to) => preparation.append(transform.cuda()?, from, to)?,
                 }
-                let mut nothing = |_: Progress<'_>| {};
-                Ok(preparation.run(threads, progress.unwrap_or(&mut nothing))?)
+                Ok(())
             },
+        })
+    }
+
+    /// Distinct kernels so far; none on the CPU.
+    #[must_use]
+    pub fn kernels(&self) -> usize {
+        on_backend!(&self.backend, { Cpu(()) => 0, Cuda(preparation) => preparation.len() })
+    }
+
+    /// Compiles what is neither embedded nor cached, and loads everything.
+    ///
+    /// # Errors
+    ///
+    /// An error that lists every kernel that does not compile or load; all others are prepared.
+    pub fn run(self, options: PrepareOptions<'_>) -> Result<PrepareReport, Error> {
+        let PrepareOptions { threads, progress } = options;
+        let mut nothing = |_: Progress<'_>| {};
+        let progress = progress.unwrap_or(&mut nothing);
+        on_backend!(&self.backend, {
+            Cpu(()) => Ok(PrepareReport::default()),
+            Cuda(preparation) => Ok(preparation.run(threads, progress)?),
         })
     }
 }

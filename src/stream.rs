@@ -2,7 +2,7 @@
 
 use crate::{
     Engine, Error,
-    backend::{Backend, CudaStream, map_backend, on_backend},
+    backend::{Backend, CudaStream, Device, map_backend, on_backend},
 };
 
 /// The order of runs. On the CPU a run returns when it is done, so a stream does nothing there. `Send` and `Sync`.
@@ -35,7 +35,9 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// As [`cuda::Stream::from_raw`].
+    /// It is a stream of the device's primary context, and it outlives this object. Where another library captures the
+    /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
+    /// This object is then dropped outside of the capture, unless everything launched through it is captured.
     #[cfg(feature = "cuda")]
     pub unsafe fn from_raw(engine: &Engine, raw: *mut std::ffi::c_void) -> Result<Self, Error> {
         // SAFETY: the caller guarantees it.
@@ -55,11 +57,28 @@ impl Stream {
         })
     }
 
-    /// The CUDA stream; `None` on the CPU.
+    /// Records an event after all work that was submitted to the stream so far.
+    ///
+    /// # Errors
+    ///
+    /// A stream of the CPU, or of another device than the event; a failure of the driver.
+    #[cfg(feature = "cuda")]
+    pub fn record(&self, event: &attn_kernels::cuda::Event) -> Result<(), Error> {
+        Ok(self.cuda()?.record(event)?)
+    }
+
+    /// The CUDA device; `None` on the CPU.
     #[cfg(feature = "cuda")]
     #[must_use]
-    pub fn as_cuda(&self) -> Option<&CudaStream> {
-        self.backend.as_cuda()
+    pub fn device(&self) -> Option<&Device> {
+        self.backend.as_cuda().map(CudaStream::device)
+    }
+
+    /// The `CUstream`, for launches of other libraries; `None` on the CPU.
+    #[cfg(feature = "cuda")]
+    #[must_use]
+    pub fn as_raw(&self) -> Option<*mut std::ffi::c_void> {
+        self.backend.as_cuda().map(CudaStream::as_raw)
     }
 
     /// Checks that this is a stream of the CPU.

@@ -61,7 +61,7 @@ impl Workspace {
     ///
     /// # Safety
     ///
-    /// As [`cuda::Workspace::from_raw`]: `ptr` addresses `bytes` bytes of the engine's device. They outlive the
+    /// `ptr` addresses `bytes` bytes of the engine's device. They outlive the
     /// workspace, every plan in it, and every run and replay of these. Nothing else writes them meanwhile.
     #[cfg(feature = "cuda")]
     pub unsafe fn from_raw(engine: &Engine, ptr: u64, bytes: usize) -> Result<Self, Error> {

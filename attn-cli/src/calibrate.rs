@@ -148,12 +148,12 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
     let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;
     let (rows, resident) = {
         let probe = tensors.prepare(&attention, &[MeasuredKernel::queries(kernel.rows)], &[SPLIT_KEYS])?;
-        let plan = probe.plan().as_cuda().context("a plan of another backend")?;
-        let traits = plan.kernel().traits();
+        let built = probe.plan().kernel().context("a plan of another backend")?;
+        let traits = built.traits();
         if traits.is_sm90_prefill() != kernel.is_sm90_prefill() {
             bail!("this GPU has no such kernel");
         }
-        (traits.tile_rows, plan.kernel().resident_ctas())
+        (traits.tile_rows, built.resident_ctas())
     };
     if kernel.kind == KernelKind::Decode && rows != kernel.rows {
         bail!("a tile has {rows} rows");

@@ -51,12 +51,12 @@ impl Bench<'_> {
         op(&self.stream)?;
         let mut ms = Vec::new();
         for _ in 0..self.reps {
-            let elapsed = match self.stream.as_cuda() {
-                Some(stream) => {
-                    let (start, end) = (cuda::Event::new(stream.device())?, cuda::Event::new(stream.device())?);
-                    start.record(stream)?;
+            let elapsed = match self.stream.device() {
+                Some(device) => {
+                    let (start, end) = (cuda::Event::new(device)?, cuda::Event::new(device)?);
+                    self.stream.record(&start)?;
                     (0..LAUNCHES).try_for_each(|_| op(&self.stream))?;
-                    end.record(stream)?;
+                    self.stream.record(&end)?;
                     f64::from(end.ms_since(&start)?) / LAUNCHES as f64
                 }
                 None => {

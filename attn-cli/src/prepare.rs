@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use attn::{Engine, cuda::Preparation, kernels::cache::Origin};
+use attn::{
+    Engine, Preparation, PrepareOptions,
+    kernels::{cache::Origin, jit::Progress},
+};
 use attn_testing::{Case, RunMode};
 use rayon::prelude::*;
 
@@ -13,21 +16,24 @@ use crate::output::progress;
 ///
 /// A case that cannot be planned, or whose kernel does not compile, says so when it runs.
 pub(crate) fn compile(cases: &[(&Case, RunMode)], engine: &Engine) {
-    let Some(device) = engine.device() else { return };
+    if engine.is_cpu() {
+        return;
+    }
     let started = Instant::now();
-    let preparation = Preparation::without_loading(device);
+    let preparation = Preparation::without_loading(engine);
     cases.par_iter().for_each(|&(case, mode)| {
         if let Err(error) = attn_testing::add_kernels(case, mode, engine, &preparation) {
             tracing::debug!(case = case.title(), %error, "its kernels are not listed");
         }
     });
-    let (kernels, mut compiled) = (preparation.len(), 0usize);
+    let (kernels, mut compiled) = (preparation.kernels(), 0usize);
     let bar = progress(kernels);
-    let prepared = preparation.run(None, |done| {
+    let mut each = |done: Progress<'_>| {
         compiled += usize::from(matches!(done.result, Ok((_, Origin::Compiled))));
         bar.set_message(done.name.to_owned());
         bar.inc(1);
-    });
+    };
+    let prepared = preparation.run(PrepareOptions { progress: Some(&mut each), ..Default::default() });
     bar.finish_and_clear();
     if let Err(error) = prepared {
         tracing::debug!(%error, "some kernels are missing");

@@ -61,4 +61,4 @@ pub use layers::{LayerError, Visibility, VisibilityInterner};
 pub use missing::MissingTensor;
 pub use spec::{NodeSpec, PartSpec, PerHeadSpec, RemapSpec, VariantSpec};
 pub use structure::StructureError;
-pub use tree::{Node, PerHead, Variant};
+pub use tree::{Node, PerHeadNode, Variant};

@@ -114,9 +114,9 @@ impl Planner {
         let mut times: Vec<f32> = (0..60)
             .map(|_| {
                 let (start, end) = (event(), event());
-                start.record(&self.stream).expect("recorded");
+                self.stream.record(&start).expect("recorded");
                 launch();
-                end.record(&self.stream).expect("recorded");
+                self.stream.record(&end).expect("recorded");
                 end.synchronize().expect("done");
                 end.ms_since(&start).expect("recorded") * 1e3
             })

@@ -108,7 +108,7 @@ fn use_everything(contexts: &Contexts, current: *mut c_void) {
     gpu.written(|| gpu.run(&plan));
     same("a replay and a copy");
     let event = attn_kernels::cuda::Event::new(&gpu.device).expect("an event");
-    event.record(&gpu.stream).expect("recorded");
+    gpu.stream.record(&event).expect("recorded");
     event.synchronize().expect("there");
     drop((graph, plan, workspace, attention, event, gpu));
     same("dropping it all");

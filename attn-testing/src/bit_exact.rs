@@ -228,7 +228,7 @@ fn run(
     let (_workspace, plan, mut graph) = match how.extra_requests {
         None => {
             let mut memory =
-                engine_memory.workspace(engine, attention.workspace_size(&batch, PlanOptions::default())?, how.dirt)?;
+                engine_memory.workspace(attention.workspace_size(&batch, PlanOptions::default())?, how.dirt)?;
             let plan = attention.plan(&batch, &mut memory.workspace)?;
             (memory, plan, None)
         }
@@ -240,7 +240,7 @@ fn run(
             let empty = Batch::paged(&[0], &none.table());
             let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
             let bytes = attention.workspace_size(&empty, options)?;
-            let mut memory = engine_memory.workspace(engine, bytes, how.dirt)?;
+            let mut memory = engine_memory.workspace(bytes, how.dirt)?;
             let mut plan = attention.plan_with(&empty, &mut memory.workspace, options)?;
             tensors.run(&plan, &stream)?;
             let graph = engine_memory.capture(&stream, || tensors.run(&plan, &stream))?;

@@ -3,12 +3,10 @@
 use std::time::Instant;
 
 #[cfg(feature = "cuda")]
-use attn::cuda::{Device, DeviceBuffer, Event, Graph};
+use attn::cuda::Event;
 
-#[cfg(feature = "cuda")]
-use attn::Dtype;
 use attn::tensor::{TensorError, TensorMut, TensorRef};
-use attn::{Engine, Error, Stream, Workspace};
+use attn::{DeviceBuffer, Dtype, Engine, Error, Graph, Stream, Workspace};
 
 use super::TestError;
 use super::inputs::{Host, on_host};
@@ -19,112 +17,70 @@ const FLUSH_BYTES: usize = 256 << 20;
 
 /// Makes memory of an engine.
 #[derive(Clone)]
-pub(super) enum EngineMemory {
-    Host,
-    #[cfg(feature = "cuda")]
-    Cuda(Device),
+pub(super) struct EngineMemory {
+    engine: Engine,
 }
 
 /// A tensor in memory of the engine.
 pub(super) enum PlacedTensor {
     Host(Host),
-    #[cfg(feature = "cuda")]
-    Cuda {
-        buffer: DeviceBuffer,
-        dtype: Dtype,
-        elements: usize,
-        stream: attn::cuda::Stream,
-    },
+    Device { buffer: DeviceBuffer, engine: Engine, stream: Stream },
 }
 
 /// A workspace in memory with given content.
 pub(super) struct DirtyWorkspace {
     // dropped before the memory
     pub(super) workspace: Workspace,
-    #[cfg(feature = "cuda")]
     _memory: Option<DeviceBuffer>,
 }
 
 /// A captured run.
 pub(super) struct Replay {
-    #[cfg(feature = "cuda")]
     graph: Graph,
 }
 
 impl EngineMemory {
     pub(super) fn of(engine: &Engine) -> Self {
-        #[cfg(feature = "cuda")]
-        if let Some(device) = engine.device() {
-            return EngineMemory::Cuda(device.clone());
-        }
-        let _ = engine;
-        EngineMemory::Host
+        EngineMemory { engine: engine.clone() }
     }
 
     /// Copies a tensor to the engine.
     pub(super) fn put(&self, host: &Host) -> Result<PlacedTensor, TestError> {
-        match self {
-            EngineMemory::Host => Ok(PlacedTensor::Host(host.clone())),
-            #[cfg(feature = "cuda")]
-            EngineMemory::Cuda(device) => Ok(PlacedTensor::Cuda {
-                buffer: DeviceBuffer::upload(device, host.bytes()).map_err(Error::from)?,
-                dtype: host.dtype(),
-                elements: host.len(),
-                stream: attn::cuda::Stream::new(device).map_err(Error::from)?,
-            }),
+        if self.engine.is_cpu() {
+            return Ok(PlacedTensor::Host(host.clone()));
         }
+        let (buffer, stream) = (on_host!(host, data => self.engine.upload(data))?, self.engine.stream()?);
+        Ok(PlacedTensor::Device { buffer, engine: self.engine.clone(), stream })
+    }
+
+    /// Memory of `bytes` bytes, all of them `byte`.
+    fn filled(&self, bytes: usize, byte: u8) -> Result<DeviceBuffer, TestError> {
+        let (mut buffer, stream) = (self.engine.alloc(Dtype::E4m3, bytes)?, self.engine.stream()?);
+        buffer.fill(&stream, byte)?;
+        stream.synchronize()?;
+        Ok(buffer)
     }
 
     /// Fills memory of about this size with 0xff, which is NaN and an invalid index, and frees it again.
     pub(super) fn dirty(&self, bytes: usize) -> Result<(), TestError> {
-        match self {
-            EngineMemory::Host => {}
-            #[cfg(feature = "cuda")]
-            EngineMemory::Cuda(device) => {
-                let stream = attn::cuda::Stream::new(device).map_err(Error::from)?;
-                let buffer = DeviceBuffer::new(device, bytes).map_err(Error::from)?;
-                buffer.fill(&stream, 0xff).map_err(Error::from)?;
-                stream.synchronize().map_err(Error::from)?;
-            }
-        }
-        let _ = bytes;
-        Ok(())
+        self.filled(bytes, 0xff).map(drop)
     }
 
-    /// A workspace of exactly `bytes` bytes, all of them `byte`.
-    pub(super) fn workspace(&self, engine: &Engine, bytes: usize, byte: u8) -> Result<DirtyWorkspace, TestError> {
-        match self {
-            EngineMemory::Host => {
-                let _ = (bytes, byte);
-                Ok(DirtyWorkspace {
-                    workspace: engine.workspace(),
-                    #[cfg(feature = "cuda")]
-                    _memory: None,
-                })
-            }
-            #[cfg(feature = "cuda")]
-            EngineMemory::Cuda(device) => {
-                let stream = attn::cuda::Stream::new(device).map_err(Error::from)?;
-                let memory = DeviceBuffer::new(device, bytes).map_err(Error::from)?;
-                memory.fill(&stream, byte).map_err(Error::from)?;
-                stream.synchronize().map_err(Error::from)?;
-                // SAFETY: the workspace is dropped before the memory, which nothing else uses.
-                let workspace = unsafe { Workspace::from_raw(engine, memory.ptr(), bytes) }?;
-                Ok(DirtyWorkspace { workspace, _memory: Some(memory) })
-            }
+    /// A workspace of exactly `bytes` bytes, all of them `byte`; plans on the CPU take none.
+    pub(super) fn workspace(&self, bytes: usize, byte: u8) -> Result<DirtyWorkspace, TestError> {
+        let memory = if self.engine.is_cpu() { None } else { Some(self.filled(bytes, byte)?) };
+        #[cfg(feature = "cuda")]
+        if let Some(ptr) = memory.as_ref().and_then(DeviceBuffer::device_ptr) {
+            // SAFETY: the workspace is dropped before the memory, which nothing else uses.
+            let workspace = unsafe { Workspace::from_raw(&self.engine, ptr, bytes) }?;
+            return Ok(DirtyWorkspace { workspace, _memory: memory });
         }
+        Ok(DirtyWorkspace { workspace: self.engine.workspace(), _memory: memory })
     }
 
     /// Whether `bytes` bytes can be allocated.
     pub(super) fn holds(&self, bytes: usize) -> bool {
-        match self {
-            EngineMemory::Host => {
-                let _ = bytes;
-                true
-            }
-            #[cfg(feature = "cuda")]
-            EngineMemory::Cuda(device) => DeviceBuffer::new(device, bytes).is_ok(),
-        }
+        self.engine.is_cpu() || self.engine.alloc(Dtype::E4m3, bytes).is_ok()
     }
 
     /// Captures a run as a graph; `None` on the CPU.
@@ -133,25 +89,23 @@ impl EngineMemory {
         stream: &Stream,
         run: impl FnOnce() -> Result<(), Error>,
     ) -> Result<Option<Replay>, TestError> {
-        #[cfg(feature = "cuda")]
-        if let (EngineMemory::Cuda(_), Some(stream)) = (self, stream.as_cuda()) {
-            return Ok(Some(Replay { graph: stream.capture(run)? }));
+        if self.engine.is_cpu() {
+            return Ok(None);
         }
-        let _ = (stream, run);
-        Ok(None)
+        Ok(Some(Replay { graph: Graph::capture(stream, run)? }))
     }
 
     /// A clock for runs on the engine.
     pub(super) fn clock(&self) -> Result<Clock, TestError> {
-        match self {
-            EngineMemory::Host => Ok(Clock::Host(Instant::now())),
-            #[cfg(feature = "cuda")]
-            EngineMemory::Cuda(device) => Ok(Clock::Cuda {
-                flush: DeviceBuffer::new(device, FLUSH_BYTES).map_err(Error::from)?,
+        #[cfg(feature = "cuda")]
+        if let Some(device) = self.engine.device() {
+            return Ok(Clock::Device {
+                flush: self.engine.alloc(Dtype::E4m3, FLUSH_BYTES)?,
                 before: Event::new(device).map_err(Error::from)?,
                 after: Event::new(device).map_err(Error::from)?,
-            }),
+            });
         }
+        Ok(Clock::Host(Instant::now()))
     }
 }
 
@@ -160,7 +114,7 @@ impl EngineMemory {
 pub(super) enum Clock {
     Host(Instant),
     #[cfg(feature = "cuda")]
-    Cuda {
+    Device {
         flush: DeviceBuffer,
         before: Event,
         after: Event,
@@ -169,17 +123,15 @@ pub(super) enum Clock {
 
 impl Clock {
     pub(super) fn start(&mut self, stream: &Stream) -> Result<(), TestError> {
+        let _ = stream;
         match self {
             Clock::Host(started) => *started = Instant::now(),
             #[cfg(feature = "cuda")]
-            Clock::Cuda { flush, before, .. } => {
-                if let Some(stream) = stream.as_cuda() {
-                    flush.fill(stream, 0).map_err(Error::from)?;
-                    before.record(stream).map_err(Error::from)?;
-                }
+            Clock::Device { flush, before, .. } => {
+                flush.fill(stream, 0)?;
+                stream.record(before)?;
             }
         }
-        let _ = stream;
         Ok(())
     }
 
@@ -189,10 +141,8 @@ impl Clock {
         match self {
             Clock::Host(started) => Ok(started.elapsed().as_secs_f64() * 1e3),
             #[cfg(feature = "cuda")]
-            Clock::Cuda { before, after, .. } => {
-                if let Some(stream) = stream.as_cuda() {
-                    after.record(stream).map_err(Error::from)?;
-                }
+            Clock::Device { before, after, .. } => {
+                stream.record(after)?;
                 Ok(f64::from(after.ms_since(before).map_err(Error::from)?))
             }
         }
@@ -201,15 +151,11 @@ impl Clock {
 
 impl Replay {
     pub(super) fn launch(&mut self, stream: &Stream) -> Result<(), TestError> {
-        #[cfg(feature = "cuda")]
-        if let Some(stream) = stream.as_cuda() {
-            // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again
-            // after the capture; so does a `Prepared` with its setups. A function that captures holds all of them and
-            // updates the plan on this stream. A `SharedRun` owns graph, plan and workspace, and borrows the tensors.
-            unsafe { self.graph.launch(stream) }.map_err(Error::from)?;
-        }
-        let _ = stream;
-        Ok(())
+        // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again after
+        // the capture; so does a `Prepared` with its setups. A function that captures holds all of them and updates the
+        // plan on this stream. A `SharedRun` owns graph, plan and workspace, and borrows the tensors. On a device the
+        // closure is not called.
+        Ok(unsafe { self.graph.replay(stream, || Ok(())) }?)
     }
 }
 
@@ -218,13 +164,12 @@ impl PlacedTensor {
     pub(super) fn tensor(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
         match self {
             PlacedTensor::Host(host) => host.strided(begin, shape, strides),
-            #[cfg(feature = "cuda")]
-            PlacedTensor::Cuda { buffer, dtype, elements, .. } => {
-                check(begin, shape, strides, *elements)?;
-                let ptr = buffer.ptr() + (begin * dtype.size()) as u64;
+            PlacedTensor::Device { buffer, .. } => {
+                check(begin, shape, strides, buffer.elements())?;
+                let ptr = buffer.device_ptr().unwrap_or(0) + (begin * buffer.dtype().size()) as u64;
                 // SAFETY: the buffer holds every element that shape and strides reach from `begin` on. The tensor
                 // borrows it, and nothing writes to inputs.
-                unsafe { TensorRef::device(ptr, *dtype, shape, strides) }
+                unsafe { TensorRef::device(ptr, buffer.dtype(), shape, strides) }
             }
         }
     }
@@ -233,11 +178,10 @@ impl PlacedTensor {
     pub(super) fn tensor_mut(&mut self, shape: &[usize], strides: &[i64]) -> Result<TensorMut<'_>, TensorError> {
         match self {
             PlacedTensor::Host(host) => on_host!(host, data => TensorMut::host(data, shape))?.with_strides(strides),
-            #[cfg(feature = "cuda")]
-            PlacedTensor::Cuda { buffer, dtype, elements, .. } => {
-                check(0, shape, strides, *elements)?;
+            PlacedTensor::Device { buffer, .. } => {
+                check(0, shape, strides, buffer.elements())?;
                 // SAFETY: as above, and the buffer is borrowed mutably.
-                unsafe { TensorMut::device(buffer.ptr(), *dtype, shape, strides) }
+                unsafe { TensorMut::device(buffer.device_ptr().unwrap_or(0), buffer.dtype(), shape, strides) }
             }
         }
     }
@@ -246,10 +190,9 @@ impl PlacedTensor {
     pub(super) fn fill(&mut self, byte: u8) -> Result<(), TestError> {
         match self {
             PlacedTensor::Host(host) => on_host!(host, data => bytemuck::cast_slice_mut::<_, u8>(data).fill(byte)),
-            #[cfg(feature = "cuda")]
-            PlacedTensor::Cuda { buffer, stream, .. } => {
-                buffer.fill(stream, byte).map_err(Error::from)?;
-                stream.synchronize().map_err(Error::from)?;
+            PlacedTensor::Device { buffer, stream, .. } => {
+                buffer.fill(stream, byte)?;
+                stream.synchronize()?;
             }
         }
         Ok(())
@@ -259,10 +202,9 @@ impl PlacedTensor {
     pub(super) fn get(&self) -> Result<Host, TestError> {
         match self {
             PlacedTensor::Host(host) => Ok(host.clone()),
-            #[cfg(feature = "cuda")]
-            PlacedTensor::Cuda { buffer, dtype, elements, .. } => {
-                let mut host = Host::nan(*dtype, *elements);
-                on_host!(&mut host, data => buffer.download(0, bytemuck::cast_slice_mut(data))).map_err(Error::from)?;
+            PlacedTensor::Device { buffer, engine, .. } => {
+                let mut host = Host::nan(buffer.dtype(), buffer.elements());
+                on_host!(&mut host, data => *data = engine.download(buffer)?);
                 Ok(host)
             }
         }
@@ -270,7 +212,6 @@ impl PlacedTensor {
 }
 
 /// Checks that the elements that shape and strides reach from `begin` on exist.
-#[cfg(feature = "cuda")]
 fn check(begin: usize, shape: &[usize], strides: &[i64], elements: usize) -> Result<(), TensorError> {
     let reach: i64 = shape.iter().zip(strides).map(|(&extent, &stride)| (extent as i64 - 1) * stride).sum();
     let extent = if shape.contains(&0) { begin as u64 } else { begin as u64 + reach as u64 + 1 };

@@ -1,8 +1,7 @@
 //! The kernels of cases, so that those of many cases are compiled at once, before the cases run one after the other.
 
 use attn::batch::{BatchCapacity, indptr};
-use attn::cuda::Preparation;
-use attn::{AttentionOptions, Engine, Error};
+use attn::{AttentionOptions, Engine, Need, Preparation};
 
 use super::keys::Keys;
 use super::{Case, RunMode, TestError, case_variant};
@@ -13,26 +12,24 @@ use super::{Case, RunMode, TestError, case_variant};
 /// # Errors
 ///
 /// The case cannot be planned, or it does not have this run mode.
-pub fn add_kernels(case: &Case, mode: RunMode, engine: &Engine, to: &Preparation<'_>) -> Result<(), TestError> {
+pub fn add_kernels(case: &Case, mode: RunMode, engine: &Engine, to: &Preparation) -> Result<(), TestError> {
     mode.cases(case)?.iter().try_for_each(|case| add(case, engine, to))
 }
 
-fn add(case: &Case, engine: &Engine, to: &Preparation<'_>) -> Result<(), TestError> {
+fn add(case: &Case, engine: &Engine, to: &Preparation) -> Result<(), TestError> {
     let (variant, dtypes, options) = (case_variant(case)?, case.dtypes()?, case.attention_options()?);
     let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
-    let Some(on_device) = attention.as_cuda() else { return Ok(()) };
     let qo_indptr = indptr(&case.qo_lens.to_vec())?;
     let keys = Keys::new(case, &qo_indptr)?;
     let levels = keys.levels();
     let batch = keys.batch(&qo_indptr, &levels);
-    to.batch(on_device, &batch).map_err(Error::from)?;
+    to.add(&Need::Batch(&attention, &batch))?;
     if case.graph {
         // a replay runs the kernel of the plan, with a capacity
         let layout = batch.validate()?;
-        let options = AttentionOptions { kernel: Some(on_device.choose(&layout)), ..options };
+        let options = AttentionOptions { kernel: attention.kernel_kind(&layout), ..options };
         let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
-        let Some(on_device) = attention.as_cuda() else { return Ok(()) };
-        to.capacity(on_device, &BatchCapacity::of(&layout)).map_err(Error::from)?;
+        to.add(&Need::Capacity(&attention, BatchCapacity::of(&layout)))?;
     }
     Ok(())
 }

@@ -101,7 +101,7 @@ impl Setup {
     /// Whether the kernel uses tensor cores, and so rounds transformed rows to the element types.
     pub(super) fn rounds_rows(&self) -> bool {
         #[cfg(feature = "cuda")]
-        return self.plan.as_cuda().is_some();
+        return self.plan.kernel().is_some();
         #[cfg(not(feature = "cuda"))]
         false
     }
@@ -109,10 +109,9 @@ impl Setup {
     /// The facts about the main kernel; none on the CPU.
     pub(super) fn kernel_info(&self) -> Info {
         #[cfg(feature = "cuda")]
-        if let Some(plan) = self.plan.as_cuda() {
-            let kernel = plan.kernel();
-            let ready = kernel.ready();
-            let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&plan.kind().to_string()));
+        if let Some(kernel) = self.plan.kernel() {
+            let (ready, kind) = (kernel.ready(), kernel.traits().kind.to_string());
+            let main = kernel.resources().into_iter().find(|r| r.kernel.ends_with(&kind));
             return Info {
                 compile_ms: Some(ready.compiled.ms),
                 cubin: Some(ready.origin.to_string()),
@@ -205,7 +204,7 @@ pub(super) fn ran(plan: &Plan, engine: &Engine) -> String {
 /// The kernel of a plan on a GPU.
 fn kind(plan: &Plan) -> Option<KernelKind> {
     #[cfg(feature = "cuda")]
-    return plan.as_cuda().map(attn::cuda::Plan::kind);
+    return plan.kernel().map(|kernel| kernel.traits().kind);
     #[cfg(not(feature = "cuda"))]
     {
         let _ = plan;
@@ -216,8 +215,8 @@ fn kind(plan: &Plan) -> Option<KernelKind> {
 /// Whether both use tiles of the same number of rows.
 fn same_tile(a: &Plan, b: &Plan) -> bool {
     #[cfg(feature = "cuda")]
-    if let (Some(a), Some(b)) = (a.as_cuda(), b.as_cuda()) {
-        let tile = |plan: &attn::cuda::Plan| (plan.kernel().traits().tile_rows, plan.kernel().traits().mixed);
+    if let (Some(a), Some(b)) = (a.kernel(), b.kernel()) {
+        let tile = |kernel: &attn::cuda::Kernel| (kernel.traits().tile_rows, kernel.traits().mixed);
         return tile(a) == tile(b);
     }
     let _ = (a, b);

@@ -1,5 +1,7 @@
 //! Appending keys and values to KV pools, and gathering them.
 
+use std::sync::Arc;
+
 use attn_core::ops::{append, gather as gathering};
 #[cfg(feature = "cuda")]
 use attn_kernels::cuda;
@@ -17,7 +19,7 @@ use crate::{
 /// is refused by name.
 #[derive(Debug)]
 pub struct KvTransform {
-    backend: Backend<append::Transform, CudaKvTransform>,
+    backend: Backend<append::Transform, Arc<CudaKvTransform>>,
 }
 
 impl KvTransform {
@@ -30,7 +32,7 @@ impl KvTransform {
     pub fn new(engine: &Engine, variant: &Variant, heads: Heads) -> Result<Self, Error> {
         let backend = map_backend!(&engine.backend, {
             Cpu(()) => append::Transform::new(variant, heads)?,
-            Cuda(device) => CudaKvTransform::new(device, variant, heads)?,
+            Cuda(device) => Arc::new(CudaKvTransform::new(device, variant, heads)?),
         });
         Ok(KvTransform { backend })
     }
@@ -53,7 +55,7 @@ impl KvTransform {
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn cuda(&self) -> Result<&CudaKvTransform, Error> {
+    pub(crate) fn cuda(&self) -> Result<&Arc<CudaKvTransform>, Error> {
         self.backend.cuda("transform")
     }
 }
@@ -80,7 +82,8 @@ pub fn append_paged(
     try_backend!(&stream.backend, {
         Cpu(()) => append::append(kv, pools, append, transform.map(KvTransform::cpu).transpose()?),
         Cuda(stream) => {
-            cuda::ops::append(stream, kv, pools, append, transform.map(KvTransform::cuda).transpose()?)
+            let transform = transform.map(KvTransform::cuda).transpose()?;
+            cuda::ops::append(stream, kv, pools, append, transform.map(Arc::as_ref))
         },
     })
 }

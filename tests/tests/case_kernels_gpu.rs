@@ -3,7 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 use attn_testing::{Case, LayoutKind, Lens, RunMode, add_kernels, bench_mode, check, grid};
-use facade::{Engine, cuda::Preparation, kernels::cache::CubinCache};
+use facade::{Engine, Preparation, PrepareOptions, kernels::cache::CubinCache};
 
 /// The only test of this program, because the counts are those of the process.
 #[test]
@@ -16,8 +16,7 @@ fn the_listed_kernels_of_a_case_are_those_that_it_runs() {
             return;
         }
     };
-    let device = engine.device().expect("a GPU");
-    let preparation = Preparation::without_loading(device);
+    let preparation = Preparation::without_loading(&engine);
     // ragged, paged and shared keys, with and without graphs
     let checked: Vec<Case> = grid::serving().into_iter().step_by(61).collect();
     let timed = Case {
@@ -33,9 +32,9 @@ fn the_listed_kernels_of_a_case_are_those_that_it_runs() {
     for mode in modes {
         add_kernels(&timed, mode, &engine, &preparation).expect("it can be planned");
     }
-    let listed = preparation.len();
+    let listed = preparation.kernels();
     assert!(listed > 20, "{listed} kernels");
-    let report = preparation.run(None, |_| {}).expect("every kernel compiles");
+    let report = preparation.run(PrepareOptions::default()).expect("every kernel compiles");
     assert_eq!(report.kernels(), listed);
 
     let compiled = || CubinCache::global().stats().compiled;

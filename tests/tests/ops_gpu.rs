@@ -8,7 +8,8 @@ use half::{bf16, f16};
 
 use attn::ops::*;
 use attn::{
-    DeviceBuffer, Dtype, Engine, Error, Heads, KvScales, Out, PageOrder, Scale, Stream, TensorMut, TensorRef, Variant,
+    DeviceBuffer, Dtype, Engine, Error, Graph, Heads, KvScales, Out, PageOrder, Scale, Stream, TensorMut, TensorRef,
+    Variant,
     lang::{F8E4M3, F8E5M2},
     tensor::Element,
 };
@@ -35,14 +36,12 @@ impl Scenario {
 
     /// Runs an op once, and waits for it.
     fn run(&self, mut op: impl FnMut(&Stream) -> Result<(), Error>) {
-        match self.stream.as_cuda() {
-            Some(stream) if self.mode == Mode::Captured => {
-                let mut graph = stream.capture(|| op(&self.stream)).expect("captured");
-                // SAFETY: everything that it reads and writes lives until the stream is synchronised.
-                unsafe { graph.launch(stream) }.expect("launched");
-                stream.synchronize().expect("it ran");
-            }
-            _ => op(&self.stream).expect("sound"),
+        if self.mode == Mode::Captured && !self.engine.is_cpu() {
+            let mut graph = Graph::capture(&self.stream, || op(&self.stream)).expect("captured");
+            // SAFETY: everything that it reads and writes lives until the stream is synchronised.
+            unsafe { graph.replay(&self.stream, || Ok(())) }.expect("launched");
+        } else {
+            op(&self.stream).expect("sound");
         }
         self.stream.synchronize().expect("it ran");
     }

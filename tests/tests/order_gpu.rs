@@ -172,14 +172,13 @@ fn streams_that_are_gone_still_count() {
 #[test]
 fn borrowed_streams_are_told_apart_by_their_numbers() {
     let Some(gpu) = Gpu::find() else { return };
-    let device = gpu.engine.device().expect("CUDA");
-    let owner = cuda::Stream::new(device).expect("a stream");
+    let owner = gpu.stream();
     let mut workspace = gpu.engine.workspace();
     let (plan, q, mut o) = (gpu.plan(&mut workspace), gpu.upload(&queries(1)), gpu.output());
     let want = gpu.alone(&queries(1));
     for _ in 0..20 {
         // SAFETY: the owner lives longer, and nobody captures.
-        let borrowed = unsafe { Stream::from_raw(&gpu.engine, owner.as_raw()) }.expect("a stream");
+        let borrowed = unsafe { Stream::from_raw(&gpu.engine, owner.as_raw().expect("CUDA")) }.expect("a stream");
         gpu.keep_busy(&plan, &borrowed, &q, &mut o);
         drop(borrowed);
         gpu.run(&plan, &gpu.stream(), &q, &mut o).expect("ordered");
@@ -202,9 +201,10 @@ fn pinned_memory_may_be_changed_on_return() {
     let mut workspace = gpu.engine.workspace();
     let plan = gpu.plan(&mut workspace);
     let (stream, busy, mut o) = (gpu.stream(), gpu.upload(&other), gpu.output());
-    let pinned = cuda::HostBuffer::new(gpu.engine.device().expect("CUDA"), old.len() * 2).expect("memory");
+    let pinned = ops::HostBuffer::new(&gpu.engine, Dtype::Bf16, old.len()).expect("memory");
+    let address = pinned.tensor(&[old.len()]).expect("fits").device_ptr().expect("CUDA");
     // SAFETY: the buffer is that long and aligned to pages, and nothing else refers to it while this lives.
-    let source = unsafe { std::slice::from_raw_parts_mut(pinned.ptr() as *mut bf16, old.len()) };
+    let source = unsafe { std::slice::from_raw_parts_mut(address as *mut bf16, old.len()) };
     let mut q = gpu.upload(&other);
     source.copy_from_slice(&old);
     gpu.keep_busy(&plan, &stream, &busy, &mut o);

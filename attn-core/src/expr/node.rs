@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tree::{Node, PerHead, Variant};
+use super::tree::{Node, PerHeadNode, Variant};
 use crate::lang::{ErasedVariant, Hook, Normalizer};
 
 impl Node {
@@ -28,7 +28,7 @@ impl Node {
     /// [`Variant::bind`] check both arguments.
     #[must_use]
     pub fn per_head(heads: impl Into<Vec<i32>>, branches: Vec<Variant>) -> Node {
-        Node::PerHead(PerHead::new(heads.into(), branches))
+        Node::PerHead(PerHeadNode::new(heads.into(), branches))
     }
 
     /// The part, if it is one.

@@ -1,12 +1,12 @@
 //! `per_head`: a table of the branch of each query head.
 
-use super::tree::{PerHead, Variant};
+use super::tree::{PerHeadNode, Variant};
 use crate::lang::params::{ArgVisitor, ParamField};
 use crate::lang::{BindError, ComposeError, Dims, Hook, Tensor1};
 
-impl PerHead {
+impl PerHeadNode {
     pub(super) fn new(heads: Vec<i32>, branches: Vec<Variant>) -> Self {
-        PerHead { heads: heads.into(), kv_heads: None, branches }
+        PerHeadNode { heads: heads.into(), kv_heads: None, branches }
     }
 
     /// The number of the branch of each query head.

@@ -40,7 +40,7 @@ pub enum Node {
         inner: Variant,
     },
     /// A branch for each query head.
-    PerHead(PerHead),
+    PerHead(PerHeadNode),
     /// Disjoint sets of keys, each with its own transforms, under one softmax. Its hooks run once for each of
     /// [`Variant::branches`]; here it is a mask only: the keys of any branch.
     Union(Vec<Variant>),
@@ -48,7 +48,7 @@ pub enum Node {
 
 /// `per_head(heads=[0, 0, 1, 1], a, b)`: query heads 0 and 1 have the hooks of `a`, 2 and 3 those of `b`.
 #[derive(Clone, Debug)]
-pub struct PerHead {
+pub struct PerHeadNode {
     pub(super) heads: Arc<[i32]>,
     /// The branch of each KV head, once bound: for hooks of keys and values.
     pub(super) kv_heads: Option<Arc<[i32]>>,

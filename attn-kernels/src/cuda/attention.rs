@@ -10,9 +10,8 @@ use attn_core::{
 };
 
 use super::{
-    CudaError, Device, Kernel, Plan, SelectedKernel, Stream, Workspace,
+    CudaError, Device, Plan, SelectedKernel, Stream, Workspace,
     bound::{BatchBinding, BoundAttention},
-    kernel_cache::KernelKey,
     kernels::LoadedKernels,
 };
 
@@ -65,17 +64,6 @@ impl Attention {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.bound.device
-    }
-
-    /// The kernel of a family, compiled and loaded the first time. Planning does the same; call this to have it done
-    /// earlier. For a union, this prepares the kernels of all branches and returns the first.
-    ///
-    /// # Errors
-    ///
-    /// No cubin, or one that does not load.
-    pub fn kernel(&self, kind: KernelKind, paged: bool) -> Result<Arc<Kernel>, CudaError> {
-        let key = KernelKey::without_levels(self.bound.selector.kernel_of(kind), paged);
-        Ok(self.bound.kernels(key)?.swap_remove(0)) // there is at least one branch
     }
 
     /// The kernel family for a batch ([`KernelSelector::select`](crate::select::KernelSelector::select)).

@@ -18,12 +18,12 @@ impl Stream {
     ///
     /// The errors of `work`, and work that cannot be captured.
     pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
-        let captured = self.record(work);
+        let captured = self.recorded(work);
         self.device().free_released();
         captured
     }
 
-    fn record<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+    fn recorded<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
         let _capture = self.device().captures().capture();
         self.begin_capture()?;
         let recording = Recording(self);

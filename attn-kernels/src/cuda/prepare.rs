@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -27,28 +27,28 @@ use crate::{
 /// A list of the kernels that plans and ops will load. [`Preparation::run`] compiles them on all cores and loads them.
 ///
 /// `Send` and `Sync`: threads may add to it at once. A source is kept once, however many plans need it.
-pub struct Preparation<'a> {
+pub struct Preparation {
     device: Device,
     loads: bool,
-    needed: Mutex<Needed<'a>>,
+    needed: Mutex<Needed>,
 }
 
 #[derive(Default)]
-struct Needed<'a> {
+struct Needed {
     sources: BTreeMap<Key, Box<dyn Unit + Send>>,
     /// What is to be loaded, with the keys of its cubins.
-    loads: Vec<(Load<'a>, Vec<Key>)>,
+    loads: Vec<(Load, Vec<Key>)>,
 }
 
 /// What loads cubins.
-enum Load<'a> {
+enum Load {
     Kernels(Arc<BoundAttention>, KernelKey),
     Planner(Arc<BoundAttention>),
     Op(Op),
-    Append(&'a KvTransform, Dtype, Dtype),
+    Append(Arc<KvTransform>, Dtype, Dtype),
 }
 
-impl<'a> Preparation<'a> {
+impl Preparation {
     /// An empty list.
     #[must_use]
     pub fn new(device: &Device) -> Self {
@@ -111,10 +111,10 @@ impl<'a> Preparation<'a> {
     /// # Errors
     ///
     /// Parts that have no meaning together; a transform of another device.
-    pub fn append(&self, transform: &'a KvTransform, from: Dtype, to: Dtype) -> Result<(), CudaError> {
+    pub fn append(&self, transform: &Arc<KvTransform>, from: Dtype, to: Dtype) -> Result<(), CudaError> {
         self.device.check_same("transform", transform.device())?;
         let source = jit::source_for_device(self.device.capability(), |arch| transform.source(from, to, arch))?;
-        self.add(Load::Append(transform, from, to), vec![source]);
+        self.add(Load::Append(transform.clone(), from, to), vec![source]);
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl<'a> Preparation<'a> {
         Ok(())
     }
 
-    fn add<S: Unit + Send + 'static>(&self, load: Load<'a>, sources: Vec<S>) {
+    fn add<S: Unit + Send + 'static>(&self, load: Load, sources: Vec<S>) {
         let sources: Vec<_> = sources.into_iter().map(|source| (source.key(), source)).collect();
         let mut needed = self.needed.lock().unwrap_or_else(PoisonError::into_inner);
         if self.loads {
@@ -148,18 +148,18 @@ impl<'a> Preparation<'a> {
         self.len() == 0
     }
 
-    /// Compiles what is neither embedded nor cached, on `threads` threads (`None`: as many as rayon's pool has), and
-    /// loads everything on the device. `progress` is called after each cubin.
+    /// Empties the list: compiles what is neither embedded nor cached, on `threads` threads (`None`: as many as rayon's
+    /// pool has), and loads everything on the device. `progress` is called after each cubin.
     ///
     /// # Errors
     ///
     /// [`CudaError::Unprepared`] with the error of each kernel that does not compile or load. All others are prepared.
     pub fn run(
-        self,
+        &self,
         threads: Option<usize>,
         progress: impl FnMut(Progress<'_>) + Send,
     ) -> Result<PrepareReport, CudaError> {
-        let Needed { sources, loads } = self.needed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Needed { sources, loads } = mem::take(&mut *self.needed.lock().unwrap_or_else(PoisonError::into_inner));
         let (keys, sources): (Vec<Key>, Vec<_>) = sources.into_iter().unzip();
         let (mut report, mut failed, mut failures) = (PrepareReport::default(), HashSet::new(), Vec::new());
         for (key, result) in keys.into_iter().zip(jit::obtain_all(sources, threads, progress)) {
@@ -182,7 +182,7 @@ impl<'a> Preparation<'a> {
     }
 }
 
-impl Load<'_> {
+impl Load {
     fn load(self, device: &Device) -> Result<(), CudaError> {
         match self {
             Load::Kernels(bound, key) => bound.kernels(key).map(|_| ()),
@@ -193,7 +193,7 @@ impl Load<'_> {
     }
 }
 
-impl fmt::Debug for Preparation<'_> {
+impl fmt::Debug for Preparation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Preparation").field("device", &self.device).field("kernels", &self.len()).finish()
     }

@@ -49,7 +49,7 @@ impl Staging {
             slot.bytes.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
             // SAFETY: the slot is written again, or freed, once the stream has executed the copy.
             unsafe { to.write_async(stream, 0, &slot.bytes.bytes()[..bytes.len()]) }?;
-            slot.read.record(stream)?;
+            stream.record(&slot.read)?;
         }
         self.next = (self.next + 1) % self.slots.len();
         Ok(())

@@ -70,6 +70,17 @@ impl Stream {
         &self.state
     }
 
+    /// Records an event after all work that was submitted to the stream so far.
+    ///
+    /// # Errors
+    ///
+    /// An event of another device, or a failure of the driver.
+    pub fn record(&self, event: &Event) -> Result<(), CudaError> {
+        self.device.check_same("event", event.device())?;
+        let _current = self.device.make_current()?;
+        event.record_on(self.raw())
+    }
+
     /// Waits for all work of the stream.
     ///
     /// # Errors
@@ -105,18 +116,5 @@ impl Drop for Stream {
             // SAFETY: it is ours. The driver lets its work finish.
             let _ = unsafe { stream::destroy(self.raw()) };
         }
-    }
-}
-
-impl Event {
-    /// Records the event after all work that was submitted to the stream so far.
-    ///
-    /// # Errors
-    ///
-    /// A stream of another device, or a failure of the driver.
-    pub fn record(&self, stream: &Stream) -> Result<(), CudaError> {
-        self.device().check_same("stream", stream.device())?;
-        let _current = self.device().make_current()?;
-        self.record_on(stream.raw())
     }
 }

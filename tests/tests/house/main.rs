@@ -4,5 +4,6 @@ mod columns;
 mod cycles;
 mod files;
 mod layout;
+mod one_api;
 mod prose;
 mod retired;

@@ -1,7 +1,7 @@
 //! The bytes of `struct Variant`: the structs of its parts, nested as in the text, in the layout of C.
 
 use attn_core::{
-    expr::{Node, PerHead, Variant},
+    expr::{Node, PerHeadNode, Variant},
     lang::{ErasedVariant, VariantDesc},
 };
 
@@ -134,7 +134,7 @@ impl<E, U: FnMut(Pointee<'_>) -> Result<u64, E>> VariantArgsWriter<'_, U> {
         Ok(())
     }
 
-    fn tables(&mut self, per_head: &PerHead, all: &mut StructLayout, at: usize) -> Result<(), E> {
+    fn tables(&mut self, per_head: &PerHeadNode, all: &mut StructLayout, at: usize) -> Result<(), E> {
         for table in std::iter::once(per_head.heads()).chain(per_head.kv_heads()) {
             let at = at + all.push(table_layout());
             let values: Vec<u8> = table.iter().flat_map(|branch| branch.to_ne_bytes()).collect();
