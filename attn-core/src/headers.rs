@@ -1,6 +1,6 @@
 //! The CUDA headers that are made of Rust: one source for what the host and the kernels compute to the bit.
 
-use crate::lang::{divide, random};
+use crate::lang::{divide, interval, param_tensor, random};
 
 /// A header: where templates include it, and its text.
 #[derive(Clone, Copy, Debug)]
@@ -15,5 +15,7 @@ pub struct Header {
 pub const HEADERS: &[Header] = &[
     Header { name: "lang/signed_divisor.cuh", text: divide::signed::CUDA },
     Header { name: "lang/unsigned_divisor.cuh", text: divide::unsigned::CUDA },
+    Header { name: "lang/interval_fn.cuh", text: interval::functions::CUDA },
+    Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "lang/random.cuh", text: random::CUDA },
 ];

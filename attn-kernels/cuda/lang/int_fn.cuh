@@ -104,7 +104,10 @@ ATTN_FN u32 count_ones(T a) {
 #ifdef ATTN_HOST
   return u32(__builtin_popcountll(u64(Unsigned<T>(a))));
 #else
-  return u32(__popcll(u64(Unsigned<T>(a))));
+  if constexpr (BITS<T> <= 32)
+    return u32(__popc(u32(Unsigned<T>(a))));
+  else
+    return u32(__popcll(u64(a)));
 #endif
 }
 template <class T>
@@ -113,7 +116,10 @@ ATTN_FN u32 leading_zeros(T a) {
 #ifdef ATTN_HOST
   return bits == 0 ? BITS<T> : u32(__builtin_clzll(bits)) - (64 - BITS<T>);
 #else
-  return u32(__clzll(bits)) - (64 - BITS<T>);
+  if constexpr (BITS<T> <= 32)
+    return u32(__clz(int(bits))) - (32 - BITS<T>);
+  else
+    return u32(__clzll(bits));
 #endif
 }
 template <class T>

@@ -2,7 +2,7 @@
 
 use super::{
     Val,
-    integer::{IntType, Interval},
+    functions::{IntType, Interval, between},
 };
 use crate::lang::{Tristate, desc::Elem};
 
@@ -21,20 +21,16 @@ pub fn element(table: &impl IntervalOf, indices: &[Val]) -> Val {
     let (mut lo, mut hi) = ([0; 4], [0; 4]);
     for ((lo, hi), index) in lo.iter_mut().zip(&mut hi).zip(indices) {
         (*lo, *hi) = match index {
-            Val::Int(index) => (index.lo, index.hi),
-            _ => (IntType::I32.min(), IntType::I32.max()),
+            Val::I32(index) => (index.lo.into(), index.hi.into()),
+            _ => (i32::MIN.into(), i32::MAX.into()),
         };
     }
     let rank = indices.len().min(4);
     let range = table.interval_of(&lo[..rank], &hi[..rank]);
-    let ints = |ty: IntType| {
-        let (lo, hi) = range.unwrap_or((ty.min(), ty.max()));
-        Val::Int(Interval::new(ty, lo, hi))
-    };
     match table.elem() {
-        Elem::I32 => ints(IntType::I32),
-        Elem::U32 => ints(IntType::U32),
-        Elem::U8 => ints(IntType::U8),
+        Elem::I32 => int::<i32>(range),
+        Elem::U32 => int::<u32>(range),
+        Elem::U8 => int::<u8>(range),
         Elem::Bool | Elem::Bits => Val::Bool(match range {
             Some((0, 0)) => Tristate::False,
             Some((1, _)) => Tristate::True,
@@ -42,4 +38,12 @@ pub fn element(table: &impl IntervalOf, indices: &[Val]) -> Val {
         }),
         _ => Val::Any,
     }
+}
+
+fn int<T: IntType>(range: Option<(i64, i64)>) -> Val
+where
+    Val: From<Interval<T>>,
+{
+    let (lo, hi) = range.unwrap_or((T::LEAST, T::MOST));
+    between::<T>(lo, hi).into()
 }

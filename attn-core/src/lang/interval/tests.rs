@@ -1,59 +1,124 @@
 //! Each function against all concrete results of small sets of operands, and of sets at the ends of the types.
 
-use super::{super::Tristate, bits::Bits, *};
+use super::{super::Tristate, functions, *};
 
 type Abstract2 = fn(Val, Val) -> Val;
 
+/// The types of integers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Int {
+    I32,
+    U32,
+    U8,
+}
+
+impl Int {
+    fn min(self) -> i64 {
+        if self == Int::I32 { i32::MIN.into() } else { 0 }
+    }
+    fn max(self) -> i64 {
+        match self {
+            Int::I32 => i32::MAX.into(),
+            Int::U32 => u32::MAX.into(),
+            Int::U8 => u8::MAX.into(),
+        }
+    }
+    fn bits(self) -> u32 {
+        if self == Int::U8 { 8 } else { 32 }
+    }
+    fn mask(self) -> u32 {
+        if self == Int::U8 { 0xff } else { u32::MAX }
+    }
+}
+
+/// A set of integers: bounds and known bits.
+#[derive(Clone, Copy, Debug)]
+struct Set {
+    lo: i64,
+    hi: i64,
+    known: u32,
+    value: u32,
+}
+
+impl Set {
+    fn between(lo: i64, hi: i64) -> Set {
+        Set { lo, hi, known: 0, value: 0 }
+    }
+
+    /// The same set as an abstract value.
+    fn of(self, ty: Int) -> Val {
+        fn typed<T: functions::IntType>(set: Set) -> Interval<T> {
+            functions::with_bits(functions::between(set.lo, set.hi), set.known, set.value)
+        }
+        match ty {
+            Int::I32 => typed::<i32>(self).into(),
+            Int::U32 => typed::<u32>(self).into(),
+            Int::U8 => typed::<u8>(self).into(),
+        }
+    }
+}
+
+/// An abstract value with all its known bits; `None` for a bool, or if nothing is known.
+fn set_of(value: Val) -> Option<Set> {
+    fn typed<T: functions::IntType>(a: Interval<T>) -> Set {
+        let functions::KnownBits { known, value } = functions::bits(a);
+        assert_eq!(a.value & !a.known, 0, "no value of an unknown bit");
+        Set { lo: a.lo.to_i64(), hi: a.hi.to_i64(), known, value }
+    }
+    match value {
+        Val::I32(a) => Some(typed(a)),
+        Val::U32(a) => Some(typed(a)),
+        Val::U8(a) => Some(typed(a)),
+        Val::Bool(_) | Val::Any => None,
+    }
+}
+
 /// Sets of integers: small intervals, some with known low bits, and intervals at the ends of the type.
-fn sets(ty: IntType) -> Vec<Interval> {
+fn sets(ty: Int) -> Vec<Set> {
     let (min, max) = (ty.min(), ty.max());
     let mut sets = Vec::new();
-    let small = if ty == IntType::I32 { -5..=6 } else { 0..=9 };
+    let small = if ty == Int::I32 { -5..=6 } else { 0..=9 };
     for lo in small.clone() {
-        sets.extend((lo..=*small.end()).map(|hi| Interval::new(ty, lo, hi)));
+        sets.extend((lo..=*small.end()).map(|hi| Set::between(lo, hi)));
     }
-    sets.extend((0..3).flat_map(|i| [Interval::new(ty, min, min + i), Interval::new(ty, max - i, max)]));
-    sets.extend([(100, 103), (127, 129), (62, 66)].map(|(lo, hi)| Interval::new(ty, lo, hi)));
-    if ty == IntType::I32 {
-        sets.push(Interval::new(ty, -129, -126));
+    sets.extend((0..3).flat_map(|i| [Set::between(min, min + i), Set::between(max - i, max)]));
+    sets.extend([(100, 103), (127, 129), (62, 66)].map(|(lo, hi)| Set::between(lo, hi)));
+    if ty == Int::I32 {
+        sets.push(Set::between(-129, -126));
     }
-    sets.extend([(3, 1), (1, 1), (2, 0), (4, 4)].map(|(known, value)| Interval::new(ty, 0, 9).with_bits(known, value)));
+    sets.extend([(3, 1), (1, 1), (2, 0), (4, 4)].map(|(known, value)| Set { lo: 0, hi: 9, known, value }));
     sets
 }
 
-fn members(set: Interval) -> Vec<i64> {
+fn members(set: Set) -> Vec<i64> {
     (set.lo..=set.hi).filter(|&x| (x as u32 ^ set.value) & set.known == 0).collect()
 }
 
-fn wrap(ty: IntType, x: i64) -> i64 {
+fn wrap(ty: Int, x: i64) -> i64 {
     match ty {
-        IntType::I32 => i64::from(x as i32),
-        IntType::U32 => i64::from(x as u32),
-        IntType::U8 => i64::from(x as u8),
+        Int::I32 => i64::from(x as i32),
+        Int::U32 => i64::from(x as u32),
+        Int::U8 => i64::from(x as u8),
     }
 }
 
 fn holds(set: Val, x: i64) -> bool {
     match set {
-        Val::Int(set) => {
-            let Bits { known, value } = set.bits();
-            (set.lo..=set.hi).contains(&x) && (x as u32 ^ value) & known == 0 && set.value & !set.known == 0
-        }
         Val::Bool(Tristate::True) => x == 1,
         Val::Bool(Tristate::False) => x == 0,
-        Val::Bool(Tristate::Unknown) | Val::Any => true,
+        _ => set_of(set).is_none_or(|set| (set.lo..=set.hi).contains(&x) && (x as u32 ^ set.value) & set.known == 0),
     }
 }
 
-const TYPES: [IntType; 3] = [IntType::I32, IntType::U32, IntType::U8];
+const TYPES: [Int; 3] = [Int::I32, Int::U32, Int::U8];
 
 /// Checks a function of two integers. `exact` gives `None` where Rust panics.
-fn check(name: &str, f: Abstract2, exact: impl Fn(IntType, i64, i64) -> Option<i64>) {
+fn check(name: &str, f: Abstract2, exact: impl Fn(Int, i64, i64) -> Option<i64>) {
     for ty in TYPES {
         let sets = sets(ty);
         for &a in &sets {
             for &b in &sets {
-                let result = f(Val::Int(a), Val::Int(b));
+                let result = f(a.of(ty), b.of(ty));
                 for x in members(a) {
                     for y in members(b) {
                         if let Some(z) = exact(ty, x, y) {
@@ -66,10 +131,10 @@ fn check(name: &str, f: Abstract2, exact: impl Fn(IntType, i64, i64) -> Option<i
     }
 }
 
-fn check_one(name: &str, f: fn(Val) -> Val, exact: impl Fn(IntType, i64) -> Option<i64>) {
+fn check_one(name: &str, f: fn(Val) -> Val, exact: impl Fn(Int, i64) -> Option<i64>) {
     for ty in TYPES {
         for a in sets(ty) {
-            let result = f(Val::Int(a));
+            let result = f(a.of(ty));
             for x in members(a) {
                 if let Some(z) = exact(ty, x) {
                     assert!(holds(result, z), "{name}: {x} of {a:?}: {z} is not in {result:?}");
@@ -130,14 +195,14 @@ fn methods_are_sound() {
     check_one("abs", abs, |ty, x| Some(wrap(ty, x.abs())));
     check_one("unsigned_abs", unsigned_abs, |_, x| Some(x.abs()));
     check_one("signum", signum, |_, x| Some(x.signum()));
-    let own = |ty: IntType, x: i64| x as u32 & ty.mask();
+    let own = |ty: Int, x: i64| x as u32 & ty.mask();
     check_one("count_ones", count_ones, |ty, x| Some(own(ty, x).count_ones().into()));
     check_one("power", is_power_of_two, |ty, x| Some(own(ty, x).is_power_of_two().into()));
     check_one("leading", leading_zeros, |ty, x| Some(i64::from(own(ty, x).leading_zeros() + ty.bits()) - 32));
     check_one("trailing", trailing_zeros, |ty, x| Some(own(ty, x).trailing_zeros().min(ty.bits()).into()));
-    check_one("as i32", cast_i32, |_, x| Some(wrap(IntType::I32, x)));
-    check_one("as u32", cast_u32, |_, x| Some(wrap(IntType::U32, x)));
-    check_one("as u8", cast_u8, |_, x| Some(wrap(IntType::U8, x)));
+    check_one("as i32", cast_i32, |_, x| Some(wrap(Int::I32, x)));
+    check_one("as u32", cast_u32, |_, x| Some(wrap(Int::U32, x)));
+    check_one("as u8", cast_u8, |_, x| Some(wrap(Int::U8, x)));
 }
 
 #[test]
@@ -178,7 +243,7 @@ fn truth_tables() {
             for b in all {
                 let results: Vec<bool> =
                     bools(a).into_iter().flat_map(|x| bools(b).into_iter().map(move |y| exact(x, y))).collect();
-                let truth = Tristate::known(results.iter().all(|x| *x), !results.iter().any(|x| *x));
+                let truth = functions::known(results.iter().all(|x| *x), !results.iter().any(|x| *x));
                 assert_eq!(f(Val::Bool(a), Val::Bool(b)), Val::Bool(truth));
             }
         }
@@ -189,7 +254,7 @@ fn truth_tables() {
 /// Results that must stay exact: tile classes depend on them.
 #[test]
 fn common_masks_are_exact() {
-    let ints = |lo, hi| Val::Int(Interval::new(IntType::I32, lo, hi));
+    let ints = |lo, hi| Set::between(lo, hi).of(Int::I32);
     let int = |x: i64| ints(x, x);
     assert_eq!(sub(ints(256, 383), ints(0, 127)), ints(129, 383));
     assert_eq!(div(ints(256, 383), int(128)), int(2));
@@ -197,7 +262,7 @@ fn common_masks_are_exact() {
     assert_eq!(rem(ints(300, 310), int(128)), ints(44, 54));
     assert_eq!(rem_euclid(ints(-3, -1), int(128)), ints(125, 127));
     assert_eq!(eq(div(ints(0, 127), int(128)), div(ints(128, 255), int(128))), of(false));
-    assert_eq!(cast_u32(ints(-3, -1)), Val::Int(Interval::new(IntType::U32, (1 << 32) - 3, (1 << 32) - 1)));
+    assert_eq!(cast_u32(ints(-3, -1)), Set::between((1 << 32) - 3, (1 << 32) - 1).of(Int::U32));
     // 64..=127 and 128..=191 differ in bit 7
     assert_eq!(lt(bit_xor(ints(64, 127), ints(128, 191)), int(128)), of(false));
     assert_eq!(eq(bit_and(shl(ints(0, 9), int(1)), int(1)), int(0)), of(true));
@@ -206,8 +271,11 @@ fn common_masks_are_exact() {
 }
 
 fn of_like(x: Val, value: i64) -> Val {
+    let only = Set::between(value, value);
     match x {
-        Val::Int(x) => Val::Int(Interval::new(x.ty, value, value)),
+        Val::I32(_) => only.of(Int::I32),
+        Val::U32(_) => only.of(Int::U32),
+        Val::U8(_) => only.of(Int::U8),
         x => x,
     }
 }

@@ -3,16 +3,11 @@
 //! Bounds are exact for boxes of up to 16 elements and, along a `#[monotone]` axis, for boxes of up to 8 rows.
 //! Otherwise they come from minima and maxima of blocks, computed once: blocks of 32 elements of a row (for rank 1 also
 //! of runs of 2, 4, 8 .. blocks, so that any range needs two look-ups, as in a sparse table), and of 32 x 32 elements
-//! of the last two axes. At most 64 blocks are visited; beyond that, the bounds of the whole tensor are given.
-//! `attn-kernels/cuda/lang/table_interval.cuh` visits the same blocks in the same way, so both sides give bit-identical
-//! bounds.
+//! of the last two axes. At most 64 blocks are visited; beyond that, the bounds of the whole tensor are given. Kernels
+//! ask in the same way: the query is a header of theirs too.
 
-/// Boxes of up to this many elements are visited element by element.
-const FEW: i64 = 16;
-/// Greatest number of blocks visited along an axis.
-const BLOCKS: i64 = 8;
-/// Greatest number of blocks visited.
-const MOST_BLOCKS: i64 = 64;
+pub(crate) use device::CUDA;
+pub(super) use device::{IndexBox, TensorQuery, WideMinMax, range_of};
 
 /// A minimum and a maximum: the bits of an i32 or u32; bools, bits and u8 widened.
 pub type MinMax = [u32; 2];
@@ -59,7 +54,7 @@ pub(super) fn whole(len: i64, value: impl Fn(i64) -> i64) -> MinMax {
 /// from each block on; for higher ranks, for every matrix of the last two axes, its blocks of 32 x 32, row by row.
 pub(super) fn blocks(rank: usize, extent: Four, value: impl Fn(i64) -> i64) -> Vec<MinMax> {
     let [a, b, rows, columns] = extent;
-    let across = columns.div_euclid(32) + i64::from(columns % 32 != 0);
+    let across = device::blocks_of(columns as i32);
     let mut wide: Vec<(i64, i64)> = Vec::new();
     for row in 0..a * b * rows {
         for block in 0..across {
@@ -91,66 +86,194 @@ pub(super) fn blocks(rank: usize, extent: Four, value: impl Fn(i64) -> i64) -> V
 }
 
 /// A tensor and its blocks.
-pub(super) struct BoundsQuery<'a, V> {
-    pub(super) rank: usize,
-    pub(super) extent: Four,
+pub(super) struct Bounded<'a, V, W> {
     /// An element by its offset.
     pub(super) value: V,
     /// Widens a stored bound.
     pub(super) wide: fn(u32) -> i64,
+    /// The bounds of the whole tensor.
+    pub(super) whole: W,
     /// `None` if the tensor is monotone.
     pub(super) blocks: Option<&'a [MinMax]>,
 }
 
-impl<V: Fn(i64) -> i64> BoundsQuery<'_, V> {
-    /// Bounds of the elements in a box of indices, inclusive and within the tensor; `None` where the bounds of the
-    /// whole tensor are to be used.
-    pub(super) fn range(&self, lo: Four, hi: Four) -> Option<(i64, i64)> {
-        let [_, b, rows, columns] = self.extent;
-        let count = |axis: usize| hi[axis] - lo[axis] + 1;
-        let matrix = |i: i64, j: i64| i * b + j;
-        let matrices = move || (lo[0]..=hi[0]).flat_map(move |i| (lo[1]..=hi[1]).map(move |j| matrix(i, j)));
-        let all_rows = move || matrices().flat_map(move |m| (lo[2]..=hi[2]).map(move |row| m * rows + row));
-        let small = |axes: std::ops::Range<usize>, most: i64| {
-            axes.map(|axis| count(axis).min(most + 1)).product::<i64>() <= most
-        };
-        if small(0..4, FEW) {
-            let indices = all_rows().flat_map(move |row| (lo[3]..=hi[3]).map(move |column| row * columns + column));
-            return Some(over(indices, &self.value));
+impl<V, W> Bounded<'_, V, W> {
+    fn widened(&self, [lo, hi]: MinMax) -> WideMinMax {
+        WideMinMax { lo: (self.wide)(lo), hi: (self.wide)(hi), any: true }
+    }
+}
+
+impl<V: Fn(i64) -> i64, W: Fn() -> MinMax> TensorQuery for Bounded<'_, V, W> {
+    fn whole(&self) -> WideMinMax {
+        self.widened((self.whole)())
+    }
+    fn is_monotone(&self) -> bool {
+        self.blocks.is_none()
+    }
+    fn element(&self, at: i64) -> WideMinMax {
+        let x = (self.value)(at);
+        WideMinMax { lo: x, hi: x, any: true }
+    }
+    fn block(&self, at: i64) -> WideMinMax {
+        let block = self.blocks.and_then(|blocks| blocks.get(at as usize));
+        self.widened(block.copied().unwrap_or_default())
+    }
+}
+
+/// The bounds of the elements in a box of indices, from minima and maxima of blocks.
+#[allow(unreachable_pub)] // re-exported within the crate
+#[attn_macros::device_mod(namespace = "lang::interval", include = "lang/int_fn.cuh")]
+mod device {
+    /// A minimum and a maximum in 64 bits, of no numbers or some.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct WideMinMax {
+        pub lo: i64,
+        pub hi: i64,
+        pub any: bool,
+    }
+
+    /// Indices along four axes, from `lo` to `hi` inclusive. A tensor of lower rank has leading axes of extent 1.
+    #[derive(Clone, Copy, Debug)]
+    pub struct IndexBox {
+        pub lo: [i32; 4],
+        pub hi: [i32; 4],
+        pub extent: [i32; 4],
+    }
+
+    /// A tensor and its precomputed bounds.
+    pub trait TensorQuery {
+        /// The bounds of the whole tensor.
+        fn whole(&self) -> WideMinMax;
+        /// Whether elements never decrease along the last axis; there are no blocks then.
+        fn is_monotone(&self) -> bool;
+        /// An element by its offset.
+        fn element(&self, at: i64) -> WideMinMax;
+        /// The bounds of a block.
+        fn block(&self, at: i64) -> WideMinMax;
+    }
+
+    pub fn joined(a: WideMinMax, b: WideMinMax) -> WideMinMax {
+        let lo = if a.any && a.lo < b.lo { a.lo } else { b.lo };
+        let hi = if a.any && a.hi > b.hi { a.hi } else { b.hi };
+        WideMinMax { lo, hi, any: a.any || b.any }
+    }
+
+    fn count(lo: i32, hi: i32) -> u32 {
+        (hi as u32).wrapping_sub(lo as u32).wrapping_add(1)
+    }
+
+    /// The number of blocks of 32 elements along an axis.
+    pub fn blocks_of(extent: i32) -> i64 {
+        i64::from(extent / 32) + i64::from(extent % 32 != 0)
+    }
+
+    /// The bounds of the elements, or of the blocks, `first` to `last` of each row.
+    fn of_rows<S: TensorQuery>(
+        tensor: &S,
+        at: IndexBox,
+        width: i64,
+        first: i32,
+        last: i32,
+        blocks: bool,
+    ) -> WideMinMax {
+        let mut found = WideMinMax { lo: 0, hi: 0, any: false };
+        for i in at.lo[0]..at.hi[0] + 1 {
+            for j in at.lo[1]..at.hi[1] + 1 {
+                let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
+                for k in at.lo[2]..at.hi[2] + 1 {
+                    let row = matrix * i64::from(at.extent[2]) + i64::from(k);
+                    for c in first..last + 1 {
+                        let index = row * width + i64::from(c);
+                        found = joined(found, if blocks { tensor.block(index) } else { tensor.element(index) });
+                    }
+                }
+            }
         }
-        let few_rows = small(0..3, BLOCKS);
-        let Some(blocks) = self.blocks else {
-            let ends = |row: i64| ((self.value)(row * columns + lo[3]), (self.value)(row * columns + hi[3]));
-            return few_rows.then(|| join(all_rows().map(ends)));
-        };
-        let block = |at: i64| {
-            let [lo, hi] = blocks.get(at as usize).copied().unwrap_or_default();
-            ((self.wide)(lo), (self.wide)(hi))
-        };
-        let across = columns.div_euclid(32) + i64::from(columns % 32 != 0);
-        let (first, last) = (lo[3] / 32, hi[3] / 32);
-        if self.rank <= 1 {
-            let level = (last - first + 1).ilog2();
-            let at = i64::from(level) * across;
-            return Some(join([block(at + first), block(at + last + 1 - (1 << level))].into_iter()));
+        found
+    }
+
+    /// The bounds of the first and the last element of each row.
+    fn of_ends<S: TensorQuery>(tensor: &S, at: IndexBox, width: i64) -> WideMinMax {
+        let mut found = WideMinMax { lo: 0, hi: 0, any: false };
+        for i in at.lo[0]..at.hi[0] + 1 {
+            for j in at.lo[1]..at.hi[1] + 1 {
+                let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
+                for k in at.lo[2]..at.hi[2] + 1 {
+                    let row = (matrix * i64::from(at.extent[2]) + i64::from(k)) * width;
+                    let (first, last) =
+                        (tensor.element(row + i64::from(at.lo[3])), tensor.element(row + i64::from(at.hi[3])));
+                    found = joined(found, WideMinMax { lo: first.lo, hi: last.hi, any: true });
+                }
+            }
         }
-        if last - first >= BLOCKS {
-            return None;
+        found
+    }
+
+    /// The bounds of the squares of blocks from row `top` to `bottom` and column `first` to `last` of each matrix.
+    fn of_squares<S: TensorQuery>(
+        tensor: &S,
+        at: IndexBox,
+        top: i32,
+        bottom: i32,
+        first: i32,
+        last: i32,
+    ) -> WideMinMax {
+        let (across, down) = (blocks_of(at.extent[3]), blocks_of(at.extent[2]));
+        let before = i64::from(at.extent[0]) * i64::from(at.extent[1]) * i64::from(at.extent[2]) * across;
+        let mut found = WideMinMax { lo: 0, hi: 0, any: false };
+        for i in at.lo[0]..at.hi[0] + 1 {
+            for j in at.lo[1]..at.hi[1] + 1 {
+                let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
+                for r in top..bottom + 1 {
+                    let row = before + (matrix * down + i64::from(r)) * across;
+                    for c in first..last + 1 {
+                        found = joined(found, tensor.block(row + i64::from(c)));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The bounds of the elements in a box of indices, inclusive and within the tensor. Boxes of up to 16 elements are
+    /// visited element by element; else at most 64 blocks are visited, at most 8 along an axis.
+    pub fn range_of<S: TensorQuery>(tensor: &S, rank: i32, at: IndexBox) -> WideMinMax {
+        if at.extent[0] == 0 || at.extent[1] == 0 || at.extent[2] == 0 || at.extent[3] == 0 {
+            return tensor.whole();
+        }
+        let columns = i64::from(at.extent[3]);
+        let (a, b) = (count(at.lo[0], at.hi[0]), count(at.lo[1], at.hi[1]));
+        let (rows, across) = (count(at.lo[2], at.hi[2]), count(at.lo[3], at.hi[3]));
+        if a.min(17) * b.min(17) * rows.min(17) * across.min(17) <= 16 {
+            return of_rows(tensor, at, columns, at.lo[3], at.hi[3], false);
+        }
+        let few_rows = a.min(9) * b.min(9) * rows.min(9) <= 8;
+        if tensor.is_monotone() {
+            return if few_rows { of_ends(tensor, at, columns) } else { tensor.whole() };
+        }
+        let width = blocks_of(at.extent[3]);
+        let (first, last) = (at.lo[3] / 32, at.hi[3] / 32);
+        if rank <= 1 {
+            // runs of 2^level blocks: one from the first block on, and one up to the last
+            let level = 31 - ((last - first + 1) as u32).leading_zeros();
+            let run = i64::from(level) * width;
+            let from = run + i64::from(last) + 1 - (1i64 << level);
+            return joined(tensor.block(run + i64::from(first)), tensor.block(from));
+        }
+        if last - first >= 8 {
+            return tensor.whole();
         }
         if few_rows {
-            return Some(join(all_rows().flat_map(|row| (first..=last).map(move |c| row * across + c)).map(block)));
+            return of_rows(tensor, at, width, first, last, true);
         }
-        let (top, bottom) = (lo[2] / 32, hi[2] / 32);
-        let down = rows.div_euclid(32) + i64::from(rows % 32 != 0);
-        if !small(0..2, BLOCKS)
-            || bottom - top >= BLOCKS
-            || count(0) * count(1) * (bottom - top + 1) * (last - first + 1) > MOST_BLOCKS
-        {
-            return None;
+        let (top, bottom) = (at.lo[2] / 32, at.hi[2] / 32);
+        if a.min(9) * b.min(9) > 8 || bottom - top >= 8 {
+            return tensor.whole();
         }
-        let squares = self.extent[0] * b * rows * across;
-        let down_at = |m: i64| (top..=bottom).map(move |r| squares + (m * down + r) * across);
-        Some(join(matrices().flat_map(down_at).flat_map(|at| (first..=last).map(move |c| at + c)).map(block)))
+        if a * b * ((bottom - top + 1) as u32) * ((last - first + 1) as u32) > 64 {
+            return tensor.whole();
+        }
+        of_squares(tensor, at, top, bottom, first, last)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::bounds::{self, ElementBounds, MinMax};
+use super::bounds::{self, ElementBounds, IndexBox, MinMax};
 use super::element::ParamElement;
 use super::flat_index::flat_index;
 use super::len_error::TensorLenError;
@@ -193,9 +193,8 @@ impl<T: ParamElement, const RANK: usize> IntervalOf for Tensor<T, RANK> {
         }
         let wide =
             if T::ELEM == Elem::I32 { |word: u32| i64::from(word.cast_signed()) } else { |word: u32| i64::from(word) };
-        let whole = || self.whole().map(wide).into();
         if self.is_empty() {
-            return Some(whole());
+            return Some(self.whole().map(wide).into());
         }
         if RANK == 1 && self.monotone {
             // fast path: the planner asks this for every tile
@@ -209,17 +208,13 @@ impl<T: ParamElement, const RANK: usize> IntervalOf for Tensor<T, RANK> {
                 let last = self.shape[axis] - 1;
                 index.get(axis).copied().unwrap_or(last).clamp(0, last)
             });
-            bounds::four(&clamped, 0)
+            bounds::four(&clamped, 0).map(|i| i as i32)
         };
         let blocks = (!self.monotone).then(|| self.blocks());
-        let asked = bounds::BoundsQuery {
-            rank: RANK,
-            extent: bounds::four(&self.shape, 1),
-            value: |at| self.integer(at),
-            wide,
-            blocks,
-        };
-        Some(asked.range(inside(lo), inside(hi)).unwrap_or_else(whole))
+        let tensor = bounds::Bounded { value: |at| self.integer(at), wide, whole: || self.whole(), blocks };
+        let extent = bounds::four(&self.shape, 1).map(|n| n as i32);
+        let found = bounds::range_of(&tensor, RANK as i32, IndexBox { lo: inside(lo), hi: inside(hi), extent });
+        Some((found.lo, found.hi))
     }
 }
 
