@@ -138,12 +138,12 @@ mod device {
 
     #[inline]
     pub fn and_of(a: Tristate, b: Tristate) -> Tristate {
-        if (a as i32) < (b as i32) { a } else { b }
+        if (b as i32) < (a as i32) { b } else { a }
     }
 
     #[inline]
     pub fn or_of(a: Tristate, b: Tristate) -> Tristate {
-        if (a as i32) < (b as i32) { b } else { a }
+        if (b as i32) < (a as i32) { a } else { b }
     }
 
     #[inline]

@@ -182,6 +182,7 @@ mod device {
                 let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
                 for k in at.lo[2]..at.hi[2] + 1 {
                     let row = matrix * i64::from(at.extent[2]) + i64::from(k);
+                    #[unroll(1)]
                     for c in first..last + 1 {
                         let index = row * width + i64::from(c);
                         found = joined(found, if blocks { tensor.block(index) } else { tensor.element(index) });
