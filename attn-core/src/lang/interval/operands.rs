@@ -48,13 +48,32 @@ macro_rules! of_one {
     };
 }
 
-macro_rules! pairs {
+/// Defines functions of two integers that masks call on coordinates, which are i32: inlined, a sum of theirs is a few
+/// instructions.
+macro_rules! common_pairs {
     ($other:expr; $($doc:literal $name:ident: $of:path),* $(,)?) => {$(
         #[doc = $doc]
         #[inline]
         #[must_use]
         pub fn $name(a: Val, b: Val) -> Val {
-            of_pair!(a, b, |a, b| $of(a, b), $other)
+            #[inline(never)]
+            fn other_types(a: Val, b: Val) -> Val {
+                of_pair!(a, b, |a, b| $of(a, b), $other)
+            }
+            match (a, b) {
+                (Val::I32(a), Val::I32(b)) => Val::from($of(a, b)),
+                _ => other_types(a, b),
+            }
+        }
+    )*};
+}
+
+macro_rules! pairs {
+    ($($doc:literal $name:ident: $of:path),* $(,)?) => {$(
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(a: Val, b: Val) -> Val {
+            of_pair!(a, b, |a, b| $of(a, b), Val::Any)
         }
     )*};
 }
@@ -69,11 +88,20 @@ macro_rules! ones {
     )*};
 }
 
-pairs! {
+common_pairs! {
     Val::Any;
     "`a + b`." add: of::add_of,
     "`a - b`." sub: of::sub_of,
     "`a * b`." mul: of::mul_of,
+}
+
+common_pairs! {
+    Val::Bool(Tristate::Unknown);
+    "`a < b`." lt: of::lt_of,
+    "`a <= b`." le: of::le_of,
+}
+
+pairs! {
     "`a / b`, towards zero." div: of::div_of,
     "`a % b`, with the sign of `a`." rem: of::rem_of,
     "`a.div_euclid(b)`." div_euclid: of::div_euclid_of,
@@ -82,12 +110,6 @@ pairs! {
     "`a.max(b)`." max: of::max_of,
     "`a.saturating_add(b)`." saturating_add: of::saturating_add_of,
     "`a.saturating_sub(b)`." saturating_sub: of::saturating_sub_of,
-}
-
-pairs! {
-    Val::Bool(Tristate::Unknown);
-    "`a < b`." lt: of::lt_of,
-    "`a <= b`." le: of::le_of,
 }
 
 ones! {
@@ -204,8 +226,8 @@ pub fn is_power_of_two(a: Val) -> Val {
     of_one!(a, |a| of::is_power_of_two_of(a), Val::Bool(Tristate::Unknown))
 }
 
-/// Defines a function of an integer by another of any type. Of a second operand that is no integer, only the type of the
-/// result is known.
+/// Defines a function of an integer by another of any type. Of a second operand that is no integer, only the type of
+/// the result is known.
 macro_rules! by_any {
     ($($doc:literal $name:ident: $of:path),* $(,)?) => {$(
         #[doc = $doc]
