@@ -17,5 +17,6 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/unsigned_divisor.cuh", text: divide::unsigned::CUDA },
     Header { name: "lang/interval_fn.cuh", text: interval::functions::CUDA },
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
+    Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },
 ];

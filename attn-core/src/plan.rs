@@ -58,6 +58,7 @@ pub(crate) use kv_list::{KvLists, kv_lists_of};
 pub use rule::{CascadeCosts, CascadePolicy, Cost, ListRule, MixedRule, PlanRule, Schedule};
 pub use segment::KvSegment;
 pub use split_tiles::PlanScratch;
+pub(crate) use stream_k::CUDA as STREAM_K_LINE;
 pub use work_list::{MERGE_ROWS, MergeItem, WorkItem, WorkList, WorkPart};
 
 #[cfg(test)]

@@ -37,10 +37,13 @@
 //! block. Then `ceil(tiles / tiles_per_worker)` workers run whole tiles, worker `w` from tile `floor(w * tiles /
 //! workers)`.
 //!
-//! All arithmetic is in unsigned 64-bit integers, so that the planner kernel (attn-kernels/cuda/planner/stream_k.cuh)
-//! computes the same.
+//! All arithmetic is in unsigned 64-bit integers, and the planner kernel has it as a header, so it computes the same. By
+//! hand, there and here, is the search among the ends of tiles.
 
 use super::{Cost, PlanError, PlanRule};
+use device::{Costs, Line};
+
+pub(crate) use device::CUDA;
 
 /// Where a worker begins: a tile and a block, counted from the first visible block of the tile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,18 +52,11 @@ pub(super) struct Cut {
     pub(super) block: u32,
 }
 
-/// The tiles of one branch and the rule that cuts them.
+/// The tiles of one branch, cut among workers.
 pub(super) struct StreamK<'a> {
     /// Prefix sums of tile costs: tile `t` covers costs `ends[t - 1]..ends[t]`.
     ends: &'a [u64],
-    cost: Cost,
-    /// Cost that is divided among the workers: the total without one item's overhead.
-    shared_cost: u64,
-    workers: u64,
-    min_blocks: u64,
-    block_step: u64,
-    /// Whether workers run whole tiles.
-    whole_tiles: bool,
+    line: Line,
 }
 
 /// The error for a total cost that does not fit 64 bits.
@@ -86,27 +82,20 @@ pub(super) fn tile_ends(
 impl<'a> StreamK<'a> {
     /// `tiles` is the number of tiles that the branch runs, `longest` the blocks of the longest.
     pub(super) fn new(ends: &'a [u64], rule: &PlanRule, tiles: u64, longest: u64) -> Self {
-        let cost = rule.cost;
         let total = ends.last().copied().unwrap_or(0);
-        let shared_cost = total.saturating_sub(cost.item.into());
-        let min_blocks = rule.min_split_blocks();
-        let min_split_cost = min_blocks * u64::from(cost.block);
-        let best_split_cost = (longest * u64::from(cost.block)).saturating_mul(cost.merge.into()).isqrt();
-        let useful_workers =
-            (shared_cost / min_split_cost).min(shared_cost.checked_div(best_split_cost).unwrap_or(u64::MAX));
-        let workers = useful_workers.max(tiles).clamp(1, rule.workers.into());
-        let block_step = if shared_cost / workers >= min_split_cost { 1 } else { min_blocks };
-        let [item_cost, block_cost] = [cost.item, cost.block].map(u64::from);
-        let tiles_per_worker = tiles.div_ceil(workers);
-        let whole_tiles = tiles == ends.len() as u64
-            && tiles_per_worker.saturating_mul(item_cost + longest * block_cost)
-                <= (shared_cost / workers).saturating_add(item_cost + block_cost);
-        let workers = if whole_tiles { tiles.div_ceil(tiles_per_worker.max(1)).max(1) } else { workers };
-        StreamK { ends, cost, shared_cost, workers, min_blocks, block_step, whole_tiles }
+        let costs = Costs {
+            item: rule.cost.item.into(),
+            block: rule.cost.block.into(),
+            merge: rule.cost.merge.into(),
+            min_blocks: rule.min_split_blocks(),
+            max_workers: rule.workers.into(),
+        };
+        // whole tiles are counted, so the branch must run each
+        StreamK { ends, line: device::line_of(costs, total, tiles, longest, tiles == ends.len() as u64) }
     }
 
     pub(super) fn workers(&self) -> u64 {
-        self.workers
+        self.line.workers
     }
 
     /// Where a worker begins; for the number of workers, where the last one ends.
@@ -115,26 +104,115 @@ impl<'a> StreamK<'a> {
             return Cut::default();
         }
         let end = Cut { tile: self.ends.len() as u32, block: 0 };
-        if worker >= self.workers {
+        if worker >= self.line.workers {
             return end;
         }
-        if self.whole_tiles {
-            return Cut { tile: share(self.ends.len() as u64, worker, self.workers) as u32, block: 0 };
+        let at = device::position(self.line, worker);
+        if self.line.whole_tiles {
+            return Cut { tile: at as u32, block: 0 };
         }
-        let item_cost = u64::from(self.cost.item);
-        let at = item_cost + share(self.shared_cost, worker, self.workers);
         let tile = self.ends.partition_point(|&end| end <= at);
         if tile == self.ends.len() {
             return end;
         }
         let begin = tile.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let block = (at - begin).saturating_sub(item_cost) / u64::from(self.cost.block);
-        let block = if block < self.min_blocks { 0 } else { block - block % self.block_step };
-        Cut { tile: tile as u32, block: block as u32 }
+        Cut { tile: tile as u32, block: device::block_at(self.line, at, begin) as u32 }
     }
 }
 
 /// `floor(n * total / of)` for `n <= of < 2^32`, without overflow.
 pub(super) fn share(total: u64, n: u64, of: u64) -> u64 {
-    n * (total / of) + n * (total % of) / of
+    device::up_to(device::equal_shares(total, of), n)
+}
+
+/// Stream-K: the tiles of a batch lie on one line of costs, which is cut into equal shares, one per worker.
+#[allow(unreachable_pub)] // private to the plan
+#[attn_macros::device_mod(namespace = "lang::stream_k", include = "lang/int_fn.cuh")]
+mod device {
+    /// The rule that cuts a line.
+    #[derive(Clone, Copy)]
+    pub struct Costs {
+        /// Of an item, of a block, and of a merge.
+        pub item: u64,
+        pub block: u64,
+        pub merge: u64,
+        /// The least blocks of a split.
+        pub min_blocks: u64,
+        pub max_workers: u64,
+    }
+
+    /// Equal shares of a total.
+    #[derive(Clone, Copy)]
+    pub struct Shares {
+        pub of: u64,
+        pub each: u64,
+        pub rest: u64,
+    }
+
+    /// A line of tiles that is cut.
+    #[derive(Clone, Copy)]
+    pub struct Line {
+        pub item_cost: u64,
+        pub block_cost: u64,
+        pub min_blocks: u64,
+        /// Cuts within a tile are at multiples of it.
+        pub step: u64,
+        pub workers: u64,
+        /// No tile is cut.
+        pub whole_tiles: bool,
+        /// Of the line; of the tiles, if they are whole.
+        pub shares: Shares,
+    }
+
+    /// A call, so that the long code of a 64-bit division exists once.
+    #[call]
+    pub fn divide(a: u64, b: u64) -> u64 {
+        a / b
+    }
+
+    pub fn equal_shares(total: u64, of: u64) -> Shares {
+        let each = divide(total, of);
+        Shares { of, each, rest: total - each * of }
+    }
+
+    /// The first n of them: floor(n * total / of) for n <= of < 2^32, without overflow.
+    pub fn up_to(shares: Shares, n: u64) -> u64 {
+        n * shares.each + divide(n * shares.rest, shares.of)
+    }
+
+    fn ceil_divide(a: u64, b: u64) -> u64 {
+        divide(a + b - 1, b)
+    }
+
+    /// Cuts a line of tiles. `longest` is the blocks of the longest tile; `countable` says whether all of them run.
+    pub fn line_of(costs: Costs, total: u64, tiles: u64, longest: u64, countable: bool) -> Line {
+        let shared = total.saturating_sub(costs.item);
+        let min_share = costs.min_blocks * costs.block;
+        let merge_share = (longest * costs.block).saturating_mul(costs.merge).isqrt();
+        let most = if merge_share == 0 { u64::MAX } else { divide(shared, merge_share) };
+        let useful = divide(shared, min_share).min(most).max(tiles);
+        let workers = useful.max(1).min(costs.max_workers);
+        let of_line = equal_shares(shared, workers);
+        let step = if of_line.each >= min_share { 1 } else { costs.min_blocks };
+        let each = ceil_divide(tiles, workers);
+        let at_most = of_line.each.saturating_add(costs.item + costs.block);
+        let whole_tiles = countable && each.saturating_mul(costs.item + longest * costs.block) <= at_most;
+        let of_tiles = if whole_tiles { ceil_divide(tiles, each.max(1)).max(1) } else { workers };
+        let (item_cost, block_cost, min_blocks) = (costs.item, costs.block, costs.min_blocks);
+        let shares = if whole_tiles { equal_shares(tiles, of_tiles) } else { of_line };
+        Line { item_cost, block_cost, min_blocks, step, workers: of_tiles, whole_tiles, shares }
+    }
+
+    /// Where a worker between the first and the last begins: a position on the line, or a tile, if they are whole.
+    pub fn position(line: Line, worker: u64) -> u64 {
+        let at = up_to(line.shares, worker);
+        if line.whole_tiles { at } else { line.item_cost + at }
+    }
+
+    /// The block at a position, in the tile that begins at `begin`.
+    pub fn block_at(line: Line, at: u64, begin: u64) -> u64 {
+        let block = divide((at - begin).saturating_sub(line.item_cost), line.block_cost);
+        let rounded = if line.step > 1 { divide(block, line.step) * line.step } else { block };
+        if rounded < line.min_blocks { 0 } else { rounded }
+    }
 }

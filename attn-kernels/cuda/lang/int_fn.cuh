@@ -72,6 +72,14 @@ ATTN_FN auto saturating_sub(A a, B b) {
   else
     return T(b) > T(a) ? T(0) : difference;
 }
+// The upper word of a product.
+ATTN_FN u64 mul_high(u64 a, u64 b) {
+#ifdef ATTN_HOST
+  return u64((unsigned __int128)a * b >> 64);
+#else
+  return __umul64hi(a, b);
+#endif
+}
 template <class A, class B>
 ATTN_FN auto saturating_mul(A a, B b) {
   using T = Join<A, B>;
@@ -86,7 +94,7 @@ ATTN_FN auto saturating_mul(A a, B b) {
     const u64 product = u64(a) * u64(b);
     return product > u64(T(~T(0))) ? T(~T(0)) : T(product);
   } else {
-    return a != 0 && T(b) > ~T(0) / T(a) ? ~T(0) : T(a) * T(b);
+    return mul_high(u64(a), u64(b)) != 0 ? ~T(0) : T(a) * T(b);
   }
 }
 template <class T>
@@ -181,6 +189,17 @@ ATTN_FN T next_power_of_two(T a) {
 template <class T>
 ATTN_FN bool is_power_of_two(T a) {
   return count_ones(a) == 1;
+}
+// The square root, rounded down; 0 for a negative number, where Rust panics.
+template <class T>
+ATTN_FN T isqrt(T a) {
+  if (a <= 0) return 0;
+  constexpr u64 MOST = 0xffffffff;
+  const u64 x = u64(a);
+  const u64 root = u64(ATTN_MATH(sqrt)(double(x)));
+  const u64 near = root < MOST ? root : MOST;  // off by at most one
+  if (near * near > x) return T(near - 1);
+  return T(near < MOST && (near + 1) * (near + 1) <= x ? near + 1 : near);
 }
 template <class A, class B>
 ATTN_FN auto abs_diff(A a, B b) {

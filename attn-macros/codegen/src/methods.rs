@@ -109,6 +109,7 @@ pub const METHODS: &[Method] = &[
     m("next_multiple_of", Int, &[Same], Same),
     m("next_power_of_two", Int, &[], Same),
     m("is_power_of_two", Int, &[], Bool),
+    m("isqrt", Int, &[], Same),
     m("abs_diff", Int, &[Same], Unsigned),
     m("unsigned_abs", Int, &[], Unsigned),
 ];

@@ -348,7 +348,8 @@ impl Gen<'_> {
                     None => a,
                 }
             }
-            16 if !matches!(ty, I32 | I64) => match self.rng.random_range(0..4) {
+            16 if !matches!(ty, I32 | I64) => match self.rng.random_range(0..5) {
+                4 => format!("{receiver}.isqrt()"),
                 0 => format!("{receiver}.next_power_of_two()"),
                 1 => format!("{receiver}.div_ceil({b})"),
                 2 => format!("{receiver}.next_multiple_of({b})"),

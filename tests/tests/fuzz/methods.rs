@@ -40,7 +40,9 @@ pub(crate) fn call(name: &str, x: V, args: &[V]) -> V {
         }),
         ("abs" | "wrapping_abs" | "signum" | "is_positive" | "is_negative", V::I32(x), _) => signed!(name, x, V::I32),
         ("abs" | "wrapping_abs" | "signum" | "is_positive" | "is_negative", V::I64(x), _) => signed!(name, x, V::I64),
-        ("is_power_of_two" | "next_power_of_two" | "div_ceil" | "next_multiple_of", ..) => unsigned(name, x, y),
+        ("is_power_of_two" | "next_power_of_two" | "div_ceil" | "next_multiple_of" | "isqrt", ..) => {
+            unsigned(name, x, y)
+        }
         ("rotate_left" | "rotate_right" | "pow" | "wrapping_pow" | "wrapping_shl" | "wrapping_shr", _, V::U32(n)) => {
             ints!(
                 x,
@@ -124,6 +126,7 @@ fn unsigned(name: &str, x: V, y: V) -> V {
         ($x:expr, $y:expr, $v:expr) => {
             match name {
                 "is_power_of_two" => V::Bool($x.is_power_of_two()),
+                "isqrt" => $v($x.isqrt()),
                 "next_power_of_two" => $v($x.checked_next_power_of_two().unwrap_or(0)),
                 "div_ceil" => $v(if $y == 0 { 0 } else { $x.div_ceil($y) }),
                 _ => $v(if $y == 0 || $x % $y == 0 { $x } else { $x.wrapping_add($y - $x % $y) }),
