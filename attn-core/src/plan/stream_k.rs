@@ -37,8 +37,8 @@
 //! block. Then `ceil(tiles / tiles_per_worker)` workers run whole tiles, worker `w` from tile `floor(w * tiles /
 //! workers)`.
 //!
-//! All arithmetic is in unsigned 64-bit integers, and the planner kernel has it as a header, so it computes the same. By
-//! hand, there and here, is the search among the ends of tiles.
+//! All arithmetic is in unsigned 64-bit integers, and the planner kernel has it as a header, so it computes the same.
+//! By hand, there and here, is the search among the ends of tiles.
 
 use super::{Cost, PlanError, PlanRule};
 use device::{Costs, Line};

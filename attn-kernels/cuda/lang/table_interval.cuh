@@ -83,7 +83,7 @@ template <class T>
 struct IntElementInterval {
   template <int RANK>
   static ATTN_FN Interval<T> of(const T* data, const TensorBounds& known, const IndexBox& box) {
-    const WideMinMax found = range_of(TensorQuery<T>{data, known}, RANK, box);
+    const WideMinMax found = min_max_of(TensorQuery<T>{data, known}, RANK, box);
     return between<T>(found.lo, found.hi);
   }
 };
@@ -97,7 +97,7 @@ template <class T>
 struct BoolElementInterval {
   template <int RANK>
   static ATTN_FN Tristate of(const T* data, const TensorBounds& known, const IndexBox& box) {
-    const WideMinMax found = range_of(TensorQuery<T>{data, known}, RANK, box);
+    const WideMinMax found = min_max_of(TensorQuery<T>{data, known}, RANK, box);
     return found.lo == 1 ? Tristate::True : found.hi == 0 ? Tristate::False : Tristate::Unknown;
   }
 };

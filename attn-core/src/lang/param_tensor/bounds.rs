@@ -7,7 +7,7 @@
 //! ask in the same way: the query is a header of theirs too.
 
 pub(crate) use device::CUDA;
-pub(super) use device::{IndexBox, TensorQuery, WideMinMax, range_of};
+pub(super) use device::{IndexBox, TensorQuery, WideMinMax, min_max_of};
 
 /// A minimum and a maximum: the bits of an i32 or u32; bools, bits and u8 widened.
 pub type MinMax = [u32; 2];
@@ -238,7 +238,7 @@ mod device {
 
     /// The bounds of the elements in a box of indices, inclusive and within the tensor. Boxes of up to 16 elements are
     /// visited element by element; else at most 64 blocks are visited, at most 8 along an axis.
-    pub fn range_of<S: TensorQuery>(tensor: &S, rank: i32, at: IndexBox) -> WideMinMax {
+    pub fn min_max_of<S: TensorQuery>(tensor: &S, rank: i32, at: IndexBox) -> WideMinMax {
         if at.extent[0] == 0 || at.extent[1] == 0 || at.extent[2] == 0 || at.extent[3] == 0 {
             return tensor.whole();
         }

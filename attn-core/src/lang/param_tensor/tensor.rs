@@ -213,7 +213,7 @@ impl<T: ParamElement, const RANK: usize> IntervalOf for Tensor<T, RANK> {
         let blocks = (!self.monotone).then(|| self.blocks());
         let tensor = bounds::Bounded { value: |at| self.integer(at), wide, whole: || self.whole(), blocks };
         let extent = bounds::four(&self.shape, 1).map(|n| n as i32);
-        let found = bounds::range_of(&tensor, RANK as i32, IndexBox { lo: inside(lo), hi: inside(hi), extent });
+        let found = bounds::min_max_of(&tensor, RANK as i32, IndexBox { lo: inside(lo), hi: inside(hi), extent });
         Some((found.lo, found.hi))
     }
 }
