@@ -10,9 +10,8 @@ use crate::Error;
 
 #[cfg(feature = "cuda")]
 pub(crate) use attn_kernels::cuda::{
-    Attention as CudaAttention, BatchChecker as CudaBatchChecker, Device, DeviceBuffer as CudaBuffer,
-    Graph as CudaGraph, HostBuffer as CudaHostBuffer, Plan as CudaPlan, Preparation as CudaPreparation,
-    Stream as CudaStream, Workspace as CudaWorkspace, ops::KvTransform as CudaKvTransform,
+    CudaAttention, CudaBatchChecker, CudaBuffer, CudaGraph, CudaHostBuffer, CudaPlan, CudaPreparation, CudaStream,
+    CudaWorkspace, Device, ops::CudaKvTransform,
 };
 
 /// Stands for the types of the CUDA backend in a build without it. There is no such object.

@@ -1,8 +1,9 @@
 //! The CUDA backend: owners of driver objects, and attention on a device.
 //!
-//! [`driver`] finds the driver, and [`Device`] holds a context. [`Stream`], [`DeviceBuffer`], [`Event`] and [`Graph`]
-//! own driver objects. [`Attention`] binds a variant, [`Plan`] holds the work list of a batch in a [`Workspace`], and
-//! [`Plan::run`] only launches.
+//! [`driver`] finds the driver, and [`Device`] holds a context. [`CudaStream`], [`CudaBuffer`], [`Event`] and
+//! [`CudaGraph`] own driver objects. [`CudaAttention`] binds a variant, [`CudaPlan`] holds the work list of a batch in
+//! a [`CudaWorkspace`], and [`CudaPlan::run`] only launches. The facade has a type over each of these that runs on the
+//! CPU too; here names begin with `Cuda`, so that no reader takes one for the other.
 
 mod alignment;
 mod args;
@@ -53,25 +54,25 @@ mod use_tracker;
 mod uses;
 mod workspace;
 
-pub use attention::Attention;
-pub use batch_checker::BatchChecker;
-pub use buffer::DeviceBuffer;
+pub use attention::CudaAttention;
+pub use batch_checker::CudaBatchChecker;
+pub use buffer::CudaBuffer;
 pub use device::Device;
 pub use error::CudaError;
 pub use event::Event;
-pub use graph::Graph;
-pub use host_buffer::HostBuffer;
+pub use graph::CudaGraph;
+pub use host_buffer::CudaHostBuffer;
 pub use kernel::Kernel;
-pub use plan::Plan;
-pub use prepare::Preparation;
-pub use stream::Stream;
-pub use workspace::Workspace;
+pub use plan::CudaPlan;
+pub use prepare::CudaPreparation;
+pub use stream::CudaStream;
+pub use workspace::CudaWorkspace;
 
 pub use crate::select::SelectedKernel;
 
 // All types may be sent to and shared between threads. Methods that change an object take `&mut`.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<(Device, Stream, Event, Graph, DeviceBuffer, Kernel, Workspace)>();
-    shared::<(Attention, BatchChecker, Plan, CudaError)>();
+    shared::<(Device, CudaStream, Event, CudaGraph, CudaBuffer, Kernel, CudaWorkspace)>();
+    shared::<(CudaAttention, CudaBatchChecker, CudaPlan, CudaError)>();
 };

@@ -17,7 +17,7 @@ use attn_core::{
 };
 use attn_kernels::{
     compile::Arch,
-    cuda::{Attention, CudaError, DeviceBuffer, Event, Plan},
+    cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, Event},
     jit,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
@@ -46,10 +46,10 @@ const KEYS: u32 = 1024 * 4096;
 /// A device, and arrays for a batch on it.
 struct Planner {
     gpu: Gpu,
-    qo_indptr: DeviceBuffer,
-    kv_lens: DeviceBuffer,
-    page_indptr: DeviceBuffer,
-    page_indices: DeviceBuffer,
+    qo_indptr: CudaBuffer,
+    kv_lens: CudaBuffer,
+    page_indptr: CudaBuffer,
+    page_indices: CudaBuffer,
 }
 
 /// Requests of one query each.
@@ -68,7 +68,7 @@ impl Deref for Planner {
 impl Planner {
     fn find() -> Option<Self> {
         let gpu = Gpu::find(HEADS, REQUESTS, PAGES)?;
-        let ints = |count: usize| DeviceBuffer::new(&gpu.device, count * 4).expect("memory");
+        let ints = |count: usize| CudaBuffer::new(&gpu.device, count * 4).expect("memory");
         Some(Planner {
             qo_indptr: ints(REQUESTS + 1),
             kv_lens: ints(REQUESTS),
@@ -78,13 +78,13 @@ impl Planner {
         })
     }
 
-    fn attention(&self, expr: &str) -> Attention {
+    fn attention(&self, expr: &str) -> CudaAttention {
         self.gpu.attention(expr, AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() })
     }
 
     /// Copies a batch to the device, in the order of the stream.
     fn put(&self, arrays: &BatchArrays) {
-        let write = |buffer: &DeviceBuffer, values: &[i32]| {
+        let write = |buffer: &CudaBuffer, values: &[i32]| {
             buffer.write(&self.stream, 0, bytemuck::cast_slice(values)).expect("room");
         };
         write(&self.qo_indptr, &arrays.qo);
@@ -97,7 +97,7 @@ impl Planner {
     fn batch(&self, requests: usize) -> DeviceBatch<'_> {
         // SAFETY: the buffers hold as many, and live until the device was waited for; `put` writes them in the stream's
         // order.
-        let ints = |buffer: &DeviceBuffer, count| unsafe { I32Slice::device(buffer.ptr(), count) };
+        let ints = |buffer: &CudaBuffer, count| unsafe { I32Slice::device(buffer.ptr(), count) };
         DeviceBatch::paged(
             ints(&self.qo_indptr, requests + 1),
             ints(&self.kv_lens, requests),
@@ -127,7 +127,7 @@ impl Planner {
 }
 
 /// The bytes of a plan's work list that the host writes too.
-fn lists(plan: &Plan, arrays: &BatchArrays) -> Vec<u8> {
+fn lists(plan: &CudaPlan, arrays: &BatchArrays) -> Vec<u8> {
     let (offsets, mut bytes) = plan.read_lists().expect("current");
     bytes.truncate((offsets.page_indices.start + arrays.table.indices.len() * 4).next_multiple_of(16));
     bytes

@@ -16,7 +16,7 @@ use attn_core::{
     spec::{AttentionOptions, Heads, KernelKind},
     state::{finalize, merge_state},
 };
-use attn_kernels::cuda::{Attention, BatchChecker, CudaError, DeviceBuffer, Stream, Workspace};
+use attn_kernels::cuda::{CudaAttention, CudaBatchChecker, CudaBuffer, CudaError, CudaStream, CudaWorkspace};
 use gpu::{BatchArrays, Gpu, Lens, PAGE, device, floats};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
@@ -30,7 +30,7 @@ fn find() -> Option<Gpu> {
     Gpu::find(HEADS, QUERIES, PAGES)
 }
 
-fn attention(gpu: &Gpu, expr: &str, kernel: Option<KernelKind>) -> Attention {
+fn attention(gpu: &Gpu, expr: &str, kernel: Option<KernelKind>) -> CudaAttention {
     gpu.attention(expr, AttentionOptions { kernel, ..AttentionOptions::default() })
 }
 
@@ -146,7 +146,7 @@ fn updates_are_safe_while_the_host_runs_ahead() {
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan(&batches[0].batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
     let rows = QUERIES * ROW * 2;
-    let outputs = DeviceBuffer::new(&gpu.device, STEPS * rows).expect("memory");
+    let outputs = CudaBuffer::new(&gpu.device, STEPS * rows).expect("memory");
     for _ in 0..3 {
         outputs.fill(&gpu.stream, 0xff).expect("fills");
         // some milliseconds of work, so that the device falls behind
@@ -179,7 +179,7 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
             let far = attention.with_sm_scale(0.2).expect("positive");
             let want = gpu.alone(&attention, &arrays.batch());
             let (batch, layers, capacity) = (arrays.batch(), [&far], Some(&capacity));
-            type Way<'a> = (&'a str, &'a [&'a Attention], Option<&'a BatchCapacity>, Option<&'a Stream>);
+            type Way<'a> = (&'a str, &'a [&'a CudaAttention], Option<&'a BatchCapacity>, Option<&'a CudaStream>);
             let ways: [Way<'_>; 5] = [
                 ("alone", &[], None, None),
                 ("on a stream", &[], None, Some(&gpu.stream)),
@@ -190,22 +190,23 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
             for (name, layers, capacity, stream) in ways {
                 let title = format!("{expr}, {kind}, {name}");
                 let size = attention.workspace_size(&batch, layers, capacity).expect("sound");
-                let make = |workspace: &mut Workspace| attention.plan(&batch, layers, capacity, stream, workspace);
-                let mut fixed = Workspace::fixed(&gpu.device, size - 1).expect("memory");
+                let make = |workspace: &mut CudaWorkspace| attention.plan(&batch, layers, capacity, stream, workspace);
+                let mut fixed = CudaWorkspace::fixed(&gpu.device, size - 1).expect("memory");
                 let error = make(&mut fixed).expect_err(&title);
                 let refused =
                     matches!(error, CudaError::WorkspaceSize { need, have } if need == size && have == size - 1);
                 assert!(refused && fixed.capacity() == size - 1, "{title}: {error}");
-                let mut exact = Workspace::fixed(&gpu.device, size).expect("memory");
+                let mut exact = CudaWorkspace::fixed(&gpu.device, size).expect("memory");
                 let plan = make(&mut exact).expect(&title);
                 assert!(gpu.written(|| gpu.run(&plan)) == want && exact.capacity() == size, "{title}");
                 // memory that the engine owns: filled with NaN, then with the content of another plan
-                let memory = DeviceBuffer::new(&gpu.device, size).expect("memory");
+                let memory = CudaBuffer::new(&gpu.device, size).expect("memory");
                 memory.fill(&gpu.stream, 0xff).expect("fills");
                 gpu.stream.synchronize().expect("filled");
                 for _ in 0..2 {
                     // SAFETY: the memory outlives the workspace, and nothing else uses it.
-                    let mut dirty = unsafe { Workspace::from_raw(&gpu.device, memory.ptr(), size) }.expect("aligned");
+                    let mut dirty =
+                        unsafe { CudaWorkspace::from_raw(&gpu.device, memory.ptr(), size) }.expect("aligned");
                     let plan = make(&mut dirty).expect(&title);
                     assert!(gpu.written(|| gpu.run(&plan)) == want, "{title}: dirty");
                 }
@@ -213,7 +214,7 @@ fn workspace_size_is_exact_and_needs_no_initialisation() {
         }
     }
     // SAFETY: it is refused.
-    let error = unsafe { Workspace::from_raw(&gpu.device, 0x1080, 4096) }.expect_err("half a line off");
+    let error = unsafe { CudaWorkspace::from_raw(&gpu.device, 0x1080, 4096) }.expect_err("half a line off");
     assert!(matches!(error, CudaError::WorkspaceAddress { ptr: 0x1080 }), "{error}");
 }
 
@@ -335,9 +336,9 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
     let empty = paged((&[], &[]));
     let mut workspace = gpu.workspace();
     let mut plan = attention.plan(&empty.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
-    let checker = BatchChecker::new(&gpu.device).expect("compiles");
+    let checker = CudaBatchChecker::new(&gpu.device).expect("compiles");
     checker.status(&gpu.stream).expect("nothing was checked");
-    let upload = |ints: &[i32]| DeviceBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
+    let upload = |ints: &[i32]| CudaBuffer::upload(&gpu.device, bytemuck::cast_slice(ints)).expect("memory");
     for lens in [&[40u32, 0, 1024, 16, 17][..], &[1], &(0..300).map(|i| i * 4 % 1201).collect::<Vec<_>>()] {
         let arrays = paged((&vec![1; lens.len()], lens));
         let max_pages = lens.iter().map(|len| len.div_ceil(PAGE) as usize).max().unwrap_or(0) + 1;
@@ -349,7 +350,7 @@ fn padded_page_tables_are_planned_and_checked_on_the_device() {
         let mut compare = |table: &[i32]| {
             let pages = upload(table);
             // SAFETY: the buffers hold as many, and live until the device was waited for.
-            let ints = |buffer: &DeviceBuffer| unsafe { I32Slice::device(buffer.ptr(), buffer.len() / 4) };
+            let ints = |buffer: &CudaBuffer| unsafe { I32Slice::device(buffer.ptr(), buffer.len() / 4) };
             let pages = DevicePages::Padded { indices: ints(&pages), max_pages };
             let batch = DeviceBatch::paged(ints(&qo), ints(&kv), pages);
             plan.update_on_device(&gpu.stream, &batch).expect("fits");

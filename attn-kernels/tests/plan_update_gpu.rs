@@ -12,7 +12,7 @@ use attn_core::{
     spec::{AttentionOptions, Heads, KernelKind},
     tensor::TensorError,
 };
-use attn_kernels::cuda::{CudaError, Stream};
+use attn_kernels::cuda::{CudaError, CudaStream};
 use gpu::{BatchArrays, Gpu, Lens, PAGE, floats};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
@@ -226,7 +226,7 @@ fn captures_that_a_replay_could_not_run_are_refused() {
     assert!(run == alone, "the plan has not changed");
 
     plan.update(&gpu.stream, &arrays.batch()).expect("within");
-    let other = Stream::new(&gpu.device).expect("a stream");
+    let other = CudaStream::new(&gpu.device).expect("a stream");
     let run = gpu.written(|| {
         gpu.stream.synchronize().expect("o is filled");
         gpu.run_on(&other, &plan, QUERIES)

@@ -8,7 +8,7 @@ use std::{
 
 use attn_core::{expr::Variant, lang::param_tensor::OutBuffer};
 
-use super::{CudaError, Device, DeviceBuffer, Stream, uses::Access};
+use super::{CudaBuffer, CudaError, CudaStream, Device, uses::Access};
 use crate::splice::variant::{Pointee, variant_args};
 
 /// The second parameter of every kernel, and the tensors that it points to.
@@ -23,7 +23,7 @@ pub(super) struct Args {
 #[derive(Debug)]
 struct UploadedTensor {
     host: HostSide,
-    buffer: Arc<DeviceBuffer>,
+    buffer: Arc<CudaBuffer>,
 }
 
 /// The content of a device buffer.
@@ -43,7 +43,7 @@ impl Args {
         let bytes = variant_args(variant, |pointee| {
             let (host, buffer) = match pointee {
                 Pointee::Table(bytes) => {
-                    (HostSide::Table(bytes.to_vec()), Arc::new(DeviceBuffer::upload(device, bytes)?))
+                    (HostSide::Table(bytes.to_vec()), Arc::new(CudaBuffer::upload(device, bytes)?))
                 }
                 Pointee::Out(out) => (HostSide::Out(out.clone()), output(device, out)?),
             };
@@ -85,7 +85,7 @@ impl Args {
 
     /// Orders the next work of the stream after copies into the tables that it reads. Stores to output tensors are not
     /// ordered: those of runs on several streams interleave, as those of CTAs do.
-    pub(super) fn order(&self, stream: &Stream) -> Result<(), CudaError> {
+    pub(super) fn order(&self, stream: &CudaStream) -> Result<(), CudaError> {
         let mut tables = self.tensors.iter().filter(|tensor| matches!(tensor.host, HostSide::Table(_)));
         tables.try_for_each(|table| table.buffer.uses().order(stream.state(), Access::Read))
     }
@@ -102,7 +102,7 @@ impl Args {
     }
 
     /// The uploaded tensor number `place`, if it is a table.
-    pub(super) fn buffer(&self, index: usize) -> Option<&DeviceBuffer> {
+    pub(super) fn buffer(&self, index: usize) -> Option<&CudaBuffer> {
         let tensor = self.tensors.get(index)?;
         matches!(tensor.host, HostSide::Table(_)).then_some(&*tensor.buffer)
     }
@@ -115,9 +115,9 @@ impl Args {
 
 /// The device buffer of an output handle. All branches, plans and attentions that store to the handle share it. It
 /// starts with the handle's values.
-fn output(device: &Device, out: &OutBuffer) -> Result<Arc<DeviceBuffer>, CudaError> {
+fn output(device: &Device, out: &OutBuffer) -> Result<Arc<CudaBuffer>, CudaError> {
     /// By device and handle.
-    type Outputs = HashMap<(u32, u64), Weak<DeviceBuffer>>;
+    type Outputs = HashMap<(u32, u64), Weak<CudaBuffer>>;
     static OUTPUTS: Mutex<Option<Outputs>> = Mutex::new(None);
     let mut outputs = OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner);
     let outputs = outputs.get_or_insert_default();
@@ -126,7 +126,7 @@ fn output(device: &Device, out: &OutBuffer) -> Result<Arc<DeviceBuffer>, CudaErr
         return Ok(buffer);
     }
     outputs.retain(|_, buffer| buffer.strong_count() > 0);
-    let buffer = Arc::new(DeviceBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?);
+    let buffer = Arc::new(CudaBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?);
     outputs.insert(key, Arc::downgrade(&buffer));
     Ok(buffer)
 }

@@ -10,7 +10,7 @@ use attn_core::{
 };
 
 use super::{
-    CudaError, Device, Plan, SelectedKernel, Stream, Workspace,
+    CudaError, CudaPlan, CudaStream, CudaWorkspace, Device, SelectedKernel,
     bound::{BatchBinding, BoundAttention},
     kernels::LoadedKernels,
 };
@@ -18,11 +18,11 @@ use super::{
 /// A bound variant, from which plans are made. Cheap to clone. `Send` and `Sync`: threads may plan at once, each into a
 /// workspace of its own.
 #[derive(Clone, Debug)]
-pub struct Attention {
+pub struct CudaAttention {
     pub(super) bound: Arc<BoundAttention>,
 }
 
-impl Attention {
+impl CudaAttention {
     /// Binds a variant: checks its parameters and uploads its tensors. Compiles nothing yet.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Attention {
     ) -> Result<Self, CudaError> {
         let bound = BoundAttention::new(device, variant, heads, dtypes, options)?;
         bound.check_sources()?;
-        Ok(Attention { bound: Arc::new(bound) })
+        Ok(CudaAttention { bound: Arc::new(bound) })
     }
 
     /// The bound variant.
@@ -72,21 +72,22 @@ impl Attention {
         self.bound.selector.select(layout).kind
     }
 
-    /// Bytes of workspace that [`Attention::plan`] takes, exactly. With a capacity they are the same for every batch.
+    /// Bytes of workspace that [`CudaAttention::plan`] takes, exactly. With a capacity they are the same for every
+    /// batch.
     ///
     /// # Errors
     ///
-    /// As [`Attention::plan`].
+    /// As [`CudaAttention::plan`].
     pub fn workspace_size(
         &self,
         batch: &Batch<'_>,
-        layers: &[&Attention],
+        layers: &[&CudaAttention],
         capacity: Option<&BatchCapacity>,
     ) -> Result<usize, CudaError> {
         let (layout, loaded, binding, capacity) = self.select(batch, layers, capacity)?;
         match capacity {
-            Some(capacity) => Plan::workspace_size_within(&self.bound, &capacity, &loaded),
-            None => Plan::workspace_size(&self.bound, &layout, &loaded, &binding),
+            Some(capacity) => CudaPlan::workspace_size_within(&self.bound, &capacity, &loaded),
+            None => CudaPlan::workspace_size(&self.bound, &layout, &loaded, &binding),
         }
     }
 
@@ -96,12 +97,12 @@ impl Attention {
     /// Without a stream this returns when the plan has arrived on the device. With one it does not wait: the plan
     /// arrives in the order of the stream. Either is ordered after runs that still read the workspace's previous plan.
     ///
-    /// The plan runs as any of `layers` too ([`Plan::run`]). If they see different keys (another window), the work list
-    /// covers all keys that any of them sees, and each skips what its own mask hides.
+    /// The plan runs as any of `layers` too ([`CudaPlan::run`]). If they see different keys (another window), the work
+    /// list covers all keys that any of them sees, and each skips what its own mask hides.
     ///
-    /// With a capacity there is workspace for every batch within it. [`Plan::update`] can then give the plan another
-    /// batch, and a captured run can be replayed with it. The capacity selects one kernel for all batches. Work is
-    /// split as without, so with the same kernel a batch gives the same bits. With a capacity for levels
+    /// With a capacity there is workspace for every batch within it. [`CudaPlan::update`] can then give the plan
+    /// another batch, and a captured run can be replayed with it. The capacity selects one kernel for all batches. Work
+    /// is split as without, so with the same kernel a batch gives the same bits. With a capacity for levels
     /// ([`BatchCapacity::in_levels`]) the plan uses the mixed kernel. A cascade then runs level by level where the cost
     /// model predicts a gain. Otherwise it runs flattened, and so it does for a variant or heads that do not support
     /// shared prefixes.
@@ -113,11 +114,11 @@ impl Attention {
     pub fn plan(
         &self,
         batch: &Batch<'_>,
-        layers: &[&Attention],
+        layers: &[&CudaAttention],
         capacity: Option<&BatchCapacity>,
-        stream: Option<&Stream>,
-        workspace: &mut Workspace,
-    ) -> Result<Plan, CudaError> {
+        stream: Option<&CudaStream>,
+        workspace: &mut CudaWorkspace,
+    ) -> Result<CudaPlan, CudaError> {
         let device = &self.bound.device;
         device.check_same("workspace", workspace.device())?;
         if let Some(stream) = stream {
@@ -125,8 +126,10 @@ impl Attention {
         }
         let (layout, loaded, binding, capacity) = self.select(batch, layers, capacity)?;
         match capacity {
-            Some(capacity) => Plan::with_capacity(&self.bound, &capacity, stream, layout, loaded, binding, workspace),
-            None => Plan::new(&self.bound, stream, layout, loaded, binding, workspace),
+            Some(capacity) => {
+                CudaPlan::with_capacity(&self.bound, &capacity, stream, layout, loaded, binding, workspace)
+            }
+            None => CudaPlan::new(&self.bound, stream, layout, loaded, binding, workspace),
         }
     }
 
@@ -134,7 +137,7 @@ impl Attention {
     fn select(
         &self,
         batch: &Batch<'_>,
-        layers: &[&Attention],
+        layers: &[&CudaAttention],
         capacity: Option<&BatchCapacity>,
     ) -> Result<(Layout, LoadedKernels, BatchBinding, Option<BatchCapacity>), CudaError> {
         let bound = &self.bound;

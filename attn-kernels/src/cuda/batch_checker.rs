@@ -6,7 +6,7 @@ use attn_core::batch::{BatchCapacity, DeviceBatch};
 use bytemuck::Zeroable;
 
 use super::{
-    CudaError, Device, DeviceBuffer, Stream, device_batch::check_addresses, launch_kernel::launch_kernel,
+    CudaBuffer, CudaError, CudaStream, Device, device_batch::check_addresses, launch_kernel::launch_kernel,
     planner::Planner, uses::Access,
 };
 use crate::{
@@ -21,14 +21,14 @@ const THREADS: u32 = 1024;
 /// Checks batches in device memory without planning them: for an engine that plans on the host, but whose kernels read
 /// arrays on the device. `Send` and `Sync`.
 #[derive(Debug)]
-pub struct BatchChecker {
+pub struct CudaBatchChecker {
     kernel: Planner,
-    status: DeviceBuffer,
+    status: CudaBuffer,
     /// The parameters of the last check. Its status code refers to them.
     last: Mutex<Option<PlanParams>>,
 }
 
-impl BatchChecker {
+impl CudaBatchChecker {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
@@ -37,22 +37,27 @@ impl BatchChecker {
     pub fn new(device: &Device) -> Result<Self, CudaError> {
         let source = |arch| Ok::<_, CudaError>(PlannerSource::checker(arch)?);
         let ready = jit::obtain_for_device(device.capability(), source)?;
-        Ok(BatchChecker {
+        Ok(CudaBatchChecker {
             kernel: Planner::load(device, &ready, c"attn_check")?,
-            status: DeviceBuffer::upload(device, &[0; PLAN_STATUS_BYTES])?,
+            status: CudaBuffer::upload(device, &[0; PLAN_STATUS_BYTES])?,
             last: Mutex::default(),
         })
     }
 
     /// Checks the prefix sums, lengths and pages of a batch, and that it is within a capacity, in the order of the
-    /// stream. This is one small launch, which may be captured; [`BatchChecker::status`] returns the result of the last
-    /// one.
+    /// stream. This is one small launch, which may be captured; [`CudaBatchChecker::status`] returns the result of the
+    /// last one.
     ///
     /// # Errors
     ///
     /// Arrays in host memory, arrays that do not fit each other, or more requests than the capacity; a stream of
     /// another device. Nothing is launched then.
-    pub fn check(&self, stream: &Stream, batch: &DeviceBatch<'_>, capacity: &BatchCapacity) -> Result<(), CudaError> {
+    pub fn check(
+        &self,
+        stream: &CudaStream,
+        batch: &DeviceBatch<'_>,
+        capacity: &BatchCapacity,
+    ) -> Result<(), CudaError> {
         let device = self.status.device();
         device.check_same("stream", stream.device())?;
         let params = PlanParams { status: self.status.ptr(), ..PlanParams::for_checking(capacity) };
@@ -73,7 +78,7 @@ impl BatchChecker {
     /// # Errors
     ///
     /// The error of the batch; a stream that is being captured; a failure of the driver.
-    pub fn status(&self, stream: &Stream) -> Result<(), CudaError> {
+    pub fn status(&self, stream: &CudaStream) -> Result<(), CudaError> {
         self.status.device().check_same("stream", stream.device())?;
         stream.refuse_capture("wait for what a check says")?;
         let Some(params) = *self.last.lock().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };

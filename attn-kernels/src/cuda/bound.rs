@@ -162,8 +162,8 @@ impl BoundAttention {
         Arc::ptr_eq(&self.kernels, &other.kernels)
     }
 
-    /// Refuses a layer whose parameter tensors depend on the batch. [`Plan::run`](super::Plan::run) of a layer passes
-    /// the tensors that were uploaded when the layer was made.
+    /// Refuses a layer whose parameter tensors depend on the batch. [`CudaPlan::run`](super::CudaPlan::run) of a layer
+    /// passes the tensors that were uploaded when the layer was made.
     pub(super) fn check_own_args(&self, layout: &Layout) -> Result<(), CudaError> {
         if !self.depends_on_lengths {
             return Ok(());

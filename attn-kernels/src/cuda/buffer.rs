@@ -6,7 +6,7 @@ use attn_core::tensor::DeviceMemory;
 use cudarc::driver::result;
 
 use super::{
-    CudaError, Device, Stream,
+    CudaError, CudaStream, Device,
     host_copy::copy_from,
     release::Released,
     use_tracker::{BufferUses, UseTracker},
@@ -16,7 +16,7 @@ use super::{
 /// Device memory, aligned to 256 bytes and freed on drop (which waits for the device). `Send` and `Sync`: copies take
 /// it by shared reference, in the order of streams. A copy waits for earlier work of other streams on the buffer.
 #[derive(Debug)]
-pub struct DeviceBuffer {
+pub struct CudaBuffer {
     device: Device,
     uses: BufferUses,
     ptr: u64,
@@ -24,7 +24,7 @@ pub struct DeviceBuffer {
     owned: bool,
 }
 
-impl DeviceBuffer {
+impl CudaBuffer {
     /// Allocates memory with undefined content.
     ///
     /// # Errors
@@ -59,16 +59,16 @@ impl DeviceBuffer {
     }
 
     fn over(device: &Device, ptr: u64, bytes: usize, owned: bool) -> Self {
-        DeviceBuffer { device: device.clone(), uses: BufferUses::new(device), ptr, bytes, owned }
+        CudaBuffer { device: device.clone(), uses: BufferUses::new(device), ptr, bytes, owned }
     }
 
     /// Allocates memory, all zero. Returns when it is.
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::new`].
+    /// As [`CudaBuffer::new`].
     pub fn zeroed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        let (buffer, stream) = (Self::new(device, bytes)?, Stream::new(device)?);
+        let (buffer, stream) = (Self::new(device, bytes)?, CudaStream::new(device)?);
         buffer.fill(&stream, 0)?;
         stream.synchronize()?;
         Ok(buffer)
@@ -78,7 +78,7 @@ impl DeviceBuffer {
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::new`].
+    /// As [`CudaBuffer::new`].
     pub fn upload(device: &Device, data: &[u8]) -> Result<Self, CudaError> {
         let buffer = Self::new(device, data.len())?;
         if !data.is_empty() {
@@ -149,23 +149,23 @@ impl DeviceBuffer {
     /// # Errors
     ///
     /// A range past the end, a stream that is being captured (replays would read `data`), or a failure of the driver.
-    pub fn write(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+    pub fn write(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
         // SAFETY: `data` has been read when `copy_from` returns.
         copy_from(stream, data, || unsafe { self.write_async(stream, offset, data) })
     }
 
-    /// As [`DeviceBuffer::write`], without waiting for a copy from pinned memory.
+    /// As [`CudaBuffer::write`], without waiting for a copy from pinned memory.
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::write`].
+    /// As [`CudaBuffer::write`].
     ///
     /// # Safety
     ///
     /// Where `data` is memory that the driver knows (pinned, registered, managed), it is neither changed nor freed
     /// before the stream has executed the copy.
-    pub unsafe fn write_async(&self, stream: &Stream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
+    pub unsafe fn write_async(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         stream.refuse_capture("copy values of the host")?;
         self.check(offset, data.len())?;
@@ -186,7 +186,7 @@ impl DeviceBuffer {
     /// # Errors
     ///
     /// A failure of the driver.
-    pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
+    pub fn fill(&self, stream: &CudaStream, byte: u8) -> Result<(), CudaError> {
         self.fill_range(stream, 0..self.bytes, byte)
     }
 
@@ -195,7 +195,7 @@ impl DeviceBuffer {
     /// # Errors
     ///
     /// A range past the end, or a failure of the driver.
-    pub fn fill_range(&self, stream: &Stream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
+    pub fn fill_range(&self, stream: &CudaStream, range: Range<usize>, byte: u8) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         self.check(range.start, range.len())?;
         if range.is_empty() {
@@ -220,7 +220,7 @@ impl DeviceBuffer {
     }
 }
 
-impl Drop for DeviceBuffer {
+impl Drop for CudaBuffer {
     fn drop(&mut self) {
         if self.owned && self.ptr != 0 {
             self.device.release(Released::Memory(self.ptr));

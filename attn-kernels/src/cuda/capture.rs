@@ -7,9 +7,9 @@ use cudarc::driver::{
     sys::{CUgraph, CUstreamCaptureMode},
 };
 
-use super::{CudaError, Graph, Stream, stream_state::CapturedUse};
+use super::{CudaError, CudaGraph, CudaStream, stream_state::CapturedUse};
 
-impl Stream {
+impl CudaStream {
     /// Captures what `work` launches on the stream into a graph, instead of running it. The capture ends whatever
     /// `work` returns. Meanwhile other threads that synchronise with the device (allocations, downloads, some drops)
     /// wait for the capture; in `work` itself they return an error. What is dropped in `work` is freed afterwards.
@@ -17,13 +17,13 @@ impl Stream {
     /// # Errors
     ///
     /// The errors of `work`, and work that cannot be captured.
-    pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+    pub fn capture<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<CudaGraph, E> {
         let captured = self.recorded(work);
         self.device().free_released();
         captured
     }
 
-    fn recorded<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+    fn recorded<E: From<CudaError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<CudaGraph, E> {
         let _capture = self.device().captures().capture();
         self.begin_capture()?;
         let recording = Recording(self);
@@ -31,7 +31,7 @@ impl Stream {
         work()?;
         let _current = self.device().make_current()?;
         let (graph, uses) = recording.end()?;
-        Ok(Graph::new(self.device(), graph, uses)?)
+        Ok(CudaGraph::new(self.device(), graph, uses)?)
     }
 
     fn begin_capture(&self) -> Result<(), CudaError> {
@@ -45,7 +45,7 @@ impl Stream {
 }
 
 /// A capture in progress. Dropping it ends the capture and discards the graph.
-struct Recording<'a>(&'a Stream);
+struct Recording<'a>(&'a CudaStream);
 
 impl Recording<'_> {
     /// The graph, and the memory that it uses.

@@ -9,8 +9,8 @@ use attn_core::{
 use bytemuck::Zeroable;
 
 use super::{
-    CudaError, Plan, Stream, bound::BoundAttention, device_batch::check_addresses, launch_kernel::launch_kernel,
-    planner::DevicePlanning,
+    CudaError, CudaPlan, CudaStream, bound::BoundAttention, device_batch::check_addresses,
+    launch_kernel::launch_kernel, planner::DevicePlanning,
 };
 use crate::launch::{PLAN_STATUS_BYTES, PlanParams, PlanStatus};
 
@@ -41,25 +41,25 @@ impl BoundAttention {
     }
 }
 
-impl Plan {
-    /// As [`Plan::update`], on the device: one small launch reads the lengths and the page table of the batch from
+impl CudaPlan {
+    /// As [`CudaPlan::update`], on the device: one small launch reads the lengths and the page table of the batch from
     /// device memory, in the order of the stream, and writes the work list that the host would have written, bit for
     /// bit. It does not synchronise and may be captured together with runs: each replay then plans whatever the arrays
     /// hold at that time. The call fixes the number of requests; a request without queries is ignored.
     ///
     /// The device cannot return an error. For a batch that is not sound or exceeds the capacity it writes an empty work
-    /// list and a status code: runs launch and write nothing, and [`Plan::device_status`] returns the error.
+    /// list and a status code: runs launch and write nothing, and [`CudaPlan::device_status`] returns the error.
     ///
     /// The first call compiles and loads a kernel, which is not possible under a capture; call it, or
-    /// [`Plan::prepare_device_updates`], before the capture. What the host knows about the batch ([`Plan::layout`],
-    /// [`Plan::counts`]) does not change.
+    /// [`CudaPlan::prepare_device_updates`], before the capture. What the host knows about the batch
+    /// ([`CudaPlan::layout`], [`CudaPlan::counts`]) does not change.
     ///
     /// # Errors
     ///
     /// A plan without capacity, one that is stale, or one that only the host can update ([`CudaError::NotOnDevice`]);
     /// arrays in host memory, arrays that do not fit each other, or more requests than the capacity. Nothing is
     /// launched then.
-    pub fn update_on_device(&mut self, stream: &Stream, batch: &DeviceBatch<'_>) -> Result<(), CudaError> {
+    pub fn update_on_device(&mut self, stream: &CudaStream, batch: &DeviceBatch<'_>) -> Result<(), CudaError> {
         self.attention.device.check_same("stream", stream.device())?;
         if !self.is_current() {
             return Err(CudaError::StalePlan);
@@ -93,8 +93,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Compiles and loads the kernel of [`Plan::update_on_device`], unless it is loaded. The first update may then be
-    /// captured.
+    /// Compiles and loads the kernel of [`CudaPlan::update_on_device`], unless it is loaded. The first update may then
+    /// be captured.
     ///
     /// # Errors
     ///
@@ -147,9 +147,9 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The [`BatchError`] that [`Plan::update`] returns for the same batch; runs write nothing after it; a plan that is
-    /// stale or without capacity; a stream that is being captured; a failure of the driver.
-    pub fn device_status(&self, stream: &Stream) -> Result<(), CudaError> {
+    /// The [`BatchError`] that [`CudaPlan::update`] returns for the same batch; runs write nothing after it; a plan
+    /// that is stale or without capacity; a stream that is being captured; a failure of the driver.
+    pub fn device_status(&self, stream: &CudaStream) -> Result<(), CudaError> {
         self.attention.device.check_same("stream", stream.device())?;
         if !self.is_current() {
             return Err(CudaError::StalePlan);

@@ -43,7 +43,8 @@ pub enum CudaError {
         /// Its compute capability.
         capability: (u32, u32),
     },
-    /// Kernels that [`Preparation::run`](super::Preparation::run) could not compile or load. The others are prepared.
+    /// Kernels that [`CudaPreparation::run`](super::CudaPreparation::run) could not compile or load. The others are
+    /// prepared.
     #[error("{} kernels cannot be prepared:\n{}", .failures.len(), lines(.failures))]
     Unprepared {
         /// The error of each; there is one at least.

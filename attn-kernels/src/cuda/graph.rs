@@ -5,12 +5,12 @@ use cudarc::driver::{
     sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags},
 };
 
-use super::{CudaError, Device, Stream, stream_state::CapturedUse};
+use super::{CudaError, CudaStream, Device, stream_state::CapturedUse};
 
 /// Captured launches. All memory that they access, including plans and workspaces, must outlive the graph. `Send` and
 /// `Sync`.
 #[derive(Debug)]
-pub struct Graph {
+pub struct CudaGraph {
     device: Device,
     /// The memory whose users each launch is ordered with.
     uses: Vec<CapturedUse>,
@@ -19,15 +19,15 @@ pub struct Graph {
 }
 
 // SAFETY: the driver allows a graph in any thread, one at a time; `launch` takes `&mut self`.
-unsafe impl Send for Graph {}
+unsafe impl Send for CudaGraph {}
 // SAFETY: nothing takes it by shared reference.
-unsafe impl Sync for Graph {}
+unsafe impl Sync for CudaGraph {}
 
-impl Graph {
+impl CudaGraph {
     pub(super) fn new(device: &Device, raw: CUgraph, uses: Vec<CapturedUse>) -> Result<Self, CudaError> {
         // SAFETY: the graph comes from a capture that has ended.
         match unsafe { graph::instantiate(raw, CUgraphInstantiate_flags(0)) } {
-            Ok(executable) => Ok(Graph { device: device.clone(), uses, raw, executable }),
+            Ok(executable) => Ok(CudaGraph { device: device.clone(), uses, raw, executable }),
             Err(error) => {
                 // SAFETY: it is ours and not used again.
                 let _ = unsafe { graph::destroy(raw) };
@@ -50,7 +50,7 @@ impl Graph {
     /// workspace, which has not been planned into again, grown, or dropped. During this call no other thread uses these
     /// plans and buffers. Memory that was given as an address ([`TensorRef::device`](attn_core::tensor::TensorRef)) is
     /// ordered by the caller, and so is what was captured on streams that joined the capture.
-    pub unsafe fn launch(&mut self, stream: &Stream) -> Result<(), CudaError> {
+    pub unsafe fn launch(&mut self, stream: &CudaStream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;
         // under a capture this graph becomes a part of another one
@@ -62,7 +62,7 @@ impl Graph {
     }
 }
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         if let Ok(_current) = self.device.make_current() {
             // SAFETY: both are ours and not used again.

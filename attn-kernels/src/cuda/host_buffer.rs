@@ -7,13 +7,13 @@ use super::{CudaError, Device, pinned_buffer::PinnedBuffer, use_tracker::BufferU
 /// Pinned host memory, which kernels and copies of any stream access at the same address as the host. Freed on drop
 /// (which waits for the device).
 #[derive(Debug)]
-pub struct HostBuffer {
+pub struct CudaHostBuffer {
     device: Device,
     memory: PinnedBuffer,
     uses: BufferUses,
 }
 
-impl HostBuffer {
+impl CudaHostBuffer {
     /// Allocates zeroed memory.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ impl HostBuffer {
     /// No memory that can be pinned, or a failure of the driver.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         let (memory, uses) = (PinnedBuffer::new(device, bytes)?, BufferUses::new(device));
-        Ok(HostBuffer { device: device.clone(), memory, uses })
+        Ok(CudaHostBuffer { device: device.clone(), memory, uses })
     }
 
     /// The address, for host and device.
@@ -30,7 +30,7 @@ impl HostBuffer {
         self.memory.ptr() as u64
     }
 
-    /// The owner of the memory, as [`DeviceBuffer::owner`](super::DeviceBuffer::owner).
+    /// The owner of the memory, as [`CudaBuffer::owner`](super::CudaBuffer::owner).
     #[must_use]
     pub fn owner(&self) -> &dyn DeviceMemory {
         &self.uses

@@ -7,12 +7,12 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::{self, CUpointer_attribute, CUresult, CUstreamCaptureMode};
 
-use super::{CudaError, Stream};
+use super::{CudaError, CudaStream};
 
 /// Calls `copy`, which submits a copy from `data` to the stream, and returns once `data` may be changed. The context of
 /// the stream is current, and the stream is not being captured.
 pub(super) fn copy_from(
-    stream: &Stream,
+    stream: &CudaStream,
     data: &[u8],
     copy: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<(), CudaError> {

@@ -8,10 +8,10 @@ use attn_core::{
     tensor::{Kv, Out, Scale, TensorError, TensorRef},
 };
 
-use super::{CudaError, Plan};
+use super::{CudaError, CudaPlan};
 use crate::launch::{FastDiv, KernelParams, Strided};
 
-impl Plan {
+impl CudaPlan {
     /// Whether K/V loads use the L2 policy `evict_first`. It needs keys that one CTA alone reads (all rows of a request
     /// are one Q tile), and few enough bytes that other data could stay in L2. On an H200 the policy saves 4 to 6 us of
     /// a run that reads 150 MB; a run that reads 1 GB is 4 % slower with it.

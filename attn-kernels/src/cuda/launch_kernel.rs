@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::{result, sys::CUfunction};
 
-use super::{CudaError, Stream};
+use super::{CudaError, CudaStream};
 
 /// Launches `kernel(const __grid_constant__ P, const __grid_constant__ Variant)`, unless the grid is empty.
 ///
@@ -17,7 +17,7 @@ pub(super) unsafe fn launch_kernel<P>(
     grid: (u32, u32),
     threads: u32,
     smem: u32,
-    stream: &Stream,
+    stream: &CudaStream,
     params: &P,
     variant: &[u8],
 ) -> Result<(), CudaError> {
@@ -41,7 +41,7 @@ pub(super) unsafe fn launch_with(
     grid: (u32, u32),
     threads: u32,
     smem: u32,
-    stream: &Stream,
+    stream: &CudaStream,
     arguments: &mut [*mut c_void],
 ) -> Result<(), CudaError> {
     if grid.0 == 0 || grid.1 == 0 {

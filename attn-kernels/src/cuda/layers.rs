@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use attn_core::expr::{LayerError, Variant};
 
-use super::{Attention, CudaError, Plan, args::Args, bound::BoundAttention};
+use super::{CudaAttention, CudaError, CudaPlan, args::Args, bound::BoundAttention};
 
-impl Attention {
+impl CudaAttention {
     /// The same attention with the parameters of `variant`, which has the same structure. It shares the kernels and
-    /// runs plans of this attention ([`Plan::run`]). The factor of `q . k` and the transforms of stored keys
+    /// runs plans of this attention ([`CudaPlan::run`]). The factor of `q . k` and the transforms of stored keys
     /// stay.
     ///
     /// # Errors
@@ -16,7 +16,7 @@ impl Attention {
     /// [`LayerError::Structure`] where more than values differs; a parameter that does not fit the heads; no memory for
     /// tensors.
     pub fn with_parameters(&self, variant: &Variant) -> Result<Self, CudaError> {
-        Ok(Attention { bound: Arc::new(self.bound.with_parameters(variant)?) })
+        Ok(CudaAttention { bound: Arc::new(self.bound.with_parameters(variant)?) })
     }
 
     /// The same attention with another factor of `q . k`. It shares the kernels and runs plans of this attention.
@@ -26,7 +26,7 @@ impl Attention {
     /// A factor that is not positive and finite.
     pub fn with_sm_scale(&self, sm_scale: f32) -> Result<Self, CudaError> {
         let sm_scale = self.bound.heads.sm_scale(Some(sm_scale))?;
-        Ok(Attention { bound: Arc::new(BoundAttention { sm_scale, ..BoundAttention::clone(&self.bound) }) })
+        Ok(CudaAttention { bound: Arc::new(BoundAttention { sm_scale, ..BoundAttention::clone(&self.bound) }) })
     }
 
     /// Copies what runs stored for this attention (`OutTensor`) into the handles of its variant. Waits for all work of
@@ -40,8 +40,8 @@ impl Attention {
     }
 }
 
-impl Plan {
-    pub(super) fn check_layer(&self, layer: &Attention) -> Result<(), CudaError> {
+impl CudaPlan {
+    pub(super) fn check_layer(&self, layer: &CudaAttention) -> Result<(), CudaError> {
         if !self.attention.shares_kernels(&layer.bound) {
             return Err(LayerError::Unrelated.into());
         }

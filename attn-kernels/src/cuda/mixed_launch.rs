@@ -2,20 +2,25 @@
 
 use attn_core::plan::{KvSegment, WorkItem};
 
-use super::{CudaError, Plan, Stream, launch_kernel::launch_kernel};
+use super::{CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::{KernelParams, MixedParams, Waves},
 };
 
-impl Plan {
+impl CudaPlan {
     /// Launches the mixed kernel, after K/V preprocessing and before the merge. It does not support unions.
-    pub(super) fn launch_mixed(&self, stream: &Stream, of_list: KernelParams, args: &[u8]) -> Result<(), CudaError> {
+    pub(super) fn launch_mixed(
+        &self,
+        stream: &CudaStream,
+        of_list: KernelParams,
+        args: &[u8],
+    ) -> Result<(), CudaError> {
         let (kernel, kv_heads) = (&self.branches[0].kernel, self.attention.heads.kv);
         let traits = kernel.traits();
         let params = self.mixed_params(of_list);
         let launch = |function, grid, threads, smem| {
-            // SAFETY: as for the other launches of `Plan::launch`.
+            // SAFETY: as for the other launches of `CudaPlan::run`.
             unsafe { launch_kernel(function, grid, threads, smem, stream, &params, args) }
         };
         if let Some(kv_preprocess) = kernel.kv_preprocess

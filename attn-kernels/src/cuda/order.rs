@@ -7,7 +7,7 @@ use attn_core::{
     tensor::{DeviceMemory, Kv, Out, Scale, TensorMut, TensorRef},
 };
 
-use super::{CudaError, Stream, use_tracker::BufferUses, uses::Access};
+use super::{CudaError, CudaStream, use_tracker::BufferUses, uses::Access};
 
 /// Memory that a launch uses: its name in errors, and its owner.
 pub(super) type Used<'a> = (&'static str, Option<&'a dyn DeviceMemory>);
@@ -20,7 +20,7 @@ pub(super) type Used<'a> = (&'static str, Option<&'a dyn DeviceMemory>);
 ///
 /// [`UseTracker::order`]: super::use_tracker::UseTracker::order
 pub(super) fn order<'a>(
-    stream: &Stream,
+    stream: &CudaStream,
     access: Access,
     memory: impl IntoIterator<Item = Used<'a>>,
 ) -> Result<(), CudaError> {
@@ -36,7 +36,7 @@ pub(super) fn order<'a>(
 }
 
 /// Orders a run.
-pub(super) fn order_run(stream: &Stream, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+pub(super) fn order_run(stream: &CudaStream, q: &TensorRef<'_>, kv: &Kv<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let scales = scales([&kv.scales.k, &kv.scales.v]);
     let inputs = [("q", q.owner()), ("k", kv.k.owner()), ("v", kv.v.owner())];
     order(stream, Access::Read, inputs.into_iter().chain(scales))?;

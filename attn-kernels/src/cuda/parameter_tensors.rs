@@ -5,20 +5,20 @@ use std::convert::Infallible;
 use attn_core::expr::{ContentError, TensorContent, TensorSlot, Variant};
 use cudarc::driver::result;
 
-use super::{Attention, CudaError, DeviceBuffer, Stream, args::Args, uses::Access};
+use super::{CudaAttention, CudaBuffer, CudaError, CudaStream, args::Args, uses::Access};
 use crate::splice::variant::{Pointee, variant_args};
 
-impl Attention {
+impl CudaAttention {
     /// Replaces the content of a parameter tensor in place, in the order of the stream. Later runs of all plans of this
     /// attention read the new content, and so do replays of captured runs. Nothing is planned or compiled. A copy from
-    /// device memory may be captured. Values in host memory may be changed on return, as with [`DeviceBuffer::write`].
+    /// device memory may be captured. Values in host memory may be changed on return, as with [`CudaBuffer::write`].
     ///
     /// # Errors
     ///
     /// [`ContentError`] for a tensor that cannot be replaced, or values of another type or number; values in host
     /// memory while the stream is being captured, because a replay would read them; a failure of the driver. Nothing is
     /// changed then.
-    pub fn set_tensor(&self, stream: &Stream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
+    pub fn set_tensor(&self, stream: &CudaStream, name: &str, content: &TensorContent<'_>) -> Result<(), CudaError> {
         let device = self.device();
         device.check_same("stream", stream.device())?;
         let slot = self.variant().tensor_slot(name)?;
@@ -43,13 +43,13 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// As [`Attention::set_tensor`].
+    /// As [`CudaAttention::set_tensor`].
     pub fn tensor_ptr(&self, name: &str) -> Result<u64, CudaError> {
         Ok(self.buffer_of(&self.variant().tensor_slot(name)?)?.ptr())
     }
 
     /// The buffer of a parameter tensor. There is one branch, since unions have no tensor slots.
-    fn buffer_of(&self, slot: &TensorSlot) -> Result<&DeviceBuffer, CudaError> {
+    fn buffer_of(&self, slot: &TensorSlot) -> Result<&CudaBuffer, CudaError> {
         let (args, variant) = self.bound.first_branch();
         let not_there = |why| ContentError::NoTensor { name: slot.name.to_owned(), why };
         if self.bound.has_defaults_over_lengths() {
@@ -63,7 +63,7 @@ impl Attention {
 
 impl Args {
     /// The buffer of a parameter tensor of `variant`, which these are the arguments of.
-    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Option<&DeviceBuffer> {
+    fn tensor(&self, variant: &Variant, slot: &TensorSlot) -> Option<&CudaBuffer> {
         let (address, mut before) = variant.content_address(slot)?;
         let (mut index, mut number) = (None, 0);
         // in the order in which they were uploaded

@@ -9,7 +9,7 @@ use attn_core::{
 };
 
 use super::{
-    CudaError, Kernel, Stream, Workspace,
+    CudaError, CudaStream, CudaWorkspace, Kernel,
     args::Args,
     bound::{BatchBinding, BoundAttention},
     capacity::ReservedCapacity,
@@ -20,12 +20,12 @@ use super::{
 };
 
 /// A planned batch. It runs any number of times: for every layer, and every step with the same lengths. A plan that was
-/// made with a capacity can be given other batches ([`Plan::update`]).
+/// made with a capacity can be given other batches ([`CudaPlan::update`]).
 ///
 /// `Send` and `Sync`: threads may run it at the same time, on any streams. Its runs share partial states and work
 /// tiles, so they are ordered one after the other.
 #[derive(Debug)]
-pub struct Plan {
+pub struct CudaPlan {
     pub(super) attention: Arc<BoundAttention>,
     /// Other layers that the work list covers. No two of them have the same visibility.
     pub(super) layers: Vec<Arc<BoundAttention>>,
@@ -56,15 +56,15 @@ pub(super) struct Branch {
     pub(super) args: Arc<Args>,
 }
 
-impl Plan {
+impl CudaPlan {
     /// Builds the work list of a batch and uploads it into a workspace.
     pub(super) fn new(
         attention: &Arc<BoundAttention>,
-        stream: Option<&Stream>,
+        stream: Option<&CudaStream>,
         layout: Layout,
         loaded: LoadedKernels,
         binding: BatchBinding,
-        workspace: &mut Workspace,
+        workspace: &mut CudaWorkspace,
     ) -> Result<Self, CudaError> {
         let work = work_list(attention, &layout, &loaded.rule, &binding)?;
         let args = attention.args_for(&binding.variant)?;
@@ -73,7 +73,7 @@ impl Plan {
         let blob = PlanBlob::pack(&layout, &work);
         let (memory, generation) = workspace.upload_plan(stream, &blob.bytes, &sections.zeros(), sections.bytes)?;
         let counts = counts(&work);
-        Ok(Plan {
+        Ok(CudaPlan {
             attention: attention.clone(),
             layers: binding.layers,
             keys_read: keys_read(&work),
@@ -90,15 +90,15 @@ impl Plan {
         })
     }
 
-    /// As [`Plan::new`], with sections and grids for every batch within a capacity. `layout` is within it.
+    /// As [`CudaPlan::new`], with sections and grids for every batch within a capacity. `layout` is within it.
     pub(super) fn with_capacity(
         attention: &Arc<BoundAttention>,
         capacity: &BatchCapacity,
-        stream: Option<&Stream>,
+        stream: Option<&CudaStream>,
         layout: Layout,
         loaded: LoadedKernels,
         binding: BatchBinding,
-        workspace: &mut Workspace,
+        workspace: &mut CudaWorkspace,
     ) -> Result<Self, CudaError> {
         let work = work_list(attention, &layout, &loaded.rule, &binding)?;
         let args = attention.args_for(&binding.variant)?;
@@ -111,7 +111,7 @@ impl Plan {
         let (memory, generation) =
             workspace.upload_plan(stream, reserved.pack(&layout)?, &sections.zeros(), sections.bytes)?;
         memory.reserve_updates(sections.lists.total)?; // an update allocates nothing
-        Ok(Plan {
+        Ok(CudaPlan {
             attention: attention.clone(),
             layers: binding.layers,
             keys_read,
@@ -128,7 +128,7 @@ impl Plan {
         })
     }
 
-    /// Bytes of workspace that [`Plan::new`] takes.
+    /// Bytes of workspace that [`CudaPlan::new`] takes.
     pub(super) fn workspace_size(
         attention: &BoundAttention,
         layout: &Layout,
@@ -139,7 +139,7 @@ impl Plan {
         Ok(Sections::of(attention.heads, attention.value_dim(), &loaded.kernels, &work, layout)?.bytes)
     }
 
-    /// Bytes of workspace that [`Plan::with_capacity`] takes.
+    /// Bytes of workspace that [`CudaPlan::with_capacity`] takes.
     pub(super) fn workspace_size_within(
         attention: &BoundAttention,
         capacity: &BatchCapacity,
@@ -167,7 +167,7 @@ impl Plan {
         &self.branches[0].kernel // there is at least one branch
     }
 
-    /// The batch; after [`Plan::update_on_device`] the last batch that the host knew.
+    /// The batch; after [`CudaPlan::update_on_device`] the last batch that the host knew.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -12,10 +12,10 @@ use attn_core::{
 };
 
 use super::{
-    Attention, CudaError, Device,
+    CudaAttention, CudaError, Device,
     bound::BoundAttention,
     kernel_cache::KernelKey,
-    ops::{self, KvTransform, Op},
+    ops::{self, CudaKvTransform, Op},
 };
 use crate::{
     cache::Key,
@@ -24,10 +24,11 @@ use crate::{
     splice::{OpSource, Unit},
 };
 
-/// A list of the kernels that plans and ops will load. [`Preparation::run`] compiles them on all cores and loads them.
+/// A list of the kernels that plans and ops will load. [`CudaPreparation::run`] compiles them on all cores and loads
+/// them.
 ///
 /// `Send` and `Sync`: threads may add to it at once. A source is kept once, however many plans need it.
-pub struct Preparation {
+pub struct CudaPreparation {
     device: Device,
     loads: bool,
     needed: Mutex<Needed>,
@@ -45,28 +46,28 @@ enum Load {
     Kernels(Arc<BoundAttention>, KernelKey),
     Planner(Arc<BoundAttention>),
     Op(Op),
-    Append(Arc<KvTransform>, Dtype, Dtype),
+    Append(Arc<CudaKvTransform>, Dtype, Dtype),
 }
 
-impl Preparation {
+impl CudaPreparation {
     /// An empty list.
     #[must_use]
     pub fn new(device: &Device) -> Self {
-        Preparation { device: device.clone(), loads: true, needed: Mutex::default() }
+        CudaPreparation { device: device.clone(), loads: true, needed: Mutex::default() }
     }
 
     /// An empty list whose kernels are compiled and not loaded: the cache then has what other attentions load later.
     #[must_use]
     pub fn without_loading(device: &Device) -> Self {
-        Preparation { loads: false, ..Self::new(device) }
+        CudaPreparation { loads: false, ..Self::new(device) }
     }
 
     /// Adds the kernels that a plan of a batch loads; of a cascade also those for the batch without levels.
     ///
     /// # Errors
     ///
-    /// Those of [`Attention::plan`] that do not depend on cubins.
-    pub fn batch(&self, attention: &Attention, batch: &Batch<'_>) -> Result<(), CudaError> {
+    /// Those of [`CudaAttention::plan`] that do not depend on cubins.
+    pub fn batch(&self, attention: &CudaAttention, batch: &Batch<'_>) -> Result<(), CudaError> {
         let keys = attention.bound.keys_for(&batch.validate()?)?;
         keys.into_iter().try_for_each(|key| self.kernels(attention, key))
     }
@@ -76,16 +77,16 @@ impl Preparation {
     /// # Errors
     ///
     /// A hook that the kernel does not support; an attention of another device.
-    pub fn capacity(&self, attention: &Attention, capacity: &BatchCapacity) -> Result<(), CudaError> {
+    pub fn capacity(&self, attention: &CudaAttention, capacity: &BatchCapacity) -> Result<(), CudaError> {
         self.kernels(attention, attention.bound.key_within(capacity).1)
     }
 
-    /// Adds the kernel that [`Plan::update_on_device`](super::Plan::update_on_device) loads.
+    /// Adds the kernel that [`CudaPlan::update_on_device`](super::CudaPlan::update_on_device) loads.
     ///
     /// # Errors
     ///
     /// An attention whose plans only the host can update; an attention of another device.
-    pub fn device_updates(&self, attention: &Attention) -> Result<(), CudaError> {
+    pub fn device_updates(&self, attention: &CudaAttention) -> Result<(), CudaError> {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
         bound.check_device_updates()?;
@@ -111,14 +112,14 @@ impl Preparation {
     /// # Errors
     ///
     /// Parts that have no meaning together; a transform of another device.
-    pub fn append(&self, transform: &Arc<KvTransform>, from: Dtype, to: Dtype) -> Result<(), CudaError> {
+    pub fn append(&self, transform: &Arc<CudaKvTransform>, from: Dtype, to: Dtype) -> Result<(), CudaError> {
         self.device.check_same("transform", transform.device())?;
         let source = jit::source_for_device(self.device.capability(), |arch| transform.source(from, to, arch))?;
         self.add(Load::Append(transform.clone(), from, to), vec![source]);
         Ok(())
     }
 
-    fn kernels(&self, attention: &Attention, key: KernelKey) -> Result<(), CudaError> {
+    fn kernels(&self, attention: &CudaAttention, key: KernelKey) -> Result<(), CudaError> {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
         self.add(Load::Kernels(bound.clone(), key), bound.sources(key)?);
@@ -193,7 +194,7 @@ impl Load {
     }
 }
 
-impl fmt::Debug for Preparation {
+impl fmt::Debug for CudaPreparation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Preparation").field("device", &self.device).field("kernels", &self.len()).finish()
     }

@@ -6,13 +6,13 @@ use attn_core::{
     tensor::{Kv, Out, TensorError, TensorRef, check_run},
 };
 
-use super::{Attention, CudaError, Plan, Stream, launch_kernel::launch_kernel, order::order_run};
+use super::{CudaAttention, CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel, order::order_run};
 use crate::{
     kernel_traits::{KV_PREPROCESS_THREADS, MERGE_THREADS},
     launch::KernelParams,
 };
 
-impl Plan {
+impl CudaPlan {
     /// Launches the attention, or that of another layer: `q` of shape (qo tokens, qo heads, head_dim), `kv` as the
     /// batch describes it, into `out`.
     ///
@@ -22,8 +22,8 @@ impl Plan {
     /// an update on the device, the tensors of a plan with a capacity have to fit the largest batch within it, because
     /// a replay may run such a batch.
     ///
-    /// A layer is an attention that was made from the plan's by [`Attention::with_parameters`] or
-    /// [`Attention::with_sm_scale`]. Kernels and work list are the same. A captured run reads the parameter tensors
+    /// A layer is an attention that was made from the plan's by [`CudaAttention::with_parameters`] or
+    /// [`CudaAttention::with_sm_scale`]. Kernels and work list are the same. A captured run reads the parameter tensors
     /// of the layer, which must outlive the graph.
     ///
     /// In a partial run rows are not finalized: neither sink nor `output_transform` is applied. It writes the
@@ -40,16 +40,16 @@ impl Plan {
     /// the caller promised these extents when it made the tensors ([`TensorRef::device`]).
     ///
     /// [`LayerError`]: attn_core::expr::LayerError
-    /// [`Attention::with_parameters`]: super::Attention::with_parameters
-    /// [`Attention::with_sm_scale`]: super::Attention::with_sm_scale
+    /// [`CudaAttention::with_parameters`]: super::CudaAttention::with_parameters
+    /// [`CudaAttention::with_sm_scale`]: super::CudaAttention::with_sm_scale
     #[allow(clippy::needless_pass_by_value)] // as on the CPU: the output is borrowed mutably for the call
     pub fn run(
         &self,
-        stream: &Stream,
+        stream: &CudaStream,
         q: TensorRef<'_>,
         kv: Kv<'_>,
         out: Out<'_>,
-        layer: Option<&Attention>,
+        layer: Option<&CudaAttention>,
         partial: bool,
     ) -> Result<(), CudaError> {
         if partial && out.lse.is_none() {

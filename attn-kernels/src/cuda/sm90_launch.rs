@@ -3,7 +3,7 @@
 use attn_core::tensor::{Kv, TensorRef};
 
 use super::{
-    CudaError, Plan, Stream,
+    CudaError, CudaPlan, CudaStream,
     bound::BoundAttention,
     launch_kernel::{argument, launch_with},
     tensor_maps::{self, Extents, PackedRows},
@@ -13,12 +13,12 @@ use crate::{
     launch::{KernelParams, Sm90Params, Strided, TensorMap},
 };
 
-impl Plan {
+impl CudaPlan {
     /// Launches the main kernel of a branch. The kernel is persistent: the grid has as many CTAs as the device holds,
     /// and each CTA takes work tiles from the dynamic tile scheduler until none is left.
     pub(super) fn launch_sm90(
         &self,
-        stream: &Stream,
+        stream: &CudaStream,
         of_all: &KernelParams,
         number: usize,
         layer: Option<&BoundAttention>,
@@ -66,7 +66,7 @@ impl Plan {
         let args = self.args_of(number, layer).bytes();
         let (grid, threads, smem) = ((ctas, 1), traits.threads(), traits.smem_bytes());
         let mut arguments = [argument(&params), args.as_ptr().cast_mut().cast(), argument(&sm90)];
-        // SAFETY: as for the other launches of `Plan::launch`; sm90 prefill takes the third argument.
+        // SAFETY: as for the other launches of `CudaPlan::run`; sm90 prefill takes the third argument.
         unsafe { launch_with(branch.kernel.main, grid, threads, smem, stream, &mut arguments) }
     }
 }

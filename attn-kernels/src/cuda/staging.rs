@@ -5,7 +5,7 @@
 //! With pageable memory the driver would wait for the stream before it copies more than a few kilobytes. A single
 //! pinned buffer would race with the next step.
 
-use super::{CudaError, Device, DeviceBuffer, Event, Stream, pinned_buffer::PinnedBuffer};
+use super::{CudaBuffer, CudaError, CudaStream, Device, Event, pinned_buffer::PinnedBuffer};
 
 /// Two staging slots, used alternately.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Staging {
 
     /// Copies bytes to the start of a buffer, in the order of the stream. They may be changed on return. Waits for the
     /// last but one upload.
-    pub(super) fn upload(&mut self, stream: &Stream, to: &DeviceBuffer, bytes: &[u8]) -> Result<(), CudaError> {
+    pub(super) fn upload(&mut self, stream: &CudaStream, to: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
         self.reserve(bytes.len())?;
         if let Some(slot) = &mut self.slots[self.next] {
             slot.read.synchronize()?; // returns at once if it was never recorded

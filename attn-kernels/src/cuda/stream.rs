@@ -9,13 +9,13 @@ use super::{CudaError, Device, Event, stream_state::StreamState};
 /// A stream, owned or borrowed. `Send` and `Sync`: threads may submit work concurrently, in an order that they have to
 /// control.
 #[derive(Debug)]
-pub struct Stream {
+pub struct CudaStream {
     device: Device,
     state: Arc<StreamState>,
     owned: bool,
 }
 
-impl Stream {
+impl CudaStream {
     /// Creates a stream that does not synchronise with the default stream.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl Stream {
         let _current = device.make_current()?;
         let raw = stream::create(stream::StreamKind::NonBlocking).map_err(|e| CudaError::driver("make a stream", e))?;
         match StreamState::new(device, raw) {
-            Ok(state) => Ok(Stream { device: device.clone(), state, owned: true }),
+            Ok(state) => Ok(CudaStream { device: device.clone(), state, owned: true }),
             Err(error) => {
                 // SAFETY: it is ours and not used again.
                 let _ = unsafe { stream::destroy(raw) };
@@ -46,7 +46,7 @@ impl Stream {
     /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
     /// This object is then dropped outside of the capture, unless everything launched through it is captured.
     pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Result<Self, CudaError> {
-        Ok(Stream { device: device.clone(), state: StreamState::new(device, raw.cast())?, owned: false })
+        Ok(CudaStream { device: device.clone(), state: StreamState::new(device, raw.cast())?, owned: false })
     }
 
     /// The `CUstream`.
@@ -105,7 +105,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
         let Ok(_current) = self.device.make_current() else { return };
         // memory that the stream used keeps the state, to wait for its work

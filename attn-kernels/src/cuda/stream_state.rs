@@ -76,7 +76,7 @@ impl StreamState {
         self.raw
     }
 
-    /// Whether [`Stream::capture`](super::Stream::capture) captures the stream.
+    /// Whether [`CudaStream::capture`](super::CudaStream::capture) captures the stream.
     pub(super) fn is_captured(&self) -> bool {
         self.is_captured.load(Ordering::Acquire)
     }

@@ -2,9 +2,9 @@
 
 use attn_core::batch::{Batch, BatchCapacity, BatchError};
 
-use super::{CudaError, Plan, SelectedKernel, Stream, capacity::ReservedCapacity, plan::counts};
+use super::{CudaError, CudaPlan, CudaStream, SelectedKernel, capacity::ReservedCapacity, plan::counts};
 
-impl Plan {
+impl CudaPlan {
     /// Gives another batch to a plan that was made with a capacity, in the order of the stream: runs that are launched
     /// there afterwards run this batch, and so do replays of runs that were captured before. Grids of a captured run
     /// are sized for the capacity; CTAs without work exit, and requests without queries cost next to nothing and write
@@ -19,7 +19,7 @@ impl Plan {
     /// A plan without capacity or one that is stale, a batch that is not sound or exceeds the capacity, parameter
     /// tensors whose content depends on the batch, a KV list that exceeds the capacity, a stream that is being
     /// captured. Nothing is changed then: the plan keeps its batch.
-    pub fn update(&mut self, stream: &Stream, batch: &Batch<'_>) -> Result<(), CudaError> {
+    pub fn update(&mut self, stream: &CudaStream, batch: &Batch<'_>) -> Result<(), CudaError> {
         let attention = &*self.attention;
         attention.device.check_same("stream", stream.device())?;
         if !self.is_current() {
@@ -55,7 +55,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The largest batch that the plan may be given by [`Plan::update`]; `None` for a plan without capacity.
+    /// The largest batch that the plan may be given by [`CudaPlan::update`]; `None` for a plan without capacity.
     #[must_use]
     pub fn capacity(&self) -> Option<&BatchCapacity> {
         self.reserved.as_deref().map(|reserved| &reserved.capacity)

@@ -97,7 +97,7 @@ impl UseTracker {
             return Ok(());
         }
         let _current = self.device.make_current()?;
-        // nothing runs under a capture of another library; who replays it keeps the order (`Stream::from_raw`)
+        // nothing runs under a capture of another library; who replays it keeps the order (`CudaStream::from_raw`)
         if stream.is_capturing()? {
             return Ok(());
         }

@@ -4,29 +4,29 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    CudaError, Device, DeviceBuffer, Stream, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture,
+    CudaBuffer, CudaError, CudaStream, Device, alignment::WORKSPACE_ALIGNMENT, capture_lock::refuse_capture,
     staging::Staging, uses::Access,
 };
 
-/// Device memory for a plan. It grows when a plan needs more, unless its size is [fixed](Workspace::fixed), and never
-/// during a run. It needs no initialisation.
+/// Device memory for a plan. It grows when a plan needs more, unless its size is [fixed](CudaWorkspace::fixed), and
+/// never during a run. It needs no initialisation.
 ///
 /// It holds one plan at a time: planning into it again makes the previous plan stale, and running a stale plan is an
 /// error. `Send` and `Sync`; planning takes it by `&mut`.
 #[derive(Debug)]
-pub struct Workspace {
+pub struct CudaWorkspace {
     device: Device,
     /// Whether the size is fixed.
     fixed: bool,
     /// The stream for uploads without a stream of the caller.
-    upload: Stream,
+    upload: CudaStream,
     memory: Arc<WorkspaceMemory>,
 }
 
 /// The memory of a workspace; plans share it.
 #[derive(Debug)]
 pub(super) struct WorkspaceMemory {
-    pub(super) buffer: DeviceBuffer,
+    pub(super) buffer: CudaBuffer,
     /// Counts the plans uploaded to the memory.
     generation: Mutex<u64>,
     /// Staging for uploads, so that the host may overwrite their source at once.
@@ -39,7 +39,7 @@ pub(super) struct MemoryLock<'a> {
     generation: MutexGuard<'a, u64>,
 }
 
-impl Workspace {
+impl CudaWorkspace {
     /// An empty workspace.
     ///
     /// # Errors
@@ -53,45 +53,45 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::new`].
+    /// As [`CudaBuffer::new`].
     pub fn with_capacity(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        Self::over(DeviceBuffer::new(device, bytes)?, false)
+        Self::over(CudaBuffer::new(device, bytes)?, false)
     }
 
-    /// As [`Workspace::with_capacity`], and it never grows: a plan that needs more is refused
+    /// As [`CudaWorkspace::with_capacity`], and it never grows: a plan that needs more is refused
     /// ([`CudaError::WorkspaceSize`]).
     ///
     /// # Errors
     ///
-    /// As [`DeviceBuffer::new`].
+    /// As [`CudaBuffer::new`].
     pub fn fixed(device: &Device, bytes: usize) -> Result<Self, CudaError> {
-        Self::over(DeviceBuffer::new(device, bytes)?, true)
+        Self::over(CudaBuffer::new(device, bytes)?, true)
     }
 
     /// A workspace of a fixed size in memory that the caller owns, for an engine that manages all device memory.
     ///
     /// # Errors
     ///
-    /// An address that is no multiple of [`Workspace::ALIGNMENT`], or a failure of the driver.
+    /// An address that is no multiple of [`CudaWorkspace::ALIGNMENT`], or a failure of the driver.
     ///
     /// # Safety
     ///
-    /// As [`DeviceBuffer::from_raw`]: the memory outlives this object, every plan in it, and every run and replay of
+    /// As [`CudaBuffer::from_raw`]: the memory outlives this object, every plan in it, and every run and replay of
     /// these, and nothing else writes it meanwhile.
     pub unsafe fn from_raw(device: &Device, ptr: u64, bytes: usize) -> Result<Self, CudaError> {
         if !ptr.is_multiple_of(Self::ALIGNMENT) {
             return Err(CudaError::WorkspaceAddress { ptr });
         }
         // SAFETY: the caller's promise.
-        Self::over(unsafe { DeviceBuffer::from_raw(device, ptr, bytes) }, true)
+        Self::over(unsafe { CudaBuffer::from_raw(device, ptr, bytes) }, true)
     }
 
     /// The alignment of a workspace, in bytes.
     pub const ALIGNMENT: u64 = WORKSPACE_ALIGNMENT;
 
-    fn over(buffer: DeviceBuffer, fixed: bool) -> Result<Self, CudaError> {
+    fn over(buffer: CudaBuffer, fixed: bool) -> Result<Self, CudaError> {
         let device = buffer.device().clone();
-        Ok(Workspace { upload: Stream::new(&device)?, device, fixed, memory: WorkspaceMemory::over(buffer) })
+        Ok(CudaWorkspace { upload: CudaStream::new(&device)?, device, fixed, memory: WorkspaceMemory::over(buffer) })
     }
 
     /// Whether the size is fixed.
@@ -119,7 +119,7 @@ impl Workspace {
     /// Where runs on other streams may still read the memory, the copy comes after them.
     pub(super) fn upload_plan(
         &mut self,
-        stream: Option<&Stream>,
+        stream: Option<&CudaStream>,
         blob: &[u8],
         zeros: &Range<usize>,
         bytes: usize,
@@ -133,7 +133,7 @@ impl Workspace {
                 return Err(CudaError::WorkspaceSize { need: bytes, have: self.capacity() });
             }
             // a plan that still uses the old memory keeps it alive
-            self.memory = WorkspaceMemory::over(DeviceBuffer::new(&self.device, bytes)?);
+            self.memory = WorkspaceMemory::over(CudaBuffer::new(&self.device, bytes)?);
         }
         let memory = &self.memory;
         let mut lock = memory.lock();
@@ -155,7 +155,7 @@ impl Workspace {
 }
 
 impl WorkspaceMemory {
-    fn over(buffer: DeviceBuffer) -> Arc<Self> {
+    fn over(buffer: CudaBuffer) -> Arc<Self> {
         let staging = Mutex::new(Staging::new(buffer.device()));
         Arc::new(WorkspaceMemory { buffer, generation: Mutex::new(0), staging })
     }
@@ -166,7 +166,7 @@ impl WorkspaceMemory {
     }
 
     /// Copies lists to the start of the memory, in the order of the stream. They may be changed on return.
-    fn staged(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+    fn staged(&self, stream: &CudaStream, lists: &[u8]) -> Result<(), CudaError> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(stream, &self.buffer, lists)
     }
 
@@ -191,12 +191,12 @@ impl WorkspaceMemory {
 
 impl MemoryLock<'_> {
     /// Orders the next work of the stream after earlier work on the memory, and records it.
-    pub(super) fn order(&self, stream: &Stream) -> Result<(), CudaError> {
+    pub(super) fn order(&self, stream: &CudaStream) -> Result<(), CudaError> {
         self.memory.buffer.uses().order(stream.state(), Access::Write)
     }
 
     /// Overwrites the work list of the plan, in the order of the stream. `lists` may be changed on return.
-    pub(super) fn overwrite(&self, stream: &Stream, lists: &[u8]) -> Result<(), CudaError> {
+    pub(super) fn overwrite(&self, stream: &CudaStream, lists: &[u8]) -> Result<(), CudaError> {
         self.memory.staged(stream, lists)
     }
 }

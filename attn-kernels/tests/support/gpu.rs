@@ -8,7 +8,7 @@ use attn_core::{
     spec::{AttentionOptions, Heads},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
-use attn_kernels::cuda::{Attention, CudaError, Device, DeviceBuffer, Plan, Stream, Workspace};
+use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, CudaStream, CudaWorkspace, Device};
 
 use super::stock;
 
@@ -45,12 +45,12 @@ impl BatchArrays {
 /// A device with tensors of `queries` queries and `pages` pages.
 pub(crate) struct Gpu {
     pub(crate) device: Device,
-    pub(crate) stream: Stream,
-    pub(crate) o: DeviceBuffer,
-    pub(crate) lse: DeviceBuffer,
-    q: DeviceBuffer,
-    k: DeviceBuffer,
-    v: DeviceBuffer,
+    pub(crate) stream: CudaStream,
+    pub(crate) o: CudaBuffer,
+    pub(crate) lse: CudaBuffer,
+    q: CudaBuffer,
+    k: CudaBuffer,
+    v: CudaBuffer,
     heads: Heads,
     queries: usize,
     pages: u32,
@@ -66,19 +66,19 @@ impl Gpu {
         let device = device()?;
         let (rows, slots) = (queries * heads.qo as usize, (pages * PAGE * heads.kv) as usize);
         let upload =
-            |rows, seed| DeviceBuffer::upload(&device, &values(rows * heads.head_dim as usize, seed)).expect("memory");
+            |rows, seed| CudaBuffer::upload(&device, &values(rows * heads.head_dim as usize, seed)).expect("memory");
         let (q, k, v, o) = (upload(rows, 1), upload(slots, 2), upload(slots, 3), upload(rows, 4));
-        let lse = DeviceBuffer::new(&device, rows * 4).expect("memory");
-        let stream = Stream::new(&device).expect("a stream");
+        let lse = CudaBuffer::new(&device, rows * 4).expect("memory");
+        let stream = CudaStream::new(&device).expect("a stream");
         Some(Gpu { device, stream, o, lse, q, k, v, heads, queries, pages })
     }
 
-    pub(crate) fn attention(&self, expr: &str, options: AttentionOptions) -> Attention {
-        Attention::new(&self.device, &stock::variant(expr), self.heads, Dtypes::bf16(), options).expect("bound")
+    pub(crate) fn attention(&self, expr: &str, options: AttentionOptions) -> CudaAttention {
+        CudaAttention::new(&self.device, &stock::variant(expr), self.heads, Dtypes::bf16(), options).expect("bound")
     }
 
-    pub(crate) fn workspace(&self) -> Workspace {
-        Workspace::new(&self.device).expect("empty")
+    pub(crate) fn workspace(&self) -> CudaWorkspace {
+        CudaWorkspace::new(&self.device).expect("empty")
     }
 
     /// Tensors of `queries` queries, with o at the given address.
@@ -89,8 +89,7 @@ impl Gpu {
         let slot = [i64::from(PAGE) * (kv * dim) as i64, (kv * dim) as i64, dim as i64, 1];
         // SAFETY: the buffers hold as many elements, and live until the stream was waited for; nothing else uses `o`.
         unsafe {
-            let pool =
-                |buffer: &DeviceBuffer| TensorRef::device(buffer.ptr(), Dtype::Bf16, &pool, &slot).expect("fits");
+            let pool = |buffer: &CudaBuffer| TensorRef::device(buffer.ptr(), Dtype::Bf16, &pool, &slot).expect("fits");
             (
                 TensorRef::device(self.q.ptr(), Dtype::Bf16, &rows, &row).expect("fits"),
                 Kv::paged(pool(&self.k), pool(&self.v)),
@@ -102,17 +101,17 @@ impl Gpu {
         }
     }
 
-    pub(crate) fn run(&self, plan: &Plan) -> Result<(), CudaError> {
+    pub(crate) fn run(&self, plan: &CudaPlan) -> Result<(), CudaError> {
         self.run_on(&self.stream, plan, self.queries)
     }
 
     /// Runs a plan over tensors of `queries` queries.
-    pub(crate) fn run_on(&self, stream: &Stream, plan: &Plan, queries: usize) -> Result<(), CudaError> {
+    pub(crate) fn run_on(&self, stream: &CudaStream, plan: &CudaPlan, queries: usize) -> Result<(), CudaError> {
         let (q, kv, out) = self.tensors(queries, self.o.ptr());
         plan.run(stream, q, kv, out, None, false)
     }
 
-    pub(crate) fn run_with_layer(&self, plan: &Plan, layer: &Attention) -> Result<(), CudaError> {
+    pub(crate) fn run_with_layer(&self, plan: &CudaPlan, layer: &CudaAttention) -> Result<(), CudaError> {
         let (q, kv, out) = self.tensors(self.queries, self.o.ptr());
         plan.run(&self.stream, q, kv, out, Some(layer), false)
     }
@@ -128,7 +127,7 @@ impl Gpu {
     }
 
     /// The output of a plan of this batch alone.
-    pub(crate) fn alone(&self, attention: &Attention, batch: &Batch<'_>) -> Vec<u8> {
+    pub(crate) fn alone(&self, attention: &CudaAttention, batch: &Batch<'_>) -> Vec<u8> {
         let mut workspace = self.workspace();
         let plan = attention.plan(batch, &[], None, None, &mut workspace).expect("sound");
         self.written(|| self.run(&plan))

@@ -8,7 +8,7 @@ use attn_core::{
 use super::{NOTHING, Op, ctas, module, numbers, numbers_mut};
 use crate::{
     cuda::{
-        CudaError, Stream,
+        CudaError, CudaStream,
         launch_kernel::launch_kernel,
         order::order as order_uses,
         uses::Access::{Read, Write},
@@ -25,7 +25,7 @@ const SEGMENT_CTAS: u64 = 64;
 ///
 /// Too little capacity, memory of the host, no kernel.
 pub fn packbits(
-    stream: &Stream,
+    stream: &CudaStream,
     bools: &Array<'_, u8>,
     order: BitOrder,
     out: &ArrayMut<'_, u8>,
@@ -48,7 +48,7 @@ pub fn packbits(
 ///
 /// Arrays that do not fit each other, memory of the host, no kernel; more than 65535 segments.
 pub fn segment_packbits(
-    stream: &Stream,
+    stream: &CudaStream,
     bools: &Array<'_, u8>,
     indptr: &Array<'_, i32>,
     order: BitOrder,

@@ -8,7 +8,7 @@ use attn_core::{
 use super::{Op, address, module, numbers, numbers_mut, stride};
 use crate::{
     cuda::{
-        CudaError, Stream,
+        CudaError, CudaStream,
         launch_kernel::launch_kernel,
         order::{keys_and_values, order},
         uses::Access::{Read, Write},
@@ -41,7 +41,7 @@ const HOST_CTAS: u64 = 32;
 ///
 /// What does not fit, tensors in memory of the host, no kernel.
 pub fn copy_pages(
-    stream: &Stream,
+    stream: &CudaStream,
     pools: &KvMut<'_>,
     pairs: &Array<'_, [i32; 2]>,
     status: Option<&ArrayMut<'_, u32>>,
@@ -57,7 +57,7 @@ pub fn copy_pages(
 ///
 /// As [`copy_pages`].
 pub fn copy_pages_between(
-    stream: &Stream,
+    stream: &CudaStream,
     from: &KvRef<'_>,
     to: &KvMut<'_>,
     pairs: &Array<'_, [i32; 2]>,
@@ -69,7 +69,7 @@ pub fn copy_pages_between(
 }
 
 fn run(
-    stream: &Stream,
+    stream: &CudaStream,
     from: &KvRef<'_>,
     to: &KvRef<'_>,
     pairs: &Array<'_, [i32; 2]>,

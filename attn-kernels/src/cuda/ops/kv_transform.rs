@@ -13,7 +13,7 @@ use super::module;
 use crate::{
     compile::Arch,
     cuda::{
-        CudaError, Device, Stream,
+        CudaError, CudaStream, Device,
         args::Args,
         op_module::{OpModule, not_loaded},
         release::Released,
@@ -24,14 +24,14 @@ use crate::{
 
 /// The key and value transforms of a variant on a device, which an append applies before it writes to a cache. The
 /// kernels are compiled and loaded at their first use.
-pub struct KvTransform {
+pub struct CudaKvTransform {
     device: Device,
     transform: Transform,
     args: Args,
     modules: Mutex<HashMap<(Dtype, Dtype), OpModule>>,
 }
 
-impl KvTransform {
+impl CudaKvTransform {
     /// Binds a variant, and uploads its tensors.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl KvTransform {
     pub fn new(device: &Device, variant: &Variant, heads: Heads) -> Result<Self, CudaError> {
         let transform = Transform::new(variant, heads)?;
         let args = Args::upload(device, transform.variant())?;
-        Ok(KvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
+        Ok(CudaKvTransform { device: device.clone(), transform, args, modules: Mutex::default() })
     }
 
     /// The transform.
@@ -89,7 +89,7 @@ impl KvTransform {
     /// The kernel for a pair of element types, by its number.
     pub(super) fn kernel(
         &self,
-        stream: &Stream,
+        stream: &CudaStream,
         from: Dtype,
         to: Dtype,
         number: usize,
@@ -108,13 +108,13 @@ impl KvTransform {
     }
 }
 
-impl fmt::Debug for KvTransform {
+impl fmt::Debug for CudaKvTransform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KvTransform").field("transform", &self.transform).finish_non_exhaustive()
     }
 }
 
-impl Drop for KvTransform {
+impl Drop for CudaKvTransform {
     fn drop(&mut self) {
         let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
         modules.values().for_each(|op| self.device.release(Released::Module(op.module)));

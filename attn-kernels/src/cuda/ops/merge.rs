@@ -9,7 +9,7 @@ use attn_core::{
 use super::{NOTHING, Op, address, address_mut, ctas, in_sixteens, module, numbers, stride};
 use crate::{
     cuda::{
-        CudaError, Stream,
+        CudaError, CudaStream,
         launch_kernel::launch_kernel,
         order::{Used, order, outputs},
         uses::Access::{Read, Write},
@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+pub fn merge_state(stream: &CudaStream, a: &StateRef<'_>, b: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let sizes = merge::check_two(a, b, out)?;
     let params = MergeParams {
         many: states(["a.o", "a.lse"], &a.o, Some(&a.lse))?,
@@ -43,7 +43,7 @@ pub fn merge_state(stream: &Stream, a: &StateRef<'_>, b: &StateRef<'_>, out: &Ou
 ///
 /// What does not fit, memory of the host, no kernel.
 pub fn merge_state_in_place(
-    stream: &Stream,
+    stream: &CudaStream,
     a: &StateMut<'_>,
     b: &StateRef<'_>,
     mask: Option<&Array<'_, u8>>,
@@ -69,7 +69,7 @@ pub fn merge_state_in_place(
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn merge_states(stream: &Stream, of: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
+pub fn merge_states(stream: &CudaStream, of: &StateRef<'_>, out: &Out<'_>) -> Result<(), CudaError> {
     let sizes = merge::check_many(of, out)?;
     let params = MergeParams {
         many: states(["states.o", "states.lse"], &of.o, Some(&of.lse))?,
@@ -87,7 +87,7 @@ pub fn merge_states(stream: &Stream, of: &StateRef<'_>, out: &Out<'_>) -> Result
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn sum(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<'_>) -> Result<(), CudaError> {
+pub fn sum(stream: &CudaStream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<'_>) -> Result<(), CudaError> {
     let sizes = merge::check_sum(a, b, o)?;
     let params = MergeParams {
         many: states(["a", ""], a, None)?,
@@ -108,7 +108,7 @@ pub fn sum(stream: &Stream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &TensorMut<
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn scale_lse(stream: &Stream, of: &TensorMut<'_>, factor: f32) -> Result<(), CudaError> {
+pub fn scale_lse(stream: &CudaStream, of: &TensorMut<'_>, factor: f32) -> Result<(), CudaError> {
     lse::check(of)?;
     let (shape, strides) = (of.shape(), of.strides());
     let (heads, head) = if shape.len() == 2 { (shape[1], stride(shape, strides, 1)) } else { (1, 0) };
@@ -150,7 +150,12 @@ fn output(o: &TensorMut<'_>, lse: Option<&TensorMut<'_>>) -> Result<MergeStates,
     states(["o", "lse"], &o.as_ref(), lse.map(TensorMut::as_ref).as_ref())
 }
 
-fn run(stream: &Stream, [tokens, heads, dim]: [usize; 3], dtype: Dtype, params: MergeParams) -> Result<(), CudaError> {
+fn run(
+    stream: &CudaStream,
+    [tokens, heads, dim]: [usize; 3],
+    dtype: Dtype,
+    params: MergeParams,
+) -> Result<(), CudaError> {
     let size = dtype.size();
     let of = |s: &MergeStates| s.o == 0 || in_sixteens(s.o, size, &[s.o_token, s.o_state, s.o_head]);
     let wide = (dim * size).is_multiple_of(16) && [&params.many, &params.other, &params.out].into_iter().all(of);

@@ -7,7 +7,7 @@ use cudarc::driver::{result::module, sys::CUfunction};
 use super::Op;
 use crate::{
     cuda::{
-        CudaError, Device, Stream, function,
+        CudaError, CudaStream, Device, function,
         op_module::{OpModule, not_loaded},
     },
     jit::{self, Ready},
@@ -59,7 +59,7 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
 }
 
 /// The kernel of an op with a number. It is loaded if it is not yet and the stream is not being captured.
-pub(super) fn kernel(stream: &Stream, op: Op, number: usize) -> Result<CUfunction, CudaError> {
+pub(super) fn kernel(stream: &CudaStream, op: Op, number: usize) -> Result<CUfunction, CudaError> {
     let device = stream.device();
     let find = || device.ops().get(&op).map(|module| module.get(number));
     if let Some(function) = find() {

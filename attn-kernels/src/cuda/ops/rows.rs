@@ -7,10 +7,12 @@ use attn_core::{
 };
 use cudarc::driver::sys::CUfunction;
 
-use super::{KvTransform, NOTHING, Op, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride};
+use super::{
+    CudaKvTransform, NOTHING, Op, address, ctas, in_sixteens, merge::share, module, numbers, numbers_mut, stride,
+};
 use crate::{
     cuda::{
-        CudaError, Stream,
+        CudaError, CudaStream,
         launch_kernel::launch_kernel,
         order::{Used, keys_and_values, order, scales},
         uses::Access::{Read, Write},
@@ -28,13 +30,13 @@ const TRANSFORM_ROWS: u64 = 4 * (OP_THREADS as u64 / 32);
 ///
 /// What does not fit, memory of the host, no kernel.
 pub fn append(
-    stream: &Stream,
+    stream: &CudaStream,
     kv: &KvRef<'_>,
     pools: &KvMut<'_>,
     append: &Append<'_>,
-    transform: Option<&KvTransform>,
+    transform: Option<&CudaKvTransform>,
 ) -> Result<(), CudaError> {
-    check(kv, pools, append, transform.map(KvTransform::transform))?;
+    check(kv, pools, append, transform.map(CudaKvTransform::transform))?;
     let pools = pools.as_ref();
     let scales = [&append.scales.k, &append.scales.v];
     let moves = |part| transform.is_some_and(|transform| transform.transform().applies_to(part));
@@ -79,7 +81,7 @@ pub fn append(
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
+pub fn gather(stream: &CudaStream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gather<'_>) -> Result<(), CudaError> {
     gather::check(pools, kv, gather)?;
     let scales = [&gather.scales.k, &gather.scales.v];
     let (mut rows, Sides { from, to, parts }) = RowMove::new(&kv.as_ref(), pools, scales, false, |_| false)?;
@@ -94,7 +96,7 @@ pub fn gather(stream: &Stream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &Gathe
 
 /// Orders the launch with other work on the tensors that it reads and those that it writes.
 fn order_rows(
-    stream: &Stream,
+    stream: &CudaStream,
     [from, to]: [&KvRef<'_>; 2],
     of_heads: [&Scale<'_>; 2],
     status: Option<&ArrayMut<'_, u32>>,
@@ -199,7 +201,7 @@ impl RowMove {
 
     fn launch(
         &self,
-        stream: &Stream,
+        stream: &CudaStream,
         function: CUfunction,
         from: Dtype,
         to: Dtype,

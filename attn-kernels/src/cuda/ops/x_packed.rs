@@ -11,7 +11,7 @@ use attn_core::{
 use super::{NOTHING, Op, address, ctas, in_sixteens, module, stride};
 use crate::{
     cuda::{
-        CudaError, Stream,
+        CudaError, CudaStream,
         launch_kernel::launch_kernel,
         order::{keys_and_values, order},
         uses::Access::{Read, Write},
@@ -27,7 +27,12 @@ const TILE_BYTES: usize = 32 * 1024;
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn to_pages(stream: &Stream, k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &mut KvMut<'_>) -> Result<(), CudaError> {
+pub fn to_pages(
+    stream: &CudaStream,
+    k: &TensorRef<'_>,
+    v: &TensorRef<'_>,
+    pools: &mut KvMut<'_>,
+) -> Result<(), CudaError> {
     for (part, name) in ["k pool", "v pool"].into_iter().enumerate().take(pools.as_ref().parts().count()) {
         disjoint(name, &pools.part(part).map_err(OpError::from)?)?;
     }
@@ -39,7 +44,12 @@ pub fn to_pages(stream: &Stream, k: &TensorRef<'_>, v: &TensorRef<'_>, pools: &m
 /// # Errors
 ///
 /// What does not fit, memory of the host, no kernel.
-pub fn from_pages(stream: &Stream, pools: &KvRef<'_>, k: &TensorMut<'_>, v: &TensorMut<'_>) -> Result<(), CudaError> {
+pub fn from_pages(
+    stream: &CudaStream,
+    pools: &KvRef<'_>,
+    k: &TensorMut<'_>,
+    v: &TensorMut<'_>,
+) -> Result<(), CudaError> {
     disjoint("packed k", k)?;
     disjoint("packed v", v)?;
     run(stream, &k.as_ref(), &v.as_ref(), pools, false)
@@ -51,7 +61,7 @@ fn disjoint(tensor: &'static str, of: &TensorMut<'_>) -> Result<(), CudaError> {
 }
 
 fn run(
-    stream: &Stream,
+    stream: &CudaStream,
     k: &TensorRef<'_>,
     v: &TensorRef<'_>,
     pools: &KvRef<'_>,
