@@ -11,7 +11,17 @@ pub struct Header {
     pub text: &'static str,
 }
 
-/// Every header that is made of Rust.
+/// A struct that the host passes to kernels; `#[derive(CudaStruct)]` implements it.
+pub trait CudaStruct: Sized {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its definition in CUDA.
+    const TEXT: &'static str;
+    /// Its fields by their names in CUDA, and their offsets; without a base.
+    const FIELDS: &'static [(&'static str, usize)];
+}
+
+/// Every header that is made of Rust code of this crate.
 pub const HEADERS: &[Header] = &[
     Header { name: "lang/signed_divisor.cuh", text: divide::signed::CUDA },
     Header { name: "lang/unsigned_divisor.cuh", text: divide::unsigned::CUDA },

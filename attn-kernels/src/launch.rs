@@ -2,12 +2,14 @@
 
 mod abi;
 mod fast_div;
+mod headers;
 mod op_abi;
 mod plan_abi;
 mod waves;
 
 pub use abi::{KernelParams, MixedParams, Sm90Params, Strided, TensorMap};
 pub use fast_div::FastDiv;
+pub(crate) use headers::HEADERS;
 pub use op_abi::{
     BitsParams, COPY_INLINE, CopyParams, CopyPart, MergeParams, MergeStates, OP_THREADS, RowTiling, RowsParams,
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,

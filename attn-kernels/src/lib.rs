@@ -16,6 +16,9 @@
 //! | [`launch`] | kernel parameters |
 //! | `cuda` | devices, streams, buffers; attention, plan, run (feature `cuda`) |
 
+// the derive of CUDA structs emits paths that start with `::attn`
+extern crate attn_core as attn;
+
 pub mod aot;
 pub mod cache;
 pub mod compile;

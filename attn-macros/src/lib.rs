@@ -50,6 +50,13 @@ pub fn variant_params(input: TokenStream) -> TokenStream {
     attn_codegen::params::derive(input.into()).into()
 }
 
+/// Gives a struct that the host passes to kernels of attn-rs its CUDA definition. No promise of stability.
+#[doc(hidden)]
+#[proc_macro_derive(CudaStruct, attributes(cuda))]
+pub fn cuda_struct(input: TokenStream) -> TokenStream {
+    attn_codegen::cuda_struct::derive(input.into()).into()
+}
+
 /// Composes variants, in order, into one `Variant`: `compose!(Causal, SoftCap { cap: 30.0 })`. Each part is an
 /// expression.
 ///

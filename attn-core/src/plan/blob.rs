@@ -2,6 +2,7 @@
 
 use std::{mem, ops::Range};
 
+use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 use super::{PartCapacity, PlanCapacity, PlanError, WorkItem, WorkList, segment::KvSegment};
@@ -88,7 +89,7 @@ impl PartialBytes {
 /// The first load of a worker: its range of items, and a copy of the first item. One load instead of two saves a round
 /// trip to memory before the worker knows its KV range.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
 pub struct WorkerStart {
     /// Index of its first item.
     pub first: i32,

@@ -1,12 +1,13 @@
 //! Segments of keys as kernels read them.
 
+use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 use crate::batch::{Layout, Segment};
 
 /// A segment of keys, for the kernel that preprocesses all keys.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
 pub struct KvSegment {
     /// The first request that has the keys.
     pub request: i32,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 /// Rows of partial states that the merge kernel of a mixed launch merges at a time.
@@ -14,7 +15,7 @@ pub const MERGE_ROWS: u32 = 16;
 /// the requests after it: query token `qo_token + (first_row + r) / group` under query head `kv_head * group +
 /// (first_row + r) % group`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
 pub struct WorkItem {
     /// First request of the rows.
     pub request: i32,
@@ -56,7 +57,7 @@ pub struct WorkItem {
 
 /// Rows of one request whose partial states are merged: a Q tile, or up to [`MERGE_ROWS`] rows of a mixed list.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
 pub struct MergeItem {
     /// Request within the batch.
     pub request: i32,

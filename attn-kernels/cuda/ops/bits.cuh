@@ -2,17 +2,7 @@
 // attn-core/src/ops/bits.rs is the CPU reference.
 #pragma once
 #include "ops/index.cuh"
-
-struct BitsParams {
-  const unsigned char* bools;
-  unsigned char* out;
-  const int* indptr;   // [segments + 1], of segment_packbits
-  int* out_indptr;     // [segments + 1]
-  long long count;     // bools
-  long long capacity;  // bytes of `out`
-  int segments;
-  int big_endian;  // the first bit is the highest
-};
+#include "ops/bits_params.cuh"
 
 // Eight bools as bits, the first in the lowest.
 inline unsigned eight_bits(u64 bools) {

@@ -3,31 +3,10 @@
 // memory.
 #pragma once
 #include "ops/index.cuh"
+#include "ops/copy_params.cuh"
 
 constexpr int COPY_ROUNDS = 4;    // words per thread and tile
 constexpr int COPY_INLINE = 448;  // page pairs that fit the kernel parameters
-
-// Keys or values. A page is `outer * inner` runs of bytes, each contiguous in both pools. Strides are in bytes.
-struct CopyPart {
-  const char* from;
-  char* to;
-  long long from_page, to_page;
-  long long from_outer, to_outer;
-  long long from_inner, to_inner;
-  FastDiv inner;
-  FastDiv run;     // words of a run
-  unsigned words;  // of a page
-  FastDiv tiles;   // of a page
-};
-
-struct CopyParams {
-  CopyPart part[2];
-  const int2* pairs;  // (from, to) pages; null: those of CopyList
-  unsigned* status;   // counts skipped pairs; may be null
-  long long count;    // pairs
-  long long from_pages;
-  long long to_pages;
-};
 
 struct CopyList {
   int2 pairs[COPY_INLINE];

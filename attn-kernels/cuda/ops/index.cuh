@@ -1,7 +1,8 @@
 // Shared by all op kernels: fast division with remainder, the assignment of threads to chunks of rows, and words of
-// memory. attn-kernels/src/launch/op_abi.rs mirrors the structs.
+// memory.
 #pragma once
 #include "abi/kernel_params.cuh"
+#include "ops/row_tiling.cuh"
 
 using u64 = unsigned long long;
 
@@ -20,15 +21,6 @@ inline DivMod divmod(u64 n, FastDiv d) {
     quotient = d.magic ? __umulhi(static_cast<unsigned>(n), d.magic) >> d.shift : n;
   return {quotient, static_cast<int>(n - quotient * d.divisor)};
 }
-
-// A row is a head of a token. `chunks` neighbouring threads process a chunk each; leftover threads of a CTA are idle.
-// If a row has more chunks than a CTA has threads, threads loop over them.
-struct RowTiling {
-  FastDiv heads;
-  FastDiv chunks;  // per row
-  int rows;        // per CTA at a time
-  int pad;
-};
 
 struct RowChunk {
   int row;    // within the CTA's rows

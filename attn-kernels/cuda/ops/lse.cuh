@@ -1,14 +1,7 @@
 // Kernel entry attn_scale_lse: multiplies log-sum-exps by a factor in place, which converts between bases.
 #pragma once
 #include "ops/index.cuh"
-
-struct ScaleLseParams {
-  float* lse;
-  long long token, head;  // strides
-  long long count;        // tokens * heads
-  FastDiv heads;
-  float factor;
-};
+#include "ops/lse_params.cuh"
 
 extern "C" __global__ void __launch_bounds__(OP_THREADS) attn_scale_lse(const __grid_constant__ ScaleLseParams p) {
   long long i = static_cast<long long>(blockIdx.x) * OP_THREADS + threadIdx.x;

@@ -5,27 +5,7 @@
 #pragma once
 #include "lang/types.cuh"
 #include "ops/element.cuh"
-
-// Outputs and log-sum-exps of states. Strides are in elements.
-struct MergeStates {
-  void* o;
-  float* lse;
-  long long o_token, o_state, o_head;
-  long long lse_token, lse_state, lse_head;
-};
-
-struct MergeParams {
-  MergeStates many;           // `states` input states
-  MergeStates other;          // one more input state if `others` is 1
-  MergeStates out;            // one state; lse may be null, and so may o
-  const unsigned char* mask;  // [tokens], null: all ones; a token with 0 is not written
-  long long rows;             // tokens * heads
-  RowTiling share;
-  int states;  // of `many`
-  int others;  // 0 or 1
-  int sums;    // whether outputs are just added, without lse
-  int pad;
-};
+#include "ops/merge_params.cuh"
 
 inline float state_lse(const MergeStates& s, long long token, int state, int head) {
   return s.lse[token * s.lse_token + state * s.lse_state + head * s.lse_head];

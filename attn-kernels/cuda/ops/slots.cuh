@@ -1,6 +1,7 @@
 // Finds the pool slot of a token, by a slot mapping or by position through the page table. Every index is checked;
 // tokens with an invalid one are skipped and counted.
 #pragma once
+#include "ops/index.cuh"
 #include "ops/rows_params.cuh"
 
 struct PoolSlot {

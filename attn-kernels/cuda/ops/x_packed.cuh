@@ -3,29 +3,7 @@
 // A CTA transposes a tile of slots in shared memory, so that accesses to both layouts are coalesced.
 #pragma once
 #include "ops/index.cuh"
-
-struct XPackedPart {
-  char* packed;
-  char* pool;
-  long long packed_page, packed_head, packed_chunk, packed_slot;  // strides in bytes; a chunk of values is one element
-  long long pool_page, pool_slot, pool_head;                      // strides in bytes
-  int dim;
-  int tile;        // slots of a tile
-  int row_bytes;   // pitch of a row in shared memory, a multiple of 16
-  int wide;        // whether rows of the pool are accessed in 16-byte words
-  FastDiv x;       // elements of a chunk; 1 for values
-  int chunk_wide;  // whether a chunk is 16 aligned bytes
-  FastDiv words;   // 16-byte words of a row
-  FastDiv units;   // elements of a row
-};
-
-struct XPackedParams {
-  XPackedPart part[2];
-  FastDiv heads;
-  int slots;
-  int to_pages;  // whether to convert to the paged pool, or from it
-  int pad;
-};
+#include "ops/x_packed_params.cuh"
 
 // Copies a word between shared and global memory.
 template <class W>

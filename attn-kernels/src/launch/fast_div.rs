@@ -1,10 +1,11 @@
 //! Division by a number that is known at launch time.
 
+use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 /// `n / divisor` for `0 <= n < 2^31` as a multiplication: `umulhi(n, magic) >> shift`; magic 0 means divisor 1.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
 pub struct FastDiv {
     /// The divisor.
     pub divisor: u32,

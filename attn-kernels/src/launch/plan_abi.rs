@@ -1,10 +1,11 @@
-//! The structs of `cuda/planner/params.cuh`, field by field, and their values for a capacity and a rule.
+//! The parameters of the planner kernel, and their values for a capacity and a rule. CUDA has these structs from here.
 
 use attn_core::{
     batch::{BatchCapacity, BatchError, DeviceBatch, DevicePages, I32Slice},
     plan::{PlanCapacity, PlanError, PlanRule, WorkItem},
     spec::Heads,
 };
+use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
 use super::FastDiv;
@@ -18,55 +19,86 @@ pub const PLAN_STATUS_BYTES: usize = 256;
 
 /// The first parameter of the planner kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[allow(missing_docs)] // as in planner/params.cuh
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
 pub struct PlanParams {
+    /// `[requests + 1]`.
+    #[cuda("const int*")]
     pub qo_indptr: u64,
+    /// `[requests]`.
+    #[cuda("const int*")]
     pub kv_lens: u64,
+    /// `[requests + 1]`; null: padded rows, or ragged keys.
+    #[cuda("const int*")]
     pub page_indptr: u64,
+    /// `[page_indptr[requests]]`, or `[requests][page_stride]`.
+    #[cuda("const int*")]
     pub page_indices: u64,
+    /// `[capacity_requests + 1]`.
+    #[cuda("int*")]
     pub to_qo_indptr: u64,
+    #[cuda("int*")]
     pub to_kv_indptr: u64,
+    #[cuda("int*")]
     pub to_page_indptr: u64,
+    #[cuda("int*")]
     pub to_page_indices: u64,
+    /// `[workers]` WorkerStart.
+    #[cuda("int4*")]
     pub workers: u64,
+    /// `[capacity_items]` WorkItem.
+    #[cuda("int4*")]
     pub items: u64,
+    /// `[capacity_merges]` MergeItem.
+    #[cuda("int4*")]
     pub merges: u64,
+    #[cuda("PlanStatus*")]
     pub status: u64,
+    /// PlannerScratch; null: in shared memory.
+    #[cuda("void*")]
     pub scratch: u64,
     pub requests: i32,
     pub capacity_requests: i32,
     pub capacity_items: i32,
     pub capacity_merges: i32,
+    /// Of one request.
     pub max_queries: i32,
     pub max_qo_tokens: i32,
     pub max_kv_tokens: i32,
+    /// Of the page table.
     pub max_page_entries: i32,
+    /// Of the pool.
     pub num_pages: i32,
     pub page_size: FastDiv,
     pub group: FastDiv,
     pub tile_rows: FastDiv,
     pub kv_align: FastDiv,
     pub max_workers: u32,
+    /// KV blocks of the shortest split.
     pub min_split_blocks: u32,
+    /// In units of cost.
     pub item_cost: u32,
     pub block_cost: u32,
     pub merge_cost: u32,
     pub qo_heads: i32,
     pub kv_heads: i32,
+    /// Entries between padded rows of the page table; -1: compressed rows or ragged keys.
     pub page_stride: i64,
 }
 
 /// The status that the planner kernel writes, and the state that its CTAs share. Zero before the first launch.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[allow(missing_docs)] // as in planner/params.cuh
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable, CudaStruct)]
+#[allow(missing_docs)] // of fields whose names say all
 pub struct PlanStatus {
+    /// A `Fault`.
     pub code: i32,
     pub index: i32,
     pub value: i32,
     pub other: i32,
+    /// CTAs that have copied their part of the page table.
     pub copied: u32,
+    /// ~index of the first entry that is not a page; 0: none.
     pub first_bad_page: u32,
 }
 
@@ -248,80 +280,8 @@ impl PlanStatus {
 }
 
 #[cfg(test)]
-#[allow(clippy::print_stderr)]
 mod tests {
-    use std::mem::offset_of;
-
     use super::*;
-
-    /// Compiles assertions about every size and offset, with the header itself.
-    #[cfg(feature = "jit")]
-    #[test]
-    fn the_mirror_is_exact() {
-        let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
-            eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
-            return;
-        };
-        let mut unit: String =
-            [include_str!("../../cuda/abi/kernel_params.cuh"), include_str!("../../cuda/planner/params.cuh")].concat();
-        unit = unit.replace("#pragma once", "").replace("#include \"abi/kernel_params.cuh\"", "");
-        macro_rules! mirror {
-            ($cuda:literal, $rust:ty { $($field:ident),* }) => {
-                unit += &format!("static_assert(sizeof({}) == {}, \"size\");\n", $cuda, size_of::<$rust>());
-                $(
-                    unit += &format!(
-                        "static_assert(__INTADDR__(&(({}*)0)->{}) == {}, \"offset\");\n",
-                        $cuda, stringify!($field), offset_of!($rust, $field)
-                    );
-                )*
-            };
-        }
-        mirror!("PlanStatus", PlanStatus { code, index, value, other, copied, first_bad_page });
-        mirror!(
-            "PlanParams",
-            PlanParams {
-                qo_indptr,
-                kv_lens,
-                page_indptr,
-                page_indices,
-                to_qo_indptr,
-                to_kv_indptr,
-                to_page_indptr,
-                to_page_indices,
-                workers,
-                items,
-                merges,
-                status,
-                scratch,
-                requests,
-                capacity_requests,
-                capacity_items,
-                capacity_merges,
-                max_queries,
-                max_qo_tokens,
-                max_kv_tokens,
-                max_page_entries,
-                num_pages,
-                page_size,
-                group,
-                tile_rows,
-                kv_align,
-                max_workers,
-                min_split_blocks,
-                item_cost,
-                block_cost,
-                merge_cost,
-                qo_heads,
-                kv_heads,
-                page_stride
-            }
-        );
-        let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
-        let arch = crate::compile::Arch::new(8, 0);
-        compiler.compile("plan_abi", &unit, arch).expect("plan_abi.rs mirrors planner/params.cuh");
-        let wrong = unit + "static_assert(sizeof(PlanParams) == 1, \"\");";
-        compiler.compile("plan_abi", &wrong, arch).expect_err("assertions are compiled");
-    }
 
     #[test]
     fn what_does_not_fit_is_refused() {

@@ -6,7 +6,7 @@ use attn_core::{dtype::Dtype, expr::Variant};
 use super::{SpliceError, Unit, templates::Inliner, traits_block::elem, variant};
 use crate::{
     compile::Arch,
-    launch::{BitsParams, COPY_INLINE, CopyParams, MergeParams, OP_THREADS, RowsParams, ScaleLseParams, XPackedParams},
+    launch::{COPY_INLINE, OP_THREADS},
 };
 
 /// An op and the element types of its kernels.
@@ -89,22 +89,14 @@ impl OpSource {
     ///
     /// A mistake in the templates.
     pub fn build(op: Op, arch: Arch) -> Result<Self, SpliceError> {
-        let rows = |from, to, to_pool| rows_block(from, to, to_pool);
-        let (block, template, params, size) = match op {
-            Op::Merge(dtype) => {
-                let block = format!("using MergeElem = {};\n", elem(dtype));
-                (block, "ops/merge.cuh", "MergeParams", size_of::<MergeParams>())
-            }
-            Op::Lse => (String::new(), "ops/lse.cuh", "ScaleLseParams", size_of::<ScaleLseParams>()),
-            Op::Append { from, to } => {
-                (rows(from, to, true), "ops/rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
-            }
-            Op::Gather { from, to } => {
-                (rows(from, to, false), "ops/rows_kernels.cuh", "RowsParams", size_of::<RowsParams>())
-            }
-            Op::Copy => (String::new(), "ops/copy.cuh", "CopyParams", size_of::<CopyParams>()),
-            Op::XPacked => (String::new(), "ops/x_packed.cuh", "XPackedParams", size_of::<XPackedParams>()),
-            Op::Bits => (String::new(), "ops/bits.cuh", "BitsParams", size_of::<BitsParams>()),
+        let (block, template) = match op {
+            Op::Merge(dtype) => (format!("using MergeElem = {};\n", elem(dtype)), "ops/merge.cuh"),
+            Op::Lse => (String::new(), "ops/lse.cuh"),
+            Op::Append { from, to } => (rows_block(from, to, true), "ops/rows_kernels.cuh"),
+            Op::Gather { from, to } => (rows_block(from, to, false), "ops/rows_kernels.cuh"),
+            Op::Copy => (String::new(), "ops/copy.cuh"),
+            Op::XPacked => (String::new(), "ops/x_packed.cuh"),
+            Op::Bits => (String::new(), "ops/bits.cuh"),
         };
         let name = format!("{} {arch}", op.name());
         let mut unit = Inliner::default();
@@ -112,7 +104,7 @@ impl OpSource {
         unit.include("arch/element.cuh")?;
         unit.push(&format!("\n#line 1 \"op\"\n{block}"));
         unit.include(template)?;
-        unit.push(&checks(params, size, op == Op::Copy));
+        unit.push(&checks(op == Op::Copy));
         Ok(OpSource { text: unit.finish(), name, arch })
     }
 
@@ -131,7 +123,7 @@ impl OpSource {
         unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
         unit.push(&variant::variant_source(of)?);
         unit.include("ops/transform.cuh")?;
-        unit.push(&checks("RowsParams", size_of::<RowsParams>(), false));
+        unit.push(&checks(false));
         Ok(OpSource { text: unit.finish(), name, arch })
     }
 }
@@ -141,11 +133,10 @@ fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
     format!("using FromElem = {from};\nusing ToElem = {to};\nconstexpr bool ROWS_TO_POOL = {to_pool};\n")
 }
 
-/// Assertions that the host and the template agree on sizes.
-fn checks(params: &str, size: usize, list: bool) -> String {
+/// Assertions that the host and the template agree on constants.
+fn checks(list: bool) -> String {
     let mut text = format!(
-        "\n#line 1 \"checks\"\nstatic_assert(sizeof({params}) == {size}, \"op_abi.rs and the template agree\");\n\
-         static_assert(OP_THREADS == {OP_THREADS}, \"op_abi.rs and the template agree\");\n"
+        "\n#line 1 \"checks\"\nstatic_assert(OP_THREADS == {OP_THREADS}, \"op_abi.rs and the template agree\");\n"
     );
     if list {
         text += &format!("static_assert(COPY_INLINE == {COPY_INLINE}, \"op_abi.rs and the template agree\");\n");

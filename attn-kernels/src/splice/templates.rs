@@ -4,13 +4,21 @@ use std::collections::HashSet;
 
 use attn_core::headers::HEADERS;
 
+use crate::launch::HEADERS as STRUCTS;
+
 /// Every file below `cuda/`: path and text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
 /// A template's name and text, and whether it is made of Rust.
 fn find(name: &str) -> Option<(&'static str, &'static str, bool)> {
     let file = FILES.iter().find(|(n, _)| *n == name).map(|&(name, text)| (name, text, false));
-    file.or_else(|| HEADERS.iter().find(|h| h.name == name).map(|h| (h.name, h.text, true)))
+    let of_rust = || HEADERS.iter().map(|h| (h.name, h.text)).chain(structs()).find(|(n, _)| *n == name);
+    file.or_else(|| of_rust().map(|(name, text)| (name, text, true)))
+}
+
+/// The headers of structs.
+fn structs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    STRUCTS.iter().map(|(name, text)| (*name, text.as_str()))
 }
 
 /// Templates and all that they include, each once, in one text.
@@ -100,7 +108,8 @@ mod tests {
     #[test]
     fn each_template_is_inlined_once_without_include_directives() {
         let mut inliner = Inliner::default();
-        for name in FILES.iter().map(|(name, _)| *name).chain(HEADERS.iter().map(|h| h.name)) {
+        let of_rust = HEADERS.iter().map(|h| (h.name, h.text)).chain(structs());
+        for (name, _) in FILES.iter().copied().chain(of_rust) {
             inliner.include(name).expect("every include is a template");
         }
         let text = inliner.finish();

@@ -110,12 +110,10 @@ fn text(header: &Header, module: &syn::ItemMod, report: &mut Report) -> String {
 /// Doc comments as comments of the text.
 fn comments(attrs: &[syn::Attribute], indent: &str) -> String {
     let lines = parse::doc_lines(attrs);
-    lines.iter().map(|line| format!("{}\n", names::comment(&format!("{indent}// {}", plain(line))))).collect()
-}
-
-/// A line of a doc comment without Markdown.
-fn plain(line: &str) -> String {
-    line.replace(['`', '[', ']'], "")
+    lines
+        .iter()
+        .map(|line| format!("{}\n", names::comment(&format!("{indent}// {}", parse::without_markdown(line)))))
+        .collect()
 }
 
 fn template(generics: &syn::Generics, context: &ItemContext) -> String {

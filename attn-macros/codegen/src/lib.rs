@@ -11,6 +11,7 @@ pub mod abstract_interp;
 pub mod check;
 pub mod compose;
 mod compose_part;
+pub mod cuda_struct;
 mod descriptor;
 pub mod device_fn;
 pub mod device_mod;

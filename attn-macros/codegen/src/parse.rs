@@ -107,3 +107,8 @@ pub(crate) fn doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
         .flat_map(|text| text.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned()).collect::<Vec<_>>())
         .collect()
 }
+
+/// A line of a doc comment without the Markdown of code and of links.
+pub(crate) fn without_markdown(line: &str) -> String {
+    line.replace("[`", "").replace("`]", "").replace('`', "")
+}

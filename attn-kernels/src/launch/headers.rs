@@ -1,0 +1,99 @@
+//! The CUDA headers with the structs that are parameters of kernels.
+
+use std::sync::LazyLock;
+
+use attn_core::{
+    headers::CudaStruct,
+    plan::{KvSegment, MergeItem, WorkItem, WorkerStart},
+};
+
+use super::{
+    BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, MergeParams, MergeStates, MixedParams, PlanParams,
+    PlanStatus, RowTiling, RowsParams, RowsPart, ScaleLseParams, Sm90Params, Strided, TensorMap, XPackedParams,
+    XPackedPart,
+};
+
+/// A struct, and what kernels and host must agree on.
+pub(crate) struct Struct {
+    name: &'static str,
+    text: &'static str,
+    size: usize,
+    #[cfg(test)]
+    fields: &'static [(&'static str, usize)],
+}
+
+const fn of<T: CudaStruct>() -> Struct {
+    Struct {
+        name: T::NAME,
+        text: T::TEXT,
+        size: size_of::<T>(),
+        #[cfg(test)]
+        fields: T::FIELDS,
+    }
+}
+
+/// The name of each header in `#include`, and its structs in order.
+const STRUCTS: &[(&str, &[Struct])] = &[
+    (
+        "abi/structs.cuh",
+        &[
+            of::<WorkItem>(),
+            of::<MergeItem>(),
+            of::<WorkerStart>(),
+            of::<KvSegment>(),
+            of::<Strided>(),
+            of::<FastDiv>(),
+            of::<KernelParams>(),
+            of::<MixedParams>(),
+            of::<TensorMap>(),
+            of::<Sm90Params>(),
+        ],
+    ),
+    ("planner/structs.cuh", &[of::<PlanStatus>(), of::<PlanParams>()]),
+    ("ops/row_tiling.cuh", &[of::<RowTiling>()]),
+    ("ops/merge_params.cuh", &[of::<MergeStates>(), of::<MergeParams>()]),
+    ("ops/lse_params.cuh", &[of::<ScaleLseParams>()]),
+    ("ops/rows_params.cuh", &[of::<RowsPart>(), of::<RowsParams>()]),
+    ("ops/copy_params.cuh", &[of::<CopyPart>(), of::<CopyParams>()]),
+    ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
+    ("ops/bits_params.cuh", &[of::<BitsParams>()]),
+];
+
+/// The name and the text of each header. Sizes are asserted.
+pub(crate) static HEADERS: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+    let text = |structs: &[Struct]| -> String {
+        let each = structs.iter().map(|Struct { name, text, size, .. }| {
+            format!("\n{text}static_assert(sizeof({name}) == {size}, \"host and device agree\");\n")
+        });
+        each.collect()
+    };
+    STRUCTS.iter().map(|(name, structs)| (*name, format!("\n#line 1 \"{name}\"{}", text(structs)))).collect()
+});
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests {
+    use super::*;
+
+    /// Compiles assertions about every offset, with the headers themselves.
+    #[cfg(feature = "jit")]
+    #[test]
+    fn offsets_are_those_of_the_host() {
+        let Ok(nvrtc) = crate::compile::nvrtc::Nvrtc::find() else {
+            eprintln!("SKIPPED: no NVRTC found (cargo xtask test fetches it)");
+            return;
+        };
+        let mut unit: String = HEADERS.iter().map(|(_, text)| text.as_str()).collect();
+        for Struct { name, fields, .. } in STRUCTS.iter().flat_map(|(_, structs)| *structs) {
+            for (field, offset) in *fields {
+                let at = format!("__INTADDR__(&(({name}*)0)->{field})");
+                unit += &format!("static_assert({at} == {offset}, \"{name}::{field}\");\n");
+            }
+        }
+        let compiler = crate::compile::Compiler::Nvrtc(nvrtc);
+        let arch = crate::compile::Arch::new(8, 0);
+        compiler.compile("abi", &unit, arch).expect("the structs have the offsets of the host");
+        let wrong = unit + "static_assert(sizeof(KernelParams) == 1, \"\");";
+        compiler.compile("abi", &wrong, arch).expect_err("assertions are compiled");
+    }
+}
