@@ -80,6 +80,7 @@ ATTN_FN u64 mul_high(u64 a, u64 b) {
   return __umul64hi(a, b);
 #endif
 }
+ATTN_FN u64 saturating_product(u64 a, u64 b) { return mul_high(a, b) != 0 ? ~0ull : a * b; }
 template <class A, class B>
 ATTN_FN auto saturating_mul(A a, B b) {
   using T = Join<A, B>;
@@ -87,14 +88,14 @@ ATTN_FN auto saturating_mul(A a, B b) {
     const i64 product = i64(a) * b;
     return product > 2147483647 ? 2147483647 : product < I32_MIN ? I32_MIN : int(product);
   } else if constexpr (IS_SIGNED<T>) {  // the product's magnitude, of at most 2^63 where it is negative
-    const u64 product = saturating_mul(u64(abs(T(a))), u64(abs(T(b))));
+    const u64 product = saturating_product(u64(abs(T(a))), u64(abs(T(b))));
     const bool negative = (T(a) < 0) != (T(b) < 0);
     return product > u64(~LEAST<T>) ? (negative ? LEAST<T> : T(~LEAST<T>)) : negative ? -T(product) : T(product);
   } else if constexpr (BITS<T> < 64) {
     const u64 product = u64(a) * u64(b);
     return product > u64(T(~T(0))) ? T(~T(0)) : T(product);
   } else {
-    return mul_high(u64(a), u64(b)) != 0 ? ~T(0) : T(a) * T(b);
+    return T(saturating_product(a, b));
   }
 }
 template <class T>

@@ -64,6 +64,8 @@ impl AttentionVariant for Signed64 {
         for k in wide.clamp(-2, 2)..=3i64 {
             bits = bits.rotate_left(1) ^ folded(k << 31);
         }
+        let size = wide.unsigned_abs();
+        bits ^= folded(size.saturating_mul(size) as i64) ^ size.isqrt() as u32;
         let scaled = wide as f32 * 1e-12;
         logit + scaled + (bits >> 16) as f32
     }
