@@ -1,7 +1,7 @@
-//! `#[derive(CudaStruct)]`: the CUDA definition of a struct that the host passes to kernels, so that it is written once.
+//! `#[derive(CudaStruct)]`: the CUDA definition of a struct that the host passes to kernels. So it is written once.
 //!
 //! A field of a number, an array or another such struct has the same type in CUDA. An address is a `u64` whose pointer
-//! type stands in `#[cuda("const int*")]`. The first field may be a base, `#[cuda(base)]`. Doc comments become comments.
+//! type stands in `#[cuda("const int*")]`. The first field may be a base, `#[cuda(base)]`. Doc comments are kept.
 
 use proc_macro2::TokenStream;
 use quote::quote;

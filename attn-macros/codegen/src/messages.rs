@@ -144,8 +144,8 @@ pub const DEVICE_FN_ATTR: &str = "`#[device_fn]` has no arguments";
 pub const DEVICE_MOD_ATTR: &str = "the arguments are strings: `#[device_mod(namespace = \"lang::random\", include = \
      \"lang/math.cuh\")]`";
 pub const DEVICE_MOD_INLINE: &str = "`#[device_mod]` goes on an inline module: `mod name { .. }`";
-pub const CUDA_STRUCT_FIELD: &str = "a field of a `CudaStruct` has a name, and is an i32, u32, i64, u64, f32, an array of \
-     them, another such struct, or an address with its type, `#[cuda(\"const int*\")]`";
+pub const CUDA_STRUCT_FIELD: &str = "a field of a `CudaStruct` has a name, and is an i32, u32, i64, u64, f32, an array \
+     of them, another such struct, or an address with its type, `#[cuda(\"const int*\")]`";
 pub const RECURSION: &str = "recursion is not available on the GPU: use a bounded `for`";
 
 /// Legal Rust that is wrong as a variant.
