@@ -20,6 +20,7 @@ mod segment;
 
 pub use block_table::{BlockTable, words};
 pub use capacity::{BatchCapacity, PagePool};
+pub(crate) use cascade::greatest_common_divisor;
 pub use cascade::{CascadeLevel, CascadeLevelKv};
 pub(crate) use coordinates::{logit_index, row_index};
 pub use description::{Batch, KvLayout};
@@ -29,7 +30,7 @@ pub use indptr::indptr;
 pub use layout::{Layout, Pages};
 pub use limits::MAX_TOKENS;
 pub use page_table::{PageTable, PageTableBuf};
-pub use segment::Segment;
+pub use segment::KvSegment;
 
 #[cfg(test)]
 mod tests;

@@ -222,7 +222,7 @@ impl KernelSelector {
         let packed =
             |first: usize, end: usize| (layout.qo_indptr()[end] - layout.qo_indptr()[first]) as u64 * self.group;
         let requests = (0..layout.batch()).map(|request| packed(request, request + 1));
-        let groups = layout.segments().iter().map(|of| packed(of.first_request, of.first_request + of.requests));
+        let groups = layout.segments().iter().map(|of| packed(of.requests().start, of.requests().end));
         requests.chain(groups).filter(|&rows| rows <= self.max_mixed_rows).max().unwrap_or(0)
     }
 

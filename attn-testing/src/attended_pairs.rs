@@ -37,7 +37,7 @@ pub fn attended(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
 pub(super) fn rows_read(variant: &Variant, layout: &Layout, heads: Heads) -> u64 {
     if !variant.has_kv_list() {
         let stored: u64 = if layout.has_levels() {
-            layout.segments().iter().map(|segment| segment.kv_len as u64).sum()
+            layout.segments().iter().map(|segment| segment.keys as u64).sum()
         } else {
             layout.kv_tokens() as u64
         };

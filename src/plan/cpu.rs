@@ -123,7 +123,7 @@ fn build_work(
         let mixed = cpu::mixed_rule(attention.heads);
         match WorkList::flattened_if_cheaper(&variant, &layout, attention.heads, &mixed)? {
             Some(flat) => layout = flat,
-            None if fixed.is_none() && WorkList::supports(&variant, &layout).is_ok() => rule = mixed.into(),
+            None if fixed.is_none() && WorkList::supports(&variant, layout.has_levels()).is_ok() => rule = mixed.into(),
             None => {}
         }
     }

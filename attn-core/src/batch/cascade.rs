@@ -6,7 +6,7 @@ use super::{
     layout::{Layout, Pages},
     limits::MAX_TOKENS,
     page_table::PageTable,
-    segment::{CascadeSegments, Segment},
+    segment::{CascadeSegments, KvSegment},
 };
 
 /// A level of a cascade: groups of neighbouring requests, and the keys that the requests of each group share.
@@ -77,14 +77,14 @@ pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[CascadeLeve
                 if end > MAX_TOKENS.into() {
                     return Err(BatchError::TooManyKeys { request: first, total: end });
                 }
-                let segment = Segment {
-                    level: i,
-                    first_request: first,
-                    requests: count,
+                let segment = KvSegment {
+                    request: first as i32,
+                    requests: count as i32,
                     kv_begin: kv_begin as i32,
-                    kv_len: len,
+                    keys: len,
                     memory,
                     pass: i32::try_from(pass).unwrap_or(i32::MAX), // refused below
+                    ..KvSegment::default()
                 };
                 pass += i64::from(len);
                 lens[first..first + count].fill(end);
@@ -100,6 +100,10 @@ pub(super) fn fill(layout: &mut Layout, qo_indptr: &[i32], levels: &[CascadeLeve
     }
     // every segment has a request, so the total of `pass` is at most this
     prefix_sums(&mut layout.kv_indptr, &lens)?;
+    for segment in &mut made.segments {
+        let request = segment.request as usize;
+        (segment.kv_token, segment.kv_len) = (layout.kv_indptr[request], layout.kv_len(request) as i32);
+    }
     layout.pages = paged.then_some(pages);
     layout.levels = Some(made);
     Ok(())
@@ -230,7 +234,7 @@ fn prefix_sums(to: &mut Vec<i32>, lens: &[i64]) -> Result<(), BatchError> {
     Ok(())
 }
 
-fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
+pub(crate) fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
     while b != 0 {
         (a, b) = (b, a % b);
     }

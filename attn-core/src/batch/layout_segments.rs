@@ -2,13 +2,13 @@
 
 use super::{
     layout::{Layout, Pages},
-    segment::Segment,
+    segment::KvSegment,
 };
 
 impl Layout {
     /// The segments of a cascade, by level and group, for groups with keys and requests. Empty without levels.
     #[must_use]
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[KvSegment] {
         self.levels.as_ref().map_or(&[], |levels| &levels.segments)
     }
 
@@ -25,7 +25,7 @@ impl Layout {
     }
 
     /// The segments of a request's keys in order, with their numbers. Empty without levels.
-    pub fn segments_of(&self, request: usize) -> impl DoubleEndedIterator<Item = (usize, &Segment)> {
+    pub fn segments_of(&self, request: usize) -> impl DoubleEndedIterator<Item = (usize, &KvSegment)> {
         let levels = self.levels.iter();
         levels.flat_map(move |levels| {
             let of_request = &levels.of_request[request * levels.count..][..levels.count];
@@ -34,10 +34,36 @@ impl Layout {
         })
     }
 
+    /// The segments as kernels that preprocess keys read them: without levels, each request is one.
+    pub(crate) fn all_segments(&self) -> impl Iterator<Item = KvSegment> + Clone {
+        let requests = if self.has_levels() { 0 } else { self.batch() };
+        self.segments().iter().copied().chain((0..requests).map(|request| self.whole_segment(request)))
+    }
+
+    /// Number of segments; without levels, of requests.
+    pub(crate) fn segment_count(&self) -> usize {
+        if self.has_levels() { self.segments().len() } else { self.batch() }
+    }
+
+    /// Number of keys that are preprocessed: those that requests share count once.
+    #[must_use]
+    pub fn preprocessed_keys(&self) -> i32 {
+        let last = self.segments().last().map_or(0, |segment| segment.pass + segment.keys);
+        if self.has_levels() { last } else { self.kv_tokens() as i32 }
+    }
+
+    /// All keys of a request without levels.
+    pub(crate) fn whole_segment(&self, request: usize) -> KvSegment {
+        let (kv_token, kv_len) = (self.kv_indptr[request], self.kv_len(request) as i32);
+        let memory = self.pages.as_ref().map_or(kv_token, |pages| pages.indptr[request]);
+        let (request, requests, kv_begin, pass) = (request as i32, 1, 0, kv_token);
+        KvSegment { request, requests, kv_begin, keys: kv_len, memory, pass, kv_token, kv_len }
+    }
+
     /// The segment of a key. `None` without levels, and past the last key.
     #[must_use]
-    pub fn segment_at(&self, request: usize, key: usize) -> Option<&Segment> {
-        let ends_after = |segment: &&Segment| key < (segment.kv_begin + segment.kv_len) as usize;
+    pub fn segment_at(&self, request: usize, key: usize) -> Option<&KvSegment> {
+        let ends_after = |segment: &&KvSegment| key < (segment.kv_begin + segment.keys) as usize;
         self.segments_of(request).map(|(_, segment)| segment).find(ends_after)
     }
 
@@ -90,7 +116,7 @@ impl Layout {
                 if segment.kv_begin % size != 0 {
                     return None;
                 }
-                let (first, count) = (segment.memory as usize, (segment.kv_len as u32).div_ceil(table.page_size));
+                let (first, count) = (segment.memory as usize, (segment.keys as u32).div_ceil(table.page_size));
                 indices.extend_from_slice(&table.indices[first..first + count as usize]);
             }
             // there are at most as many pages as keys

@@ -9,9 +9,8 @@ use super::{
 use crate::{
     batch::{Layout, logit_index, row_index},
     dtype::Dtypes,
-    expr::Variant,
+    expr::{KvLists, Variant},
     lang::{Hook, KvIndex, LogitIndex, Normalizer, RowIndex},
-    plan::{KvLists, kv_lists_of},
     spec::Heads,
     tensor::{TensorError, check_inputs},
 };
@@ -57,7 +56,7 @@ impl<'a> Problem<'a> {
             has_logits_transform: self.variant.has(Hook::LogitsTransform),
             has_denominator: self.variant.has(Hook::Denominator),
             partial: false,
-            lists: kv_lists_of(self.variant),
+            lists: KvLists::of(self.variant),
             reads_kv_slot: self.variant.has_kv_list() && self.variant.parts().any(|part| part.desc().slots),
             heads: self.heads,
             value_dim: self.head_dim_vo.dim(self.heads) as usize,

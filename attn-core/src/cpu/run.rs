@@ -100,7 +100,7 @@ fn run_rows(problem: &Problem<'_>, out: Out<'_>, partial: bool) -> Result<(), Cp
 fn check_work(problem: &Problem<'_>, branches: usize) -> Result<(), CpuError> {
     let work = problem.work;
     if work.is_mixed() {
-        WorkList::supports(problem.variant, problem.layout)?;
+        WorkList::supports(problem.variant, problem.layout.has_levels())?;
     }
     let positions = (problem.layout.has_levels() && !work.is_mixed()).then(|| problem.layout.positions());
     let (planned, group) = (work.group, problem.heads.group());

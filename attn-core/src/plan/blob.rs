@@ -1,12 +1,12 @@
 //! A plan as bytes, which a backend uploads in one copy.
 
-use std::{mem, ops::Range};
+use std::{iter, mem, ops::Range};
 
 use attn_macros::CudaStruct;
 use bytemuck::{Pod, Zeroable};
 
-use super::{PartCapacity, PlanCapacity, PlanError, WorkItem, WorkList, segment::KvSegment};
-use crate::batch::Layout;
+use super::{MergeItem, PartCapacity, PlanCapacity, PlanError, WorkItem, WorkList};
+use crate::batch::{KvSegment, Layout};
 
 /// Alignment of every section, in bytes.
 const ALIGN: usize = 16;
@@ -40,7 +40,7 @@ pub struct PlanOffsets {
     pub workers: Range<usize>,
     /// [`WorkItem`]s of all parts.
     pub items: Range<usize>,
-    /// [`MergeItem`](super::MergeItem)s.
+    /// [`MergeItem`]s.
     pub merges: Range<usize>,
     /// [`WorkList::merge_parts`]: i32.
     pub merge_parts: Range<usize>,
@@ -123,7 +123,7 @@ impl PlanOffsets {
         let of_batch = PlanCapacity {
             requests: layout.batch(),
             queries: if layout.has_levels() { layout.qo_tokens() } else { 0 },
-            segments: if work.is_mixed() { KvSegment::count(layout) } else { 0 },
+            segments: if work.is_mixed() { layout.segment_count() } else { 0 },
             pages: layout.pages().map(|pages| pages.indices().len()),
             merges: work.merges.len(),
             merge_parts: work.merge_parts.len(),
@@ -162,7 +162,7 @@ impl PlanOffsets {
             segments: section(counts.segments, size_of::<KvSegment>()),
             workers: section(workers, size_of::<WorkerStart>()),
             items: section(items, size_of::<WorkItem>()),
-            merges: section(counts.merges, size_of::<super::MergeItem>()),
+            merges: section(counts.merges, size_of::<MergeItem>()),
             merge_parts: section(counts.merge_parts, int),
             page_indices: section(counts.pages.unwrap_or(0), int),
             total: end.next_multiple_of(ALIGN),
@@ -219,18 +219,10 @@ impl PlanBlob {
             writer.array(&offsets.request_of_query, 0, of_query);
         }
         if !offsets.segment_ends.is_empty() {
-            let segments = (0..KvSegment::count(layout)).map(|index| KvSegment::at(layout, index));
+            let segments = layout.all_segments();
             writer.array(&offsets.segments, 0, segments.clone());
-            let mut end = 0;
-            writer.array(
-                &offsets.segment_ends,
-                1,
-                segments.map(|segment| {
-                    end += segment.keys;
-                    end
-                }),
-            );
-            writer.stay(&offsets.segment_ends, KvSegment::count(layout) + 1, end);
+            let ends = segments.map(|segment| segment.pass + segment.keys);
+            writer.array(&offsets.segment_ends, 1, ends.chain(iter::repeat(layout.preprocessed_keys())));
         }
         for (part, entries) in work.parts.iter().zip(&offsets.parts) {
             let moved = entries.items.start as i32 - part.items.start as i32;
@@ -273,10 +265,6 @@ impl SectionWriter<'_> {
     /// Writes prefix sums; entries past the last repeat the last sum.
     fn sums(&mut self, section: &Range<usize>, sums: &[i32]) {
         self.slice(section, 0, sums);
-        self.stay(section, sums.len(), sums.last().copied().unwrap_or(0));
-    }
-
-    fn stay(&mut self, section: &Range<usize>, first: usize, last: i32) {
-        self.array(section, first, std::iter::repeat(last));
+        self.array(section, sums.len(), iter::repeat(sums.last().copied().unwrap_or(0)));
     }
 }

@@ -1,18 +1,21 @@
 //! Builds the work list of a batch under a variant.
 
 use super::{
-    ListRule, MixedRule, PlanError, PlanScratch, Schedule, WorkList, WorkPart,
+    ListRule, MixedRule, PlanError, PlanRule, PlanScratch, Schedule, WorkList, WorkPart,
     cascade::SegmentCutter,
     cascade_cost::CascadeModel,
     cut_tiles::TileCutter,
-    kv_list::kv_lists_of,
+    error::count_i32,
     partial_rows::{assign_flat, assign_mixed},
     segment_visible::SegmentClassifier,
     tile::{QTile, TileRows, VisibleBlocks},
-    tile_classifier::TileClassifier,
     visible::VisibleBlockFinder,
 };
-use crate::{batch::Layout, expr::Variant, spec::Heads};
+use crate::{
+    batch::{Layout, row_index},
+    expr::{KvLists, TileClassifier, Variant},
+    spec::Heads,
+};
 
 impl WorkList {
     /// The work of a batch under a bound variant. The keys of a tile follow from the tile classes, `kv_range` and key
@@ -58,7 +61,7 @@ impl WorkList {
             ListRule::Flat(_) if layout.has_levels() => return Err(PlanError::Levels { what: "a list of flat work" }),
             ListRule::Flat(_) => {}
             ListRule::Mixed(MixedRule { decode, prefill, .. }) => {
-                [variant].iter().chain(others).try_for_each(|variant| Self::supports(variant, layout))?;
+                [variant].iter().chain(others).try_for_each(|variant| Self::supports(variant, layout.has_levels()))?;
                 if [decode, prefill].iter().any(|rule| matches!(rule.schedule, Schedule::FixedSplit { .. })) {
                     return Err(PlanError::NotMixed { what: "a batch-invariant plan" });
                 }
@@ -67,7 +70,7 @@ impl WorkList {
         self.clear(variant, group, rule);
         let PlanScratch { units, first_unit_of, tiles, .. } = scratch;
         let mut cutter = TileCutter { layout, rule, group, units, first_unit_of, tiles };
-        cutter.cut_rows(kv_lists_of(variant).map(|lists| lists.queries))?;
+        cutter.cut_rows(KvLists::of(variant).map(|lists| lists.queries))?;
         cutter.repeat_for(self.branches());
         let classifier = classifier_of_levels(variant, others, layout, heads);
         if let (Some(classifier), ListRule::Mixed(rule)) = (&classifier, rule) {
@@ -103,26 +106,13 @@ impl WorkList {
         scratch.write_items(self, layout, rule)
     }
 
-    /// Checks that a variant has mixed lists over the keys of a batch.
+    /// Checks that a variant has mixed lists; `levels`: over batches with levels, too.
     ///
     /// # Errors
     ///
     /// [`PlanError::NotMixed`] for unions and key lists; [`PlanError::PerRequestKvTransform`] for levels of keys that
     /// are transformed by a coordinate of one request.
-    pub fn supports(variant: &Variant, layout: &Layout) -> Result<(), PlanError> {
-        Self::supports_in(variant, layout.has_levels())
-    }
-
-    /// As [`WorkList::supports`], for every batch with levels.
-    ///
-    /// # Errors
-    ///
-    /// As [`WorkList::supports`].
-    pub fn supports_levels(variant: &Variant) -> Result<(), PlanError> {
-        Self::supports_in(variant, true)
-    }
-
-    fn supports_in(variant: &Variant, levels: bool) -> Result<(), PlanError> {
+    pub fn supports(variant: &Variant, levels: bool) -> Result<(), PlanError> {
         if variant.has_union() {
             return Err(PlanError::NotMixed { what: "a union" });
         }
@@ -140,24 +130,15 @@ impl WorkList {
         (self.group, self.lists) = (group, variant.has_kv_list());
         let branches = if variant.has_union() { variant.branches().len() as u32 } else { 1 };
         self.parts.clear();
+        let part = |branch, rule: &PlanRule| WorkPart { branch, tile_rows: rule.tile_rows, ..WorkPart::default() };
         match rule {
-            ListRule::Flat(rule) => {
-                self.parts.extend((0..branches).map(|branch| WorkPart::new(branch, rule.tile_rows)));
-            }
-            ListRule::Mixed(rule) => {
-                self.parts.extend([rule.decode, rule.prefill].map(|rule| WorkPart::new(0, rule.tile_rows)));
-            }
+            ListRule::Flat(rule) => self.parts.extend((0..branches).map(|branch| part(branch, rule))),
+            ListRule::Mixed(rule) => self.parts.extend([part(0, &rule.decode), part(0, &rule.prefill)]),
         }
         self.items.clear();
         self.workers.clear();
         self.merges.clear();
         self.merge_parts.clear();
-    }
-}
-
-impl WorkPart {
-    fn new(branch: u32, tile_rows: u32) -> Self {
-        WorkPart { branch, tile_rows, ..WorkPart::default() }
     }
 }
 
@@ -173,10 +154,14 @@ fn find_visible(
     let set = |tile: &mut QTile, found: VisibleBlocks| {
         tile.visible = if joins { tile.visible.join(found) } else { found };
     };
-    if let Some(lists) = kv_lists_of(variant) {
+    if let Some(lists) = KvLists::of(variant) {
         for tile in tiles {
-            let align = rule.of_part(tile.part).kv_align;
-            set(tile, lists.visible(layout, heads, tile.rows, align)?);
+            // the longest list over the KV heads
+            let (request, row) = (tile.rows.request as usize, tile.rows.first_row as usize);
+            let keys = |kv_head| lists.keys(row_index(layout, heads, request, kv_head, row));
+            let longest = (0..heads.kv as usize).map(keys).max().unwrap_or(0);
+            let keys = count_i32("virtual keys of one list", longest)? as u32;
+            set(tile, VisibleBlocks::all(keys, rule.of_part(tile.part).kv_align));
         }
         return Ok(());
     }

@@ -1,12 +1,11 @@
 //! The capacity of a plan: sizes of memory that holds the work list of every batch up to a limit.
 
 use super::{
-    ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, Schedule, WorkList, count::count_i32, kv_list::kv_lists_of,
-    rule::MaxWork,
+    ListRule, MERGE_ROWS, MixedRule, PlanError, PlanRule, Schedule, WorkList, error::count_i32, rule::MaxWork,
 };
 use crate::{
-    batch::{BatchCapacity, Layout},
-    expr::Variant,
+    batch::{BatchCapacity, Layout, greatest_common_divisor},
+    expr::{KvLists, Variant},
     spec::Heads,
 };
 
@@ -42,14 +41,6 @@ pub struct PartCapacity {
     pub workers: usize,
 }
 
-/// Upper bounds of a list.
-struct MaxCounts {
-    parts: Vec<PartCapacity>,
-    merges: u64,
-    merge_parts: u64,
-    partial_rows: u64,
-}
-
 impl PlanCapacity {
     /// The capacity for every batch within `capacity`. A mixed list is bounded whatever its mix of decode and prefill
     /// and, with several levels, whichever keys its requests share.
@@ -64,26 +55,17 @@ impl PlanCapacity {
         let group = heads.group();
         rule.check(group)?;
         let (requests, levels) = (capacity.requests as usize, capacity.levels.max(1) as usize);
-        let (most, queries, segments) = match rule {
-            ListRule::Flat(rule) => (MaxCounts::flat(capacity, variant, group, rule)?, 0, 0),
+        let (list, queries, segments) = match rule {
+            ListRule::Flat(rule) => (Self::flat(capacity, variant, group, rule)?, 0, 0),
             ListRule::Mixed(rule) if levels > 1 => {
                 // without levels a request is a segment, even a request without keys
                 let segments = count("segments of keys", capacity.segments())?.max(requests);
-                (MaxCounts::with_levels(capacity, group, rule)?, capacity.qo_tokens as usize, segments)
+                (Self::with_levels(capacity, group, rule)?, capacity.qo_tokens as usize, segments)
             }
-            ListRule::Mixed(rule) => (MaxCounts::without_levels(capacity, group, rule)?, 0, requests),
+            ListRule::Mixed(rule) => (Self::without_levels(capacity, group, rule)?, 0, requests),
         };
-        Ok(PlanCapacity {
-            requests,
-            levels,
-            queries,
-            segments,
-            pages: capacity.pages.map(|_| count("pages", capacity.page_entries())).transpose()?,
-            parts: most.parts,
-            merges: count("merges", most.merges)?,
-            merge_parts: count("parts of merges", most.merge_parts)?,
-            partial_rows: count("rows of partial states", most.partial_rows)?,
-        })
+        let pages = capacity.pages.map(|_| count("pages", capacity.page_entries())).transpose()?;
+        Ok(PlanCapacity { requests, levels, queries, segments, pages, ..list })
     }
 
     /// Checks that a batch and its list fit.
@@ -113,35 +95,25 @@ impl PlanCapacity {
         fits("parts of merges", work.merge_parts.len(), self.merge_parts)?;
         fits("rows of partial states", work.partial_rows as usize, self.partial_rows)
     }
-}
 
-fn count(what: &'static str, value: u64) -> Result<usize, PlanError> {
-    Ok(count_i32(what, value)? as usize)
-}
-
-impl PartCapacity {
-    fn new(rule: &PlanRule, items: u64, workers: u64) -> Result<Self, PlanError> {
-        let workers = if rule.schedule == Schedule::LongestFirst { 0 } else { workers };
-        Ok(PartCapacity { items: count("work items", items)?, workers: count("workers", workers)? })
+    /// The bounds of a list, without those of its batch.
+    fn of_list(parts: Vec<PartCapacity>, merges: u64, merge_parts: u64, partial_rows: u64) -> Result<Self, PlanError> {
+        let (merges, merge_parts) = (count("merges", merges)?, count("parts of merges", merge_parts)?);
+        let partial_rows = count("rows of partial states", partial_rows)?;
+        Ok(PlanCapacity { parts, merges, merge_parts, partial_rows, ..Self::default() })
     }
-}
 
-impl MaxCounts {
     /// One part for each branch of a union. Every tile of a union is merged.
     fn flat(capacity: &BatchCapacity, variant: &Variant, group: u32, rule: &PlanRule) -> Result<Self, PlanError> {
-        let run = kv_lists_of(variant).map(|lists| lists.queries);
+        let run = KvLists::of(variant).map(|lists| lists.queries);
         let tiles = capacity.tiles(group, rule.tile_rows, run);
         let of_part = rule.max_work(tiles, capacity.blocks(group, rule.tile_rows, run, rule.kv_align));
         let branches = if variant.has_union() { variant.branches().len() } else { 1 };
         let items = of_part.items.saturating_mul(branches as u64);
         count("work items", items)?;
         let (merges, states) = if branches > 1 { (tiles, items) } else { (of_part.merges, of_part.states) };
-        Ok(MaxCounts {
-            parts: vec![PartCapacity::new(rule, of_part.items, of_part.workers)?; branches],
-            merges,
-            merge_parts: 0,
-            partial_rows: states.saturating_mul(rule.tile_rows.into()),
-        })
+        let parts = vec![PartCapacity::new(rule, of_part.items, of_part.workers)?; branches];
+        Self::of_list(parts, merges, 0, states.saturating_mul(rule.tile_rows.into()))
     }
 
     /// Without levels a tile has rows of one request, so that only split tiles are merged.
@@ -164,15 +136,12 @@ impl MaxCounts {
             decode.0.saturating_mul(decode.1).saturating_add(prefill.0.saturating_mul(prefill.1))
         };
         let units = |rows: u32| rows.div_ceil(MERGE_ROWS).into();
-        Ok(MaxCounts {
-            parts: vec![
-                PartCapacity::new(decode, decode_max.items, decode_max.workers)?,
-                PartCapacity::new(prefill, prefill_max.items, prefill_max.workers)?,
-            ],
-            merges: both(|part| part.merges, units),
-            merge_parts: both(|part| part.states, units),
-            partial_rows: both(|part| part.states, u64::from),
-        })
+        let parts = vec![
+            PartCapacity::new(decode, decode_max.items, decode_max.workers)?,
+            PartCapacity::new(prefill, prefill_max.items, prefill_max.workers)?,
+        ];
+        let [merges, states] = [|part: &MaxWork| part.merges, |part: &MaxWork| part.states].map(|of| both(of, units));
+        Self::of_list(parts, merges, states, both(|part| part.states, u64::from))
     }
 
     /// With levels a row is in at most one tile of each level. In each level
@@ -188,7 +157,7 @@ impl MaxCounts {
         let levels = u64::from(capacity.levels);
         let [decode_rows, prefill_rows] = [decode, prefill].map(|rule| u64::from(rule.tile_rows));
         let rows = u64::from(capacity.qo_tokens).saturating_mul(group.into());
-        let unit_rows = UnitRows::new(capacity, group, prefill_rows);
+        let unit_rows = UnitRows::new(capacity, group, prefill.tile_rows);
         let units = capacity.tiles(group, unit_rows.whole, None);
 
         let decode_tiles = levels.saturating_mul(requests_with_queries(capacity));
@@ -210,17 +179,18 @@ impl MaxCounts {
             decode_cuts.saturating_mul(decode).saturating_add(prefill_cuts.saturating_mul(prefill))
         };
         let [decode_rows, prefill_rows] = [decode_rows, prefill_rows].map(|of_tile| of_tile.min(rows));
-        Ok(MaxCounts {
-            parts: vec![
-                PartCapacity::new(decode, decode_tiles.saturating_add(decode_cuts), decode.workers.into())?,
-                PartCapacity::new(prefill, prefill_tiles.max(workers), 0)?,
-            ],
-            merges: units,
-            merge_parts: levels
-                .saturating_mul(units)
-                .saturating_add(cut(decode_rows / unit_rows.least, prefill_rows / unit_rows.least)),
-            partial_rows: levels.saturating_mul(rows).saturating_add(cut(decode_rows, prefill_rows)),
-        })
+        let parts = vec![
+            PartCapacity::new(decode, decode_tiles.saturating_add(decode_cuts), decode.workers.into())?,
+            PartCapacity::new(prefill, prefill_tiles.max(workers), 0)?,
+        ];
+        let units_cut = cut(decode_rows / unit_rows.multiple, prefill_rows / unit_rows.multiple);
+        let merge_parts = levels.saturating_mul(units).saturating_add(units_cut);
+        Self::of_list(
+            parts,
+            units,
+            merge_parts,
+            levels.saturating_mul(rows).saturating_add(cut(decode_rows, prefill_rows)),
+        )
     }
 }
 
@@ -228,32 +198,36 @@ impl MaxCounts {
 struct UnitRows {
     /// Rows per unit for an upper bound on the units of a request: at most `rows.div_ceil(whole)`.
     whole: u32,
-    /// Least number of rows.
-    least: u64,
     /// Greatest number of rows.
     most: u64,
-    /// A common divisor of all numbers of rows.
+    /// A common divisor of all numbers of rows, so also the least number.
     multiple: u64,
 }
 
 impl UnitRows {
-    fn new(capacity: &BatchCapacity, group: u32, prefill_rows: u64) -> Self {
-        let merge_rows = u64::from(MERGE_ROWS);
+    fn new(capacity: &BatchCapacity, group: u32, prefill_rows: u32) -> Self {
         // rows are cut into tiles first, and tiles into units
-        let whole = prefill_rows / prefill_rows.div_ceil(merge_rows);
+        let whole = prefill_rows / prefill_rows.div_ceil(MERGE_ROWS);
         let longest = longest(capacity, group);
-        let multiple = if longest <= whole {
-            u64::from(group) // a request is a unit
-        } else {
-            [u64::from(group), prefill_rows].into_iter().fold(merge_rows, greatest_common_divisor)
-        };
+        let is_unit = longest <= whole.into(); // a request is
+        let multiple = [group, prefill_rows].into_iter().fold(MERGE_ROWS, greatest_common_divisor);
         UnitRows {
-            whole: whole as u32,
-            least: multiple,
-            most: merge_rows.min(prefill_rows).min(longest.max(1)),
-            multiple,
+            whole,
+            most: u64::from(MERGE_ROWS.min(prefill_rows)).min(longest.max(1)),
+            multiple: if is_unit { group } else { multiple }.into(),
         }
     }
+}
+
+impl PartCapacity {
+    fn new(rule: &PlanRule, items: u64, workers: u64) -> Result<Self, PlanError> {
+        let workers = if rule.schedule == Schedule::LongestFirst { 0 } else { workers };
+        Ok(PartCapacity { items: count("work items", items)?, workers: count("workers", workers)? })
+    }
+}
+
+fn count(what: &'static str, value: u64) -> Result<usize, PlanError> {
+    Ok(count_i32(what, value)? as usize)
 }
 
 /// Greatest number of requests that have queries.
@@ -264,8 +238,4 @@ fn requests_with_queries(capacity: &BatchCapacity) -> u64 {
 /// PackGQA rows of the longest request.
 fn longest(capacity: &BatchCapacity, group: u32) -> u64 {
     u64::from(capacity.qo_len.min(capacity.qo_tokens)).saturating_mul(group.into())
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use super::{
     cascade_cost::CascadeModel,
-    segment::NO_KEYS,
     segment_visible::SegmentClassifier,
-    tile::{MergeUnit, QTile, TileRows, VisibleBlocks},
+    tile::{MergeUnit, NO_KEYS, QTile, TileRows, VisibleBlocks},
 };
 
 /// Cuts a cascade whose rows are cut into units.
@@ -23,7 +22,7 @@ impl SegmentCutter<'_> {
     pub(super) fn add_segments(&mut self, classifier: &SegmentClassifier<'_>) {
         let layout = self.model.layout;
         for (index, segment) in layout.segments().iter().enumerate() {
-            let all = segment.first_request..segment.first_request + segment.requests;
+            let all = segment.requests();
             if let Some(part) = self.model.shared_part(&all, segment) {
                 self.add_segment(&all, part, index, classifier);
                 continue;

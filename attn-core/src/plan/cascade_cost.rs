@@ -7,7 +7,7 @@ use super::{
     rule::{DECODE, PREFILL},
 };
 use crate::{
-    batch::{Layout, Segment},
+    batch::{KvSegment, Layout},
     expr::Variant,
     spec::Heads,
 };
@@ -35,7 +35,7 @@ impl WorkList {
         let model = CascadeModel { layout, rule, group: heads.group() };
         ListRule::Mixed(*rule).check(model.group)?;
         let Some(flat) = layout.flattened() else { return Ok(None) };
-        let runs_flat = !layout.has_levels() || Self::supports_levels(variant).is_err() || !model.cascade_pays();
+        let runs_flat = !layout.has_levels() || Self::supports(variant, true).is_err() || !model.cascade_pays();
         Ok(runs_flat.then_some(flat))
     }
 }
@@ -70,7 +70,7 @@ impl CascadeModel<'_> {
     }
 
     /// The part in which all rows of a group run in shared tiles, or `None` if each request runs on its own.
-    pub(super) fn shared_part(&self, requests: &Range<usize>, segment: &Segment) -> Option<u32> {
+    pub(super) fn shared_part(&self, requests: &Range<usize>, segment: &KvSegment) -> Option<u32> {
         let requests_with_queries = requests.clone().filter(|&request| self.layout.qo_len(request) > 0).count();
         if requests_with_queries < 2 || self.rule.cascade.policy == CascadePolicy::Never {
             return None;
@@ -90,7 +90,7 @@ impl CascadeModel<'_> {
 
     /// The cost of the group in shared tiles: the tiles, keys that are read for the first time, and one more partial
     /// state for each unit of rows.
-    fn cascade_cost(&self, requests: &Range<usize>, segment: &Segment, part: u32) -> u64 {
+    fn cascade_cost(&self, requests: &Range<usize>, segment: &KvSegment, part: u32) -> u64 {
         let rule = self.rule.of_part(part);
         let tiles = self.packed_rows(requests).div_ceil(rule.tile_rows.into());
         let first = if part == DECODE { 0 } else { self.first_read(segment) }; // decode blocks include the first read
@@ -101,20 +101,20 @@ impl CascadeModel<'_> {
 
     /// The cost if each request reads the segment itself. The keys lengthen tiles that exist anyway. The first request
     /// reads them from device memory, the others from the L2 cache.
-    fn flat_cost(&self, requests: &Range<usize>, segment: &Segment) -> u64 {
+    fn flat_cost(&self, requests: &Range<usize>, segment: &KvSegment) -> u64 {
         let costs = requests.clone().map(|request| {
             let part = self.part_of_request(request);
             let rule = self.rule.of_part(part);
             let cached = if part == DECODE { self.rule.cascade.cached_block } else { u32::MAX };
             let tiles = self.packed_rows(&(request..request + 1)).div_ceil(rule.tile_rows.into());
-            let all = tiles.saturating_mul(segment.kv_len as u64);
+            let all = tiles.saturating_mul(segment.keys as u64);
             all.saturating_mul(cached.min(rule.cost.block).into()) / u64::from(rule.kv_align)
         });
         costs.fold(self.first_read(segment), u64::saturating_add)
     }
 
     /// The extra cost of keys that come from device memory instead of the L2 cache.
-    fn first_read(&self, segment: &Segment) -> u64 {
+    fn first_read(&self, segment: &KvSegment) -> u64 {
         let uncached = self.rule.decode.cost.block.saturating_sub(self.rule.cascade.cached_block);
         blocks(segment, &self.rule.decode).saturating_mul(uncached.into())
     }
@@ -127,7 +127,7 @@ impl CascadeModel<'_> {
         let mut own_segments = vec![0u64; self.layout.batch()];
         let mut decoded = 0u64;
         for segment in self.layout.segments() {
-            let all = segment.first_request..segment.first_request + segment.requests;
+            let all = segment.requests();
             if let Some(part) = self.shared_part(&all, segment) {
                 saved = saved.saturating_add(self.flat_cost(&all, segment));
                 added = added.saturating_add(self.cascade_cost(&all, segment, part));
@@ -158,8 +158,8 @@ impl CascadeModel<'_> {
 }
 
 /// Blocks of a segment under the rule of a part.
-fn blocks(segment: &Segment, rule: &PlanRule) -> u64 {
-    u64::from((segment.kv_len as u32).div_ceil(rule.kv_align))
+fn blocks(segment: &KvSegment, rule: &PlanRule) -> u64 {
+    u64::from((segment.keys as u32).div_ceil(rule.kv_align))
 }
 
 fn tiles_cost(cost: Cost, tiles: u64, blocks: u64) -> u64 {

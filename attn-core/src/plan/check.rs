@@ -2,11 +2,15 @@
 
 use std::{mem, ops::Range};
 
-use super::{MERGE_ROWS, PlanError, WorkItem, WorkList, WorkPart, segment::KvSegment};
-use crate::batch::Layout;
+use super::{MERGE_ROWS, PlanError, WorkItem, WorkList, WorkPart};
+use crate::batch::{KvSegment, Layout};
 
 /// Name and value of the wrong field of an item or merge.
 type Field = (&'static str, i32);
+
+fn ensure(field: &'static str, value: i32, right: bool) -> Result<(), Field> {
+    if right { Ok(()) } else { Err((field, value)) }
+}
 
 /// Marks a partial row that no item has filled.
 const NONE: u32 = u32::MAX;
@@ -23,12 +27,9 @@ impl WorkList {
     ///
     /// [`PlanError::Foreign`] names the first item, merge or row that does not belong to the batch.
     pub fn check(&self, layout: &Layout) -> Result<(), PlanError> {
-        let zero = |what| Err(PlanError::Zero { what });
-        if self.group == 0 {
-            return zero("group");
-        }
-        if self.parts.iter().any(|part| part.tile_rows == 0) {
-            return zero("tile_rows");
+        let least = self.parts.iter().map(|part| ("tile_rows", part.tile_rows));
+        if let Some((what, _)) = least.chain([("group", self.group)]).find(|(_, value)| *value == 0) {
+            return Err(PlanError::Zero { what });
         }
         self.check_parts()?;
         self.parts.iter().try_for_each(|part| self.check_workers(part))?;
@@ -46,46 +47,39 @@ impl WorkList {
                         written[of_batch] = written[of_batch].saturating_add(1);
                         continue;
                     };
-                    if mem::replace(&mut filled[partial + row], of_batch as u32) != NONE {
-                        return Err(foreign(("partial", item.partial)));
-                    }
+                    let before = mem::replace(&mut filled[partial + row], of_batch as u32);
+                    ensure("partial", item.partial, before == NONE).map_err(foreign)?;
                 }
             }
         }
         self.check_merges(layout, &mut written, &mut filled)?;
-        match written.iter().position(|&times| times != 1) {
-            Some(row) => {
-                Err(PlanError::Foreign { what: "row", index: row, field: "writers", value: written[row].into() })
-            }
-            None => Ok(()),
-        }
+        written.iter().enumerate().try_for_each(|(index, &times)| {
+            let foreign = |(field, value)| PlanError::Foreign { what: "row", index, field, value };
+            ensure("writers", times.into(), times == 1).map_err(foreign)
+        })
     }
 
     /// Checks that all states of merges hold the rows of the merge, and counts the rows as written.
     fn check_merges(&self, layout: &Layout, written: &mut [u8], filled: &mut [u32]) -> Result<(), PlanError> {
-        let most = if self.is_mixed() { MERGE_ROWS } else { u32::MAX };
+        let (most_rows, states) = match self.is_mixed() {
+            true => (MERGE_ROWS, self.merge_parts.len()),
+            false => (u32::MAX, self.partial_rows as usize),
+        };
         for (index, merge) in self.merges.iter().enumerate() {
             let foreign = |(field, value)| PlanError::Foreign { what: "merge", index, field, value };
             let first = self.first_row(layout, merge.request, merge.first_row).map_err(foreign)?;
             let end = layout.qo_indptr()[merge.request as usize + 1] as usize * self.group as usize;
-            if merge.rows < 1 || merge.rows as u32 > most || first + merge.rows as usize > end {
-                return Err(foreign(("rows", merge.rows)));
-            }
-            if merge.first < 0 {
-                return Err(foreign(("first", merge.first)));
-            }
+            let known = merge.rows > 0 && merge.rows as u32 <= most_rows && first + merge.rows as usize <= end;
+            ensure("rows", merge.rows, known).map_err(foreign)?;
+            ensure("first", merge.first, merge.first >= 0).map_err(foreign)?;
             let end = i64::from(merge.first) + i64::from(merge.count);
-            let most = if self.is_mixed() { self.merge_parts.len() } else { self.partial_rows as usize };
-            if merge.count < 1 || end > most as i64 {
-                return Err(foreign(("count", merge.count)));
-            }
+            ensure("count", merge.count, merge.count > 0 && end <= states as i64).map_err(foreign)?;
             let rows = first..first + merge.rows as usize;
             for state in self.states_of(merge) {
                 let held = usize::try_from(state).ok().and_then(|at| filled.get_mut(at..at + rows.len()));
-                let held = held.ok_or_else(|| foreign(("state", state)))?;
-                if !held.iter_mut().zip(rows.clone()).all(|(held, row)| mem::replace(held, NONE) as usize == row) {
-                    return Err(foreign(("state", state)));
-                }
+                let takes = |(held, row): (&mut u32, usize)| mem::replace(held, NONE) as usize == row;
+                let right = held.is_some_and(|held| held.iter_mut().zip(rows.clone()).all(takes));
+                ensure("state", state, right).map_err(foreign)?;
             }
             written[rows].iter_mut().for_each(|times| *times = times.saturating_add(1));
         }
@@ -97,49 +91,36 @@ impl WorkList {
     fn check_item(&self, layout: &Layout, item: &WorkItem, part: &WorkPart) -> Result<usize, Field> {
         let first = self.first_row(layout, item.request, item.first_row)?;
         let end = i64::from(item.request) + i64::from(item.requests);
-        if item.requests < 1 || end > layout.batch() as i64 {
-            return Err(("requests", item.requests));
-        }
+        ensure("requests", item.requests, item.requests > 0 && end <= layout.batch() as i64)?;
         let rows_end = layout.qo_indptr()[end as usize] as usize * self.group as usize;
-        if item.rows < 1 || item.rows as u32 > part.tile_rows || first + item.rows as usize > rows_end {
-            return Err(("rows", item.rows));
-        }
+        let known = item.rows > 0 && item.rows as u32 <= part.tile_rows && first + item.rows as usize <= rows_end;
+        ensure("rows", item.rows, known)?;
         let keys = self.keys_of(layout, item).ok_or(("memory", item.memory))?;
-        if item.kv_end > if self.lists { i32::MAX } else { keys.kv_begin + keys.keys } {
-            return Err(("kv_end", item.kv_end));
-        }
-        if item.kv_begin < keys.kv_begin || item.kv_begin > item.kv_end {
-            return Err(("kv_begin", item.kv_begin));
-        }
+        ensure("kv_end", item.kv_end, self.lists || item.kv_end <= keys.kv_begin + keys.keys)?;
+        ensure("kv_begin", item.kv_begin, (keys.kv_begin..=item.kv_end).contains(&item.kv_begin))?;
         let partial_end = i64::from(item.partial) + i64::from(item.rows);
-        if item.partial < -1 || item.partial >= 0 && partial_end > i64::from(self.partial_rows) {
-            return Err(("partial", item.partial));
-        }
+        let held = item.partial >= 0 && partial_end <= self.partial_rows.into();
+        ensure("partial", item.partial, held || item.partial == -1)?;
         let merged = usize::try_from(item.merge).is_ok_and(|merge| merge < self.merges.len());
-        if merged != (item.partial >= 0 && !self.is_mixed()) || !merged && item.merge != -1 {
-            return Err(("merge", item.merge));
-        }
+        ensure("merge", item.merge, merged == (held && !self.is_mixed()) && (merged || item.merge == -1))?;
         let request = item.request as usize;
         let qo = (layout.qo_indptr()[request], layout.qo_len(request) as i32);
         let kv = (layout.kv_indptr()[request], layout.kv_len(request) as i32);
-        if ((item.qo_token, item.qo_len), (item.kv_token, item.kv_len)) != (qo, kv) {
-            return Err(("qo_token", item.qo_token));
-        }
+        ensure("qo_token", item.qo_token, ((item.qo_token, item.qo_len), (item.kv_token, item.kv_len)) == (qo, kv))?;
         Ok(first)
     }
 
     /// The keys of an item: those of a segment that all of its requests have, or of its request.
     fn keys_of(&self, layout: &Layout, item: &WorkItem) -> Option<KvSegment> {
         let request = item.request as usize;
-        let names =
-            |keys: &KvSegment| (item.kv_first, item.memory, item.pass) == (keys.kv_begin, keys.memory, keys.pass);
-        if !layout.has_levels() || layout.kv_len(request) == 0 {
-            return Some(KvSegment::of_request(layout, request)).filter(|keys| item.requests == 1 && names(keys));
+        let names = |keys: &KvSegment| {
+            let first_key = (item.kv_first, item.memory, item.pass) == (keys.kv_begin, keys.memory, keys.pass);
+            first_key && request + item.requests as usize <= keys.requests().end
+        };
+        if layout.has_levels() && layout.kv_len(request) > 0 {
+            return layout.segments_of(request).map(|(_, segment)| *segment).find(names);
         }
-        let of_all = layout.segments_of(request).map(|(_, segment)| segment);
-        let mut of_all =
-            of_all.filter(|segment| request + item.requests as usize <= segment.first_request + segment.requests);
-        of_all.find_map(|segment| Some(KvSegment::of(layout, segment)).filter(names))
+        Some(layout.whole_segment(request)).filter(names)
     }
 
     /// Index of a PackGQA row of a request among those of the batch.

@@ -2,7 +2,7 @@
 
 use super::{
     ListRule, MERGE_ROWS, PlanError,
-    count::count_i32,
+    error::count_i32,
     rule::{DECODE, PREFILL},
     tile::{MergeUnit, QTile, TileRows},
 };

@@ -6,8 +6,11 @@
 
 use std::ops::Range;
 
-use super::{search::last_true, tile_classifier::TileClassifier};
-use crate::lang::{QueryTile, Tile, TileClass};
+use super::search::last_true;
+use crate::{
+    expr::TileClassifier,
+    lang::{QueryTile, Tile, TileClass},
+};
 
 /// The interval of the last query, as a guess for the next.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::{
     MergeItem, PlanError, WorkList,
-    count::count_i32,
+    error::count_i32,
     tile::{MergeUnit, QTile, TileRows},
 };
 use crate::batch::Layout;

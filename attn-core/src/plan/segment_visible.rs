@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::{
     search::last_true,
     tile::{TileRows, VisibleBlocks, all_heads},
-    tile_classifier::{TileClassifier, tile_of},
 };
 use crate::{
-    batch::{Layout, Segment},
+    batch::{KvSegment, Layout},
+    expr::{TileClassifier, tile_of},
     lang::{QueryTile, Tile, TileClass},
     spec::Heads,
 };
@@ -25,31 +25,28 @@ pub(super) struct SegmentClassifier<'a> {
 impl SegmentClassifier<'_> {
     /// The blocks of a segment, of `align` keys from its first key on, that some of the rows may attend to: all except
     /// a prefix and a suffix that are proven skipped for every request under every variant.
-    pub(super) fn visible(&self, rows: &TileRows, segment: &Segment, align: u32) -> VisibleBlocks {
-        let keys = segment.kv_len as u32;
-        let all = 0..keys.div_ceil(align);
+    pub(super) fn visible(&self, rows: &TileRows, segment: &KvSegment, align: u32) -> VisibleBlocks {
+        let keys = segment.keys as u32;
+        let all = VisibleBlocks::all(keys, align);
         if self.is_unmasked() {
-            return VisibleBlocks { keys, begin: all.start, end: all.end };
+            return all;
         }
-        let mut joined: Option<Range<u32>> = None;
-        let classified =
-            self.requests(rows).flat_map(|rows| self.classifiers.iter().map(move |classifier| (classifier, rows)));
-        for (classifier, (request, rows)) in classified {
-            let skips = |blocks: Range<u64>| {
-                let key = |block: u64| segment.kv_begin + (block * u64::from(align)).min(keys.into()) as i32;
-                self.class(classifier, request, rows, key(blocks.start)..key(blocks.end)) == TileClass::Skip
-            };
-            let blocks = u64::from(all.end);
-            let begin = if skips(0..blocks) { blocks } else { last_true(blocks - 1, &|n| n == 0 || skips(0..n)) };
-            if begin == blocks {
-                continue;
+        let mut visible = VisibleBlocks { keys, begin: 0, end: 0 };
+        for (request, rows) in self.requests(rows) {
+            for classifier in &self.classifiers {
+                let skips = |blocks: Range<u64>| {
+                    let key = |block: u64| segment.kv_begin + (block * u64::from(align)).min(keys.into()) as i32;
+                    self.class(classifier, request, rows, key(blocks.start)..key(blocks.end)) == TileClass::Skip
+                };
+                let blocks = u64::from(all.end);
+                if !skips(0..blocks) {
+                    let begin = last_true(blocks - 1, &|n| n == 0 || skips(0..n));
+                    let end = blocks - last_true(blocks - begin - 1, &|n| n == 0 || skips(blocks - n..blocks));
+                    visible = visible.join(VisibleBlocks { keys, begin: begin as u32, end: end as u32 });
+                }
             }
-            let end = blocks - last_true(blocks - begin - 1, &|n| n == 0 || skips(blocks - n..blocks));
-            let (begin, end) = (begin as u32, end as u32);
-            joined = Some(joined.map_or(begin..end, |joined| joined.start.min(begin)..joined.end.max(end)));
         }
-        let joined = joined.unwrap_or(0..0);
-        VisibleBlocks { keys, begin: joined.start, end: joined.end }
+        visible
     }
 
     /// Whether no logit of the rows and these keys is masked, for every request under every variant.
@@ -70,8 +67,8 @@ impl SegmentClassifier<'_> {
 
     /// The requests that have rows in the tile, and their rows.
     fn requests(&self, rows: &TileRows) -> impl Iterator<Item = (usize, QueryTile)> {
-        let ([qo_heads, kv_heads], group) = (all_heads(self.heads), self.heads.group());
+        let (all_heads, group) = (all_heads(self.heads), self.heads.group());
         rows.of_requests(self.layout, group)
-            .map(move |tile| (tile.request as usize, tile.query_tile(self.layout, group, qo_heads, kv_heads)))
+            .map(move |tile| (tile.request as usize, tile.query_tile(self.layout, group, all_heads)))
     }
 }

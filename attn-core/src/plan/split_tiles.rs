@@ -6,11 +6,10 @@ use super::{
     ListRule, MixedRule, PlanError, PlanRule, Schedule, WorkItem, WorkList,
     kv_splits::{SplitSize, in_order, longest_first},
     rule::{DECODE, PREFILL},
-    segment::{KvSegment, NO_KEYS},
     stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends},
     tile::{MergeUnit, QTile},
 };
-use crate::batch::Layout;
+use crate::batch::{KvSegment, Layout};
 
 /// Buffers of the planner. Kept from plan to plan ([`WorkList::rebuild_for`]), they make planning of batches without
 /// levels free of allocations once they have grown to the largest batch.
@@ -146,7 +145,7 @@ impl PlanScratch {
             let of_part = &of_parts[range];
             let mut writer = ItemWriter {
                 layout,
-                levels: layout.has_levels(),
+                segments: layout.segments(),
                 items: &mut list.items,
                 align: of_rule.kv_align.into(),
                 tile_rows: if let ListRule::Flat(rule) = rule { rule.tile_rows as i32 } else { 0 },
@@ -197,7 +196,7 @@ impl PlanScratch {
 /// Writes the items of a part.
 struct ItemWriter<'a> {
     layout: &'a Layout,
-    levels: bool,
+    segments: &'a [KvSegment],
     items: &'a mut Vec<WorkItem>,
     /// Keys per block.
     align: u64,
@@ -211,11 +210,9 @@ impl ItemWriter<'_> {
     fn write(&mut self, tile: &mut QTile, blocks: Range<u32>) {
         let (layout, visible, rows) = (self.layout, tile.visible, tile.rows);
         let request = rows.request as usize;
-        let KvSegment { memory, pass, kv_token, kv_len, .. } = KvSegment::of_request(layout, request);
-        let (kv_first, memory, pass) = match tile.segment {
-            segment if self.levels && segment != NO_KEYS => KvSegment::at(layout, segment as usize).first_key(),
-            _ => (0, memory, pass),
-        };
+        let whole = layout.whole_segment(request);
+        let KvSegment { kv_begin: kv_first, memory, pass, .. } =
+            *self.segments.get(tile.segment as usize).unwrap_or(&whole);
         let key = |block: u32| (u64::from(visible.begin + block) * self.align).min(visible.keys.into()) as i32;
         let (begin, end) = if blocks.is_empty() { (0, 0) } else { (key(blocks.start), key(blocks.end)) };
         self.items.push(WorkItem {
@@ -233,8 +230,8 @@ impl ItemWriter<'_> {
             merge: tile.merge,
             qo_token: layout.qo_indptr()[request],
             qo_len: layout.qo_len(request) as i32,
-            kv_token,
-            kv_len,
+            kv_token: whole.kv_token,
+            kv_len: whole.kv_len,
         });
         if tile.partial >= 0 {
             tile.partial += if self.tile_rows > 0 { self.tile_rows } else { rows.rows as i32 };

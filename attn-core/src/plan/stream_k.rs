@@ -1,41 +1,6 @@
 //! Stream-K: the tiles of a batch, laid end to end by cost, are cut into spans of equal cost, one for each worker.
 //!
-//! Tile `t` costs `item + blocks(t) * block`; `ends[t]` is the prefix sum of these costs up to and including tile `t`,
-//! and `total` their sum. Worker `w` begins at cost
-//!
-//! ```text
-//! at(w) = item + floor(w * (total - item) / workers)         0 < w < workers
-//! ```
-//!
-//! Worker 0 begins at the first tile, and the last worker ends after the last. A worker that begins within a tile
-//! starts an item of its own, whose overhead `item` is not in the prefix sums. One overhead is therefore subtracted
-//! before the division, which makes the splits of a single tile equal. `at(w)` falls into the tile `t` with `ends[t -
-//! 1] <= at(w) < ends[t]`, and there into block
-//!
-//! ```text
-//! (at(w) - ends[t - 1] - item) / block, rounded down to a multiple of `step`, and to 0 if it is below `min_blocks`
-//! ```
-//!
-//! or 0 within the overhead of the item. `step` is 1 if every share has at least `min_blocks` blocks, since no two cuts
-//! are closer than that. Otherwise it is `min_blocks`, and workers whose cuts coincide have no work. These bounds
-//! follow:
-//!
-//! - A worker costs at most `ceil(total / workers) + item + min_blocks * block`.
-//! - A worker has items of at most two split tiles: the one in which it begins and the one in which it ends. So it
-//!   writes at most two partial states.
-//! - Items, slots and merges follow from counting. Let `inside(w)` be the number of cuts up to `w` that are within a
-//!   tile, and `cut(w)` the number of tiles that they cut. Worker `w` begins with item `tile(w) + inside(w)`. The item
-//!   behind a cut within a tile has slot `inside(w) + cut(w) - 1` and merge `cut(w) - 1` (without a union).
-//!
-//! **Number of workers.** It is at most [`PlanRule::workers`]. If there are fewer tiles than workers, a further worker
-//! is used under two conditions: shares stay at least `min_blocks` blocks long, and the estimated time `share + merge *
-//! splits of the longest tile` gets shorter. That estimate is least at `(total - item) / isqrt(merge * longest)`
-//! workers.
-//!
-//! **Whole tiles.** If tiles are about equally long, a schedule without splits is as fast and needs no merge. It is
-//! used if `tiles_per_worker = ceil(tiles / workers)` tiles of the greatest length cost at most a share, an item and a
-//! block. Then `ceil(tiles / tiles_per_worker)` workers run whole tiles, worker `w` from tile `floor(w * tiles /
-//! workers)`.
+//! The book has the formulas and their bounds (book/src/internals/planner.md).
 //!
 //! All arithmetic is in unsigned 64-bit integers, and the planner kernel has it as a header, so it computes the same.
 //! By hand, there and here, is the search among the ends of tiles.

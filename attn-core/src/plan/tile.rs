@@ -28,6 +28,11 @@ pub(super) struct VisibleBlocks {
 }
 
 impl VisibleBlocks {
+    /// All keys, in blocks of `align` keys.
+    pub(super) fn all(keys: u32, align: u32) -> Self {
+        VisibleBlocks { keys, begin: 0, end: keys.div_ceil(align) }
+    }
+
     /// Number of visible blocks.
     #[inline]
     pub(super) fn blocks(&self) -> u32 {
@@ -52,7 +57,7 @@ impl VisibleBlocks {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QTile {
     pub(super) rows: TileRows,
-    /// Number of the segment; without levels the request.
+    /// Number of the segment; without levels the request; [`NO_KEYS`].
     pub(super) segment: u32,
     /// The part of the list that runs the tile.
     pub(super) part: u32,
@@ -66,6 +71,9 @@ pub(super) struct QTile {
     /// In a mixed list the first merge unit of the rows, and the number of units.
     pub(super) units: [u32; 2],
 }
+
+/// In place of a segment's number: a request without keys has none.
+pub(super) const NO_KEYS: u32 = u32::MAX;
 
 /// Up to [`MERGE_ROWS`](super::MERGE_ROWS) rows of one request, which a mixed list merges together.
 #[derive(Clone, Copy, Debug)]
@@ -114,9 +122,9 @@ impl TileRows {
         })
     }
 
-    /// The coordinates of rows of one request over ranges of query heads and KV heads, each given as [first, last].
+    /// The coordinates of rows of one request, with the heads of another tile.
     #[inline]
-    pub(super) fn query_tile(&self, layout: &Layout, group: u32, qo_heads: [i32; 2], kv_heads: [i32; 2]) -> QueryTile {
+    pub(super) fn query_tile(&self, layout: &Layout, group: u32, heads: QueryTile) -> QueryTile {
         let request = self.request as usize;
         let (qo_len, kv_len) = (layout.qo_len(request) as i32, layout.kv_len(request) as i32);
         let last_row = self.first_row + self.rows - 1;
@@ -133,17 +141,14 @@ impl TileRows {
             qo_pos_max: pos(last),
             qo_token_min: first_query + first,
             qo_token_max: first_query + last,
-            qo_head_min: qo_heads[0],
-            qo_head_max: qo_heads[1],
-            kv_head_min: kv_heads[0],
-            kv_head_max: kv_heads[1],
             qo_len,
             kv_len,
+            ..heads
         }
     }
 }
 
-/// All heads, as [first, last] of query heads and of KV heads: one work list serves all of them.
-pub(super) fn all_heads(heads: Heads) -> [[i32; 2]; 2] {
-    [[0, heads.qo as i32 - 1], [0, heads.kv as i32 - 1]]
+/// All heads: one work list serves all of them.
+pub(super) fn all_heads(heads: Heads) -> QueryTile {
+    QueryTile { qo_head_max: heads.qo as i32 - 1, kv_head_max: heads.kv as i32 - 1, ..QueryTile::default() }
 }

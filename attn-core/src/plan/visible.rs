@@ -16,11 +16,10 @@ use super::{
     interval::{IntervalGuess, QueryKeys},
     search::{last_true, last_true_near},
     tile::{TileRows, VisibleBlocks, all_heads},
-    tile_classifier::{End, TileClassifier, tile_of},
 };
 use crate::{
     batch::Layout,
-    expr::Variant,
+    expr::{End, TileClassifier, Variant, tile_of},
     lang::{QueryTile, Tile, TileClass},
     spec::Heads,
 };
@@ -30,7 +29,7 @@ pub(super) struct VisibleBlockFinder<'a> {
     layout: &'a Layout,
     classifier: TileClassifier<'a>,
     group: u32,
-    heads: [[i32; 2]; 2],
+    heads: QueryTile,
     align: u32,
     /// Whether hints are reset between requests, so that the result for a request cannot depend on other requests.
     hints_per_request: bool,
@@ -103,7 +102,7 @@ impl<'a> VisibleBlockFinder<'a> {
     pub(super) fn find(&mut self, tile: TileRows) -> VisibleBlocks {
         let keys = self.layout.kv_len(tile.request as usize) as u32;
         if keys == 0 || matches!(self.classifier, TileClassifier::Unmasked) {
-            return VisibleBlocks { keys, begin: 0, end: keys.div_ceil(self.align) };
+            return VisibleBlocks::all(keys, self.align);
         }
         let visible = self.search(tile, keys);
         VisibleBlocks { keys, begin: visible.start / self.align, end: visible.end.div_ceil(self.align) }
@@ -115,8 +114,7 @@ impl<'a> VisibleBlockFinder<'a> {
             (self.hints, self.intervals) = ([None; 2], IntervalGuess::default());
         }
         self.request = tile.request;
-        let [qo_heads, kv_heads] = self.heads;
-        let rows = tile.query_tile(self.layout, self.group, qo_heads, kv_heads);
+        let rows = tile.query_tile(self.layout, self.group, self.heads);
         let first_key = self.layout.kv_indptr()[tile.request as usize];
         let one_query = rows.qo_row_min == rows.qo_row_max && !matches!(self.classifier, TileClassifier::ByHead { .. });
         if one_query

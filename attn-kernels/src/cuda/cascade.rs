@@ -21,7 +21,7 @@ impl BoundAttention {
             return self.flat_kernels(layout.flattened().ok_or(PlanError::Levels { what })?);
         }
         let key = KernelKey::for_batch(self.selector.select(&layout), &layout);
-        let supported = WorkList::supports(variant, &layout).map_err(CudaError::from);
+        let supported = WorkList::supports(variant, layout.has_levels()).map_err(CudaError::from);
         let loaded = match (supported.and_then(|()| self.load(key)), layout.flattened()) {
             (Ok(loaded), _) => loaded,
             (Err(_), Some(flat)) => return self.flat_kernels(flat),
@@ -55,7 +55,7 @@ impl BoundAttention {
             return Ok(vec![self.flat_key(layout)?]);
         }
         let mut keys = Vec::new();
-        if self.fixed_split_size.is_none() && WorkList::supports(&self.variant, layout).is_ok() {
+        if self.fixed_split_size.is_none() && WorkList::supports(&self.variant, layout.has_levels()).is_ok() {
             let key = KernelKey::for_batch(self.selector.select(layout), layout);
             keys.extend(Some(key).filter(|&key| self.has_source(key)));
         }
@@ -93,7 +93,7 @@ impl BoundAttention {
     pub(super) fn key_within(&self, capacity: &BatchCapacity) -> (BatchCapacity, KernelKey) {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
         let invariant = self.fixed_split_size.is_some();
-        if capacity.levels > 1 && !invariant && WorkList::supports_levels(&self.variant).is_ok() {
+        if capacity.levels > 1 && !invariant && WorkList::supports(&self.variant, true).is_ok() {
             let key = KernelKey { selected: self.selector.mixed_for_length(qo_len), paged, shared_rows: true };
             if self.has_source(key) {
                 return (*capacity, key);
@@ -131,7 +131,7 @@ impl BoundAttention {
         if self.fixed_split_size.is_some() {
             return Err(PlanError::Levels { what: "a batch-invariant attention" }.into());
         }
-        WorkList::supports(&self.variant, &layout)?;
+        WorkList::supports(&self.variant, layout.has_levels())?;
         Err(BatchError::LevelsInCapacity.into())
     }
 }

@@ -1,6 +1,6 @@
 //! The launch of a mixed kernel.
 
-use attn_core::plan::{KvSegment, WorkItem};
+use attn_core::{batch::KvSegment, plan::WorkItem};
 
 use super::{CudaError, CudaPlan, CudaStream, launch_kernel::launch_kernel};
 use crate::{

@@ -15,7 +15,7 @@ use super::{
     capacity::ReservedCapacity,
     kernel_cache::BranchKernels,
     kernels::LoadedKernels,
-    sections::{Sections, preprocess_tokens},
+    sections::Sections,
     workspace::WorkspaceMemory,
 };
 
@@ -79,7 +79,7 @@ impl CudaPlan {
             keys_read: keys_read(&work),
             even: is_even(&work),
             branches: branches(&kernels, args),
-            preprocess_tokens: preprocess_tokens(&layout),
+            preprocess_tokens: layout.preprocessed_keys() as u32,
             layout,
             sections,
             memory,

@@ -54,7 +54,7 @@ impl Sections {
             lists: PlanOffsets::of(layout, work),
             partial: PartialBytes::of(work.partial_rows as usize, heads.kv, value_dim)?,
             merges: work.merges.len(),
-            kv_tokens: preprocess_tokens(layout) as usize,
+            kv_tokens: layout.preprocessed_keys() as usize,
             planning: 0,
         };
         Self::sized(heads, value_dim, kernels, sizes)
@@ -118,10 +118,4 @@ impl Sections {
         let status = self.planning.start..self.planning.end.min(self.planning.start + PLAN_STATUS_BYTES);
         if self.split_semaphores.is_empty() { status } else { self.split_semaphores.start..status.end }
     }
-}
-
-/// Keys that are preprocessed. Those of a shared prefix count once.
-pub(super) fn preprocess_tokens(layout: &Layout) -> u32 {
-    let last = layout.segments().last().map(|segment| segment.pass + segment.kv_len);
-    if layout.has_levels() { last.unwrap_or(0) as u32 } else { layout.kv_tokens() as u32 }
 }

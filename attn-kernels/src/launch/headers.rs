@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use attn_core::{
+    batch::KvSegment,
     headers::CudaStruct,
-    plan::{KvSegment, MergeItem, WorkItem, WorkerStart},
+    plan::{MergeItem, WorkItem, WorkerStart},
 };
 
 use super::{

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use attn::batch::{BatchCapacity, Layout, PagePool};
+use attn::batch::{BatchCapacity, KvSegment, Layout, PagePool};
 use attn::cpu::{self, CpuError, Problem};
 use attn::plan::{
-    CascadeCosts, CascadePolicy, Cost, KvSegment, MergeItem, MixedRule, PlanBlob, PlanCapacity, PlanError, PlanRule,
-    PlanScratch, Schedule, WorkItem, WorkList, WorkerStart,
+    CascadeCosts, CascadePolicy, Cost, MergeItem, MixedRule, PlanBlob, PlanCapacity, PlanError, PlanRule, PlanScratch,
+    Schedule, WorkItem, WorkList, WorkerStart,
 };
 use attn::spec::{HeadDimVo, Heads};
 use attn::tensor::{Out, TensorMut};
@@ -195,7 +195,7 @@ proptest! {
         let [o, lse] = output(&keys, heads, |out| cpu::run(&problem(&keys, &variant, heads, &work), out));
         let alone = output(&keys, heads, |out| cpu::run(&flat(&keys, &variant, heads, &same), out));
         prop_assert_eq!(&[o, lse], &alone, "the same work over keys elsewhere");
-        let supported = WorkList::supports(&variant, &keys.layout);
+        let supported = WorkList::supports(&variant, keys.layout.has_levels());
         let list = WorkList::build_for(&variant, &keys.layout, heads, &rule.into());
         let Ok(()) = supported else {
             let shifts = matches!(supported, Err(PlanError::PerRequestKvTransform { part: "shifted", word: "batch" }));

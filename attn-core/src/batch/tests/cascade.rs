@@ -24,31 +24,32 @@ fn segments_are_runs_of_keys_in_the_order_of_levels() {
         ragged(&qo, &[0, 1, 1, 3, 5]),
     ];
     let layout = Batch::cascade(&qo, &levels).validate().expect("sound");
-    let segment = |level, first_request, requests, [kv_begin, kv_len, memory, pass]: [i32; 4]| Segment {
-        level,
-        first_request,
+    let segment = |request, requests, [kv_begin, keys, memory, pass]: [i32; 4], kv_token, kv_len| KvSegment {
+        request,
         requests,
         kv_begin,
-        kv_len,
+        keys,
         memory,
         pass,
+        kv_token,
+        kv_len,
     };
     let want = [
-        segment(0, 0, 3, [0, 10, 5, 0]),
-        segment(1, 0, 1, [10, 1, 20, 10]),
-        segment(1, 1, 2, [10, 1, 21, 11]), // a request without queries is in the group of the next query
-        segment(1, 3, 1, [0, 9, 90, 12]),
-        segment(2, 0, 1, [11, 1, 0, 21]),
-        segment(2, 2, 1, [11, 2, 1, 22]),
-        segment(2, 3, 1, [9, 2, 3, 24]),
+        segment(0, 3, [0, 10, 5, 0], 0, 12),
+        segment(0, 1, [10, 1, 20, 10], 0, 12),
+        segment(1, 2, [10, 1, 21, 11], 12, 11), // a request without queries is in the group of the next query
+        segment(3, 1, [0, 9, 90, 12], 36, 11),
+        segment(0, 1, [11, 1, 0, 21], 0, 12),
+        segment(2, 1, [11, 2, 1, 22], 23, 13),
+        segment(3, 1, [9, 2, 3, 24], 36, 11),
     ];
     assert_eq!(layout.segments(), want);
     assert_eq!(layout.kv_indptr(), [0, 12, 23, 36, 47]);
     assert_eq!((layout.kv_memory_tokens(), layout.kv_tokens()), (99, 47));
     let of = |request| layout.segments_of(request).map(|(i, _)| i).collect::<Vec<_>>();
     assert_eq!([0, 1, 2, 3].map(of), [vec![0, 1, 4], vec![0, 2], vec![0, 2, 5], vec![3, 6]]);
-    let at = |key| layout.segment_at(2, key).map(|segment| segment.level);
-    assert_eq!([0, 9, 10, 11, 12, 13].map(at), [Some(0), Some(0), Some(1), Some(2), Some(2), None]);
+    let at = |key| layout.segment_at(2, key).map(|segment| segment.pass);
+    assert_eq!([0, 9, 10, 11, 12, 13].map(at), [Some(0), Some(0), Some(11), Some(22), Some(22), None]);
     assert!(layout.flattened().is_none(), "ragged keys that are shared");
 }
 
@@ -90,7 +91,7 @@ fn levels_of_several_page_sizes_share_a_pool_of_their_common_divisor() {
     assert_eq!((pages(&layout).page_size(), pages(&layout).min_pool()), (4, 9));
     // 12 keys of page 2, and 5 of page 0; 8 of page 1
     assert_eq!(pages(&layout).indices(), [6, 7, 8, 0, 1, 2, 3]);
-    let segments: Vec<_> = layout.segments().iter().map(|s| (s.memory, s.kv_begin, s.kv_len)).collect();
+    let segments: Vec<_> = layout.segments().iter().map(|s| (s.memory, s.kv_begin, s.keys)).collect();
     assert_eq!(segments, [(0, 0, 17), (5, 17, 8)]);
     let huge = PageTable { page_size: 1 << 20, num_pages: 1 << 30, ..table(&[0, 1], &[1 << 20], &[1]) };
     let error = Batch::cascade(&qo, &[in_pages(&[0, 2], huge), in_pages(&qo, PageTable { page_size: 1, ..fine })])

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::{Node, Variant};
 use crate::{
-    expr::{Node, Variant},
     lang::{ErasedVariant, Hook, QueryTile, Tile, TileClass},
     spec::Heads,
 };
@@ -12,7 +12,7 @@ use crate::{
 const MAX_PARTS: usize = 4;
 
 /// Classifies tiles: skip, partial or full.
-pub(super) enum TileClassifier<'a> {
+pub(crate) enum TileClassifier<'a> {
     /// No part has a mask: every tile is full.
     Unmasked,
     /// A few parts with masks and nothing else. The result is that of [`TileClassifier::Variant`], without walking the
@@ -29,7 +29,7 @@ pub(super) enum TileClassifier<'a> {
 
 impl<'a> TileClassifier<'a> {
     /// The classifier of a variant.
-    pub(super) fn of(variant: &'a Variant, heads: Heads) -> Self {
+    pub(crate) fn of(variant: &'a Variant, heads: Heads) -> Self {
         if variant.has(Hook::KvRange) {
             return TileClassifier::ByHead { variant, kv_heads: heads.kv as i32, group: heads.group() as i32 };
         }
@@ -46,7 +46,7 @@ impl<'a> TileClassifier<'a> {
         }
     }
 
-    pub(super) fn class(&self, tile: &Tile) -> TileClass {
+    pub(crate) fn class(&self, tile: &Tile) -> TileClass {
         match self {
             TileClassifier::Unmasked => TileClass::Full,
             TileClassifier::Parts(parts, _) => {
@@ -61,7 +61,7 @@ impl<'a> TileClassifier<'a> {
         }
     }
 
-    pub(super) fn refined_class(&self, tile: Tile) -> TileClass {
+    pub(crate) fn refined_class(&self, tile: Tile) -> TileClass {
         match self {
             TileClassifier::Unmasked => TileClass::Full,
             #[cfg(test)]
@@ -84,7 +84,7 @@ impl<'a> TileClassifier<'a> {
 
     /// Whether the logit of one row and one key may be attended: it is not proven masked. No tile that contains such a
     /// logit is proven skipped.
-    pub(super) fn may_attend(&self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
+    pub(crate) fn may_attend(&self, rows: QueryTile, row: End, key: i32, first_key: i32) -> bool {
         #[cfg(test)]
         if let TileClassifier::Function(_) = self {
             return false;
@@ -112,7 +112,7 @@ impl<'a> TileClassifier<'a> {
 
 /// An end of a range of keys, or of the rows of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Front,
     Back,
 }
@@ -120,7 +120,7 @@ pub(super) enum End {
 /// The tile of some rows and a range of keys of their request. `first_key` is the index of the request's first key
 /// among packed keys.
 #[inline]
-pub(super) fn tile_of(rows: QueryTile, first_key: i32, keys: Range<i32>) -> Tile {
+pub(crate) fn tile_of(rows: QueryTile, first_key: i32, keys: Range<i32>) -> Tile {
     Tile {
         rows,
         kv_pos_min: keys.start,
