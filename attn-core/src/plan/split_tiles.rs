@@ -7,7 +7,7 @@ use super::{
     kv_splits::{SplitSize, in_order, longest_first},
     rule::{DECODE, PREFILL},
     stream_k::{COST_OVERFLOW, Cut, StreamK, tile_ends},
-    tile::{MergeUnit, QTile},
+    tile::{MergeUnit, QTile, VisibleBlocks},
 };
 use crate::batch::{KvSegment, Layout};
 
@@ -147,6 +147,8 @@ impl PlanScratch {
                 layout,
                 segments: layout.segments(),
                 items: &mut list.items,
+                next: WorkItem::default(),
+                visible: VisibleBlocks::default(),
                 align: of_rule.kv_align.into(),
                 tile_rows: if let ListRule::Flat(rule) = rule { rule.tile_rows as i32 } else { 0 },
             };
@@ -158,13 +160,16 @@ impl PlanScratch {
                     for ends in cuts.windows(2) {
                         let (mut at, to) = (ends[0], ends[1]);
                         while at != to {
-                            let tile = &mut tiles[of_part[at.tile as usize] as usize];
+                            let tile = &tiles[of_part[at.tile as usize] as usize];
+                            if at.block == 0 {
+                                writer.begin(tile);
+                            }
                             let (end, next) = match at.tile < to.tile {
                                 true => (tile.visible.blocks(), Cut { tile: at.tile + 1, block: 0 }),
                                 false => (to.block, to),
                             };
                             if tile.splits > 0 {
-                                writer.write(tile, at.block..end);
+                                writer.write(at.block..end);
                             }
                             at = next;
                         }
@@ -173,9 +178,10 @@ impl PlanScratch {
                 }
                 (schedule, Some(split_size)) => {
                     for &tile in of_part {
-                        let tile = &mut tiles[tile as usize];
+                        let tile = &tiles[tile as usize];
+                        writer.begin(tile);
                         let splits = split_size.splits_of(&tile.visible);
-                        (0..tile.splits).for_each(|i| writer.write(tile, splits.get(i.into())));
+                        (0..tile.splits).for_each(|i| writer.write(splits.get(i.into())));
                     }
                     match schedule {
                         Schedule::FixedSplit { .. } => {
@@ -193,11 +199,14 @@ impl PlanScratch {
     }
 }
 
-/// Writes the items of a part.
+/// Writes the items of a part, tile by tile.
 struct ItemWriter<'a> {
     layout: &'a Layout,
     segments: &'a [KvSegment],
     items: &'a mut Vec<WorkItem>,
+    /// The next item of the tile, except for its keys.
+    next: WorkItem,
+    visible: VisibleBlocks,
     /// Keys per block.
     align: u64,
     /// Rows from one partial state of a tile to the next; 0: the rows of the tile.
@@ -205,26 +214,24 @@ struct ItemWriter<'a> {
 }
 
 impl ItemWriter<'_> {
-    /// Writes one KV split of a tile; `blocks` count from the first visible block of the tile.
+    /// Begins a tile.
     #[inline]
-    fn write(&mut self, tile: &mut QTile, blocks: Range<u32>) {
-        let (layout, visible, rows) = (self.layout, tile.visible, tile.rows);
+    fn begin(&mut self, tile: &QTile) {
+        let (layout, rows) = (self.layout, tile.rows);
         let request = rows.request as usize;
         let whole = layout.whole_segment(request);
-        let KvSegment { kv_begin: kv_first, memory, pass, .. } =
-            *self.segments.get(tile.segment as usize).unwrap_or(&whole);
-        let key = |block: u32| (u64::from(visible.begin + block) * self.align).min(visible.keys.into()) as i32;
-        let (begin, end) = if blocks.is_empty() { (0, 0) } else { (key(blocks.start), key(blocks.end)) };
-        self.items.push(WorkItem {
+        let keys = self.segments.get(tile.segment as usize).unwrap_or(&whole);
+        self.visible = tile.visible;
+        self.next = WorkItem {
             request: rows.request as i32,
             requests: rows.requests as i32,
             first_row: rows.first_row as i32,
             rows: rows.rows as i32,
-            kv_begin: kv_first + begin,
-            kv_end: kv_first + end,
-            kv_first,
-            memory,
-            pass,
+            kv_begin: keys.kv_begin,
+            kv_end: keys.kv_begin,
+            kv_first: keys.kv_begin,
+            memory: keys.memory,
+            pass: keys.pass,
             full: 0,
             partial: tile.partial,
             merge: tile.merge,
@@ -232,9 +239,22 @@ impl ItemWriter<'_> {
             qo_len: layout.qo_len(request) as i32,
             kv_token: whole.kv_token,
             kv_len: whole.kv_len,
-        });
-        if tile.partial >= 0 {
-            tile.partial += if self.tile_rows > 0 { self.tile_rows } else { rows.rows as i32 };
+        };
+    }
+
+    /// Writes one KV split of the tile; `blocks` count from its first visible block.
+    #[inline]
+    fn write(&mut self, blocks: Range<u32>) {
+        let VisibleBlocks { keys, begin, .. } = self.visible;
+        let key = |block: u32| (u64::from(begin + block) * self.align).min(keys.into()) as i32;
+        let mut item = self.next;
+        if !blocks.is_empty() {
+            item.kv_begin += key(blocks.start);
+            item.kv_end += key(blocks.end);
+        }
+        self.items.push(item);
+        if item.partial >= 0 {
+            self.next.partial += if self.tile_rows > 0 { self.tile_rows } else { item.rows };
         }
     }
 }
