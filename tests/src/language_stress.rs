@@ -351,6 +351,7 @@ pub fn variants() -> &'static [&'static attn::lang::VariantDesc] {
         Divisions,
         own_types::OwnTypes,
         signed_64::Signed64,
+        signed_64::Wide64,
         Windowed<4, true>,
         Windowed<-8, false>,
         Ranks

@@ -1,35 +1,57 @@
 //! 64-bit integers of the language in every kernel family, against the reference, which runs the same Rust. On the CPU,
-//! and on a GPU if there is one.
+//! and on a GPU if there is one. The kernels compile without a GPU.
 #![allow(clippy::print_stderr)]
 
-use attn_testing::{Case, LayoutKind, Lens, check};
+use attn_kernels::{compile::Compiler, splice::KernelSource};
+use attn_testing::{Case, LayoutKind, Lens, case_variant, check};
+use attn_tests::{catalogue::kernels::kernel_traits, language_stress};
 use facade::Engine;
 
-/// A part of the keys is masked, or none is; sums are large, negative and zero.
-const VARIANTS: [&str; 3] =
-    ["signed64(n=400000000, u=7, x=9e11)", "signed64(n=-3, u=4000000000, x=-2.5)", "signed64(n=0, u=0, x=0)"];
+/// Variants in every kernel family. A part of the keys is masked, or none is; products are large, negative and zero.
+/// Decode alone has the long one: prefill would repeat its divisions for each of 64 logits.
+fn cases() -> Vec<Case> {
+    const EVERYWHERE: [&str; 3] = ["wide64(n=400000000)", "wide64(n=-3)", "wide64(n=0)"];
+    const DECODE: [&str; 2] = ["signed64(n=400000000, u=7, x=9e11)", "signed64(n=-3, u=4000000000, x=-2.5)"];
+    let families = [("prefill", "sm80"), ("prefill", "sm90"), ("mixed", "sm80"), ("decode", "sm80")];
+    let everywhere = EVERYWHERE.into_iter().flat_map(|variant| families.map(|family| (variant, family)));
+    let all = everywhere.chain(DECODE.map(|variant| (variant, families[3])));
+    let lens = |lens: &[u32]| Lens::List(lens.to_vec());
+    let case = |variant, (kernel, prefill): (&str, &str), kv_layout| {
+        let (kernel, prefill) = (kernel.to_owned(), prefill.parse().expect("a backend"));
+        let (qo_lens, kv_lens) = (lens(&[1, 2, 1]), lens(&[700, 65, 129]));
+        Case { kernel, prefill, kv_layout, qo_lens, kv_lens, ..Case::new(variant) }
+    };
+    all.flat_map(|(variant, family)| {
+        [LayoutKind::Ragged, LayoutKind::Paged].map(|layout| case(variant, family, layout))
+    })
+    .collect()
+}
 
 #[test]
-fn signed_64_is_the_same_in_every_kernel() {
-    facade::registry::register(attn_tests::language_stress::variants()).expect("no two share a name");
+fn every_kernel_family_computes_in_i64() {
+    facade::registry::register(language_stress::variants()).expect("no two share a name");
+    let check_all = |engine: &Engine| {
+        for case in cases() {
+            let result = check(&case, engine).expect("it runs");
+            assert!(result.passed, "{} {}: {}", case.kernel, case.variant, result.why());
+        }
+    };
     check_all(&Engine::cpu());
     match Engine::cuda(0) {
         Ok(engine) => check_all(&engine),
-        Err(error) => eprintln!("SKIPPED: {error}"),
+        Err(error) => eprintln!("SKIPPED on a GPU: {error}"),
     }
 }
 
-fn check_all(engine: &Engine) {
-    let lens = |lens: &[u32]| Lens::List(lens.to_vec());
-    for variant in VARIANTS {
-        for (kernel, prefill) in [("prefill", "sm80"), ("prefill", "sm90"), ("decode", "sm80"), ("mixed", "sm80")] {
-            for kv_layout in [LayoutKind::Ragged, LayoutKind::Paged] {
-                let (kernel, prefill) = (kernel.to_owned(), prefill.parse().expect("a backend"));
-                let (qo_lens, kv_lens) = (lens(&[1, 2, 1]), lens(&[700, 65, 129]));
-                let case = Case { kernel, prefill, kv_layout, qo_lens, kv_lens, ..Case::new(variant) };
-                let result = check(&case, engine).expect("it runs");
-                assert!(result.passed, "{} {variant}: {}", case.kernel, result.why());
-            }
+#[test]
+fn kernels_with_i64_compile() {
+    facade::registry::register(language_stress::variants()).expect("no two share a name");
+    let compiler = Compiler::find().unwrap_or_else(|error| panic!("{error}"));
+    for case in cases().iter().filter(|case| case.kv_layout == LayoutKind::Ragged && !case.variant.contains("n=-3")) {
+        let variant = case_variant(case).expect("registered").bind(&case.dims()).expect("it fits");
+        for (branch, traits) in kernel_traits(case, &variant) {
+            let source = KernelSource::build(&branch, &traits).expect("supported");
+            compiler.compile(&source.name, &source.text, traits.arch).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }

@@ -50,7 +50,7 @@ const NEEDED: &[&str] = &[
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cuPointerGetAttribute",
+    "cuPointerGetAttributes",
     "cuStreamBeginCapture_v2",
     "cuStreamCreate",
     "cuStreamDestroy_v2",

@@ -16,7 +16,7 @@ pub(super) fn copy_from(
     data: &[u8],
     copy: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<(), CudaError> {
-    let ends = [data.first(), data.last()].map(|end| end.map_or(CUresult::CUDA_ERROR_INVALID_VALUE, kind_of_memory));
+    let ends = [data.first(), data.last()].map(|end| end.map_or(UNKNOWN, kind_of_memory));
     if !is_read_later(ends) {
         return copy();
     }
@@ -26,18 +26,24 @@ pub(super) fn copy_from(
     stream.synchronize()
 }
 
-/// Whether the driver reads memory only when the stream gets there. `ends` is what it says about the first and the last
-/// byte: an invalid value is memory that it does not know.
-fn is_read_later(ends: [CUresult; 2]) -> bool {
-    ends.iter().any(|&code| code != CUresult::CUDA_ERROR_INVALID_VALUE)
+/// What the driver says of memory that it does not know: no error, and no kind.
+const UNKNOWN: (CUresult, u32) = (CUresult::CUDA_SUCCESS, 0);
+
+/// Whether the driver reads memory only when the stream gets there. `ends` is what it says of the first and the last
+/// byte.
+fn is_read_later(ends: [(CUresult, u32); 2]) -> bool {
+    ends.iter().any(|&end| end != UNKNOWN)
 }
 
 /// What the driver says when it is asked for the kind of memory at an address.
-fn kind_of_memory(at: &u8) -> CUresult {
+fn kind_of_memory(at: &u8) -> (CUresult, u32) {
     let (mut kind, at) = (0u32, std::ptr::from_ref(at) as u64);
-    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    // SAFETY: the output is an unsigned int, as this attribute asks; the address is only looked up.
-    unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast::<c_void>(), attribute, at) }
+    let mut attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let mut output = (&raw mut kind).cast::<c_void>();
+    // `cuPointerGetAttribute` would answer with an error, which tools that watch the driver report
+    // SAFETY: one attribute, whose output is an unsigned int; the address is only looked up.
+    let code = unsafe { sys::cuPointerGetAttributes(1, &raw mut attribute, &raw mut output, at) };
+    (code, kind)
 }
 
 /// Lets this thread wait while it captures, until it is dropped.
@@ -68,9 +74,8 @@ mod tests {
 
     #[test]
     fn only_memory_unknown_to_the_driver_is_read_at_once() {
-        const UNKNOWN: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
         assert!(!is_read_later([UNKNOWN; 2]));
-        for known in [CUresult::CUDA_SUCCESS, CUresult::CUDA_ERROR_UNKNOWN] {
+        for known in [(CUresult::CUDA_SUCCESS, 1), (CUresult::CUDA_ERROR_UNKNOWN, 0)] {
             assert!(
                 is_read_later([known, known]) && is_read_later([known, UNKNOWN]) && is_read_later([UNKNOWN, known])
             );

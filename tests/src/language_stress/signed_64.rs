@@ -75,3 +75,23 @@ impl AttentionVariant for Signed64 {
         i64::from(at.kv_pos) * i64::from(self.n) <= 1 << 35
     }
 }
+
+/// Calculates in i64, in a few instructions: prefill repeats them for each logit of a tile.
+#[derive(Clone, Debug, VariantParams)]
+pub struct Wide64 {
+    /// Any value.
+    pub n: i32,
+}
+
+#[attention_variant]
+impl AttentionVariant for Wide64 {
+    fn logits_transform(&self, logit: f32, at: LogitIndex) -> f32 {
+        let wide = i64::from(self.n) * i64::from(at.kv_pos) - i64::from(at.qo_pos);
+        let bits = folded(wide.saturating_mul(3 << 20)) ^ folded(wide >> 5).rotate_left(9);
+        logit + (bits >> 16) as f32 * (1.0 / 16384.0)
+    }
+
+    fn logits_mask(&self, at: LogitIndex) -> bool {
+        i64::from(at.kv_pos) * i64::from(self.n) <= 1 << 35
+    }
+}
