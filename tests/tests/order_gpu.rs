@@ -301,3 +301,77 @@ fn memory_of_another_device_is_refused() {
     let error = ops::packbits(&stream, &bools.array(), ops::BitOrder::Little, &mut bits.array_mut());
     assert!(error.expect_err("bools are elsewhere").to_string().contains("`bools`"));
 }
+
+#[test]
+fn objects_of_one_stream_are_one_stream() {
+    let Some(gpu) = Gpu::find() else { return };
+    let mut workspace = gpu.engine.workspace();
+    let plan = gpu.plan(&mut workspace);
+    let (owner, second, third) = (gpu.stream(), gpu.stream(), gpu.stream());
+    // SAFETY: the owner lives longer, and no other library captures.
+    let borrow = || unsafe { Stream::from_raw(&gpu.engine, owner.as_raw().expect("CUDA")) }.expect("a stream");
+    let (q, want) = ([1, 5].map(|seed| gpu.upload(&queries(seed))), [1, 5].map(|seed| gpu.alone(&queries(seed))));
+    let mut o = [gpu.output(), gpu.output()];
+    gpu.run(&plan, &third, &q[0], &mut o[0]).expect("kernels are loaded");
+
+    // a run through another object of the captured stream belongs to the graph
+    let borrowed = borrow();
+    let mut graph = Graph::capture(&owner, || gpu.run(&plan, &borrowed, &q[0], &mut o[0])).expect("captured");
+    for round in 0..20 {
+        for _ in 0..BUSY {
+            // SAFETY: memory, plan and workspace live, and this thread alone uses them.
+            unsafe { graph.replay(&second, || Ok(())) }.expect("launched");
+            gpu.run(&plan, &third, &q[1], &mut o[1]).expect("ordered");
+        }
+        for i in 0..2 {
+            assert!(gpu.read(&o[i]) == want[i], "round {round}, output {i}");
+        }
+    }
+    // an object that is dropped under a capture of its stream leaves the others, and the work before
+    gpu.keep_busy(&plan, &borrowed, &q[0], &mut o[0]);
+    Graph::capture(&owner, || {
+        drop(borrowed);
+        Ok::<(), Error>(())
+    })
+    .expect("captured");
+    gpu.run(&plan, &third, &q[1], &mut o[1]).expect("ordered");
+    assert!(gpu.read(&o[0]) == want[0] && gpu.read(&o[1]) == want[1]);
+}
+
+#[test]
+fn a_write_waits_for_many_readers() {
+    let Some(gpu) = Gpu::find() else { return };
+    let (old, new) = (queries(1), queries(5));
+    let want = gpu.alone(&old);
+    let mut workspaces: Vec<_> = (0..7).map(|_| gpu.engine.workspace()).collect();
+    let plans: Vec<_> = workspaces.iter_mut().map(|workspace| gpu.plan(workspace)).collect();
+    let (streams, mut o): (Vec<_>, Vec<_>) = plans.iter().map(|_| (gpu.stream(), gpu.output())).unzip();
+    let (mut q, last) = (gpu.upload(&old), gpu.stream());
+    for ((plan, stream), o) in plans.iter().zip(&streams).zip(&mut o) {
+        gpu.keep_busy(plan, stream, &q, o);
+    }
+    q.write(&last, 0, &new).expect("fits"); // while the runs above still read it
+    assert!(o.iter().all(|o| gpu.read(o) == want));
+    assert!(gpu.read(&q) == new);
+}
+
+#[test]
+fn a_capture_begins_and_ends_between_runs_of_another_thread() {
+    let Some(gpu) = Gpu::find() else { return };
+    let mut workspace = gpu.engine.workspace();
+    let plan = gpu.plan(&mut workspace);
+    let (shared, other, q) = (gpu.stream(), gpu.stream(), gpu.upload(&queries(1)));
+    let (mut taken, mut o, want) = (gpu.output(), gpu.output(), gpu.alone(&queries(1)));
+    gpu.run(&plan, &other, &q, &mut o).expect("kernels are loaded");
+    thread::scope(|scope| {
+        // its runs are launched, or become a part of the capture
+        scope.spawn(|| (0..10 * BUSY).for_each(|_| gpu.run(&plan, &shared, &q, &mut taken).expect("submitted")));
+        scope.spawn(|| (0..10 * BUSY).for_each(|_| gpu.run(&plan, &other, &q, &mut o).expect("ordered")));
+        for _ in 0..BUSY {
+            Graph::capture(&shared, || Ok::<(), Error>(())).expect("captured");
+        }
+    });
+    assert!(gpu.read(&o) == want);
+    gpu.run(&plan, &shared, &q, &mut taken).expect("ordered");
+    assert!(gpu.read(&taken) == want);
+}

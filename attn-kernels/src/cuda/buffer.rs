@@ -151,6 +151,7 @@ impl CudaBuffer {
     /// A range past the end, a stream that is being captured (replays would read `data`), or a failure of the driver.
     pub fn write(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         let _current = self.device.make_current()?;
+        let _submission = stream.submission();
         // SAFETY: `data` has been read when `copy_from` returns.
         copy_from(stream, data, || unsafe { self.write_async(stream, offset, data) })
     }
@@ -167,6 +168,7 @@ impl CudaBuffer {
     /// before the stream has executed the copy.
     pub unsafe fn write_async(&self, stream: &CudaStream, offset: usize, data: &[u8]) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
+        let _submission = stream.submission();
         stream.refuse_capture("copy values of the host")?;
         self.check(offset, data.len())?;
         if data.is_empty() {
@@ -202,6 +204,7 @@ impl CudaBuffer {
             return Ok(());
         }
         let _current = self.device.make_current()?;
+        let _submission = stream.submission();
         self.uses().submit(stream.state(), Access::Write, || {
             // SAFETY: checked to lie within the buffer.
             unsafe { result::memset_d8_async(self.ptr + range.start as u64, byte, range.len(), stream.raw()) }

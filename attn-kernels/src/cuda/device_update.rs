@@ -76,6 +76,7 @@ impl CudaPlan {
         let params = params.of_batch(batch, &reserved.capacity)?;
         check_addresses(batch)?;
         let memory = self.memory.lock_for(self.generation)?;
+        let _submission = stream.submission();
         memory.order(stream)?;
         let _current = self.attention.device.make_current()?;
         let smem = if params.scratch == 0 { params.memory_bytes() as u32 } else { 0 };

@@ -53,6 +53,7 @@ impl CudaGraph {
     pub unsafe fn launch(&mut self, stream: &CudaStream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;
+        let _submission = stream.submission();
         // under a capture this graph becomes a part of another one
         if !(stream.state().is_captured() && stream.state().add_captured(self.uses.iter().cloned())) {
             self.uses.iter().try_for_each(|(memory, access)| memory.order_replay(stream.state(), *access))?;

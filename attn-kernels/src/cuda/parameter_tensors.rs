@@ -28,6 +28,7 @@ impl CudaAttention {
             (Some(bytes), _) => buffer.write(stream, 0, bytes),
             (None, Some(ptr)) => {
                 let _current = device.make_current()?;
+                let _submission = stream.submission();
                 buffer.uses().submit(stream.state(), Access::Write, || {
                     // SAFETY: the buffer is as long as the content, which its maker promised to be there.
                     unsafe { result::memcpy_dtod_async(buffer.ptr(), ptr, slot.bytes, stream.raw()) }

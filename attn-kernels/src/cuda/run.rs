@@ -63,6 +63,7 @@ impl CudaPlan {
         device.check_same("stream", stream.device())?;
         // the lock keeps another thread's launches, which use the same partial states, from coming in between
         let memory = self.memory.lock_for(self.generation)?;
+        let _submission = stream.submission();
         // a captured run may be replayed with any batch within the capacity
         let largest = match self.reserved.as_deref() {
             Some(reserved) if reserved.batch_is_on_device || stream.is_capturing()? => &reserved.largest,

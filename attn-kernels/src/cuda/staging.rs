@@ -47,9 +47,13 @@ impl Staging {
         if let Some(slot) = &mut self.slots[self.next] {
             slot.read.synchronize()?; // returns at once if it was never recorded
             slot.bytes.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            let _submission = stream.submission();
             // SAFETY: the slot is written again, or freed, once the stream has executed the copy.
             unsafe { to.write_async(stream, 0, &slot.bytes.bytes()[..bytes.len()]) }?;
-            stream.record(&slot.read)?;
+            if let Err(error) = stream.record(&slot.read) {
+                self.slots[self.next] = None; // freed once the device has copied from it
+                return Err(error);
+            }
         }
         self.next = (self.next + 1) % self.slots.len();
         Ok(())

@@ -4,7 +4,10 @@ use std::{ffi::c_void, sync::Arc};
 
 use cudarc::driver::{result::stream, sys::CUstream};
 
-use super::{CudaError, Device, Event, stream_state::StreamState};
+use super::{
+    CudaError, Device, Event,
+    stream_state::{StreamState, Submission},
+};
 
 /// A stream, owned or borrowed. `Send` and `Sync`: threads may submit work concurrently, in an order that they have to
 /// control.
@@ -24,7 +27,7 @@ impl CudaStream {
     pub fn new(device: &Device) -> Result<Self, CudaError> {
         let _current = device.make_current()?;
         let raw = stream::create(stream::StreamKind::NonBlocking).map_err(|e| CudaError::driver("make a stream", e))?;
-        match StreamState::new(device, raw) {
+        match StreamState::of(device, raw) {
             Ok(state) => Ok(CudaStream { device: device.clone(), state, owned: true }),
             Err(error) => {
                 // SAFETY: it is ours and not used again.
@@ -46,7 +49,7 @@ impl CudaStream {
     /// stream, it orders replays as runs have to be: after earlier work on the same plans and memory, and before later.
     /// This object is then dropped outside of the capture, unless everything launched through it is captured.
     pub unsafe fn from_raw(device: &Device, raw: *mut c_void) -> Result<Self, CudaError> {
-        Ok(CudaStream { device: device.clone(), state: StreamState::new(device, raw.cast())?, owned: false })
+        Ok(CudaStream { device: device.clone(), state: StreamState::of(device, raw.cast())?, owned: false })
     }
 
     /// The `CUstream`.
@@ -92,6 +95,11 @@ impl CudaStream {
         unsafe { stream::synchronize(self.raw()) }.map_err(|e| CudaError::driver("finish the work of the stream", e))
     }
 
+    /// Begins to submit work.
+    pub(super) fn submission(&self) -> Submission<'_> {
+        self.state.submission()
+    }
+
     /// Whether the stream is being captured.
     pub(super) fn is_capturing(&self) -> Result<bool, CudaError> {
         let _current = self.device.make_current()?;
@@ -108,10 +116,7 @@ impl CudaStream {
 impl Drop for CudaStream {
     fn drop(&mut self) {
         let Ok(_current) = self.device.make_current() else { return };
-        // memory that the stream used keeps the state, to wait for its work
-        if Arc::strong_count(&self.state) > 1 {
-            self.state.close();
-        }
+        self.state.close();
         if self.owned {
             // SAFETY: it is ours. The driver lets its work finish.
             let _ = unsafe { stream::destroy(self.raw()) };

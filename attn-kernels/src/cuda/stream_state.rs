@@ -1,9 +1,10 @@
 //! What outlives a stream: its number, and an event by which other streams wait for its work.
 
 use std::{
-    fmt, ptr,
+    collections::HashMap,
+    fmt, mem, ptr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -21,17 +22,28 @@ use super::{
 /// The handle of the per-thread default stream.
 const PER_THREAD: usize = 2;
 
-/// A stream, for those that wait for its work. Memory that the stream used keeps it, even after the stream is gone.
+/// A stream, for those that wait for its work. Memory that the stream used keeps it, even after the stream is gone. All
+/// objects of a stream share it.
 pub(super) struct StreamState {
     raw: CUstream,
-    /// The driver's number of the stream, which is never reused; handles are.
+    /// A number that no other stream has; not 0.
     id: u64,
-    /// The number of this object.
-    key: u64,
-    /// Whether `phase` is `Capturing`; a run reads it without the lock.
+    /// Whether the phase is `Capturing`; a run reads it without the lock.
     is_captured: AtomicBool,
-    phase: Mutex<Phase>,
+    progress: Mutex<Progress>,
+    /// Signalled when no submission is under way.
+    idle: Condvar,
     event: Event,
+}
+
+/// What happens to a stream.
+#[derive(Debug)]
+struct Progress {
+    phase: Phase,
+    /// The objects of the stream.
+    objects: usize,
+    /// Submissions that are under way.
+    submissions: usize,
 }
 
 /// Whether work may be submitted that the event does not cover yet.
@@ -43,6 +55,12 @@ enum Phase {
     /// The stream may be gone; the event was recorded before.
     Closed,
 }
+
+/// Work that is being submitted to a stream: until it is dropped, no capture of the stream begins or ends. A thread may
+/// have several. Meanwhile it neither allocates or frees device memory nor loads kernels: that may wait for a capture,
+/// which may wait for the submission.
+#[must_use]
+pub(super) struct Submission<'a>(&'a StreamState);
 
 /// Memory that captured work uses.
 pub(super) type CapturedUse = (Arc<dyn Replayed>, Access);
@@ -59,17 +77,52 @@ unsafe impl Send for StreamState {}
 unsafe impl Sync for StreamState {}
 
 impl StreamState {
-    /// The state of a stream of the device.
-    pub(super) fn new(device: &Device, raw: CUstream) -> Result<Arc<Self>, CudaError> {
+    /// The state of a stream of the device, for one more object of it.
+    pub(super) fn of(device: &Device, raw: CUstream) -> Result<Arc<Self>, CudaError> {
+        /// Streams by device and by the driver's number, which is never reused; handles are.
+        type ByNumber = HashMap<(u32, u64), Weak<StreamState>>;
+        static STREAMS: LazyLock<Mutex<ByNumber>> = LazyLock::new(Mutex::default);
         check_handle(raw as usize)?;
-        let event = Event::untimed(device)?;
-        let key = next_key();
-        let id = {
+        let number = {
             let _current = device.make_current()?;
-            driver::stream_id(raw.cast())?.unwrap_or(OWN_IDS | key)
+            driver::stream_id(raw.cast())?
         };
-        let (is_captured, phase) = (AtomicBool::new(false), Mutex::new(Phase::Open));
-        Ok(Arc::new(StreamState { raw, id, key, is_captured, phase, event }))
+        let Some(number) = number else { return Self::new(device, raw) };
+        let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = streams.get(&(device.ordinal(), number)).and_then(Weak::upgrade) {
+            state.open();
+            return Ok(state);
+        }
+        let state = Self::new(device, raw)?;
+        streams.retain(|_, state| state.strong_count() > 0);
+        streams.insert((device.ordinal(), number), Arc::downgrade(&state));
+        Ok(state)
+    }
+
+    fn new(device: &Device, raw: CUstream) -> Result<Arc<Self>, CudaError> {
+        let (event, is_captured) = (Event::untimed(device)?, AtomicBool::new(false));
+        let progress = Mutex::new(Progress { phase: Phase::Open, objects: 1, submissions: 0 });
+        Ok(Arc::new(StreamState { raw, id: next_id(), is_captured, progress, idle: Condvar::new(), event }))
+    }
+
+    /// Counts one more object of the stream.
+    fn open(&self) {
+        let mut progress = self.lock();
+        progress.objects += 1;
+        if matches!(progress.phase, Phase::Closed) {
+            progress.phase = Phase::Open;
+        }
+    }
+
+    /// Begins to submit work.
+    pub(super) fn submission(&self) -> Submission<'_> {
+        self.lock().submissions += 1;
+        Submission(self)
+    }
+
+    /// The lock, once no work is being submitted.
+    fn lock_idle(&self) -> MutexGuard<'_, Progress> {
+        self.idle.wait_while(self.lock(), |progress| progress.submissions > 0).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn raw(&self) -> CUstream {
@@ -94,8 +147,8 @@ impl StreamState {
     ///
     /// [`CudaError::Capturing`] where another library captures this stream: an event would become part of that capture.
     pub(super) fn order_before(&self, next: &StreamState) -> Result<(), CudaError> {
-        let phase = self.phase();
-        if matches!(*phase, Phase::Open) {
+        let progress = self.lock();
+        if matches!(progress.phase, Phase::Open) {
             if self.is_capturing()? {
                 return Err(CudaError::Capturing { what: "order work of another stream after earlier work" });
             }
@@ -106,19 +159,19 @@ impl StreamState {
 
     /// Records the event and begins a capture by `begin`. The context is current.
     pub(super) fn begin_capture(&self, begin: impl FnOnce() -> Result<(), CudaError>) -> Result<(), CudaError> {
-        let mut phase = self.phase();
+        let mut progress = self.lock_idle();
         if !self.is_capturing()? {
             self.event.record_on(self.raw)?;
         }
         begin()?;
-        *phase = Phase::Capturing(Vec::new());
+        progress.phase = Phase::Capturing(Vec::new());
         self.is_captured.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Adds a use of memory to the capture in progress; false if there is none.
     pub(super) fn add_captured(&self, uses: impl IntoIterator<Item = CapturedUse>) -> bool {
-        match &mut *self.phase() {
+        match &mut self.lock().phase {
             Phase::Capturing(captured) => {
                 captured.extend(uses);
                 true
@@ -129,37 +182,48 @@ impl StreamState {
 
     /// Ends a capture by `end`. Returns its result, and the memory that the captured work uses: each once.
     pub(super) fn end_capture<T>(&self, end: impl FnOnce() -> T) -> (T, Vec<CapturedUse>) {
-        let mut phase = self.phase();
+        let mut progress = self.lock_idle();
         let ended = end();
         self.is_captured.store(false, Ordering::Release);
-        match std::mem::replace(&mut *phase, Phase::Open) {
+        match mem::replace(&mut progress.phase, Phase::Open) {
             Phase::Capturing(uses) => (ended, each_once(uses)),
             Phase::Open | Phase::Closed => (ended, Vec::new()),
         }
     }
 
-    /// Records the event for those that have yet to wait for the stream, which may be destroyed afterwards. The context
-    /// is current.
+    /// Counts one object less. After the last, the stream may be destroyed: the event is recorded for those that have yet
+    /// to wait for the stream. The context is current.
     pub(super) fn close(&self) {
-        let mut phase = self.phase();
-        if matches!(*phase, Phase::Open) && self.is_capturing().is_ok_and(|capturing| !capturing) {
+        let mut progress = self.lock();
+        progress.objects -= 1;
+        if progress.objects > 0 {
+            return;
+        }
+        if matches!(progress.phase, Phase::Open) && self.is_capturing().is_ok_and(|capturing| !capturing) {
             // a device that fails here does no work either
             let _ = self.event.record_on(self.raw);
         }
-        *phase = Phase::Closed;
+        progress.phase = Phase::Closed;
     }
 
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Submission<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.0.lock();
+        progress.submissions -= 1;
+        if progress.submissions == 0 {
+            self.0.idle.notify_all();
+        }
     }
 }
 
 impl Ordered for Arc<StreamState> {
     fn id(&self) -> u64 {
         self.id
-    }
-    fn key(&self) -> u64 {
-        self.key
     }
 }
 
@@ -177,11 +241,8 @@ fn each_once(mut uses: Vec<CapturedUse>) -> Vec<CapturedUse> {
     uses
 }
 
-/// Numbers of streams that the driver does not number: no other stream is equal to them.
-const OWN_IDS: u64 = 1 << 63;
-
-/// A number that no other object has; not 0.
-fn next_key() -> u64 {
+/// A number that no other stream has; not 0.
+fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -237,11 +298,5 @@ mod tests {
         listed.sort();
         let want = [("1", Access::Write), ("2", Access::Read), ("3", Access::Write)];
         assert_eq!(listed, want.map(|(name, access)| (name.to_owned(), access)));
-    }
-
-    #[test]
-    fn objects_have_numbers_of_their_own() {
-        let [a, b] = [next_key(), next_key()];
-        assert!(a != b && a != 0 && b != 0 && (OWN_IDS | a) != a);
     }
 }

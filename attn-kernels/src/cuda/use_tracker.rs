@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Orders the users of a piece of device memory. A run by the stream of the last run reads one atomic word; another
-/// stream waits for an event. Nothing is allocated.
+/// stream waits for an event. A fifth stream that reads at the same time allocates on the host, once.
 #[derive(Debug)]
 pub(super) struct UseTracker {
     device: Device,
@@ -23,14 +23,14 @@ pub(super) struct UseTracker {
     uses: Mutex<Uses<Arc<StreamState>>>,
 }
 
-/// The word of a use: the number of the stream's object, and whether it may write.
-fn word(key: u64, access: Access) -> u64 {
-    key << 1 | u64::from(access == Access::Write)
+/// The word of a use: the number of the stream, and whether it may write.
+fn word(id: u64, access: Access) -> u64 {
+    id << 1 | u64::from(access == Access::Write)
 }
 
 /// Whether the word of an earlier use covers this one.
-fn is_covered(earlier: u64, key: u64, access: Access) -> bool {
-    earlier == word(key, Access::Write) || earlier == word(key, access)
+fn is_covered(earlier: u64, id: u64, access: Access) -> bool {
+    earlier == word(id, Access::Write) || earlier == word(id, access)
 }
 
 impl UseTracker {
@@ -103,7 +103,7 @@ impl UseTracker {
         }
         uses.record(stream, access, |before| before.order_before(stream))?;
         let covered = if uses.covers(stream, Access::Write) { Access::Write } else { Access::Read };
-        self.covered.store(word(stream.key(), covered), Ordering::Release);
+        self.covered.store(word(stream.id(), covered), Ordering::Release);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl DeviceMemory for BufferUses {
 
 impl Replayed for UseTracker {
     fn order_replay(&self, stream: &Arc<StreamState>, access: Access) -> Result<(), CudaError> {
-        if is_covered(self.covered.load(Ordering::Acquire), stream.key(), access) {
+        if is_covered(self.covered.load(Ordering::Acquire), stream.id(), access) {
             return Ok(());
         }
         self.order_slowly(stream, access)

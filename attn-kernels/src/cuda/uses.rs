@@ -16,8 +16,6 @@ pub(super) enum Access {
 pub(super) trait Ordered: Clone {
     /// The number of the stream; work with the same number is in order.
     fn id(&self) -> u64;
-    /// The number of the object that stands for the stream. Two objects may stand for one stream, one after the other.
-    fn key(&self) -> u64;
 }
 
 /// The streams that used a piece of memory, as far as later users have to wait for them.
@@ -26,25 +24,25 @@ pub(super) struct Uses<S> {
     /// The stream of the last write.
     writer: Option<S>,
     /// The streams of reads since then. The writer's own reads are not listed.
-    readers: [Option<S>; READERS],
+    readers: Vec<S>,
 }
-
-/// Streams that read at the same time. One more waits for one of them, because a list of any length would allocate.
-const READERS: usize = 4;
 
 impl<S> Default for Uses<S> {
     fn default() -> Self {
-        Uses { writer: None, readers: [const { None }; READERS] }
+        Uses { writer: None, readers: Vec::with_capacity(READERS) }
     }
 }
+
+/// Streams that read at the same time without an allocation for one more.
+const READERS: usize = 4;
 
 impl<S: Ordered> Uses<S> {
     /// Whether a use needs neither a wait nor a change here.
     pub(super) fn covers(&self, stream: &S, access: Access) -> bool {
-        let is = |user: &Option<S>| user.as_ref().is_some_and(|user| user.key() == stream.key());
+        let is = |user: &S| user.id() == stream.id();
         match access {
-            Access::Read => is(&self.writer) || self.readers.iter().any(is),
-            Access::Write => is(&self.writer) && self.readers.iter().all(Option::is_none),
+            Access::Read => self.writer.iter().chain(&self.readers).any(is),
+            Access::Write => self.writer.as_ref().is_some_and(is) && self.readers.is_empty(),
         }
     }
 
@@ -58,28 +56,17 @@ impl<S: Ordered> Uses<S> {
         if self.covers(stream, access) {
             return Ok(());
         }
-        let is_other = |user: &&S| user.id() != stream.id();
         match access {
             Access::Read => {
-                if let Some(writer) = &self.writer
-                    && writer.id() == stream.id()
-                {
-                    self.writer = Some(stream.clone()); // the newer object stands for the stream
-                    return Ok(());
-                }
-                let same = self.readers.iter().position(|user| user.as_ref().is_some_and(|user| !is_other(&user)));
-                let free = self.readers.iter().position(Option::is_none);
-                if same.is_none() {
-                    // a reader that is replaced has waited for the writer
-                    let before = if free.is_none() { &self.readers[0] } else { &self.writer };
-                    before.as_ref().map_or(Ok(()), &mut wait_for)?;
-                }
-                self.readers[same.or(free).unwrap_or(0)] = Some(stream.clone());
+                self.writer.as_ref().map_or(Ok(()), &mut wait_for)?;
+                self.readers.push(stream.clone());
             }
             Access::Write => {
                 // readers have waited for the write, but not for the writer's own reads since
-                self.readers.iter().flatten().chain(&self.writer).filter(is_other).try_for_each(&mut wait_for)?;
-                *self = Uses { writer: Some(stream.clone()), ..Uses::default() };
+                let mut others = self.readers.iter().chain(&self.writer).filter(|user| user.id() != stream.id());
+                others.try_for_each(&mut wait_for)?;
+                self.clear();
+                self.writer = Some(stream.clone());
             }
         }
         Ok(())
@@ -87,7 +74,8 @@ impl<S: Ordered> Uses<S> {
 
     /// Forgets all users: their work has finished.
     pub(super) fn clear(&mut self) {
-        *self = Uses::default();
+        self.writer = None;
+        self.readers.clear();
     }
 }
 
@@ -100,20 +88,16 @@ mod tests {
     #[derive(Clone, Debug, PartialEq)]
     struct Named {
         id: u64,
-        key: u64,
     }
 
     impl Ordered for Named {
         fn id(&self) -> u64 {
             self.id
         }
-        fn key(&self) -> u64 {
-            self.key
-        }
     }
 
     fn stream(id: u64) -> Named {
-        Named { id, key: id }
+        Named { id }
     }
 
     /// Records a use and returns the streams that it waits for.
@@ -152,27 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_object_is_not_the_stream_before() {
-        // the handle may be the same; numbers of streams are never reused
-        let (mut uses, before, after) = (Uses::default(), Named { id: 7, key: 1 }, Named { id: 8, key: 2 });
-        waits(&mut uses, &before, Write);
-        assert_eq!(waits(&mut uses, &after, Write), [7]);
-    }
-
-    #[test]
-    fn a_second_object_of_a_stream_takes_the_place_of_the_first() {
-        let (mut uses, first, second) = (Uses::default(), Named { id: 7, key: 1 }, Named { id: 7, key: 2 });
-        for access in [Write, Read] {
-            waits(&mut uses, &first, access);
-            assert!(!uses.covers(&second, access), "its later work is not covered by an event of the first");
-            assert_eq!(waits(&mut uses, &second, access), [0u64; 0]);
+    fn a_write_waits_for_every_reader() {
+        let (mut uses, readers) = (Uses::default(), 2 * READERS as u64);
+        for reader in 0..readers {
+            assert_eq!(waits(&mut uses, &stream(reader), Read), [0u64; 0], "readers do not wait for each other");
         }
-        let mut seen = Vec::new();
-        let record = uses.record(&stream(9), Write, |other| {
-            seen.push(other.key);
-            Ok::<(), ()>(())
-        });
-        assert_eq!((record, seen), (Ok(()), vec![2]));
+        assert_eq!(waits(&mut uses, &stream(99), Write), (0..readers).collect::<Vec<_>>());
     }
 
     #[test]
@@ -208,7 +177,7 @@ mod tests {
             for time in 1..1500 {
                 let access = if next(4) == 0 { Write } else { Read };
                 let id = next(streams);
-                let user = Named { id, key: 100 * id + next(3) };
+                let user = stream(id);
                 let mut clock = clocks.get(&user.id).cloned().unwrap_or_default();
                 for before in waits(&mut uses, &user, access) {
                     for (&of, &at) in &clocks[&before] {

@@ -32,10 +32,11 @@ pub fn packbits(
 ) -> Result<(), CudaError> {
     bits::check(bools, out)?;
     let params = params(bools, order, out)?;
-    order_uses(stream, Read, [("bools", bools.owner())])?;
-    order_uses(stream, Write, [("out", out.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 0)?;
+    let _submission = stream.submission();
+    order_uses(stream, Read, [("bools", bools.owner())])?;
+    order_uses(stream, Write, [("out", out.owner())])?;
     let grid = ctas("bools", bools.len() as u64, 16 * u64::from(OP_THREADS))?;
     // SAFETY: the caller promised the memory of the arrays when it made them, and their lengths are checked.
     unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
@@ -66,10 +67,11 @@ pub fn segment_packbits(
         segments: segments as i32,
         ..params(bools, order, out)?
     };
-    order_uses(stream, Read, [("bools", bools.owner()), ("indptr", indptr.owner())])?;
-    order_uses(stream, Write, [("out", out.owner()), ("out_indptr", out_indptr.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Bits, 1)?;
+    let _submission = stream.submission();
+    order_uses(stream, Read, [("bools", bools.owner()), ("indptr", indptr.owner())])?;
+    order_uses(stream, Write, [("out", out.owner()), ("out_indptr", out_indptr.owner())])?;
     // bools of a segment on average
     let each = (bools.len() / segments.max(1)) as u64;
     let grid = each.div_ceil(32 * u64::from(OP_THREADS)).clamp(1, SEGMENT_CTAS);

@@ -91,11 +91,12 @@ fn run(
         *part = runs.part(WIDTHS[number]);
         most = most.max(part.tiles.divisor);
     }
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::Copy, number)?;
+    let _submission = stream.submission();
     order(stream, Read, keys_and_values(["from.k", "from.v"], from).chain([("pairs", pairs.owner())]))?;
     let status = [("status", status.and_then(ArrayMut::owner))];
     order(stream, Write, keys_and_values(["to.k", "to.v"], to).chain(status))?;
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::Copy, number)?;
     // with a status the kernel checks the pairs even if pages are empty
     let idle = params.status == 0 && runs.iter().all(|runs| runs.bytes == 0);
     let start = |count: usize, pairs: u64, list: &[u8]| {

@@ -32,9 +32,10 @@ pub fn merge_state(stream: &CudaStream, a: &StateRef<'_>, b: &StateRef<'_>, out:
         others: 1,
         ..MergeParams::default()
     };
-    order(stream, Read, uses_of(["a.o", "a.lse"], a).into_iter().chain(uses_of(["b.o", "b.lse"], b)))?;
-    order(stream, Write, outputs(out))?;
-    run(stream, sizes, out.o.dtype(), params)
+    run(stream, sizes, out.o.dtype(), params, || {
+        order(stream, Read, uses_of(["a.o", "a.lse"], a).into_iter().chain(uses_of(["b.o", "b.lse"], b)))?;
+        order(stream, Write, outputs(out))
+    })
 }
 
 /// As [`attn_core::ops::merge::merge_state_in_place`].
@@ -58,10 +59,11 @@ pub fn merge_state_in_place(
         others: 1,
         ..MergeParams::default()
     };
-    let mask_uses = [("mask", mask.and_then(Array::owner))];
-    order(stream, Read, uses_of(["b.o", "b.lse"], b).into_iter().chain(mask_uses))?;
-    order(stream, Write, [("a.o", a.o.owner()), ("a.lse", a.lse.owner())])?;
-    run(stream, sizes, a.o.dtype(), params)
+    run(stream, sizes, a.o.dtype(), params, || {
+        let mask_uses = [("mask", mask.and_then(Array::owner))];
+        order(stream, Read, uses_of(["b.o", "b.lse"], b).into_iter().chain(mask_uses))?;
+        order(stream, Write, [("a.o", a.o.owner()), ("a.lse", a.lse.owner())])
+    })
 }
 
 /// As [`attn_core::ops::merge::merge_states`].
@@ -77,9 +79,10 @@ pub fn merge_states(stream: &CudaStream, of: &StateRef<'_>, out: &Out<'_>) -> Re
         states: of.o.shape()[1] as i32,
         ..MergeParams::default()
     };
-    order(stream, Read, uses_of(["states.o", "states.lse"], of))?;
-    order(stream, Write, outputs(out))?;
-    run(stream, sizes, out.o.dtype(), params)
+    run(stream, sizes, out.o.dtype(), params, || {
+        order(stream, Read, uses_of(["states.o", "states.lse"], of))?;
+        order(stream, Write, outputs(out))
+    })
 }
 
 /// As [`attn_core::ops::merge::sum`].
@@ -98,9 +101,10 @@ pub fn sum(stream: &CudaStream, a: &TensorRef<'_>, b: &TensorRef<'_>, o: &Tensor
         sums: 1,
         ..MergeParams::default()
     };
-    order(stream, Read, [("a", a.owner()), ("b", b.owner())])?;
-    order(stream, Write, [("o", o.owner())])?;
-    run(stream, sizes, o.dtype(), params)
+    run(stream, sizes, o.dtype(), params, || {
+        order(stream, Read, [("a", a.owner()), ("b", b.owner())])?;
+        order(stream, Write, [("o", o.owner())])
+    })
 }
 
 /// As [`attn_core::ops::lse::scale`].
@@ -120,9 +124,10 @@ pub fn scale_lse(stream: &CudaStream, of: &TensorMut<'_>, factor: f32) -> Result
         heads: FastDiv::new(heads as u32),
         factor,
     };
-    order(stream, Write, [("lse", of.owner())])?;
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Lse, 0)?;
+    let _submission = stream.submission();
+    order(stream, Write, [("lse", of.owner())])?;
     let grid = ctas("log-sum-exps", params.count as u64, OP_THREADS.into())?;
     // SAFETY: the caller promised the memory of the tensor when it made it, and its extents are checked.
     unsafe { launch_kernel(function, (grid, 1), OP_THREADS, 0, stream, &params, &NOTHING) }
@@ -150,11 +155,13 @@ fn output(o: &TensorMut<'_>, lse: Option<&TensorMut<'_>>) -> Result<MergeStates,
     states(["o", "lse"], &o.as_ref(), lse.map(TensorMut::as_ref).as_ref())
 }
 
+/// Launches a merge, after `order` has ordered it.
 fn run(
     stream: &CudaStream,
     [tokens, heads, dim]: [usize; 3],
     dtype: Dtype,
     params: MergeParams,
+    order: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<(), CudaError> {
     let size = dtype.size();
     let of = |s: &MergeStates| s.o == 0 || in_sixteens(s.o, size, &[s.o_token, s.o_state, s.o_head]);
@@ -167,6 +174,8 @@ fn run(
     }
     let _current = stream.device().make_current()?;
     let function = module::kernel(stream, Op::Merge(dtype), usize::from(!wide))?;
+    let _submission = stream.submission();
+    order()?;
     let nothing = params.out.o == 0 && params.out.lse == 0;
     let grid = if nothing { 0 } else { ctas("rows", rows, share.rows as u64)? };
     // SAFETY: the caller promised the memory of the tensors when it made them, and their extents are checked.

@@ -54,6 +54,13 @@ pub fn append(
         }
     }
     params.status = append.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let Sides { from, to, parts } = sides;
+    let transform = transform.filter(|_| moves(0) || moves(1));
+    let function = match transform {
+        Some(transform) => transform.kernel(stream, from, to, usize::from(!rows.wide))?,
+        None => module::kernel(stream, Op::Append { from, to }, usize::from(!rows.wide))?,
+    };
+    let _submission = stream.submission();
     let arrays = match &append.slot_mapping {
         SlotMapping::Slots { slots, positions } => {
             [("slots", slots.owner()), ("positions", positions.as_ref().and_then(Array::owner))]
@@ -65,15 +72,10 @@ pub fn append(
     };
     order(stream, Read, arrays)?;
     order_rows(stream, [kv, &pools], scales, append.status.as_ref())?;
-    let Sides { from, to, parts } = sides;
-    let Some(transform) = transform.filter(|_| moves(0) || moves(1)) else {
-        let function = module::kernel(stream, Op::Append { from, to }, usize::from(!rows.wide))?;
-        return rows.launch(stream, function, from, to, parts, (false, &NOTHING));
-    };
-    let function = transform.kernel(stream, from, to, usize::from(!rows.wide))?;
     // the kernel takes a parameter even if the variant has none
-    let args = transform.args().bytes();
-    rows.launch(stream, function, from, to, parts, (true, if args.is_empty() { &NOTHING } else { args }))
+    let args = transform.map_or(&[][..], |transform| transform.args().bytes());
+    let args = if args.is_empty() { &NOTHING } else { args };
+    rows.launch(stream, function, from, to, parts, (transform.is_some(), args))
 }
 
 /// As [`attn_core::ops::gather::gather`].
@@ -88,9 +90,10 @@ pub fn gather(stream: &CudaStream, pools: &KvRef<'_>, kv: &KvMut<'_>, gather: &G
     rows.params.indptr = numbers("kv_indptr", &gather.kv_indptr)?;
     page_rows(&mut rows.params, &gather.rows)?;
     rows.params.status = gather.status.as_ref().map_or(Ok(0), |status| numbers_mut("status", status))?;
+    let function = module::kernel(stream, Op::Gather { from, to }, usize::from(!rows.wide))?;
+    let _submission = stream.submission();
     order(stream, Read, page_uses(&gather.rows).into_iter().chain([("kv_indptr", gather.kv_indptr.owner())]))?;
     order_rows(stream, [pools, &kv.as_ref()], scales, gather.status.as_ref())?;
-    let function = module::kernel(stream, Op::Gather { from, to }, usize::from(!rows.wide))?;
     rows.launch(stream, function, from, to, parts, (false, &NOTHING))
 }
 

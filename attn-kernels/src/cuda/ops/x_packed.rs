@@ -120,11 +120,12 @@ fn run(
         let kernel = "the conversion of an x-packed cache".to_owned();
         return Err(CudaError::SharedMemory { kernel, need: smem as u32, have: 48 * 1024 });
     }
+    let _current = stream.device().make_current()?;
+    let function = module::kernel(stream, Op::XPacked, number)?;
+    let _submission = stream.submission();
     let packed_uses = [("packed k", k.owner()), ("packed v", v.owner())];
     order(stream, if to_pages { Read } else { Write }, packed_uses)?;
     order(stream, if to_pages { Write } else { Read }, keys_and_values(["k pool", "v pool"], pools))?;
-    let _current = stream.device().make_current()?;
-    let function = module::kernel(stream, Op::XPacked, number)?;
     let empty = slots == 0 || (dim_k == 0 && dim_v == 0);
     let grid = if empty { 0 } else { ctas("heads of pages", (pages * heads) as u64, 1)? };
     // SAFETY: the caller promised the memory of the tensors when it made them, and their extents are checked.
