@@ -54,8 +54,9 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { memory: Memory::Device(DevicePtr::new(ptr)), dtype, shape })
     }
 
-    /// The same tensor with the owner of its memory. A run on another device is then refused, and a run is ordered with
-    /// the work of other streams on that memory. In host memory nothing changes.
+    /// The same tensor with the owner of its memory. A run on another device is then refused, and where the owner is a
+    /// buffer of this library, a run is ordered with the work of other streams on it. Nothing changes in host memory,
+    /// nor for a tensor that has an owner already: the first one stays.
     #[must_use]
     pub fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
         TensorRef { memory: self.memory.owned_by(owner), ..self }

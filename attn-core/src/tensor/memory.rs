@@ -4,8 +4,9 @@ use std::{any::Any, fmt, ops::Deref};
 
 /// The owner of device memory, which a descriptor names so that runs can check and order its use.
 ///
-/// A backend implements it for its buffers and recognises them by their type. Memory that is given as an address has no
-/// owner: its device and its order are what the caller promised.
+/// A backend implements it for its buffers and recognises them by their type: runs are ordered with other work on those
+/// alone. An owner of another type gives the check of its [device](DeviceMemory::device), and no order. Memory that is
+/// given as an address has no owner: its device and its order are what the caller promised.
 pub trait DeviceMemory: Any + fmt::Debug + Send + Sync {
     /// The ordinal of the device.
     fn device(&self) -> u32;
@@ -37,11 +38,11 @@ impl<'a> DevicePtr<'a> {
 }
 
 impl<'a, H> Memory<'a, H> {
-    /// The same memory with an owner, if it is on a device.
+    /// The same memory with an owner, if it is on a device and has none yet.
     pub(crate) fn owned_by(self, owner: &'a dyn DeviceMemory) -> Self {
         match self {
             Memory::Host(host) => Memory::Host(host),
-            Memory::Device(ptr) => Memory::Device(DevicePtr { owner: Some(owner), ..ptr }),
+            Memory::Device(ptr) => Memory::Device(DevicePtr { owner: ptr.owner.or(Some(owner)), ..ptr }),
         }
     }
 

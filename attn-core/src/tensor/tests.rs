@@ -78,6 +78,21 @@ fn views_of_a_tensor_keep_its_owner() {
 }
 
 #[test]
+fn the_first_owner_stays() {
+    let (first, second) = (BufferOf(3), BufferOf(4));
+    let device = |owner: Option<&dyn DeviceMemory>| owner.map(DeviceMemory::device);
+    // SAFETY: the pointers are never dereferenced.
+    let (read, written, array) = unsafe {
+        let read = TensorRef::device(0x100, Dtype::F16, &[2], &[1]).expect("a shape");
+        let written = TensorMut::device(0x100, Dtype::F16, &[2], &[1]).expect("a shape");
+        (read, written, crate::ops::Array::<i32>::device(0x100, 2))
+    };
+    assert_eq!(device(read.owned_by(&first).owned_by(&second).owner()), Some(3));
+    assert_eq!(device(written.owned_by(&first).owned_by(&second).owner()), Some(3));
+    assert_eq!(device(array.owned_by(&first).owned_by(&second).owner()), Some(3));
+}
+
+#[test]
 fn a_device_slice_holds_its_shape() {
     // SAFETY: it is never read.
     let slice = |len, shape: &[usize]| unsafe { TensorRef::device_slice(0x100, Dtype::F32, len, shape) };
