@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     marker::PhantomData,
-    ptr,
+    mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -44,8 +44,8 @@ struct DeviceContext {
     captures: Arc<CaptureLock>,
     /// The loaded ops; unloaded with the context.
     ops: Mutex<HashMap<Op, OpModule>>,
-    /// What was dropped under a capture.
-    released: Deferred<Released>,
+    /// What was dropped under a capture, by whichever object of the device.
+    released: Arc<Deferred<Released>>,
 }
 
 // SAFETY: a primary context may be used from any thread, as long as it is made current there, which every call does.
@@ -98,7 +98,7 @@ impl Device {
             memory,
             captures,
             ops,
-            released: Deferred::default(),
+            released: Deferred::of(ordinal),
         };
         Ok(Device { inner: Arc::new(inner) })
     }
@@ -174,7 +174,7 @@ impl Device {
         self.release_all(Some(item));
     }
 
-    /// Frees what was dropped under a capture, unless a capture is still in progress.
+    /// Frees what was dropped under a capture of the device, unless a capture is still in progress.
     pub(super) fn free_released(&self) {
         if !self.inner.released.is_empty() {
             self.release_all(None);
@@ -225,21 +225,24 @@ impl Drop for Current {
 
 impl Drop for DeviceContext {
     fn drop(&mut self) {
-        let ops = self.ops.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut released = self.released.take();
-        released.extend(ops.values().map(|op| Released::Module(op.module)));
-        let before = result::ctx::get_current().ok().flatten();
-        // SAFETY: the context is retained until the end of this function.
-        if !released.is_empty() && unsafe { result::ctx::set_current(self.context) }.is_ok() {
-            if wait_for_context() {
+        let ops = mem::take(self.ops.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let modules: Vec<_> = ops.into_values().map(|op| Released::Module(op.module)).collect();
+        if !(modules.is_empty() && self.released.is_empty()) {
+            let before = result::ctx::get_current().ok().flatten();
+            // SAFETY: the context is retained until the end of this function.
+            if unsafe { result::ctx::set_current(self.context) }.is_ok() {
                 // SAFETY: the owners are gone, and the device has finished its work.
-                released.into_iter().for_each(|item| unsafe { item.free() });
+                self.released.release(&self.captures, modules, wait_for_context, |item| unsafe { item.free() });
+                // SAFETY: the previous context was current in this thread, or it is null (no context).
+                let _ = unsafe { result::ctx::set_current(before.unwrap_or(ptr::null_mut())) };
             }
-            // SAFETY: the previous context was current in this thread, or it is null (no context).
-            let _ = unsafe { result::ctx::set_current(before.unwrap_or(ptr::null_mut())) };
         }
-        // SAFETY: retained once by `Device::new`. A failure is ignored, because a drop cannot return it.
-        let _ = unsafe { primary_ctx::release(self.raw) };
+        if self.released.is_empty() {
+            // SAFETY: retained once by `Device::new`. A failure is ignored, because a drop cannot return it.
+            let _ = unsafe { primary_ctx::release(self.raw) };
+        } else {
+            self.released.defer([Released::Context(self.raw)]);
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Memory and modules whose owners are gone. The device may still use them, so it is waited for before they are freed.
 //! Under a capture nothing may wait: they stay until later.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use cudarc::driver::{
-    result::{self, DriverError, module},
-    sys::{CUmodule, CUresult},
+    result::{self, DriverError, module, primary_ctx},
+    sys::{CUdevice, CUmodule, CUresult},
 };
 
 use super::capture_lock::CaptureLock;
@@ -19,9 +23,12 @@ pub(super) enum Released {
     Pinned(*mut u8),
     /// A loaded module.
     Module(CUmodule),
+    /// A primary context that was retained once more, for the things that were deferred before.
+    Context(CUdevice),
 }
 
-// SAFETY: the driver frees memory and unloads modules in any thread in which their context is current.
+// SAFETY: the driver frees memory and unloads modules in any thread in which their context is current, and it releases
+// contexts in any thread.
 unsafe impl Send for Released {}
 
 impl Released {
@@ -29,7 +36,7 @@ impl Released {
     ///
     /// # Safety
     ///
-    /// It is allocated or loaded, and neither host nor device uses it again.
+    /// It is allocated, loaded or retained, and neither host nor device uses it again. The caller retains the context.
     pub(super) unsafe fn free(self) {
         // a failure is ignored, because a drop cannot return it
         // SAFETY: the caller's promise.
@@ -38,6 +45,7 @@ impl Released {
                 Released::Memory(ptr) => result::free_sync(ptr),
                 Released::Pinned(ptr) => result::free_host(ptr.cast()),
                 Released::Module(raw) => module::unload(raw),
+                Released::Context(raw) => primary_ctx::release(raw),
             }
         };
     }
@@ -53,30 +61,46 @@ impl<T> Default for Deferred<T> {
     }
 }
 
+impl Deferred<Released> {
+    /// What a device has to free, by its ordinal. All [`Device`](super::Device) objects of an ordinal share it, since
+    /// they share a context. As long as it is not empty, one of them lives or the list itself retains the context.
+    pub(super) fn of(ordinal: u32) -> Arc<Self> {
+        static OF_DEVICES: Mutex<BTreeMap<u32, Arc<Deferred<Released>>>> = Mutex::new(BTreeMap::new());
+        OF_DEVICES.lock().unwrap_or_else(PoisonError::into_inner).entry(ordinal).or_default().clone()
+    }
+}
+
 impl<T> Deferred<T> {
-    /// Frees `item` and what was deferred, once `wait` has waited for the device. Where a capture is in progress on the
-    /// device, or `wait` returns false, `item` is deferred. Never waits for a capture.
+    /// Frees `items` and what was deferred, once `wait` has waited for the device. Where a capture is in progress on
+    /// the device, or `wait` returns false, `items` are deferred. Never waits for a capture.
     pub(super) fn release(
         &self,
         captures: &CaptureLock,
-        item: Option<T>,
+        items: impl IntoIterator<Item = T>,
         wait: impl FnOnce() -> bool,
         free: impl FnMut(T),
     ) {
-        self.lock().extend(item);
-        let Some(_no_capture) = captures.try_wait() else { return };
-        if !self.is_empty() && wait() {
-            self.take().into_iter().for_each(free);
+        let Some(_no_capture) = captures.try_wait() else { return self.defer(items) };
+        // what others defer from here on may be in use after the wait
+        let mut released = mem::take(&mut *self.lock());
+        released.extend(items);
+        if released.is_empty() {
+            return;
         }
+        if wait() {
+            released.into_iter().for_each(free);
+        } else {
+            self.defer(released);
+        }
+    }
+
+    /// Adds items that are freed later.
+    pub(super) fn defer(&self, items: impl IntoIterator<Item = T>) {
+        self.lock().extend(items);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.lock().is_empty()
-    }
-
-    /// Takes all of them.
-    pub(super) fn take(&self) -> Vec<T> {
-        std::mem::take(&mut *self.lock())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
@@ -140,6 +164,25 @@ mod tests {
         assert_eq!(freed(&deferred, &captures, Some(1), false), [0u32; 0]);
         assert!(!deferred.is_empty());
         assert_eq!(freed(&deferred, &captures, Some(2), true), [1, 2]);
+    }
+
+    #[test]
+    fn what_others_release_during_the_wait_is_not_freed() {
+        let (deferred, captures) = (Deferred::default(), CaptureLock::default());
+        let log = RefCell::new(Vec::new());
+        let wait = || {
+            assert_eq!(freed(&deferred, &captures, Some(2), false), [0u32; 0]);
+            true
+        };
+        deferred.release(&captures, [1], wait, |item| log.borrow_mut().push(item));
+        assert_eq!(log.into_inner(), [1], "nobody has waited for 2");
+        assert_eq!(freed(&deferred, &captures, None, true), [2]);
+    }
+
+    #[test]
+    fn a_device_has_one_list() {
+        let list = Deferred::of(7);
+        assert!(Arc::ptr_eq(&list, &Deferred::of(7)) && !Arc::ptr_eq(&list, &Deferred::of(8)));
     }
 
     #[test]
