@@ -67,10 +67,11 @@ impl CudaBatchChecker {
         self.status.uses().submit(stream.state(), Access::Write, || {
             // SAFETY: the caller promised the memory of the arrays when it made them; the status is ours. The second
             // parameter is a struct without members.
-            unsafe { launch_kernel(self.kernel.function, (1, 1), THREADS, 0, stream, &params, &[0; 16]) }
-        })?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(params);
-        Ok(())
+            unsafe { launch_kernel(self.kernel.function, (1, 1), THREADS, 0, stream, &params, &[0; 16]) }?;
+            // before another thread launches a check, whose parameters would then be the last
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(params);
+            Ok(())
+        })
     }
 
     /// Returns the error of the batch that was checked last, if it had one. Waits for all work of the device.
