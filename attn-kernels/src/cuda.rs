@@ -36,6 +36,7 @@ mod mixed_launch;
 mod op_module;
 pub mod ops;
 mod order;
+mod output_buffers;
 mod parameter_tensors;
 mod pinned_buffer;
 mod plan;

@@ -273,6 +273,8 @@ fn what_is_dropped_under_a_capture_is_freed_after_it() {
     let mut other_workspace = gpu.engine.workspace();
     let other_plan = attention.plan(&batch(), &mut other_workspace).expect("planned");
     let (other_stream, mut other_o) = (gpu.stream(), gpu.output());
+    gpu.run(&other_plan, &other_stream, &q, &mut other_o).expect("runs");
+    let other_want = gpu.read(&other_o);
     gpu.keep_busy(&other_plan, &other_stream, &q, &mut other_o); // still in flight when they are dropped
     let mut graph = Graph::capture(&stream, || {
         drop((large, pinned, other_plan, other_workspace, attention, other_stream));
@@ -281,9 +283,58 @@ fn what_is_dropped_under_a_capture_is_freed_after_it() {
     .expect("drops do not disturb the capture");
     let large = half(gpu.engine.device().expect("CUDA").memory()).expect("it is free again");
     drop(large);
+    assert!(gpu.read(&other_o) == other_want, "what was dropped was freed while runs used it");
     // SAFETY: memory, plan and workspace live.
     unsafe { graph.replay(&stream, || Ok(())) }.expect("launched");
     assert!(gpu.read(&o) == want);
+}
+
+#[test]
+fn an_engine_may_be_dropped_under_a_capture() {
+    let Some(gpu) = Gpu::find() else { return };
+    let mut workspace = gpu.engine.workspace();
+    let plan = gpu.plan(&mut workspace);
+    let (stream, q, mut o) = (gpu.stream(), gpu.upload(&queries(1)), gpu.output());
+    gpu.run(&plan, &stream, &q, &mut o).expect("kernels are loaded");
+    let want = gpu.read(&o);
+    for _ in 0..3 {
+        let second = Engine::cuda(0).expect("the same device");
+        second.prepare(&[attn::Need::Op(ops::Op::Copy)]).expect("loaded"); // unloaded with the engine
+        let buffer = second.upload(&queries(5)).expect("memory");
+        let mut graph = Graph::capture(&stream, || {
+            drop((buffer, second));
+            gpu.run(&plan, &stream, &q, &mut o)
+        })
+        .expect("drops do not disturb the capture");
+        // SAFETY: memory, plan and workspace live.
+        unsafe { graph.replay(&stream, || Ok(())) }.expect("launched");
+        assert!(gpu.read(&o) == want);
+    }
+}
+
+#[test]
+fn an_output_that_waits_for_a_capture_stops_no_other() {
+    let Some(gpu) = Gpu::find() else { return };
+    let mut workspace = gpu.engine.workspace();
+    let plan = gpu.plan(&mut workspace);
+    let (stream, q, mut o) = (gpu.stream(), gpu.upload(&queries(1)), gpu.output());
+    gpu.run(&plan, &stream, &q, &mut o).expect("kernels are loaded");
+    let output = || attn::stock::MaxLogit { max: attn::lang::OutTensor1::filled(0.0, [8]).expect("heads") };
+    let bind = |output: &attn::stock::MaxLogit| gpu.engine.attention(&output.clone().into(), HEADS, Dtypes::bf16());
+    let (known, new) = (output(), output());
+    let _keeps_its_buffer = bind(&known).expect("uploaded");
+    thread::scope(|scope| {
+        let mut other = None;
+        Graph::capture(&stream, || {
+            // its upload waits for this capture
+            other = Some(scope.spawn(|| bind(&new).map(drop)));
+            thread::sleep(std::time::Duration::from_millis(200));
+            bind(&known).expect("there is nothing to upload");
+            gpu.run(&plan, &stream, &q, &mut o)
+        })
+        .expect("captured");
+        other.expect("begun").join().expect("no panic").expect("bound after the capture");
+    });
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! A variant's parameters on the device: the bytes of `struct Variant`, and the tensors that it points to.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use attn_core::{expr::Variant, lang::param_tensor::OutBuffer};
 
-use super::{CudaBuffer, CudaError, CudaStream, Device, uses::Access};
+use super::{CudaBuffer, CudaError, CudaStream, Device, output_buffers::output_buffer, uses::Access};
 use crate::splice::variant::{Pointee, variant_args};
 
 /// The second parameter of every kernel, and the tensors that it points to.
@@ -45,7 +44,7 @@ impl Args {
                 Pointee::Table(bytes) => {
                     (HostSide::Table(bytes.to_vec()), Arc::new(CudaBuffer::upload(device, bytes)?))
                 }
-                Pointee::Out(out) => (HostSide::Out(out.clone()), output(device, out)?),
+                Pointee::Out(out) => (HostSide::Out(out.clone()), output_buffer(device, out)?),
             };
             let address = buffer.ptr();
             tensors.push(UploadedTensor { host, buffer });
@@ -111,22 +110,4 @@ impl Args {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// The device buffer of an output handle. All branches, plans and attentions that store to the handle share it. It
-/// starts with the handle's values.
-fn output(device: &Device, out: &OutBuffer) -> Result<Arc<CudaBuffer>, CudaError> {
-    /// By device and handle.
-    type Outputs = HashMap<(u32, u64), Weak<CudaBuffer>>;
-    static OUTPUTS: Mutex<Option<Outputs>> = Mutex::new(None);
-    let mut outputs = OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let outputs = outputs.get_or_insert_default();
-    let key = (device.ordinal(), out.id());
-    if let Some(buffer) = outputs.get(&key).and_then(Weak::upgrade) {
-        return Ok(buffer);
-    }
-    outputs.retain(|_, buffer| buffer.strong_count() > 0);
-    let buffer = Arc::new(CudaBuffer::upload(device, bytemuck::cast_slice(&out.to_vec()))?);
-    outputs.insert(key, Arc::downgrade(&buffer));
-    Ok(buffer)
 }
