@@ -33,6 +33,7 @@ pub struct PrepareOptions<'a> {
     /// Threads that compile; by default as many as rayon's pool has.
     pub threads: Option<usize>,
     /// Called after each kernel that was compiled or found, by the thread that did so; never by two threads at once.
+    /// Loading, which comes after the last call, is not reported.
     pub progress: Option<&'a mut (dyn FnMut(Progress<'_>) + Send + 'a)>,
 }
 
@@ -45,8 +46,8 @@ impl fmt::Debug for PrepareOptions<'_> {
 
 impl Engine {
     /// Prepares kernels before they are needed: on CUDA it compiles, on all cores, what is neither embedded nor cached,
-    /// and loads the kernels. Planning, and runs under a capture, then find them. Threads and processes that prepare
-    /// the same kernels at the same time share the work. On the CPU there is nothing to prepare.
+    /// and then loads the kernels one after the other. Planning, and runs under a capture, then find them. Threads and
+    /// processes that prepare the same kernels at the same time share the work. On the CPU there is nothing to prepare.
     ///
     /// ```
     /// use attn::{Error, Need, ops::Op, prelude::*};
@@ -141,7 +142,8 @@ impl Preparation {
         on_backend!(&self.backend, { Cpu(()) => 0, Cuda(preparation) => preparation.len() })
     }
 
-    /// Compiles what is neither embedded nor cached, and loads everything.
+    /// Compiles what is neither embedded nor cached, on all cores, and then loads everything, one kernel after the
+    /// other.
     ///
     /// # Errors
     ///

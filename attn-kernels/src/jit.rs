@@ -1,17 +1,23 @@
 //! From a kernel's source to its cubin: embedded, cached, or compiled now; one source, or many on all cores.
 
 mod all;
+#[cfg(feature = "cuda")]
+mod device_source;
+mod for_device;
 mod report;
 
 use std::{env, sync::Arc};
 
 pub(crate) use all::build_all;
 pub use all::{Progress, obtain_all, obtain_all_from};
+#[cfg(feature = "cuda")]
+pub(crate) use device_source::{DeviceSource, obtain_all_for_device};
+pub use for_device::{obtain_for_device, source_for_device};
 pub use report::PrepareReport;
 
 use crate::{
     cache::{CubinCache, Key, Origin},
-    compile::{Arch, CompileError, Compiled, Compiler, NoCompiler},
+    compile::{CompileError, Compiled, Compiler, NoCompiler},
     prebuilt,
     splice::{KernelSource, SpliceError, Unit},
 };
@@ -58,6 +64,13 @@ pub enum JitError {
     },
 }
 
+impl JitError {
+    /// Whether the compiler is older than the GPU. A cubin for an earlier minor version runs there too.
+    fn is_of_unknown_arch(&self) -> bool {
+        matches!(self, JitError::Compile(CompileError::UnknownToCompiler { .. }))
+    }
+}
+
 /// Whether `ATTN_JIT` allows compiling.
 #[must_use]
 pub fn allowed() -> bool {
@@ -100,47 +113,4 @@ fn compile(source: &impl Unit, may_compile: bool) -> Result<Compiled, JitError> 
     }
     let compiler = Compiler::find().map_err(|e| JitError::NoCompiler { name: source.name().to_owned(), source: e })?;
     Ok(compiler.compile(source.name(), source.text(), source.arch())?)
-}
-
-/// The source of a cubin for a device: of an embedded cubin of any architecture that runs there, or else for the exact
-/// architecture. `build` returns the source for an architecture.
-///
-/// # Errors
-///
-/// Those of `build`.
-pub fn source_for_device<S: Unit, E>((major, minor): (u32, u32), build: impl Fn(Arch) -> Result<S, E>) -> Result<S, E> {
-    for arch in prebuilt::archs().into_iter().filter(|arch| arch.runs_on(major, minor)) {
-        // a problem without a kernel on this architecture may have one on the exact architecture
-        let Ok(source) = build(arch) else { continue };
-        if prebuilt::find(&source.key()).is_some() {
-            return Ok(source);
-        }
-    }
-    build(Arch::for_device(major, minor))
-}
-
-/// The cubin for a device, of the source that [`source_for_device`] returns.
-///
-/// # Errors
-///
-/// As [`obtain`].
-pub fn obtain_for_device<S: Unit, E: From<JitError>>(
-    (major, minor): (u32, u32),
-    build: impl Fn(Arch) -> Result<S, E>,
-) -> Result<Ready<S>, E> {
-    let ready = obtain(source_for_device((major, minor), &build)?);
-    match ready {
-        // the compiler is older than the GPU: a cubin for an earlier minor version runs there too
-        Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {
-            let mut last = ready;
-            for minor in (0..=minor).rev() {
-                last = obtain(build(Arch::new(major, minor))?);
-                if !matches!(last, Err(JitError::Compile(CompileError::UnknownToCompiler { .. }))) {
-                    break;
-                }
-            }
-            Ok(last?)
-        }
-        ready => Ok(ready?),
-    }
 }

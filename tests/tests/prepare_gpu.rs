@@ -92,6 +92,9 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
 
     let again = engine.prepare(&needs).expect("prepared");
     assert_eq!((again.kernels(), again.compiled, again.disk), (all, 0, 0), "{again:?}");
+    let too_many = Need::Capacity(&causal, BatchCapacity::decode(1, u32::MAX));
+    let error = engine.prepare(&[too_many]).expect_err("too many keys");
+    assert!(matches!(error, attn::Error::Batch(_)), "{error}");
     let union_updates = engine.prepare(&[Need::DeviceUpdates(&union)]).expect_err("only the host plans a union");
     assert!(union_updates.to_string().contains("union"), "{union_updates}");
 }

@@ -79,13 +79,6 @@ impl BoundAttention {
         self.kernels.kernels(key, || self.branches.iter().map(load).collect())
     }
 
-    /// The sources of [`BoundAttention::kernels`].
-    pub(super) fn sources(&self, key: KernelKey) -> Result<Vec<KernelSource>, CudaError> {
-        let capability = self.device.capability();
-        let source = |branch| jit::source_for_device(capability, |arch| self.source(branch, key, arch));
-        self.branches.iter().map(source).collect()
-    }
-
     /// The source of the planner kernel. It does not support unions.
     pub(super) fn planner_source(&self, arch: Arch) -> Result<PlannerSource, CudaError> {
         Ok(PlannerSource::build(&self.variant, arch)?)

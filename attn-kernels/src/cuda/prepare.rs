@@ -9,6 +9,7 @@ use std::{
 use attn_core::{
     batch::{Batch, BatchCapacity},
     dtype::Dtype,
+    expr::Variant,
 };
 
 use super::{
@@ -19,13 +20,13 @@ use super::{
 };
 use crate::{
     cache::Key,
-    compile::CompileError,
-    jit::{self, JitError, PrepareReport, Progress},
+    compile::Arch,
+    jit::{DeviceSource, PrepareReport, Progress, obtain_all_for_device},
     splice::{OpSource, Unit},
 };
 
-/// A list of the kernels that plans and ops will load. [`CudaPreparation::run`] compiles them on all cores and loads
-/// them.
+/// A list of the kernels that plans and ops will load. [`CudaPreparation::run`] compiles them on all cores and then
+/// loads them, one after the other.
 ///
 /// `Send` and `Sync`: threads may add to it at once. A source is kept once, however many plans need it.
 pub struct CudaPreparation {
@@ -36,7 +37,7 @@ pub struct CudaPreparation {
 
 #[derive(Default)]
 struct Needed {
-    sources: BTreeMap<Key, Box<dyn Unit + Send>>,
+    sources: BTreeMap<Key, DeviceSource>,
     /// What is to be loaded, with the keys of its cubins.
     loads: Vec<(Load, Vec<Key>)>,
 }
@@ -76,8 +77,9 @@ impl CudaPreparation {
     ///
     /// # Errors
     ///
-    /// A hook that the kernel does not support; an attention of another device.
+    /// A capacity that no plan can have; a hook that the kernel does not support; an attention of another device.
     pub fn capacity(&self, attention: &CudaAttention, capacity: &BatchCapacity) -> Result<(), CudaError> {
+        capacity.largest()?;
         self.kernels(attention, attention.bound.key_within(capacity).1)
     }
 
@@ -90,7 +92,8 @@ impl CudaPreparation {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
         bound.check_device_updates()?;
-        let source = jit::source_for_device(self.device.capability(), |arch| bound.planner_source(arch))?;
+        let planned = bound.clone();
+        let source = self.source(move |arch| planned.planner_source(arch))?;
         self.add(Load::Planner(bound.clone()), vec![source]);
         Ok(())
     }
@@ -101,8 +104,7 @@ impl CudaPreparation {
     ///
     /// A mistake in the templates.
     pub fn op(&self, op: Op) -> Result<(), CudaError> {
-        let source = |arch| Ok::<_, CudaError>(OpSource::build(op, arch)?);
-        let source = jit::source_for_device(self.device.capability(), source)?;
+        let source = self.source(move |arch| Ok(OpSource::build(op, arch)?))?;
         self.add(Load::Op(op), vec![source]);
         Ok(())
     }
@@ -114,7 +116,8 @@ impl CudaPreparation {
     /// Parts that have no meaning together; a transform of another device.
     pub fn append(&self, transform: &Arc<CudaKvTransform>, from: Dtype, to: Dtype) -> Result<(), CudaError> {
         self.device.check_same("transform", transform.device())?;
-        let source = jit::source_for_device(self.device.capability(), |arch| transform.source(from, to, arch))?;
+        let applied = transform.clone();
+        let source = self.source(move |arch| applied.source(from, to, arch))?;
         self.add(Load::Append(transform.clone(), from, to), vec![source]);
         Ok(())
     }
@@ -122,18 +125,31 @@ impl CudaPreparation {
     fn kernels(&self, attention: &CudaAttention, key: KernelKey) -> Result<(), CudaError> {
         let bound = &attention.bound;
         self.device.check_same("attention", &bound.device)?;
-        self.add(Load::Kernels(bound.clone(), key), bound.sources(key)?);
+        let source = |branch: &Variant| {
+            let (bound, branch) = (bound.clone(), branch.clone());
+            self.source(move |arch| bound.source(&branch, key, arch))
+        };
+        let sources = bound.branches.iter().map(source).collect::<Result<_, _>>()?;
+        self.add(Load::Kernels(bound.clone(), key), sources);
         Ok(())
     }
 
-    fn add<S: Unit + Send + 'static>(&self, load: Load, sources: Vec<S>) {
+    /// A source for the device.
+    fn source<S: Unit + Send + 'static>(
+        &self,
+        build: impl Fn(Arch) -> Result<S, CudaError> + Send + 'static,
+    ) -> Result<DeviceSource, CudaError> {
+        DeviceSource::new(self.device.capability(), build)
+    }
+
+    fn add(&self, load: Load, sources: Vec<DeviceSource>) {
         let sources: Vec<_> = sources.into_iter().map(|source| (source.key(), source)).collect();
         let mut needed = self.needed.lock().unwrap_or_else(PoisonError::into_inner);
         if self.loads {
             needed.loads.push((load, sources.iter().map(|(key, _)| *key).collect()));
         }
         for (key, source) in sources {
-            needed.sources.entry(key).or_insert_with(|| Box::new(source));
+            needed.sources.entry(key).or_insert(source);
         }
     }
 
@@ -150,7 +166,8 @@ impl CudaPreparation {
     }
 
     /// Empties the list: compiles what is neither embedded nor cached, on `threads` threads (`None`: as many as rayon's
-    /// pool has), and loads everything on the device. `progress` is called after each cubin.
+    /// pool has). `progress` is called after each cubin. Then this thread loads everything on the device, one kernel
+    /// after the other, without further reports.
     ///
     /// # Errors
     ///
@@ -163,11 +180,9 @@ impl CudaPreparation {
         let Needed { sources, loads } = mem::take(&mut *self.needed.lock().unwrap_or_else(PoisonError::into_inner));
         let (keys, sources): (Vec<Key>, Vec<_>) = sources.into_iter().unzip();
         let (mut report, mut failed, mut failures) = (PrepareReport::default(), HashSet::new(), Vec::new());
-        for (key, result) in keys.into_iter().zip(jit::obtain_all(sources, threads, progress)) {
+        for (key, result) in keys.into_iter().zip(obtain_all_for_device(sources, threads, progress)) {
             match result {
                 Ok(ready) => report.count(ready.origin),
-                // where the GPU is newer than the compiler, loading takes an earlier architecture
-                Err(JitError::Compile(CompileError::UnknownToCompiler { .. })) => {}
                 Err(error) => {
                     failed.insert(key);
                     failures.push(error.into());

@@ -1,9 +1,14 @@
 //! Many sources at once: each distinct kernel is compiled once, on all cores.
 
 use std::{
+    any::Any,
     cmp::Reverse,
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -23,7 +28,8 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Distinct kernels in all.
     pub total: usize,
-    /// The position of its source among those of the call; among equal sources the first.
+    /// The position of its source among those of the call of [`obtain_all`]; among equal sources the first. Needs have
+    /// no position: in the reports of `Engine::prepare` it only tells the kernels of one call apart.
     pub index: usize,
     /// The name of the kernel.
     pub name: &'a str,
@@ -38,7 +44,8 @@ pub struct Progress<'a> {
 /// Long texts are compiled first, because they take longest, so that all threads finish at about the same time. A
 /// kernel that another thread or process is compiling is left for later while there are others.
 ///
-/// `progress` is called after each kernel by the thread that obtained it, and never by two threads at once.
+/// `progress` is called after each kernel by the thread that obtained it, and never by two threads at once. Where it
+/// panics, no kernel is begun any more, and the panic goes on in the caller.
 pub fn obtain_all<S: Unit + Send>(
     sources: Vec<S>,
     threads: Option<usize>,
@@ -55,10 +62,7 @@ pub fn obtain_all_from<S: Unit + Send>(
     progress: impl FnMut(Progress<'_>) + Send,
 ) -> Vec<Result<Ready<S>, JitError>> {
     let may_compile = allowed();
-    let obtain = |source: &S, key: &Key, wait: bool| match embedded(key) {
-        Some(found) => Some(Ok(found)),
-        None => from_cache(cache, source, key, may_compile, wait),
-    };
+    let obtain = |source: &S, key: &Key, wait: bool| attempt(cache, source, key, may_compile, wait);
     all(sources, threads, obtain, progress)
 }
 
@@ -69,7 +73,15 @@ pub(crate) fn build_all<S: Unit + Send>(sources: Vec<S>) -> Vec<Result<Ready<S>,
 }
 
 /// A cubin and where it came from; `None` if another thread or process is compiling it and this one did not wait.
-type Attempt = Option<Result<(Arc<Compiled>, Origin), JitError>>;
+pub(super) type Attempt = Option<Result<(Arc<Compiled>, Origin), JitError>>;
+
+/// Finds an embedded or cached cubin, or compiles one.
+pub(super) fn attempt(cache: &CubinCache, source: &impl Unit, key: &Key, may_compile: bool, wait: bool) -> Attempt {
+    match embedded(key) {
+        Some(found) => Some(Ok(found)),
+        None => from_cache(cache, source, key, may_compile, wait),
+    }
+}
 
 fn from_cache(cache: &CubinCache, source: &impl Unit, key: &Key, may_compile: bool, wait: bool) -> Attempt {
     let compile = || compile(source, may_compile);
@@ -86,7 +98,16 @@ struct Job<S> {
     wait: bool,
 }
 
-fn all<S: Unit + Send>(
+/// What is done so far.
+struct Done<S, P> {
+    progress: P,
+    results: Vec<(usize, Result<Ready<S>, JitError>)>,
+    /// What `progress` panicked with. It is not called again.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// The results of all jobs. A panic of `progress` stops them, and goes on here once every thread has stopped.
+pub(super) fn all<S: Unit + Send>(
     sources: Vec<S>,
     threads: Option<usize>,
     attempt: impl Fn(&S, &Key, bool) -> Attempt + Sync,
@@ -96,17 +117,25 @@ fn all<S: Unit + Send>(
     let (total, threads) = (jobs.len(), threads.unwrap_or_else(rayon::current_num_threads).max(1));
     let jobs = Mutex::new(jobs);
     let queue = || jobs.lock().unwrap_or_else(PoisonError::into_inner);
-    let done = Mutex::new((progress, Vec::with_capacity(total)));
+    let stopped = AtomicBool::new(false);
+    let done = Mutex::new(Done { progress, results: Vec::with_capacity(total), panic: None });
     let finish = |job: Job<S>, result: Result<(Arc<Compiled>, Origin), JitError>| {
         let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-        let (progress, results) = &mut *done;
+        if done.panic.is_some() {
+            return;
+        }
+        let Done { progress, results, panic } = &mut *done;
         let (index, name) = (job.index, job.source.name());
         let of_job = result.as_ref().map(|(compiled, origin)| (&**compiled, *origin));
-        progress(Progress { done: results.len() + 1, total, index, name, result: of_job });
+        let report = Progress { done: results.len() + 1, total, index, name, result: of_job };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| progress(report))) {
+            stopped.store(true, Ordering::Relaxed);
+            *panic = Some(payload);
+        }
         results.push((index, result.map(|(compiled, origin)| Ready { compiled, origin, source: job.source })));
     };
     let work = || {
-        loop {
+        while !stopped.load(Ordering::Relaxed) {
             let Some(job) = queue().pop_front() else { break };
             match attempt(&job.source, &job.key, job.wait) {
                 Some(result) => finish(job, result),
@@ -119,7 +148,10 @@ fn all<S: Unit + Send>(
             scope.spawn(work);
         }
     });
-    let (_, mut results) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Done { mut results, panic, .. } = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(payload) = panic {
+        resume_unwind(payload);
+    }
     results.sort_by_key(|&(index, _)| index);
     results.into_iter().map(|(_, result)| result).collect()
 }

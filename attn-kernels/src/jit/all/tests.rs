@@ -1,6 +1,9 @@
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use super::{Attempt, Progress, all};
@@ -93,6 +96,24 @@ fn a_kernel_that_another_compiles_is_left_for_later() {
     let results = all(["longest", "a", "b"].map(Text).into(), Some(1), contended, record);
     assert!(results.iter().all(Result::is_ok));
     assert_eq!((order.into_inner().expect("no panic"), attempts.into_inner()), (vec![1, 2, 0], 2));
+}
+
+#[test]
+fn a_panic_of_the_callback_stops_all_and_reaches_the_caller() {
+    let cache = CubinCache::off();
+    let calls = AtomicUsize::new(0);
+    let report = |progress: Progress<'_>| {
+        calls.fetch_add(1, Relaxed);
+        assert!(progress.done < 2, "the second report");
+    };
+    let texts = ["1", "22", "333", "4444", "55555", "666666"].map(Text);
+    let attempt = |source: &Text, key: &Key, wait| attempt(&cache, source, key, wait);
+    let payload =
+        catch_unwind(AssertUnwindSafe(|| all(texts.into(), Some(3), attempt, report))).expect_err("it panicked");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"the second report"));
+    assert_eq!(calls.into_inner(), 2, "it was called again after its panic");
+    // at most the two other threads were still at work
+    assert!(cache.stats().compiled <= 4, "{:?}", cache.stats());
 }
 
 #[test]
