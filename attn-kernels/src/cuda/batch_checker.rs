@@ -64,6 +64,7 @@ impl CudaBatchChecker {
         let params = params.of_batch(batch, capacity)?;
         check_addresses(batch)?;
         let _current = device.make_current()?;
+        let _submission = stream.submission();
         self.status.uses().submit(stream.state(), Access::Write, || {
             // SAFETY: the caller promised the memory of the arrays when it made them; the status is ours. The second
             // parameter is a struct without members.

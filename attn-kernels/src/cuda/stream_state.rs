@@ -191,8 +191,8 @@ impl StreamState {
         }
     }
 
-    /// Counts one object less. After the last, the stream may be destroyed: the event is recorded for those that have yet
-    /// to wait for the stream. The context is current.
+    /// Counts one object less. After the last, the stream may be destroyed: the event is recorded for those that have
+    /// yet to wait for the stream. The context is current.
     pub(super) fn close(&self) {
         let mut progress = self.lock();
         progress.objects -= 1;
