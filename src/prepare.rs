@@ -16,15 +16,38 @@ use crate::{
 pub enum Need<'a> {
     /// Plans of batches like this one ([`Attention::plan`]). Lengths select the kernel, so prepare batches of every
     /// kind that the server plans: steps that decode, prompts, both together.
-    Batch(&'a Attention, &'a Batch<'a>),
+    Batch {
+        /// The attention.
+        attention: &'a Attention,
+        /// The batch.
+        batch: &'a Batch<'a>,
+    },
     /// Plans with this capacity, which selects one kernel for all of their batches.
-    Capacity(&'a Attention, BatchCapacity),
+    Capacity {
+        /// The attention.
+        attention: &'a Attention,
+        /// The capacity.
+        capacity: BatchCapacity,
+    },
     /// Updates of plans on the device ([`Plan::update_on_device`](crate::Plan::update_on_device)).
-    DeviceUpdates(&'a Attention),
+    DeviceUpdates {
+        /// The attention.
+        attention: &'a Attention,
+    },
     /// Calls of an op.
-    Op(Op),
-    /// Appends through a transform, from one element type to another.
-    Append(&'a KvTransform, Dtype, Dtype),
+    Op {
+        /// The op.
+        op: Op,
+    },
+    /// Appends through a transform.
+    Append {
+        /// The transform.
+        transform: &'a KvTransform,
+        /// The element type of new keys and values.
+        from: Dtype,
+        /// The element type of the cache.
+        to: Dtype,
+    },
 }
 
 /// Options of [`Engine::prepare_with`].
@@ -60,10 +83,10 @@ impl Engine {
     /// let decode = BatchCapacity::decode(64, 4096 * 16).in_pages(16, 4096);
     /// let chunks = BatchCapacity::new(64, 2048, 4096 * 16).in_pages(16, 4096);
     /// let report = engine.prepare(&[
-    ///     Need::Capacity(&attention, decode),
-    ///     Need::DeviceUpdates(&attention),
-    ///     Need::Capacity(&attention, chunks),
-    ///     Need::Op(Op::Copy),
+    ///     Need::Capacity { attention: &attention, capacity: decode },
+    ///     Need::DeviceUpdates { attention: &attention },
+    ///     Need::Capacity { attention: &attention, capacity: chunks },
+    ///     Need::Op { op: Op::Copy },
     /// ])?;
     /// assert_eq!(report.kernels(), 0); // on a CUDA device: 4
     /// # Ok::<(), Error>(())
@@ -125,11 +148,11 @@ impl Preparation {
             Cpu(()) => need.check_on_cpu(),
             Cuda(preparation) => {
                 match *need {
-                    Need::Batch(attention, batch) => preparation.batch(attention.cuda()?, batch)?,
-                    Need::Capacity(attention, capacity) => preparation.capacity(attention.cuda()?, &capacity)?,
-                    Need::DeviceUpdates(attention) => preparation.device_updates(attention.cuda()?)?,
-                    Need::Op(op) => preparation.op(op)?,
-                    Need::Append(transform, from, to) => preparation.append(transform.cuda()?, from, to)?,
+                    Need::Batch { attention, batch } => preparation.batch(attention.cuda()?, batch)?,
+                    Need::Capacity { attention, capacity } => preparation.capacity(attention.cuda()?, &capacity)?,
+                    Need::DeviceUpdates { attention } => preparation.device_updates(attention.cuda()?)?,
+                    Need::Op { op } => preparation.op(op)?,
+                    Need::Append { transform, from, to } => preparation.append(transform.cuda()?, from, to)?,
                 }
                 Ok(())
             },
@@ -163,19 +186,19 @@ impl Need<'_> {
     /// Refuses what planning on the CPU refuses.
     fn check_on_cpu(&self) -> Result<(), Error> {
         match *self {
-            Need::Batch(attention, batch) => {
+            Need::Batch { attention, batch } => {
                 attention.cpu()?;
                 batch.validate()?;
             }
-            Need::Capacity(attention, capacity) => {
+            Need::Capacity { attention, capacity } => {
                 attention.cpu()?;
                 capacity.largest()?;
             }
-            Need::DeviceUpdates(attention) => {
+            Need::DeviceUpdates { attention } => {
                 attention.cpu()?;
             }
-            Need::Op(_) => {}
-            Need::Append(transform, ..) => {
+            Need::Op { .. } => {}
+            Need::Append { transform, .. } => {
                 transform.cpu()?;
             }
         }

@@ -23,13 +23,13 @@ fn add(case: &Case, engine: &Engine, to: &Preparation) -> Result<(), TestError> 
     let keys = Keys::new(case, &qo_indptr)?;
     let levels = keys.levels();
     let batch = keys.batch(&qo_indptr, &levels);
-    to.add(&Need::Batch(&attention, &batch))?;
+    to.add(&Need::Batch { attention: &attention, batch: &batch })?;
     if case.graph {
         // a replay runs the kernel of the plan, with a capacity
         let layout = batch.validate()?;
         let options = AttentionOptions { kernel: attention.kernel_kind(&layout), ..options };
         let attention = engine.attention_with(&variant, case.heads(), dtypes, options)?;
-        to.add(&Need::Capacity(&attention, BatchCapacity::of(&layout)))?;
+        to.add(&Need::Capacity { attention: &attention, capacity: BatchCapacity::of(&layout) })?;
     }
     Ok(())
 }

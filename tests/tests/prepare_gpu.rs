@@ -48,15 +48,15 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
     let cascade = Batch::cascade(&decode, &levels);
     let capacity = BatchCapacity::decode(64, 64 * 512).in_pages(16, 2048);
     let needs = [
-        Need::Batch(&causal, &decodes),
-        Need::Batch(&union, &decodes),
-        Need::Batch(&causal, &prompts),
-        Need::Batch(&causal, &cascade),
-        Need::Capacity(&causal, capacity),
-        Need::Capacity(&causal, capacity.in_levels(2)),
-        Need::DeviceUpdates(&causal),
-        Need::Op(Op::Copy),
-        Need::Append(&rope, Dtype::F16, Dtype::E4m3),
+        Need::Batch { attention: &causal, batch: &decodes },
+        Need::Batch { attention: &union, batch: &decodes },
+        Need::Batch { attention: &causal, batch: &prompts },
+        Need::Batch { attention: &causal, batch: &cascade },
+        Need::Capacity { attention: &causal, capacity },
+        Need::Capacity { attention: &causal, capacity: capacity.in_levels(2) },
+        Need::DeviceUpdates { attention: &causal },
+        Need::Op { op: Op::Copy },
+        Need::Append { transform: &rope, from: Dtype::F16, to: Dtype::E4m3 },
     ];
     let mut reported = Vec::new();
     let mut record =
@@ -92,9 +92,10 @@ fn what_was_prepared_is_neither_compiled_nor_loaded_again() {
 
     let again = engine.prepare(&needs).expect("prepared");
     assert_eq!((again.kernels(), again.compiled, again.disk), (all, 0, 0), "{again:?}");
-    let too_many = Need::Capacity(&causal, BatchCapacity::decode(1, u32::MAX));
+    let too_many = Need::Capacity { attention: &causal, capacity: BatchCapacity::decode(1, u32::MAX) };
     let error = engine.prepare(&[too_many]).expect_err("too many keys");
     assert!(matches!(error, attn::Error::Batch(_)), "{error}");
-    let union_updates = engine.prepare(&[Need::DeviceUpdates(&union)]).expect_err("only the host plans a union");
+    let union_updates =
+        engine.prepare(&[Need::DeviceUpdates { attention: &union }]).expect_err("only the host plans a union");
     assert!(union_updates.to_string().contains("union"), "{union_updates}");
 }
