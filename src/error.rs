@@ -101,6 +101,7 @@ impl From<attn_kernels::cuda::CudaError> for Error {
             CudaError::Plan(e) => Error::Plan(e),
             CudaError::Layer(e) => Error::Layer(e),
             CudaError::Op(e) => Error::Op(e),
+            CudaError::Content(e) => Error::Content(e),
             other => Error::Cuda(Box::new(other)),
         }
     }
@@ -110,5 +111,20 @@ impl From<attn_kernels::cuda::CudaError> for Error {
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_backends_refuse_is_one_error() {
+        use attn_kernels::cuda::CudaError;
+        let content = ContentError::NoTensor { name: "pages".to_owned(), why: "is not there" };
+        assert!(matches!(Error::from(CudaError::from(content)), Error::Content(_)));
+        let batch = BatchError::Capacity { what: "requests", count: 2, capacity: 1 };
+        assert!(matches!(Error::from(CudaError::from(batch)), Error::Batch(_)));
+        assert!(matches!(Error::from(CudaError::StalePlan), Error::Cuda(_)));
     }
 }

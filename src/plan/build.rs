@@ -87,7 +87,8 @@ impl Attention {
     }
 
     /// Bytes of workspace that [`Attention::plan_with`] takes, exactly; 0 on the CPU. With a capacity they are the same
-    /// for every batch within it.
+    /// for every batch within it. On CUDA this compiles and loads the kernels, as planning does. It ignores
+    /// [`PlanOptions::stream`].
     ///
     /// # Errors
     ///
