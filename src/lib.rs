@@ -138,7 +138,24 @@ pub mod cuda {
 
 /// Kernels: their tile sizes and selection, their source, their compilation, the cache.
 pub mod kernels {
-    pub use attn_kernels::{cache, compile, cost, jit, kernel_traits, select, splice};
+    pub use attn_kernels::{cache, compile, cost, kernel_traits, select};
+
+    /// The cubin of a source: embedded, cached, or compiled now. [`Progress`](crate::Progress) and
+    /// [`PrepareReport`](crate::PrepareReport) report it.
+    pub mod jit {
+        pub use attn_kernels::jit::{
+            JitError, Ready, allowed, obtain, obtain_all, obtain_all_from, obtain_for_device, obtain_from,
+            source_for_device,
+        };
+    }
+
+    /// Translation units: of a variant and kernel traits, of an [op](crate::ops::Op), of the planner.
+    pub mod splice {
+        pub use attn_kernels::splice::{
+            KernelSource, NoTemplate, OpSource, PlannerSource, SpliceError, TRANSFORM_KERNELS, Unit, VariantError,
+            inlined, parts_source, struct_size, variant, variant_args, variant_source,
+        };
+    }
 }
 
 /// What [`Engine::prepare`] reports.

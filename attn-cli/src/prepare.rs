@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use attn::{
-    Engine, Preparation, PrepareOptions,
-    kernels::{cache::Origin, jit::Progress},
-};
+use attn::{Engine, Preparation, PrepareOptions, Progress, kernels::cache::Origin};
 use attn_testing::{Case, RunMode};
 use rayon::prelude::*;
 
