@@ -145,7 +145,7 @@ impl Attention {
 
     /// Replaces the content of a parameter tensor that was given when the attention was made: `pages` of a `page_list`,
     /// or `page_list.pages` where several parts have a tensor of that name. Its shape stays, and nothing is planned or
-    /// compiled. Later launches on the stream read the new values, in every plan of this attention and in replays of
+    /// compiled. Later launches on any stream read the new values, in every plan of this attention and in replays of
     /// captured runs. So a decode loop under one CUDA graph can select other pages at each step and layer. Values in
     /// host memory may be changed on return.
     ///

@@ -21,6 +21,10 @@ impl Graph {
     /// ([`Plan::update_on_device`](crate::Plan::update_on_device)), kernels of the engine. Under a capture nothing may
     /// wait, allocate or load a kernel, so run the work once before the capture. On the CPU `work` is not called.
     ///
+    /// Other threads that wait for the device (allocations, downloads, some drops) wait for the capture to end. So
+    /// `work` must not join such a thread: both would wait for ever. What other threads launch on the stream meanwhile
+    /// becomes a part of the capture.
+    ///
     /// # Errors
     ///
     /// Errors of `work`, and work that cannot be captured.
@@ -37,10 +41,12 @@ impl Graph {
     ///
     /// # Safety
     ///
-    /// Everything that the recorded work reads and writes is still at the same address: tensors, attentions, and the
-    /// workspace of each plan, into which nothing else was planned. During this call no other thread uses these plans
-    /// and buffers. Memory that was given as an address ([`TensorRef::device`](crate::TensorRef::device)) is ordered by
-    /// the caller. `work` does the same as the work that was captured.
+    /// Everything that the recorded work reads, writes and runs still lives, at the same address: tensors, attentions,
+    /// layers ([`RunOptions::layer`](crate::RunOptions::layer)), plans, and the workspace of each plan, into which
+    /// nothing else was planned; also each [`KvTransform`](crate::ops::KvTransform) and
+    /// [`BatchChecker`](crate::BatchChecker), which own kernels. During this call no other thread uses these plans and
+    /// buffers. Memory that was given as an address ([`TensorRef::device`](crate::TensorRef::device)) is ordered by the
+    /// caller. `work` does the same as the work that was captured.
     pub unsafe fn replay(&mut self, stream: &Stream, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         on_backend!(&mut self.backend, {
             Cpu(()) => stream.cpu().and_then(|()| work()),

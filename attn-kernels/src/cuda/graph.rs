@@ -7,8 +7,7 @@ use cudarc::driver::{
 
 use super::{CudaError, CudaStream, Device, stream_state::CapturedUse};
 
-/// Captured launches. All memory that they access, including plans and workspaces, must outlive the graph. `Send` and
-/// `Sync`.
+/// Captured launches. [`CudaGraph::launch`] says what must live as long as they are replayed. `Send` and `Sync`.
 #[derive(Debug)]
 pub struct CudaGraph {
     device: Device,
@@ -46,9 +45,11 @@ impl CudaGraph {
     ///
     /// # Safety
     ///
-    /// All memory that the captured launches access is still valid: the tensors, the attention, and each plan's
-    /// workspace, which has not been planned into again, grown, or dropped. During this call no other thread uses these
-    /// plans and buffers. Memory that was given as an address ([`TensorRef::device`](attn_core::tensor::TensorRef)) is
+    /// All memory and kernels that the captured launches use are still valid: the tensors; the attentions, those of
+    /// layers included; the plans, which may own parameter tensors; each plan's workspace, which has not been planned
+    /// into again, grown, or dropped; each [`CudaKvTransform`](super::ops::CudaKvTransform) and
+    /// [`CudaBatchChecker`](super::CudaBatchChecker), whose drops unload kernels. During this call no other thread uses
+    /// these plans and buffers. Memory that was given as an address ([`TensorRef::device`](attn_core::tensor::TensorRef)) is
     /// ordered by the caller, and so is what was captured on streams that joined the capture.
     pub unsafe fn launch(&mut self, stream: &CudaStream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
