@@ -31,15 +31,15 @@ impl Plan {
     ///
     /// On CUDA it only launches: no allocation, no synchronisation and no decision on the host, so a CUDA graph can
     /// capture it. Results are ready when the stream has reached them. On the CPU the call returns when the attention
-    /// is done. Under a capture, and after [`Plan::update_on_device`], the tensors of a plan with a capacity must fit the
-    /// largest batch of that capacity, because such a batch may then run.
+    /// is done. Under a capture, and after [`Plan::update_on_device`], the tensors of a plan with a capacity must fit
+    /// the largest batch of that capacity, because such a batch may then run.
     ///
     /// # Errors
     ///
-    /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory. On CUDA also a tensor whose
-    /// address or strides are no multiples of 16 bytes; a stream or a buffer of another device; a stale plan, whose
-    /// workspace was planned into again; `CudaError::Capturing` where another library captures a stream that used the
-    /// same memory before. Nothing is written then.
+    /// A tensor that does not fit the batch, heads or types, or that is in the wrong memory. On CUDA also a tensor
+    /// whose address or strides are no multiples of 16 bytes; a stream or a buffer of another device; a stale plan,
+    /// whose workspace was planned into again; `CudaError::Capturing` where another library captures a stream that used
+    /// the same memory before. Nothing is written then.
     pub fn run(&self, stream: &Stream, q: TensorRef<'_>, kv: Kv<'_>, out: Out<'_>) -> Result<(), Error> {
         self.run_with(stream, q, kv, out, RunOptions::default())
     }

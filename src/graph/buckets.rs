@@ -163,8 +163,8 @@ impl GraphBuckets {
     ///
     /// # Safety
     ///
-    /// As [`Graph::replay`]: everything that `work` uses lives and stays at the same address while steps are run, and is
-    /// the same in each step of a bucket.
+    /// As [`Graph::replay`]: everything that `work` uses lives and stays at the same address while steps are run, and
+    /// is the same in each step of a bucket.
     pub unsafe fn run(
         &mut self,
         stream: &Stream,

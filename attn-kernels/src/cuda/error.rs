@@ -159,11 +159,11 @@ pub enum CudaError {
         /// The array.
         array: &'static str,
     },
-    /// An operation that a capture does not allow: of the stream, of another stream by this thread, or of the stream that
-    /// used the same memory before.
+    /// An operation that a capture does not allow: of the stream, of another stream by this thread, or of the stream
+    /// that used the same memory before.
     #[error(
-        "cannot {what} during the capture of this stream, of a stream that used the same memory before, or of any stream \
-         by this thread; do it before the capture, and between replays"
+        "cannot {what} during the capture of this stream, of a stream that used the same memory before, or of any \
+         stream by this thread; do it before the capture, and between replays"
     )]
     Capturing {
         /// The operation.

@@ -49,8 +49,9 @@ impl CudaGraph {
     /// layers included; the plans, which may own parameter tensors; each plan's workspace, which has not been planned
     /// into again, grown, or dropped; each [`CudaKvTransform`](super::ops::CudaKvTransform) and
     /// [`CudaBatchChecker`](super::CudaBatchChecker), whose drops unload kernels. During this call no other thread uses
-    /// these plans and buffers. Memory that was given as an address ([`TensorRef::device`](attn_core::tensor::TensorRef)) is
-    /// ordered by the caller, and so is what was captured on streams that joined the capture.
+    /// these plans and buffers. Memory that was given as an address
+    /// ([`TensorRef::device`](attn_core::tensor::TensorRef)) is ordered by the caller, and so is what was captured on
+    /// streams that joined the capture.
     pub unsafe fn launch(&mut self, stream: &CudaStream) -> Result<(), CudaError> {
         self.device.check_same("stream", stream.device())?;
         let _current = self.device.make_current()?;
