@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use crate::{
     hook,
     ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt, Test},
-    messages,
+    literals, messages,
     report::Report,
     types::{Ty, Types},
 };
 
-/// Checks one hook or helper.
+/// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
+    literals::function(f, types, report);
     let mut check = Check { hook: &f.name, types, report, uniform: HashSet::new(), divergent: 0, returned: false };
     check.block(&f.body);
     if f.name == "logits_transform" {

@@ -59,7 +59,7 @@ fn in_cuda(ident: &syn::Ident) -> String {
 }
 
 fn text(item: &syn::ItemStruct, report: &mut Report) -> String {
-    let mut out: String = comments(&item.attrs).iter().map(|line| format!("{line}\n")).collect();
+    let mut out = names::comments("//", &parse::plain_doc_lines(&item.attrs));
     let align = item.attrs.iter().filter(|attr| attr.path().is_ident("repr")).find_map(alignment);
     let align = align.map_or_else(String::new, |n| format!("alignas({n}) "));
     let (mut base, mut members) = (String::new(), String::new());
@@ -86,15 +86,12 @@ fn text(item: &syn::ItemStruct, report: &mut Report) -> String {
             (Some(Of::Pointer(pointer)), _) => pointer,
             (None, Some(spelled)) => spelled,
         };
-        let (lines, member) = (comments(&field.attrs), format!("  {spelled} {name};"));
-        match &lines[..] {
-            [] => members.push_str(&format!("{member}\n")),
-            [line] if member.len() + line.len() + 2 <= 120 => members.push_str(&format!("{member}  {line}\n")),
-            lines => {
-                lines.iter().for_each(|line| members.push_str(&format!("  {line}\n")));
-                members.push_str(&format!("{member}\n"));
-            }
-        }
+        let (lines, member) = (parse::plain_doc_lines(&field.attrs), format!("  {spelled} {name};"));
+        let comments = names::comments("  //", &lines);
+        members.push_str(&match lines[..] {
+            [_] if member.len() + comments.trim_end().len() <= 120 => member + &comments,
+            _ => format!("{comments}{member}\n"),
+        });
     }
     out.push_str(&format!("struct {align}{}{base} {{\n{members}}};\n", item.ident));
     out
@@ -127,12 +124,6 @@ fn number(ty: &syn::Type) -> Option<String> {
         name if name.starts_with(char::is_uppercase) => name.into(),
         _ => return None,
     })
-}
-
-/// Doc comments as lines of CUDA, without Markdown.
-fn comments(attrs: &[syn::Attribute]) -> Vec<String> {
-    let lines = parse::doc_lines(attrs);
-    lines.iter().map(|line| names::comment(&format!("// {}", parse::without_markdown(line)))).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::{
-    abstract_interp, check, descriptor, emit, literals, loop_attributes, messages, names,
+    abstract_interp, check, descriptor, emit, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
 };
@@ -15,51 +15,28 @@ use crate::{
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let parsed = syn::parse2::<syn::Item>(item.clone());
-    let item = loop_attributes::removed(item);
-    let f = match parsed {
-        Ok(syn::Item::Fn(f)) => f,
-        Ok(other) => {
-            let error = syn::Error::new_spanned(&other, messages::NOT_A_FN).into_compile_error();
-            return quote!(#item #error);
-        }
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
-    };
+    expand::kept(item, |item| match syn::parse2(item)? {
+        syn::Item::Fn(f) => Ok(companion(&attr, &f)),
+        other => Err(Report::of(&other, messages::NOT_A_FN)),
+    })
+}
+
+/// The module beside a function. After an error it has no text, so that hooks that call the function do not report
+/// errors too.
+fn companion(attr: &TokenStream, f: &syn::ItemFn) -> TokenStream {
     let (vis, ident) = (&f.vis, &f.sig.ident);
     let name = names::helper(&ident.to_string());
-    let Helper { cuda, over, over_cuda, links } = match read(&attr, &f) {
-        Ok(read) => read,
-        Err(report) => {
-            let errors = report.into_tokens();
-            // a module without text, so that hooks that call the function do not report errors too
-            return quote! {
-                #item
-                #errors
-                #[doc(hidden)]
-                #[allow(unused_imports, unreachable_pub, non_snake_case)]
-                #vis mod #ident {
-                    pub use ::attn::lang::lints::{WithDeviceFn as DeviceFnMark, unmarked::__helper::over};
-                    pub static DEVICE_FN: ::attn::lang::DeviceFn = ::attn::lang::DeviceFn {
-                        name: #name,
-                        cuda: "",
-                        over: "",
-                        device_fns: &[],
-                        types: &[],
-                        consts: &[],
-                    };
-                }
-            };
-        }
+    let (helper, errors) = match read(attr, f) {
+        Ok(helper) => (helper, TokenStream::new()),
+        Err(report) => (Helper::unknown(), report.into_tokens()),
     };
+    let Helper { cuda, over, over_cuda, links } = helper;
     let consts = descriptor::consts(&links, in_child_module);
     let helpers = descriptor::helpers(&links, in_child_module);
     let types = descriptor::types(&links, in_child_module);
     let cfg = descriptor::cfg(&f.attrs);
     quote! {
-        #item
+        #errors
         #(#cfg)*
         #[doc(hidden)]
         #[allow(unused_imports, unreachable_pub, non_snake_case)]
@@ -88,6 +65,15 @@ struct Helper {
     links: Links,
 }
 
+impl Helper {
+    fn unknown() -> Helper {
+        let over = quote!(
+            pub use ::attn::lang::lints::unmarked::__helper::over;
+        );
+        Helper { cuda: String::new(), over, over_cuda: String::new(), links: Links::default() }
+    }
+}
+
 fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
     let mut shared = ItemContext { this_fn: Some(f.sig.ident.to_string()), ..ItemContext::default() };
     let sig = &f.sig;
@@ -102,7 +88,6 @@ fn read(attr: &TokenStream, f: &syn::ItemFn) -> Result<Helper, Report> {
         shared.report.on(receiver, messages::FN_SELF);
     }
     let read = parse::function(&mut shared, &f.attrs, sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
-    literals::function(&read, &shared.types, &mut shared.report);
     check::function(&read, &shared.types, &mut shared.report);
     let file = descriptor::file_of(sig.fn_token.span());
     let cuda = emit::helper(&read, &shared.generics, &shared.types, &file, &mut shared.report);

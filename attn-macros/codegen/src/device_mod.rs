@@ -15,7 +15,7 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 
 use crate::{
-    check, descriptor, emit, literals, loop_attributes, messages,
+    check, descriptor, emit, loop_attributes, messages,
     module_scope::Scope,
     names,
     parse::{self, ItemContext},
@@ -26,43 +26,39 @@ use crate::{
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let parsed =
-        syn::parse2::<Header>(attr).and_then(|header| Ok((header, syn::parse2::<syn::ItemMod>(item.clone())?)));
-    let item = loop_attributes::removed(item);
-    let (header, parsed) = match parsed {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
-    };
+    let kept = loop_attributes::removed(item.clone());
+    with_text(attr, item, kept.clone()).unwrap_or_else(|error| {
+        let error = error.into_compile_error();
+        quote!(#kept #error)
+    })
+}
+
+fn with_text(attr: TokenStream, item: TokenStream, kept: TokenStream) -> syn::Result<TokenStream> {
+    let header: Header = syn::parse2(attr)?;
     let mut report = Report::default();
-    let text = text(&header, &parsed, &mut report);
-    let kept = match syn::parse2::<syn::ItemMod>(item.clone()) {
-        Ok(kept) => kept,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
-    };
-    let syn::ItemMod { attrs, vis, ident, content, .. } = &kept;
-    let items = content.as_ref().map(|(_, items)| items.as_slice()).unwrap_or_default();
-    let errors = report.into_tokens();
-    quote! {
-        #(#attrs)*
-        #vis mod #ident {
-            #(#items)*
+    let text = text(&header, &syn::parse2(item)?, &mut report);
+    let mut kept: syn::ItemMod = syn::parse2(kept)?;
+    if let Some((_, items)) = &mut kept.content {
+        items.push(syn::parse_quote! {
             /// The CUDA header of this module.
             pub const CUDA: &str = #text;
-        }
-        #errors
+        });
     }
+    let errors = report.into_tokens();
+    Ok(quote!(#kept #errors))
 }
 
 /// `namespace = "lang::random", include = "lang/math.cuh"`.
 struct Header {
     namespace: String,
     includes: Vec<String>,
+}
+
+impl Header {
+    /// What stands before the language's functions.
+    fn prefix(&self) -> &'static str {
+        if self.namespace == "lang" { "" } else { "lang::" }
+    }
 }
 
 impl Parse for Header {
@@ -109,11 +105,7 @@ fn text(header: &Header, module: &syn::ItemMod, report: &mut Report) -> String {
 
 /// Doc comments as comments of the text.
 fn comments(attrs: &[syn::Attribute], indent: &str) -> String {
-    let lines = parse::doc_lines(attrs);
-    lines
-        .iter()
-        .map(|line| format!("{}\n", names::comment(&format!("{indent}// {}", parse::without_markdown(line)))))
-        .collect()
+    names::comments(&format!("{indent}//"), &parse::plain_doc_lines(attrs))
 }
 
 fn template(generics: &syn::Generics, context: &ItemContext) -> String {
@@ -138,28 +130,12 @@ fn function(item: &syn::ItemFn, scope: &Rc<Scope>, header: &Header, file: &str, 
     }
     let read =
         parse::function(&mut shared, &item.attrs, &item.sig, &item.block, |_, ty, shared| parse::ty::of(ty, shared));
-    literals::function(&read, &shared.types, &mut shared.report);
     check::function(&read, &shared.types, &mut shared.report);
     let linkage = if item.attrs.iter().any(|attr| attr.path().is_ident("call")) { "ATTN_CALL" } else { "ATTN_FN" };
     let head = format!("\n{}", comments(&item.attrs, ""));
     let template = template(&item.sig.generics, &shared);
-    let by_reference: Vec<bool> = item
-        .sig
-        .inputs
-        .iter()
-        .map(|input| matches!(input, syn::FnArg::Typed(arg) if matches!(&*arg.ty, syn::Type::Reference(_))))
-        .collect();
-    let text = emit::module_function(
-        &read,
-        &emit::ModuleFunction {
-            before: &format!("{template}{linkage}"),
-            prefix: if header.namespace == "lang" { "" } else { "lang::" },
-            by_reference: &by_reference,
-        },
-        &shared.types,
-        file,
-        &mut shared.report,
-    );
+    let before = format!("{template}{linkage}");
+    let text = emit::module_function(&read, &before, header.prefix(), &shared.types, file, &mut shared.report);
     report.append(shared.report);
     head + &text
 }
@@ -168,7 +144,7 @@ fn structure(item: &syn::ItemStruct, scope: &Rc<Scope>, file: &str) -> String {
     let context = scope::context(scope, &item.generics);
     let name = item.ident.to_string();
     let mut out = format!("\n{}", comments(&item.attrs, ""));
-    out.push_str(&format!("#line {} {}\n", item.struct_token.span.start().line.max(1), names::file_literal(file)));
+    out.push_str(&names::line_directive(item.struct_token.span, file));
     out.push_str(&template(&item.generics, &context));
     out.push_str(&format!("struct {name} {{\n"));
     let types = scope.structs.get(&name).map(|of| of.fields.as_slice()).unwrap_or_default();
@@ -185,8 +161,7 @@ fn constant(item: &syn::ItemConst, scope: &Rc<Scope>, header: &Header, report: &
     let Ok(f) = syn::parse2::<syn::ItemFn>(quote!(fn #name() -> #ty { #value })) else { return String::new() };
     let mut shared = scope::context(scope, &item.generics);
     let read = parse::function(&mut shared, &[], &f.sig, &f.block, |_, ty, shared| parse::ty::of(ty, shared));
-    let prefix = if header.namespace == "lang" { "" } else { "lang::" };
-    let value = emit::module_value(&read, prefix, &shared.types, &mut shared.report);
+    let value = emit::module_value(&read, header.prefix(), &shared.types, &mut shared.report);
     let ty = emit::spelled(&read.ret, &shared.types).unwrap_or_default();
     report.append(shared.report);
     format!("\n{}constexpr {ty} {name} = {value};\n", comments(&item.attrs, ""))

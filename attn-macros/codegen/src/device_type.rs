@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 use crate::{
-    descriptor, emit, messages, names,
+    descriptor, emit, expand, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
     types::Ty,
@@ -14,50 +14,31 @@ use crate::{
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let parsed = match syn::parse2::<syn::Item>(item.clone()) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
+    expand::kept(item, |item| {
+        let item: syn::Item = syn::parse2(item)?;
+        let (ident, generics, attrs, read) = match &item {
+            syn::Item::Struct(s) => (&s.ident, &s.generics, &s.attrs, structure(s)),
+            syn::Item::Enum(e) => (&e.ident, &e.generics, &e.attrs, enumeration(e)),
+            other => return Err(Report::of(other, messages::NOT_A_TYPE)),
+        };
+        let mut report = Report::default();
+        if !attr.is_empty() {
+            report.on(&attr, messages::DEVICE_TYPE_ATTR);
         }
-    };
-    let (ident, generics, attrs, read) = match &parsed {
-        syn::Item::Struct(s) => (&s.ident, &s.generics, &s.attrs, structure(s)),
-        syn::Item::Enum(e) => (&e.ident, &e.generics, &e.attrs, enumeration(e)),
-        other => {
-            let error = syn::Error::new_spanned(other, messages::NOT_A_TYPE).into_compile_error();
-            return quote!(#item #error);
+        if !generics.params.is_empty() {
+            report.on(generics, messages::GENERIC_TYPE);
         }
-    };
-    let mut report = Report::default();
-    if !attr.is_empty() {
-        report.on(&attr, messages::DEVICE_TYPE_ATTR);
-    }
-    if !generics.params.is_empty() {
-        report.on(generics, messages::GENERIC_TYPE);
-    }
-    let known = read.map_err(|inner| report.append(inner));
-    match known {
-        Ok(known) if report.is_empty() => {
-            let cfg = descriptor::cfg(attrs);
-            let companion = known.companion(ident);
-            quote! {
-                #item
-                #(#cfg)*
-                const _: () = { #companion };
-            }
-        }
-        _ => {
-            let errors = report.into_tokens();
-            // a descriptor without text, so that hooks that use the type do not report errors too
-            let marked = generics.params.is_empty().then(|| DeviceTypeText::default().companion(ident));
-            quote! {
-                #item
-                #errors
-                const _: () = { #marked };
-            }
-        }
-    }
+        let known = read.map_err(|inner| report.append(inner));
+        // without text after an error, so that hooks that use the type do not report errors too
+        let known = known.ok().filter(|_| report.is_empty()).unwrap_or_default();
+        let companion = generics.params.is_empty().then(|| known.companion(ident));
+        let (cfg, errors) = (descriptor::cfg(attrs), report.into_tokens());
+        Ok(quote! {
+            #errors
+            #(#cfg)*
+            const _: () = { #companion };
+        })
+    })
 }
 
 /// The C++ text and the links of a type.
@@ -124,14 +105,7 @@ pub fn text(item: &syn::ItemStruct) -> Result<String, Report> {
 
 /// The doc comment and the `#line` directive.
 fn head(attrs: &[syn::Attribute], at: proc_macro2::Span) -> String {
-    let mut text = String::new();
-    for line in parse::doc_lines(attrs) {
-        text.push_str(&names::comment(&format!("/// {line}")));
-        text.push('\n');
-    }
-    let file = names::file_literal(&descriptor::file_of(at));
-    text.push_str(&format!("#line {} {file}\n", at.start().line.max(1)));
-    text
+    names::comments("///", &parse::doc_lines(attrs)) + &names::line_directive(at, &descriptor::file_of(at))
 }
 
 fn structure(item: &syn::ItemStruct) -> Result<DeviceTypeText, Report> {

@@ -23,7 +23,7 @@ mod value;
 mod writer;
 
 pub(crate) use cpp_type::spelled;
-pub(crate) use function::ModuleFunction;
+pub(crate) use function::value as module_value;
 pub(crate) use logits_bias::bias;
 pub(crate) use logits_bias_row::bias_row;
 pub(crate) use logits_bound::bound;
@@ -36,13 +36,15 @@ use crate::{
     report::Report,
     types::{Ty, Types},
 };
+use cpp_type::spelled_or_auto;
 use function::Output;
 
 /// Emits a hook as a const member function.
 pub(crate) fn hook(f: &Function, types: &Types, file: &str, used: &mut Used, report: &mut Report) -> String {
-    let template = if f.args.iter().any(|(_, ty)| *ty == Ty::Row) { "template <class R> " } else { "" };
-    let head = format!("{template}ATTN_FN {} {}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()), f.name);
-    function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "" })
+    let template = if f.args.iter().any(|argument| argument.ty == Ty::Row) { "template <class R> " } else { "" };
+    let head = format!("{template}ATTN_FN {} {}", spelled_or_auto(&f.ret, types), f.name);
+    names::comments("///", &f.doc)
+        + &function::whole(f, [&head, " const"], Output { types, file, used, report, prefix: "" })
 }
 
 /// Emits a helper as a static member function.
@@ -59,24 +61,22 @@ pub(crate) fn helper(
         [] => String::new(),
         _ => format!("template <{}> ", consts.collect::<Vec<_>>().join(", ")),
     };
-    let head = format!("{template}static ATTN_FN {} {name}", spelled(&f.ret, types).unwrap_or_else(|| "auto".into()));
+    let head = format!("{template}static ATTN_FN {} {name}", spelled_or_auto(&f.ret, types));
     // a helper has no `self`, so it uses no parameter
     let used = &mut Used::default();
-    function::whole(f, [&head, ""], Output { types, file, used, report, prefix: "" })
+    names::comments("///", &f.doc) + &function::whole(f, [&head, ""], Output { types, file, used, report, prefix: "" })
 }
 
-/// Emits a function of a `#[device_mod]`.
+/// Emits a function of a `#[device_mod]`, without its doc comment; `before` stands before the result's type, `prefix`
+/// before the language's functions.
 pub(crate) fn module_function(
     f: &Function,
-    of: &ModuleFunction<'_>,
+    before: &str,
+    prefix: &str,
     types: &Types,
     file: &str,
     report: &mut Report,
 ) -> String {
-    function::of_module(f, of, types, file, report)
-}
-
-/// Emits the value of a constant of a `#[device_mod]`: a function without arguments.
-pub(crate) fn module_value(f: &Function, prefix: &str, types: &Types, report: &mut Report) -> String {
-    function::value(f, prefix, types, report)
+    let head = format!("{before} {} {}", spelled_or_auto(&f.ret, types), f.name);
+    function::whole(f, [&head, ""], Output { types, file, used: &mut Used::default(), report, prefix })
 }

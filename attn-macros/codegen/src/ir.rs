@@ -29,12 +29,23 @@ pub struct Function {
     pub span: Span,
     /// All locals, arguments included.
     pub locals: Vec<Local>,
-    /// Arguments; `None` for `_`.
-    pub args: Vec<(Option<LocalId>, Ty)>,
+    /// Arguments.
+    pub args: Vec<Argument>,
     /// Result.
     pub ret: Ty,
     /// Body.
     pub body: Block,
+}
+
+/// An argument of a function.
+#[derive(Debug)]
+pub struct Argument {
+    /// `None` for `_`.
+    pub local: Option<LocalId>,
+    /// Its type.
+    pub ty: Ty,
+    /// Whether it is passed by reference, in a `#[device_mod]`.
+    pub by_reference: bool,
 }
 
 /// Statements and a value.
@@ -282,7 +293,53 @@ pub enum Op {
     OrElse,
 }
 
+/// Each operator, its symbol in Rust and in C++, and its function in lang/lang.cuh and lang/interval.cuh.
+const OPS: [(Op, &str, &str); 18] = [
+    (Op::Add, "+", "add"),
+    (Op::Sub, "-", "sub"),
+    (Op::Mul, "*", "mul"),
+    (Op::Div, "/", "div"),
+    (Op::Rem, "%", "rem"),
+    (Op::Shl, "<<", "shl"),
+    (Op::Shr, ">>", "shr"),
+    (Op::And, "&", "bit_and"),
+    (Op::Or, "|", "bit_or"),
+    (Op::Xor, "^", "bit_xor"),
+    (Op::Lt, "<", "lt"),
+    (Op::Le, "<=", "le"),
+    (Op::Gt, ">", "gt"),
+    (Op::Ge, ">=", "ge"),
+    (Op::Eq, "==", "eq"),
+    (Op::Ne, "!=", "ne"),
+    (Op::AndAlso, "&&", "both"),
+    (Op::OrElse, "||", "either"),
+];
+
 impl Op {
+    /// The operator with this symbol.
+    #[must_use]
+    pub fn of_symbol(symbol: &str) -> Option<Op> {
+        OPS.iter().find(|(_, there, _)| *there == symbol).map(|(op, ..)| *op)
+    }
+
+    /// The operator with this function.
+    #[must_use]
+    pub fn of_function(function: &str) -> Option<Op> {
+        OPS.iter().find(|(.., there)| *there == function).map(|(op, ..)| *op)
+    }
+
+    /// The symbol: `+`.
+    #[must_use]
+    pub fn symbol(self) -> &'static str {
+        OPS[self as usize].1
+    }
+
+    /// The function: `add`.
+    #[must_use]
+    pub fn function(self) -> &'static str {
+        OPS[self as usize].2
+    }
+
     /// Whether it is `<`, `<=`, `>`, `>=`, `==` or `!=`.
     #[must_use]
     pub fn is_comparison(self) -> bool {
@@ -293,5 +350,15 @@ impl Op {
     #[must_use]
     pub fn is_logical(self) -> bool {
         matches!(self, Op::AndAlso | Op::OrElse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_operators() {
+        assert!(OPS.iter().enumerate().all(|(i, (op, ..))| *op as usize == i));
     }
 }

@@ -17,6 +17,7 @@ pub mod device_fn;
 pub mod device_mod;
 pub mod device_type;
 pub mod emit;
+mod expand;
 mod helper_module;
 pub mod hook;
 pub mod ir;

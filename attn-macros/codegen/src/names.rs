@@ -96,6 +96,18 @@ pub fn comment(line: &str) -> String {
     line.trim_end_matches(|c: char| c == '\\' || c.is_whitespace()).to_owned()
 }
 
+/// Lines as comments that begin with `mark`, each on a line of its own.
+#[must_use]
+pub fn comments(mark: &str, lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{}\n", comment(&format!("{mark} {line}")))).collect()
+}
+
+/// The directive after which compilers name a place in the user's file.
+#[must_use]
+pub fn line_directive(at: proc_macro2::Span, file: &str) -> String {
+    format!("#line {} {}\n", at.start().line.max(1), file_literal(file))
+}
+
 /// A file name as a C++ string literal, for `#line`.
 #[must_use]
 pub fn file_literal(path: &str) -> String {

@@ -45,11 +45,9 @@ pub fn derive(input: TokenStream) -> TokenStream {
         }
     };
     let checks = emit::Checks::new(&fields, &mut report);
-    if report.is_empty() {
-        emit::params(&item, &fields, &checks)
-    } else {
-        let errors = report.into_tokens();
-        let fallback = emit::fallback(&item);
-        quote::quote!(#errors #fallback)
-    }
+    let fields = report.is_empty().then_some(fields);
+    let checks = if fields.is_some() { checks } else { emit::Checks::default() };
+    let params = emit::params(&item, fields.as_deref(), &checks);
+    let errors = report.into_tokens();
+    quote::quote!(#errors #params)
 }

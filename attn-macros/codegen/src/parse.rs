@@ -24,7 +24,12 @@ use std::collections::{HashMap, HashSet};
 
 pub use context::{ConstLink, ItemContext, Links, TypeLink};
 
-use crate::{ir::Function, messages, report::Report, types::Ty};
+use crate::{
+    ir::{Argument, Function},
+    messages,
+    report::Report,
+    types::Ty,
+};
 use ir_builder::IrBuilder;
 
 /// Lowers a hook (with `self`) or a helper; `ty_of` gives the types of arguments.
@@ -59,7 +64,7 @@ pub(crate) fn function(
                 None
             }
         };
-        args.push((local, ty));
+        args.push(Argument { local, ty, by_reference: matches!(*arg.ty, syn::Type::Reference(_)) });
     }
     refuse_cfg(block, &mut reader.shared.report);
     let body = reader.block(block, &ret);
@@ -92,23 +97,26 @@ fn refuse_cfg(block: &syn::Block, report: &mut Report) {
     syn::visit::Visit::visit_block(&mut Attributes(report), block);
 }
 
+/// The texts of doc comments.
+pub(crate) fn docs(attrs: &[syn::Attribute]) -> impl Iterator<Item = String> {
+    attrs.iter().filter(|a| a.path().is_ident("doc")).filter_map(|a| match &a.meta {
+        syn::Meta::NameValue(syn::MetaNameValue {
+            value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }),
+            ..
+        }) => Some(text.value()),
+        _ => None,
+    })
+}
+
 /// The lines of a doc comment, without the leading blank.
 pub(crate) fn doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
-    attrs
-        .iter()
-        .filter(|a| a.path().is_ident("doc"))
-        .filter_map(|a| match &a.meta {
-            syn::Meta::NameValue(syn::MetaNameValue {
-                value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }),
-                ..
-            }) => Some(text.value()),
-            _ => None,
-        })
+    docs(attrs)
         .flat_map(|text| text.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned()).collect::<Vec<_>>())
         .collect()
 }
 
-/// A line of a doc comment without the Markdown of code and of links.
-pub(crate) fn without_markdown(line: &str) -> String {
-    line.replace("[`", "").replace("`]", "").replace('`', "")
+/// The lines of a doc comment, without the Markdown of code and of links.
+pub(crate) fn plain_doc_lines(attrs: &[syn::Attribute]) -> Vec<String> {
+    let lines = doc_lines(attrs).into_iter();
+    lines.map(|line| line.replace("[`", "").replace("`]", "").replace('`', "")).collect()
 }

@@ -51,7 +51,18 @@ pub struct Report {
     errors: Vec<syn::Error>,
 }
 
+impl From<syn::Error> for Report {
+    fn from(error: syn::Error) -> Report {
+        Report { errors: vec![error] }
+    }
+}
+
 impl Report {
+    /// One error over all tokens of a node.
+    pub fn of(tokens: &impl ToTokens, message: impl std::fmt::Display) -> Report {
+        syn::Error::new_spanned(tokens, message).into()
+    }
+
     /// Adds an error at a span, or at a node that is lowered already.
     pub fn at(&mut self, range: impl Into<SpanRange>, message: impl std::fmt::Display) {
         let range = range.into();

@@ -44,15 +44,45 @@ impl Ty {
         Ty::Tuple(vec![Ty::F32, Ty::F32])
     }
 
+    /// The number type with this name in Rust.
+    #[must_use]
+    pub fn number(name: &str) -> Option<Ty> {
+        Some(match name {
+            "f32" => Ty::F32,
+            "i32" => Ty::I32,
+            "u32" => Ty::U32,
+            "u8" => Ty::U8,
+            "u64" => Ty::U64,
+            "i64" => Ty::I64,
+            _ => return None,
+        })
+    }
+
     /// The type with each type parameter replaced by what `of` gives for it.
     #[must_use]
     pub fn substituted(&self, of: &impl Fn(&str) -> Option<Ty>) -> Ty {
-        let each = |items: &[Ty]| items.iter().map(|t| t.substituted(of)).collect();
         match self {
             Ty::Param(name) => of(name).unwrap_or_else(|| self.clone()),
-            Ty::Tuple(items) => Ty::Tuple(each(items)),
-            Ty::Struct(name, args) => Ty::Struct(name.clone(), each(args)),
-            Ty::Array(elem, len) => Ty::Array(Box::new(elem.substituted(of)), *len),
+            ty => ty.with_parts(|part| part.substituted(of)),
+        }
+    }
+
+    /// The types directly inside.
+    fn parts(&self) -> &[Ty] {
+        match self {
+            Ty::Tuple(items) | Ty::Struct(_, items) => items,
+            Ty::Array(elem, _) => std::slice::from_ref(elem),
+            _ => &[],
+        }
+    }
+
+    /// The type with each type directly inside replaced by what `of` gives for it.
+    fn with_parts(&self, of: impl FnMut(&Ty) -> Ty) -> Ty {
+        let mut parts = self.parts().iter().map(of);
+        match self {
+            Ty::Tuple(_) => Ty::Tuple(parts.collect()),
+            Ty::Struct(name, _) => Ty::Struct(name.clone(), parts.collect()),
+            Ty::Array(elem, len) => Ty::Array(Box::new(parts.next().unwrap_or_else(|| (**elem).clone())), *len),
             ty => ty.clone(),
         }
     }
@@ -120,9 +150,7 @@ impl Types {
     pub fn make_external(&mut self, ty: &Ty) {
         match self.resolve(ty) {
             Ty::Var(v) => (self.vars[v].external, self.vars[v].any_width) = (true, true),
-            Ty::Tuple(items) => items.iter().for_each(|item| self.make_external(item)),
-            Ty::Array(elem, _) => self.make_external(&elem),
-            _ => {}
+            ty => ty.parts().iter().for_each(|part| self.make_external(part)),
         }
     }
 
@@ -145,10 +173,7 @@ impl Types {
                     None => Ty::Var(root),
                 }
             }
-            Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.resolve(t)).collect()),
-            Ty::Array(elem, len) => Ty::Array(Box::new(self.resolve(elem)), *len),
-            Ty::Struct(name, args) => Ty::Struct(name.clone(), args.iter().map(|t| self.resolve(t)).collect()),
-            ty => ty.clone(),
+            ty => ty.with_parts(|part| self.resolve(part)),
         }
     }
 
@@ -157,10 +182,7 @@ impl Types {
     pub fn settled(&self, ty: &Ty) -> Ty {
         match self.resolve(ty) {
             Ty::Var(v) if self.vars[v].int && !self.vars[v].external => Ty::I32,
-            Ty::Tuple(items) => Ty::Tuple(items.iter().map(|t| self.settled(t)).collect()),
-            Ty::Array(elem, len) => Ty::Array(Box::new(self.settled(&elem)), len),
-            Ty::Struct(name, args) => Ty::Struct(name, args.iter().map(|t| self.settled(t)).collect()),
-            ty => ty,
+            ty => ty.with_parts(|part| self.settled(part)),
         }
     }
 
@@ -190,12 +212,9 @@ impl Types {
             // an infinite type: left to rustc
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) if holds(&ty, v) => {}
             (Ty::Var(v), ty) | (ty, Ty::Var(v)) => self.vars[v].bound = Some(ty),
-            (Ty::Tuple(a), Ty::Tuple(b)) | (Ty::Struct(_, a), Ty::Struct(_, b)) => {
-                for (a, b) in a.iter().zip(&b) {
-                    self.unify(a, b);
-                }
+            (a, b) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {
+                a.parts().iter().zip(b.parts()).for_each(|(a, b)| self.unify(a, b));
             }
-            (Ty::Array(a, _), Ty::Array(b, _)) => self.unify(&a, &b),
             _ => {}
         }
     }
@@ -203,10 +222,5 @@ impl Types {
 
 /// Whether a resolved type contains the variable.
 fn holds(ty: &Ty, var: usize) -> bool {
-    match ty {
-        Ty::Var(v) => *v == var,
-        Ty::Tuple(items) | Ty::Struct(_, items) => items.iter().any(|t| holds(t, var)),
-        Ty::Array(elem, _) => holds(elem, var),
-        _ => false,
-    }
+    *ty == Ty::Var(var) || ty.parts().iter().any(|part| holds(part, var))
 }

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use crate::{
     abstract_interp, check,
     compose_part::{self, NormalizerChange},
-    descriptor, emit, hook, kv_coordinates, literals, loop_attributes, messages, names,
+    descriptor, emit, expand, hook, kv_coordinates, messages, names,
     parse::{self, ItemContext, Links},
     report::Report,
 };
@@ -49,29 +49,10 @@ struct Variant {
 #[must_use]
 #[allow(clippy::needless_pass_by_value)] // as the compiler hands them over
 pub fn expand(attr: TokenStream, item: TokenStream) -> TokenStream {
-    let parsed = syn::parse2::<syn::Item>(item.clone());
-    let item = loop_attributes::removed(item);
-    let parsed = match parsed {
-        Ok(syn::Item::Impl(parsed)) => parsed,
-        Ok(other) => {
-            let error = syn::Error::new_spanned(&other, messages::NOT_AN_IMPL).into_compile_error();
-            return quote!(#item #error);
-        }
-        Err(error) => {
-            let error = error.into_compile_error();
-            return quote!(#item #error);
-        }
-    };
-    match read(&attr, &parsed) {
-        Ok(variant) => {
-            let companions = companions(&parsed, &variant);
-            quote!(#item #companions)
-        }
-        Err(report) => {
-            let errors = report.into_tokens();
-            quote!(#item #errors)
-        }
-    }
+    expand::kept(item, |item| match syn::parse2(item)? {
+        syn::Item::Impl(item) => Ok(companions(&item, &read(&attr, &item)?)),
+        other => Err(Report::of(&other, messages::NOT_AN_IMPL)),
+    })
 }
 
 /// The C++ text of an impl's hooks, for tests and tools.
@@ -98,7 +79,6 @@ fn read(attr: &TokenStream, item: &syn::ItemImpl) -> Result<Variant, Report> {
     let [mut bias, mut slope, mut bias_row, mut bound] = [const { String::new() }; 4];
     let mut kv_coordinates = Vec::new();
     for f in &functions {
-        literals::function(f, &shared.types, &mut shared.report);
         check::function(f, &shared.types, &mut shared.report);
         let cuda = emit::hook(f, &shared.types, &file, &mut used, &mut shared.report);
         hooks.push(HookText { name: f.name.clone(), cuda });

@@ -5,7 +5,7 @@
 //! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
 
 use super::normal_form::{Id, IntTy, Node, NormalForm};
-use crate::names;
+use crate::{ir::Op, names};
 
 /// Coordinates are smaller in magnitude.
 const COORDINATE_LIMIT: u64 = 1 << 30;
@@ -193,21 +193,11 @@ fn shifted(text: &str, by: &str, below: bool, above: bool) -> KeyInterval {
 
 /// An operation on concrete values: an operator, or a function of lang/lang.cuh.
 fn concrete(name: &str, args: &[String]) -> String {
-    let operator = match name {
-        "lt" => "<",
-        "le" => "<=",
-        "gt" => ">",
-        "ge" => ">=",
-        "eq" => "==",
-        "ne" => "!=",
-        "both" => "&&",
-        "either" => "||",
-        _ => "",
-    };
-    match args {
-        [c, a, b] if name == "select" => format!("(({c}) ? {a} : {b})"),
-        [a, b] if !operator.is_empty() => format!("({a} {operator} {b})"),
-        args => format!("{name}({})", args.join(", ")),
+    let operator = Op::of_function(name).filter(|op| op.is_comparison() || op.is_logical());
+    match (operator, args) {
+        (None, [c, a, b]) if name == "select" => format!("(({c}) ? {a} : {b})"),
+        (Some(op), [a, b]) => format!("({a} {} {b})", op.symbol()),
+        _ => format!("{name}({})", args.join(", ")),
     }
 }
 

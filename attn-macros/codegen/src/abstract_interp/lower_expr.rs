@@ -179,7 +179,7 @@ impl Lowering<'_> {
 
     /// A binary operator on nodes.
     pub(super) fn operation(&mut self, op: Op, a: Id, b: Id) -> Id {
-        self.op(function(op), vec![a, b])
+        self.op(op.function(), vec![a, b])
     }
 
     fn binary(&mut self, op: Op, a: &Expr, b: &Expr) -> Value {
@@ -260,26 +260,3 @@ const METHODS: &[&str] = &[
     "abs_diff",
     "unsigned_abs",
 ];
-
-fn function(op: Op) -> &'static str {
-    match op {
-        Op::Add => "add",
-        Op::Sub => "sub",
-        Op::Mul => "mul",
-        Op::Div => "div",
-        Op::Rem => "rem",
-        Op::Shl => "shl",
-        Op::Shr => "shr",
-        Op::And => "bit_and",
-        Op::Or => "bit_or",
-        Op::Xor => "bit_xor",
-        Op::Lt => "lt",
-        Op::Le => "le",
-        Op::Gt => "gt",
-        Op::Ge => "ge",
-        Op::Eq => "eq",
-        Op::Ne => "ne",
-        Op::AndAlso => "both",
-        Op::OrElse => "either",
-    }
-}

@@ -72,10 +72,10 @@ pub(super) fn of(f: &Function, types: &Types, generics: &[Generic]) -> NormalFor
         failed: false,
         why_not: None,
     };
-    for (i, (local, ty)) in f.args.iter().enumerate() {
-        if let Some(local) = local {
-            let value = maker.argument(generics.len() + i, ty);
-            maker.env.insert(*local, value);
+    for (i, argument) in f.args.iter().enumerate() {
+        if let Some(local) = argument.local {
+            let value = maker.argument(generics.len() + i, &argument.ty);
+            maker.env.insert(local, value);
         }
     }
     let tail = maker.block(&f.body);

@@ -1,7 +1,7 @@
 //! Values with branches or statements inside: `?:` where that is enough, lambdas elsewhere.
 
 use super::{
-    cpp_type::spelled,
+    cpp_type::{spelled, spelled_or_auto},
     precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, TERNARY, UNARY},
     side_effects,
     writer::CudaWriter,
@@ -111,7 +111,7 @@ impl CudaWriter<'_> {
     }
 
     pub(super) fn lambda(&mut self, params: &str, ret: &Ty, body: &Block) -> CppExpr {
-        let arrow = spelled(ret, self.types).unwrap_or_else(|| "auto".into());
+        let arrow = spelled_or_auto(ret, self.types);
         if let Some(value) = single_value(body)
             && !matches!(value.kind, Kind::If { .. } | Kind::Match { .. })
         {

@@ -2,6 +2,11 @@
 
 use crate::types::{Ty, Types};
 
+/// The C++ type, or `auto`.
+pub(crate) fn spelled_or_auto(ty: &Ty, types: &Types) -> String {
+    spelled(ty, types).unwrap_or_else(|| "auto".into())
+}
+
 /// The C++ type, where the Rust type is known.
 pub(crate) fn spelled(ty: &Ty, types: &Types) -> Option<String> {
     Some(match types.settled(ty) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    cpp_type::spelled,
+    cpp_type::spelled_or_auto,
     logit_factor,
     writer::{CudaWriter, Used},
 };
@@ -27,54 +27,13 @@ pub(super) struct Output<'a> {
     pub(super) prefix: &'a str,
 }
 
-/// How a function of a `#[device_mod]` is written.
-pub(crate) struct ModuleFunction<'a> {
-    /// What stands before the result's type.
-    pub(crate) before: &'a str,
-    /// What stands before the language's functions.
-    pub(crate) prefix: &'a str,
-    /// The arguments that are passed by reference.
-    pub(crate) by_reference: &'a [bool],
-}
-
-/// The function itself, with its doc comment.
+/// The function itself, without its doc comment.
 pub(super) fn whole(f: &Function, head: [&str; 2], output: Output<'_>) -> String {
-    let mut doc = String::new();
-    for line in &f.doc {
-        doc.push_str(names::comment(&format!("/// {line}")).as_str());
-        doc.push('\n');
-    }
-    doc + &with_body(f, head, Arguments::All, output, |writer| writer.body(&f.body, &f.ret))
+    with_body(f, head, Arguments::All, output, |writer| writer.body(&f.body, &f.ret))
 }
 
-/// A function of a `#[device_mod]`, without its doc comment.
-pub(super) fn of_module(
-    f: &Function,
-    of: &ModuleFunction<'_>,
-    types: &Types,
-    file: &str,
-    report: &mut Report,
-) -> String {
-    let args = f.args.iter().zip(of.by_reference).map(|((local, ty), by_reference)| {
-        let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
-        let ty = if *by_reference { format!("const {ty}&") } else { ty };
-        local.map_or_else(|| ty.clone(), |local| format!("{ty} {}", f.locals[local].name))
-    });
-    let args: Vec<String> = args.collect();
-    let ret = spelled(&f.ret, types).unwrap_or_else(|| "auto".into());
-    let head = format!("{} {ret} {}({}) {{\n", of.before, f.name, args.join(", "));
-    let used = &mut Used::default();
-    let mut out = format!("#line {} {}\n{head}", f.span.start().line.max(1), names::file_literal(file));
-    let mut writer = writer(f, Output { types, file, used, report, prefix: of.prefix });
-    writer.indent = 1;
-    writer.body(&f.body, &f.ret);
-    out.push_str(&writer.out);
-    out.push_str("}\n");
-    out
-}
-
-/// The value of a function without arguments and statements.
-pub(super) fn value(f: &Function, prefix: &str, types: &Types, report: &mut Report) -> String {
+/// The value of a function without arguments and statements: of a constant of a `#[device_mod]`.
+pub(crate) fn value(f: &Function, prefix: &str, types: &Types, report: &mut Report) -> String {
     let used = &mut Used::default();
     let mut writer = writer(f, Output { types, file: "", used, report, prefix });
     f.body.tail.as_deref().map(|value| writer.value(value)).unwrap_or_default()
@@ -111,16 +70,16 @@ fn with_body(
         .args
         .iter()
         .skip(left_out)
-        .map(|(local, ty)| {
-            let ty = spelled(ty, types).unwrap_or_else(|| "auto".into());
-            match local {
-                Some(local) if Some(*local) == logit => format!("Logit {}", f.locals[*local].name),
-                Some(local) => format!("{ty} {}", f.locals[*local].name),
-                None => ty,
-            }
+        .map(|argument| {
+            let ty = match argument.local {
+                Some(local) if Some(local) == logit => "Logit".into(),
+                _ => spelled_or_auto(&argument.ty, types),
+            };
+            let ty = if argument.by_reference { format!("const {ty}&") } else { ty };
+            argument.local.map_or_else(|| ty.clone(), |local| format!("{ty} {}", f.locals[local].name))
         })
         .collect();
-    let mut out = format!("#line {} {}\n", f.span.start().line.max(1), names::file_literal(file));
+    let mut out = names::line_directive(f.span, file);
     out.push_str(&format!("{head}({}){tail} {{\n", args.join(", ")));
     let mut writer = CudaWriter { out, indent: 1, logit, ..writer(f, output) };
     body(&mut writer);

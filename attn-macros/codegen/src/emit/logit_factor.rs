@@ -16,8 +16,8 @@ use crate::{
 
 /// The logit argument of a transform, unless the hook changes it in place.
 pub(super) fn logit_of(f: &Function) -> Option<LocalId> {
-    let (local, _) = f.args.first().filter(|_| f.name == "logits_transform")?;
-    local.filter(|local| !f.locals[*local].mutable)
+    let argument = f.args.first().filter(|_| f.name == "logits_transform")?;
+    argument.local.filter(|local| !f.locals[*local].mutable)
 }
 
 impl CudaWriter<'_> {

@@ -3,10 +3,7 @@
 use super::{
     cpp_type::spelled,
     interval::positive,
-    precedence::{
-        AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, function, operand_precedence, operator,
-        precedence,
-    },
+    precedence::{AND_ALSO, BITS, COMPARE, CppExpr, OR_ELSE, SHIFT, UNARY, float, operand_precedence, precedence},
     writer::CudaWriter,
 };
 use crate::{
@@ -81,10 +78,10 @@ impl CudaWriter<'_> {
         let plain = self.is_plain(op, target, value);
         let value = self.text(value);
         if !plain {
-            return format!("{}{}({text}, {})", self.prefix, function(op), value.text);
+            return format!("{}{}({text}, {})", self.prefix, op.function(), value.text);
         }
         let value = value.at_least(operand_precedence(precedence(op)).max(precedence(op) + 1));
-        let text = format!("{text} {} {value}", operator(op));
+        let text = format!("{text} {} {value}", op.symbol());
         if self.settled(&target.ty) == Ty::Bool { format!("bool({text})") } else { text }
     }
 
@@ -113,7 +110,7 @@ impl CudaWriter<'_> {
         let is_bool = matches!(op, Op::And | Op::Or | Op::Xor) && self.settled(&a.ty) == Ty::Bool;
         let (a, b) = if plain { self.factors(op, a, b) } else { (self.text(a), self.text(b)) };
         if !plain {
-            return CppExpr::atom(format!("{}{}({}, {})", self.prefix, function(op), a.text, b.text));
+            return CppExpr::atom(format!("{}{}({}, {})", self.prefix, op.function(), a.text, b.text));
         }
         let precedence = precedence(op);
         // a left operand of the same operator takes no parentheses; bit operators are never mixed without them
@@ -128,7 +125,7 @@ impl CudaWriter<'_> {
         } else {
             b.at_least(operand_precedence(precedence).max(precedence + 1))
         };
-        let text = format!("{left} {} {right}", operator(op));
+        let text = format!("{left} {} {right}", op.symbol());
         if is_bool { CppExpr::atom(format!("bool({text})")) } else { CppExpr { text, precedence } }
     }
 

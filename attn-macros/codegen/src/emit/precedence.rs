@@ -30,46 +30,6 @@ pub(super) fn operand_precedence(precedence: u8) -> u8 {
     if matches!(precedence, BITS | SHIFT) { UNARY } else { precedence }
 }
 
-pub(super) fn operator(op: Op) -> &'static str {
-    match op {
-        Op::Add => "+",
-        Op::Sub => "-",
-        Op::Mul => "*",
-        Op::Div => "/",
-        Op::Rem => "%",
-        Op::Shl => "<<",
-        Op::Shr => ">>",
-        Op::And => "&",
-        Op::Or => "|",
-        Op::Xor => "^",
-        Op::Lt => "<",
-        Op::Le => "<=",
-        Op::Gt => ">",
-        Op::Ge => ">=",
-        Op::Eq => "==",
-        Op::Ne => "!=",
-        Op::AndAlso => "&&",
-        Op::OrElse => "||",
-    }
-}
-
-pub(super) fn function(op: Op) -> &'static str {
-    match op {
-        Op::Add => "add",
-        Op::Sub => "sub",
-        Op::Mul => "mul",
-        Op::Div => "div",
-        Op::Rem => "rem",
-        Op::Shl => "shl",
-        Op::Shr => "shr",
-        Op::And => "bit_and",
-        Op::Or => "bit_or",
-        Op::Xor => "bit_xor",
-        // these are always plain operators
-        _ => "",
-    }
-}
-
 /// The text of an expression, and the precedence of its outermost operator.
 pub(super) struct CppExpr {
     pub(super) text: String,

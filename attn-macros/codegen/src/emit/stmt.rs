@@ -2,11 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use super::{
-    control::single_value,
-    precedence::{function, operator},
-    writer::CudaWriter,
-};
+use super::{control::single_value, writer::CudaWriter};
 use crate::{
     ir::{Block, Expr, Kind, LocalId, Op, Stmt},
     literals, names,
@@ -207,11 +203,11 @@ impl CudaWriter<'_> {
         let plain = self.is_plain(op, &target, value);
         let value = self.value(value);
         self.line(&if plain && !is_bool {
-            format!("{name} {}= {value};", operator(op))
+            format!("{name} {}= {value};", op.symbol())
         } else if plain {
-            format!("{name} = bool({name} {} ({value}));", operator(op))
+            format!("{name} = bool({name} {} ({value}));", op.symbol())
         } else {
-            format!("{name} = {}{}({name}, {value});", self.prefix, function(op))
+            format!("{name} = {}{}({name}, {value});", self.prefix, op.function())
         });
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     control::single_value,
-    cpp_type::spelled,
+    cpp_type::{spelled, spelled_or_auto},
     precedence::{ATOM, CppExpr, UNARY, float, subscript},
     writer::CudaWriter,
 };
@@ -100,7 +100,7 @@ impl CudaWriter<'_> {
                 let params: Vec<String> = params
                     .iter()
                     .map(|(local, ty)| {
-                        let ty = spelled(ty, self.types).unwrap_or_else(|| "auto".into());
+                        let ty = spelled_or_auto(ty, self.types);
                         local.map_or_else(|| ty.clone(), |l| format!("{ty} {}", self.name(l)))
                     })
                     .collect();

@@ -10,6 +10,7 @@ use super::{condition, messages, shape};
 use crate::report::Report;
 
 /// The checks of a binding as tokens: emitting them may report errors.
+#[derive(Default)]
 pub(super) struct Checks {
     require: Vec<TokenStream>,
     shapes: Vec<TokenStream>,
@@ -18,7 +19,7 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn new(fields: &[Field], report: &mut Report) -> Self {
-        let mut checks = Checks { require: Vec::new(), shapes: Vec::new(), bind: Vec::new() };
+        let mut checks = Checks::default();
         for (i, field) in fields.iter().enumerate() {
             let ident = &field.ident;
             if let Some(require) = &field.require {
@@ -67,20 +68,28 @@ fn bind_tensor(i: usize, field: &Field) -> TokenStream {
     }}
 }
 
-/// The impl of `VariantParams`, and of `Default` where every field has one.
-pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> TokenStream {
+/// The impl of `VariantParams`, and of `Default` where every field has one. After an error there are no fields, and the
+/// impl only keeps the compiler from reporting its absence too.
+pub(super) fn params(item: &DeriveInput, fields: Option<&[Field]>, checks: &Checks) -> TokenStream {
     let name = &item.ident;
     let (generics, types, bounds) = item.generics.split_for_impl();
     let doc = doc(&item.attrs);
+    let made = match fields {
+        Some(fields) => {
+            let reads = fields.iter().map(read);
+            quote!(Self { #(#reads),* })
+        }
+        None => quote!(return ::core::unreachable!()),
+    };
+    let fields = fields.unwrap_or_default();
     let descs = fields.iter().map(desc);
-    let reads = fields.iter().map(read);
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let names: Vec<_> = fields.iter().map(|f| &f.name).collect();
     let Checks { require, shapes, bind } = checks;
     let (default, notes) = (default(item, fields), notes(item, fields));
     quote! {
         #[automatically_derived]
-        #[allow(clippy::all, clippy::pedantic, unused_variables, unused_parens)]
+        #[allow(clippy::all, clippy::pedantic, unreachable_code, unused_variables, unused_parens)]
         impl #generics ::attn::lang::VariantParams for #name #types #bounds {
             const FIELDS: &'static [::attn::lang::FieldDesc] = &[#(#descs),*];
             const DOC: &'static str = #doc;
@@ -88,7 +97,7 @@ pub(super) fn params(item: &DeriveInput, fields: &[Field], checks: &Checks) -> T
                 values: &::attn::lang::ParamValues,
             ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
                 let __reader = ::attn::lang::derive_support::ParamReader::new(values, Self::FIELDS)?;
-                let __params = Self { #(#reads),* };
+                let __params: Self = #made;
                 ::attn::lang::VariantParams::require(&__params, &::core::default::Default::default())?;
                 ::core::result::Result::Ok(__params)
             }
@@ -174,52 +183,6 @@ fn notes(item: &DeriveInput, fields: &[Field]) -> TokenStream {
                 type Unread<const __FIELD: ::core::primitive::usize> = #unread<__FIELD>;
             }
         };
-    }
-}
-
-/// An empty impl, emitted after an error, so that the compiler does not report its absence too.
-pub(super) fn fallback(item: &DeriveInput) -> TokenStream {
-    let (name, notes) = (&item.ident, notes(item, &[]));
-    let (generics, types, bounds) = item.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        #[allow(unused_variables)]
-        impl #generics ::attn::lang::VariantParams for #name #types #bounds {
-            const FIELDS: &'static [::attn::lang::FieldDesc] = &[];
-            const DOC: &'static str = "";
-            fn from_values(
-                values: &::attn::lang::ParamValues,
-            ) -> ::core::result::Result<Self, ::attn::lang::ParamError> {
-                ::core::unreachable!()
-            }
-            fn set_values(
-                &mut self,
-                values: &::attn::lang::ParamValues,
-            ) -> ::core::result::Result<(), ::attn::lang::ParamError> {
-                ::core::unreachable!()
-            }
-            fn to_values(&self) -> ::attn::lang::ParamValues {
-                ::core::unreachable!()
-            }
-            fn require(
-                &self,
-                dims: &::attn::lang::Dims,
-            ) -> ::core::result::Result<(), ::attn::lang::params::RequireError> {
-                ::core::unreachable!()
-            }
-            fn bind(&mut self, dims: &::attn::lang::Dims) -> ::core::result::Result<(), ::attn::lang::BindError> {
-                ::core::unreachable!()
-            }
-            fn shape(
-                &self,
-                field: usize,
-                dims: &::attn::lang::Dims,
-            ) -> ::core::result::Result<::std::vec::Vec<i64>, ::attn::__private::ShapeProblem> {
-                ::core::unreachable!()
-            }
-            fn visit_args(&self, visitor: &mut dyn ::attn::lang::params::ArgVisitor) {}
-        }
-        #notes
     }
 }
 

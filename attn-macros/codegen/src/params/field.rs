@@ -6,7 +6,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, GenericArgument, Ident, Lit, Meta, PathArguments, Token, Type};
 
 use super::messages;
-use crate::report::Report;
+use crate::{parse::docs, report::Report};
 
 /// One field.
 pub(super) struct Field {
@@ -218,15 +218,6 @@ fn is_tensor(segment: &syn::PathSegment) -> bool {
 
 /// The doc comment, with its lines as written.
 pub(super) fn doc(attrs: &[Attribute]) -> String {
-    let lines: Vec<String> = (attrs.iter())
-        .filter_map(|attr| match &attr.meta {
-            Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect();
-    let lines: Vec<&str> = lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let lines: Vec<String> = docs(attrs).map(|text| text.strip_prefix(' ').unwrap_or(&text).to_owned()).collect();
     lines.join("\n").trim().to_owned()
 }

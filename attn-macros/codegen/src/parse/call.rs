@@ -31,7 +31,7 @@ impl IrBuilder<'_> {
             if ty == "random" {
                 return self.random(e, f, name);
             }
-            if let Some(receiver) = number(ty) {
+            if let Some(receiver) = Ty::number(ty) {
                 return self.assoc_call(e, f, receiver, name);
             }
             if ty == "Self" {
@@ -166,16 +166,4 @@ impl IrBuilder<'_> {
             _ => self.refused(arg, messages::CONST_ARGUMENT),
         }
     }
-}
-
-fn number(name: &str) -> Option<Ty> {
-    Some(match name {
-        "f32" => Ty::F32,
-        "i32" => Ty::I32,
-        "u32" => Ty::U32,
-        "u8" => Ty::U8,
-        "u64" => Ty::U64,
-        "i64" => Ty::I64,
-        _ => return None,
-    })
 }

@@ -1,5 +1,7 @@
 //! Expressions.
 
+use quote::ToTokens as _;
+
 use super::{
     ir_builder::IrBuilder,
     syntax::{is_assoc, is_self, strip},
@@ -167,7 +169,7 @@ impl IrBuilder<'_> {
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Expr {
         let span = SpanRange::of(e);
-        let Some(op) = operator(&e.op) else {
+        let Some(op) = Op::of_symbol(&e.op.to_token_stream().to_string()) else {
             return self.refused(e, messages::ASSIGN_VALUE);
         };
         let (a, b) = (self.expr(&e.left), self.expr(&e.right));
@@ -242,28 +244,4 @@ fn refusal(expr: &syn::Expr) -> &'static str {
         syn::Expr::Tuple(_) => messages::TUPLE_SIZE,
         _ => messages::EXPRESSION,
     }
-}
-
-fn operator(op: &syn::BinOp) -> Option<Op> {
-    Some(match op {
-        syn::BinOp::Add(_) => Op::Add,
-        syn::BinOp::Sub(_) => Op::Sub,
-        syn::BinOp::Mul(_) => Op::Mul,
-        syn::BinOp::Div(_) => Op::Div,
-        syn::BinOp::Rem(_) => Op::Rem,
-        syn::BinOp::And(_) => Op::AndAlso,
-        syn::BinOp::Or(_) => Op::OrElse,
-        syn::BinOp::BitXor(_) => Op::Xor,
-        syn::BinOp::BitAnd(_) => Op::And,
-        syn::BinOp::BitOr(_) => Op::Or,
-        syn::BinOp::Shl(_) => Op::Shl,
-        syn::BinOp::Shr(_) => Op::Shr,
-        syn::BinOp::Eq(_) => Op::Eq,
-        syn::BinOp::Lt(_) => Op::Lt,
-        syn::BinOp::Le(_) => Op::Le,
-        syn::BinOp::Ne(_) => Op::Ne,
-        syn::BinOp::Ge(_) => Op::Ge,
-        syn::BinOp::Gt(_) => Op::Gt,
-        _ => return None,
-    })
 }

@@ -17,15 +17,13 @@ impl IrBuilder<'_> {
             syn::Lit::Int(i) => {
                 let ty = match i.suffix() {
                     "" => self.shared.types.int(),
-                    "i32" => Ty::I32,
-                    "u32" => Ty::U32,
-                    "u8" => Ty::U8,
-                    "u64" => Ty::U64,
-                    "i64" => Ty::I64,
                     "usize" => Ty::Usize,
                     "isize" => return self.refused(lit, messages::USIZE),
                     "f64" => return self.refused(lit, messages::FLOAT64),
-                    _ => return self.refused(lit, messages::LITERAL_SUFFIX),
+                    name => match Ty::number(name) {
+                        Some(ty) => ty,
+                        None => return self.refused(lit, messages::LITERAL_SUFFIX),
+                    },
                 };
                 // in patterns, and from macros, the sign is part of the literal
                 let digits = i.base10_digits();

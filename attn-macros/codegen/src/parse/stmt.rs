@@ -284,18 +284,9 @@ fn constants(block: &syn::Block) -> Vec<&syn::ItemConst> {
     sorted
 }
 
+/// The `+` of `+=`.
 fn compound(op: &syn::BinOp) -> Option<Op> {
-    Some(match op {
-        syn::BinOp::AddAssign(_) => Op::Add,
-        syn::BinOp::SubAssign(_) => Op::Sub,
-        syn::BinOp::MulAssign(_) => Op::Mul,
-        syn::BinOp::DivAssign(_) => Op::Div,
-        syn::BinOp::RemAssign(_) => Op::Rem,
-        syn::BinOp::BitXorAssign(_) => Op::Xor,
-        syn::BinOp::BitAndAssign(_) => Op::And,
-        syn::BinOp::BitOrAssign(_) => Op::Or,
-        syn::BinOp::ShlAssign(_) => Op::Shl,
-        syn::BinOp::ShrAssign(_) => Op::Shr,
-        _ => return None,
-    })
+    let symbol = op.to_token_stream().to_string();
+    let assigns = Op::of_symbol(&symbol).is_none();
+    symbol.strip_suffix('=').filter(|_| assigns).and_then(Op::of_symbol)
 }

@@ -32,12 +32,6 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
                 return refuse(t, messages::TYPE, shared);
             }
             match last.ident.to_string().as_str() {
-                "f32" => Some(Ty::F32),
-                "i32" => Some(Ty::I32),
-                "u32" => Some(Ty::U32),
-                "u8" => Some(Ty::U8),
-                "u64" => Some(Ty::U64),
-                "i64" => Some(Ty::I64),
                 "bool" => Some(Ty::Bool),
                 "RowIndex" => Some(Ty::RowIndex),
                 "LogitIndex" => Some(Ty::LogitIndex),
@@ -47,7 +41,7 @@ pub(crate) fn of(ty: &syn::Type, shared: &mut ItemContext) -> Option<Ty> {
                 "f64" => refuse(t, messages::FLOAT64, shared),
                 "usize" | "isize" => refuse(t, messages::USIZE, shared),
                 name if FOREIGN.contains(&name) => refuse(t, messages::TYPE, shared),
-                _ => type_link::link(&t.path, shared),
+                name => Ty::number(name).or_else(|| type_link::link(&t.path, shared)),
             }
         }
         ty => refuse(ty, messages::TYPE, shared),

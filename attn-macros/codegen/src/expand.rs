@@ -1,0 +1,13 @@
+//! What the attributes have in common: the item is kept, with or without errors.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::{loop_attributes, report::Report};
+
+/// The item, without the attributes that rustc does not know, and what `beside` makes of it, or its errors.
+pub(crate) fn kept(item: TokenStream, beside: impl FnOnce(TokenStream) -> Result<TokenStream, Report>) -> TokenStream {
+    let beside = beside(item.clone()).unwrap_or_else(Report::into_tokens);
+    let item = loop_attributes::removed(item);
+    quote!(#item #beside)
+}
