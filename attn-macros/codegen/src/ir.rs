@@ -57,6 +57,13 @@ pub struct Block {
     pub tail: Option<Box<Expr>>,
 }
 
+impl Block {
+    /// The statements and the value.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.stmts.iter().map(Part::Stmt).chain(self.tail.as_deref().map(Part::Expr))
+    }
+}
+
 /// A statement.
 #[derive(Debug)]
 #[allow(missing_docs)]
@@ -266,6 +273,32 @@ impl Stmt {
             Stmt::Return(value) => (value.iter().collect(), Vec::new()),
             Stmt::Break | Stmt::Continue => (Vec::new(), Vec::new()),
         }
+    }
+}
+
+/// An expression or a statement inside a function.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Part<'a> {
+    Expr(&'a Expr),
+    Stmt(&'a Stmt),
+}
+
+impl<'a> Part<'a> {
+    /// The parts directly inside, in order.
+    #[must_use]
+    pub fn children(self) -> Vec<Part<'a>> {
+        let (exprs, blocks) = match self {
+            Part::Expr(Expr { kind: Kind::Diverge(stmt), .. }) => return vec![Part::Stmt(stmt)],
+            Part::Expr(e) => e.children(),
+            Part::Stmt(stmt) => stmt.children(),
+        };
+        exprs.into_iter().map(Part::Expr).chain(blocks.into_iter().flat_map(Block::parts)).collect()
+    }
+
+    /// Whether `test` holds for this part or one inside; where `test` gives `None`, the parts inside decide.
+    pub fn any(self, test: &mut impl FnMut(Part<'a>) -> Option<bool>) -> bool {
+        test(self).unwrap_or_else(|| self.children().into_iter().any(|part| part.any(test)))
     }
 }
 

@@ -2,7 +2,7 @@
 //! request that shares a key, so it can run on a shared prefix.
 
 use crate::{
-    ir::{Block, Expr, Function, Kind, Stmt},
+    ir::{Expr, Function, Kind, Part},
     types::Ty,
 };
 
@@ -13,25 +13,14 @@ const OF_A_REQUEST: [&str; 3] = ["batch", "kv_token", "kv_len"];
 /// passes the whole index on. Other hooks have none.
 pub(crate) fn read(function: &Function) -> impl Iterator<Item = &'static str> {
     let on_keys = matches!(function.name.as_str(), "key_transform" | "value_transform" | "remap_kv_pos");
-    OF_A_REQUEST.into_iter().filter(move |word| on_keys && in_block(&function.body, word))
-}
-
-fn in_block(block: &Block, word: &str) -> bool {
-    block.stmts.iter().any(|stmt| in_stmt(stmt, word)) || block.tail.iter().any(|e| in_expr(e, word))
-}
-
-fn in_stmt(stmt: &Stmt, word: &str) -> bool {
-    inside(stmt.children(), word)
-}
-
-fn in_expr(e: &Expr, word: &str) -> bool {
-    match &e.kind {
-        Kind::Coordinate(_, name) => name == word,
-        Kind::Local(_) => e.ty == Ty::KvIndex,
-        _ => inside(e.children(), word),
-    }
-}
-
-fn inside((exprs, blocks): (Vec<&Expr>, Vec<&Block>), word: &str) -> bool {
-    exprs.into_iter().any(|e| in_expr(e, word)) || blocks.into_iter().any(|block| in_block(block, word))
+    let reads = |word: &str| {
+        function.body.parts().any(|part| {
+            part.any(&mut |part| match part {
+                Part::Expr(Expr { kind: Kind::Coordinate(_, name), .. }) => Some(name == word),
+                Part::Expr(Expr { kind: Kind::Local(_), ty, .. }) => Some(*ty == Ty::KvIndex),
+                _ => None,
+            })
+        })
+    };
+    OF_A_REQUEST.into_iter().filter(move |word| on_keys && reads(word))
 }

@@ -5,7 +5,7 @@
 //! in Rust with the parameter's type, in C++ as an int. Such a literal is refused until its type is written.
 
 use crate::{
-    ir::{Block, Expr, Function, Kind, Op, Stmt},
+    ir::{Expr, Function, Kind, Op, Part, Stmt},
     messages,
     report::Report,
     types::Types,
@@ -13,7 +13,8 @@ use crate::{
 
 /// Checks one hook or helper, once all functions of the item are lowered.
 pub(crate) fn function(f: &Function, types: &Types, report: &mut Report) {
-    Check { types, report }.block(&f.body);
+    let mut check = Check { types, report };
+    f.body.parts().for_each(|part| check.part(part));
 }
 
 struct Check<'a> {
@@ -22,57 +23,43 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn block(&mut self, block: &Block) {
-        block.stmts.iter().for_each(|stmt| self.stmt(stmt));
-        block.tail.iter().for_each(|tail| self.expr(tail));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Let { init, .. } | Stmt::LetTuple { init, .. } if self.is_untyped(init) => {
-                return self.report.at(init.span, messages::UNTYPED_VARIABLE);
+    fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Stmt(Stmt::Let { init, .. } | Stmt::LetTuple { init, .. }) if self.is_untyped(init) => {
+                self.report.at(init.span, messages::UNTYPED_VARIABLE);
             }
-            Stmt::For { from, to, .. } if self.is_untyped(from) && self.is_untyped(to) => {
-                return self.report.at(to.span, messages::UNTYPED_LITERAL);
+            Part::Stmt(Stmt::For { from, to, .. }) if self.is_untyped(from) && self.is_untyped(to) => {
+                self.report.at(to.span, messages::UNTYPED_LITERAL);
             }
-            _ => {}
-        }
-        let (exprs, blocks) = stmt.children();
-        exprs.into_iter().for_each(|e| self.expr(e));
-        blocks.into_iter().for_each(|b| self.block(b));
-    }
-
-    fn expr(&mut self, e: &Expr) {
-        if self.is_untyped(e) {
-            if !is_small(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
-                self.report.at(e.span, messages::UNTYPED_LITERAL);
-            }
-            return;
-        }
-        match &e.kind {
-            // C++ would give each element a type of its own
-            Kind::Tuple(items) | Kind::Array(items) => {
-                for item in items {
-                    if self.is_untyped(item) {
-                        self.report.at(item.span, messages::UNTYPED_LITERAL);
-                    }
+            Part::Expr(e) if self.is_untyped(e) => {
+                if !is_small(e) && (self.types.may_be_wide(&e.ty) || !wraps_alike(e)) {
+                    self.report.at(e.span, messages::UNTYPED_LITERAL);
                 }
             }
-            Kind::Repeat(item, _) if self.is_untyped(item) => self.report.at(item.span, messages::UNTYPED_LITERAL),
+            _ => {
+                if let Part::Expr(e) = part {
+                    self.inside(e);
+                }
+                part.children().into_iter().for_each(|part| self.part(part));
+            }
+        }
+    }
+
+    /// Checks the literals directly inside an expression.
+    fn inside(&mut self, e: &Expr) {
+        let literals = match &e.kind {
+            // C++ would give each element a type of its own
+            Kind::Tuple(items) | Kind::Array(items) => items.iter().filter(|item| self.is_untyped(item)).collect(),
+            Kind::Repeat(item, _) if self.is_untyped(item) => vec![&**item],
             // C++ would give `if c { 1 } else { a_u8 }` the type int
             Kind::If { .. } | Kind::Match { .. }
                 if self.types.is_external_int(&e.ty) && self.types.may_be_wide(&e.ty) =>
             {
-                for value in values(e).into_iter().filter(|v| is_literal(v)) {
-                    self.report.at(value.span, messages::UNTYPED_LITERAL);
-                }
+                values(e).into_iter().filter(|v| is_literal(v)).collect()
             }
-            Kind::Diverge(stmt) => return self.stmt(stmt),
-            _ => {}
-        }
-        let (exprs, blocks) = e.children();
-        exprs.into_iter().for_each(|e| self.expr(e));
-        blocks.into_iter().for_each(|b| self.block(b));
+            _ => Vec::new(),
+        };
+        literals.into_iter().for_each(|literal| self.report.at(literal.span, messages::UNTYPED_LITERAL));
     }
 
     /// Whether an expression is made of literals alone, and takes its type from something that the macro cannot see.

@@ -64,7 +64,8 @@ pub(crate) fn function(
                 None
             }
         };
-        args.push(Argument { local, ty, by_reference: matches!(*arg.ty, syn::Type::Reference(_)) });
+        let by_reference = matches!(&*arg.ty, syn::Type::Reference(to) if to.mutability.is_none());
+        args.push(Argument { local, ty, by_reference });
     }
     refuse_cfg(block, &mut reader.shared.report);
     let body = reader.block(block, &ret);

@@ -1,6 +1,6 @@
 //! Side effects of loops and expressions.
 
-use crate::ir::{Block, Expr, Kind, LocalId, Stmt};
+use crate::ir::{Block, Expr, Kind, LocalId, Part, Stmt};
 
 /// The locals that a loop may change, and whether it may leave the function.
 #[derive(Default)]
@@ -13,59 +13,47 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) fn block(&mut self, block: &Block) {
-        block.stmts.iter().for_each(|s| self.stmt(s));
-        block.tail.iter().for_each(|e| self.expr(e));
+        block.parts().for_each(|part| self.part(part));
     }
 
-    fn expr(&mut self, e: &Expr) {
-        match &e.kind {
-            Kind::Diverge(stmt) => return self.stmt(stmt),
-            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Local(_) | Kind::Param(_) | Kind::Element(..) => {}
-            Kind::Coordinate(..)
-            | Kind::Const(_)
-            | Kind::Builtin(_)
-            | Kind::NegInfinity
-            | Kind::Neg(_)
-            | Kind::Not(_) => {}
-            Kind::Binary(..) | Kind::Cast(..) | Kind::Call(..) | Kind::Helper(..) | Kind::HelperOf(..) => {}
-            Kind::Tuple(_) | Kind::Array(_) | Kind::Repeat(..) | Kind::Index(..) => {}
-            Kind::Struct { .. } | Kind::Field(..) | Kind::Variant { .. } => {}
-            Kind::SetElement { local, .. } => self.locals.push(*local),
-            Kind::TupleField(..) | Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {}
-            // constructs added to the language later may have effects
-            _ => self.unknown = true,
-        }
-        let (exprs, blocks) = e.children();
-        exprs.into_iter().for_each(|e| self.expr(e));
-        blocks.into_iter().for_each(|b| self.block(b));
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Assign { local, .. } => self.locals.push(*local),
-            Stmt::Return(_) => self.returns = true,
-            Stmt::Break | Stmt::Continue => self.leaves = true,
-            Stmt::Let { .. } | Stmt::LetTuple { .. } | Stmt::Expr(_) => {}
-            Stmt::For { body, .. } => {
+    fn part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Expr(e) => self.expr(&e.kind),
+            Part::Stmt(Stmt::Assign { local, .. }) => self.locals.push(*local),
+            Part::Stmt(Stmt::Return(_)) => self.returns = true,
+            Part::Stmt(Stmt::Break | Stmt::Continue) => self.leaves = true,
+            Part::Stmt(Stmt::Let { .. } | Stmt::LetTuple { .. } | Stmt::Expr(_)) => {}
+            Part::Stmt(Stmt::For { body, .. }) => {
                 // a `break` inside leaves the inner loop only
                 let leaves = self.leaves;
                 self.block(body);
                 self.leaves = leaves;
                 return;
             }
-            #[allow(unreachable_patterns)]
+        }
+        part.children().into_iter().for_each(|part| self.part(part));
+    }
+
+    fn expr(&mut self, kind: &Kind) {
+        match kind {
+            Kind::SetElement { local, .. } => self.locals.push(*local),
+            Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) | Kind::Local(_) | Kind::Param(_) | Kind::Element(..) => {}
+            Kind::Coordinate(..) | Kind::Const(_) | Kind::Builtin(_) | Kind::NegInfinity => {}
+            Kind::Neg(_) | Kind::Not(_) | Kind::Binary(..) | Kind::Cast(..) | Kind::Call(..) => {}
+            Kind::Helper(..) | Kind::HelperOf(..) | Kind::Diverge(_) => {}
+            Kind::Tuple(_) | Kind::Array(_) | Kind::Repeat(..) | Kind::Index(..) => {}
+            Kind::Struct { .. } | Kind::Field(..) | Kind::Variant { .. } => {}
+            Kind::TupleField(..) | Kind::If { .. } | Kind::Match { .. } | Kind::Block(_) => {}
+            // constructs added to the language later may have effects
             _ => self.unknown = true,
         }
-        let (exprs, blocks) = stmt.children();
-        exprs.into_iter().for_each(|e| self.expr(e));
-        blocks.into_iter().for_each(|b| self.block(b));
     }
 }
 
 /// Whether an expression has no side effects and always yields its value.
 pub(super) fn is_pure(e: &Expr) -> bool {
     let mut changes = Changes::default();
-    changes.expr(e);
+    changes.part(Part::Expr(e));
     let Changes { locals, returns, leaves, unknown } = changes;
     locals.is_empty() && !returns && !leaves && !unknown
 }

@@ -8,7 +8,7 @@ use super::{
     writer::CudaWriter,
 };
 use crate::{
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
+    ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt},
     types::Types,
 };
 
@@ -37,29 +37,17 @@ pub(super) fn added(body: &Block, logit: LocalId) -> Option<Added<'_>> {
         Kind::Binary(Op::Sub, a, b) if is_logit(a) => of(b, true),
         _ => return None,
     };
-    let free = !body.stmts.iter().any(|stmt| stmt_needs(stmt, logit)) && !expr_needs(added.term, logit);
+    let needs = |part: Part<'_>| {
+        part.any(&mut |part| match part {
+            Part::Expr(Expr { kind: Kind::Local(local), .. }) => Some(*local == logit),
+            Part::Expr(Expr { kind: Kind::Store { .. } | Kind::Diverge(_), .. }) => Some(true),
+            Part::Stmt(Stmt::Return(_)) => Some(true),
+            _ => None,
+        })
+    };
+    // the term does not read the logit, and nothing stores or ends the function
+    let free = !body.stmts.iter().map(Part::Stmt).chain([Part::Expr(added.term)]).any(needs);
     free.then_some(added)
-}
-
-/// Whether an expression reads the logit, stores something, or ends the function.
-fn expr_needs(e: &Expr, logit: LocalId) -> bool {
-    let (exprs, blocks) = e.children();
-    match &e.kind {
-        Kind::Local(local) if *local == logit => true,
-        Kind::Store { .. } | Kind::Diverge(_) => true,
-        _ => exprs.into_iter().any(|e| expr_needs(e, logit)) || blocks.into_iter().any(|b| block_needs(b, logit)),
-    }
-}
-
-fn block_needs(block: &Block, logit: LocalId) -> bool {
-    block.stmts.iter().any(|s| stmt_needs(s, logit)) || block.tail.iter().any(|e| expr_needs(e, logit))
-}
-
-fn stmt_needs(stmt: &Stmt, logit: LocalId) -> bool {
-    let (exprs, blocks) = stmt.children();
-    matches!(stmt, Stmt::Return(_))
-        || exprs.into_iter().any(|e| expr_needs(e, logit))
-        || blocks.into_iter().any(|b| block_needs(b, logit))
 }
 
 impl CudaWriter<'_> {

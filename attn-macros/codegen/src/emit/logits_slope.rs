@@ -11,7 +11,7 @@ use super::{
     writer::CudaWriter,
 };
 use crate::{
-    ir::{Block, Expr, Function, Kind, LocalId, Op, Stmt},
+    ir::{Block, Expr, Function, Kind, LocalId, Op, Part, Stmt},
     types::{Ty, Types},
 };
 
@@ -89,16 +89,16 @@ impl<'f> KeyDependence<'f> {
 
     /// Whether an expression reads a coordinate of the key, or may do so in a way that is not analysed.
     pub(super) fn needs_key(&self, e: &Expr) -> bool {
-        let (exprs, blocks) = e.children();
-        match &e.kind {
-            Kind::Coordinate(_, word) => OF_KEYS.contains(&word.as_str()),
-            Kind::Local(local) => self.of_keys.contains_key(local),
-            Kind::Closure { .. } | Kind::Match { .. } => true,
-            _ => {
-                let block = |b: &Block| !b.stmts.is_empty() || b.tail.iter().any(|e| self.needs_key(e));
-                exprs.into_iter().any(|e| self.needs_key(e)) || blocks.into_iter().any(block)
-            }
-        }
+        Part::Expr(e).any(&mut |part| match part {
+            // statements are not analysed
+            Part::Stmt(_) => Some(true),
+            Part::Expr(e) => match &e.kind {
+                Kind::Coordinate(_, word) => Some(OF_KEYS.contains(&word.as_str())),
+                Kind::Local(local) => Some(self.of_keys.contains_key(local)),
+                Kind::Closure { .. } | Kind::Match { .. } => Some(true),
+                _ => None,
+            },
+        })
     }
 }
 
