@@ -58,6 +58,12 @@ pub struct Block {
 }
 
 impl Block {
+    /// A value without statements.
+    #[must_use]
+    pub fn of(value: Expr) -> Block {
+        Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
+    }
+
     /// The statements and the value.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         self.stmts.iter().map(Part::Stmt).chain(self.tail.as_deref().map(Part::Expr))

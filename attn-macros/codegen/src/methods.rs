@@ -32,10 +32,18 @@ pub struct Method {
     pub on: On,
     pub args: &'static [Sort],
     pub result: Sort,
+    /// Its function over abstract values, in lang/interval.cuh.
+    pub over: Option<&'static str>,
+}
+
+impl Method {
+    const fn over(self, function: &'static str) -> Method {
+        Method { over: Some(function), ..self }
+    }
 }
 
 const fn m(name: &'static str, on: On, args: &'static [Sort], result: Sort) -> Method {
-    Method { name, on, args, result }
+    Method { name, on, args, result, over: None }
 }
 
 use On::{Float, Int, Number};
@@ -43,13 +51,13 @@ use Sort::{Bool, I32, Pair, Same, U32, Unsigned};
 
 /// Every method of the language.
 pub const METHODS: &[Method] = &[
-    m("abs", Number, &[], Same),
-    m("min", Number, &[Same], Same),
-    m("max", Number, &[Same], Same),
-    m("clamp", Number, &[Same, Same], Same),
-    m("signum", Number, &[], Same),
-    m("rem_euclid", Number, &[Same], Same),
-    m("div_euclid", Number, &[Same], Same),
+    m("abs", Number, &[], Same).over("abs"),
+    m("min", Number, &[Same], Same).over("min"),
+    m("max", Number, &[Same], Same).over("max"),
+    m("clamp", Number, &[Same, Same], Same).over("clamp"),
+    m("signum", Number, &[], Same).over("signum"),
+    m("rem_euclid", Number, &[Same], Same).over("rem_euclid"),
+    m("div_euclid", Number, &[Same], Same).over("div_euclid"),
     m("exp", Float, &[], Same),
     m("exp2", Float, &[], Same),
     m("exp_m1", Float, &[], Same),
@@ -80,26 +88,26 @@ pub const METHODS: &[Method] = &[
     m("is_sign_negative", Float, &[], Bool),
     m("is_sign_positive", Float, &[], Bool),
     m("copysign", Float, &[Same], Same),
-    m("pow", Int, &[U32], Same),
-    m("wrapping_add", Int, &[Same], Same),
-    m("wrapping_sub", Int, &[Same], Same),
-    m("wrapping_mul", Int, &[Same], Same),
+    m("pow", Int, &[U32], Same).over("pow"),
+    m("wrapping_add", Int, &[Same], Same).over("add"),
+    m("wrapping_sub", Int, &[Same], Same).over("sub"),
+    m("wrapping_mul", Int, &[Same], Same).over("mul"),
     m("wrapping_div", Int, &[Same], Same),
     m("wrapping_rem", Int, &[Same], Same),
     m("wrapping_pow", Int, &[U32], Same),
     m("wrapping_abs", Int, &[], Same),
-    m("wrapping_neg", Int, &[], Same),
-    m("wrapping_shl", Int, &[U32], Same),
-    m("wrapping_shr", Int, &[U32], Same),
-    m("saturating_add", Int, &[Same], Same),
-    m("saturating_sub", Int, &[Same], Same),
+    m("wrapping_neg", Int, &[], Same).over("neg"),
+    m("wrapping_shl", Int, &[U32], Same).over("shl"),
+    m("wrapping_shr", Int, &[U32], Same).over("shr"),
+    m("saturating_add", Int, &[Same], Same).over("saturating_add"),
+    m("saturating_sub", Int, &[Same], Same).over("saturating_sub"),
     m("saturating_mul", Int, &[Same], Same),
     m("rotate_left", Int, &[U32], Same),
     m("rotate_right", Int, &[U32], Same),
-    m("count_ones", Int, &[], U32),
+    m("count_ones", Int, &[], U32).over("count_ones"),
     m("count_zeros", Int, &[], U32),
-    m("leading_zeros", Int, &[], U32),
-    m("trailing_zeros", Int, &[], U32),
+    m("leading_zeros", Int, &[], U32).over("leading_zeros"),
+    m("trailing_zeros", Int, &[], U32).over("trailing_zeros"),
     m("leading_ones", Int, &[], U32),
     m("trailing_ones", Int, &[], U32),
     m("reverse_bits", Int, &[], Same),
@@ -108,8 +116,8 @@ pub const METHODS: &[Method] = &[
     m("div_ceil", Int, &[Same], Same),
     m("next_multiple_of", Int, &[Same], Same),
     m("next_power_of_two", Int, &[], Same),
-    m("is_power_of_two", Int, &[], Bool),
+    m("is_power_of_two", Int, &[], Bool).over("is_power_of_two"),
     m("isqrt", Int, &[], Same),
-    m("abs_diff", Int, &[Same], Unsigned),
-    m("unsigned_abs", Int, &[], Unsigned),
+    m("abs_diff", Int, &[Same], Unsigned).over("abs_diff"),
+    m("unsigned_abs", Int, &[], Unsigned).over("unsigned_abs"),
 ];

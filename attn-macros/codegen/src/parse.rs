@@ -54,16 +54,7 @@ pub(crate) fn function(
     });
     for (i, arg) in typed.enumerate() {
         let ty = ty_of(i, &arg.ty, reader.shared).unwrap_or_else(|| reader.shared.types.external());
-        let local = match &*arg.pat {
-            syn::Pat::Wild(_) => None,
-            syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
-                Some(reader.declare(&p.ident, ty.clone(), p.mutability.is_some()))
-            }
-            pat => {
-                reader.refuse(pat, messages::ARGUMENT);
-                None
-            }
-        };
+        let local = reader.parameter(&arg.pat, &ty, messages::ARGUMENT);
         let by_reference = matches!(&*arg.ty, syn::Type::Reference(to) if to.mutability.is_none());
         args.push(Argument { local, ty, by_reference });
     }

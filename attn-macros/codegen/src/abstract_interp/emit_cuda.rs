@@ -70,21 +70,30 @@ fn parts(form: &NormalForm, out: &mut String) -> String {
     texts.swap_remove(form.result)
 }
 
+/// The C++ of a value that is the same for all logits, unless it is made of other nodes.
+pub(super) fn uniform(node: &Node) -> Option<String> {
+    Some(match node {
+        Node::Param(name) => names::param(name),
+        Node::Const(name) => name.clone(),
+        Node::Variant { ty, name, .. } => format!("{ty}::{name}"),
+        Node::Int(n, None | Some(IntTy::I32)) => n.to_string(),
+        Node::Int(n, Some(IntTy::U32)) => format!("{n}u"),
+        Node::Int(n, Some(IntTy::U8)) => format!("u8({n})"),
+        Node::LeastI32 => "I32_MIN".to_owned(),
+        Node::Bool(b) => b.to_string(),
+        _ => return None,
+    })
+}
+
 fn one(node: &Node, texts: &[String]) -> String {
     let list = |ids: &[Id]| ids.iter().map(|&id| texts[id].as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(value) = uniform(node) {
+        return format!("interval::of({value})");
+    }
     match node {
         Node::Coordinate(word) if is_uniform_coordinate(word) => format!("interval::of(at.{word})"),
         Node::Coordinate(word) => format!("interval::coordinate(at.{word}_min, at.{word}_max)"),
         Node::Arg(i) => format!("a{i}"),
-        Node::Param(name) => format!("interval::of({})", names::param(name)),
-        Node::Const(name) => format!("interval::of({name})"),
-        Node::Variant { ty, name, .. } => format!("interval::of({ty}::{name})"),
-        Node::Int(n, None | Some(IntTy::I32)) => format!("interval::of({n})"),
-        Node::Int(n, Some(IntTy::U32)) => format!("interval::of({n}u)"),
-        Node::Int(n, Some(IntTy::U8)) => format!("interval::of(u8({n}))"),
-        Node::LeastI32 => "interval::of(I32_MIN)".to_owned(),
-        Node::Bool(b) => format!("interval::of({b})"),
-        Node::Any => "interval::Any{}".to_owned(),
         Node::Element(name, ids) => {
             let member = names::param(name);
             let indices: String = ids.iter().map(|&id| format!(", {}", texts[id])).collect();
@@ -92,5 +101,6 @@ fn one(node: &Node, texts: &[String]) -> String {
         }
         Node::Helper(name, ids) => format!("{}({})", over(name), list(ids)),
         Node::Op(name, ids) => format!("interval::{name}({})", list(ids)),
+        _ => "interval::Any{}".to_owned(),
     }
 }

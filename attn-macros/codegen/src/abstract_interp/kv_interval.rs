@@ -4,6 +4,7 @@
 //! bounds the interval on one side. `kv_bounds` is emitted only where it equals the mask for every key: sums that may
 //! wrap are refused. The functions on intervals of keys are in `lang/interval.cuh`.
 
+use super::emit_cuda::uniform;
 use super::normal_form::{Id, IntTy, Node, NormalForm};
 use crate::{ir::Op, names};
 
@@ -161,14 +162,6 @@ impl KvIntervals<'_> {
         Some(match self.node(id) {
             Node::Coordinate(word) if word == "kv_pos" || word == "kv_token" => return None,
             Node::Coordinate(word) => format!("at.{word}"),
-            Node::Param(name) => names::param(name),
-            Node::Const(name) => name.clone(),
-            Node::Variant { ty, name, .. } => format!("{ty}::{name}"),
-            Node::Int(n, None | Some(IntTy::I32)) => n.to_string(),
-            Node::Int(n, Some(IntTy::U32)) => format!("{n}u"),
-            Node::Int(n, Some(IntTy::U8)) => format!("u8({n})"),
-            Node::LeastI32 => "I32_MIN".to_owned(),
-            Node::Bool(b) => b.to_string(),
             Node::Element(name, ids) => {
                 let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
                 let (name, ids) = (names::param(name), ids?);
@@ -182,7 +175,7 @@ impl KvIntervals<'_> {
                 let ids: Option<Vec<String>> = ids.iter().map(|&id| self.row(id)).collect();
                 concrete(name, &ids?)
             }
-            Node::Arg(_) | Node::Any | Node::Helper(..) => return None,
+            node => return uniform(node),
         })
     }
 }

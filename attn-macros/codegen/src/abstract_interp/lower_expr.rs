@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     ir::{Expr, Kind, Op, Test},
-    literals, names,
+    literals,
+    methods::METHODS,
+    names,
     types::Ty,
 };
 
@@ -193,19 +195,10 @@ impl Lowering<'_> {
 
     fn method(&mut self, name: &str, args: &[Expr]) -> Value {
         let ids: Vec<Id> = args.iter().map(|e| self.id(e)).collect();
-        let name = match name {
-            "wrapping_add" => "add",
-            "wrapping_sub" => "sub",
-            "wrapping_mul" => "mul",
-            "wrapping_neg" => "neg",
-            "wrapping_shl" => "shl",
-            "wrapping_shr" => "shr",
-            name => match METHODS.iter().find(|m| **m == name) {
-                Some(name) => name,
-                None => return self.unknown(FLOATS),
-            },
-        };
-        Value::Node(self.op(name, ids))
+        match METHODS.iter().find(|method| method.name == name).and_then(|method| method.over) {
+            Some(function) => Value::Node(self.op(function, ids)),
+            None => self.unknown(FLOATS),
+        }
     }
 
     /// The condition under which an arm's pattern matches.
@@ -240,23 +233,3 @@ impl Lowering<'_> {
         }
     }
 }
-
-/// Methods of numbers that have an abstract form, under their own names.
-const METHODS: &[&str] = &[
-    "abs",
-    "min",
-    "max",
-    "clamp",
-    "signum",
-    "rem_euclid",
-    "div_euclid",
-    "pow",
-    "saturating_add",
-    "saturating_sub",
-    "count_ones",
-    "leading_zeros",
-    "trailing_zeros",
-    "is_power_of_two",
-    "abs_diff",
-    "unsigned_abs",
-];

@@ -152,22 +152,15 @@ impl Lowering<'_> {
             _ => None,
         };
         match (name, ids.as_slice()) {
-            ("both", &[a, b]) => match (truth(a), truth(b)) {
-                (Some(true), _) => return b,
-                (_, Some(true)) => return a,
-                (Some(false), _) => return a,
-                (_, Some(false)) => return b,
-                _ if self.is_any(a) && self.is_any(b) => return a,
-                _ => {}
-            },
-            ("either", &[a, b]) => match (truth(a), truth(b)) {
-                (Some(false), _) => return b,
-                (_, Some(false)) => return a,
-                (Some(true), _) => return a,
-                (_, Some(true)) => return b,
-                _ if self.is_any(a) && self.is_any(b) => return a,
-                _ => {}
-            },
+            ("both" | "either", &[a, b]) => {
+                let neutral = name == "both";
+                match (truth(a), truth(b)) {
+                    (Some(known), _) => return if known == neutral { b } else { a },
+                    (_, Some(known)) => return if known == neutral { a } else { b },
+                    _ if self.is_any(a) && self.is_any(b) => return a,
+                    _ => {}
+                }
+            }
             ("bit_not", &[a]) => {
                 if let Some(b) = truth(a) {
                     return self.node(Node::Bool(!b));

@@ -1,5 +1,7 @@
 //! Structs and enums with `#[device_type]`, whose definitions are not visible here.
 
+use quote::ToTokens as _;
+
 use super::{
     ir_builder::IrBuilder,
     syntax::{is_type_name, key, last_two, strip},
@@ -22,10 +24,7 @@ fn member(member: &syn::Member) -> Option<String> {
 
 /// The name of a field as Rust writes it: `slope`, `0`.
 fn written(member: &syn::Member) -> String {
-    match member {
-        syn::Member::Named(name) => name.to_string(),
-        syn::Member::Unnamed(i) => i.index.to_string(),
-    }
+    member.to_token_stream().to_string()
 }
 
 impl IrBuilder<'_> {
@@ -50,24 +49,15 @@ impl IrBuilder<'_> {
 
     /// `Line(1.0, 2.0)`.
     pub(super) fn tuple_struct(&mut self, e: &syn::ExprCall, f: &syn::ExprPath) -> Expr {
-        let std = matches!(key(&f.path).as_str(), "Some" | "Ok" | "Err" | "Box" | "Self");
-        let variant = last_two(&f.path).is_some_and(|(before, _)| is_type_name(&before));
-        let linked = if std || variant { None } else { self.struct_named(&f.path, false, messages::CALL_TYPE) };
-        let Some((ty, name)) = linked else {
-            if std || variant {
-                self.refuse(f, messages::CALL_TYPE);
-            }
+        let Some((ty, name)) = self.struct_named(&f.path, false, messages::CALL_TYPE) else {
             e.args.iter().for_each(|arg| drop(self.expr(arg)));
             return self.error(SpanRange::of(e));
         };
         if e.args.len() > names::TUPLE_FIELDS.len() {
             return self.refused(e, messages::TUPLE_STRUCT_SIZE);
         }
-        let fields = (0..).zip(&e.args).filter_map(|(i, arg)| {
-            let index = syn::Index { index: i, span: proc_macro2::Span::call_site() };
-            self.field_value(&name, &syn::Member::Unnamed(index), arg)
-        });
-        let fields = fields.collect();
+        let fields = e.args.iter().enumerate();
+        let fields = fields.filter_map(|(i, arg)| self.field_value(&name, &i.into(), arg)).collect();
         Expr { kind: Kind::Struct { ty: name, base: None, fields }, ty, span: SpanRange::of(e) }
     }
 
@@ -75,7 +65,8 @@ impl IrBuilder<'_> {
     fn struct_named(&mut self, path: &syn::Path, qself: bool, refusal: &str) -> Option<(Ty, String)> {
         let first = path.segments.first()?.ident.to_string();
         let variant = last_two(path).is_some_and(|(before, _)| is_type_name(&before));
-        let foreign = matches!(first.as_str(), "std" | "core" | "alloc" | "Self");
+        let foreign = matches!(first.as_str(), "std" | "core" | "alloc" | "Self")
+            || matches!(key(path).as_str(), "Some" | "Ok" | "Err" | "Box");
         if qself || variant || foreign || path.segments.iter().any(|s| !s.arguments.is_empty()) {
             self.refuse(path, refusal);
             return None;
@@ -192,11 +183,8 @@ impl IrBuilder<'_> {
             self.refuse(pat, messages::PATTERN);
             return pat.elems.iter().for_each(|p| self.declare_anyway(p));
         }
-        let fields = (0..).zip(pat.elems.iter().take(rest.unwrap_or(count))).map(|(i, pat)| {
-            let index = syn::Index { index: i, span: proc_macro2::Span::call_site() };
-            (syn::Member::Unnamed(index), pat)
-        });
-        let fields = fields.collect();
+        let fields = pat.elems.iter().take(rest.unwrap_or(count)).enumerate();
+        let fields = fields.map(|(i, pat)| (i.into(), pat)).collect();
         self.let_fields(&pat.path, fields, ty, init, out);
     }
 

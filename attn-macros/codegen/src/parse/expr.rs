@@ -216,13 +216,7 @@ impl IrBuilder<'_> {
         };
         let ty = self.shared.types.fresh();
         let then = self.block(&e.then_branch, &ty);
-        let other = match &**other {
-            syn::Expr::Block(b) => self.block(&b.block, &ty),
-            nested => {
-                let value = self.expr_as(nested, &ty);
-                Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
-            }
-        };
+        let other = self.arm_body(other, &ty);
         let (a, b) = (self.block_type(&then, ty.clone()), self.block_type(&other, ty.clone()));
         let ty = if a == Ty::Unit || b == Ty::Unit { Ty::Unit } else { ty };
         Expr { kind: Kind::If { cond: Box::new(cond), then, other: Some(other) }, ty, span: SpanRange::of(e) }

@@ -41,6 +41,20 @@ impl IrBuilder<'_> {
         id
     }
 
+    /// The local of a parameter that is a plain name; `None` for `_`, and after an error.
+    pub(super) fn parameter(&mut self, pat: &syn::Pat, ty: &Ty, refusal: &str) -> Option<LocalId> {
+        match pat {
+            syn::Pat::Wild(_) => None,
+            syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
+                Some(self.declare(&p.ident, ty.clone(), p.mutability.is_some()))
+            }
+            pat => {
+                self.refuse(pat, refusal);
+                None
+            }
+        }
+    }
+
     /// A local that user code cannot name.
     pub(super) fn temporary(&mut self, name: &str, ty: Ty, mutable: bool) -> LocalId {
         let name = names::local(name, &mut self.taken);

@@ -40,15 +40,15 @@ impl IrBuilder<'_> {
         Expr { kind: Kind::Match { subject: Box::new(subject), bound, arms }, ty, span: SpanRange::of(e) }
     }
 
-    fn arm_body(&mut self, body: &syn::Expr, ty: &Ty) -> Block {
+    /// The body of an arm, or of an `else`.
+    pub(super) fn arm_body(&mut self, body: &syn::Expr, ty: &Ty) -> Block {
         if let syn::Expr::Block(b) = strip(body) {
             return self.block(&b.block, ty);
         }
         if let Some(stmt) = self.expr_stmt(body) {
             return Block { stmts: vec![stmt], tail: None };
         }
-        let value = self.expr_as(body, ty);
-        Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
+        Block::of(self.expr_as(body, ty))
     }
 
     fn test(&mut self, pat: &syn::Pat, bound: LocalId, ty: &Ty) -> Test {

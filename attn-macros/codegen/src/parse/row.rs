@@ -72,25 +72,13 @@ impl IrBuilder<'_> {
                     }
                     pat => pat,
                 };
-                let local = match pat {
-                    syn::Pat::Wild(_) => None,
-                    syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
-                        Some(r.declare(&p.ident, want.clone(), p.mutability.is_some()))
-                    }
-                    pat => {
-                        r.refuse(pat, messages::CLOSURE_PARAM);
-                        None
-                    }
-                };
+                let local = r.parameter(pat, want, messages::CLOSURE_PARAM);
                 locals.push((local, want.clone()));
             }
             r.returns.push(ret.clone());
             let body = match strip(&closure.body) {
                 syn::Expr::Block(b) => r.block(&b.block, &ret),
-                value => {
-                    let value = r.expr_as(value, &ret);
-                    Block { stmts: Vec::new(), tail: Some(Box::new(value)) }
-                }
+                value => Block::of(r.expr_as(value, &ret)),
             };
             r.returns.pop();
             Expr { kind: Kind::Closure { params: locals, ret, body }, ty: Ty::Unit, span: SpanRange::of(expr) }

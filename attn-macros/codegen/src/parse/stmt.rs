@@ -168,19 +168,12 @@ impl IrBuilder<'_> {
         let mut nested = Vec::new();
         for (pat, ty) in pat.elems.iter().zip(&elems) {
             parts.push(match pat {
-                syn::Pat::Wild(_) => None,
-                syn::Pat::Ident(p) if p.by_ref.is_none() && p.subpat.is_none() => {
-                    Some(self.declare(&p.ident, ty.clone(), p.mutability.is_some()))
-                }
                 syn::Pat::Tuple(_) | syn::Pat::Paren(_) | syn::Pat::Struct(_) | syn::Pat::TupleStruct(_) => {
                     let local = self.temporary("part", ty.clone(), false);
                     nested.push((pat, local, ty.clone()));
                     Some(local)
                 }
-                pat => {
-                    self.refuse(pat, messages::PATTERN);
-                    None
-                }
+                pat => self.parameter(pat, ty, messages::PATTERN),
             });
         }
         let whole = self.temporary("whole", ty.clone(), false);
