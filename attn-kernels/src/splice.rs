@@ -20,6 +20,7 @@ use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 pub use op::{Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::PlannerSource;
 pub use support::SpliceError;
+use templates::{Inliner, LANGUAGE};
 pub use templates::{NoTemplate, inlined};
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 
@@ -77,11 +78,7 @@ impl KernelSource {
         if traits.mixed.is_some() {
             return Ok(KernelSource { text: mixed::text(&name, variant_struct, traits)?, name, traits: *traits });
         }
-        let mut unit = templates::Inliner::default();
-        unit.push(&format!("// attn-rs, {name}\n"));
-        for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
-            unit.include(file)?;
-        }
+        let mut unit = Inliner::of_unit(&name, &LANGUAGE)?;
         unit.push(&traits_block::text(traits));
         unit.push(variant_struct);
         if traits.is_sm90_prefill() {

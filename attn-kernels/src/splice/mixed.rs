@@ -3,7 +3,11 @@
 //! Templates that depend on no constants of a kernel family are included once. The others are included once per family,
 //! in its namespace, which begins with the constants of its part.
 
-use super::{SpliceError, templates::Inliner, traits_block};
+use super::{
+    SpliceError,
+    templates::{Inliner, LANGUAGE},
+    traits_block,
+};
 use crate::kernel_traits::KernelTraits;
 
 /// Templates that do not depend on the kernel family; they are included once, with everything that they include.
@@ -19,11 +23,7 @@ const COMMON: [&str; 8] = [
 ];
 
 pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {
-    let mut unit = Inliner::default();
-    unit.push(&format!("// attn-rs, {name}\n"));
-    for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
-        unit.include(file)?;
-    }
+    let mut unit = Inliner::of_unit(name, &LANGUAGE)?;
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(variant_struct);
     COMMON.iter().try_for_each(|file| unit.include(file))?;

@@ -3,7 +3,12 @@
 
 use attn_core::{dtype::Dtype, expr::Variant};
 
-use super::{SpliceError, Unit, templates::Inliner, traits_block::elem, variant};
+use super::{
+    SpliceError, Unit,
+    templates::{Inliner, LANGUAGE},
+    traits_block::elem,
+    variant,
+};
 use crate::{
     compile::Arch,
     launch::{COPY_INLINE, OP_THREADS},
@@ -99,9 +104,7 @@ impl OpSource {
             Op::Bits => (String::new(), "ops/bits.cuh"),
         };
         let name = format!("{} {arch}", op.name());
-        let mut unit = Inliner::default();
-        unit.push(&format!("// attn-rs, {name}\n"));
-        unit.include("arch/element.cuh")?;
+        let mut unit = Inliner::of_unit(&name, &["arch/element.cuh"])?;
         unit.push(&format!("\n#line 1 \"op\"\n{block}"));
         unit.include(template)?;
         unit.push(&checks(op == Op::Copy));
@@ -115,11 +118,7 @@ impl OpSource {
     /// Parts that have no meaning together.
     pub fn transform(of: &Variant, from: Dtype, to: Dtype, arch: Arch) -> Result<Self, SpliceError> {
         let name = format!("{}: appends {from} to {to} {arch}", variant::outline(of));
-        let mut unit = Inliner::default();
-        unit.push(&format!("// attn-rs, {name}\n"));
-        for file in ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"] {
-            unit.include(file)?;
-        }
+        let mut unit = Inliner::of_unit(&name, &LANGUAGE)?;
         unit.push(&format!("\n#line 1 \"op\"\n{}", rows_block(from, to, true)));
         unit.push(&variant::variant_source(of)?);
         unit.include("ops/transform.cuh")?;

@@ -27,21 +27,14 @@ impl PlannerSource {
     ///
     /// Parts that have no meaning together.
     pub fn build(of: &Variant, arch: Arch) -> Result<Self, SpliceError> {
-        let mut unit = Inliner::default();
-        let masked = variant::has_tile_class(of);
-        let name = if masked { format!("{}: planner {arch}", variant::outline(of)) } else { format!("planner {arch}") };
-        unit.push(&format!("// attn-rs, {name}\n"));
-        for file in if masked {
-            &["arch/element.cuh", "lang/lang.cuh", "planner/params.cuh"][..]
+        let planner = format!("planner {arch}");
+        if variant::has_tile_class(of) {
+            let name = format!("{}: {planner}", variant::outline(of));
+            let language = ["arch/element.cuh", "lang/lang.cuh"];
+            Self::assemble(name, &language, &variant::variant_source(of)?, "planner/kernel.cuh", arch)
         } else {
-            &["planner/params.cuh"]
-        } {
-            unit.include(file)?;
+            Self::assemble(planner, &[], EVERY_KEY, "planner/kernel.cuh", arch)
         }
-        unit.push(traits_block::FLAT);
-        unit.push(&if masked { variant::variant_source(of)? } else { EVERY_KEY.to_owned() });
-        unit.include("planner/kernel.cuh")?;
-        Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 
     /// The kernel that checks batches and plans nothing.
@@ -50,13 +43,15 @@ impl PlannerSource {
     ///
     /// A mistake in the templates.
     pub fn checker(arch: Arch) -> Result<Self, SpliceError> {
-        let mut unit = Inliner::default();
-        let name = format!("checks {arch}");
-        unit.push(&format!("// attn-rs, {name}\n"));
+        Self::assemble(format!("checks {arch}"), &[], EVERY_KEY, "planner/check_kernel.cuh", arch)
+    }
+
+    fn assemble(name: String, before: &[&str], variant: &str, template: &str, arch: Arch) -> Result<Self, SpliceError> {
+        let mut unit = Inliner::of_unit(&name, before)?;
         unit.include("planner/params.cuh")?;
         unit.push(traits_block::FLAT);
-        unit.push(EVERY_KEY);
-        unit.include("planner/check_kernel.cuh")?;
+        unit.push(variant);
+        unit.include(template)?;
         Ok(PlannerSource { text: unit.finish(), name, arch })
     }
 }

@@ -46,7 +46,17 @@ pub struct NoTemplate {
     pub name: String,
 }
 
+/// The templates that a unit with a variant begins with.
+pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
+
 impl Inliner {
+    /// The text of a unit that begins with its name and these templates.
+    pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
+        let mut unit = Inliner { text: format!("// attn-rs, {name}\n"), ..Inliner::default() };
+        templates.iter().try_for_each(|template| unit.include(template))?;
+        Ok(unit)
+    }
+
     /// Appends text that is no template.
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);

@@ -118,25 +118,14 @@ fn generics(generics: &syn::Generics, shared: &mut ItemContext) {
 
 /// A path adapted to a scope one module deeper.
 fn in_child_module(path: &syn::Path) -> syn::Path {
-    let Some(first) = path.segments.first() else {
-        return path.clone();
-    };
-    let span = first.ident.span();
-    let prefix: Vec<syn::PathSegment> = match first.ident.to_string().as_str() {
-        "super" => vec![syn::Ident::new("super", span).into()],
-        "self" => return replaced_first(path, span),
-        _ => return path.clone(),
-    };
     let mut path = path.clone();
-    path.segments = prefix.into_iter().chain(path.segments).collect();
-    path
-}
-
-/// Turns `self::x` into `super::x`.
-fn replaced_first(path: &syn::Path, span: proc_macro2::Span) -> syn::Path {
-    let mut path = path.clone();
-    if let Some(first) = path.segments.first_mut() {
-        first.ident = syn::Ident::new("super", span);
+    match path.segments.first_mut() {
+        Some(first) if first.ident == "self" => first.ident = syn::Ident::new("super", first.ident.span()),
+        Some(first) if first.ident == "super" => {
+            let above = first.clone();
+            path.segments.insert(0, above);
+        }
+        _ => {}
     }
     path
 }

@@ -1,6 +1,6 @@
 //! `#[attention_variant]`.
 
-use heck::ToSnakeCase;
+use heck::{ToSnakeCase as _, ToUpperCamelCase as _};
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -228,7 +228,7 @@ fn companion(item: &syn::ItemImpl, variant: &Variant, name: &str, scope: &TokenS
     let file = descriptor::file_of(item.impl_token.span());
     let line = u32::try_from(item.impl_token.span().start().line).unwrap_or(0);
     let hooks = variant.hooks.iter().map(|h| {
-        let kind = syn::Ident::new(&camel_case(&h.name), item.impl_token.span());
+        let kind = syn::Ident::new(&h.name.to_upper_camel_case(), item.impl_token.span());
         let cuda = &h.cuda;
         quote!(::attn::lang::HookText { hook: ::attn::lang::Hook::#kind, cuda: #cuda })
     });
@@ -352,15 +352,6 @@ fn without_self(path: &syn::Path, ty: &syn::Type) -> syn::Path {
         path.leading_colon = ty.path.leading_colon;
     }
     path
-}
-
-fn camel_case(name: &str) -> String {
-    name.split('_')
-        .map(|word| {
-            let mut chars = word.chars();
-            chars.next().map(|c| c.to_ascii_uppercase().to_string() + chars.as_str()).unwrap_or_default()
-        })
-        .collect()
 }
 
 mod attribute;

@@ -163,7 +163,7 @@ fn remapped(function: MemberFunction, map: &Shape<'_>, inner: &Shape<'_>) -> Str
     let (own, mapped) = (function.call(false), function.call(true));
     let (first, then) = (function.is_in(map), function.is_in(inner));
     if function == MemberFunction::LogitsBias {
-        let terms = [(first, "map", own), (then, "inner", mapped)];
+        let terms = [(first, "map", &own), (then, "inner", &mapped)];
         let terms = terms.iter().filter(|(is, ..)| *is).map(|(_, member, call)| format!("{member}.{call}"));
         return format!("    return {};\n", terms.collect::<Vec<_>>().join(" + "));
     }
@@ -182,18 +182,14 @@ fn remapped(function: MemberFunction, map: &Shape<'_>, inner: &Shape<'_>) -> Str
              return own < inside ? own : inside;\n"
         );
     };
+    // a statement for each operand that has the hook
+    let each = |to: &str| {
+        let calls = [(first, format!("    {to}map.{own};\n")), (then, format!("    {to}inner.{mapped};\n"))];
+        calls.into_iter().filter(|(is, _)| *is).map(|(_, call)| call).collect::<String>()
+    };
     match hook {
-        Hook::QueryTransform | Hook::KeyTransform | Hook::ValueTransform | Hook::OutputTransform => {
-            let one =
-                |is: bool, member: &str, call: &str| if is { format!("    {member}.{call};\n") } else { String::new() };
-            one(first, "map", own) + &one(then, "inner", mapped)
-        }
-        Hook::LogitsTransform => {
-            let one = |is: bool, member: &str, call: &str| {
-                if is { format!("    logit = {member}.{call};\n") } else { String::new() }
-            };
-            one(first, "map", own) + &one(then, "inner", mapped) + "    return logit;\n"
-        }
+        Hook::QueryTransform | Hook::KeyTransform | Hook::ValueTransform | Hook::OutputTransform => each(""),
+        Hook::LogitsTransform => each("logit = ") + "    return logit;\n",
         Hook::LogitsMask if first && then => format!("    return map.{own} && inner.{mapped};\n"),
         Hook::SinkLogit if first && then => format!("    return log_add_exp(map.{own}, inner.{mapped});\n"),
         _ if first => format!("    return map.{own};\n"),

@@ -1,7 +1,7 @@
 //! The structs of a variant: one for each part, one for each combinator with its operands as members, and `struct
 //! Variant`.
 
-use attn_core::lang::{Hook, Normalizer, VariantDesc};
+use attn_core::lang::{ConstValue, Hook, Normalizer, VariantDesc};
 
 use super::{
     VariantError, branches, combine,
@@ -23,8 +23,9 @@ pub(super) fn text(root: &Shape<'_>) -> Result<String, VariantError> {
     for (flag, value) in flags(root) {
         text += &format!("  static constexpr bool {flag} = {value};\n");
     }
-    let floor = root.normalizing().filter(|part| part.normalizer == Normalizer::MaxScaled).map(|part| part.max_floor);
-    text += &format!("  static constexpr float MAX_FLOOR = {};\n", float(floor.unwrap_or(f32::NEG_INFINITY)));
+    let max_scaled = root.normalizing().filter(|part| part.normalizer == Normalizer::MaxScaled);
+    let floor = ConstValue::F32(max_scaled.map_or(f32::NEG_INFINITY, |part| part.max_floor));
+    text += &format!("  static constexpr float MAX_FLOOR = {};\n", part::const_text(floor));
     for hook in hooks::ORDER {
         let body = combine::all(*hook, root.inside().1);
         let called = *hook == MemberFunction::TileClass && root.asks_tables();
@@ -146,12 +147,4 @@ fn flags(root: &Shape<'_>) -> Vec<(&'static str, bool)> {
         ("PLAIN", matches!(normalizer, Normalizer::Plain { .. })),
         ("PLAIN_DIVIDE", normalizer == Normalizer::Plain { divide: true }),
     ]
-}
-
-fn float(x: f32) -> String {
-    match x {
-        x if x.is_nan() => "F32_NAN".to_owned(),
-        x if x.is_infinite() => if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned(),
-        x => format!("{x:?}f"),
-    }
 }

@@ -91,44 +91,18 @@ impl MemberFunction {
         }
     }
 
-    /// The call: name and arguments; `mapped` arguments go through the helpers of `remap`.
-    pub(super) fn call(self, mapped: bool) -> &'static str {
-        match (self, mapped) {
-            (MemberFunction::KvBounds, _) => "kv_bounds(at)",
-            (MemberFunction::TileClass, _) => "tile_class(tile)",
-            (MemberFunction::LogitsBias, false) => "logits_bias(at)",
-            (MemberFunction::LogitsBias, true) => "logits_bias(logit_at(at))",
-            (MemberFunction::LogitsSlope, _) => "logits_slope(at)",
-            (MemberFunction::LogitsBiasRow, _) => "logits_bias_row(at)",
-            (MemberFunction::LogitsBound, _) => "logits_bound()",
-            (MemberFunction::Hook(hook), false) => match hook {
-                Hook::QueryTransform => "query_transform(q, at)",
-                Hook::KeyTransform => "key_transform(k, at)",
-                Hook::ValueTransform => "value_transform(v, at)",
-                Hook::LogitsTransform => "logits_transform(logit, at)",
-                Hook::LogitsMask => "logits_mask(at)",
-                Hook::Weight => "weight(logit, row_max, at)",
-                Hook::Denominator => "denominator(logit, row_max, weight, at)",
-                Hook::SinkLogit => "sink_logit(at)",
-                Hook::OutputTransform => "output_transform(o, state, at)",
-                Hook::KvRange => "kv_range(tile)",
-                Hook::KvListLen => "kv_list_len(at)",
-                Hook::KvListBlock => "kv_list_block(at, n)",
-                _ => "",
-            },
-            (MemberFunction::Hook(hook), true) => match hook {
-                Hook::QueryTransform => "query_transform(q, row_at(at))",
-                Hook::KeyTransform => "key_transform(k, key_at(at))",
-                Hook::ValueTransform => "value_transform(v, key_at(at))",
-                Hook::LogitsTransform => "logits_transform(logit, logit_at(at))",
-                Hook::LogitsMask => "logits_mask(logit_at(at))",
-                Hook::Weight => "weight(logit, row_max, logit_at(at))",
-                Hook::Denominator => "denominator(logit, row_max, weight, logit_at(at))",
-                Hook::SinkLogit => "sink_logit(row_at(at))",
-                Hook::OutputTransform => "output_transform(o, state, row_at(at))",
-                _ => "",
-            },
-        }
+    /// The call with the names of the head; `mapped` arguments go through the helpers of `remap`.
+    pub(super) fn call(self, mapped: bool) -> String {
+        let (head, arguments) = self.head().split_once('(').unwrap_or_default();
+        let name = head.rsplit(' ').next().unwrap_or_default();
+        let arguments = arguments.trim_end_matches(") const").split(", ");
+        let arguments = arguments.map(|argument| match argument.rsplit_once(' ').unwrap_or_default() {
+            ("RowIndex", at) if mapped => format!("row_at({at})"),
+            ("KvIndex", at) if mapped => format!("key_at({at})"),
+            ("LogitIndex", at) if mapped => format!("logit_at({at})"),
+            (_, name) => name.to_owned(),
+        });
+        format!("{name}({})", arguments.collect::<Vec<_>>().join(", "))
     }
 
     /// The result if no part writes the hook; empty for hooks that change a row.

@@ -11,7 +11,8 @@ pub(super) fn of_parts(parts: &[&VariantDesc]) -> Vec<String> {
             Some(j) => names[j].clone(),
             None => {
                 let base = if reads_well(desc.type_name) { desc.type_name.to_owned() } else { format!("Part{i}") };
-                free(&base, &names, 2)
+                let numbered = (2..).map(|n| format!("{base}{n}"));
+                unused(std::iter::once(base.clone()).chain(numbered), &names)
             }
         });
     }
@@ -20,24 +21,12 @@ pub(super) fn of_parts(parts: &[&VariantDesc]) -> Vec<String> {
 
 /// An unused name for a combinator's struct, such as `Or1`.
 pub(super) fn of_combinator(kind: &str, taken: &[String]) -> String {
-    let mut n = 1;
-    loop {
-        let name = format!("{kind}{n}");
-        if !is_taken(&name, taken) {
-            return name;
-        }
-        n += 1;
-    }
+    unused((1..).map(|n| format!("{kind}{n}")), taken)
 }
 
-/// `base`, or if it is taken `base` with the first unused number from `n` on.
-fn free(base: &str, taken: &[String], mut n: u32) -> String {
-    let mut name = base.to_owned();
-    while is_taken(&name, taken) {
-        name = format!("{base}{n}");
-        n += 1;
-    }
-    name
+/// The first of some names that is not taken.
+fn unused(mut names: impl Iterator<Item = String>, taken: &[String]) -> String {
+    names.find(|name| !is_taken(name, taken)).unwrap_or_default()
 }
 
 fn is_taken(name: &str, taken: &[String]) -> bool {

@@ -68,7 +68,7 @@ fn const_type(value: ConstValue) -> &'static str {
 }
 
 /// A literal for a constant, bit-exact apart from the payload of a NaN.
-fn const_text(value: ConstValue) -> String {
+pub(super) fn const_text(value: ConstValue) -> String {
     match value {
         ConstValue::F32(x) if x.is_nan() => "F32_NAN".to_owned(),
         ConstValue::F32(x) if x.is_infinite() => if x > 0.0 { "F32_INFINITY" } else { "-F32_INFINITY" }.to_owned(),

@@ -96,8 +96,7 @@ impl<'d> Shape<'d> {
     /// Whether logits transforms only add a term.
     pub(super) fn adds_to_logits(&self) -> bool {
         let adds = |part: &VariantDesc| !part.has(Hook::LogitsTransform) || !part.bias.is_empty();
-        let (own, inner) = self.inside();
-        matches!(self, Shape::Or(_) | Shape::Not(_)) || own.is_none_or(adds) && inner.iter().all(Shape::adds_to_logits)
+        matches!(self, Shape::Or(_) | Shape::Not(_)) || self.all(Shape::adds_to_logits, adds)
     }
 
     /// Whether the term that is added to logits is affine in the key position.
@@ -107,10 +106,7 @@ impl<'d> Shape<'d> {
             // mapped positions, or another term for each head
             Shape::Remap(..) | Shape::PerHead(_) => !self.has(Hook::LogitsTransform),
             Shape::Or(_) | Shape::Not(_) => true,
-            _ => {
-                let (own, inner) = self.inside();
-                own.is_none_or(affine) && inner.iter().all(Shape::is_affine)
-            }
+            _ => self.all(Shape::is_affine, affine),
         }
     }
 
@@ -178,6 +174,11 @@ impl<'d> Shape<'d> {
     pub(super) fn parts(&self) -> Vec<&'d VariantDesc> {
         let (part, inner) = self.inside();
         part.into_iter().chain(inner.iter().flat_map(Shape::parts)).collect()
+    }
+
+    fn all(&self, shape: impl Fn(&Shape<'d>) -> bool, part: impl Fn(&VariantDesc) -> bool) -> bool {
+        let (own, inner) = self.inside();
+        own.is_none_or(part) && inner.iter().all(shape)
     }
 
     fn any(&self, shape: impl Fn(&Shape<'d>) -> bool, part: impl Fn(&VariantDesc) -> bool) -> bool {

@@ -12,51 +12,47 @@ use crate::{
 /// Reads the items of a module.
 pub(super) fn of(items: &[syn::Item], report: &mut Report) -> Rc<Scope> {
     let items = || items.iter().filter(|item| !is_for_rust(item));
-    let mut scope = Scope::default();
+    let mut named = Scope::default();
     for item in items() {
         match item {
-            syn::Item::Use(item) => imports(&item.tree, &mut scope.imports),
+            syn::Item::Use(item) => imports(&item.tree, &mut named.imports),
             // named before their fields are read, which may name them
             syn::Item::Struct(item) => {
-                let generics = type_params(&item.generics).into_iter().map(|(name, _)| name).collect();
-                scope.structs.insert(item.ident.to_string(), Struct { generics, fields: Vec::new() });
+                let generics = type_names(&item.generics);
+                named.structs.insert(item.ident.to_string(), Struct { generics, fields: Vec::new() });
             }
             _ => {}
         }
     }
-    let mut known = Rc::new(scope);
-    let mut next = Scope::default();
+    let mut scope = Scope { imports: named.imports.clone(), ..Scope::default() };
+    let mut reader = Reader { named: Rc::new(named), report };
     for item in items() {
         match item {
             syn::Item::Struct(item) => {
-                let mut context = context(&known, &item.generics);
-                let fields = item.fields.iter().filter_map(|field| {
-                    let ty = parse::ty::of(&field.ty, &mut context)?;
-                    Some((field.ident.as_ref()?.to_string(), ty))
+                let fields = reader.read(&item.generics, &[], |context| {
+                    let fields = item.fields.iter().filter_map(|field| {
+                        let ty = parse::ty::of(&field.ty, context)?;
+                        Some((field.ident.as_ref()?.to_string(), ty))
+                    });
+                    fields.collect()
                 });
-                let fields = fields.collect();
-                let generics = known.structs[&item.ident.to_string()].generics.clone();
-                report.append(context.report);
-                next.structs.insert(item.ident.to_string(), Struct { generics, fields });
+                let generics = type_names(&item.generics);
+                scope.structs.insert(item.ident.to_string(), Struct { generics, fields });
             }
             syn::Item::Fn(item) => {
-                next.functions.insert(item.sig.ident.to_string(), signature(&item.sig, &known, &[], report));
+                scope.functions.insert(item.sig.ident.to_string(), reader.signature(&item.sig, &[]));
             }
             syn::Item::Const(item) => {
-                let mut context = context(&known, &item.generics);
-                next.consts.extend(parse::ty::of(&item.ty, &mut context).map(|ty| (item.ident.to_string(), ty)));
-                report.append(context.report);
+                let ty = reader.read(&item.generics, &[], |context| parse::ty::of(&item.ty, context));
+                scope.consts.extend(ty.map(|ty| (item.ident.to_string(), ty)));
             }
             syn::Item::Trait(item) => {
-                next.traits.insert(item.ident.to_string(), read_trait(item, &known, report));
+                scope.traits.insert(item.ident.to_string(), reader.items_of(item));
             }
             _ => {}
         }
     }
-    if let Some(known) = Rc::get_mut(&mut known) {
-        next.imports = std::mem::take(&mut known.imports);
-    }
-    Rc::new(next)
+    Rc::new(scope)
 }
 
 /// Whether an item is not in the text.
@@ -89,47 +85,64 @@ fn type_params(generics: &syn::Generics) -> Vec<(String, String)> {
     params.collect()
 }
 
-fn signature(sig: &syn::Signature, scope: &Rc<Scope>, outer: &[String], report: &mut Report) -> Signature {
-    let mut context = context(scope, &sig.generics);
-    context.type_params.extend(outer.iter().map(|name| (name.clone(), String::new())));
-    let args = sig.inputs.iter().map(|input| match input {
-        syn::FnArg::Receiver(_) => Ty::Param("Self".into()),
-        syn::FnArg::Typed(arg) => parse::ty::of(&arg.ty, &mut context).unwrap_or(Ty::Unit),
-    });
-    let args = args.collect();
-    let ret = match &sig.output {
-        syn::ReturnType::Default => Ty::Unit,
-        syn::ReturnType::Type(_, ty) => parse::ty::of(ty, &mut context).unwrap_or(Ty::Unit),
-    };
-    let generics = sig.generics.params.iter().filter_map(|param| match param {
-        syn::GenericParam::Type(param) => Some(param.ident.to_string()),
-        syn::GenericParam::Const(param) => Some(param.ident.to_string()),
-        syn::GenericParam::Lifetime(_) => None,
-    });
-    let generics = generics.collect();
-    let types = type_params(&sig.generics).into_iter().map(|(name, _)| name).collect();
-    report.append(context.report);
-    Signature { generics, types, args, ret }
+fn type_names(generics: &syn::Generics) -> Vec<String> {
+    generics.type_params().map(|param| param.ident.to_string()).collect()
 }
 
-fn read_trait(item: &syn::ItemTrait, scope: &Rc<Scope>, report: &mut Report) -> Trait {
-    let mut found = Trait::default();
-    let outer = ["Self".to_owned()];
-    for entry in &item.items {
-        match entry {
-            syn::TraitItem::Const(entry) => {
-                let mut context = context(scope, &entry.generics);
-                context.type_params.push((outer[0].clone(), String::new()));
-                found.consts.extend(parse::ty::of(&entry.ty, &mut context).map(|ty| (entry.ident.to_string(), ty)));
-                report.append(context.report);
-            }
-            syn::TraitItem::Fn(entry) => {
-                found.functions.insert(entry.sig.ident.to_string(), signature(&entry.sig, scope, &outer, report));
-            }
-            _ => {}
-        }
+/// Reads types, of which the structs and imports are named.
+struct Reader<'a> {
+    named: Rc<Scope>,
+    report: &'a mut Report,
+}
+
+impl Reader<'_> {
+    /// Reads in a context with these type parameters, and those around.
+    fn read<T>(&mut self, generics: &syn::Generics, outer: &[&str], of: impl FnOnce(&mut ItemContext) -> T) -> T {
+        let mut context = context(&self.named, generics);
+        context.type_params.extend(outer.iter().map(|&name| (name.to_owned(), String::new())));
+        let read = of(&mut context);
+        self.report.append(context.report);
+        read
     }
-    found
+
+    fn signature(&mut self, sig: &syn::Signature, outer: &[&str]) -> Signature {
+        let (args, ret) = self.read(&sig.generics, outer, |context| {
+            let mut of = |ty: &syn::Type| parse::ty::of(ty, context).unwrap_or(Ty::Unit);
+            let args = sig.inputs.iter().map(|input| match input {
+                syn::FnArg::Receiver(_) => Ty::Param("Self".into()),
+                syn::FnArg::Typed(arg) => of(&arg.ty),
+            });
+            let args = args.collect();
+            let ret = match &sig.output {
+                syn::ReturnType::Default => Ty::Unit,
+                syn::ReturnType::Type(_, ty) => of(ty),
+            };
+            (args, ret)
+        });
+        let generics = sig.generics.params.iter().filter_map(|param| match param {
+            syn::GenericParam::Type(param) => Some(param.ident.to_string()),
+            syn::GenericParam::Const(param) => Some(param.ident.to_string()),
+            syn::GenericParam::Lifetime(_) => None,
+        });
+        Signature { generics: generics.collect(), types: type_names(&sig.generics), args, ret }
+    }
+
+    fn items_of(&mut self, item: &syn::ItemTrait) -> Trait {
+        let mut found = Trait::default();
+        for entry in &item.items {
+            match entry {
+                syn::TraitItem::Const(entry) => {
+                    let ty = self.read(&entry.generics, &["Self"], |context| parse::ty::of(&entry.ty, context));
+                    found.consts.extend(ty.map(|ty| (entry.ident.to_string(), ty)));
+                }
+                syn::TraitItem::Fn(entry) => {
+                    found.functions.insert(entry.sig.ident.to_string(), self.signature(&entry.sig, &["Self"]));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// The names of a `use`.

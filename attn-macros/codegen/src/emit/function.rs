@@ -39,16 +39,17 @@ pub(crate) fn value(f: &Function, prefix: &str, types: &Types, report: &mut Repo
     f.body.tail.as_deref().map(|value| writer.value(value)).unwrap_or_default()
 }
 
-/// A function derived from `f`, with its locals and its arguments. Its uses and errors are not recorded: they are those
-/// of `f`.
+/// A member function derived from `f`, with its locals and its arguments. Its uses and errors are not recorded: they
+/// are those of `f`.
 pub(super) fn derived(
     f: &Function,
-    head: [&str; 2],
+    head: &str,
     arguments: Arguments,
     (types, file): (&Types, &str),
     body: impl FnOnce(&mut CudaWriter<'_>),
 ) -> String {
     let (used, report) = (&mut Used::default(), &mut Report::default());
+    let head = [&format!("ATTN_FN {head}"), " const"];
     with_body(f, head, arguments, Output { types, file, used, report, prefix: "" }, body)
 }
 

@@ -22,8 +22,7 @@ pub(super) struct Added<'f> {
 pub(crate) fn bias(f: &Function, types: &Types, file: &str) -> Option<String> {
     let logit = logit_of(f)?;
     let added = added(&f.body, logit)?;
-    let head = ["ATTN_FN auto logits_bias", " const"];
-    Some(function::derived(f, head, Arguments::AfterLogit, (types, file), |writer| {
+    Some(function::derived(f, "auto logits_bias", Arguments::AfterLogit, (types, file), |writer| {
         writer.added(&f.body, added.negated, |w| w.bias_term(added.term));
     }))
 }

@@ -25,8 +25,7 @@ pub(crate) fn bias_row(f: &Function, types: &Types, file: &str) -> Option<String
     if !is_position(key) || row.iter().any(|index| known.needs_key(index)) {
         return None;
     }
-    let head = ["ATTN_FN auto logits_bias_row", " const"];
-    Some(function::derived(f, head, Arguments::AfterLogit, (types, file), |writer| {
+    Some(function::derived(f, "auto logits_bias_row", Arguments::AfterLogit, (types, file), |writer| {
         writer.added(&f.body, added.negated, |w| {
             let indices = w.list(row);
             CppExpr::atom(format!("{}.row({indices})", names::param(name)))

@@ -34,8 +34,9 @@ pub(crate) fn bound(f: &Function, types: &Types, file: &str) -> Option<String> {
     if side_effects::transfers_control(tail) || !floats.has_bound() {
         return None;
     }
-    let head = ["ATTN_FN float logits_bound", " const"];
-    Some(function::derived(f, head, Arguments::None, (types, file), |writer| writer.bound(&f.body, &floats)))
+    Some(function::derived(f, "float logits_bound", Arguments::None, (types, file), |writer| {
+        writer.bound(&f.body, &floats);
+    }))
 }
 
 /// The bounds of a float expression.

@@ -24,8 +24,7 @@ pub(crate) fn slope(f: &Function, types: &Types, file: &str) -> Option<String> {
     let logit = logit_of(f)?;
     let added = logits_bias::added(&f.body, logit)?;
     let slope = KeyDependence::of(f, types)?.slope(added.term)?;
-    let head = ["ATTN_FN float logits_slope", " const"];
-    Some(function::derived(f, head, Arguments::AfterLogit, (types, file), |writer| {
+    Some(function::derived(f, "float logits_slope", Arguments::AfterLogit, (types, file), |writer| {
         writer.added(&f.body, added.negated, |w| w.slope(&slope));
     }))
 }

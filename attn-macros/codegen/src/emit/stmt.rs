@@ -160,11 +160,9 @@ impl CudaWriter<'_> {
                 self.line(&format!("{ty} {name};"));
                 self.into(init, &Dest::Local(local));
             }
-            ty => {
+            _ => {
                 let value = self.value(init);
-                let ty = ty.unwrap_or_else(|| "auto".into());
-                let constant = if mutable { "" } else { "const " };
-                self.line(&format!("{constant}{ty} {name} = {value};"));
+                self.declare(local, &value);
             }
         }
     }
@@ -182,11 +180,14 @@ impl CudaWriter<'_> {
         let whole = self.name(whole);
         for (part, field) in parts.iter().zip(names::TUPLE_FIELDS) {
             let Some(local) = *part else { continue };
-            let ty = self.declared(local).unwrap_or_else(|| "auto".into());
-            let constant = if self.function.locals[local].mutable { "" } else { "const " };
-            let name = self.name(local);
-            self.line(&format!("{constant}{ty} {name} = {whole}.{field};"));
+            self.declare(local, &format!("{whole}.{field}"));
         }
+    }
+
+    fn declare(&mut self, local: LocalId, value: &str) {
+        let (ty, name) = (self.declared(local).unwrap_or_else(|| "auto".into()), self.name(local));
+        let constant = if self.function.locals[local].mutable { "" } else { "const " };
+        self.line(&format!("{constant}{ty} {name} = {value};"));
     }
 
     pub(super) fn assign(&mut self, local: LocalId, op: Option<Op>, value: &Expr, span: SpanRange) {

@@ -25,11 +25,8 @@ impl IrBuilder<'_> {
             return done;
         }
         if let Some((ty, name)) = &two {
-            if ty == "approx" {
-                return self.approx(e, f, name);
-            }
-            if ty == "random" {
-                return self.random(e, f, name);
+            if ty == "approx" || ty == "random" {
+                return self.of_language(e, f, ty, name);
             }
             if let Some(receiver) = Ty::number(ty) {
                 return self.assoc_call(e, f, receiver, name);
@@ -45,29 +42,20 @@ impl IrBuilder<'_> {
         self.helper(e, f)
     }
 
-    fn approx(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
-        let (text, ty) = match name {
-            "tanh" => ("approx_tanh", Ty::F32),
-            "exp" => ("approx_exp", Ty::F32),
-            "recip" => ("approx_recip", Ty::F32),
-            "sin_cos" => ("approx_sin_cos", Ty::pair()),
+    /// `approx::tanh(x)`, `random::uniform(seed, stream, i, j)`.
+    fn of_language(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, module: &str, name: &str) -> Expr {
+        let (text, ty) = match (module, name) {
+            ("approx", "tanh") => ("approx_tanh", Ty::F32),
+            ("approx", "exp") => ("approx_exp", Ty::F32),
+            ("approx", "recip") => ("approx_recip", Ty::F32),
+            ("approx", "sin_cos") => ("approx_sin_cos", Ty::pair()),
+            ("random", "uniform") if e.args.len() == 4 => ("random::uniform", Ty::F32),
+            ("random", "bits") if e.args.len() == 4 => ("random::bits", Ty::U32),
+            ("random", _) => return self.refused(f, messages::RANDOM),
             _ => return self.refused(f, messages::APPROX),
         };
-        let args = e.args.iter().map(|a| self.expr_as(a, &Ty::F32)).collect();
-        Expr { kind: Kind::Call(text, args), ty, span: SpanRange::of(e) }
-    }
-
-    /// `random::uniform(seed, stream, i, j)`.
-    fn random(&mut self, e: &syn::ExprCall, f: &syn::ExprPath, name: &str) -> Expr {
-        let (text, ty) = match name {
-            "uniform" => ("random::uniform", Ty::F32),
-            "bits" => ("random::bits", Ty::U32),
-            _ => return self.refused(f, messages::RANDOM),
-        };
-        if e.args.len() != 4 {
-            return self.refused(f, messages::RANDOM);
-        }
-        let args = e.args.iter().map(|a| self.expr_as(a, &Ty::U32)).collect();
+        let argument = if module == "random" { Ty::U32 } else { Ty::F32 };
+        let args = e.args.iter().map(|a| self.expr_as(a, &argument)).collect();
         Expr { kind: Kind::Call(text, args), ty, span: SpanRange::of(e) }
     }
 

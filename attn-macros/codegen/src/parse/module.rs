@@ -23,8 +23,7 @@ impl IrBuilder<'_> {
         let name = last.ident.to_string();
         let args: Vec<&syn::Expr> = e.args.iter().collect();
         if let Some((param, _)) = last_two(&f.path) {
-            let (_, of) = self.shared.type_params.iter().find(|(name, _)| *name == param)?;
-            let signature = module.traits.get(of)?.functions.get(&name)?.clone();
+            let signature = self.trait_of(&param)?.functions.get(&name)?.clone();
             let given = vec![Expr { kind: Kind::Const(param.clone()), ty: Ty::Unit, span: SpanRange::of(f) }];
             let of = |name: &str| (name == "Self").then(|| Ty::Param(param.clone()));
             return Some(self.called(e, name, given, &signature, &of, args));

@@ -71,12 +71,8 @@ impl IrBuilder<'_> {
                     None => last,
                 });
                 let taken = |name: &String| self.shared.links.consts.iter().any(|c| c.name == *name);
-                let mut name = base.clone();
-                let mut n = 2;
-                while taken(&name) {
-                    name = format!("{base}{n}");
-                    n += 1;
-                }
+                let numbered = (2..).map(|n| format!("{base}{n}"));
+                let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
                 self.shared.links.consts.push(ConstLink { name: name.clone(), path: e.path.clone() });
                 name
             }
