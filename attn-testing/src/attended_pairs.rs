@@ -56,17 +56,7 @@ fn lists(variant: &Variant, layout: &Layout, heads: Heads) -> impl Iterator<Item
     let rows = move |request| (0..layout.qo_len(request)).step_by(step).map(move |row| (request, row));
     let each = (0..layout.batch()).flat_map(rows).flat_map(move |at| (0..heads.kv).map(move |kv_head| (at, kv_head)));
     each.map(move |((request, qo_row), kv_head)| {
-        let (qo_len, kv_len) = (layout.qo_len(request), layout.kv_len(request));
-        let at = RowIndex {
-            batch: request as i32,
-            qo_row: qo_row as i32,
-            qo_pos: qo_row as i32 + kv_len as i32 - qo_len as i32,
-            qo_token: layout.qo_indptr()[request] + qo_row as i32,
-            qo_head: (kv_head * heads.group()) as i32,
-            kv_head: kv_head as i32,
-            qo_len: qo_len as i32,
-            kv_len: kv_len as i32,
-        };
+        let at = layout.row(heads, request, qo_row, (kv_head * heads.group()) as usize);
         (at, (0..variant.kv_list_len(at)).map(|n| variant.kv_list_block(at, n)).collect())
     })
 }
@@ -119,16 +109,7 @@ fn evaluated(variant: &Variant, layout: &Layout, heads: Heads, head: u32) -> u64
     for request in 0..layout.batch() {
         let (qo_len, kv_len) = (layout.qo_len(request), layout.kv_len(request));
         for qo_row in 0..qo_len {
-            let row = RowIndex {
-                batch: request as i32,
-                qo_row: qo_row as i32,
-                qo_pos: qo_row as i32 + kv_len as i32 - qo_len as i32,
-                qo_token: layout.qo_indptr()[request] + qo_row as i32,
-                qo_head: head as i32,
-                kv_head: (head / heads.group().max(1)) as i32,
-                qo_len: qo_len as i32,
-                kv_len: kv_len as i32,
-            };
+            let row = layout.row(heads, request, qo_row, head as usize);
             for begin in (0..kv_len).step_by(BLOCK) {
                 let keys = BLOCK.min(kv_len - begin);
                 let (kv_pos_min, kv_pos_max) = (begin as i32, (begin + keys) as i32 - 1);

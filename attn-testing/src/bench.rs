@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use attn::batch::Layout;
-use attn::{Engine, HeadDimVo, Stream, Variant};
+use attn::{Engine, Graph, HeadDimVo, Stream, Variant};
 
-use super::engine_memory::{EngineMemory, Replay};
+use super::engine_memory::{Clock, launch};
 use super::run_modes::RunMode;
 use super::setup::Setup;
 use super::{Case, Info, TestError, attended, attended_pairs};
@@ -39,10 +39,10 @@ impl std::ops::Deref for BenchResult {
 /// A case that is ready to be timed, any number of times.
 pub struct Prepared {
     // dropped first: the graph uses what the setups own
-    graph: Option<Replay>,
+    graph: Option<Graph>,
     setups: Vec<Setup>,
     stream: Stream,
-    engine_memory: EngineMemory,
+    engine: Engine,
     /// One setup a launch.
     work: Vec<(Variant, Layout)>,
     info: Info,
@@ -108,17 +108,12 @@ impl Prepared {
             let layout = part.inputs.batch(&levels).validate()?;
             work.push((part.variant, layout));
         }
-        let info = info(&setups);
-        let (stream, engine_memory) = (engine.stream()?, EngineMemory::of(engine));
-        let mut prepared = Prepared { graph: None, setups, stream, engine_memory, work, info };
-        prepared.launch()?;
-        prepared.stream.synchronize()?;
-        if case.graph {
-            let Prepared { setups, stream, engine_memory, .. } = &mut prepared;
-            prepared.graph =
-                engine_memory.capture(stream, || setups.iter_mut().try_for_each(|setup| setup.run_on(stream)))?;
-        }
-        Ok(prepared)
+        let (info, stream) = (info(&setups), engine.stream()?);
+        let mut run = || setups.iter_mut().try_for_each(|setup| setup.run_on(&stream));
+        run()?;
+        stream.synchronize()?;
+        let graph = if case.graph { Some(Graph::capture(&stream, run)?) } else { None };
+        Ok(Prepared { graph, setups, stream, engine: engine.clone(), work, info })
     }
 
     /// The facts about it.
@@ -133,27 +128,9 @@ impl Prepared {
     ///
     /// A run failed.
     pub fn time(&mut self, reps: usize, warm: usize) -> Result<f64, TestError> {
-        for _ in 0..warm {
-            self.launch()?;
-        }
-        self.stream.synchronize()?;
-        let mut clock = self.engine_memory.clock()?;
-        let mut ms = Vec::with_capacity(reps);
-        for _ in 0..reps.max(1) {
-            clock.start(&self.stream)?;
-            self.launch()?;
-            ms.push(clock.stop(&self.stream)?);
-        }
-        ms.sort_by(f64::total_cmp);
-        Ok(ms[ms.len() / 2])
-    }
-
-    /// Launches one run: each setup, or the graph of all.
-    fn launch(&mut self) -> Result<(), TestError> {
-        match &mut self.graph {
-            Some(graph) => graph.launch(&self.stream),
-            None => Ok(self.setups.iter_mut().try_for_each(|setup| setup.run_on(&self.stream))?),
-        }
+        let Prepared { graph, setups, stream, engine, .. } = self;
+        let run = || launch(graph.as_mut(), stream, || setups.iter_mut().try_for_each(|setup| setup.run_on(stream)));
+        Clock::new(engine)?.median_ms(stream, reps, warm, run)
     }
 }
 

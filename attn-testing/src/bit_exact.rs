@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use attn::batch::{BatchCapacity, PageTableBuf};
 use attn::spec::KernelKind;
-use attn::{AttentionOptions, Batch, Engine, PlanOptions, Variant};
+use attn::{AttentionOptions, Batch, Engine, Graph, PlanOptions, Variant};
 
-use super::engine_memory::EngineMemory;
+use super::engine_memory::{launch, workspace};
 use super::inputs::Inputs;
 use super::keys::Keys;
-use super::tensors::{Tensors, Written};
+use super::tensors::{Tensors, Written, equal_bits};
 use super::{Case, LayoutKind, Lens, Order, Pool, TestError, case_variant};
 
 /// The split size in keys for batch-invariant runs.
@@ -40,6 +40,16 @@ struct RunSetup {
     extra_requests: Option<usize>,
     /// Whether splits do not depend on the batch.
     invariant: bool,
+}
+
+impl BitExactResult {
+    fn add(&mut self, what: String, same: bool) {
+        self.compared += 1;
+        self.passed &= same;
+        if !same {
+            self.different.push(what);
+        }
+    }
 }
 
 impl RunSetup {
@@ -73,13 +83,8 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
     };
     let inputs = Inputs::new(&ragged, false)?;
     let (want, ran) = run(&ragged, &variant, &inputs, engine, RunSetup::PLAIN)?;
-    let mut result = BitExactResult { ran, ..BitExactResult::default() };
-    let mut compare = |what: String, got: &Written| {
-        result.compared += 1;
-        if !want.same_bits(got) {
-            result.different.push(what);
-        }
-    };
+    let mut result = BitExactResult { ran, passed: true, ..BitExactResult::default() };
+    let mut compare = |what: String, got: &Written| result.add(what, want.same_and_inside(got));
 
     for layout_case in layout_cases(&ragged) {
         let moved = moved(&layout_case, &inputs)?;
@@ -104,26 +109,18 @@ pub fn bit_exact(case: &Case, engine: &Engine) -> Result<BitExactResult, TestErr
         compare(format!("a workspace of bytes {dirt:#x}"), &run(&paged, &variant, &in_pages, engine, how)?.0);
     }
     if over_a_batch(&variant, case) {
-        result.passed = result.different.is_empty();
         return Ok(result);
     }
     let with_extra =
         |extra| run(&paged, &variant, &in_pages, engine, RunSetup { extra_requests: Some(extra), ..RunSetup::PLAIN });
     let replayed = with_extra(0)?.0;
     let more = with_extra(3)?.0;
-    result.compared += 1;
-    if !replayed.same_bits(&more) {
-        result.different.push("a graph whose capacity holds 3 more requests".into());
-    }
+    result.add("a graph whose capacity holds 3 more requests".to_owned(), replayed.same_and_inside(&more));
     // a mixed launch selects its decode tile by the longest request of the capacity
     if case.kernel != KernelKind::Mixed.to_string() {
-        result.compared += 1;
-        if !want.same_bits(&replayed) {
-            result.different.push("a graph whose capacity is the batch".into());
-        }
+        result.add("a graph whose capacity is the batch".to_owned(), want.same_and_inside(&replayed));
     }
     alone(&ragged, &variant, &inputs, engine, &mut result)?;
-    result.passed = result.different.is_empty();
     Ok(result)
 }
 
@@ -157,16 +154,12 @@ fn alone(
         let mut of_one = Inputs::new(&one, false)?;
         of_one.take(inputs, &[request])?;
         let (got, _) = run(&one, variant, &of_one, engine, how)?;
-        result.compared += 1;
         let first = inputs.qo_indptr[request] as usize;
         let tokens = inputs.qo_indptr[request + 1] as usize - first;
-        let equal = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
         let heads = case.qo_heads as usize;
-        let same = equal(&got.o.to_f32(), &o[first * row..][..tokens * row])
-            && equal(&got.lse, &all.lse[first * heads..][..tokens * heads]);
-        if !same {
-            result.different.push(format!("request {request} alone"));
-        }
+        let same = equal_bits(&got.o.to_f32(), &o[first * row..][..tokens * row])
+            && equal_bits(&got.lse, &all.lse[first * heads..][..tokens * heads]);
+        result.add(format!("request {request} alone"), same);
     }
     Ok(())
 }
@@ -221,14 +214,14 @@ fn run(
     let fixed_split_size = how.invariant.then_some(SPLIT_KEYS);
     let options = AttentionOptions { fixed_split_size, ..case.attention_options()? };
     let attention = engine.attention_with(variant, case.heads(), case.dtypes()?, options)?;
-    let (engine_memory, stream) = (EngineMemory::of(engine), engine.stream()?);
-    let mut tensors = Tensors::put(&engine_memory, case, inputs)?;
+    let stream = engine.stream()?;
+    let mut tensors = Tensors::put(engine, case, inputs)?;
     let batch = inputs.batch(&[]);
     // the graph is dropped first
     let (_workspace, plan, mut graph) = match how.extra_requests {
         None => {
-            let mut memory =
-                engine_memory.workspace(attention.workspace_size(&batch, PlanOptions::default())?, how.dirt)?;
+            let bytes = attention.workspace_size(&batch, PlanOptions::default())?;
+            let mut memory = workspace(engine, bytes, how.dirt)?;
             let plan = attention.plan(&batch, &mut memory.workspace)?;
             (memory, plan, None)
         }
@@ -240,25 +233,22 @@ fn run(
             let empty = Batch::paged(&[0], &none.table());
             let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
             let bytes = attention.workspace_size(&empty, options)?;
-            let mut memory = engine_memory.workspace(bytes, how.dirt)?;
+            let mut memory = workspace(engine, bytes, how.dirt)?;
             let mut plan = attention.plan_with(&empty, &mut memory.workspace, options)?;
             tensors.run(&plan, &stream)?;
-            let graph = engine_memory.capture(&stream, || tensors.run(&plan, &stream))?;
+            let graph = Graph::capture(&stream, || tensors.run(&plan, &stream))?;
             // pad with requests without queries
             let (mut qo, pages) = (inputs.qo_indptr.clone(), table.indices.len() as i32);
             qo.resize(qo.len() + extra, inputs.qo_indptr[inputs.qo_indptr.len() - 1]);
             table.indptr.resize(table.indptr.len() + extra, pages);
             table.last_page_len.resize(table.last_page_len.len() + extra, 0);
             plan.update(&stream, &Batch::paged(&qo, &table.table()))?;
-            (memory, plan, graph)
+            (memory, plan, Some(graph))
         }
     };
     stream.synchronize()?;
     tensors.poison()?;
-    match &mut graph {
-        Some(graph) => graph.launch(&stream)?,
-        None => tensors.run(&plan, &stream)?,
-    }
+    launch(graph.as_mut(), &stream, || tensors.run(&plan, &stream))?;
     stream.synchronize()?;
     let written = tensors.written()?;
     Ok((written, super::setup::ran(&plan, engine)))

@@ -195,12 +195,9 @@ pub(super) fn check_as(
         Some(rounded) => (distance_to(rounded), Some(distance_to(&exact))),
         None => (distance_to(&exact), None),
     };
-    let same_bits = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
-    let same_as_first =
-        |run: &super::tensors::Written| first.o.bytes() == run.o.bytes() && same_bits(&first.lse, &run.lse);
-    let rerun_identical = same_as_first(&second);
+    let rerun_identical = first.same_bits(&second);
     let updated = if case.graph { setup.run_updated(&inputs)? } else { None };
-    let replay_identical = updated.as_ref().map(same_as_first);
+    let replay_identical = updated.as_ref().map(|run| first.same_bits(run));
     let wrote_outside = first.outside || second.outside || updated.is_some_and(|run| run.outside);
     Ok(CheckResult {
         distance,

@@ -15,16 +15,10 @@ use super::inputs::{Host, on_host};
 #[cfg(feature = "cuda")]
 const FLUSH_BYTES: usize = 256 << 20;
 
-/// Makes memory of an engine.
-#[derive(Clone)]
-pub(super) struct EngineMemory {
-    engine: Engine,
-}
-
 /// A tensor in memory of the engine.
 pub(super) enum PlacedTensor {
     Host(Host),
-    Device { buffer: DeviceBuffer, engine: Engine, stream: Stream },
+    Device { buffer: DeviceBuffer, engine: Engine },
 }
 
 /// A workspace in memory with given content.
@@ -34,79 +28,63 @@ pub(super) struct DirtyWorkspace {
     _memory: Option<DeviceBuffer>,
 }
 
-/// A captured run.
-pub(super) struct Replay {
-    graph: Graph,
+/// Copies a tensor to the engine.
+pub(super) fn put(engine: &Engine, host: &Host) -> Result<PlacedTensor, TestError> {
+    if engine.is_cpu() {
+        return Ok(PlacedTensor::Host(host.clone()));
+    }
+    Ok(PlacedTensor::Device { buffer: on_host!(host, data => engine.upload(data))?, engine: engine.clone() })
 }
 
-impl EngineMemory {
-    pub(super) fn of(engine: &Engine) -> Self {
-        EngineMemory { engine: engine.clone() }
-    }
+/// Fills memory with a byte, and waits for it.
+fn fill(buffer: &mut DeviceBuffer, engine: &Engine, byte: u8) -> Result<(), TestError> {
+    let stream = engine.stream()?;
+    buffer.fill(&stream, byte)?;
+    Ok(stream.synchronize()?)
+}
 
-    /// Copies a tensor to the engine.
-    pub(super) fn put(&self, host: &Host) -> Result<PlacedTensor, TestError> {
-        if self.engine.is_cpu() {
-            return Ok(PlacedTensor::Host(host.clone()));
-        }
-        let (buffer, stream) = (on_host!(host, data => self.engine.upload(data))?, self.engine.stream()?);
-        Ok(PlacedTensor::Device { buffer, engine: self.engine.clone(), stream })
-    }
+/// Memory of `bytes` bytes, all of them `byte`.
+fn filled(engine: &Engine, bytes: usize, byte: u8) -> Result<DeviceBuffer, TestError> {
+    let mut buffer = engine.alloc(Dtype::E4m3, bytes)?;
+    fill(&mut buffer, engine, byte)?;
+    Ok(buffer)
+}
 
-    /// Memory of `bytes` bytes, all of them `byte`.
-    fn filled(&self, bytes: usize, byte: u8) -> Result<DeviceBuffer, TestError> {
-        let (mut buffer, stream) = (self.engine.alloc(Dtype::E4m3, bytes)?, self.engine.stream()?);
-        buffer.fill(&stream, byte)?;
-        stream.synchronize()?;
-        Ok(buffer)
-    }
+/// Fills memory of about this size with 0xff, which is NaN and an invalid index, and frees it again.
+pub(super) fn dirty(engine: &Engine, bytes: usize) -> Result<(), TestError> {
+    filled(engine, bytes, 0xff).map(drop)
+}
 
-    /// Fills memory of about this size with 0xff, which is NaN and an invalid index, and frees it again.
-    pub(super) fn dirty(&self, bytes: usize) -> Result<(), TestError> {
-        self.filled(bytes, 0xff).map(drop)
+/// A workspace of exactly `bytes` bytes, all of them `byte`; plans on the CPU take none.
+pub(super) fn workspace(engine: &Engine, bytes: usize, byte: u8) -> Result<DirtyWorkspace, TestError> {
+    let memory = if engine.is_cpu() { None } else { Some(filled(engine, bytes, byte)?) };
+    #[cfg(feature = "cuda")]
+    if let Some(ptr) = memory.as_ref().and_then(DeviceBuffer::device_ptr) {
+        // SAFETY: the workspace is dropped before the memory, which nothing else uses.
+        let workspace = unsafe { Workspace::from_raw(engine, ptr, bytes) }?;
+        return Ok(DirtyWorkspace { workspace, _memory: memory });
     }
+    Ok(DirtyWorkspace { workspace: engine.workspace(), _memory: memory })
+}
 
-    /// A workspace of exactly `bytes` bytes, all of them `byte`; plans on the CPU take none.
-    pub(super) fn workspace(&self, bytes: usize, byte: u8) -> Result<DirtyWorkspace, TestError> {
-        let memory = if self.engine.is_cpu() { None } else { Some(self.filled(bytes, byte)?) };
-        #[cfg(feature = "cuda")]
-        if let Some(ptr) = memory.as_ref().and_then(DeviceBuffer::device_ptr) {
-            // SAFETY: the workspace is dropped before the memory, which nothing else uses.
-            let workspace = unsafe { Workspace::from_raw(&self.engine, ptr, bytes) }?;
-            return Ok(DirtyWorkspace { workspace, _memory: memory });
-        }
-        Ok(DirtyWorkspace { workspace: self.engine.workspace(), _memory: memory })
-    }
+/// Whether `bytes` bytes can be allocated.
+pub(super) fn holds(engine: &Engine, bytes: usize) -> bool {
+    engine.is_cpu() || engine.alloc(Dtype::E4m3, bytes).is_ok()
+}
 
-    /// Whether `bytes` bytes can be allocated.
-    pub(super) fn holds(&self, bytes: usize) -> bool {
-        self.engine.is_cpu() || self.engine.alloc(Dtype::E4m3, bytes).is_ok()
-    }
-
-    /// Captures a run as a graph; `None` on the CPU.
-    pub(super) fn capture(
-        &self,
-        stream: &Stream,
-        run: impl FnOnce() -> Result<(), Error>,
-    ) -> Result<Option<Replay>, TestError> {
-        if self.engine.is_cpu() {
-            return Ok(None);
-        }
-        Ok(Some(Replay { graph: Graph::capture(stream, run)? }))
-    }
-
-    /// A clock for runs on the engine.
-    pub(super) fn clock(&self) -> Result<Clock, TestError> {
-        #[cfg(feature = "cuda")]
-        if let Some(device) = self.engine.device() {
-            return Ok(Clock::Device {
-                flush: self.engine.alloc(Dtype::E4m3, FLUSH_BYTES)?,
-                before: Event::new(device).map_err(Error::from)?,
-                after: Event::new(device).map_err(Error::from)?,
-            });
-        }
-        Ok(Clock::Host(Instant::now()))
-    }
+/// Launches the graph that was captured of `run`, or without a graph `run` itself.
+pub(super) fn launch(
+    graph: Option<&mut Graph>,
+    stream: &Stream,
+    run: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), TestError> {
+    Ok(match graph {
+        // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again after
+        // the capture; so does a `Prepared` with its setups. A function that captures holds all of them and updates the
+        // plan on this stream. A `SharedRun` owns graph, plan and workspace, and borrows the tensors.
+        Some(graph) => unsafe { graph.replay(stream, run) }?,
+        None => run()?,
+    })
 }
 
 /// Times the launches between `start` and `stop`. On a GPU between two events, after overwriting the L2; on the CPU
@@ -122,7 +100,41 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    pub(super) fn start(&mut self, stream: &Stream) -> Result<(), TestError> {
+    /// A clock for runs on the engine.
+    pub(super) fn new(engine: &Engine) -> Result<Self, TestError> {
+        #[cfg(feature = "cuda")]
+        if let Some(device) = engine.device() {
+            return Ok(Clock::Device {
+                flush: engine.alloc(Dtype::E4m3, FLUSH_BYTES)?,
+                before: Event::new(device).map_err(Error::from)?,
+                after: Event::new(device).map_err(Error::from)?,
+            });
+        }
+        let _ = engine;
+        Ok(Clock::Host(Instant::now()))
+    }
+
+    /// Median milliseconds of `reps` launches, after `warm` warm-up launches.
+    pub(super) fn median_ms(
+        &mut self,
+        stream: &Stream,
+        reps: usize,
+        warm: usize,
+        mut launch: impl FnMut() -> Result<(), TestError>,
+    ) -> Result<f64, TestError> {
+        (0..warm).try_for_each(|_| launch())?;
+        stream.synchronize()?;
+        let mut timed = || {
+            self.start(stream)?;
+            launch()?;
+            self.stop(stream)
+        };
+        let mut ms = (0..reps.max(1)).map(|_| timed()).collect::<Result<Vec<_>, _>>()?;
+        ms.sort_by(f64::total_cmp);
+        Ok(ms[ms.len() / 2])
+    }
+
+    fn start(&mut self, stream: &Stream) -> Result<(), TestError> {
         let _ = stream;
         match self {
             Clock::Host(started) => *started = Instant::now(),
@@ -136,7 +148,7 @@ impl Clock {
     }
 
     /// Milliseconds since `start`.
-    pub(super) fn stop(&mut self, stream: &Stream) -> Result<f64, TestError> {
+    fn stop(&mut self, stream: &Stream) -> Result<f64, TestError> {
         let _ = stream;
         match self {
             Clock::Host(started) => Ok(started.elapsed().as_secs_f64() * 1e3),
@@ -146,16 +158,6 @@ impl Clock {
                 Ok(f64::from(after.ms_since(before).map_err(Error::from)?))
             }
         }
-    }
-}
-
-impl Replay {
-    pub(super) fn launch(&mut self, stream: &Stream) -> Result<(), TestError> {
-        // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again after
-        // the capture; so does a `Prepared` with its setups. A function that captures holds all of them and updates the
-        // plan on this stream. A `SharedRun` owns graph, plan and workspace, and borrows the tensors. On a device the
-        // closure is not called.
-        Ok(unsafe { self.graph.replay(stream, || Ok(())) }?)
     }
 }
 
@@ -189,11 +191,8 @@ impl PlacedTensor {
     /// Sets every byte, and waits for it.
     pub(super) fn fill(&mut self, byte: u8) -> Result<(), TestError> {
         match self {
-            PlacedTensor::Host(host) => on_host!(host, data => bytemuck::cast_slice_mut::<_, u8>(data).fill(byte)),
-            PlacedTensor::Device { buffer, stream, .. } => {
-                buffer.fill(stream, byte)?;
-                stream.synchronize()?;
-            }
+            PlacedTensor::Host(host) => host.bytes_mut().fill(byte),
+            PlacedTensor::Device { buffer, engine } => fill(buffer, engine, byte)?,
         }
         Ok(())
     }
@@ -202,7 +201,7 @@ impl PlacedTensor {
     pub(super) fn get(&self) -> Result<Host, TestError> {
         match self {
             PlacedTensor::Host(host) => Ok(host.clone()),
-            PlacedTensor::Device { buffer, engine, .. } => {
+            PlacedTensor::Device { buffer, engine } => {
                 let mut host = Host::nan(buffer.dtype(), buffer.elements());
                 on_host!(&mut host, data => *data = engine.download(buffer)?);
                 Ok(host)

@@ -96,45 +96,31 @@ macro_rules! on_host {
 }
 pub(super) use on_host;
 
-/// A [`Host`] of a type from an expression for its elements, in which `$element` is their type.
-macro_rules! host_of {
-    ($dtype:expr, $element:ident => $data:expr) => {
-        match $dtype {
-            Dtype::F16 => {
-                type $element = f16;
-                Host::F16($data)
-            }
-            Dtype::Bf16 => {
-                type $element = bf16;
-                Host::Bf16($data)
-            }
-            Dtype::F32 => {
-                type $element = f32;
-                Host::F32($data)
-            }
-            Dtype::E4m3 => {
-                type $element = F8E4M3;
-                Host::E4m3($data)
-            }
-            Dtype::E5m2 => {
-                type $element = F8E5M2;
-                Host::E5m2($data)
-            }
-        }
-    };
-}
-
 impl Host {
+    fn empty(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => Host::F16(Vec::new()),
+            Dtype::Bf16 => Host::Bf16(Vec::new()),
+            Dtype::F32 => Host::F32(Vec::new()),
+            Dtype::E4m3 => Host::E4m3(Vec::new()),
+            Dtype::E5m2 => Host::E5m2(Vec::new()),
+        }
+    }
+
     /// `len` NaNs.
     #[must_use]
     pub fn nan(dtype: Dtype, len: usize) -> Self {
-        host_of!(dtype, T => vec![<T as Element>::from_f32(f32::NAN); len])
+        let mut host = Host::empty(dtype);
+        host.pad(len);
+        host
     }
 
     /// Values, each rounded to the type as [`Element`] does: fp8 saturates.
     #[must_use]
     pub fn new(dtype: Dtype, values: &[f32]) -> Self {
-        host_of!(dtype, T => values.iter().map(|&x| <T as Element>::from_f32(x)).collect())
+        let mut host = Host::empty(dtype);
+        on_host!(&mut host, data => *data = values.iter().map(|&x| Element::from_f32(x)).collect());
+        host
     }
 
     /// The elements as a contiguous tensor.
@@ -167,6 +153,10 @@ impl Host {
         on_host!(self, data => bytemuck::cast_slice(data))
     }
 
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        on_host!(self, data => bytemuck::cast_slice_mut(data))
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -180,14 +170,9 @@ impl Host {
 
     /// Copies elements of the same type.
     pub(super) fn copy_row(&mut self, to: usize, from: &Host, at: usize, len: usize) {
-        match (self, from) {
-            (Host::F16(out), Host::F16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
-            (Host::Bf16(out), Host::Bf16(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
-            (Host::F32(out), Host::F32(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
-            (Host::E4m3(out), Host::E4m3(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
-            (Host::E5m2(out), Host::E5m2(from)) => out[to..][..len].copy_from_slice(&from[at..][..len]),
-            (out, from) => debug_assert_eq!(out.dtype(), from.dtype()),
-        }
+        debug_assert_eq!(self.dtype(), from.dtype());
+        let size = self.dtype().size();
+        self.bytes_mut()[to * size..][..len * size].copy_from_slice(&from.bytes()[at * size..][..len * size]);
     }
 
     /// The elements from `begin` on as a strided tensor.
@@ -409,7 +394,9 @@ fn strides(shape: &[usize], order: Order, at: usize) -> Vec<i64> {
 }
 
 fn random(dtype: Dtype, len: usize, std: f32, random: &mut Random, tiled: bool) -> Host {
-    host_of!(dtype, T => values::<T>(len, std, random, tiled))
+    let mut host = Host::empty(dtype);
+    on_host!(&mut host, data => *data = values(len, std, random, tiled));
+    host
 }
 
 fn values<T: Element>(len: usize, std: f32, random: &mut Random, tiled: bool) -> Vec<T> {

@@ -8,9 +8,9 @@ use super::{Order, Pool};
 const PAD: usize = 16;
 
 /// Tensors with the same strides, in one allocation or in several.
-pub(super) struct Interleaved {
+pub(super) struct Interleaved<T = Host> {
     /// The elements, with NaN in padding.
-    pub(super) memory: Vec<Host>,
+    pub(super) memory: Vec<T>,
     /// For each tensor, its allocation and its first element there.
     pub(super) begins: Vec<(usize, usize)>,
     /// Strides in elements.

@@ -1,7 +1,7 @@
 //! The lengths and pages of a case's keys, as owned arrays of a batch.
 
 use attn::Batch;
-use attn::batch::{BlockTable, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr, words};
+use attn::batch::{BatchError, BlockTable, CascadeLevel, CascadeLevelKv, PageTableBuf, indptr, words};
 
 use super::random::Random;
 use super::{Case, LayoutKind, Lens, TestError};
@@ -16,7 +16,7 @@ const SPARE_TOKENS: i32 = 3;
 /// The lengths and pages of a case's keys.
 #[derive(Debug)]
 pub enum Keys {
-    /// `[requests + 1]` prefix sums of key counts.
+    /// `[requests + 1]` prefix sums of key counts; those of a level may begin above 0.
     Ragged(Vec<i32>),
     /// A page table of compressed rows.
     Paged(PageTableBuf),
@@ -45,13 +45,8 @@ pub struct BlockTableBuf {
 #[derive(Debug)]
 pub struct LevelBuf {
     qo_indptr: Vec<i32>,
-    keys: LevelKeys,
-}
-
-#[derive(Debug)]
-enum LevelKeys {
-    Ragged(Vec<i32>),
-    Paged(PageTableBuf),
+    /// Ragged keys or a page table, with a row for each group.
+    keys: Keys,
 }
 
 impl Keys {
@@ -104,7 +99,7 @@ impl Keys {
                 let positions = unit / of;
                 let next = || positions as i32 * order.next().unwrap_or(0) + random.below(positions.into()) as i32;
                 let table = PageTableBuf::from_lens(&lens.to_vec(), pool_page * of, units * positions, next);
-                levels.push(LevelBuf { qo_indptr: queries_of(groups), keys: LevelKeys::Paged(table) });
+                levels.push(LevelBuf { qo_indptr: queries_of(groups), keys: Keys::Paged(table) });
             }
         } else {
             // the innermost level is first in memory
@@ -113,7 +108,7 @@ impl Keys {
                 let mut ends = indptr(&lens.to_vec())?;
                 ends.iter_mut().for_each(|end| *end += begin);
                 begin = ends.last().copied().unwrap_or(begin) + SPARE_TOKENS;
-                levels.push(LevelBuf { qo_indptr: queries_of(groups), keys: LevelKeys::Ragged(ends) });
+                levels.push(LevelBuf { qo_indptr: queries_of(groups), keys: Keys::Ragged(ends) });
             }
             levels.reverse();
         }
@@ -125,50 +120,74 @@ impl Keys {
         match self {
             Keys::Ragged(_) => false,
             Keys::Paged(_) | Keys::BlockTable(_) => true,
-            Keys::Levels(levels) => levels.iter().any(|level| matches!(level.keys, LevelKeys::Paged(_))),
+            Keys::Levels(levels) => levels.iter().any(|level| level.keys.paged()),
         }
     }
 
     /// Extents of the tensors of keys, (pages, slots) or (tokens), and the flat indices of slots or tokens without a
     /// key.
     pub(super) fn memory(&self, case: &Case) -> (Vec<usize>, Vec<usize>) {
-        let slots = case.page_size.max(1) as usize;
-        let (pages, used) = match self {
-            Keys::Ragged(kv_indptr) => return (vec![kv_indptr.last().map_or(0, |&n| n as usize)], Vec::new()),
-            Keys::Paged(table) => (table.num_pages, slots_of(table)),
-            Keys::BlockTable(table) => (table.num_pages, table.slots()),
-            Keys::Levels(levels) if self.paged() => {
-                let used = levels.iter().flat_map(|level| match &level.keys {
-                    LevelKeys::Paged(table) => slots_of(table),
-                    LevelKeys::Ragged(_) => Vec::new(),
-                });
-                // every level counts the pool in pages of its own size
-                let pool = levels.iter().map(|level| match &level.keys {
-                    LevelKeys::Paged(table) => table.num_pages as usize * table.page_size as usize / slots,
-                    LevelKeys::Ragged(_) => 0,
-                });
-                (pool.max().unwrap_or(0) as u32, used.collect())
+        let (all, slots) = (self.extent(), case.page_size.max(1) as usize);
+        let mut free = vec![true; all];
+        self.used().into_iter().for_each(|slot| free[slot] = false);
+        let outer = if self.paged() { vec![all / slots, slots] } else { vec![all] };
+        (outer, (0..all).filter(|&slot| free[slot]).collect())
+    }
+
+    /// The number of slots or tokens.
+    fn extent(&self) -> usize {
+        match self {
+            Keys::Ragged(ends) => ends.last().map_or(0, |&end| end as usize),
+            Keys::Paged(table) => table.num_pages as usize * table.page_size as usize,
+            Keys::BlockTable(table) => table.num_pages as usize * table.page_size as usize,
+            Keys::Levels(levels) => levels.iter().map(|level| level.keys.extent()).max().unwrap_or(0),
+        }
+    }
+
+    /// The flat indices of the slots or tokens that hold a key.
+    fn used(&self) -> Vec<usize> {
+        match self {
+            Keys::Ragged(ends) => (ends[0] as usize..ends[ends.len() - 1] as usize).collect(),
+            Keys::Paged(table) => {
+                let rows = (0..table.last_page_len.len()).map(|row| row_of(table, row));
+                rows.flat_map(|(pages, len)| slots(pages, len, table.page_size)).collect()
             }
-            Keys::Levels(levels) => {
-                let runs: Vec<&Vec<i32>> = levels
-                    .iter()
-                    .filter_map(|level| match &level.keys {
-                        LevelKeys::Ragged(ends) => Some(ends),
-                        LevelKeys::Paged(_) => None,
-                    })
-                    .collect();
-                let tokens = runs.iter().filter_map(|ends| ends.last()).max().map_or(0, |&end| end as usize);
-                let used = runs.iter().flat_map(|ends| ends[0] as usize..ends[ends.len() - 1] as usize);
-                return (vec![tokens], unused(tokens, used));
+            Keys::BlockTable(table) => {
+                let rows = table.kv_lens.iter().enumerate();
+                rows.flat_map(|(row, &len)| slots(table.row(row, len), len, table.page_size)).collect()
             }
-        };
-        (vec![pages as usize, slots], unused(pages as usize * slots, used.into_iter()))
+            Keys::Levels(levels) => levels.iter().flat_map(|level| level.keys.used()).collect(),
+        }
+    }
+
+    /// Some of the rows, each with the keys that `keep` leaves of it. Not for a cascade.
+    pub(super) fn kept(&self, rows: &[usize], keep: fn(u32) -> u32) -> Result<Self, TestError> {
+        Ok(match self {
+            Keys::Ragged(ends) => {
+                let lens: Vec<u32> = rows.iter().map(|&row| keep((ends[row + 1] - ends[row]) as u32)).collect();
+                Keys::Ragged(indptr(&lens)?.into_iter().map(|end| ends[0] + end).collect())
+            }
+            Keys::Paged(table) => {
+                let size = table.page_size;
+                let kept = rows.iter().map(|&row| row_of(table, row)).map(|(pages, len)| (pages, keep(len)));
+                let (pages, lens): (Vec<_>, Vec<u32>) =
+                    kept.map(|(pages, len)| (&pages[..len.div_ceil(size) as usize], len)).unzip();
+                let mut pages = pages.into_iter().flatten().copied();
+                Keys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, || pages.next().unwrap_or(0)))
+            }
+            Keys::BlockTable(table) => {
+                let kept = rows.iter().map(|&row| (row, keep(table.kv_lens[row])));
+                let (rows, lens): (Vec<_>, Vec<u32>) = kept.map(|(row, len)| (table.row(row, len), len)).unzip();
+                Keys::BlockTable(BlockTableBuf::of_rows(&rows, &lens, table.page_size, table.num_pages))
+            }
+            Keys::Levels(_) => return Err(BatchError::LevelsInCapacity.into()),
+        })
     }
 
     /// The levels of a cascade.
     pub(super) fn levels(&self) -> Vec<CascadeLevel<'_>> {
         let Keys::Levels(levels) = self else { return Vec::new() };
-        levels.iter().map(LevelBuf::level).collect()
+        levels.iter().filter_map(LevelBuf::level).collect()
     }
 
     pub(super) fn batch<'a>(&'a self, qo_indptr: &'a [i32], levels: &'a [CascadeLevel<'a>]) -> Batch<'a> {
@@ -182,12 +201,13 @@ impl Keys {
 }
 
 impl LevelBuf {
-    fn level(&self) -> CascadeLevel<'_> {
+    fn level(&self) -> Option<CascadeLevel<'_>> {
         let kv = match &self.keys {
-            LevelKeys::Ragged(ends) => CascadeLevelKv::Ragged(ends),
-            LevelKeys::Paged(table) => CascadeLevelKv::Paged(table.table()),
+            Keys::Ragged(ends) => CascadeLevelKv::Ragged(ends),
+            Keys::Paged(table) => CascadeLevelKv::Paged(table.table()),
+            Keys::BlockTable(_) | Keys::Levels(_) => return None,
         };
-        CascadeLevel { qo_indptr: &self.qo_indptr, kv }
+        Some(CascadeLevel { qo_indptr: &self.qo_indptr, kv })
     }
 
     /// The groups of the first requests of a batch. `all` are the query prefix sums of the whole batch, `kept` those of
@@ -203,29 +223,7 @@ impl LevelBuf {
         let ends = &ends[..groups.min(ends.len())];
         let queries = ends.iter().map(|&end| kept[end.min(requests)]);
         let qo_indptr = std::iter::once(0).chain(queries).collect();
-        let keys = match &self.keys {
-            LevelKeys::Ragged(tokens) => {
-                let lens = tokens.windows(2).take(ends.len()).map(|ends| keep((ends[1] - ends[0]) as u32));
-                let mut kept = indptr(&lens.collect::<Vec<_>>())?;
-                kept.iter_mut().for_each(|end| *end += tokens[0]);
-                LevelKeys::Ragged(kept)
-            }
-            LevelKeys::Paged(table) => {
-                let size = table.page_size;
-                let rows = table.indptr.windows(2).zip(&table.last_page_len).take(ends.len());
-                let lens = rows.map(|(ends, &last)| match (ends[1] - ends[0]) as u32 {
-                    0 => 0,
-                    pages => keep((pages - 1) * size + last as u32),
-                });
-                let lens: Vec<u32> = lens.collect();
-                let mut pages =
-                    table.indptr.iter().zip(&lens).flat_map(|(&first, len)| {
-                        table.indices[first as usize..][..len.div_ceil(size) as usize].iter()
-                    });
-                let next = || pages.next().copied().unwrap_or(0);
-                LevelKeys::Paged(PageTableBuf::from_lens(&lens, size, table.num_pages, next))
-            }
-        };
+        let keys = self.keys.kept(&(0..ends.len()).collect::<Vec<_>>(), keep)?;
         Ok(LevelBuf { qo_indptr, keys })
     }
 }
@@ -233,12 +231,11 @@ impl LevelBuf {
 impl BlockTableBuf {
     /// The same table as padded rows.
     fn of(table: &PageTableBuf, kv_lens: &[u32]) -> Self {
-        let rows: Vec<&[i32]> =
-            table.indptr.windows(2).map(|ends| &table.indices[ends[0] as usize..ends[1] as usize]).collect();
+        let rows: Vec<&[i32]> = (0..kv_lens.len()).map(|row| row_of(table, row).0).collect();
         Self::of_rows(&rows, kv_lens, table.page_size, table.num_pages)
     }
 
-    pub(super) fn of_rows(rows: &[&[i32]], kv_lens: &[u32], page_size: u32, num_pages: u32) -> Self {
+    fn of_rows(rows: &[&[i32]], kv_lens: &[u32], page_size: u32, num_pages: u32) -> Self {
         let max_pages = rows.iter().map(|row| row.len()).max().unwrap_or(0) + SPARE_ENTRIES;
         let padded = |row: &&[i32]| {
             let none = std::iter::repeat_n(u32::MAX, max_pages - row.len());
@@ -255,35 +252,23 @@ impl BlockTableBuf {
         BlockTable { pages: words(&self.pages), max_pages, kv_lens: words(&self.kv_lens), page_size, num_pages }
     }
 
-    /// The flat indices of the slots that hold a key.
-    fn slots(&self) -> Vec<usize> {
-        let row = |(request, &len): (usize, &u32)| {
-            let pages = &self.pages[request * self.max_pages..][..len.div_ceil(self.page_size) as usize];
-            slots(pages.iter().map(|&page| page as usize), len as usize, self.page_size as usize)
-        };
-        self.kv_lens.iter().enumerate().flat_map(row).collect()
+    /// The pages of the first `len` keys of a row.
+    fn row(&self, row: usize, len: u32) -> &[i32] {
+        &words(&self.pages)[row * self.max_pages..][..len.div_ceil(self.page_size) as usize]
     }
 }
 
-/// The flat indices of the slots that hold a key.
-fn slots_of(table: &PageTableBuf) -> Vec<usize> {
-    let size = table.page_size as usize;
-    let row = |(row, ends): (usize, &[i32])| {
-        let pages = &table.indices[ends[0] as usize..ends[1] as usize];
-        let len = (pages.len().max(1) - 1) * size + table.last_page_len[row] as usize;
-        slots(pages.iter().map(|&page| page as usize), if pages.is_empty() { 0 } else { len }, size)
-    };
-    table.indptr.windows(2).enumerate().flat_map(row).collect()
+/// The pages of a row, and the number of its keys.
+fn row_of(table: &PageTableBuf, row: usize) -> (&[i32], u32) {
+    let pages = &table.indices[table.indptr[row] as usize..table.indptr[row + 1] as usize];
+    let full = pages.len().saturating_sub(1) as u32 * table.page_size;
+    (pages, full + table.last_page_len[row] as u32)
 }
 
-fn slots(pages: impl Iterator<Item = usize>, len: usize, size: usize) -> Vec<usize> {
-    pages.flat_map(|page| page * size..(page + 1) * size).take(len).collect()
-}
-
-fn unused(all: usize, used: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut free = vec![true; all];
-    used.for_each(|slot| free[slot] = false);
-    (0..all).filter(|&slot| free[slot]).collect()
+/// The flat indices of the first `len` slots in pages.
+fn slots(pages: &[i32], len: u32, size: u32) -> impl Iterator<Item = usize> {
+    let size = size as usize;
+    pages.iter().flat_map(move |&page| page as usize * size..(page as usize + 1) * size).take(len as usize)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use attn::batch::BatchCapacity;
 use attn::spec::KernelKind;
-use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Plan, PlanOptions, Stream, Variant, Workspace};
+use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
 
-use super::engine_memory::EngineMemory;
+use super::engine_memory::{dirty, launch};
 use super::inputs::Inputs;
 use super::keys::Keys;
 use super::other_batch::OtherBatch;
@@ -16,7 +16,7 @@ use super::{Case, Info, TestError};
 /// A planned case with everything that a run uses.
 pub(super) struct Setup {
     // dropped first: the graph uses the other fields
-    graph: Option<super::engine_memory::Replay>,
+    graph: Option<Graph>,
     pub(super) plan: Plan,
     _workspace: Workspace,
     attention: Attention,
@@ -25,7 +25,6 @@ pub(super) struct Setup {
     engine: Engine,
     pub(super) stream: Stream,
     tensors: Tensors,
-    pub(super) engine_memory: EngineMemory,
     /// Median microseconds of planning.
     pub(super) plan_us: f64,
 }
@@ -39,14 +38,13 @@ impl Setup {
         engine: &Engine,
         plans: usize,
     ) -> Result<Self, TestError> {
-        let engine_memory = EngineMemory::of(engine);
         let (dtypes, options) = (case.dtypes()?, case.attention_options()?);
         let attention = engine.attention_with(variant, case.heads(), dtypes, options)?;
         let stream = engine.stream()?;
         let levels = inputs.levels();
         let batch = inputs.batch(&levels);
         // the workspace most likely reuses memory that was just freed, so a kernel that relies on zeros fails
-        engine_memory.dirty(attention.workspace_size(&batch, PlanOptions::default())?)?;
+        dirty(engine, attention.workspace_size(&batch, PlanOptions::default())?)?;
         let mut workspace = engine.workspace();
         let mut plan = attention.plan(&batch, &mut workspace)?; // the first compiles
         let mut times = Vec::with_capacity(plans);
@@ -65,27 +63,18 @@ impl Setup {
             made_with: (dtypes, options),
             engine: engine.clone(),
             stream,
-            tensors: Tensors::put(&engine_memory, case, inputs)?,
-            engine_memory,
+            tensors: Tensors::put(engine, case, inputs)?,
             plan_us: times.get(times.len() / 2).copied().unwrap_or(0.0),
         })
     }
 
-    /// Captures the run, so that [`launch`](Self::launch) replays it. Does nothing on the CPU.
+    /// Captures the run, so that [`run_once`](Self::run_once) replays it.
     pub(super) fn capture(&mut self) -> Result<(), TestError> {
         if self.graph.is_none() {
-            let Setup { engine_memory, plan, stream, tensors, .. } = &mut *self;
-            self.graph = engine_memory.capture(stream, || tensors.run(plan, stream))?;
+            let Setup { plan, stream, tensors, .. } = &mut *self;
+            self.graph = Some(Graph::capture(stream, || tensors.run(plan, stream))?);
         }
         Ok(())
-    }
-
-    /// Launches one run, or replays the graph if it was captured.
-    pub(super) fn launch(&mut self) -> Result<(), TestError> {
-        match &mut self.graph {
-            Some(graph) => graph.launch(&self.stream),
-            None => Ok(self.tensors.run(&self.plan, &self.stream)?),
-        }
     }
 
     /// Launches one run on a stream of the engine, without the graph.
@@ -149,7 +138,7 @@ impl Setup {
             _ => self.attention.clone(),
         };
         let options = PlanOptions { capacity: Some(capacity), ..Default::default() };
-        self.engine_memory.dirty(attention.workspace_size(&batch, options)?)?;
+        dirty(&self.engine, attention.workspace_size(&batch, options)?)?;
         let mut workspace = self.engine.workspace();
         let mut plan = |other: &OtherBatch| attention.plan_with(&other.batch(&other.levels()), &mut workspace, options);
         let mut plan = match plan(&OtherBatch::half(inputs)?) {
@@ -163,14 +152,10 @@ impl Setup {
         if !same_tile(&plan, &self.plan) {
             return Ok(None);
         }
-        let Setup { engine_memory, stream, tensors, .. } = &mut *self;
+        let Setup { stream, tensors, .. } = &mut *self;
         tensors.poison()?;
-        let mut replay = engine_memory.capture(stream, || tensors.run(&plan, stream))?;
-        let mut run = |plan: &Plan, tensors: &mut Tensors| match &mut replay {
-            Some(graph) => graph.launch(stream),
-            None => Ok(tensors.run(plan, stream)?),
-        };
-        run(&plan, tensors)?;
+        let mut graph = Graph::capture(stream, || tensors.run(&plan, stream))?;
+        launch(Some(&mut graph), stream, || tensors.run(&plan, stream))?;
         match plan.update(stream, &batch) {
             #[cfg(feature = "cuda")]
             Err(Error::Cuda(error)) if matches!(*error, attn::cuda::CudaError::ParameterTensors) => return Ok(None),
@@ -178,18 +163,18 @@ impl Setup {
         }
         stream.synchronize()?;
         tensors.poison()?;
-        run(&plan, tensors)?;
+        launch(Some(&mut graph), stream, || tensors.run(&plan, stream))?;
         stream.synchronize()?;
-        let written = tensors.written()?;
-        Ok(Some(written))
+        Ok(Some(tensors.written()?))
     }
 
     /// Poisons the outputs, runs once, and returns the outputs.
     pub(super) fn run_once(&mut self) -> Result<Written, TestError> {
-        self.tensors.poison()?;
-        self.launch()?;
-        self.stream.synchronize()?;
-        self.tensors.written()
+        let Setup { graph, plan, stream, tensors, .. } = self;
+        tensors.poison()?;
+        launch(graph.as_mut(), stream, || tensors.run(plan, stream))?;
+        stream.synchronize()?;
+        tensors.written()
     }
 }
 

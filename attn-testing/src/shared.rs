@@ -2,9 +2,9 @@
 
 use attn::batch::{PageTableBuf, indptr};
 
-use attn::{Attention, Batch, Engine, Plan, Stream, Workspace};
+use attn::{Attention, Batch, Engine, Graph, Plan, Stream, Workspace};
 
-use super::engine_memory::{Clock, EngineMemory, Replay};
+use super::engine_memory::{Clock, launch};
 use super::inputs::Inputs;
 use super::keys::Keys;
 use super::tensors::Tensors;
@@ -14,7 +14,6 @@ use super::{Case, TestError};
 pub struct SharedTensors {
     engine: Engine,
     stream: Stream,
-    engine_memory: EngineMemory,
     clock: Clock,
     tensors: Tensors,
     /// Pages with keys, in the order in which requests get them.
@@ -26,7 +25,7 @@ pub struct SharedTensors {
 /// A batch that is ready to be timed.
 pub struct SharedRun<'a> {
     // dropped first: the graph uses the other fields
-    graph: Option<Replay>,
+    graph: Graph,
     plan: Plan,
     _workspace: Workspace,
     on: &'a mut SharedTensors,
@@ -55,13 +54,11 @@ impl SharedTensors {
         let Keys::Paged(PageTableBuf { indices, page_size, num_pages, .. }) = &inputs.keys else {
             return Err(TestError::Field { field: "kv_layout", why: "shared tensors are paged".to_owned() });
         };
-        let engine_memory = EngineMemory::of(engine);
         Ok(SharedTensors {
             engine: engine.clone(),
             stream: engine.stream()?,
-            clock: engine_memory.clock()?,
-            tensors: Tensors::put(&engine_memory, largest, &inputs)?,
-            engine_memory,
+            clock: Clock::new(engine)?,
+            tensors: Tensors::put(engine, largest, &inputs)?,
             pages: indices.clone(),
             page_size: *page_size,
             num_pages: *num_pages,
@@ -92,8 +89,8 @@ impl SharedTensors {
         // the first run loads kernels that are loaded lazily, and checks the tensors
         self.tensors.run(&plan, &self.stream)?;
         self.stream.synchronize()?;
-        let SharedTensors { engine_memory, stream, tensors, .. } = &mut *self;
-        let graph = engine_memory.capture(stream, || tensors.run(&plan, stream))?;
+        let SharedTensors { stream, tensors, .. } = &mut *self;
+        let graph = Graph::capture(stream, || tensors.run(&plan, stream))?;
         Ok(SharedRun { graph, plan, _workspace: workspace, on: self })
     }
 }
@@ -111,21 +108,9 @@ impl SharedRun<'_> {
     ///
     /// A run failed.
     pub fn time(&mut self, reps: usize, warm: usize) -> Result<f64, TestError> {
-        let mut ms = Vec::with_capacity(reps);
-        for run in 0..warm + reps.max(1) {
-            self.on.clock.start(&self.on.stream)?;
-            match &mut self.graph {
-                Some(graph) => graph.launch(&self.on.stream)?,
-                None => self.on.tensors.run(&self.plan, &self.on.stream)?,
-            }
-            let took = self.on.clock.stop(&self.on.stream)?;
-            if run >= warm {
-                ms.push(took);
-            }
-        }
-        self.on.stream.synchronize()?;
-        ms.sort_by(f64::total_cmp);
-        Ok(ms[ms.len() / 2])
+        let SharedRun { graph, plan, on, .. } = self;
+        let SharedTensors { clock, stream, tensors, .. } = &mut **on;
+        clock.median_ms(stream, reps, warm, || launch(Some(graph), stream, || tensors.run(plan, stream)))
     }
 }
 

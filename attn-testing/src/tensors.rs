@@ -1,9 +1,9 @@
 //! The tensors of a case in memory of its engine.
 
 use attn::tensor::{Kv, KvScales, Out, Scale, TensorRef};
-use attn::{Dtype, Error, HeadDimVo, Plan, Stream};
+use attn::{Dtype, Engine, Error, HeadDimVo, Plan, Stream};
 
-use super::engine_memory::{EngineMemory, PlacedTensor};
+use super::engine_memory::{PlacedTensor, put};
 use super::inputs::{Host, HostScale, Inputs};
 use super::interleave::{self, Interleaved};
 use super::{Case, TestError};
@@ -15,8 +15,8 @@ const POISON: u8 = 0xff;
 
 /// Inputs and outputs of a run.
 pub(super) struct Tensors {
-    q: InterleavedTensors,
-    kv: InterleavedTensors,
+    q: Interleaved<PlacedTensor>,
+    kv: Interleaved<PlacedTensor>,
     k_scale: PlacedScale,
     v_scale: PlacedScale,
     o: PlacedTensor,
@@ -24,18 +24,11 @@ pub(super) struct Tensors {
     qo_shape: [usize; 3],
     kv_shape: Vec<usize>,
     o_shape: [usize; 3],
-    /// The strides of values, if their head dim differs from that of keys.
     v_shape: Vec<usize>,
-    v_strides: Option<Vec<i64>>,
+    /// As those of keys, unless the head dims differ.
+    v_strides: Vec<i64>,
     head_dim_vo: HeadDimVo,
     paged: bool,
-}
-
-/// Tensors of the same strides.
-struct InterleavedTensors {
-    memory: Vec<PlacedTensor>,
-    begins: Vec<(usize, usize)>,
-    strides: Vec<i64>,
 }
 
 /// A scale, and its tensor over the KV heads.
@@ -56,37 +49,32 @@ pub(super) struct Written {
 
 impl Tensors {
     /// Uploads the inputs of a case in the layout of its pool, and allocates outputs.
-    pub(super) fn put(engine_memory: &EngineMemory, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
+    pub(super) fn put(engine: &Engine, case: &Case, inputs: &Inputs) -> Result<Self, TestError> {
         let (qo_shape, o_shape) = (inputs.qo_shape(), inputs.o_shape());
         let rows = qo_shape[0] * qo_shape[1];
+        let kv = interleave::keys_and_values(inputs, case.page_order, case.pool);
+        let strides = if case.head_dim_vo == HeadDimVo::Same { &kv.strides } else { &inputs.v_strides };
         Ok(Tensors {
-            q: InterleavedTensors::put(engine_memory, interleave::queries(inputs, case.pool))?,
-            kv: InterleavedTensors::put(
-                engine_memory,
-                interleave::keys_and_values(inputs, case.page_order, case.pool),
-            )?,
-            k_scale: PlacedScale::put(engine_memory, &inputs.k_scale)?,
-            v_scale: PlacedScale::put(engine_memory, &inputs.v_scale)?,
-            o: engine_memory.put(&Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
-            lse: engine_memory.put(&Host::nan(Dtype::F32, rows + GUARD))?,
+            v_strides: strides.clone(),
+            q: Interleaved::put(engine, interleave::queries(inputs, case.pool))?,
+            kv: Interleaved::put(engine, kv)?,
+            k_scale: PlacedScale::put(engine, &inputs.k_scale)?,
+            v_scale: PlacedScale::put(engine, &inputs.v_scale)?,
+            o: put(engine, &Host::nan(case.dtypes()?.qo, rows * o_shape[2] + GUARD))?,
+            lse: put(engine, &Host::nan(Dtype::F32, rows + GUARD))?,
             qo_shape,
             kv_shape: inputs.kv_shape.clone(),
             o_shape,
             v_shape: inputs.v_shape.clone(),
-            v_strides: (case.head_dim_vo != HeadDimVo::Same).then(|| inputs.v_strides.clone()),
             head_dim_vo: case.head_dim_vo,
             paged: inputs.keys.paged(),
         })
     }
 
     /// Replaces keys and values by a tensor of another shape. Their head dims must be equal.
-    pub(super) fn lay(
-        &mut self,
-        engine_memory: &EngineMemory,
-        interleaved: Interleaved,
-        shape: &[usize],
-    ) -> Result<(), TestError> {
-        self.kv = InterleavedTensors::put(engine_memory, interleaved)?;
+    pub(super) fn lay(&mut self, engine: &Engine, kv: Interleaved, shape: &[usize]) -> Result<(), TestError> {
+        self.v_strides.clone_from(&kv.strides);
+        self.kv = Interleaved::put(engine, kv)?;
         (self.kv_shape, self.v_shape) = (shape.to_vec(), shape.to_vec());
         Ok(())
     }
@@ -95,12 +83,9 @@ impl Tensors {
     pub(super) fn run(&mut self, plan: &Plan, stream: &Stream) -> Result<(), Error> {
         let qo_shape = self.qo_shape;
         let contiguous = |shape: [usize; 3]| [(shape[1] * shape[2]) as i64, shape[2] as i64, 1];
-        let q = self.q.tensor(0, &qo_shape)?;
-        let k = self.kv.tensor(0, &self.kv_shape)?;
-        let v = || match &self.v_strides {
-            None => self.kv.tensor(1, &self.v_shape),
-            Some(strides) => self.kv.tensor_with(1, &self.v_shape, strides),
-        };
+        let q = self.q.tensor(0, &qo_shape, &self.q.strides)?;
+        let k = self.kv.tensor(0, &self.kv_shape, &self.kv.strides)?;
+        let v = || self.kv.tensor(1, &self.v_shape, &self.v_strides);
         let kv = match self.paged {
             _ if self.head_dim_vo.shares_keys() => Kv::latent(k),
             true => Kv::paged(k, v()?),
@@ -127,32 +112,32 @@ impl Tensors {
 }
 
 impl Written {
-    /// Whether both have the same bits, and neither run overwrote a guard.
+    /// Whether both have the same bits.
     pub(super) fn same_bits(&self, other: &Written) -> bool {
-        let lse = |run: &Written| run.lse.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        !self.outside && !other.outside && self.o.bytes() == other.o.bytes() && lse(self) == lse(other)
+        self.o.bytes() == other.o.bytes() && equal_bits(&self.lse, &other.lse)
+    }
+
+    /// Whether both have the same bits, and neither run overwrote a guard.
+    pub(super) fn same_and_inside(&self, other: &Written) -> bool {
+        !self.outside && !other.outside && self.same_bits(other)
     }
 }
 
-impl InterleavedTensors {
-    fn put(engine_memory: &EngineMemory, interleaved: Interleaved) -> Result<Self, TestError> {
-        let memory = interleaved.memory.iter().map(|host| engine_memory.put(host)).collect::<Result<_, _>>()?;
-        Ok(InterleavedTensors { memory, begins: interleaved.begins, strides: interleaved.strides })
+impl Interleaved<PlacedTensor> {
+    fn put(engine: &Engine, Interleaved { memory, begins, strides }: Interleaved) -> Result<Self, TestError> {
+        let memory = memory.iter().map(|host| put(engine, host)).collect::<Result<_, _>>()?;
+        Ok(Interleaved { memory, begins, strides })
     }
 
-    fn tensor(&self, which: usize, shape: &[usize]) -> Result<TensorRef<'_>, Error> {
-        self.tensor_with(which, shape, &self.strides)
-    }
-
-    fn tensor_with(&self, which: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, Error> {
+    fn tensor(&self, which: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, Error> {
         let (memory, begin) = self.begins[which];
         Ok(self.memory[memory].tensor(begin, shape, strides)?)
     }
 }
 
 impl PlacedScale {
-    fn put(engine_memory: &EngineMemory, scale: &HostScale) -> Result<Self, TestError> {
-        let put = |heads: &Vec<f32>| Ok::<_, TestError>((engine_memory.put(&Host::F32(heads.clone()))?, heads.len()));
+    fn put(engine: &Engine, scale: &HostScale) -> Result<Self, TestError> {
+        let put = |heads: &Vec<f32>| Ok::<_, TestError>((put(engine, &Host::F32(heads.clone()))?, heads.len()));
         Ok(PlacedScale { all: scale.all, heads: scale.heads.as_ref().map(put).transpose()? })
     }
 
@@ -160,6 +145,11 @@ impl PlacedScale {
         let heads = self.heads.as_ref().map(|(held, heads)| held.tensor(0, &[*heads], &[1]));
         Ok(Scale { all: self.all, heads: heads.transpose()? })
     }
+}
+
+/// Whether two slices have the same bits, those of NaN too.
+pub(super) fn equal_bits(a: &[f32], b: &[f32]) -> bool {
+    bytemuck::cast_slice::<_, u8>(a) == bytemuck::cast_slice::<_, u8>(b)
 }
 
 /// The elements without the guard, and whether the guard was overwritten.

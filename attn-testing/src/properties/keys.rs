@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::TestError;
 use attn::Variant;
-use attn::lang::{Hook, LogitIndex, QueryTile, RowIndex};
+use attn::lang::{Hook, LogitIndex, QueryTile};
 
 use super::{HEADS, Sample, samples, violated};
 
@@ -27,20 +27,6 @@ pub fn keys(variant: &Variant) -> Result<(), TestError> {
     Ok(())
 }
 
-fn row(sample: &Sample, request: usize, qo_row: usize, qo_head: i32) -> RowIndex {
-    let (qo_len, kv_len) = (sample.layout.qo_len(request) as i32, sample.layout.kv_len(request) as i32);
-    RowIndex {
-        batch: request as i32,
-        qo_row: qo_row as i32,
-        qo_pos: qo_row as i32 + kv_len - qo_len,
-        qo_token: sample.layout.qo_indptr()[request] + qo_row as i32,
-        qo_head,
-        kv_head: qo_head / HEADS.group() as i32,
-        qo_len,
-        kv_len,
-    }
-}
-
 fn ranges(sample: &Sample) -> Result<(), TestError> {
     let (variant, layout) = (&sample.variant, &sample.layout);
     for request in 0..layout.batch() {
@@ -48,7 +34,7 @@ fn ranges(sample: &Sample) -> Result<(), TestError> {
         for qo_head in 0..HEADS.qo as i32 {
             for first in (0..qo_len).step_by(5) {
                 let last = (first + 4).min(qo_len - 1);
-                let of = |qo_row| row(sample, request, qo_row, qo_head);
+                let of = |qo_row| layout.row(HEADS, request, qo_row, qo_head as usize);
                 let rows =
                     QueryTile { qo_head_min: qo_head, qo_head_max: qo_head, ..QueryTile::of(of(first), of(last), 1) };
                 let (begin, end) = variant.kv_range(rows);
@@ -75,21 +61,20 @@ fn ranges(sample: &Sample) -> Result<(), TestError> {
 fn lists(sample: &Sample) -> Result<(), TestError> {
     let (variant, layout) = (&sample.variant, &sample.layout);
     let Some((_, queries)) = variant.kv_list_sizes() else { return Ok(()) };
+    let list_of = |at| (0..variant.kv_list_len(at)).map(|n| variant.kv_list_block(at, n)).collect::<Vec<_>>();
     for request in 0..layout.batch() {
         for qo_row in 0..layout.qo_len(request) {
-            for qo_head in 0..HEADS.qo as i32 {
-                let at = row(sample, request, qo_row, qo_head);
-                let list: Vec<i32> = (0..variant.kv_list_len(at)).map(|n| variant.kv_list_block(at, n)).collect();
+            for qo_head in 0..HEADS.qo as usize {
+                let list = list_of(layout.row(HEADS, request, qo_row, qo_head));
                 let mut seen = HashSet::new();
                 if let Some(twice) = list.iter().find(|&&block| block >= 0 && !seen.insert(block)) {
                     let why = format!("block {twice} in the list of query {qo_row} and head {qo_head}");
                     return Err(violated("a block comes twice in a list, so that its keys would count twice", why));
                 }
                 let first = qo_row - qo_row % queries as usize;
-                let group = HEADS.group() as i32;
-                let asked = row(sample, request, first, qo_head / group * group);
-                let of_first: Vec<i32> =
-                    (0..variant.kv_list_len(asked)).map(|n| variant.kv_list_block(asked, n)).collect();
+                let group = HEADS.group() as usize;
+                let asked = layout.row(HEADS, request, first, qo_head / group * group);
+                let of_first = list_of(asked);
                 if list != of_first {
                     let why = format!(
                         "query {qo_row}, head {qo_head} has {list:?}; kernels ask query {first}, head {}: {of_first:?}",

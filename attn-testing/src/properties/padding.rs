@@ -32,8 +32,7 @@ pub fn padding(variant: &Variant) -> Result<(), TestError> {
 pub(super) fn same(case: &Case, variant: &Variant, engine: &Engine, inputs: [&Inputs; 2]) -> Result<(), TestError> {
     let run = |inputs: &Inputs| Setup::new(case, variant, inputs, engine, 0)?.run_once();
     let (a, b) = (run(inputs[0])?, run(inputs[1])?);
-    let same_lse = a.lse.iter().map(|x| x.to_bits()).eq(b.lse.iter().map(|x| x.to_bits()));
-    if a.o.bytes() == b.o.bytes() && same_lse {
+    if a.same_bits(&b) {
         return Ok(());
     }
     let why = format!("on {engine}: {}", serde_json::to_string(case).unwrap_or_default());
