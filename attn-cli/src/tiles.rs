@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, Result, bail};
 use attn_core::{
     expr::Variant,
-    lang::{Dims, Hook, TileClass},
+    lang::{Hook, TileClass},
 };
 use attn_testing::{Case, Lens, case_variant};
 use serde_json::json;
@@ -140,16 +140,7 @@ fn bound(args: &Tiles) -> Result<Variant> {
     let mut case = Case::new(&*args.expr);
     (case.qo_heads, case.kv_heads, case.seed) = (qo_heads, kv_heads, args.seed);
     (case.qo_lens, case.kv_lens) = (Lens::List(vec![args.qo]), Lens::List(vec![args.kv]));
-    let dims = Dims {
-        qo_heads: Some(qo_heads.into()),
-        kv_heads: Some(kv_heads.into()),
-        head_dim: Some(case.head_dim.into()),
-        value_dim: Some(case.head_dim.into()),
-        batch: Some(1),
-        qo_tokens: Some(args.qo.into()),
-        kv_tokens: Some(args.kv.into()),
-    };
-    Ok(case_variant(&case)?.bind(&dims)?)
+    Ok(case_variant(&case)?.bind(&case.dims())?)
 }
 
 /// The most tiles that are classified.

@@ -4,10 +4,9 @@
 
 use std::hint::black_box;
 
-use attn_benches::{DECODE, GROUPED, ragged, skewed, variant};
+use attn_benches::{DECODE, GROUPED, page_table, ragged, skewed, variant};
 use attn_core::{
-    batch::{Batch, Layout, PageTableBuf, indptr},
-    lang::Dims,
+    batch::{Batch, Layout, indptr},
     plan::{PlanBlob, PlanRule, PlanScratch, Schedule, WorkList},
     spec::Heads,
 };
@@ -21,16 +20,7 @@ const PREFILL: PlanRule =
 /// reused memory: validate, bind, list, pack.
 fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule, [qo, kv]: [&[u32]; 2]) {
     let mut layout = ragged(qo, kv).expect("sound");
-    let size = |n: usize| i64::try_from(n).ok();
-    let dims = Dims {
-        qo_heads: Some(heads.qo.into()),
-        kv_heads: Some(heads.kv.into()),
-        head_dim: Some(heads.head_dim.into()),
-        value_dim: Some(heads.head_dim.into()),
-        batch: size(layout.batch()),
-        qo_tokens: size(layout.qo_tokens()),
-        kv_tokens: size(layout.kv_tokens()),
-    };
+    let dims = layout.dims(heads);
     let variant = variant(text).expect(name).bind(&dims).expect(name);
     let group = format!("plan {name}, {}/{} heads", heads.qo, heads.kv);
     let mut group = c.benchmark_group(group);
@@ -59,9 +49,7 @@ fn plan(c: &mut Criterion, name: &str, text: &str, heads: Heads, rule: &PlanRule
 /// Times the validation of page tables, and packing them with a plan.
 fn pages(c: &mut Criterion, requests: u32) {
     let (qo, kv) = (vec![1; requests as usize], skewed(requests, 4096));
-    let mut next = 0..;
-    let pages = kv.iter().map(|len| len.div_ceil(16)).sum();
-    let table = PageTableBuf::from_lens(&kv, 16, pages, || next.next().expect("endless"));
+    let table = page_table(&kv, 16);
     let qo = indptr(&qo).expect("short");
     let mut group = c.benchmark_group(format!("plan decode {requests} x 4k skew, page 16"));
     let mut layout = Layout::default();

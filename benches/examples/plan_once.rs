@@ -6,21 +6,15 @@
 
 use std::{hint::black_box, process::ExitCode};
 
-use attn_benches::{DECODE, GROUPED, skewed, variant};
+use attn_benches::{DECODE, GROUPED, page_table, skewed, variant};
 use attn_core::{
-    batch::{Batch, BatchError, Layout, PageTableBuf, indptr},
+    batch::{Batch, Layout, PageTableBuf, indptr},
     dtype::Dtypes,
-    expr::{ExprError, Variant},
-    lang::Dims,
-    plan::{PlanBlob, PlanError, PlanScratch, WorkList},
+    expr::Variant,
+    plan::{PlanBlob, PlanScratch, WorkList},
     spec::KernelKind,
 };
-use attn_kernels::{
-    compile::Arch,
-    cost::HookClass,
-    kernel_traits::{KernelTraitsError, KernelTraitsRequest},
-    select::KernelSelector,
-};
+use attn_kernels::{compile::Arch, cost::HookClass, kernel_traits::KernelTraitsRequest, select::KernelSelector};
 
 /// The part of planning that a case measures.
 #[derive(Clone, Copy)]
@@ -60,16 +54,7 @@ const CASES: [Case; 10] = [
     case("choose-1024", Step::Choose, 1024, "full", true),
 ];
 
-#[derive(Debug)]
-#[allow(dead_code)] // read by Debug
-enum Error {
-    Unknown(String),
-    Variant(ExprError),
-    Batch(BatchError),
-    Plan(PlanError),
-    KernelTraits(KernelTraitsError),
-    Bind(String),
-}
+type Error = Box<dyn std::error::Error>;
 
 /// A batch, and the buffers that planning it needs.
 struct Planner {
@@ -91,36 +76,24 @@ impl Planner {
         let several = |i: usize| matches!(case.step, Step::Choose) && i.is_multiple_of(8);
         let qo_lens: Vec<u32> = (0..count).map(|i| if several(i) { 4 } else { 1 }).collect();
         let kv_lens = if case.skewed { skewed(case.requests, 4096) } else { vec![4096; count] };
-        let qo = indptr(&qo_lens).map_err(Error::Batch)?;
-        let pages = kv_lens.iter().map(|len| len.div_ceil(16)).sum();
-        let mut next = 0..;
-        let table = PageTableBuf::from_lens(&kv_lens, 16, pages, || next.next().unwrap_or(0));
-        let layout = Batch::paged(&qo, &table.table()).validate().map_err(Error::Batch)?;
-        let size = |n: usize| i64::try_from(n).ok();
-        let dims = Dims {
-            qo_heads: Some(GROUPED.qo.into()),
-            kv_heads: Some(GROUPED.kv.into()),
-            head_dim: Some(GROUPED.head_dim.into()),
-            value_dim: Some(GROUPED.head_dim.into()),
-            batch: size(layout.batch()),
-            qo_tokens: size(layout.qo_tokens()),
-            kv_tokens: size(layout.kv_tokens()),
-        };
-        let variant = variant(case.variant).map_err(Error::Variant)?;
+        let qo = indptr(&qo_lens)?;
+        let table = page_table(&kv_lens, 16);
+        let layout = Batch::paged(&qo, &table.table()).validate()?;
+        let variant = variant(case.variant)?;
         let request = KernelTraitsRequest {
             group: GROUPED.group(),
             ..KernelTraitsRequest::new(KernelKind::Decode, GROUPED.head_dim, Dtypes::bf16(), Arch::for_device(9, 0))
         };
         Ok(Planner {
             step: case.step,
-            bound: variant.bind(&dims).map_err(|error| Error::Bind(error.to_string()))?,
+            bound: variant.bind(&layout.dims(GROUPED))?,
             qo,
             table,
             layout,
             work: WorkList::default(),
             scratch: PlanScratch::default(),
             blob: PlanBlob::default(),
-            selector: KernelSelector::new(&request, HookClass::None, GROUPED, 132).map_err(Error::KernelTraits)?,
+            selector: KernelSelector::new(&request, HookClass::None, GROUPED, 132)?,
         })
     }
 
@@ -128,19 +101,18 @@ impl Planner {
         let Planner { step, bound, qo, table, layout, work, scratch, blob, selector } = self;
         match step {
             Step::List => {
-                work.rebuild_for(scratch, bound, &[], black_box(layout), GROUPED, &DECODE.into()).map_err(Error::Plan)
+                work.rebuild_for(scratch, bound, &[], black_box(layout), GROUPED, &DECODE.into())?;
             }
             Step::Whole => {
-                Batch::paged(qo, &table.table()).validate_into(layout).map_err(Error::Batch)?;
-                work.rebuild_for(scratch, bound, &[], layout, GROUPED, &DECODE.into()).map_err(Error::Plan)?;
+                Batch::paged(qo, &table.table()).validate_into(layout)?;
+                work.rebuild_for(scratch, bound, &[], layout, GROUPED, &DECODE.into())?;
                 blob.repack(layout, work);
-                Ok(())
             }
             Step::Choose => {
                 black_box(selector.fastest(black_box(layout)));
-                Ok(())
             }
         }
+        Ok(())
     }
 }
 
@@ -151,7 +123,7 @@ fn measured_plan(planner: &mut Planner) -> Result<(), Error> {
 }
 
 fn run(name: &str) -> Result<(), Error> {
-    let case = CASES.iter().find(|case| case.name == name).ok_or_else(|| Error::Unknown(name.to_owned()))?;
+    let case = CASES.iter().find(|case| case.name == name).ok_or_else(|| format!("no case {name}"))?;
     let mut planner = Planner::new(case)?;
     for _ in 0..2 {
         black_box(&mut planner).run()?; // buffers grow here
@@ -167,7 +139,7 @@ fn main() -> ExitCode {
     match run(&name) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("plan_once: {error:?}");
+            eprintln!("plan_once: {error}");
             ExitCode::FAILURE
         }
     }

@@ -46,10 +46,15 @@ pub fn ragged(qo_lens: &[u32], kv_lens: &[u32]) -> Result<Layout, BatchError> {
 ///
 /// Lengths past 31 bits.
 pub fn paged(qo_lens: &[u32], kv_lens: &[u32], page_size: u32) -> Result<Layout, BatchError> {
+    Batch::paged(&indptr(qo_lens)?, &page_table(kv_lens, page_size).table()).validate()
+}
+
+/// The page table of these lengths over a pool that is filled in order.
+#[must_use]
+pub fn page_table(kv_lens: &[u32], page_size: u32) -> PageTableBuf {
     let pages = kv_lens.iter().map(|len| len.div_ceil(page_size)).sum();
     let mut next = 0..;
-    let table = PageTableBuf::from_lens(kv_lens, page_size, pages, || next.next().unwrap_or(0));
-    Batch::paged(&indptr(qo_lens)?, &table.table()).validate()
+    PageTableBuf::from_lens(kv_lens, page_size, pages, || next.next().unwrap_or(0))
 }
 
 /// Lengths of a serving batch: most are short, a few are very long; about `mean` on average, deterministic.

@@ -127,6 +127,11 @@ pub(super) fn set_lens(case: &mut Case, (qo, kv): &Lengths) {
     case.kv_lens = Lens::List(kv.to_vec());
 }
 
+/// Every pair of values.
+pub(super) fn all_pairs<T: Clone>(values: &[T]) -> Vec<(T, T)> {
+    values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(|b| (a.clone(), b.clone()))).collect()
+}
+
 pub(super) fn named(mut case: Case, grid: &str, number: usize) -> Case {
     case.name = Some(format!("{grid}-{number:03} {} {}", case.kernel, case.variant));
     case

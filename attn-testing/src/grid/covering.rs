@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    cells::{CELLS, GROUPS, VARIANTS, check_cell, dtype_of, lengths, named, page_layouts, set_lens},
+    cells::{CELLS, GROUPS, VARIANTS, all_pairs, check_cell, dtype_of, lengths, named, page_layouts, set_lens},
     large_logits, pairs, scaled,
 };
 use crate::{Case, Order, random::Random};
@@ -82,9 +82,7 @@ impl Pick {
             format!("{dtype} {dim}"),
             wanted.kernel.to_owned(),
         ];
-        let pairs =
-            values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(move |b| (a.clone(), b.clone())));
-        pairs.collect()
+        all_pairs(&values)
     }
 
     fn case(&self, wanted: &Wanted, number: usize) -> Case {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::cells::{Lengths, PAGED, RAGGED, lengths, named, set_lens};
+use super::cells::{Lengths, PAGED, RAGGED, all_pairs, lengths, named, set_lens};
 use crate::{Case, LayoutKind, Order, random::Random};
 
 /// Variants that read keys and values as stored, and that transform them.
@@ -136,8 +136,7 @@ impl Pick {
             format!("{:?}", self.page_layout),
             format!("{:?}", self.scale),
         ];
-        let pairs = values.iter().enumerate().flat_map(|(i, a)| values[..i].iter().map(|b| (a.clone(), b.clone())));
-        pairs.collect()
+        all_pairs(&values)
     }
 
     fn case(&self, kernel: &str, variant: &str, kv_dtype: Option<&str>, head_dim: u32) -> Case {

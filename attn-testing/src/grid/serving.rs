@@ -13,9 +13,9 @@ mod lengths;
 mod lists;
 mod variants;
 
-use std::collections::HashSet;
+use std::{cmp::Reverse, collections::HashSet};
 
-use super::cells::named;
+use super::cells::{all_pairs, named, set_lens};
 use crate::{Case, LayoutKind, Lens, LevelCase, Order, Pool, random::Random};
 use layout::layout_name;
 use lengths::{CASCADES, DECODE, Lengths, MIXED, PREFILL, SEVERAL, WHOLE};
@@ -148,19 +148,7 @@ fn best<T>(
     pairs: impl Fn(&T) -> Vec<(u32, u32)>,
 ) -> Option<T> {
     let fresh = |one: &T| pairs(one).iter().filter(|pair| !seen.contains(*pair)).count();
-    let mut best: Option<(usize, T)> = None;
-    for one in tries {
-        let fresh = fresh(&one);
-        if best.as_ref().is_none_or(|(most, _)| fresh > *most) {
-            best = Some((fresh, one));
-        }
-    }
-    best.map(|(_, one)| one)
-}
-
-/// Every pair of some values.
-fn all_pairs(values: &[u32]) -> Vec<(u32, u32)> {
-    values.iter().enumerate().flat_map(|(i, &a)| values[..i].iter().map(move |&b| (a, b))).collect()
+    tries.min_by_key(|one| Reverse(fresh(one)))
 }
 
 /// A number that is unique to value `n` of a kind of factor.
@@ -283,7 +271,7 @@ impl Pick {
         if slot.shared {
             self.share(&mut case, row)?;
         } else {
-            set_lens(&mut case, slot.flat()[self.lens]);
+            set_lens(&mut case, &slot.flat()[self.lens]);
         }
         let group = GROUPS[self.group];
         case.kv_heads = self.kv_heads as u32;
@@ -329,7 +317,7 @@ impl Pick {
             // each request's own keys run in the kernel that is selected for them
             "auto".clone_into(&mut case.kernel);
         }
-        set_lens(case, cascade.own);
+        set_lens(case, &cascade.own);
         let coarser = if flat || !case.kv_layout.paged() { 0 } else { self.coarser };
         let levels = cascade.shared.iter().map(|(groups, kv_lens)| LevelCase {
             groups: groups.to_vec(),
@@ -339,11 +327,6 @@ impl Pick {
         case.levels = levels.collect();
         Some(())
     }
-}
-
-fn set_lens(case: &mut Case, (qo, kv): Lengths) {
-    case.qo_lens = Lens::List(qo.to_vec());
-    case.kv_lens = Lens::List(kv.to_vec());
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Lengths of the serving grid.
 
-/// Queries and keys of each request.
-pub(super) type Lengths = (&'static [u32], &'static [u32]);
+pub(super) use crate::grid::cells::Lengths;
 
 /// Prefill: tile edges, odd lengths, chunks behind a context, empty requests, more queries than keys, KV splits.
 pub(super) const PREFILL: [Lengths; 18] = [

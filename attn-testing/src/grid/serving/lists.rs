@@ -1,7 +1,5 @@
 //! Tensors that are written into an expression of the grid, as they must fit the case.
 
-use std::fmt::Write as _;
-
 use attn::Variant;
 use attn::stock::block_sparse::{Bsr, BsrMask};
 use attn::stock::{BlockSparse, BlockSparseMasked};
@@ -139,11 +137,5 @@ fn chosen(blocks: u32, random: &mut Random) -> Vec<u64> {
 }
 
 fn bracketed(items: impl Iterator<Item = String>) -> String {
-    let mut text = String::from("[");
-    for (at, item) in items.enumerate() {
-        let comma = if at == 0 { "" } else { "," };
-        // writing to a string does not fail
-        let _ = write!(text, "{comma}{item}");
-    }
-    text + "]"
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
