@@ -48,6 +48,7 @@ pub(crate) fn run(sh: &Shell, target: &Path) -> Result<()> {
     Ok(())
 }
 
-fn records(lines: &str) -> Result<Vec<Value>> {
+/// Records of JSON lines.
+pub(crate) fn records(lines: &str) -> Result<Vec<Value>> {
     lines.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 use anyhow::{Context as _, Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{nvrtc, paths::target_dir};
+use crate::{
+    aot, nvrtc,
+    paths::{jsonl_files, target_dir},
+};
 
 /// Bytes that the folder may have: machines with a GPU accept archives up to this size.
 const LIMIT: u64 = 32 << 20;
@@ -71,12 +74,10 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
         let lines = cmd!(sh, "{attn} check --grid {grid} --list --json").read();
         write(grid, lines.with_context(|| format!("writing the cases of the grid {grid}"))?)?;
     }
-    let mut listed: Vec<_> = fs::read_dir(root.join("benches/cases"))?.collect::<Result<Vec<_>, _>>()?;
-    listed.sort_by_key(fs::DirEntry::file_name);
-    for path in listed.iter().map(fs::DirEntry::path).chain(args.cases.iter().cloned()) {
+    for path in jsonl_files(&root.join("benches/cases"))?.iter().chain(&args.cases) {
         if path.extension().is_some_and(|x| x == "jsonl") {
             let to = bundle.join("cases").join(path.file_name().context("a case file has a name")?);
-            fs::copy(&path, &to).with_context(|| path.display().to_string())?;
+            fs::copy(path, &to).with_context(|| path.display().to_string())?;
             cases.push(to);
         }
     }
@@ -125,13 +126,8 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
 
 /// Copies the cache entries that `attn compile --json` names by `key`: every file whose name starts with the key.
 fn copy_used(lines: &str, from: &Path, to: &Path) -> Result<()> {
-    let mut keys = BTreeSet::new();
-    for line in lines.lines() {
-        let record: serde_json::Value = serde_json::from_str(line)?;
-        if let Some(key) = record["key"].as_str() {
-            keys.insert(key.to_owned());
-        }
-    }
+    let keys: BTreeSet<String> =
+        aot::records(lines)?.iter().filter_map(|record| record["key"].as_str().map(str::to_owned)).collect();
     let mut copied = 0;
     let mut folders = vec![from.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -8,6 +8,8 @@ use std::{fmt::Write as _, fs, path::Path};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+use crate::paths::jsonl_files;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Changes nothing; fails when the table differs from its files.
@@ -33,12 +35,8 @@ pub(super) const TABLE: &[Measured] = &[
 
 /// Writes, or checks, the table.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
-    let dir = root.join("attn-kernels/costs");
-    let mut files: Vec<_> = fs::read_dir(&dir)?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|x| x == "jsonl"));
-    files.sort();
     let mut text = HEAD.to_owned();
-    for path in files {
+    for path in jsonl_files(&root.join("attn-kernels/costs"))? {
         text += &rows(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
     }
     text += "];\n";

@@ -17,3 +17,12 @@ pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
         None => Ok(root.join("target")),
     }
 }
+
+/// The `.jsonl` files of a folder, by name.
+pub(crate) fn jsonl_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).with_context(|| dir.display().to_string())?;
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|x| x == "jsonl"));
+    files.sort();
+    Ok(files)
+}

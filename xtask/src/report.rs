@@ -80,13 +80,15 @@ fn rewrite(text: &str, sections: &[summary::Section]) -> Result<String> {
     let text = between(text, "bench", &|| tables::titled(sections))?;
     let text = between(&text, "checks", &|| checks::table(sections))?;
     let text = between(&text, "front-page", &|| front_page::table(sections))?;
-    variants::rewrite(&text)
+    between(&text, "variants", &variants::table)
 }
 
 /// `text` with what `table` gives between the marks `<!-- NAME:begin -->` and `<!-- NAME:end -->`, if it has them.
-fn between(text: &str, name: &str, table: &dyn Fn() -> Result<String>) -> Result<String> {
-    let (open, close) = (format!("<!-- {name}:begin -->"), format!("<!-- {name}:end -->"));
-    let Some(begin) = text.find(&open).map(|at| at + open.len()) else { return Ok(text.to_owned()) };
+/// A note may follow `begin`.
+pub(crate) fn between(text: &str, name: &str, table: &dyn Fn() -> Result<String>) -> Result<String> {
+    let (open, close) = (format!("<!-- {name}:begin"), format!("<!-- {name}:end -->"));
+    let Some(begin) = text.find(&open) else { return Ok(text.to_owned()) };
+    let begin = begin + text[begin..].find("-->").with_context(|| format!("`{open}` is not closed by `-->`"))? + 3;
     let end = begin + text[begin..].find(&close).with_context(|| format!("{open} has no {close}"))?;
     Ok(format!("{}\n{}{}", &text[..begin], table()?, &text[end..]))
 }

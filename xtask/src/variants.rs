@@ -2,27 +2,17 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use attn_core::{
     Registry,
     lang::{FieldDesc, FieldType, Normalizer, VariantDesc},
 };
 
-const BEGIN: &str = "<!-- variants:begin";
-const END: &str = "<!-- variants:end -->";
-
-/// `text` with the table of the stock variants between its marks, if it has them.
-pub(crate) fn rewrite(text: &str) -> Result<String> {
-    let Some(begin) = text.find(BEGIN) else { return Ok(text.to_owned()) };
-    let begin = begin + text[begin..].find("-->").with_context(|| format!("`{BEGIN}` is not closed by `-->`"))? + 3;
-    let end = begin + text[begin..].find(END).with_context(|| format!("`{BEGIN}` has no `{END}`"))?;
+/// The table of the stock variants.
+pub(crate) fn table() -> Result<String> {
     let mut registry = Registry::empty();
     registry.register_all(attn_variants::variants())?;
-    Ok(format!("{}\n\n{}\n{}", &text[..begin], table(&registry), &text[end..]))
-}
-
-fn table(registry: &Registry) -> String {
-    let mut out = String::from("| variant | what it is | parameters | hooks |\n|---|---|---|---|\n");
+    let mut out = String::from("\n| variant | what it is | parameters | hooks |\n|---|---|---|---|\n");
     for desc in registry.iter() {
         let _ = writeln!(
             out,
@@ -33,7 +23,7 @@ fn table(registry: &Registry) -> String {
             joined(hooks(desc)),
         );
     }
-    out
+    Ok(out + "\n")
 }
 
 /// `cap: f32`, followed by `= ..` where it has a default.
@@ -62,7 +52,12 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::rewrite;
+    use super::table;
+    use crate::report::between;
+
+    fn rewrite(text: &str) -> anyhow::Result<String> {
+        between(text, "variants", &table)
+    }
 
     #[test]
     fn the_table_of_variants_equals_the_registry() {

@@ -13,6 +13,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
+use crate::paths::jsonl_files;
+
 /// Results of one command at one commit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
@@ -31,11 +33,8 @@ impl Section {
 
 /// The sections of every summary below `dir`, by file, then by name.
 pub(super) fn load_all(dir: &Path) -> Result<Vec<Section>> {
-    let mut files: Vec<_> = fs::read_dir(dir)?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|x| x == "jsonl"));
-    files.sort();
     let mut sections = Vec::new();
-    for path in files {
+    for path in jsonl_files(dir)? {
         sections.extend(load(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?);
     }
     Ok(sections)
