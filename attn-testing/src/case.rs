@@ -28,7 +28,7 @@ pub struct Case {
     #[serde(default = "auto")]
     pub kernel: String,
     /// The prefill backend: `sm80` or `sm90`.
-    #[serde(default, with = "prefill", skip_serializing_if = "prefill::is_default")]
+    #[serde(default, with = "prefill", skip_serializing_if = "is_default")]
     pub prefill: PrefillBackend,
     /// The type of q and o: `f16`, `bf16`, or `f32` (CPU only).
     pub dtype: String,
@@ -42,7 +42,7 @@ pub struct Case {
     /// The head dim of queries and keys.
     pub head_dim: u32,
     /// The head dim of values: `"same"` as keys, a number, or `"keys:512"` for the first elements of the keys.
-    #[serde(default, rename = "values", with = "head_dim_vo", skip_serializing_if = "head_dim_vo::is_same")]
+    #[serde(default, rename = "values", with = "head_dim_vo", skip_serializing_if = "is_default")]
     pub head_dim_vo: HeadDimVo,
     /// The layout of the keys.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct Case {
     #[serde(default)]
     pub page_order: Order,
     /// How keys and values share memory. The reference has them in tensors of their own.
-    #[serde(default, skip_serializing_if = "Pool::is_split")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pool: Pool,
     /// The shared levels of a cascade, outermost first. `kv_lens` are then the keys of the last level, which each
     /// request has for itself.
@@ -80,7 +80,7 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_scale: Option<f32>,
     /// Whether each KV head has a scale of its own on top, from 0.5 to 1.5 by the seed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub kv_scale_per_head: bool,
     /// The pages that the `page_list` of the variant keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,6 +102,10 @@ fn auto() -> String {
 
 fn sixteen() -> u32 {
     16
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Case {
@@ -278,11 +282,6 @@ mod head_dim_vo {
     }
 
     #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-    pub(super) fn is_same(values: &HeadDimVo) -> bool {
-        *values == HeadDimVo::Same
-    }
-
-    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
     pub(super) fn serialize<S: Serializer>(values: &HeadDimVo, to: S) -> Result<S::Ok, S::Error> {
         match *values {
             HeadDimVo::Dim(dim) => to.serialize_u32(dim),
@@ -303,11 +302,6 @@ mod prefill {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
     use attn::PrefillBackend;
-
-    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-    pub(super) fn is_default(prefill: &PrefillBackend) -> bool {
-        *prefill == PrefillBackend::default()
-    }
 
     #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
     pub(super) fn serialize<S: Serializer>(prefill: &PrefillBackend, to: S) -> Result<S::Ok, S::Error> {

@@ -61,13 +61,6 @@ pub enum Pool {
     Packed,
 }
 
-impl Pool {
-    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-    pub(super) fn is_split(&self) -> bool {
-        *self == Pool::Split
-    }
-}
-
 /// The order of a page's dimensions in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]

@@ -78,13 +78,14 @@ pub(super) fn launch(
     stream: &Stream,
     run: impl FnOnce() -> Result<(), Error>,
 ) -> Result<(), TestError> {
-    Ok(match graph {
+    let done = match graph {
         // SAFETY: a `Setup` owns the graph together with its plan, workspace and tensors, and never plans again after
         // the capture; so does a `Prepared` with its setups. A function that captures holds all of them and updates the
         // plan on this stream. A `SharedRun` owns graph, plan and workspace, and borrows the tensors.
-        Some(graph) => unsafe { graph.replay(stream, run) }?,
-        None => run()?,
-    })
+        Some(graph) => unsafe { graph.replay(stream, run) },
+        None => run(),
+    };
+    Ok(done?)
 }
 
 /// Times the launches between `start` and `stop`. On a GPU between two events, after overwriting the L2; on the CPU
