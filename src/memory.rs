@@ -21,6 +21,27 @@ pub struct DeviceBuffer {
     elements: usize,
 }
 
+/// Runs an expression in which `$element` is the type of the elements of a dtype.
+macro_rules! with_element {
+    ($dtype:expr, $element:ident => $run:expr) => {
+        with_element!(@types $dtype, $element => $run; F16 f16, Bf16 bf16, F32 f32, E4m3 F8E4M3, E5m2 F8E5M2)
+    };
+    (@types $dtype:expr, $element:ident => $run:expr; $($name:ident $type:ty),*) => {
+        match $dtype {
+            $(Dtype::$name => {
+                type $element = $type;
+                $run
+            })*
+        }
+    };
+}
+
+/// Refuses other elements than those of a type.
+pub(crate) fn check_elements<T: Element>(dtype: Dtype) -> Result<(), Error> {
+    let (have, want) = (format!("elements of {dtype}"), T::DTYPE.to_string());
+    if dtype == T::DTYPE { Ok(()) } else { Err(Error::Elements { have, want }) }
+}
+
 impl Engine {
     /// Allocates memory and copies `data` into it. On the CPU it is host memory.
     ///
@@ -46,10 +67,7 @@ impl Engine {
     ///
     /// Another element type, a buffer of another engine, or a fault of a kernel that ran before.
     pub fn download<T: Element>(&self, buffer: &DeviceBuffer) -> Result<Vec<T>, Error> {
-        if buffer.dtype() != T::DTYPE {
-            let (have, want) = (format!("elements of {}", buffer.dtype()), T::DTYPE.to_string());
-            return Err(Error::Elements { have, want });
-        }
+        check_elements::<T>(buffer.dtype())?;
         self.backend.check("buffer", &buffer.memory)?;
         let mut out = vec![T::from_f32(0.0); buffer.elements()];
         buffer.read(bytemuck::cast_slice_mut(&mut out))?;
@@ -62,16 +80,7 @@ impl Engine {
     ///
     /// As [`Engine::download`].
     pub fn download_f32(&self, buffer: &DeviceBuffer) -> Result<Vec<f32>, Error> {
-        fn widened<T: Element>(data: &[T]) -> Vec<f32> {
-            data.iter().map(|x| x.to_f32()).collect()
-        }
-        Ok(match buffer.dtype() {
-            Dtype::F16 => widened(&self.download::<f16>(buffer)?),
-            Dtype::Bf16 => widened(&self.download::<bf16>(buffer)?),
-            Dtype::F32 => self.download::<f32>(buffer)?,
-            Dtype::E4m3 => widened(&self.download::<F8E4M3>(buffer)?),
-            Dtype::E5m2 => widened(&self.download::<F8E5M2>(buffer)?),
-        })
+        with_element!(buffer.dtype(), T => Ok(self.download::<T>(buffer)?.iter().map(|x| x.to_f32()).collect()))
     }
 }
 
@@ -121,13 +130,7 @@ impl DeviceBuffer {
         on_backend!(&self.memory, {
             Cpu(words) => {
                 let bytes = &bytemuck::cast_slice::<u64, u8>(words)[..self.elements * self.dtype.size()];
-                Ok(match self.dtype {
-                    Dtype::F16 => TensorRef::host(bytemuck::cast_slice::<u8, f16>(bytes), shape)?,
-                    Dtype::Bf16 => TensorRef::host(bytemuck::cast_slice::<u8, bf16>(bytes), shape)?,
-                    Dtype::F32 => TensorRef::host(bytemuck::cast_slice::<u8, f32>(bytes), shape)?,
-                    Dtype::E4m3 => TensorRef::host(bytemuck::cast_slice::<u8, F8E4M3>(bytes), shape)?,
-                    Dtype::E5m2 => TensorRef::host(bytemuck::cast_slice::<u8, F8E5M2>(bytes), shape)?,
-                })
+                Ok(with_element!(self.dtype, T => TensorRef::host(bytemuck::cast_slice::<u8, T>(bytes), shape))?)
             },
             Cuda(buffer) => {
                 let (ptr, elements) = (buffer.ptr(), self.elements);
@@ -147,13 +150,7 @@ impl DeviceBuffer {
         on_backend!(&mut self.memory, {
             Cpu(words) => {
                 let bytes = &mut bytemuck::cast_slice_mut::<u64, u8>(words)[..self.elements * self.dtype.size()];
-                Ok(match self.dtype {
-                    Dtype::F16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f16>(bytes), shape)?,
-                    Dtype::Bf16 => TensorMut::host(bytemuck::cast_slice_mut::<u8, bf16>(bytes), shape)?,
-                    Dtype::F32 => TensorMut::host(bytemuck::cast_slice_mut::<u8, f32>(bytes), shape)?,
-                    Dtype::E4m3 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E4M3>(bytes), shape)?,
-                    Dtype::E5m2 => TensorMut::host(bytemuck::cast_slice_mut::<u8, F8E5M2>(bytes), shape)?,
-                })
+                Ok(with_element!(self.dtype, T => TensorMut::host(bytemuck::cast_slice_mut::<u8, T>(bytes), shape))?)
             },
             Cuda(buffer) => {
                 let (ptr, elements) = (buffer.ptr(), self.elements);
@@ -217,10 +214,7 @@ impl DeviceBuffer {
 
     /// The offset in bytes of elements that are of the buffer's type and fit it.
     fn offset<T: Element>(&self, first: usize, data: &[T]) -> Result<usize, Error> {
-        if self.dtype != T::DTYPE {
-            let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
-            return Err(Error::Elements { have, want });
-        }
+        check_elements::<T>(self.dtype)?;
         let extent = (first as u64).saturating_add(data.len() as u64);
         if extent > self.elements as u64 {
             return Err(TensorError::Extent { extent, len: self.elements as u64 }.into());

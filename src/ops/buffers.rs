@@ -4,6 +4,7 @@ use super::{Array, ArrayMut, Number};
 use crate::{
     DeviceBuffer, Dtype, Engine, Error, TensorMut, TensorRef,
     backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
+    memory::check_elements,
     tensor::{Element, TensorError},
 };
 
@@ -155,7 +156,7 @@ impl HostBuffer {
     ///
     /// Another element type, or a fault of a kernel that ran before.
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        self.check::<T>()?;
+        check_elements::<T>(self.dtype)?;
         let mut out = vec![T::from_f32(0.0); self.elements];
         let bytes = bytemuck::cast_slice_mut(&mut out);
         on_backend!(&self.memory, {
@@ -163,10 +164,5 @@ impl HostBuffer {
             Cuda(buffer) => buffer.read(0, bytes)?,
         });
         Ok(out)
-    }
-
-    fn check<T: Element>(&self) -> Result<(), Error> {
-        let (have, want) = (format!("elements of {}", self.dtype), T::DTYPE.to_string());
-        if self.dtype == T::DTYPE { Ok(()) } else { Err(Error::Elements { have, want }) }
     }
 }
