@@ -20,92 +20,66 @@ pub(crate) struct Doctor {
     need_gpu: bool,
 }
 
-/// One line of the report.
-struct Finding {
-    what: &'static str,
-    found: Result<String, String>,
-    /// The use of this part, and how to install it.
-    way_out: &'static str,
-}
-
 /// Prints the report. Missing parts are no failure, unless `--need-gpu` is given.
 pub(crate) fn run(args: &Doctor, global: &Global) -> Result<ExitCode> {
-    let mut findings = Vec::new();
-    findings.push(Finding {
-        what: "cpu",
-        found: Ok(format!("{} threads, {}", rayon::current_num_threads(), std::env::consts::ARCH)),
-        way_out: "",
-    });
+    let mut output = Output::new(global, &["part", "", "found", "use, and how to get it"])?.keep_words(&[0, 1]);
+    // the way out is the use of a part, and how to install it
+    let mut report = |what: &str, found: Result<String, String>, way_out: &str| {
+        let ok = found.is_ok();
+        let (way_out, mark) = ((!ok).then_some(way_out), if ok { "ok" } else { "--" });
+        let (Ok(text) | Err(text)) = found;
+        let record = json!({ "what": what, "ok": ok, "found": text, "way_out": way_out });
+        output.record(&record, || vec![what.to_owned(), mark.to_owned(), text, way_out.unwrap_or_default().to_owned()])
+    };
+    report("cpu", Ok(format!("{} threads, {}", rayon::current_num_threads(), std::env::consts::ARCH)), "")?;
     let devices = devices();
     let has_device = devices.as_ref().is_ok_and(|found| !found.is_empty());
     match devices {
-        Err(why) => findings.push(Finding {
-            what: "cuda driver",
-            found: Err(why),
-            way_out: "runs kernels: install the NVIDIA driver (libcuda.so.1); \
-                      without it everything runs on the CPU backend",
-        }),
-        Ok(found) => findings.extend(found.into_iter().map(|found| Finding {
-            what: "cuda device",
-            found: Ok(found),
-            way_out: "",
-        })),
+        Err(why) => report(
+            "cuda driver",
+            Err(why),
+            "runs kernels: install the NVIDIA driver (libcuda.so.1); without it everything runs on the CPU backend",
+        )?,
+        Ok(found) => found.into_iter().try_for_each(|found| report("cuda device", Ok(found), ""))?,
     }
     let nvrtc = Nvrtc::find().map(|n| format!("{n} at {}", n.path().display())).map_err(|e| e.tried.join("; "));
     let nvcc = Nvcc::find().map(|n| n.to_string()).map_err(|e| e.tried.join("; "));
-    let embedded: Vec<String> = aot::archs().iter().map(ToString::to_string).collect();
-    let can_run = has_device && (nvrtc.is_ok() || nvcc.is_ok() || !embedded.is_empty());
-    findings.push(Finding {
-        what: "nvrtc",
-        found: nvrtc,
-        way_out: "compiles kernels at run time: `pip install nvidia-cuda-nvrtc`, or set ATTN_NVRTC to a libnvrtc.so",
-    });
-    findings.push(Finding {
-        what: "nvcc",
-        found: nvcc,
-        way_out: "optional, an alternative to NVRTC: install the CUDA toolkit, or set ATTN_NVCC",
-    });
-    findings.push(Finding {
-        what: "embedded kernels",
-        found: match embedded.is_empty() {
-            false => Ok(format!("{} for {}", aot::embedded().count(), embedded.join(", "))),
-            true => Err("none".to_owned()),
-        },
-        way_out: "optional, run without a compiler: build with ATTN_CUDA_ARCHS=\"80;90a\"",
-    });
-    findings.push(cache());
-    findings.push(Finding {
-        what: "host c++",
-        found: host_compiler(),
-        way_out: "only for the differential tests of this repository: install g++ or clang++, or set CXX",
-    });
-
-    let mut output = Output::new(global, &["part", "", "found", "use, and how to get it"])?.keep_words(&[0, 1]);
-    for Finding { what, found, way_out } in findings {
-        let (ok, text) = match &found {
-            Ok(text) => (true, text),
-            Err(text) => (false, text),
-        };
-        let way_out = if ok { "" } else { way_out };
-        let record = json!({ "what": what, "ok": ok, "found": text, "way_out": if ok { None } else { Some(way_out) } });
-        let mark = if ok { "ok" } else { "--" };
-        output.record(&record, || vec![what.to_owned(), mark.to_owned(), text.clone(), way_out.to_owned()])?;
+    let archs: Vec<String> = aot::archs().iter().map(ToString::to_string).collect();
+    let can_run = has_device && (nvrtc.is_ok() || nvcc.is_ok() || !archs.is_empty());
+    let embedded = match archs.is_empty() {
+        false => Ok(format!("{} for {}", aot::embedded().count(), archs.join(", "))),
+        true => Err("none".to_owned()),
+    };
+    for (what, found, way_out) in [
+        (
+            "nvrtc",
+            nvrtc,
+            "compiles kernels at run time: `pip install nvidia-cuda-nvrtc`, or set ATTN_NVRTC to a libnvrtc.so",
+        ),
+        ("nvcc", nvcc, "optional, an alternative to NVRTC: install the CUDA toolkit, or set ATTN_NVCC"),
+        ("embedded kernels", embedded, "optional, run without a compiler: build with ATTN_CUDA_ARCHS=\"80;90a\""),
+        ("cache", cache(), "keeps compiled kernels: set ATTN_CACHE_DIR to a folder that can be written"),
+        (
+            "host c++",
+            host_compiler(),
+            "only for the differential tests of this repository: install g++ or clang++, or set CXX",
+        ),
+    ] {
+        report(what, found, way_out)?;
     }
     output.finish()?;
     Ok(if args.need_gpu && !can_run { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn cache() -> Finding {
+fn cache() -> Result<String, String> {
     let cache = CubinCache::global();
-    let found = match (cache.dir(), cache.limit()) {
+    match (cache.dir(), cache.limit()) {
         (Some(dir), Some(limit)) => match cache.check_writable() {
             Ok(()) => Ok(format!("{}, up to {} MB", dir.display(), limit >> 20)),
             Err(error) => Err(format!("{} cannot be written: {error}", dir.display())),
         },
         _ => Err("off: kernels are kept in memory alone".to_owned()),
-    };
-    let way_out = "keeps compiled kernels: set ATTN_CACHE_DIR to a folder that can be written";
-    Finding { what: "cache", found, way_out }
+    }
 }
 
 fn host_compiler() -> Result<String, String> {
