@@ -25,14 +25,19 @@ struct TileSplit {
 constexpr int ITEM_WORDS = sizeof(WorkItem) / sizeof(int4);
 constexpr int START_WORDS = sizeof(WorkerStart) / sizeof(int4);
 inline WorkItem load_item(const int4* from) {
-  int4 a = from[0], b = from[1], c = from[2], d = from[3];
-  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w, d.x, d.y, d.z, d.w};
+  WorkItem item;
+  int* words = reinterpret_cast<int*>(&item);
+#pragma unroll
+  for (int i = 0; i < ITEM_WORDS; ++i, words += 4) {
+    int4 four = from[i];
+    words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+  }
+  return item;
 }
 inline void store_item(int4* to, const WorkItem& item) {
-  to[0] = make_int4(item.request, item.requests, item.first_row, item.rows);
-  to[1] = make_int4(item.kv_begin, item.kv_end, item.kv_first, item.memory);
-  to[2] = make_int4(item.pass, item.full, item.partial, item.merge);
-  to[3] = make_int4(item.qo_token, item.qo_len, item.kv_token, item.kv_len);
+  const int* words = reinterpret_cast<const int*>(&item);
+#pragma unroll
+  for (int i = 0; i < ITEM_WORDS; ++i, words += 4) to[i] = make_int4(words[0], words[1], words[2], words[3]);
 }
 
 struct PlannerScratch {

@@ -34,12 +34,13 @@ struct WorkTile {
   WorkItem item;
   int kv_head;
 };
-// A work tile in shared memory, copied and read 16 bytes at a time.
+// A work tile in shared memory, copied and read 16 bytes at a time: the item without its last four words, which are
+// those of shared segments, then the KV head.
 struct alignas(16) WorkTileWords {
-  static constexpr int FOURS = (sizeof(WorkTile) + 15) / 16;
+  static constexpr int ITEM_FOURS = sizeof(WorkItem) / 16 - 1, FOURS = ITEM_FOURS + 1;
   int words[4 * FOURS];
 };
-static_assert(sizeof(WorkItem) % 16 == 0, "an item is copied in whole 16 bytes");
+static_assert(sizeof(WorkItem) % 16 == 0 && !MIXED, "an item is copied in whole 16 bytes, without segments");
 
 // Shared memory of the pipeline besides the tiles. A work item's slot may be overwritten: when item i is stored, the
 // producer has committed all tiles of item i - 2, and at most STAGES tiles are not yet consumed. STAGES items of at
@@ -135,25 +136,25 @@ class Pipeline {
     WorkTileWords& to = storage_->items[work_index % PipelineStorage::ITEMS];
     unsigned shared = shared_address(to.words);
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(WorkItem)) / 16; ++i)
+    for (int i = 0; i < WorkTileWords::ITEM_FOURS; ++i)
       cp_async_16(shared + 16 * i, reinterpret_cast<const char*>(&item) + 16 * i);
     cp_async_commit();
-    static_cast<volatile int*>(to.words)[sizeof(WorkItem) / 4] = kv_head;
+    static_cast<volatile int*>(to.words)[4 * WorkTileWords::ITEM_FOURS] = kv_head;
   }
   // Reads a work tile, by whole warps. Only lane 0 reads, for the same reason as in read_tile.
   WorkTile load_work(int work_index) const {
-    constexpr int WORDS = sizeof(WorkTile) / 4, FOURS = WorkTileWords::FOURS;
+    constexpr int FOURS = WorkTileWords::FOURS, ITEM_WORDS = 4 * WorkTileWords::ITEM_FOURS;
     unsigned slot = shared_address(storage_->items[work_index % PipelineStorage::ITEMS].words);
     uint4 fours[FOURS] = {};
     if (threadIdx.x % 32 == 0)
 #pragma unroll
       for (int i = 0; i < FOURS; ++i) fours[i] = load_shared_16(slot + 16 * i);
-    WorkTile work;
-    int* words = reinterpret_cast<int*>(&work);
+    WorkTile work = {};
+    int* words = reinterpret_cast<int*>(&work.item);
 #pragma unroll
-    for (int i = 0; i < WORDS; ++i) {
+    for (int i = 0; i <= ITEM_WORDS; ++i) {
       const uint4& four = fours[i / 4];
-      words[i] = __shfl_sync(ALL_LANES,
+      (i < ITEM_WORDS ? words[i] : work.kv_head) = __shfl_sync(ALL_LANES,
                              static_cast<int>(i % 4 == 0   ? four.x
                                               : i % 4 == 1 ? four.y
                                               : i % 4 == 2 ? four.z
