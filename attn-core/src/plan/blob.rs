@@ -64,9 +64,9 @@ pub struct PartEntries {
 /// Sizes in bytes of the buffers that hold partial states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialBytes {
-    /// `partial_rows * kv_heads` rows of `head_dim` f32: unnormalised outputs, sums of `exp(logit - row_max) * value`.
+    /// `[partial_rows][kv_heads][head_dim]` f32: unnormalised outputs, sums of `exp(logit - row_max) * value`.
     pub o: u64,
-    /// As many pairs of f32: `row_max` and denominator.
+    /// `[partial_rows][kv_heads]` pairs of f32: `row_max` and denominator.
     pub md: u64,
 }
 

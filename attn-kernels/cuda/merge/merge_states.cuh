@@ -66,7 +66,7 @@ class RowMerger {
 #pragma unroll
       for (int j = 0; j < PARTIALS_IN_FLIGHT; ++j)
         if (i + j * step < partials.count) {
-          long long index = partial_index(p, partials.row(p, i + j * step), row, kv_head);
+          long long index = partial_index(p, partials.row(p, i + j * step) + row, kv_head);
           parts[j] = load_partial_l2(p.partial_o + index * HEAD_DIM_VO, p.partial_md + index);
         }
 #pragma unroll

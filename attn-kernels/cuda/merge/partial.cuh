@@ -76,12 +76,9 @@ inline void store_partial(const PartialRow& state, float* sums, float2* md) {
   if (Values::lane() == 0) *md = {state.row_max, state.row_sum};
 }
 
-// The index of a row's partial in partial_md; times HEAD_DIM_VO in partial_o. `first` is the partial row of the tile's
-// first row. In a flat launch it is a multiple of TILE_ROWS, and the rows of a tile and KV head are side by side. In a
-// mixed launch a merge reads rows of several tiles: there the heads of a row are side by side.
-inline long long partial_index(const KernelParams& p, int first, int row, int kv_head) {
-  if constexpr (MIXED) return static_cast<long long>(first + row) * p.kv_heads + kv_head;
-  return static_cast<long long>(first) * p.kv_heads + kv_head * TILE_ROWS + row;
+// The index of a partial row in partial_md; times HEAD_DIM_VO in partial_o.
+inline long long partial_index(const KernelParams& p, int row, int kv_head) {
+  return static_cast<long long>(row) * p.kv_heads + kv_head;
 }
 
 // Finalizes a row and stores it: sink, division by row_sum, output transform, rounding. All lanes of the warp call it;

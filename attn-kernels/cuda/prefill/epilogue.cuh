@@ -35,7 +35,7 @@ inline void store_partials(const KernelParams& p, const OutputFragment& o, const
 #pragma unroll
   for (int r = 0; r < ROWS_PER_THREAD; ++r) {
     if (MIXED && !q_tile.has_row(fragment_row(r))) break;  // later rows of partials belong to another tile
-    long long index = partial_index(p, partial, fragment_row(r), q_tile.kv_head);
+    long long index = partial_index(p, partial + fragment_row(r), q_tile.kv_head);
     float* sums = p.partial_o + index * HEAD_DIM_VO + first_column() + fragment_column();
 #pragma unroll
     for (int d = 0; d < COLUMNS / 8; ++d)
