@@ -168,6 +168,7 @@ mod device {
     }
 
     /// The bounds of the elements, or of the blocks, `first` to `last` of each row.
+    // The compiler inlines these loops into the prefill mainloop, and unrolled they make it spill.
     fn of_rows<S: TensorQuery>(
         tensor: &S,
         at: IndexBox,
@@ -199,6 +200,7 @@ mod device {
         for i in at.lo[0]..at.hi[0] + 1 {
             for j in at.lo[1]..at.hi[1] + 1 {
                 let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
+                #[unroll(1)]
                 for k in at.lo[2]..at.hi[2] + 1 {
                     let row = (matrix * i64::from(at.extent[2]) + i64::from(k)) * width;
                     let (first, last) =
@@ -227,6 +229,7 @@ mod device {
                 let matrix = i64::from(i) * i64::from(at.extent[1]) + i64::from(j);
                 for r in top..bottom + 1 {
                     let row = before + (matrix * down + i64::from(r)) * across;
+                    #[unroll(1)]
                     for c in first..last + 1 {
                         found = joined(found, tensor.block(row + i64::from(c)));
                     }
