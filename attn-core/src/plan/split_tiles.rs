@@ -224,21 +224,21 @@ impl ItemWriter<'_> {
         self.visible = tile.visible;
         self.next = WorkItem {
             request: rows.request as i32,
+            requests: rows.requests as i32,
             first_row: rows.first_row as i32,
             rows: rows.rows as i32,
             kv_begin: keys.kv_begin,
             kv_end: keys.kv_begin,
+            kv_first: keys.kv_begin,
+            memory: keys.memory,
+            pass: keys.pass,
+            full: 0,
             partial: tile.partial,
             merge: tile.merge,
             qo_token: layout.qo_indptr()[request],
             qo_len: layout.qo_len(request) as i32,
             kv_token: whole.kv_token,
             kv_len: whole.kv_len,
-            memory: keys.memory,
-            requests: rows.requests as i32,
-            kv_first: keys.kv_begin,
-            pass: keys.pass,
-            full: 0,
         };
     }
 

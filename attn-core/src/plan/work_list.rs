@@ -19,6 +19,8 @@ pub const MERGE_ROWS: u32 = 16;
 pub struct WorkItem {
     /// First request of the rows.
     pub request: i32,
+    /// Number of requests from the first to the last that has rows here; 1 unless requests share keys.
+    pub requests: i32,
     /// First PackGQA row, counted from the first row of `request`.
     pub first_row: i32,
     /// PackGQA rows, 1 to the `tile_rows` of its part; 0 in an unused entry.
@@ -27,6 +29,15 @@ pub struct WorkItem {
     pub kv_begin: i32,
     /// One past the last key of the KV range.
     pub kv_end: i32,
+    /// Position of the segment's first key; 0 without levels.
+    pub kv_first: i32,
+    /// Memory index of the segment's first key: a token of ragged keys, or an entry of the page table.
+    pub memory: i32,
+    /// Index of the segment's first key among preprocessed keys.
+    pub pass: i32,
+    /// 1 if no logit of the item is masked for any of its requests (the tile is full). 0 without levels, where kernels
+    /// classify tiles themselves.
+    pub full: i32,
     /// Row of the partial states that takes the state of the first row; the others follow. -1: the item writes the
     /// output.
     pub partial: i32,
@@ -42,18 +53,6 @@ pub struct WorkItem {
     pub kv_token: i32,
     /// Keys of `request`, over all of its segments.
     pub kv_len: i32,
-    /// Memory index of the segment's first key: a token of ragged keys, or an entry of the page table.
-    pub memory: i32,
-    /// Number of requests from the first to the last that has rows here; 1 unless requests share keys. This and the
-    /// following fields come last, because kernels of flat lists do not load them.
-    pub requests: i32,
-    /// Position of the segment's first key; 0 without levels.
-    pub kv_first: i32,
-    /// Index of the segment's first key among preprocessed keys.
-    pub pass: i32,
-    /// 1 if no logit of the item is masked for any of its requests (the tile is full). 0 without levels, where kernels
-    /// classify tiles themselves.
-    pub full: i32,
 }
 
 /// Rows of one request whose partial states are merged: a Q tile, or up to [`MERGE_ROWS`] rows of a mixed list.

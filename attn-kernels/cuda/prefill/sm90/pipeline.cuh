@@ -34,13 +34,12 @@ struct WorkTile {
   WorkItem item;
   int kv_head;
 };
-// A work tile in shared memory, copied and read 16 bytes at a time: the item without its last four words, which are
-// those of shared segments, then the KV head.
-struct alignas(16) WorkTileWords {
-  static constexpr int ITEM_FOURS = sizeof(WorkItem) / 16 - 1, FOURS = ITEM_FOURS + 1;
+// A work item in shared memory, copied and read 16 bytes at a time.
+struct alignas(16) WorkItemWords {
+  static constexpr int FOURS = sizeof(WorkItem) / 16;
   int words[4 * FOURS];
 };
-static_assert(sizeof(WorkItem) % 16 == 0 && !MIXED, "an item is copied in whole 16 bytes, without segments");
+static_assert(sizeof(WorkItemWords) == sizeof(WorkItem) && !MIXED, "an item is whole 16 bytes, and of a flat list");
 
 // Shared memory of the pipeline besides the tiles. A work item's slot may be overwritten: when item i is stored, the
 // producer has committed all tiles of item i - 2, and at most STAGES tiles are not yet consumed. STAGES items of at
@@ -49,7 +48,8 @@ struct PipelineStorage {
   static constexpr int ITEMS = STAGES + 2;
   unsigned long long barriers[4 * STAGES + 2 * Q_STAGES];
   PipelineTile tiles[STAGES];
-  WorkTileWords items[ITEMS];
+  WorkItemWords items[ITEMS];
+  int kv_heads[ITEMS];
   unsigned next_work[2];
 };
 
@@ -133,34 +133,39 @@ class Pipeline {
   // By one thread, once all tiles of the previous item but one are committed: starts copying the item to its slot. The
   // caller waits for the copy, and tells the others.
   void store_work(int work_index, const WorkItem& item, int kv_head) const {
-    WorkTileWords& to = storage_->items[work_index % PipelineStorage::ITEMS];
-    unsigned shared = shared_address(to.words);
+    int n = work_index % PipelineStorage::ITEMS;
+    unsigned shared = shared_address(storage_->items[n].words);
 #pragma unroll
-    for (int i = 0; i < WorkTileWords::ITEM_FOURS; ++i)
+    for (int i = 0; i < WorkItemWords::FOURS; ++i)
       cp_async_16(shared + 16 * i, reinterpret_cast<const char*>(&item) + 16 * i);
     cp_async_commit();
-    static_cast<volatile int*>(to.words)[4 * WorkTileWords::ITEM_FOURS] = kv_head;
+    static_cast<volatile int*>(storage_->kv_heads)[n] = kv_head;
   }
   // Reads a work tile, by whole warps. Only lane 0 reads, for the same reason as in read_tile.
   WorkTile load_work(int work_index) const {
-    constexpr int FOURS = WorkTileWords::FOURS, ITEM_WORDS = 4 * WorkTileWords::ITEM_FOURS;
-    unsigned slot = shared_address(storage_->items[work_index % PipelineStorage::ITEMS].words);
-    uint4 fours[FOURS] = {};
-    if (threadIdx.x % 32 == 0)
+    int n = work_index % PipelineStorage::ITEMS;
+    unsigned shared = shared_address(storage_->items[n].words);
+    WorkItemWords loaded = {};
+    int kv_head = 0;
+    if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int i = 0; i < FOURS; ++i) fours[i] = load_shared_16(slot + 16 * i);
-    WorkTile work = {};
-    int* words = reinterpret_cast<int*>(&work.item);
-#pragma unroll
-    for (int i = 0; i <= ITEM_WORDS; ++i) {
-      const uint4& four = fours[i / 4];
-      (i < ITEM_WORDS ? words[i] : work.kv_head) = __shfl_sync(ALL_LANES,
-                             static_cast<int>(i % 4 == 0   ? four.x
-                                              : i % 4 == 1 ? four.y
-                                              : i % 4 == 2 ? four.z
-                                                           : four.w),
-                             0);
+      for (int i = 0; i < WorkItemWords::FOURS; ++i) {
+        uint4 four = load_shared_16(shared + 16 * i);
+        int* words = loaded.words + 4 * i;
+        words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+      }
+      kv_head = static_cast<volatile int*>(storage_->kv_heads)[n];
     }
+    // The other fields are those of mixed lists and of decode. To read them would take registers of every warp.
+    constexpr int WorkItem::*FIELDS[] = {
+        &WorkItem::request, &WorkItem::first_row, &WorkItem::rows,     &WorkItem::kv_begin, &WorkItem::kv_end,
+        &WorkItem::memory,  &WorkItem::partial,   &WorkItem::qo_token, &WorkItem::qo_len,   &WorkItem::kv_token,
+        &WorkItem::kv_len};
+    const WorkItem& item = reinterpret_cast<const WorkItem&>(loaded);
+    WorkTile work = {};
+#pragma unroll
+    for (auto field : FIELDS) work.item.*field = __shfl_sync(ALL_LANES, item.*field, 0);
+    work.kv_head = __shfl_sync(ALL_LANES, kv_head, 0);
     return work;
   }
 
