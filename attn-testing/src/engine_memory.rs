@@ -9,7 +9,7 @@ use attn::tensor::{TensorError, TensorMut, TensorRef};
 use attn::{DeviceBuffer, Dtype, Engine, Error, Graph, Stream, Workspace};
 
 use super::TestError;
-use super::inputs::{Host, on_host};
+use super::host::{Host, on_host};
 
 /// More than the L2 cache of any GPU so far.
 #[cfg(feature = "cuda")]

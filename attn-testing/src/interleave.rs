@@ -1,7 +1,8 @@
 //! The memory layout of a run's tensors: separate, as the reference has them, or interleaved in one allocation
 //! ([`Pool`]).
 
-use super::inputs::{Host, Inputs, TAIL};
+use super::host::Host;
+use super::inputs::{Inputs, TAIL};
 use super::{Order, Pool};
 
 /// Padding elements behind a row of a head, and behind a page or token.

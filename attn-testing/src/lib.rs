@@ -46,6 +46,7 @@ mod engine_memory;
 mod error;
 mod fill;
 pub mod grid;
+mod host;
 mod info;
 mod inputs;
 mod interleave;
@@ -77,8 +78,9 @@ pub use case_variant::{case_variant, filled_variant};
 pub use check::{CheckOptions, CheckResult, check, check_with};
 pub use error::TestError;
 pub use fill::example_expression;
+pub use host::{Host, HostScale};
 pub use info::Info;
-pub use inputs::{Host, HostScale, Inputs};
+pub use inputs::Inputs;
 pub use kept_pages::{KeptPages, ListsOf};
 #[cfg(feature = "cuda")]
 pub use kernels::add_kernels;

@@ -4,7 +4,8 @@ use attn::tensor::{Kv, KvScales, Out, Scale, TensorRef};
 use attn::{Dtype, Engine, Error, HeadDimVo, Plan, Stream};
 
 use super::engine_memory::{PlacedTensor, put};
-use super::inputs::{Host, HostScale, Inputs};
+use super::host::{Host, HostScale};
+use super::inputs::Inputs;
 use super::interleave::{self, Interleaved};
 use super::{Case, TestError};
 

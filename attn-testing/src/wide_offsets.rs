@@ -7,7 +7,8 @@ use attn::spec::KernelKind;
 use attn::{AttentionOptions, Batch, Engine, Variant};
 
 use super::engine_memory::holds;
-use super::inputs::{Host, Inputs};
+use super::host::Host;
+use super::inputs::Inputs;
 use super::interleave::{self, Interleaved};
 use super::keys::Keys;
 use super::tensors::{Tensors, Written};

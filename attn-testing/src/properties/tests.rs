@@ -1,7 +1,8 @@
 //! Variants that have the properties, and variants whose violations are reported.
 
 use super::{keys, padding, splits, tiles, weights};
-use crate::inputs::{Host, Inputs};
+use crate::host::Host;
+use crate::inputs::Inputs;
 use crate::{TestError, check_variant, grid};
 use attn::lang::{AttentionVariant, LogitIndex, Normalizer, QueryTile, RowIndex};
 use attn::{Engine, Variant, VariantParams, attention_variant, f16};

@@ -168,7 +168,7 @@ mod device {
     }
 
     /// The bounds of the elements, or of the blocks, `first` to `last` of each row.
-    // The compiler inlines these loops into the prefill mainloop, and unrolled they make it spill.
+    // Here and below, innermost loops are not unrolled: the prefill mainloop, which inlines them, would spill.
     fn of_rows<S: TensorQuery>(
         tensor: &S,
         at: IndexBox,

@@ -1,0 +1,165 @@
+//! Elements of tensors, and scales, in host memory.
+
+use half::{bf16, f16};
+
+use attn::Dtype;
+use attn::lang::{F8E4M3, F8E5M2};
+use attn::tensor::{Element, Scale, TensorError, TensorMut, TensorRef};
+
+use super::random::Random;
+
+/// A tensor's elements in host memory.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Host {
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+    F32(Vec<f32>),
+    E4m3(Vec<F8E4M3>),
+    E5m2(Vec<F8E5M2>),
+}
+
+/// A scale of keys or of values, in host memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostScale {
+    /// The scale of the tensor.
+    pub all: f32,
+    /// The scales of KV heads, if the case has them.
+    pub heads: Option<Vec<f32>>,
+}
+
+impl HostScale {
+    /// A scale `all` of the tensor, and random scales of `heads` heads from 0.5 to 1.5.
+    pub(super) fn new(all: f32, heads: Option<u32>, mut random: Random) -> Self {
+        let mut head = || 0.5 + random.below(1025) as f32 / 1024.0;
+        HostScale { all, heads: heads.map(|heads| (0..heads).map(|_| head()).collect()) }
+    }
+
+    /// The scale, in host memory.
+    pub(super) fn scale(&self) -> Result<Scale<'_>, TensorError> {
+        let heads = self.heads.as_ref().map(|heads| TensorRef::host(heads, &[heads.len()]));
+        Ok(Scale { all: self.all, heads: heads.transpose()? })
+    }
+}
+
+/// Runs an expression on the vector inside a [`Host`], whatever its type.
+macro_rules! on_host {
+    ($host:expr, $data:ident => $run:expr) => {
+        match $host {
+            $crate::host::Host::F16($data) => $run,
+            $crate::host::Host::Bf16($data) => $run,
+            $crate::host::Host::F32($data) => $run,
+            $crate::host::Host::E4m3($data) => $run,
+            $crate::host::Host::E5m2($data) => $run,
+        }
+    };
+}
+pub(super) use on_host;
+
+impl Host {
+    pub(super) fn empty(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => Host::F16(Vec::new()),
+            Dtype::Bf16 => Host::Bf16(Vec::new()),
+            Dtype::F32 => Host::F32(Vec::new()),
+            Dtype::E4m3 => Host::E4m3(Vec::new()),
+            Dtype::E5m2 => Host::E5m2(Vec::new()),
+        }
+    }
+
+    /// `len` NaNs.
+    #[must_use]
+    pub fn nan(dtype: Dtype, len: usize) -> Self {
+        let mut host = Host::empty(dtype);
+        host.pad(len);
+        host
+    }
+
+    /// Values, each rounded to the type as [`Element`] does: fp8 saturates.
+    #[must_use]
+    pub fn new(dtype: Dtype, values: &[f32]) -> Self {
+        let mut host = Host::empty(dtype);
+        on_host!(&mut host, data => *data = values.iter().map(|&x| Element::from_f32(x)).collect());
+        host
+    }
+
+    /// The elements as a contiguous tensor.
+    ///
+    /// # Errors
+    ///
+    /// Fewer elements than the shape has.
+    pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(data, shape))
+    }
+
+    /// The elements as a contiguous tensor to write to.
+    ///
+    /// # Errors
+    ///
+    /// Fewer elements than the shape has.
+    pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>, TensorError> {
+        on_host!(self, data => TensorMut::host(data, shape))
+    }
+
+    /// The elements as f32.
+    #[must_use]
+    pub fn to_f32(&self) -> Vec<f32> {
+        on_host!(self, data => data.iter().map(|x| x.to_f32()).collect())
+    }
+
+    /// The elements as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        on_host!(self, data => bytemuck::cast_slice(data))
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        on_host!(self, data => bytemuck::cast_slice_mut(data))
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        on_host!(self, data => data.len())
+    }
+
+    /// Appends NaNs.
+    pub(super) fn pad(&mut self, more: usize) {
+        on_host!(self, data => data.resize(data.len() + more, Element::from_f32(f32::NAN)));
+    }
+
+    /// Copies elements of the same type.
+    pub(super) fn copy_row(&mut self, to: usize, from: &Host, at: usize, len: usize) {
+        debug_assert_eq!(self.dtype(), from.dtype());
+        let size = self.dtype().size();
+        self.bytes_mut()[to * size..][..len * size].copy_from_slice(&from.bytes()[at * size..][..len * size]);
+    }
+
+    /// The elements from `begin` on as a strided tensor.
+    pub(super) fn strided(&self, begin: usize, shape: &[usize], strides: &[i64]) -> Result<TensorRef<'_>, TensorError> {
+        on_host!(self, data => TensorRef::host(&data[begin.min(data.len())..], shape))?.with_strides(strides)
+    }
+
+    /// Keeps the first elements.
+    pub(super) fn truncate(&mut self, len: usize) {
+        on_host!(self, data => data.truncate(len));
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Host::F16(_) => Dtype::F16,
+            Host::Bf16(_) => Dtype::Bf16,
+            Host::F32(_) => Dtype::F32,
+            Host::E4m3(_) => Dtype::E4m3,
+            Host::E5m2(_) => Dtype::E5m2,
+        }
+    }
+}
