@@ -127,7 +127,7 @@ pub use batch::{Batch, BatchCapacity, BlockTable, CascadeLevel, CascadeLevelKv, 
 pub use dtype::{Dtype, Dtypes};
 pub use half::{bf16, f16};
 pub use lang::{F8E4M3, F8E5M2};
-pub use spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
+pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
 /// What CUDA alone has: devices, events, the driver, the kernels of plans, and errors.

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Calibrate, global: &Global) -> Result<ExitCode> {
         |kernel: &MeasuredKernel| args.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&kernel.to_string()));
     let groups: Vec<Vec<MeasuredKernel>> = [128, 64, 256]
         .into_iter()
-        .flat_map(|head_dim| [false, true].map(|fp8| MeasuredKernel::over(head_dim, fp8)))
+        .flat_map(|head_dim| [16, 8, 32].map(|bits| MeasuredKernel::over(head_dim, bits)))
         .map(|group| group.into_iter().filter(chosen).collect())
         .filter(|group: &Vec<MeasuredKernel>| !group.is_empty())
         .collect();
@@ -143,14 +143,18 @@ fn tensors(engine: &Engine, group: &[MeasuredKernel], workers: u32) -> Result<Sh
 fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel, reps: usize) -> Result<Value> {
     let case = kernel.case(1, 1);
     let variant = case_variant(&case)?;
-    let options =
-        AttentionOptions { kernel: Some(kernel.kind), prefill: kernel.backend, ..AttentionOptions::default() };
+    let options = AttentionOptions {
+        kernel: Some(kernel.kind),
+        prefill: kernel.prefill,
+        decode: Some(kernel.decode),
+        ..AttentionOptions::default()
+    };
     let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;
     let (rows, resident) = {
         let probe = tensors.prepare(&attention, &[MeasuredKernel::queries(kernel.rows)], &[SPLIT_KEYS])?;
         let built = probe.plan().kernel().context("a plan of another backend")?;
         let traits = built.traits();
-        if traits.is_sm90_prefill() != kernel.is_sm90_prefill() {
+        if traits.is_sm90_prefill() != kernel.is_sm90_prefill() || traits.cuda_cores != kernel.cuda_cores() {
             bail!("this GPU has no such kernel");
         }
         (traits.tile_rows, built.resident_ctas())
@@ -196,8 +200,8 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
         "us": runs.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
         "merge_us": merges.iter().map(|(_, ns)| (ns / 10.0).round() / 100.0).collect::<Vec<_>>(),
     });
-    if kernel.is_sm90_prefill() {
-        row["prefill"] = json!(kernel.backend.to_string());
+    if let Some(backend) = kernel.backend() {
+        row["backend"] = json!(backend);
     }
     Ok(row)
 }

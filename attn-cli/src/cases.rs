@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
-use attn::PrefillBackend;
+use attn::{DecodeBackend, Dtype, PrefillBackend};
 use attn_testing::{Case, grid};
 use clap::{Args, ValueEnum};
 use regex::Regex;
@@ -24,9 +24,15 @@ pub(crate) struct Cases {
     /// Runs the expressions of a file like --expr, one a line. Empty lines and lines that begin with `#` are left out.
     #[arg(long, value_name = "FILE")]
     exprs: Vec<PathBuf>,
-    /// The prefill backend for all cases: sm80, sm90.
+    /// The prefill backend for all cases: sm80, sm90, cuda-cores.
     #[arg(long, value_name = "BACKEND")]
     prefill: Option<PrefillBackend>,
+    /// The decode backend for all cases: tensor-cores, cuda-cores.
+    #[arg(long, value_name = "BACKEND")]
+    decode: Option<DecodeBackend>,
+    /// The element type of q, k, v and o for all cases: f16, bf16, f32. Those over fp8 keep it for k and v.
+    #[arg(long)]
+    dtype: Option<Dtype>,
     /// Only cases whose name (or variant) matches.
     #[arg(long = "match", value_name = "REGEX")]
     pattern: Option<Regex>,
@@ -69,6 +75,12 @@ impl Cases {
         cases.extend(grid::over(&self.expressions()?));
         if let Some(prefill) = self.prefill {
             cases.iter_mut().for_each(|case| case.prefill = prefill);
+        }
+        if self.decode.is_some() {
+            cases.iter_mut().for_each(|case| case.decode = self.decode);
+        }
+        if let Some(dtype) = self.dtype {
+            cases.iter_mut().for_each(|case| case.dtype = dtype.to_string());
         }
         let count = cases.len();
         if let Some(pattern) = &self.pattern {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use attn_kernels::{
     aot,
     cache::CubinCache,
-    compile::{nvcc::Nvcc, nvrtc::Nvrtc},
+    compile::{Arch, nvcc::Nvcc, nvrtc::Nvrtc},
     cuda::{CudaError, Device as CudaDevice, driver},
 };
 use serde_json::json;
@@ -106,7 +106,14 @@ fn devices() -> Result<Vec<String>, String> {
     let describe = |ordinal| match CudaDevice::new(ordinal) {
         Ok(device) => {
             let (memory, sms) = (device.memory() >> 30, device.multiprocessors());
-            format!("{device:?}, {sms} multiprocessors, {memory} GiB, driver of CUDA {major}.{minor}")
+            let (sm_major, sm_minor) = device.capability();
+            let cores = match Arch::for_device(sm_major, sm_minor).has_mma() {
+                true => "tensor cores and CUDA cores",
+                false => "CUDA cores",
+            };
+            format!(
+                "{device:?}, {sms} multiprocessors, {memory} GiB, driver of CUDA {major}.{minor}, kernels on {cores}"
+            )
         }
         Err(error) => format!("device {ordinal}: {}", describe_error(error)),
     };

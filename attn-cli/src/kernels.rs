@@ -5,7 +5,7 @@ use attn_core::{
     batch::{Batch, indptr},
     dtype::{Dtype, Dtypes},
     expr::Variant,
-    spec::{HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
+    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend},
 };
 use attn_kernels::{
     compile::Arch,
@@ -29,7 +29,7 @@ pub(crate) struct KernelArgs {
     /// The head dimension of values: `same` as keys, a number, or `keys:NUMBER` for the first elements of the keys.
     #[arg(long, default_value = "same")]
     pub(crate) head_dim_vo: HeadDimVo,
-    /// Element types of q and o: f16, bf16.
+    /// Element types of q and o: f16, bf16, f32.
     #[arg(long, default_value = "bf16", value_delimiter = ',')]
     pub(crate) dtype: Vec<Dtype>,
     /// Element types of k and v, such as e4m3, e5m2. The default is those of q and o.
@@ -47,9 +47,12 @@ pub(crate) struct KernelArgs {
     /// The mixed kernel for requests that share keys.
     #[arg(long)]
     pub(crate) shared_rows: bool,
-    /// The prefill backend: sm80, sm90.
+    /// The prefill backend: sm80, sm90, cuda-cores.
     #[arg(long, default_value = "sm90")]
     pub(crate) prefill: PrefillBackend,
+    /// The decode backend: tensor-cores, cuda-cores. The default is the former where they support the problem.
+    #[arg(long)]
+    pub(crate) decode: Option<DecodeBackend>,
 }
 
 /// [`KvStored`] as an option.
@@ -107,6 +110,7 @@ impl KernelArgs {
                                 group,
                                 key_lists: lists,
                                 prefill: self.prefill,
+                                decode: self.decode,
                                 ..request.with_hooks([variant])
                             };
                             let traits = KernelTraits::choose(&request)?;
@@ -144,13 +148,15 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             group: kernel.rows,
             key_lists: variant.kv_list_sizes().is_some(),
             prefill: case.prefill,
+            decode: case.decode,
             ..KernelTraitsRequest::new(kernel.kind, heads.head_dim, case.dtypes()?, arch).with_hooks(branches)
         })
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
-    let decode = SelectedKernel::decode(rows.into(), heads.head_dim, case.head_dim_vo.dim(heads));
+    let tiles = request(SelectedKernel::PREFILL, &branches)?.decode_tiles();
+    let decode = SelectedKernel::decode(rows.into(), tiles);
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
         ("auto", None) => {
@@ -167,9 +173,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
             }
             kernels
         }
-        ("auto", Some(_)) if rows <= KernelTraits::max_decode_rows(heads.head_dim, case.head_dim_vo.dim(heads)) => {
-            vec![decode]
-        }
+        ("auto", Some(_)) if rows <= tiles.max_rows() => vec![decode],
         ("auto", Some(_)) => vec![SelectedKernel::PREFILL],
         (named, _) => vec![match named.parse::<KernelKind>()? {
             KernelKind::Decode => decode,
@@ -211,7 +215,7 @@ fn mixed(case: &Case, request: &KernelTraitsRequest) -> SelectedKernel {
     }
     let rows = tiles.into_iter().map(|queries| queries.saturating_mul(heads.group()));
     let few = rows.filter(|&rows| rows <= KernelTraits::max_mixed_rows(request)).max().unwrap_or(0);
-    SelectedKernel::mixed(few.into(), heads.head_dim, case.head_dim_vo.dim(heads))
+    SelectedKernel::mixed(few.into(), request.decode_tiles())
 }
 
 #[cfg(test)]

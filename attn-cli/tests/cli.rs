@@ -162,10 +162,12 @@ fn full_source_is_one_unit_without_includes() {
 fn kernels_that_do_not_exist_are_refused_by_name() {
     let dir = scratch();
     let refused = |args: &[&str]| failure(&attn(dir.path(), args));
-    assert!(refused(&["source", "causal", "--full", "--head-dim", "72"]).contains("multiples of 16 up to 256"));
-    assert!(refused(&["source", "causal", "--full", "--dtype", "f32"]).contains("f16 and bf16"));
+    assert!(refused(&["source", "causal", "--full", "--head-dim", "516"]).contains("multiples of 8 up to 512"));
+    let of_tensor_cores = ["source", "causal", "--full", "--kernel", "decode", "--decode", "tensor-cores"];
+    let message = refused(&[&of_tensor_cores[..], &["--dtype", "f32"]].concat());
+    assert!(message.contains("f16 and bf16") && message.contains("the backend `cuda-cores`"), "{message}");
     assert!(refused(&["source", "causal", "--full", "--kv-dtype", "f32"]).contains("of bf16 with k and v of f32"));
-    assert!(refused(&["source", "causal", "--full", "--arch", "sm_75"]).contains("sm_80 is the oldest"));
+    assert!(refused(&["source", "causal", "--full", "--arch", "sm_70"]).contains("sm_75 is the oldest"));
     let message = refused(&["compile"]);
     assert!(message.contains("name an expression"), "{message}");
     let message = refused(&["check", "--grid", "small", "--device", "tpu"]);
@@ -411,8 +413,11 @@ fn expressions_are_checked_over_a_grid() {
 fn calibrate_prints_a_case_for_each_kernel_and_measures_on_gpus_alone() {
     let dir = scratch();
     let cases = records(&attn_json(dir.path(), &["calibrate", "--cases"]));
-    assert_eq!(cases.len(), 66);
-    let decode = records(&attn_json(dir.path(), &["calibrate", "--cases", "--match", "decode of 16 rows, 8-bit"]));
+    assert_eq!(cases.len(), 147);
+    let decode = records(&attn_json(
+        dir.path(),
+        &["calibrate", "--cases", "--match", "decode on tensor-cores of 16 rows, 8-bit"],
+    ));
     assert_eq!(decode.len(), 6, "two head_dims, three classes of hooks");
     assert!(decode.iter().all(|case| case["kv_dtype"] == "e4m3" && case["kernel"] == "decode"), "{decode:?}");
     let error = failure(&attn(dir.path(), &["calibrate", "--device", "cpu", "--commit", "x"]));

@@ -12,7 +12,7 @@ pub enum Dtype {
     F16,
     /// bfloat16.
     Bf16,
-    /// IEEE binary32; CPU backend only.
+    /// IEEE binary32. On a GPU it runs on CUDA cores.
     F32,
     /// FP8 with 4 bits of exponent and 3 of mantissa ([`F8E4M3`](crate::lang::F8E4M3)), OCP's e4m3fn: magnitudes up to
     /// 448, no infinities, NaN is 0x7f.
@@ -82,7 +82,7 @@ pub struct Dtypes {
 
 /// Element types that no attention has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16 or bf16, or f32 on the CPU")]
+#[error("q and o are {qo}, which is a type of keys and values alone; q and o may be f16, bf16 or f32")]
 pub struct DtypesError {
     /// The type of q and o.
     pub qo: Dtype,
@@ -99,7 +99,7 @@ impl Dtypes {
     pub fn f16() -> Self {
         Dtypes { qo: Dtype::F16, kv: Dtype::F16 }
     }
-    /// f32 for all tensors; CPU backend only.
+    /// f32 for all tensors. On a GPU they run on CUDA cores.
     #[must_use]
     pub fn f32() -> Self {
         Dtypes { qo: Dtype::F32, kv: Dtype::F32 }
@@ -142,6 +142,6 @@ mod tests {
             assert_eq!(all, if dtype.is_fp8() { Err(DtypesError { qo: dtype }) } else { Ok(()) });
         }
         let text = Dtypes { qo: Dtype::E5m2, kv: Dtype::F16 }.check().expect_err("q is fp8").to_string();
-        assert!(text.contains("q and o are e5m2") && text.contains("f16 or bf16"), "{text}");
+        assert!(text.contains("q and o are e5m2") && text.contains("f16, bf16 or f32"), "{text}");
     }
 }

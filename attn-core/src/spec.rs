@@ -1,4 +1,4 @@
-//! The specification of an attention: head counts, head dimensions, the prefill backend, the kind of kernel.
+//! The specification of an attention: head counts, head dimensions, backends, the kind of kernel.
 
 mod options;
 
@@ -43,6 +43,47 @@ pub enum PrefillBackend {
     /// [`PrefillBackend::Sm80`] runs those, and every problem on other GPUs.
     #[default]
     Sm90,
+    /// Products in f32 on CUDA cores, for f32 tensors, for GPUs before sm_80, and for head dimensions that tensor cores
+    /// have no kernel for. The other backends fall back to it for these.
+    CudaCores,
+}
+
+/// The decode kernel. By default the fastest one that supports a problem runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DecodeBackend {
+    /// `mma.sync` with swapped operands, from sm_80 on. Elements have 16 bits, and those of keys and values also eight.
+    TensorCores,
+    /// Products in f32 on CUDA cores, on every GPU. It takes every element type and head dimensions that are multiples
+    /// of 8.
+    CudaCores,
+}
+
+impl fmt::Display for DecodeBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DecodeBackend::TensorCores => "tensor-cores",
+            DecodeBackend::CudaCores => "cuda-cores",
+        })
+    }
+}
+
+/// A text that is not a [`DecodeBackend`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown decode backend `{name}`; there are: tensor-cores, cuda-cores")]
+pub struct UnknownDecodeBackend {
+    /// The text.
+    pub name: String,
+}
+
+impl FromStr for DecodeBackend {
+    type Err = UnknownDecodeBackend;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDecodeBackend> {
+        [DecodeBackend::TensorCores, DecodeBackend::CudaCores]
+            .into_iter()
+            .find(|backend| backend.to_string() == name)
+            .ok_or_else(|| UnknownDecodeBackend { name: name.to_owned() })
+    }
 }
 
 impl fmt::Display for PrefillBackend {
@@ -50,13 +91,14 @@ impl fmt::Display for PrefillBackend {
         f.write_str(match self {
             PrefillBackend::Sm80 => "sm80",
             PrefillBackend::Sm90 => "sm90",
+            PrefillBackend::CudaCores => "cuda-cores",
         })
     }
 }
 
 /// A text that is not a [`PrefillBackend`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown prefill backend `{name}`; there are: sm80, sm90")]
+#[error("unknown prefill backend `{name}`; there are: sm80, sm90, cuda-cores")]
 pub struct UnknownPrefillBackend {
     /// The text.
     pub name: String,
@@ -66,7 +108,7 @@ impl FromStr for PrefillBackend {
     type Err = UnknownPrefillBackend;
 
     fn from_str(name: &str) -> Result<Self, UnknownPrefillBackend> {
-        [PrefillBackend::Sm80, PrefillBackend::Sm90]
+        [PrefillBackend::Sm80, PrefillBackend::Sm90, PrefillBackend::CudaCores]
             .into_iter()
             .find(|backend| backend.to_string() == name)
             .ok_or_else(|| UnknownPrefillBackend { name: name.to_owned() })
@@ -249,9 +291,9 @@ impl FromStr for HeadDimVo {
 /// The kinds of kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KernelKind {
-    /// Tiles of many query rows of one request on tensor cores, as in FlashAttention-2 and -3.
+    /// Tiles of many query rows of one request, as in FlashAttention-2 and -3 ([`PrefillBackend`]).
     Prefill,
-    /// Few query rows of a request against many keys, on tensor cores with swapped operands; split-KV.
+    /// Few query rows of a request against many keys, with split-KV ([`DecodeBackend`]).
     Decode,
     /// Both in one launch: requests with few query rows run as in decode, the others as in prefill. In a cascade, rows
     /// of several requests share a tile against the keys that they have in common.

@@ -8,7 +8,7 @@ mod hook_class;
 mod measured;
 mod table;
 
-use attn_core::{plan::Cost, spec::KernelKind};
+use attn_core::plan::Cost;
 
 use crate::kernel_traits::KernelTraits;
 
@@ -34,11 +34,9 @@ impl Costs {
     /// The costs that the planner uses, for blocks of `kv_align` keys. A decode tile is the only reader of its keys, so
     /// it bears the cost of their first read.
     #[must_use]
-    pub fn rule(&self, kind: KernelKind, kv_align: u32) -> Cost {
-        let keys = match kind {
-            KernelKind::Decode => u64::from(self.block) + u64::from(self.first),
-            KernelKind::Prefill | KernelKind::Mixed => self.block.into(),
-        };
+    pub fn rule(&self, traits: &KernelTraits, kv_align: u32) -> Cost {
+        let first = if traits.has_workers() { self.first } else { 0 };
+        let keys = u64::from(self.block) + u64::from(first);
         let block = (keys * u64::from(kv_align)).div_ceil(COST_KEYS.into());
         Cost { item: self.item, block: u32::try_from(block).unwrap_or(u32::MAX).max(1), merge: self.merge }
     }

@@ -1,6 +1,8 @@
 //! Kernel traits: the compile-time constants of one kernel, tile sizes among them.
 
 mod choose;
+mod cuda_cores;
+mod decode_tiles;
 mod error;
 mod smem;
 
@@ -8,22 +10,25 @@ use attn_core::{
     dtype::{Dtype, Dtypes},
     expr::Variant,
     lang::Hook,
-    spec::{HeadDimVo, KernelKind, PrefillBackend},
+    spec::{DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 
+pub use cuda_cores::cuda_cores_support;
+pub use decode_tiles::DecodeTiles;
 pub use error::KernelTraitsError;
 
 use crate::compile::Arch;
 
-/// Whether there are kernels for these head dimensions of keys and of values. Both may be multiples of 16 up to 256.
-/// Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as long.
+/// Whether tensor cores have kernels for these head dimensions of keys and of values. Both may be multiples of 16 up
+/// to 256. Keys may also have 512 elements, or 576 (latent attention); values may have 512 where keys are at least as
+/// long.
 #[must_use]
 pub fn head_dims_are_supported(head_dim: u32, value_dim: u32) -> bool {
     let known = |dim: u32| dim.is_multiple_of(16) && (16..=256).contains(&dim) || dim == 512;
     known(value_dim) && (known(head_dim) || head_dim == 576) && (value_dim <= 256 || head_dim >= value_dim)
 }
 
-/// Element types of queries and outputs that kernels support.
+/// Element types of queries and outputs that tensor cores have kernels for.
 pub const DTYPES: [Dtype; 2] = [Dtype::F16, Dtype::Bf16];
 
 /// Threads of a CTA of the merge kernel.
@@ -52,8 +57,11 @@ pub struct KernelTraitsRequest {
     pub value_hooks: bool,
     /// Whether the variant reads keys through a KV list.
     pub key_lists: bool,
-    /// The prefill backend, if it supports the problem; [`PrefillBackend::Sm80`] otherwise.
+    /// The prefill backend, if it supports the problem; otherwise the next one that does: [`PrefillBackend::Sm80`], and
+    /// [`PrefillBackend::CudaCores`].
     pub prefill: PrefillBackend,
+    /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
+    pub decode: Option<DecodeBackend>,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -74,8 +82,21 @@ impl KernelTraitsRequest {
             value_hooks: false,
             key_lists: false,
             prefill: PrefillBackend::default(),
+            decode: None,
             arch,
         }
+    }
+
+    /// Elements of a value, and of an output.
+    #[must_use]
+    pub fn value_dim(&self) -> u32 {
+        self.head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim: self.head_dim })
+    }
+
+    /// The Q tiles that decode has for the problem.
+    #[must_use]
+    pub fn decode_tiles(&self) -> DecodeTiles {
+        DecodeTiles { backend: self.decode_backend(), head_dim: self.head_dim, value_dim: self.value_dim() }
     }
 
     /// The same problem, for variants whose hooks one kernel or one selection serves: those that any of them has.
@@ -122,11 +143,15 @@ pub struct KernelTraits {
     pub producer_warps: u32,
     /// Sm80 prefill: warps that share their rows, each of which computes other columns of the output.
     pub column_warps: u32,
+    /// Whether the products run on CUDA cores, in f32. Otherwise they run on tensor cores.
+    pub cuda_cores: bool,
+    /// Decode and CUDA cores: warps that share their keys, each of which has rows of its own.
+    pub row_warps: u32,
     /// Stages of the K/V pipeline.
     pub stages: u32,
-    /// Decode: keys of a warp in one pipeline stage.
+    /// Decode and CUDA cores: keys of a warp in one pipeline stage.
     pub warp_keys: u32,
-    /// Decode: whether keys have a second buffer, of 16-bit elements, where hooks transform fp8 keys.
+    /// Decode and CUDA cores: whether keys have a second buffer, of 16-bit elements, where hooks transform fp8 keys.
     pub widened_keys: bool,
     /// Decode: the same for values.
     pub widened_values: bool,
@@ -145,6 +170,8 @@ pub struct KernelTraits {
 pub struct DecodePart {
     /// Rows of a Q tile.
     pub tile_rows: u32,
+    /// As [`KernelTraits::cuda_cores`].
+    pub cuda_cores: bool,
     /// Stages of the K/V pipeline.
     pub stages: u32,
     /// Keys of a warp in one pipeline stage.
@@ -173,12 +200,12 @@ impl KernelTraits {
     #[must_use]
     pub fn decode_part(&self) -> Self {
         let Some(part) = self.mixed else { return *self };
-        let DecodePart { tile_rows, stages, warp_keys, widened_keys, widened_values } = part;
+        let DecodePart { tile_rows, cuda_cores, stages, warp_keys, widened_keys, widened_values } = part;
         let decode =
             KernelTraits { kind: KernelKind::Decode, mixed: None, shared_rows: false, ctas_per_sm: 1, ..*self };
         let decode =
             KernelTraits { preprocess_keys: false, preprocess_values: false, widened_keys, widened_values, ..decode };
-        KernelTraits { tile_rows, stages, warp_keys, ..decode }
+        KernelTraits { tile_rows, cuda_cores, row_warps: 1, stages, warp_keys, ..decode }
     }
 
     /// The traits of the prefill part of a mixed kernel; for other kernels the traits themselves.
@@ -188,17 +215,11 @@ impl KernelTraits {
         KernelTraits { kind, mixed: None, shared_rows: false, ..*self }
     }
 
-    /// Rows of the decode Q tile for requests of `rows` PackGQA rows. A request with more rows takes several tiles.
+    /// Whether the launch is of persistent workers, each of which runs its part of the work list: decode, and all
+    /// kernels on CUDA cores. Other kernels run a work item in each CTA.
     #[must_use]
-    pub fn decode_rows(rows: u32, head_dim: u32, value_dim: u32) -> u32 {
-        if rows > 8 { Self::max_decode_rows(head_dim, value_dim) } else { 8 }
-    }
-
-    /// Rows of the largest decode Q tile.
-    #[must_use]
-    pub fn max_decode_rows(head_dim: u32, value_dim: u32) -> u32 {
-        // registers hold Q and O; a K/V stage must be able to hold the partial states of all rows
-        if value_dim > 16 && value_dim <= head_dim && head_dim + 2 * value_dim <= 576 { 16 } else { 8 }
+    pub fn has_workers(&self) -> bool {
+        self.kind == KernelKind::Decode || self.kind == KernelKind::Prefill && self.cuda_cores
     }
 
     /// Threads of a CTA.
@@ -211,7 +232,7 @@ impl KernelTraits {
     /// Other kernels need a launch of the merge kernel.
     #[must_use]
     pub fn merges_in_kernel(&self) -> bool {
-        self.kind == KernelKind::Decode
+        self.has_workers()
     }
 
     /// Whether the K/V preprocessing kernel runs before the main kernel.
@@ -236,10 +257,16 @@ impl KernelTraits {
     #[must_use]
     pub fn step_keys(&self) -> u32 {
         match self.kind {
-            KernelKind::Prefill => self.tile_keys,
-            KernelKind::Decode => self.warp_keys * self.warps,
+            _ if self.has_workers() => self.warp_keys * self.key_warps(),
+            KernelKind::Prefill | KernelKind::Decode => self.tile_keys,
             KernelKind::Mixed => self.decode_part().step_keys(),
         }
+    }
+
+    /// Decode and CUDA cores: warps, or groups of `row_warps` warps, that have keys of their own.
+    #[must_use]
+    pub fn key_warps(&self) -> u32 {
+        self.warps / self.row_warps
     }
 
     /// The traits in one line, such as `prefill head_dim 128 bf16 paged sm_90a`.
@@ -252,8 +279,19 @@ impl KernelTraits {
         let keys = if preprocess_keys { " key-preprocess" } else { "" };
         let values = if preprocess_values { " value-preprocess" } else { "" };
         let rows = match self.mixed {
-            Some(decode) => format!(" rows {}{}", decode.tile_rows, if self.shared_rows { " shared" } else { "" }),
-            None if kind == KernelKind::Decode => format!(" rows {tile_rows}"),
+            Some(decode) => {
+                let shared = if self.shared_rows { " shared" } else { "" };
+                let cuda_cores = match (self.cuda_cores, decode.cuda_cores) {
+                    (false, false) => "",
+                    (false, true) => " cuda-cores decode",
+                    (true, false) => " cuda-cores prefill",
+                    (true, true) => " cuda-cores",
+                };
+                format!(" rows {}{shared}{cuda_cores}", decode.tile_rows)
+            }
+            None if self.has_workers() => {
+                format!(" rows {tile_rows}{}", if self.cuda_cores { " cuda-cores" } else { "" })
+            }
             None if self.is_sm90_prefill() => " wgmma".to_owned(),
             None => String::new(),
         };

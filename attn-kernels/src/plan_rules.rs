@@ -1,9 +1,6 @@
 //! The planner's rules for a kernel: how its tile sizes and measured costs cut a batch into work.
 
-use attn_core::{
-    plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule},
-    spec::KernelKind,
-};
+use attn_core::plan::{CascadeCosts, CascadePolicy, Cost, MixedRule, PlanRule, Schedule};
 
 use crate::{
     cost::{Costs, HookClass},
@@ -28,12 +25,12 @@ impl KernelTraits {
     /// most costly class of their hooks; branches of a union differ in nothing else that the rule needs.
     #[must_use]
     pub fn plan_rule(&self, step_keys: u32, resident_ctas: u32, kv_heads: u32, hooks: HookClass) -> PlanRule {
-        let (kv_align, min_span, schedule) = match self.kind {
-            KernelKind::Prefill | KernelKind::Mixed => (self.tile_keys, 512, Schedule::LongestFirst),
-            KernelKind::Decode => (step_keys.max(64), 128, Schedule::StreamK),
+        let (kv_align, min_span, schedule) = match self.has_workers() {
+            false => (self.tile_keys, 512, Schedule::LongestFirst),
+            true => (step_keys.max(64), 128, Schedule::StreamK),
         };
         let workers = (resident_ctas / kv_heads.max(1)).max(1);
-        let cost = Costs::of(self, hooks).rule(self.kind, kv_align);
+        let cost = Costs::of(self, hooks).rule(self, kv_align);
         PlanRule { tile_rows: self.tile_rows, kv_align, min_span, workers, cost, schedule }
     }
 
@@ -46,7 +43,7 @@ impl KernelTraits {
     pub fn mixed_rule(&self, resident_ctas: u32, multiprocessors: u32, kv_heads: u32, hooks: HookClass) -> MixedRule {
         let (decode, prefill) = (self.decode_part(), self.prefill_part());
         let decode_rule = decode.plan_rule(decode.step_keys(), resident_ctas, kv_heads, hooks);
-        let prefill_rule = prefill.plan_rule(prefill.tile_keys, resident_ctas, kv_heads, hooks);
+        let prefill_rule = prefill.plan_rule(prefill.step_keys(), resident_ctas, kv_heads, hooks);
         let measured = Costs::of(&decode, hooks).ctas_per_sm.max(1);
         let cost = decode_rule.cost;
         let block = (cost.block / measured).max(1);
@@ -55,7 +52,8 @@ impl KernelTraits {
         let cached_block = (cost.block.saturating_mul(self.ctas_per_sm) / measured).div_ceil(2).min(block);
         MixedRule {
             decode: PlanRule { cost: Cost { block, ..cost }, ..decode_rule },
-            prefill: PlanRule { min_span: MIXED_MIN_SPAN, ..prefill_rule },
+            // each CTA runs one item
+            prefill: PlanRule { min_span: MIXED_MIN_SPAN, schedule: Schedule::LongestFirst, ..prefill_rule },
             co_run_workers: (multiprocessors / kv_heads.max(1)).max(1),
             // one CTA writes the partial state, and another reads it
             cascade: CascadeCosts {

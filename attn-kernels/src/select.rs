@@ -11,7 +11,7 @@ use attn_core::{
 
 use crate::{
     cost::{Costs, HookClass},
-    kernel_traits::{KernelTraits, KernelTraitsError, KernelTraitsRequest},
+    kernel_traits::{DecodeTiles, KernelTraits, KernelTraitsError, KernelTraitsRequest},
 };
 use predict::{BatchSize, Candidate};
 
@@ -29,8 +29,8 @@ pub use selected::SelectedKernel;
 pub struct KernelSelector {
     /// Query heads per KV head.
     group: u64,
-    head_dim: u32,
-    value_dim: u32,
+    /// The Q tiles of decode.
+    tiles: DecodeTiles,
     /// The kernel family that options name.
     forced: Option<KernelKind>,
     /// Batch invariance: whether each request selects its kernel by its own lengths alone.
@@ -80,9 +80,9 @@ impl KernelSelector {
         heads: Heads,
         multiprocessors: u32,
     ) -> Result<Self, KernelTraitsError> {
-        let (head_dim, value_dim) = (heads.head_dim, request.head_dim_vo.dim(heads));
-        let max_rows = KernelTraits::max_decode_rows(head_dim, value_dim);
-        let decode_rows = || [8, max_rows].into_iter().take(if max_rows > 8 { 2 } else { 1 });
+        let tiles = request.decode_tiles();
+        let (least, most) = (tiles.rows_for(1), tiles.max_rows());
+        let decode_rows = || [least, most].into_iter().take(if most > least { 2 } else { 1 });
         let prefill = request.prefill;
         let decode = decode_rows().map(|rows| (KernelKind::Decode, rows, prefill));
         let kernels = decode.chain([(KernelKind::Prefill, 1, prefill)]);
@@ -111,8 +111,7 @@ impl KernelSelector {
         };
         Ok(KernelSelector {
             group: heads.group().into(),
-            head_dim,
-            value_dim,
+            tiles,
             forced: None,
             fixed_split: false,
             list_queries: None,
@@ -152,7 +151,7 @@ impl KernelSelector {
     #[must_use]
     pub fn select(&self, layout: &Layout) -> SelectedKernel {
         if layout.has_levels() || self.forced == Some(KernelKind::Mixed) {
-            return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.head_dim, self.value_dim);
+            return SelectedKernel::mixed(self.max_decode_request_rows(layout), self.tiles);
         }
         if self.forced.is_some() || self.fixed_split || self.list_queries.is_some() {
             return self.select_for_length(layout.max_qo_len());
@@ -175,7 +174,7 @@ impl KernelSelector {
     #[must_use]
     pub fn mixed_for_length(&self, qo_len: usize) -> SelectedKernel {
         let rows = Some(self.tile_rows(qo_len)).filter(|&rows| rows <= self.max_decode_rows());
-        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.head_dim, self.value_dim)
+        SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.tiles)
     }
 
     /// The kernel of a family for requests of one query.
@@ -199,9 +198,9 @@ impl KernelSelector {
     fn of_kind(&self, kind: KernelKind, rows: u64) -> SelectedKernel {
         match kind {
             KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Decode => SelectedKernel::decode(rows, self.head_dim, self.value_dim),
+            KernelKind::Decode => SelectedKernel::decode(rows, self.tiles),
             // a mixed launch decodes requests of one query, whatever else is in the batch
-            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), self.head_dim, self.value_dim),
+            KernelKind::Mixed => SelectedKernel::mixed(self.tile_rows(1), self.tiles),
         }
     }
 
@@ -212,7 +211,7 @@ impl KernelSelector {
     }
 
     fn max_decode_rows(&self) -> u64 {
-        KernelTraits::max_decode_rows(self.head_dim, self.value_dim).into()
+        self.tiles.max_rows().into()
     }
 
     /// The most PackGQA rows of a request, or of a group of requests that share a prefix, among those that fit a decode

@@ -20,7 +20,7 @@ use crate::{cache::Key, compile::Arch, kernel_traits::KernelTraits};
 pub use op::{Op, OpSource, TRANSFORM_KERNELS};
 pub use planner::PlannerSource;
 pub use support::SpliceError;
-use templates::{Inliner, LANGUAGE};
+use templates::Inliner;
 pub use templates::{NoTemplate, inlined};
 pub use variant::{VariantError, parts_source, struct_size, variant_args, variant_source};
 
@@ -78,13 +78,17 @@ impl KernelSource {
         if traits.mixed.is_some() {
             return Ok(KernelSource { text: mixed::text(&name, variant_struct, traits)?, name, traits: *traits });
         }
-        let mut unit = Inliner::of_unit(&name, &LANGUAGE)?;
+        let mut unit = Inliner::of_kernel(&name, traits)?;
         unit.push(&traits_block::text(traits));
         unit.push(variant_struct);
         if traits.is_sm90_prefill() {
             unit.push(&wgmma::text(traits));
         }
+        if traits.has_workers() {
+            unit.include(templates::worker_mainloop(traits))?;
+        }
         unit.include(match traits.kind {
+            KernelKind::Prefill if traits.cuda_cores => "cuda_cores/prefill_kernel.cuh",
             KernelKind::Prefill if traits.is_sm90_prefill() => "prefill/sm90/kernel.cuh",
             KernelKind::Prefill | KernelKind::Mixed => "prefill/sm80/kernel.cuh",
             KernelKind::Decode => "decode/kernel.cuh",

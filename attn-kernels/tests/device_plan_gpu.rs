@@ -22,7 +22,7 @@ use attn_kernels::{
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, PlannerSource},
 };
-use gpu::{BatchArrays, Gpu, PAGE};
+use gpu::{BatchArrays, Gpu, PAGE, on_each_backend};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use stock::has_compiler;
 
@@ -79,7 +79,14 @@ impl Planner {
     }
 
     fn attention(&self, expr: &str) -> CudaAttention {
-        self.gpu.attention(expr, AttentionOptions { kernel: Some(KernelKind::Decode), ..AttentionOptions::default() })
+        let [on_tensor_cores, _] = self.on_each_backend(expr);
+        on_tensor_cores
+    }
+
+    /// Decode on tensor cores and on CUDA cores.
+    fn on_each_backend(&self, expr: &str) -> [CudaAttention; 2] {
+        let decode = |options| AttentionOptions { kernel: Some(KernelKind::Decode), ..options };
+        on_each_backend().map(|options| self.gpu.attention(expr, decode(options)))
     }
 
     /// Copies a batch to the device, in the order of the stream.
@@ -207,8 +214,9 @@ fn device_and_host_write_the_same_work_list() {
 fn replays_plan_the_current_content_of_the_arrays() {
     let Some(gpu) = Planner::find() else { return };
     let capacity = BatchCapacity::decode(REQUESTS as u32, 40_000).in_pages(PAGE, PAGES);
-    for variant in ["causal", "causal + sliding_window(window=100)"] {
-        let attention = gpu.attention(variant);
+    let variants = ["causal", "causal + sliding_window(window=100)"];
+    let attentions = variants.into_iter().flat_map(|expr| gpu.on_each_backend(expr).map(|attention| (expr, attention)));
+    for (variant, attention) in attentions {
         let mut workspace = gpu.workspace();
         let mut plan =
             attention.plan(&decode(&[5]).batch(), &[], Some(&capacity), None, &mut workspace).expect("within");

@@ -13,7 +13,7 @@ use attn_core::{
     tensor::TensorError,
 };
 use attn_kernels::cuda::{CudaError, CudaStream};
-use gpu::{BatchArrays, Gpu, Lens, PAGE, floats};
+use gpu::{BatchArrays, Gpu, Lens, PAGE, floats, on_each_backend};
 
 const HEADS: Heads = Heads { qo: 4, kv: 2, head_dim: 64 };
 const PAGES: u32 = 64;
@@ -45,9 +45,10 @@ fn replays_follow_updates() {
         (&decode[..], BatchCapacity::decode(5, 6000), KernelKind::Decode),
         (&prefill[..], BatchCapacity::new(3, 200, 4000), KernelKind::Prefill),
     ];
-    for (batches, capacity, kind) in cases {
+    let cases = cases.into_iter().flat_map(|case| on_each_backend().map(|options| (case, options)));
+    for ((batches, capacity, kind), options) in cases {
         let capacity = capacity.in_pages(PAGE, PAGES);
-        let attention = gpu.attention("causal", AttentionOptions { kernel: Some(kind), ..AttentionOptions::default() });
+        let attention = gpu.attention("causal", AttentionOptions { kernel: Some(kind), ..options });
         let mut workspace = gpu.workspace();
         let first = paged(batches[0]);
         let mut plan = attention.plan(&first.batch(), &[], Some(&capacity), None, &mut workspace).expect("within");
@@ -244,20 +245,20 @@ fn batch_invariant_requests_are_bit_exact_in_any_batch() {
     let Some(gpu) = find() else { return };
     let cases: [Lens<'_>; 2] = [(&[1; 6], &[1024, 7, 300, 0, 1000, 64]), (&[70, 30, 20, 9], &[1024, 700, 20, 0])];
     let first = |bytes: Vec<u8>, queries: u32| bytes[..queries as usize * 4 * 64 * 2].to_vec();
-    let attention =
-        gpu.attention("causal", AttentionOptions { fixed_split_size: Some(256), ..AttentionOptions::default() });
-    for (qo, kv) in cases {
+    let attention = |options| gpu.attention("causal", AttentionOptions { fixed_split_size: Some(256), ..options });
+    let [default, cuda_cores] = on_each_backend().map(attention);
+    for ((qo, kv), attention) in cases.into_iter().flat_map(|case| [(case, &default), (case, &cuda_cores)]) {
         for request in 0..qo.len() {
             let (mut qo, mut kv) = (qo.to_vec(), kv.to_vec());
             qo.rotate_left(request);
             kv.rotate_left(request);
-            let alone = first(gpu.alone(&attention, &paged((&qo[..1], &kv[..1])).batch()), qo[0]);
-            let among = first(gpu.alone(&attention, &paged((&qo, &kv)).batch()), qo[0]);
+            let alone = first(gpu.alone(attention, &paged((&qo[..1], &kv[..1])).batch()), qo[0]);
+            let among = first(gpu.alone(attention, &paged((&qo, &kv)).batch()), qo[0]);
             assert!(alone == among, "request {request} of {qo:?}, {kv:?}");
         }
     }
     let mixed = paged((&[50, 0, 1], &[50, 9, 9]));
-    let error = attention.plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect_err("two kernel families");
+    let error = default.plan(&mixed.batch(), &[], None, None, &mut gpu.workspace()).expect_err("two kernel families");
     let CudaError::OtherKernel { request: 2, alone, runs } = &error else { panic!("{error}") };
     assert_eq!((alone.kind, runs.kind), (KernelKind::Decode, KernelKind::Prefill));
     let one = AttentionOptions {

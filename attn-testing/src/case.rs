@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use attn::lang::Dims;
-use attn::{Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
+use attn::{DecodeBackend, Dtype, Dtypes, HeadDimVo, Heads, PrefillBackend};
 
 use super::case_layout::{LayoutKind, Lens, LevelCase, Order, Pool};
 use super::{KeptPages, RunMode, TestError};
@@ -27,10 +27,13 @@ pub struct Case {
     /// The kernel family: `auto`, `prefill`, `decode` or `mixed`.
     #[serde(default = "auto")]
     pub kernel: String,
-    /// The prefill backend: `sm80` or `sm90`.
-    #[serde(default, with = "prefill", skip_serializing_if = "is_default")]
+    /// The prefill backend: `sm80`, `sm90` or `cuda-cores`.
+    #[serde(default, with = "by_name", skip_serializing_if = "is_default")]
     pub prefill: PrefillBackend,
-    /// The type of q and o: `f16`, `bf16`, or `f32` (CPU only).
+    /// The decode backend: `tensor-cores` or `cuda-cores`. By default the attention chooses.
+    #[serde(default, with = "optional_name", skip_serializing_if = "Option::is_none")]
+    pub decode: Option<DecodeBackend>,
+    /// The type of q and o: `f16`, `bf16` or `f32`.
     pub dtype: String,
     /// The type of k and v: as `dtype`, or `e4m3` or `e5m2`. It defaults to `dtype`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +120,7 @@ impl Case {
             variant: variant.into(),
             kernel: auto(),
             prefill: PrefillBackend::default(),
+            decode: None,
             dtype: "bf16".to_owned(),
             kv_dtype: None,
             qo_heads: 4,
@@ -297,19 +301,40 @@ mod head_dim_vo {
     }
 }
 
-/// [`PrefillBackend`] by name.
-mod prefill {
+/// A value by its name.
+mod by_name {
+    use std::{fmt::Display, str::FromStr};
+
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    use attn::PrefillBackend;
-
-    #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-    pub(super) fn serialize<S: Serializer>(prefill: &PrefillBackend, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(prefill)
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PrefillBackend, D::Error> {
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A value by its name, where there is one.
+mod optional_name {
+    use std::{fmt::Display, str::FromStr};
+
+    use serde::{Deserializer, Serializer};
+
+    use super::by_name;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => by_name::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        by_name::deserialize(from).map(Some)
     }
 }
 

@@ -37,7 +37,7 @@ impl Case {
             "auto" => None,
             named => Some(named.parse::<KernelKind>()?),
         };
-        let &Case { sm_scale, prefill, head_dim_vo, .. } = self;
-        Ok(AttentionOptions { sm_scale, kernel, prefill, head_dim_vo, ..AttentionOptions::default() })
+        let &Case { sm_scale, prefill, decode, head_dim_vo, .. } = self;
+        Ok(AttentionOptions { sm_scale, kernel, prefill, decode, head_dim_vo, ..AttentionOptions::default() })
     }
 }

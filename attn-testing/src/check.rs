@@ -109,13 +109,14 @@ impl CheckResult {
 ///
 /// Unused page slots and pages hold NaN, and so do outputs and workspace before the run.
 ///
-/// Tensor cores take 16-bit operands, so a kernel rounds rows that a variant transforms ([`RowRounding::Elements`]
-/// names the types). The reference rounds them too. [`CheckResult::unrounded`] reports the error of this rounding,
-/// which grows with the norm of the rows: with norm weights around 2, the log-sum-exp moves by up to 4e-3. Ties still
-/// differ. Kernel and reference compute transformed rows that differ in the last bits of f32, so a value near a tie may
-/// round to the other neighbour. That may move a logit as much as all roundings of a row together. So where keys are
-/// transformed, the tolerance of the log-sum-exp is at least the distance by which rounding moves it in the reference.
-/// It is also at least 6 ulps of the largest log-sum-exp, which matters where logits are in the thousands.
+/// Tensor cores take 16-bit operands, so a kernel rounds rows that a variant transforms ([`RowRounding`] names the
+/// types, also those of CUDA cores). The reference rounds them too. [`CheckResult::unrounded`] reports the error of
+/// this rounding, which grows with the norm of the rows: with norm weights around 2, the log-sum-exp moves by up to
+/// 4e-3. Ties still differ. Kernel and reference compute transformed rows that differ in the last bits of f32, so a
+/// value near a tie may round to the other neighbour. That may move a logit as much as all roundings of a row together.
+/// So where keys are transformed, the tolerance of the log-sum-exp is at least the distance by which rounding moves it
+/// in the reference. It is also at least 6 ulps of the largest log-sum-exp, which matters where logits are in the
+/// thousands.
 ///
 /// Each run, and the reference, stores to output tensors (`OutTensor`) of its own, which start with the values of the
 /// case's. The case's tensors do not change. Stored values are compared after the first run, after the second run, and
@@ -157,9 +158,10 @@ pub(super) fn check_as(
     let exact = reference(case, &judge.variant, &inputs, RowRounding::None)?;
     let rewrites =
         [Hook::QueryTransform, Hook::KeyTransform, Hook::ValueTransform].into_iter().any(|hook| variant.has(hook));
-    let rounded = if setup.rounds_rows() && rewrites {
+    let rounding = setup.row_rounding();
+    let rounded = if rounding != RowRounding::None && rewrites {
         judge = OutputTensors::copy_of(variant)?;
-        let rounded = reference(case, &judge.variant, &inputs, RowRounding::Elements)?;
+        let rounded = reference(case, &judge.variant, &inputs, rounding)?;
         if variant.has(Hook::KeyTransform) {
             tolerance.lse = tolerance.lse.max(moved(&rounded.lse, &exact.lse));
         }

@@ -21,6 +21,10 @@ pub enum RunMode {
     Ragged,
     /// The kept pages as a shorter page table, without a list. Heads must share them.
     Pages,
+    /// Decode on tensor cores.
+    TensorCores,
+    /// Decode on CUDA cores.
+    CudaCores,
 }
 
 impl RunMode {
@@ -34,6 +38,8 @@ impl RunMode {
             RunMode::Sequential => "sequential",
             RunMode::Ragged => "ragged",
             RunMode::Pages => "pages",
+            RunMode::TensorCores => "tensor_cores",
+            RunMode::CudaCores => "cuda_cores",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The launches of a run mode.
 
-use attn::Variant;
 use attn::batch::PageTableBuf;
+use attn::{DecodeBackend, Variant};
 
 use super::inputs::Inputs;
 use super::keys::Keys;
@@ -21,6 +21,7 @@ impl RunMode {
     /// The case of each launch, in order. `Flat` and `Pages` replace the keys of its inputs too.
     pub(super) fn cases(self, case: &Case) -> Result<Vec<Case>, TestError> {
         let auto = || "auto".to_owned();
+        let on = |backend| vec![Case { decode: Some(backend), ..case.clone() }];
         Ok(match self {
             RunMode::AsIs => vec![case.clone()],
             RunMode::Auto => vec![Case { kernel: auto(), ..case.clone() }],
@@ -28,6 +29,8 @@ impl RunMode {
             RunMode::Flat if case.kernel == "mixed" => vec![Case { kernel: auto(), ..case.clone() }],
             RunMode::Flat => vec![case.clone()],
             RunMode::Pages => vec![Case { variant: "full".to_owned(), sparse: None, ..case.clone() }],
+            RunMode::TensorCores => on(DecodeBackend::TensorCores),
+            RunMode::CudaCores => on(DecodeBackend::CudaCores),
             RunMode::Sequential => {
                 let group = case.heads().group().max(1);
                 let lens = case.qo_lens.to_vec();

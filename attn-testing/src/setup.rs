@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use attn::batch::BatchCapacity;
+use attn::cpu::RowRounding;
 use attn::spec::KernelKind;
 use attn::{Attention, AttentionOptions, Dtypes, Engine, Error, Graph, Plan, PlanOptions, Stream, Variant, Workspace};
 
@@ -87,12 +88,14 @@ impl Setup {
         ran(&self.plan, &self.engine)
     }
 
-    /// Whether the kernel uses tensor cores, and so rounds transformed rows to the element types.
-    pub(super) fn rounds_rows(&self) -> bool {
+    /// How the kernel rounds transformed rows.
+    pub(super) fn row_rounding(&self) -> RowRounding {
         #[cfg(feature = "cuda")]
-        return self.plan.kernel().is_some();
-        #[cfg(not(feature = "cuda"))]
-        false
+        if let Some(kernel) = self.plan.kernel() {
+            let cuda_cores = kernel.traits().cuda_cores;
+            return if cuda_cores { RowRounding::KeysAndValues } else { RowRounding::Elements };
+        }
+        RowRounding::None
     }
 
     /// The facts about the main kernel; none on the CPU.

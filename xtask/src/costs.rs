@@ -27,7 +27,7 @@ use super::{
     measured::{Measured, row, sm90},
 };
 
-/// Architecture, kernel, rows of a tile, whether keys have 8 bits, head_dim, hooks, CTAs of an SM;
+/// Architecture, kernel, rows of a tile, bits of an element of K and V, head_dim, hooks, CTAs of an SM;
 /// in nanoseconds: launch, item, block, first, merge_launch, merge.
 #[rustfmt::skip]
 pub(super) const TABLE: &[Measured] = &[
@@ -77,7 +77,7 @@ fn rows(lines: &str) -> Result<String> {
             found.map(|(_, rust)| *rust).with_context(|| format!("{}: {name} is {}", in_line(), value[name]))
         };
         let kind = word("kernel", &[("decode", "KernelKind::Decode"), ("prefill", "KernelKind::Prefill")])?;
-        let fp8 = word("kv", &[("16-bit", "false"), ("8-bit", "true")])?;
+        let bits = word("kv", &[("8-bit", "8"), ("16-bit", "16"), ("32-bit", "32")])?;
         let classes =
             [("none", "HookClass::None"), ("logits", "HookClass::Logits"), ("rewrites", "HookClass::Rewrites")];
         let hooks = word("hooks", &classes)?;
@@ -85,10 +85,13 @@ fn rows(lines: &str) -> Result<String> {
         let costs = ["launch", "item", "block", "first", "merge_launch", "merge"].map(number);
         let costs: Vec<String> = costs.into_iter().map(|cost| Ok(cost?.to_string())).collect::<Result<_>>()?;
         let (rows, head_dim, ctas, costs) = (rows?, head_dim?, ctas?, costs.join(", "));
-        let row = format!("row({major}, {kind}, {rows}, {fp8}, {head_dim}, {hooks}, {ctas}, [{costs}])");
-        match value.get("prefill") {
+        let row = format!("row({major}, {kind}, {rows}, {bits}, {head_dim}, {hooks}, {ctas}, [{costs}])");
+        match value.get("backend") {
             None => writeln!(out, "    {row},")?,
-            Some(_) => writeln!(out, "    {}({row}),", word("prefill", &[("sm90", "sm90")])?)?,
+            Some(_) => {
+                let backend = word("backend", &[("sm90", "sm90"), ("cuda-cores", "cuda_cores")])?;
+                writeln!(out, "    {backend}({row}),")?;
+            }
         }
     }
     Ok(out)
@@ -110,7 +113,7 @@ mod tests {
         assert_eq!(
             text,
             "    // sm_120: D, 2026-01-01, commit c\n    \
-             row(12, KernelKind::Decode, 8, true, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
+             row(12, KernelKind::Decode, 8, 8, 64, HookClass::Logits, 1, [1, 2, 3, 4, 5, 6]),\n"
         );
     }
 

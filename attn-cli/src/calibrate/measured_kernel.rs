@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use attn_core::spec::{KernelKind, PrefillBackend};
-use attn_kernels::{cost::HookClass, kernel_traits::KernelTraits};
+use attn_core::spec::{DecodeBackend, KernelKind, PrefillBackend};
+use attn_kernels::{cost::HookClass, kernel_traits::DecodeTiles};
 use attn_testing::{Case, LayoutKind, Lens};
 
 /// Query heads and KV heads of every measured batch.
@@ -16,28 +16,43 @@ const PAGE_SIZE: u32 = 16;
 pub(super) struct MeasuredKernel {
     pub(super) kind: KernelKind,
     /// The backend of prefill kernels.
-    pub(super) backend: PrefillBackend,
+    pub(super) prefill: PrefillBackend,
+    /// The backend of decode kernels.
+    pub(super) decode: DecodeBackend,
     /// Rows of a tile.
     pub(super) rows: u32,
-    pub(super) fp8: bool,
+    /// Bits of an element of K and V.
+    pub(super) kv_bits: u32,
     pub(super) head_dim: u32,
     pub(super) hooks: HookClass,
 }
 
 impl MeasuredKernel {
     /// All kernels of one head_dim and key type. They run on the same tensors.
-    pub(super) fn over(head_dim: u32, fp8: bool) -> Vec<MeasuredKernel> {
-        let kernel = |(kind, backend, rows)| move |hooks| MeasuredKernel { kind, backend, rows, fp8, head_dim, hooks };
-        let classes = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
-        let (sm80, sm90) = (PrefillBackend::Sm80, PrefillBackend::Sm90);
-        let mut kinds = vec![
-            (KernelKind::Decode, sm80, 8),
-            (KernelKind::Decode, sm80, 16),
-            (KernelKind::Prefill, sm80, 128),
-            (KernelKind::Prefill, sm90, if head_dim > 64 { 128 } else { 192 }),
+    pub(super) fn over(head_dim: u32, kv_bits: u32) -> Vec<MeasuredKernel> {
+        let (sm80, cuda_cores) = (PrefillBackend::Sm80, PrefillBackend::CudaCores);
+        let (decode, prefill) = (KernelKind::Decode, KernelKind::Prefill);
+        let of_tensor_cores = [
+            (decode, sm80, 8),
+            (decode, sm80, 16),
+            (prefill, sm80, 128),
+            (prefill, PrefillBackend::Sm90, if head_dim > 64 { 128 } else { 192 }),
         ];
-        kinds.retain(|&(.., rows)| rows != 16 || KernelTraits::max_decode_rows(head_dim, head_dim) == 16);
-        kinds.into_iter().flat_map(|kind| classes.map(kernel(kind))).collect()
+        let of_tensor_cores = of_tensor_cores.into_iter().filter(|&(.., rows)| {
+            kv_bits < 32 && (rows != 16 || Self::max_decode_rows(head_dim, DecodeBackend::TensorCores) == 16)
+        });
+        // the partial states of a tile fit a stage
+        let rows = if kv_bits == 8 { 16 } else { 32 };
+        let of_cuda_cores = [(decode, cuda_cores, 4), (decode, cuda_cores, 8), (prefill, cuda_cores, rows)];
+        let kernel = |(kind, prefill, rows)| {
+            let decode = match prefill {
+                PrefillBackend::CudaCores => DecodeBackend::CudaCores,
+                PrefillBackend::Sm80 | PrefillBackend::Sm90 => DecodeBackend::TensorCores,
+            };
+            move |hooks| MeasuredKernel { kind, prefill, decode, rows, kv_bits, head_dim, hooks }
+        };
+        let classes = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
+        of_tensor_cores.chain(of_cuda_cores).flat_map(|kind| classes.map(kernel(kind))).collect()
     }
 
     /// A variant with hooks of the class.
@@ -56,13 +71,31 @@ impl MeasuredKernel {
 
     /// Whether this is the sm90 prefill kernel, with TMA and WGMMA.
     pub(super) fn is_sm90_prefill(&self) -> bool {
-        self.backend == PrefillBackend::Sm90
+        self.prefill == PrefillBackend::Sm90
+    }
+
+    /// Whether the kernel runs on CUDA cores.
+    pub(super) fn cuda_cores(&self) -> bool {
+        self.decode == DecodeBackend::CudaCores
+    }
+
+    /// The backend in the files of measured costs, where the kind does not say it.
+    pub(super) fn backend(&self) -> Option<&'static str> {
+        match self.prefill {
+            PrefillBackend::Sm80 => None,
+            PrefillBackend::Sm90 => Some("sm90"),
+            PrefillBackend::CudaCores => Some("cuda-cores"),
+        }
     }
 
     /// Whether tiles that read the same keys can be measured. A request of several tiles runs the kernel with the
     /// largest tile.
     pub(super) fn shares_keys(&self) -> bool {
-        self.kind == KernelKind::Prefill || self.rows == KernelTraits::max_decode_rows(self.head_dim, self.head_dim)
+        self.kind == KernelKind::Prefill || self.rows == Self::max_decode_rows(self.head_dim, self.decode)
+    }
+
+    fn max_decode_rows(head_dim: u32, backend: DecodeBackend) -> u32 {
+        DecodeTiles { backend, head_dim, value_dim: head_dim }.max_rows()
     }
 
     /// A case that runs the kernel over one request of `queries` and `keys`.
@@ -70,8 +103,10 @@ impl MeasuredKernel {
         Case {
             name: Some(self.to_string()),
             kernel: self.kind.to_string(),
-            prefill: self.backend,
-            kv_dtype: self.fp8.then(|| "e4m3".to_owned()),
+            prefill: self.prefill,
+            decode: Some(self.decode),
+            dtype: if self.kv_bits == 32 { "f32" } else { "bf16" }.to_owned(),
+            kv_dtype: (self.kv_bits == 8).then(|| "e4m3".to_owned()),
             qo_heads: QO_HEADS,
             kv_heads: KV_HEADS,
             head_dim: self.head_dim,
@@ -86,19 +121,21 @@ impl MeasuredKernel {
     }
 
     /// The element type of keys, as in the table.
-    pub(super) fn kv(&self) -> &'static str {
-        if self.fp8 { "8-bit" } else { "16-bit" }
+    pub(super) fn kv(&self) -> String {
+        format!("{}-bit", self.kv_bits)
     }
 }
 
 impl fmt::Display for MeasuredKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MeasuredKernel { kind, rows, head_dim, hooks, .. } = self;
-        let hooks = hooks.name();
+        let (hooks, kv) = (hooks.name(), self.kv());
         match kind {
-            KernelKind::Decode => write!(f, "decode of {rows} rows, {} keys, head_dim {head_dim}, {hooks}", self.kv()),
+            KernelKind::Decode => {
+                write!(f, "decode on {} of {rows} rows, {kv} keys, head_dim {head_dim}, {hooks}", self.decode)
+            }
             KernelKind::Prefill | KernelKind::Mixed => {
-                write!(f, "{kind} by {}, {} keys, head_dim {head_dim}, {hooks}", self.backend, self.kv())
+                write!(f, "{kind} by {}, {kv} keys, head_dim {head_dim}, {hooks}", self.prefill)
             }
         }
     }
@@ -113,9 +150,9 @@ mod tests {
 
     #[test]
     fn the_case_of_every_row_runs_its_kernel() {
-        let dims = [64, 128, 256].into_iter().flat_map(|dim| [(dim, false), (dim, true)]);
-        let all: Vec<MeasuredKernel> = dims.flat_map(|(dim, fp8)| MeasuredKernel::over(dim, fp8)).collect();
-        assert_eq!(all.len(), 66);
+        let dims = [64, 128, 256].into_iter().flat_map(|dim| [8, 16, 32].map(|bits| (dim, bits)));
+        let all: Vec<MeasuredKernel> = dims.flat_map(|(dim, bits)| MeasuredKernel::over(dim, bits)).collect();
+        assert_eq!(all.len(), 66 + 81);
         for measured in all {
             let case = measured.case(MeasuredKernel::queries(measured.rows), 64);
             let sources = kernels::of_case(&case, Arch::for_device(9, 0)).expect("there is a kernel");
@@ -123,7 +160,10 @@ mod tests {
             let traits = sources[0].traits;
             assert_eq!((traits.kind, traits.tile_rows), (measured.kind, measured.rows), "{measured}");
             assert_eq!(traits.is_sm90_prefill(), measured.is_sm90_prefill(), "{measured}");
-            assert_eq!(traits.dtypes.kv.is_fp8(), measured.fp8);
+            assert_eq!(
+                (traits.cuda_cores, traits.dtypes.kv.size() as u32 * 8),
+                (measured.cuda_cores(), measured.kv_bits)
+            );
             let variant = attn_testing::case_variant(&case).expect("stock");
             assert_eq!(HookClass::of(&variant), measured.hooks);
         }

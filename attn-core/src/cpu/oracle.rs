@@ -41,6 +41,8 @@ pub enum RowRounding {
     /// by at most about `2^-10 * sm_scale * sum(abs(q_d * k_d))`, which is noticeable for long rows. A reference with
     /// the same rounding separates this error from errors of a kernel.
     Elements,
+    /// As in kernels on CUDA cores: as [`RowRounding::Elements`], but queries stay f32.
+    KeysAndValues,
 }
 
 /// Computes attention in f64. Hooks are in f32, so their inputs are rounded to f32 once, and only if the variant has
@@ -62,7 +64,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
     let dtypes = problem.dtypes();
     let sets = key_sets(problem.variant);
     let sets = sets.iter().map(|(variant, branch_mask)| {
-        let rounds = |hook| rounding == RowRounding::Elements && variant.has(hook);
+        let rounds = |hook| rounding != RowRounding::None && variant.has(hook);
         // queries are rounded to f16 together with the keys
         let half = if dtypes.qo == Dtype::F32 { Dtype::F32 } else { Dtype::F16 };
         let as_stored = |dtype| if dtypes.kv.is_fp8() { half } else { dtype };
@@ -71,7 +73,7 @@ pub fn oracle_with(problem: &Problem<'_>, rounding: RowRounding) -> Result<Oracl
         Ok(KeySet {
             problem: Problem { variant, ..*problem }.checked()?,
             branch_mask,
-            round_q: round_k.or(alone),
+            round_q: round_k.or(alone).filter(|_| rounding == RowRounding::Elements),
             round_k,
             round_v: rounds(Hook::ValueTransform).then_some(as_stored(dtypes.kv)),
         })

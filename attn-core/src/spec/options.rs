@@ -1,6 +1,6 @@
 //! Options of an attention.
 
-use super::{HeadDimVo, KernelKind, KvStored, PrefillBackend};
+use super::{DecodeBackend, HeadDimVo, KernelKind, KvStored, PrefillBackend};
 
 /// Options of an attention beyond heads and element types.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -12,6 +12,9 @@ pub struct AttentionOptions {
     pub kernel: Option<KernelKind>,
     /// The prefill backend, on a GPU that runs several.
     pub prefill: PrefillBackend,
+    /// The decode backend, also of the decode part of a mixed kernel. By default the one with the shortest predicted
+    /// time among those that support the problem.
+    pub decode: Option<DecodeBackend>,
     /// For a variant with `key_transform` or `value_transform`: whether the cache holds raw or transformed keys and
     /// values. By default they are raw. A cache whose keys were rotated when they were appended is transformed, and no
     /// kernel transforms it again.

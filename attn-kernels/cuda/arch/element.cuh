@@ -45,9 +45,15 @@ template <class E>
 E from_float(float x);
 template <>
 inline bf16 from_float<bf16>(float x) {
+#if __CUDA_ARCH__ >= 800
   bf16 y;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
+#else
+  // to nearest even; NaN keeps its upper bits, of which one is set
+  unsigned bits = __float_as_uint(x), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+  return {static_cast<unsigned short>(x == x ? rounded >> 16 : bits >> 16 | 0x40u)};
+#endif
 }
 template <>
 inline f16 from_float<f16>(float x) {
@@ -56,26 +62,45 @@ inline f16 from_float<f16>(float x) {
   return y;
 }
 
+// Conversions of pairs came with sm_80.
+template <class E>
+unsigned pack_one_by_one(float first, float second) {
+  return from_float<E>(first).bits | static_cast<unsigned>(from_float<E>(second).bits) << 16;
+}
+
 // Two elements packed in a register, the first in the low half, each rounded to nearest even.
 template <class E>
 unsigned pack2(float first, float second);
 template <>
 inline unsigned pack2<bf16>(float first, float second) {
+#if __CUDA_ARCH__ >= 800
   unsigned y;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
+#else
+  return pack_one_by_one<bf16>(first, second);
+#endif
 }
 template <>
 inline unsigned pack2<f16>(float first, float second) {
+#if __CUDA_ARCH__ >= 800
   unsigned y;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
+#else
+  return pack_one_by_one<f16>(first, second);
+#endif
 }
 // Two f16 packed in a register, saturated: what f16 cannot represent becomes its largest finite value. NaN stays NaN.
 inline unsigned pack2_f16_satfinite(float first, float second) {
+#if __CUDA_ARCH__ >= 800
   unsigned y;
   asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
   return y;
+#else
+  auto clamped = [](float x) { return x > 65504.f ? 65504.f : x < -65504.f ? -65504.f : x; };
+  return pack_one_by_one<f16>(clamped(first), clamped(second));
+#endif
 }
 
 template <class E>

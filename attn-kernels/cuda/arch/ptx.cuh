@@ -45,34 +45,94 @@ inline void keep_in_register(T*& x) {
 }
 inline void keep_in_register(unsigned& x) { asm volatile("" : "+r"(x)); }
 
-// cp.async of 16 bytes from global to shared memory. It bypasses L1 (.cg): no CTA reads a tile twice.
+// Shared memory by address.
+inline void store_shared_16(unsigned shared, uint4 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+inline void store_shared_4(unsigned shared, unsigned v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
+}
+inline void store_shared_8(unsigned shared, uint2 v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(v.x), "r"(v.y) : "memory");
+}
+inline unsigned load_shared_2(unsigned shared) {
+  unsigned v;
+  asm volatile("{.reg .b16 h; ld.shared.b16 h, [%1]; cvt.u32.u16 %0, h;}" : "=r"(v) : "r"(shared) : "memory");
+  return v;
+}
+inline unsigned load_shared_4(unsigned shared) {
+  unsigned v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
+  return v;
+}
+inline uint2 load_shared_8(unsigned shared) {
+  uint2 v;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(shared) : "memory");
+  return v;
+}
+inline uint4 load_shared_16(unsigned shared) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(shared)
+               : "memory");
+  return v;
+}
+
+// cp.async of 16 bytes from global to shared memory. It bypasses L1 (.cg): no CTA reads a tile twice. Before sm_80,
+// which has no such instruction, a load and a store take its place.
 inline void cp_async_16(unsigned shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+#else
+  store_shared_16(shared, *static_cast<const uint4*>(global));
+#endif
 }
 // As above, for the first `bytes` bytes; the rest is filled with zeros.
 inline void cp_async_16(unsigned shared, const void* global, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
 }
-// As above, under an L2 cache policy.
+// As the first, under an L2 cache policy.
 inline void cp_async_16(unsigned shared, const void* global, unsigned long long policy) {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
                "l"(policy)
                : "memory");
+#else
+  cp_async_16(shared, global);
+#endif
+}
+// cp.async of 8 bytes, for rows that are no multiple of 16 bytes.
+inline void cp_async_8(unsigned shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 8;" ::"r"(shared), "l"(global) : "memory");
+#else
+  store_shared_8(shared, *static_cast<const uint2*>(global));
+#endif
 }
 // evict_first: lines read under this policy leave L2 first, so that they do not evict data that others will read or
 // have written.
 inline unsigned long long evict_first_policy() {
-  unsigned long long policy;
+  unsigned long long policy = 0;
+#if __CUDA_ARCH__ >= 800
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
   return policy;
 }
 // Commits the cp.async copies issued so far as one group.
-inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+inline void cp_async_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
 // Waits until at most `pending` groups of this thread are in flight.
 template <int pending>
 inline void cp_async_wait() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+#endif
 }
 
 // Named barrier `id` (1 to 15) for `threads` threads of the CTA, whole warps.
@@ -106,35 +166,6 @@ inline unsigned semaphore_arrive(unsigned* arrivals) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals) : "memory");
   return before;
-}
-
-inline void store_shared_16(unsigned shared, uint4 v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
-}
-inline void store_shared_4(unsigned shared, unsigned v) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
-}
-inline void store_shared_8(unsigned shared, uint2 v) {
-  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(v.x), "r"(v.y) : "memory");
-}
-inline unsigned load_shared_4(unsigned shared) {
-  unsigned v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
-  return v;
-}
-inline uint2 load_shared_8(unsigned shared) {
-  uint2 v;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(shared) : "memory");
-  return v;
-}
-inline uint4 load_shared_16(unsigned shared) {
-  uint4 v;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(shared)
-               : "memory");
-  return v;
 }
 
 // stmatrix (sm_90): stores four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.

@@ -1,6 +1,8 @@
 // The cp.async pipeline that brings K and V tiles from global into shared memory in decode.
-// Every warp owns a pipeline of STAGES stages, each with a tile of WARP_KEYS keys and their values. It never waits for
-// another warp.
+//
+// ROW_WARPS warps share a pipeline of STAGES stages, each with a tile of WARP_KEYS keys and their values. With one, as
+// in all kernels on tensor cores, a warp owns its keys and never waits for another warp. On CUDA cores the warps of
+// prefill tiles share keys, and each has rows of its own.
 #pragma once
 
 #include "memory/half_row.cuh"
@@ -9,15 +11,19 @@
 #include "memory/row_tile.cuh"
 
 constexpr int THREADS = WARPS * 32;
-static_assert(STEP_KEYS == WARPS * WARP_KEYS, "a step of the CTA is one of every warp");
+constexpr int KEY_WARPS = WARPS / ROW_WARPS;  // pipelines of the CTA, each with keys of its own
+static_assert(STEP_KEYS == KEY_WARPS * WARP_KEYS, "a step of the CTA is one of every pipeline");
+static_assert(ROW_WARPS == 1 || KEY_WARPS == 1, "warps that share a pipeline synchronise as a CTA");
 
-// A K or V transform writes FP8 rows as f16 into a separate buffer and rewrites 16-bit rows in place.
+// A K or V transform writes FP8 rows as f16 into a separate buffer, or as f32 if Q is f32. It rewrites other rows in
+// place, those of 16 bits as f16.
 constexpr bool WIDEN_KEYS = IS_FP8<KvElem> && Variant::HAS_KEY_TRANSFORM;
 constexpr bool WIDEN_VALUES = IS_FP8<KvElem> && Variant::HAS_VALUE_TRANSFORM;
+using WideElem = Choose<SAME<QoElem, float>, float, f16>::type;
 
-// Element types of the MMA operands K and V. P has the type that V takes.
-using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, f16, KvElem>::type;
-using ValueElem = Choose<WIDEN_VALUES, f16, KvElem>::type;
+// Element types of K and V after the transforms. P has the type that V takes in an MMA.
+using KeyElem = Choose<Variant::HAS_KEY_TRANSFORM, WideElem, KvElem>::type;
+using ValueElem = Choose<WIDEN_VALUES, WideElem, KvElem>::type;
 
 // The K and V tiles of a warp's step. With V_SHARES_K the values are the first elements of the rows of K.
 template <class E>
@@ -31,43 +37,59 @@ class KvPipeline {
   using StoredSmemK = WarpSmemK<KvElem>;
   using StoredSmemV = WarpSmemV<KvElem>;
   static constexpr int STAGE_BYTES = StoredSmemK::BYTES + (V_SHARES_K ? 0 : StoredSmemV::BYTES);
-  static constexpr int WIDENED_BYTES = WIDEN_KEYS * WarpSmemK<f16>::BYTES + WIDEN_VALUES * WarpSmemV<f16>::BYTES;
-  static constexpr int WARP_BYTES = STAGES * STAGE_BYTES + WIDENED_BYTES;
-  static_assert(WARP_KEYS <= 32 && WARP_KEYS % 16 == 0, "a lane looks up one key");
+  static constexpr int WIDENED_BYTES =
+      WIDEN_KEYS * WarpSmemK<WideElem>::BYTES + WIDEN_VALUES * WarpSmemV<WideElem>::BYTES;
+  static constexpr int PIPELINE_BYTES = STAGES * STAGE_BYTES + WIDENED_BYTES;
+  static_assert(WARP_KEYS <= 32 && 32 % WARP_KEYS == 0, "a lane looks up one key");
+  // Keys of a run that is contiguous in memory (KvStep::contiguous).
+  static constexpr int RUN = WARP_KEYS < 16 ? WARP_KEYS : 16;
 
-  // How a warp copies rows: LANES lanes copy a row, 16 bytes each, in as many passes as the row needs.
+  // How warps copy rows: LANES lanes copy a row, a chunk each, in as many passes as the row needs.
   template <class Tile>
   struct RowCopyLayout {
-    static constexpr int CHUNKS = Tile::ROW_BYTES / 16;  // 16-byte chunks of a row
+    static constexpr int CHUNK_BYTES = Tile::ROW_BYTES % 16 == 0 ? 16 : 8;
+    static constexpr int CHUNKS = Tile::ROW_BYTES / CHUNK_BYTES;
     static constexpr int lanes() {
       int lanes = 2;
-      while (lanes < CHUNKS && lanes < 32) lanes *= 2;
+      while (lanes < 32 && (lanes < CHUNKS || 32 / lanes * ROW_WARPS > RUN)) lanes *= 2;
       return lanes;
     }
     static constexpr int LANES = lanes();
-    static constexpr int ROWS_PER_INSTRUCTION = 32 / LANES;
+    static constexpr int ROWS_PER_INSTRUCTION = 32 / LANES * ROW_WARPS;
+    static_assert(RUN % ROWS_PER_INSTRUCTION == 0, "a run is copied by whole instructions");
     static unsigned chunk() { return threadIdx.x % LANES; }
+    // The row that this lane copies with the first instruction.
+    static int row() { return threadIdx.x % (32 * ROW_WARPS) / LANES; }
   };
 
   const KernelParams& p_;
   const char* k_;  // this lane's first chunk of this head, at page 0, slot 0
   const char* v_;
-  unsigned warp_smem_;         // shared address of this warp's stages
+  unsigned stages_;            // shared address of this warp's stages
   unsigned long long policy_;  // L2 eviction policy
 
  public:
-  static constexpr int BYTES = WARPS * WARP_BYTES;
+  static constexpr int BYTES = KEY_WARPS * PIPELINE_BYTES;
 
   KvPipeline(const KernelParams& p, int kv_head, unsigned shared) : p_(p), policy_(evict_first_policy()) {
     k_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.k.data) + kv_head * p.k.head) +
-         RowCopyLayout<StoredSmemK>::chunk() * 16;
+         RowCopyLayout<StoredSmemK>::chunk() * RowCopyLayout<StoredSmemK>::CHUNK_BYTES;
     v_ = reinterpret_cast<const char*>(static_cast<const KvElem*>(p.v.data) + kv_head * p.v.head) +
-         RowCopyLayout<StoredSmemV>::chunk() * 16;
-    warp_smem_ = shared + threadIdx.x / 32 * WARP_BYTES;
+         RowCopyLayout<StoredSmemV>::chunk() * RowCopyLayout<StoredSmemV>::CHUNK_BYTES;
+    stages_ = shared + key_warp() * PIPELINE_BYTES;
   }
 
-  // Index of this warp's first key within a step of the CTA.
-  static int first_key() { return threadIdx.x / 32 * WARP_KEYS; }
+  // Index of this warp's pipeline, and of its first key within a step of the CTA.
+  static int key_warp() { return threadIdx.x / (32 * ROW_WARPS); }
+  static int first_key() { return key_warp() * WARP_KEYS; }
+
+  // Synchronises the warps that share the pipeline.
+  static void sync() {
+    if constexpr (ROW_WARPS == 1)
+      __syncwarp();
+    else
+      __syncthreads();
+  }
 
   // Issues the copies of a step into a stage. `location`: that of the key which this lane looked up.
   void load_stage(int stage, KvStep step, KvLocation location) const {
@@ -77,36 +99,38 @@ class KvPipeline {
 
   // The tiles that the MMAs read: after the K and V transforms, if there are any.
   WarpSmemK<KeyElem> keys(int stage) const {
-    return {WIDEN_KEYS ? warp_smem_ + STAGES * STAGE_BYTES : stored_keys(stage).base};
+    return {WIDEN_KEYS ? stages_ + STAGES * STAGE_BYTES : stored_keys(stage).base};
   }
   WarpSmemV<ValueElem> values(int stage) const {
-    return {WIDEN_VALUES ? warp_smem_ + WARP_BYTES - WarpSmemV<f16>::BYTES : stored_values(stage).base};
+    return {WIDEN_VALUES ? stages_ + PIPELINE_BYTES - WarpSmemV<WideElem>::BYTES : stored_values(stage).base};
   }
   // The tiles as they were copied, in the element type of the cache.
-  StoredSmemK stored_keys(int stage) const { return {warp_smem_ + stage * STAGE_BYTES}; }
+  StoredSmemK stored_keys(int stage) const { return {stages_ + stage * STAGE_BYTES}; }
   StoredSmemV stored_values(int stage) const {
-    return {warp_smem_ + stage * STAGE_BYTES + (V_SHARES_K ? 0 : StoredSmemK::BYTES)};
+    return {stages_ + stage * STAGE_BYTES + (V_SHARES_K ? 0 : StoredSmemK::BYTES)};
   }
 
   // A stage into which no copy is in flight serves as scratch memory.
   static constexpr int STAGE_SCRATCH_BYTES = STAGE_BYTES;
-  static constexpr int stage_scratch_offset(int warp, int stage) { return warp * WARP_BYTES + stage * STAGE_BYTES; }
+  static constexpr int stage_scratch_offset(int key_warp, int stage) {
+    return key_warp * PIPELINE_BYTES + stage * STAGE_BYTES;
+  }
 
  private:
   template <class Tile>
   void copy_rows(Tile to, const char* data, const Strided& t, KvStep step, KvLocation location) const {
     using C = RowCopyLayout<Tile>;
-    int row = threadIdx.x % 32 / C::LANES;  // the row that this lane copies with the first instruction
-    unsigned chunk = Tile::offset(row, C::chunk() * 16);
+    int row = C::row();
+    unsigned chunk = Tile::offset(row, C::chunk() * C::CHUNK_BYTES);
     long long offset = key_offset<KV_PAGED>(t, location) * static_cast<int>(sizeof(KvElem));
     if (step.contiguous) {
-      // 16 contiguous keys: the location of the first gives all the others.
+      // a contiguous run: the location of the first key gives all the others
       long long stride = t.token * static_cast<int>(sizeof(KvElem));
 #pragma unroll
-      for (int first = 0; first < WARP_KEYS; first += 16) {
+      for (int first = 0; first < WARP_KEYS; first += RUN) {
         const char* from = data + __shfl_sync(ALL_LANES, offset, first) + row * stride;
 #pragma unroll
-        for (int i = first; i < first + 16; i += C::ROWS_PER_INSTRUCTION) {
+        for (int i = first; i < first + RUN; i += C::ROWS_PER_INSTRUCTION) {
           copy_row(to, chunk, i, from);
           from += C::ROWS_PER_INSTRUCTION * stride;
         }
@@ -125,11 +149,14 @@ class KvPipeline {
 #pragma unroll
     for (int first = 0; first < C::CHUNKS; first += C::LANES)
       if (first + C::LANES <= C::CHUNKS || first + C::chunk() < C::CHUNKS)
-        copy(to.advance(chunk, rows, 16 * first), from + 16 * first);
+        copy<C::CHUNK_BYTES>(to.advance(chunk, rows, C::CHUNK_BYTES * first), from + C::CHUNK_BYTES * first);
   }
 
+  template <int BYTES>
   void copy(unsigned to, const char* from) const {
-    if (p_.read_once)
+    if constexpr (BYTES == 8)
+      cp_async_8(to, from);
+    else if (p_.read_once)
       cp_async_16(to, from, policy_);
     else
       cp_async_16(to, from);

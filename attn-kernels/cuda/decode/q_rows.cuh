@@ -5,11 +5,9 @@
 #include "schedule/q_tile.cuh"
 #include "memory/kv_scales.cuh"
 
-// The transformed rows of a Q tile, in the element type of the QK^T MMA.
-using DecodeSmemQ = RowTile<QkElem, TILE_ROWS, HEAD_DIM_QK>;
-
 // Loads a Q tile. Rows past the last one repeat it.
-inline void load_q_tile(const KernelParams& p, const Variant& variant, const QTile& q_tile, DecodeSmemQ smem_q) {
+template <class SmemQ>
+inline void load_q_tile(const KernelParams& p, const Variant& variant, const QTile& q_tile, SmemQ smem_q) {
   using Row = HookRow<HEAD_DIM_QK>;
   constexpr int LANES = Row::LANES_OF_ROW;
   constexpr int ROWS_PER_PASS = WARPS * 32 / LANES;
@@ -19,19 +17,8 @@ inline void load_q_tile(const KernelParams& p, const Variant& variant, const QTi
   for (int first = 0; first < TILE_ROWS; first += ROWS_PER_PASS) {
     int r = min(first + own_row, TILE_ROWS - 1);
     RowIndex at = q_tile.at(p, q_tile.clamp_row(r));
-    const QoElem* row = static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + Row::first();
     Row query;
-    if constexpr (Row::IN_HALVES) {
-      uint2 low = *reinterpret_cast<const uint2*>(row), high = *reinterpret_cast<const uint2*>(row + HEAD_DIM_QK / 2);
-      unpack<QoElem>(query, {low.x, low.y, high.x, high.y});
-    } else {
-#pragma unroll
-      for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
-        uint4 words = {};
-        if (Row::holds()) words = *reinterpret_cast<const uint4*>(row + 8 * eight);
-        unpack<QoElem>(query, words, eight);
-      }
-    }
+    load_row(query, static_cast<const QoElem*>(p.q.data) + row_offset(p.q, at) + Row::first());
     if constexpr (Variant::HAS_QUERY_TRANSFORM) variant.query_transform(query, at);
     if (first + own_row < TILE_ROWS) store_hook_row(smem_q, r, query);
   }

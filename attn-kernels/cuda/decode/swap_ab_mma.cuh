@@ -7,37 +7,20 @@
 
 #include "softmax/units.cuh"
 #include "decode/operands.cuh"
-#include "decode/q_rows.cuh"
+#include "decode/partials.cuh"
+#include "memory/kv_scales.cuh"
 
 constexpr int ROW_BLOCKS = TILE_ROWS / 8;
 constexpr int ROWS_PER_LANE = 2 * ROW_BLOCKS;  // query rows of which a lane holds scores
 constexpr int KEY_BLOCKS = WARP_KEYS / 16;
 static_assert(ROW_BLOCKS * 8 == TILE_ROWS, "whole blocks of rows");
 
-// The partials (O, row max, row sum) of an item's rows in shared memory, one of each warp. Partial O lies in the stage
-// of the warp's pipeline into which no copy is in flight.
-struct WarpPartials {
-  static constexpr int MD_BYTES = WARPS * TILE_ROWS * sizeof(float2);
-
-  unsigned char* smem;
-  int stage;
-  float2* md_base;  // MD_BYTES: (row max, row sum) of each warp and row
-
-  static constexpr int PITCH = (HEAD_DIM_VO + 31) / 32 * 32;  // floats of a row of partial O; swizzled within 32
-
-  // The address of `dim`; dims up to the next multiple of eight follow it. The swizzle gives lanes with the same dim of
-  // several rows different banks. With FP8, two of them share a bank.
-  float* partial_o(int warp, int row, int dim) const {
-    return reinterpret_cast<float*>(smem + KvPipeline::stage_scratch_offset(warp, stage)) + row * PITCH +
-           (dim ^ row / 2 % 4 * 8);
-  }
-  float2* md(int warp, int row) const { return md_base + warp * TILE_ROWS + row; }
-};
-static_assert(TILE_ROWS * WarpPartials::PITCH * 4 <= KvPipeline::STAGE_SCRATCH_BYTES, "a warp's partials fit a stage");
-
 // Q fragments stay in registers unless the head dim is so large that O needs the registers. Then each step reloads
 // them.
 constexpr bool Q_IN_REGISTERS = HEAD_DIM_QK <= 256 && HEAD_DIM_VO <= 256;
+
+// The Q tile in shared memory: transformed rows in the element type of the QK^T MMA.
+using DecodeSmemQ = RowTile<QkElem, TILE_ROWS, HEAD_DIM_QK>;
 
 // A warp's fragments of Q and O and its softmax state.
 class SwapAbMma {
@@ -57,9 +40,10 @@ class SwapAbMma {
   using Scores = float[KEY_BLOCKS][ROW_BLOCKS][4];
 
  public:
+  using SmemQ = DecodeSmemQ;
+
   // `smem_q`: after the query transform.
-  SwapAbMma(const KernelParams& p, const Variant& variant, const QTile& q_tile, const KvRange& kv_range,
-            DecodeSmemQ smem_q)
+  SwapAbMma(const KernelParams& p, const Variant& variant, const QTile& q_tile, const KvRange& kv_range, SmemQ smem_q)
       : p_(p), variant_(variant), q_tile_(q_tile), kv_range_(kv_range), smem_q_(smem_q) {
     qk_scale_ = qk_scale(p, q_tile.kv_head);
     if constexpr (Q_IN_REGISTERS)
@@ -96,7 +80,7 @@ class SwapAbMma {
   }
 
   // Stores this warp's partial of every row in shared memory.
-  void store(const WarpPartials& partials) {
+  void store(const SmemPartials& partials) {
     float scale = output_scale(p_, q_tile_.kv_head);
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -335,3 +319,5 @@ class SwapAbMma {
     }
   }
 };
+
+using DecodeMainloop = SwapAbMma;

@@ -4,22 +4,27 @@
 // own disjoint keys, their cp.async pipelines run ahead across the borders of items, and they synchronise only at the
 // end of an item, where their partials merge in a fixed order.
 //
-// The kernel traits also define WARP_KEYS and STEP_KEYS: the keys of a warp and of the CTA in one pipeline step.
+// The kernel traits also define WARP_KEYS and STEP_KEYS: the keys of a warp and of the CTA in one pipeline step. The
+// products and the online softmax of a step are those of `DecodeMainloop`, which a kernel defines before it includes
+// this file: SwapAbMma on tensor cores, CudaCoreMainloop on CUDA cores.
 #pragma once
 
 #include "schedule/split_semaphore.cuh"
-#include "decode/swap_ab_mma.cuh"
+#include "decode/partials.cuh"
+#include "decode/q_rows.cuh"
+
+using SmemQ = DecodeMainloop::SmemQ;
 
 using Merger = RowMerger<THREADS, 8>;
 // The merge of partials reuses the memory of Q, which is no longer needed then.
 constexpr int MERGE_SMEM_BYTES = sizeof(Merger::Shared);
-constexpr int Q_SMEM_BYTES = DecodeSmemQ::BYTES > MERGE_SMEM_BYTES ? DecodeSmemQ::BYTES : MERGE_SMEM_BYTES;
-constexpr int SMEM_BYTES = KvPipeline::BYTES + Q_SMEM_BYTES + WarpPartials::MD_BYTES;
+constexpr int Q_SMEM_BYTES = SmemQ::BYTES > MERGE_SMEM_BYTES ? SmemQ::BYTES : MERGE_SMEM_BYTES;
+constexpr int SMEM_BYTES = KvPipeline::BYTES + Q_SMEM_BYTES + SmemPartials::MD_BYTES;
 
 // Merges the partials of the warps in warp order, then writes the output of an item's rows or, of a KV split, its
 // partial.
 inline void epilogue(const KernelParams& p, const Variant& variant, const QTile& q_tile, int partial,
-                     const WarpPartials& partials) {
+                     const SmemPartials& partials) {
   int own_row = threadIdx.x / ROW_LANES;
 #pragma unroll 1
   for (int first = 0; first < q_tile.rows; first += THREADS / ROW_LANES) {
@@ -27,7 +32,7 @@ inline void epilogue(const KernelParams& p, const Variant& variant, const QTile&
     bool exists = q_tile.has_row(first + own_row);
     PartialRow state;
 #pragma unroll
-    for (int warp = 0; warp < WARPS; ++warp)
+    for (int warp = 0; warp < KEY_WARPS; ++warp)
       state.merge(load_partial([&](int dim) { return partials.partial_o(warp, r, dim); }, partials.md(warp, r)));
     if (partial < 0) {
       write_output(p, variant, state, q_tile.at(p, r), exists);
@@ -38,13 +43,13 @@ inline void epilogue(const KernelParams& p, const Variant& variant, const QTile&
   }
 }
 
-// Runs all items of a worker for one KV head. `smem`: the dynamic shared memory, aligned to 128 bytes.
-inline void run_worker(const KernelParams& p, const Variant& variant, int worker, int kv_head, unsigned char* smem) {
+// Runs the items of a worker for one KV head. `smem`: the dynamic shared memory, aligned to 128 bytes.
+inline void run_items(const KernelParams& p, const Variant& variant, WorkerStart start, int kv_head,
+                      unsigned char* smem) {
   unsigned char* q_memory = smem + KvPipeline::BYTES;
-  DecodeSmemQ smem_q = {shared_address(q_memory)};
+  SmemQ smem_q = {shared_address(q_memory)};
   float2* md_base = reinterpret_cast<float2*>(q_memory + Q_SMEM_BYTES);
 
-  WorkerStart start = p.workers[worker];
   int item = start.first, end = start.end;
   if (item == end) return;
   KvLoadIter load_iter(p, variant, kv_head, start);
@@ -86,7 +91,7 @@ inline void run_worker(const KernelParams& p, const Variant& variant, int worker
     KvRange kv_range(p, variant, q_tile, work);
     load_q_tile(p, variant, q_tile, smem_q);
     __syncthreads();  // Q is in shared memory, and the partials of the previous item have been read
-    SwapAbMma mainloop(p, variant, q_tile, kv_range, smem_q);
+    DecodeMainloop mainloop(p, variant, q_tile, kv_range, smem_q);
 #pragma unroll 1
     while (steps[0].item == item) {
       steps[STAGES - 1] = ahead;
@@ -97,19 +102,32 @@ inline void run_worker(const KernelParams& p, const Variant& variant, int worker
       }
       cp_async_commit();  // an empty group at the end keeps the number of groups in flight constant
       cp_async_wait<STAGES - 1>();
-      __syncwarp();  // the copies of all lanes of the warp have arrived
+      KvPipeline::sync();  // the copies of all lanes have arrived
       mainloop.step(pipeline, stage, steps[0]);
-      __syncwarp();  // the warp has read the stage
+      KvPipeline::sync();  // the stage has been read
 #pragma unroll
       for (int i = 0; i + 1 < STAGES; ++i) steps[i] = steps[i + 1];
       stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
 
-    WarpPartials partials = {smem, stage == 0 ? STAGES - 1 : stage - 1, md_base};
+    SmemPartials partials = {smem, stage == 0 ? STAGES - 1 : stage - 1, md_base};
     mainloop.store(partials);
     __syncthreads();  // the partials of all warps are in shared memory, and Q has been read
     epilogue(p, variant, q_tile, work.partial, partials);
     if (merges) merge_if_last<Merger>(p, variant, work, merged, q_tile, *reinterpret_cast<Merger::Shared*>(q_memory));
     if (++item < end) work = p.items[item];
   }
+}
+
+// Runs all items of a worker.
+inline void run_worker(const KernelParams& p, const Variant& variant, int worker, int kv_head, unsigned char* smem) {
+  run_items(p, variant, p.workers[worker], kv_head, smem);
+}
+
+// Runs one item in a CTA of its own, as mixed launches run the items of their prefill part. A captured launch has CTAs
+// for more items than there are: the others have no rows.
+inline void prefill_mainloop(const KernelParams& p, const Variant& variant, const WorkItem& item, int kv_head,
+                             unsigned char* smem) {
+  if (item.rows == 0) return;
+  run_items(p, variant, {0, 1, {}, item}, kv_head, smem);
 }

@@ -56,10 +56,13 @@ ATTN_FN bool is_infinite(float x) { return (to_bits(x) & 0x7fffffffu) == 0x7f800
 ATTN_FN bool is_sign_negative(float x) { return to_bits(x) >> 31; }
 ATTN_FN bool is_sign_positive(float x) { return !is_sign_negative(x); }
 
-// ---- approx: one instruction on the GPU, accurate on the host; see attn-core/src/lang/approx.rs ----
+// ---- approx: one instruction on the GPU; accurate on the host, and in kernels over f32 (attn-core/src/lang/approx.rs)
+#ifdef ATTN_HOST
+#define ATTN_ACCURATE
+#endif
 
 ATTN_FN float approx_tanh(float x) {
-#ifdef ATTN_HOST
+#ifdef ATTN_ACCURATE
   return tanh(x);
 #else
   float y;
@@ -68,7 +71,7 @@ ATTN_FN float approx_tanh(float x) {
 #endif
 }
 ATTN_FN float approx_exp(float x) {
-#ifdef ATTN_HOST
+#ifdef ATTN_ACCURATE
   return exp(x);
 #else
   float y;
@@ -77,7 +80,7 @@ ATTN_FN float approx_exp(float x) {
 #endif
 }
 ATTN_FN Pair approx_sin_cos(float x) {
-#ifdef ATTN_HOST
+#ifdef ATTN_ACCURATE
   return sin_cos(x);
 #else
   // Reduces the argument by multiples of 2 pi, given in two parts. Adding TO_INTEGER rounds to an integer.
@@ -91,7 +94,7 @@ ATTN_FN Pair approx_sin_cos(float x) {
 #endif
 }
 ATTN_FN float approx_recip(float x) {
-#ifdef ATTN_HOST
+#ifdef ATTN_ACCURATE
   return recip(x);
 #else
   float y;

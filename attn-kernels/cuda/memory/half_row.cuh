@@ -22,7 +22,15 @@ template <class Row, class E, int ROWS, int DIM>
 inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
   using Wide = typename Choose<IS_FP8<E>, f16, E>::type;
   int first_byte = Row::first() * sizeof(E);
-  if constexpr (Row::IN_HALVES) {
+  if constexpr (sizeof(E) == 4) {
+#pragma unroll
+    for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
+      uint4 four = {};
+      if (Row::holds(i)) four = load_shared_16(tile.at(n, Row::dim_of(i) * 4));
+      row.x[i] = __uint_as_float(four.x), row.x[i + 1] = __uint_as_float(four.y);
+      row.x[i + 2] = __uint_as_float(four.z), row.x[i + 3] = __uint_as_float(four.w);
+    }
+  } else if constexpr (Row::IN_HALVES) {
     constexpr int HALF = DIM / 2 * sizeof(E);
     uint2 low, high;
     if constexpr (IS_FP8<E>) {
@@ -39,7 +47,7 @@ inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
     for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
       unsigned from = tile.at(n, first_byte + eight * 8 * sizeof(E));
       uint4 words = {};
-      if (Row::holds()) {
+      if (Row::holds(8 * eight)) {
         if constexpr (IS_FP8<E>)
           words = widened<E>(load_shared_8(from));
         else
@@ -53,14 +61,20 @@ inline void load_hook_row(Row& row, RowTile<E, ROWS, DIM> tile, int n) {
 template <class Row, class E, int ROWS, int DIM>
 inline void store_hook_row(RowTile<E, ROWS, DIM> tile, int n, const Row& row) {  // saturated to E
   int first_byte = Row::first() * sizeof(E);
-  if constexpr (Row::IN_HALVES) {
+  if constexpr (sizeof(E) == 4) {
+#pragma unroll
+    for (int i = 0; i < Row::VALUES_OF_LANE; i += 4)
+      if (Row::holds(i))
+        store_shared_16(tile.at(n, Row::dim_of(i) * 4), {__float_as_uint(row.x[i]), __float_as_uint(row.x[i + 1]),
+                                                         __float_as_uint(row.x[i + 2]), __float_as_uint(row.x[i + 3])});
+  } else if constexpr (Row::IN_HALVES) {
     constexpr int HALF = DIM / 2 * sizeof(E);
     uint4 words = pack_saturated<E>(row);
     store_shared_8(tile.at(n, first_byte), {words.x, words.y});
     store_shared_8(tile.at(n, first_byte + HALF), {words.z, words.w});
-  } else if (Row::holds()) {
+  } else {
 #pragma unroll
     for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight)
-      store_shared_16(tile.at(n, first_byte + 16 * eight), pack_saturated<E>(row, eight));
+      if (Row::holds(8 * eight)) store_shared_16(tile.at(n, first_byte + 16 * eight), pack_saturated<E>(row, eight));
   }
 }

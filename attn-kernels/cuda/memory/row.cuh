@@ -6,7 +6,7 @@
 // DIM is not a power of two, the lanes past it hold zeros and hooks are not called for them.
 #pragma once
 
-#include "arch/element.cuh"
+#include "arch/ptx.cuh"
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -22,13 +22,13 @@ template <int LANES, int VEC, bool HALVES = false, int DIM = LANES * VEC>
 struct LaneRow {
   static_assert(LANES >= 1 && LANES <= 32 && (LANES & (LANES - 1)) == 0, "a row spans a power of two of lanes");
   static_assert((VEC & (VEC - 1)) == 0, "a lane holds a power of two of values");
-  static_assert(DIM % VEC == 0 && DIM <= LANES * VEC && (!HALVES || DIM == LANES * VEC),
-                "a lane is full or empty; halves are full");
+  static_assert(DIM % 8 == 0 && DIM <= LANES * VEC && (!HALVES || DIM == LANES * VEC),
+                "rows are whole groups of eight values; halves are full");
 
   template <int, int, bool, int>
   friend struct LaneRow;
 
-  static constexpr int LANES_OF_ROW = LANES, VALUES_OF_LANE = VEC;
+  static constexpr int LANES_OF_ROW = LANES, VALUES_OF_LANE = VEC, DIMS = DIM;
   static constexpr bool IN_HALVES = HALVES;
 
   float x[VEC];
@@ -38,8 +38,9 @@ struct LaneRow {
   // The dim that x[i] is.
   static int dim_of(int i) { return first() + (HALVES && i >= VEC / 2 ? (LANES - 1) * (VEC / 2) : 0) + i; }
 
-  // Whether this lane holds values of the row.
+  // Whether this lane holds values of the row, and whether its values from i on, eight of them or fewer, are some.
   static bool holds() { return DIM == LANES * VEC || first() < DIM; }
+  static bool holds(int i) { return DIM % VEC == 0 ? holds() : first() + i / 8 * 8 < DIM; }
 
   int dim() const { return DIM; }
 
@@ -47,7 +48,8 @@ struct LaneRow {
   void map(F f) {
     if (!holds()) return;
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(dim_of(i), x[i]);
+    for (int i = 0; i < VEC; ++i)
+      if (DIM % VEC == 0 || holds(i)) x[i] = f(dim_of(i), x[i]);
   }
 
   // x[d] = f(d, x[d], t(d)).
@@ -55,7 +57,8 @@ struct LaneRow {
   void zip(T t, F f) {
     if (!holds()) return;
 #pragma unroll
-    for (int i = 0; i < VEC; ++i) x[i] = f(dim_of(i), x[i], t(dim_of(i)));
+    for (int i = 0; i < VEC; ++i)
+      if (DIM % VEC == 0 || holds(i)) x[i] = f(dim_of(i), x[i], t(dim_of(i)));
   }
 
   // The sum of x[d] * f(d).
@@ -64,7 +67,8 @@ struct LaneRow {
     float total = 0;
     if (holds()) {
 #pragma unroll
-      for (int i = 0; i < VEC; ++i) total = fmaf(x[i], f(dim_of(i)), total);
+      for (int i = 0; i < VEC; ++i)
+        if (DIM % VEC == 0 || holds(i)) total = fmaf(x[i], f(dim_of(i)), total);
     }
     return sum_over_lanes(total);
   }
@@ -250,6 +254,47 @@ template <class E, int LANES, int VEC, bool HALVES, int DIM>
 uint4 pack(const LaneRow<LANES, VEC, HALVES, DIM>& row, int eight = 0) {
   const float* x = row.x + 8 * eight;
   return {pack2<E>(x[0], x[1]), pack2<E>(x[2], x[3]), pack2<E>(x[4], x[5]), pack2<E>(x[6], x[7])};
+}
+
+// Loads this lane's values of a row of E from global memory; `from` is the address of the first. A lane without values
+// loads zeros.
+template <class E, class Row>
+inline void load_row(Row& row, const E* from) {
+  if constexpr (sizeof(E) == 4) {
+#pragma unroll
+    for (int i = 0; i < Row::VALUES_OF_LANE; i += 4) {
+      float4 four = {};
+      if (Row::holds(i)) four = *reinterpret_cast<const float4*>(from + Row::dim_of(i) - Row::first());
+      row.x[i] = four.x, row.x[i + 1] = four.y, row.x[i + 2] = four.z, row.x[i + 3] = four.w;
+    }
+  } else if constexpr (Row::IN_HALVES) {
+    uint2 low = *reinterpret_cast<const uint2*>(from), high = *reinterpret_cast<const uint2*>(from + Row::DIMS / 2);
+    unpack<E>(row, {low.x, low.y, high.x, high.y});
+  } else {
+#pragma unroll
+    for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
+      uint4 words = {};
+      if (Row::holds(8 * eight)) words = *reinterpret_cast<const uint4*>(from + 8 * eight);
+      unpack<E>(row, words, eight);
+    }
+  }
+}
+// Stores this lane's values of a row of E, in the contiguous layout, to the row in global memory.
+template <class E, class Row>
+inline void store_row(E* to, const Row& row) {
+  static_assert(!Row::IN_HALVES, "rows are stored in the contiguous layout");
+#pragma unroll
+  for (int eight = 0; eight < Row::VALUES_OF_LANE / 8; ++eight) {
+    if (!Row::holds(8 * eight)) continue;
+    E* here = to + Row::first() + 8 * eight;
+    if constexpr (sizeof(E) == 4) {
+      const float* x = row.x + 8 * eight;
+      reinterpret_cast<float4*>(here)[0] = {x[0], x[1], x[2], x[3]};
+      reinterpret_cast<float4*>(here)[1] = {x[4], x[5], x[6], x[7]};
+    } else {
+      store_16(here, pack<E>(row, eight));
+    }
+  }
 }
 
 // A row of DIM values in the contiguous layout.

@@ -40,6 +40,7 @@ inline PartialRow load_partial(F sums, const float2* md) {
   if (!Values::holds()) return state;
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) {
+    if (!Values::holds(i)) continue;
     float4 four = reinterpret_cast<const float4*>(sums(Values::first() + i / 8 * 8))[i % 8 / 4];
     state.o.x[i] = four.x;
     state.o.x[i + 1] = four.y;
@@ -58,6 +59,7 @@ inline PartialRow load_partial_l2(const float* sums, const float2* md) {
   if (!Values::holds()) return state;
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4) {
+    if (!Values::holds(i)) continue;
     float4 four = load_l2_16(sums + Values::first() + i);
     state.o.x[i] = four.x;
     state.o.x[i + 1] = four.y;
@@ -72,7 +74,7 @@ inline void store_partial(const PartialRow& state, float* sums, float2* md) {
   float4* to = reinterpret_cast<float4*>(sums + Values::first());
 #pragma unroll
   for (int i = 0; i < LANE_VALUES; i += 4)
-    to[i / 4] = {state.o.x[i], state.o.x[i + 1], state.o.x[i + 2], state.o.x[i + 3]};
+    if (Values::holds(i)) to[i / 4] = {state.o.x[i], state.o.x[i + 1], state.o.x[i + 2], state.o.x[i + 3]};
   if (Values::lane() == 0) *md = {state.row_max, state.row_sum};
 }
 
@@ -90,9 +92,6 @@ inline void write_output(const KernelParams& p, const Variant& variant, PartialR
   if constexpr (Variant::HAS_OUTPUT_TRANSFORM)
     if (!p.partial_output) variant.output_transform(state.o, finalized.state, at);
   if (!store || !Values::holds()) return;
-  QoElem* row = static_cast<QoElem*>(p.o.data) + row_offset(p.o, at);
-#pragma unroll
-  for (int eight = 0; eight < LANE_VALUES / 8; ++eight)
-    store_16(row + Values::first() + 8 * eight, pack<QoElem>(state.o, eight));
+  store_row(static_cast<QoElem*>(p.o.data) + row_offset(p.o, at), state.o);
   if (p.lse && Values::lane() == 0) p.lse[at.qo_token * p.lse_token + at.qo_head * p.lse_head] = finalized.state.lse;
 }

@@ -5,7 +5,7 @@ use std::{env, path::Path};
 use attn_core::{
     dtype::Dtype,
     lang::VariantDesc,
-    spec::{HeadDimVo, KernelKind, KvStored},
+    spec::{DecodeBackend, HeadDimVo, KernelKind, KvStored},
 };
 
 use super::{
@@ -43,9 +43,11 @@ pub struct AotOptions<'a> {
     pub kinds: &'a [KernelKind],
     /// Whether keys are in pages (`true`), ragged (`false`), or both.
     pub paged: &'a [bool],
-    /// The group sizes (query heads per KV head) of decode kernels. One kernel serves groups up to 8, and one all
-    /// larger ones. A prefill kernel serves all.
+    /// The group sizes (query heads per KV head) of decode kernels. On tensor cores one kernel serves groups up to 8,
+    /// and one all larger ones; on CUDA cores there is one for each power of two up to 8. A prefill kernel serves all.
     pub groups: &'a [u32],
+    /// The decode backend. By default tensor cores where they support a problem, else CUDA cores.
+    pub decode: Option<DecodeBackend>,
     /// How keys and values are stored (`AttentionOptions::stored`). It matters for variants with a `key_transform` or
     /// `value_transform`; other kernels are not embedded twice.
     pub stored: &'a [KvStored],
@@ -76,6 +78,7 @@ impl Default for AotOptions<'_> {
             kinds: &[KernelKind::Prefill, KernelKind::Decode],
             paged: &[false, true],
             groups: &[8, 16],
+            decode: None,
             stored: &[KvStored::Raw],
             device_plans: false,
             ops: &[],

@@ -78,9 +78,12 @@ impl AotOptions<'_> {
         {
             for (&kind, (&paged, &group)) in product(self.kinds.iter(), pairs_of(self.paged, self.groups)) {
                 let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([variant]);
-                let traits = KernelTraits::choose(&KernelTraitsRequest { head_dim_vo, paged, group, ..request })?;
-                if !all_traits.contains(&traits) {
-                    all_traits.push(traits);
+                let request = KernelTraitsRequest { head_dim_vo, paged, decode: self.decode, ..request };
+                for group in request.decode_tiles().up_to(group) {
+                    let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request })?;
+                    if !all_traits.contains(&traits) {
+                        all_traits.push(traits);
+                    }
                 }
             }
         }

@@ -44,6 +44,12 @@ impl Arch {
         self.major == 9 && matches!(self.scope, Scope::Exact)
     }
 
+    /// Whether the architecture has the MMA shapes and the copies of the kernels on tensor cores: those from sm_80 on.
+    #[must_use]
+    pub const fn has_mma(self) -> bool {
+        self.major >= 8
+    }
+
     /// Compute capability, major part.
     #[must_use]
     pub const fn major(self) -> u32 {
@@ -69,6 +75,7 @@ impl Arch {
     #[must_use]
     pub const fn max_smem(self) -> u32 {
         let kib = match (self.major, self.minor) {
+            (..=7, _) => 64,
             (8, 0 | 7) => 163,
             (9..=11, _) => 227,
             _ => 99,
@@ -99,7 +106,7 @@ impl fmt::Display for Arch {
 
 /// Text that names no supported architecture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a GPU architecture of attn-rs; write for example 80, 8.9, 90a, sm_100a (sm_80 is the oldest)")]
+#[error("`{0}` is not a GPU architecture of attn-rs; write for example 80, 8.9, 90a, sm_100a (sm_75 is the oldest)")]
 pub struct UnknownArch(pub String);
 
 impl FromStr for Arch {
@@ -122,7 +129,7 @@ impl FromStr for Arch {
         let (major, minor) = digits.split_at(digits.len() - 1);
         let major: u32 = major.parse().map_err(|_| unknown())?;
         let minor = minor.parse().map_err(|_| unknown())?;
-        if major < 8 { Err(unknown()) } else { Ok(Arch { major, minor, scope }) }
+        if (major, minor) < (7, 5) { Err(unknown()) } else { Ok(Arch { major, minor, scope }) }
     }
 }
 
@@ -133,6 +140,7 @@ mod tests {
     #[test]
     fn every_spelling_parses() {
         for (text, shown) in [
+            ("75", "sm_75"),
             ("80", "sm_80"),
             ("8.9", "sm_89"),
             ("90a", "sm_90a"),
@@ -142,7 +150,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Arch>().expect(text).to_string(), shown);
         }
-        for text in ["", "8", "75", "sm_", "native", "90b", "9000", "sm_9x"] {
+        for text in ["", "8", "70", "sm_", "native", "90b", "9000", "sm_9x"] {
             assert!(text.parse::<Arch>().is_err(), "{text}");
         }
     }

@@ -36,8 +36,11 @@ pub(super) struct Measured {
     pub(super) kind: KernelKind,
     /// Whether it is the sm90 prefill kernel.
     pub(super) sm90: bool,
+    /// Whether it runs on CUDA cores.
+    pub(super) cuda_cores: bool,
     pub(super) rows: u32,
-    pub(super) fp8: bool,
+    /// Bits of an element of K and V.
+    pub(super) kv_bits: u32,
     pub(super) head_dim: u32,
     pub(super) hooks: HookClass,
     pub(super) costs: Costs,
@@ -49,19 +52,25 @@ pub(super) const fn row(
     major: u32,
     kind: KernelKind,
     rows: u32,
-    fp8: bool,
+    kv_bits: u32,
     head_dim: u32,
     hooks: HookClass,
     ctas_per_sm: u32,
     [launch, item, block, first, merge_launch, merge]: [u32; 6],
 ) -> Measured {
     let costs = Costs { launch, item, block, first, merge_launch, merge, ctas_per_sm };
-    Measured { major, kind, sm90: false, rows, fp8, head_dim, hooks, costs }
+    Measured { major, kind, sm90: false, cuda_cores: false, rows, kv_bits, head_dim, hooks, costs }
 }
 
 /// The row of an sm90 prefill kernel.
 pub(super) const fn sm90(row: Measured) -> Measured {
     Measured { sm90: true, ..row }
+}
+
+/// The row of a kernel on CUDA cores.
+#[allow(dead_code)] // until one is in the table
+pub(super) const fn cuda_cores(row: Measured) -> Measured {
+    Measured { cuda_cores: true, ..row }
 }
 
 impl Measured {
@@ -70,10 +79,12 @@ impl Measured {
     pub(super) fn distance(&self, traits: &KernelTraits, hooks: HookClass) -> u64 {
         let steps = |a: u32, b: u32| u64::from(a.max(1).ilog2().abs_diff(b.max(1).ilog2()));
         let differences = [
-            u64::from(self.kind != traits.kind) * 2 + u64::from(self.sm90 != traits.is_sm90_prefill()),
+            u64::from(self.kind != traits.kind) * 4
+                + u64::from(self.cuda_cores != traits.cuda_cores) * 2
+                + u64::from(self.sm90 != traits.is_sm90_prefill()),
             self.major.abs_diff(traits.arch.major()).into(),
             (self.hooks as u64).abs_diff(hooks as u64),
-            u64::from(self.fp8 != traits.dtypes.kv.is_fp8()),
+            steps(self.kv_bits, 8 * traits.dtypes.kv.size() as u32),
             steps(self.rows, traits.tile_rows),
             steps(self.head_dim, (traits.head_dim + traits.value_dim) / 2),
         ];
@@ -83,10 +94,10 @@ impl Measured {
     /// The costs, scaled to other traits. The cost of keys is proportional to the bytes of K and V (decode) or to the
     /// MMA operations (prefill), and to the CTAs per SM.
     pub(super) fn scaled_to(&self, traits: &KernelTraits) -> Costs {
-        let bytes = |elements: u32, fp8: bool| u64::from(elements) * if fp8 { 1 } else { 2 };
+        let bytes = |elements: u32, size: usize| u64::from(elements) * size as u64;
         let read = traits.head_dim + if traits.values_share_keys { 0 } else { traits.value_dim };
         let share = (u64::from(traits.ctas_per_sm), u64::from(self.costs.ctas_per_sm));
-        let read = (bytes(read, traits.dtypes.kv.is_fp8()), bytes(2 * self.head_dim, self.fp8));
+        let read = (bytes(read, traits.dtypes.kv.size()), bytes(2 * self.head_dim, self.kv_bits as usize / 8));
         let mma_ops = |rows: u32, elements: u32| u64::from(rows) * u64::from(elements);
         let amounts = match traits.kind {
             KernelKind::Decode => read,

@@ -1,4 +1,7 @@
-use attn_core::dtype::{Dtype, Dtypes};
+use attn_core::{
+    dtype::{Dtype, Dtypes},
+    spec::KernelKind,
+};
 
 use super::{
     measured::{Measured, row},
@@ -12,14 +15,14 @@ fn traits(kind: KernelKind, head_dim: u32, kv: Dtype, arch: Arch) -> KernelTrait
     KernelTraits::choose(&request).expect("supported")
 }
 
-fn measured(major: u32, head_dim: u32, fp8: bool, hooks: HookClass, block: u32) -> Measured {
-    row(major, KernelKind::Decode, 8, fp8, head_dim, hooks, 2, [8000, 1000, block, 0, 1500, 100])
+fn measured(major: u32, head_dim: u32, kv_bits: u32, hooks: HookClass, block: u32) -> Measured {
+    row(major, KernelKind::Decode, 8, kv_bits, head_dim, hooks, 2, [8000, 1000, block, 0, 1500, 100])
 }
 
 #[test]
 fn every_row_is_found_by_its_own_traits_alone() {
     for (i, row) in table::TABLE.iter().enumerate() {
-        let kv = if row.fp8 { Dtype::E4m3 } else { Dtype::Bf16 };
+        let kv = if row.kv_bits == 8 { Dtype::E4m3 } else { Dtype::Bf16 };
         let arch = if row.sm90 { Arch::for_device(row.major, 0) } else { Arch::new(row.major, 0) };
         let traits = KernelTraits { tile_rows: row.rows, ..traits(row.kind, row.head_dim, kv, arch) };
         assert_eq!(row.distance(&traits, row.hooks), 0, "{row:?}");
@@ -36,10 +39,11 @@ fn every_architecture_has_plausible_costs_of_each_kernel() {
             assert!(table::TABLE.iter().any(|row| row.kind == kind));
             for (head_dim, kv) in [64, 128, 256].into_iter().flat_map(|dim| [(dim, Dtype::Bf16), (dim, Dtype::E5m2)]) {
                 for hooks in [HookClass::None, HookClass::Logits, HookClass::Rewrites] {
-                    let costs = Costs::of(&traits(kind, head_dim, kv, arch), hooks);
+                    let traits = traits(kind, head_dim, kv, arch);
+                    let costs = Costs::of(&traits, hooks);
                     // between 50 ns and 50 us
                     assert!((50..50_000).contains(&(costs.block + costs.first)), "{arch} {kind} {head_dim} {costs:?}");
-                    assert!(costs.rule(kind, 64).block >= 1);
+                    assert!(costs.rule(&traits, 64).block >= 1);
                 }
             }
         }
@@ -50,11 +54,11 @@ fn every_architecture_has_plausible_costs_of_each_kernel() {
 fn distance_orders_by_architecture_then_hooks_then_types() {
     let traits = traits(KernelKind::Decode, 128, Dtype::E4m3, Arch::for_device(9, 0));
     let by_distance = [
-        measured(9, 128, true, HookClass::None, 1),
-        measured(9, 256, true, HookClass::None, 1),
-        measured(9, 128, false, HookClass::None, 1),
-        measured(9, 128, true, HookClass::Logits, 1),
-        measured(8, 128, true, HookClass::None, 1),
+        measured(9, 128, 8, HookClass::None, 1),
+        measured(9, 256, 8, HookClass::None, 1),
+        measured(9, 128, 16, HookClass::None, 1),
+        measured(9, 128, 8, HookClass::Logits, 1),
+        measured(8, 128, 8, HookClass::None, 1),
     ];
     let distances = by_distance.map(|row| row.distance(&traits, HookClass::None));
     assert!(distances.is_sorted() && distances[0] == 0, "{distances:?}");
@@ -63,7 +67,7 @@ fn distance_orders_by_architecture_then_hooks_then_types() {
 #[test]
 fn costs_of_keys_scale_with_the_bytes_to_load() {
     let of = |head_dim, kv| traits(KernelKind::Decode, head_dim, kv, Arch::for_device(9, 0));
-    let row = measured(9, 128, false, HookClass::None, 2000);
+    let row = measured(9, 128, 16, HookClass::None, 2000);
     let block = |traits: KernelTraits| row.scaled_to(&KernelTraits { ctas_per_sm: 2, ..traits }).block;
     assert_eq!(block(of(128, Dtype::Bf16)), 2000);
     assert_eq!(block(of(256, Dtype::Bf16)), 4000);
@@ -75,8 +79,10 @@ fn costs_of_keys_scale_with_the_bytes_to_load() {
 #[test]
 fn a_rule_has_the_cost_of_a_block_of_its_alignment() {
     let costs = Costs { block: 2000, first: 100, ..Costs::default() };
-    assert_eq!(costs.rule(KernelKind::Decode, 64).block, 2100);
-    assert_eq!(costs.rule(KernelKind::Decode, 128).block, 4200);
-    assert_eq!(costs.rule(KernelKind::Prefill, 96).block, 3000);
-    assert_eq!(Costs::default().rule(KernelKind::Decode, 64).block, 1, "at least 1");
+    let of = |kind| traits(kind, 128, Dtype::Bf16, Arch::for_device(9, 0));
+    let (decode, prefill) = (of(KernelKind::Decode), of(KernelKind::Prefill));
+    assert_eq!(costs.rule(&decode, 64).block, 2100);
+    assert_eq!(costs.rule(&decode, 128).block, 4200);
+    assert_eq!(costs.rule(&prefill, 96).block, 3000);
+    assert_eq!(Costs::default().rule(&decode, 64).block, 1, "at least 1");
 }

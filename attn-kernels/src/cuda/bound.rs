@@ -7,7 +7,7 @@ use attn_core::{
     dtype::Dtypes,
     expr::{LayerError, Variant, Visibility, VisibilityInterner},
     plan::PlanError,
-    spec::{AttentionOptions, HeadDimVo, Heads, KernelKind, PrefillBackend},
+    spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, PrefillBackend},
 };
 
 use super::{
@@ -32,6 +32,7 @@ pub(super) struct BoundAttention {
     /// The kernel family that options name.
     pub(super) kernel: Option<KernelKind>,
     pub(super) prefill: PrefillBackend,
+    pub(super) decode: Option<DecodeBackend>,
     pub(super) fixed_split_size: Option<u32>,
     pub(super) selector: KernelSelector,
     pub(super) hooks: HookClass,
@@ -72,6 +73,7 @@ impl BoundAttention {
             head_dim_vo: options.head_dim_vo,
             group: heads.group(),
             prefill: options.prefill,
+            decode: options.decode,
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
         let visibilities = Arc::new(VisibilityInterner::default());
@@ -97,6 +99,7 @@ impl BoundAttention {
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
             prefill: options.prefill,
+            decode: options.decode,
             fixed_split_size: options.fixed_split_size,
             kernels: Arc::default(),
         };

@@ -107,7 +107,10 @@ pub enum CudaError {
         want: u32,
     },
     /// A tensor that vectorised loads cannot read.
-    #[error("{tensor}: {what} is {value} bytes, which is not a multiple of 16; kernels load 16 bytes at a time")]
+    #[error(
+        "{tensor}: {what} is {value} bytes, which is not a multiple of {alignment}; kernels load \
+         {alignment} bytes at a time"
+    )]
     Alignment {
         /// The tensor.
         tensor: &'static str,
@@ -115,6 +118,8 @@ pub enum CudaError {
         what: &'static str,
         /// In bytes.
         value: u64,
+        /// The alignment in bytes.
+        alignment: u64,
     },
     /// A tensor with too large a stride between tokens.
     #[error("{tensor}: {what} is {value} bytes; at most {} are supported", i32::MAX)]

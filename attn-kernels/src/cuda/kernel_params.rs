@@ -35,14 +35,11 @@ impl CudaPlan {
     /// The parameters of a branch: its part of the work list. Workers count the items of all branches.
     pub(super) fn branch_params(&self, number: usize, of_all: KernelParams) -> KernelParams {
         let part = &self.sections.lists.parts[number];
-        match self.branches[number].kernel.traits().kind {
-            KernelKind::Prefill | KernelKind::Mixed => {
-                KernelParams { items: of_all.items + (part.items.start * size_of::<WorkItem>()) as u64, ..of_all }
-            }
-            KernelKind::Decode => KernelParams {
-                workers: of_all.workers + (part.workers.start * size_of::<WorkerStart>()) as u64,
-                ..of_all
-            },
+        if self.branches[number].kernel.traits().has_workers() {
+            let workers = of_all.workers + (part.workers.start * size_of::<WorkerStart>()) as u64;
+            KernelParams { workers, ..of_all }
+        } else {
+            KernelParams { items: of_all.items + (part.items.start * size_of::<WorkItem>()) as u64, ..of_all }
         }
     }
 
@@ -120,14 +117,21 @@ fn scales_of_heads(name: &'static str, scale: &Scale<'_>) -> Result<u64, CudaErr
     scale.heads.as_ref().map_or(Ok(0), |heads| pointer(name, heads))
 }
 
-/// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits 16-byte loads.
+/// Checks that a tensor of (tokens, heads, dim) or (pages, slots, heads, dim) suits 16-byte loads; 8-byte loads if its
+/// rows are an odd multiple of 8 bytes.
 fn strided(name: &'static str, tensor: &TensorRef<'_>) -> Result<Strided, CudaError> {
     let data = pointer(name, tensor)?;
+    let rank = tensor.shape().len();
+    let row_bytes = tensor.shape()[rank - 1] * tensor.dtype().size();
+    let alignment = if row_bytes.is_multiple_of(16) { 16 } else { 8 };
     let aligned = |what, value: u64| {
-        if value.is_multiple_of(16) { Ok(()) } else { Err(CudaError::Alignment { tensor: name, what, value }) }
+        if value.is_multiple_of(alignment) {
+            Ok(())
+        } else {
+            Err(CudaError::Alignment { tensor: name, what, value, alignment })
+        }
     };
     aligned("its address", data)?;
-    let rank = tensor.shape().len();
     // the stride of an extent of 1 is not used
     let stride = |dim: usize, what| -> Result<i64, CudaError> {
         let stride = if tensor.shape()[dim] > 1 { tensor.strides()[dim] } else { 0 };

@@ -44,6 +44,7 @@ impl BoundAttention {
             paged,
             group: selected.rows,
             prefill: self.prefill,
+            decode: self.decode,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
         // branches share a work list, and whether it is of KV lists

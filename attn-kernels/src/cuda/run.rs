@@ -109,10 +109,10 @@ impl CudaPlan {
                 continue;
             }
             let part = &self.sections.lists.parts[number];
-            let grid = match traits.kind {
-                KernelKind::Prefill | KernelKind::Mixed => (part.items.len() as u32, kv_heads),
+            let grid = match traits.has_workers() {
+                false => (part.items.len() as u32, kv_heads),
                 // the KV heads of a worker are adjacent, so that they run at the same time
-                KernelKind::Decode => (part.workers.len() as u32 * kv_heads, 1),
+                true => (part.workers.len() as u32 * kv_heads, 1),
             };
             launch_branch(number, branch.kernel.main, grid, traits.threads(), traits.smem_bytes())?;
         }

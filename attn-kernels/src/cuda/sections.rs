@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use attn_core::{
     batch::{BatchCapacity, Layout},
     plan::{PartialBytes, PlanCapacity, PlanError, PlanOffsets, WorkList},
-    spec::{Heads, KernelKind},
+    spec::Heads,
 };
 
 use super::{CudaError, Kernel, alignment::WORKSPACE_ALIGNMENT};
@@ -70,7 +70,7 @@ impl Sections {
     ) -> Result<Self, CudaError> {
         let traits = kernels[0].traits(); // there is at least one branch
         let planning = match counts.parts[..] {
-            [part] if traits.kind == KernelKind::Decode => PlanParams::workspace_bytes(part.items, part.workers),
+            [part] if traits.has_workers() => PlanParams::workspace_bytes(part.items, part.workers),
             _ => 0,
         };
         let sizes = Sizes {

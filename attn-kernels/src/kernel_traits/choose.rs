@@ -1,10 +1,14 @@
 //! The choice of tile sizes for a kernel: the sizes that measured best on an H200, or smaller ones that fit shared
 //! memory.
 
-use attn_core::spec::{Heads, KernelKind, PrefillBackend};
+use attn_core::{
+    dtype::Dtypes,
+    spec::{DecodeBackend, KernelKind, PrefillBackend},
+};
 
 use super::{
-    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, head_dims_are_supported,
+    DTYPES, DecodePart, KernelTraits, KernelTraitsError, KernelTraitsRequest, cuda_cores_support,
+    head_dims_are_supported,
     smem::{STATIC_BYTES, panels},
 };
 
@@ -27,15 +31,12 @@ impl KernelTraits {
             arch,
             ..
         } = request;
-        let value_dim = head_dim_vo.dim(Heads { qo: 1, kv: 1, head_dim });
-        if !head_dims_are_supported(head_dim, value_dim) {
-            return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim });
-        }
+        let value_dim = request.value_dim();
+        let cuda_cores = request.runs_on_cuda_cores();
+        request.check(cuda_cores)?;
         let fp8 = dtypes.kv.is_fp8();
-        if (dtypes.qo != dtypes.kv && !fp8) || !DTYPES.contains(&dtypes.qo) {
-            return Err(KernelTraitsError::Dtypes { kind, dtypes });
-        }
-        let prefill = kind != KernelKind::Decode;
+        // on CUDA cores the mainloop applies the hooks, and takes every element type
+        let preprocesses = kind != KernelKind::Decode && !cuda_cores;
         let values_share_keys = head_dim_vo.shares_keys() && !key_hooks && !value_hooks;
         let traits = KernelTraits {
             kind,
@@ -44,29 +45,35 @@ impl KernelTraits {
             dtypes,
             paged,
             values_share_keys,
-            preprocess_keys: prefill && (key_hooks || fp8),
-            preprocess_values: prefill && (value_hooks || fp8 && !values_share_keys),
+            preprocess_keys: preprocesses && (key_hooks || fp8),
+            preprocess_values: preprocesses && (value_hooks || fp8 && !values_share_keys),
             tile_rows: 128,
             tile_keys: 64,
             warps: 4,
             producer_warps: 0,
             column_warps: 1,
+            cuda_cores: false,
+            row_warps: 1,
             stages: 2,
             warp_keys: 16,
-            widened_keys: !prefill && fp8 && key_hooks,
-            widened_values: !prefill && fp8 && value_hooks,
+            widened_keys: !preprocesses && fp8 && key_hooks,
+            widened_values: !preprocesses && fp8 && value_hooks,
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: false,
             arch,
         };
         let traits = match kind {
+            KernelKind::Decode if cuda_cores => {
+                traits.for_cuda_core_decode(request.decode_tiles().rows_for(group), key_hooks || value_hooks)
+            }
+            KernelKind::Prefill if cuda_cores => traits.for_cuda_core_prefill(),
             KernelKind::Prefill if request.prefill == PrefillBackend::Sm90 && !request.key_lists => {
                 traits.for_sm90_prefill().unwrap_or_else(|| traits.for_sm80_prefill())
             }
             KernelKind::Prefill => traits.for_sm80_prefill(),
-            KernelKind::Decode => traits.for_decode(group, key_hooks || value_hooks),
-            KernelKind::Mixed => traits.for_mixed(group, key_hooks, value_hooks)?,
+            KernelKind::Decode => traits.for_decode(request.decode_tiles().rows_for(group), key_hooks || value_hooks),
+            KernelKind::Mixed => traits.for_mixed(request, cuda_cores)?,
         };
         let (bytes, available) = (traits.smem_bytes() + STATIC_BYTES, arch.min_smem());
         if bytes > available {
@@ -140,14 +147,10 @@ impl KernelTraits {
 
     /// Decode: as many pipeline stages as fit with two CTAs per SM, or with one where two do not fit. A cubin also runs
     /// on GPUs of the architecture with less shared memory, which must hold one CTA.
-    fn for_decode(self, group: u32, rewrites: bool) -> Self {
+    fn for_decode(self, tile_rows: u32, rewrites: bool) -> Self {
         let row_bytes = self.head_dim * self.dtypes.kv.size() as u32;
         let fp8 = self.dtypes.kv.is_fp8();
-        let traits = KernelTraits {
-            tile_rows: KernelTraits::decode_rows(group, self.head_dim, self.value_dim),
-            warp_keys: if row_bytes < 256 { 32 } else { 16 },
-            ..self
-        };
+        let traits = KernelTraits { tile_rows, warp_keys: if row_bytes < 256 { 32 } else { 16 }, ..self };
         let (an_sm, most) = (self.arch.max_smem() + 1024, self.arch.min_smem());
         // Three CTAs with two stages have as many bytes in flight as two CTAs with three, and overlap more prologues
         // and arithmetic. Transforms of rows whose length is no power of two need too many registers for three CTAs.
@@ -180,26 +183,42 @@ impl KernelTraits {
         tries.find(fits).unwrap_or(traits)
     }
 
-    /// Mixed: sm80 prefill with four warps, and a decode part with as many, whose pipeline is as deep as two CTAs per
-    /// SM allow.
-    fn for_mixed(self, group: u32, key_hooks: bool, value_hooks: bool) -> Result<Self, KernelTraitsError> {
+    /// Mixed: sm80 prefill with four warps, or prefill on CUDA cores, and a decode part with as many warps, whose
+    /// pipeline is as deep as two CTAs per SM allow.
+    fn for_mixed(self, request: &KernelTraitsRequest, cuda_cores: bool) -> Result<Self, KernelTraitsError> {
         let KernelTraits { head_dim, value_dim, dtypes, arch, .. } = self;
         let unsupported = KernelTraitsError::Mixed { head_dim, kv: dtypes.kv, arch };
         let prefill = KernelTraits { kind: KernelKind::Prefill, ..self };
-        let tiles = match prefill.for_sm80_prefill() {
-            tiles if tiles.warps == 4 && tiles.column_warps == 1 => tiles,
-            _ if head_dim.max(value_dim) <= 256 => KernelTraits { tile_rows: 64, tile_keys: 32, ..prefill },
-            _ => return Err(unsupported),
+        let tiles: Vec<_> = if cuda_cores {
+            [4, 2, 1].into_iter().filter_map(|warps| prefill.cuda_core_prefill_of(warps)).collect()
+        } else {
+            match prefill.for_sm80_prefill() {
+                tiles if tiles.warps == 4 && tiles.column_warps == 1 => vec![tiles],
+                _ if head_dim.max(value_dim) <= 256 => {
+                    vec![KernelTraits { tile_rows: 64, tile_keys: 32, ..prefill }]
+                }
+                _ => return Err(unsupported),
+            }
         };
-        let fp8 = dtypes.kv.is_fp8();
-        let of = |warp_keys, stages| {
-            let tile_rows = KernelTraits::decode_rows(group, head_dim, value_dim);
-            let (widened_keys, widened_values) = (fp8 && key_hooks, fp8 && value_hooks);
-            let mixed = Some(DecodePart { tile_rows, stages, warp_keys, widened_keys, widened_values });
-            KernelTraits { kind: self.kind, mixed, ..tiles }
+        let (decode, fp8) = (request.decode_tiles(), dtypes.kv.is_fp8());
+        let of = |tiles: KernelTraits, warp_keys, stages| {
+            let part = DecodePart {
+                tile_rows: decode.rows_for(request.group),
+                cuda_cores: decode.backend == DecodeBackend::CudaCores,
+                stages,
+                warp_keys,
+                widened_keys: fp8 && request.key_hooks,
+                widened_values: fp8 && request.value_hooks,
+            };
+            KernelTraits { kind: self.kind, mixed: Some(part), ..tiles }
         };
         let wide = if head_dim * (dtypes.kv.size() as u32) < 256 { 32 } else { 16 };
-        let tries = [(wide, 3), (wide, 2), (16, 3), (16, 2)].map(|(warp_keys, stages)| of(warp_keys, stages));
+        let tries: &[_] = match decode.backend {
+            DecodeBackend::TensorCores => &[(wide, 3), (wide, 2), (16, 3), (16, 2)],
+            DecodeBackend::CudaCores => &[(wide, 3), (wide, 2), (8, 3), (8, 2), (32, 2), (4, 2)],
+        };
+        let tries = tiles.iter().flat_map(|&tiles| tries.iter().map(move |&(keys, stages)| of(tiles, keys, stages)));
+        let tries: Vec<_> = tries.collect();
         let (an_sm, most) = (arch.max_smem() + 1024, arch.min_smem());
         let fits = |ctas: u32| {
             move |traits: &KernelTraits| {
@@ -218,10 +237,33 @@ impl KernelTraits {
     /// largest decode tile where there is no mixed kernel.
     #[must_use]
     pub fn max_mixed_rows(request: &KernelTraitsRequest) -> u32 {
-        let heads = Heads { qo: 1, kv: 1, head_dim: request.head_dim };
-        let max = Self::max_decode_rows(request.head_dim, request.head_dim_vo.dim(heads));
+        let max = request.decode_tiles().max_rows();
         let exists =
             |group| KernelTraits::choose(&KernelTraitsRequest { kind: KernelKind::Mixed, group, ..*request }).is_ok();
         if max > 8 && !exists(max) && exists(8) { 8 } else { max }
+    }
+}
+
+impl KernelTraitsRequest {
+    /// Refuses sizes, types and architectures that CUDA cores, or that tensor cores, have no kernels for.
+    fn check(&self, cuda_cores: bool) -> Result<(), KernelTraitsError> {
+        let &KernelTraitsRequest { kind, head_dim, dtypes, arch, .. } = self;
+        let value_dim = self.value_dim();
+        let on_cuda_cores = !cuda_cores && cuda_cores_support(head_dim, value_dim, dtypes);
+        let supported = match cuda_cores {
+            true => cuda_cores_support(head_dim, value_dim, Dtypes::f32()),
+            false => head_dims_are_supported(head_dim, value_dim),
+        };
+        if !supported {
+            return Err(KernelTraitsError::HeadDim { kind, head_dim, value_dim, on_cuda_cores });
+        }
+        let supported = cuda_cores && !dtypes.qo.is_fp8() || DTYPES.contains(&dtypes.qo);
+        if dtypes.qo != dtypes.kv && !dtypes.kv.is_fp8() || !supported {
+            return Err(KernelTraitsError::Dtypes { kind, dtypes, on_cuda_cores });
+        }
+        if !cuda_cores && !arch.has_mma() {
+            return Err(KernelTraitsError::NoMma { kind, arch });
+        }
+        Ok(())
     }
 }

@@ -13,9 +13,10 @@ use crate::compile::Arch;
 pub enum KernelTraitsError {
     /// Unsupported head dimensions.
     #[error(
-        "no {kind} kernel for head_dim = {head_dim} and values of {value_dim}; there are: multiples of 16 up to 256, \
-         and 512 (of keys also 576; values of 512 where keys are as long). Pad the heads with zeros, \
-         or use `Engine::cpu()`"
+        "no {kind} kernel{} for head_dim = {head_dim} and values of {value_dim}; there are: {}. {}, or use \
+         `Engine::cpu()`",
+        on_tensor_cores(*.on_cuda_cores), head_dims(*.on_cuda_cores),
+        way_out(*.on_cuda_cores, "Pad the heads with zeros")
     )]
     HeadDim {
         /// Kernel family.
@@ -24,6 +25,8 @@ pub enum KernelTraitsError {
         head_dim: u32,
         /// Elements of a value.
         value_dim: u32,
+        /// Whether CUDA cores have a kernel.
+        on_cuda_cores: bool,
     },
     /// Head dimensions whose smallest tiles do not fit shared memory.
     #[error(
@@ -46,15 +49,26 @@ pub enum KernelTraitsError {
     },
     /// Unsupported element types.
     #[error(
-        "no {kind} kernel for q and o of {} with k and v of {}; there are: f16 and bf16, the same for all, or e4m3 and \
-         e5m2 for k and v. Convert, or use `Engine::cpu()`",
-        .dtypes.qo, .dtypes.kv
+        "no {kind} kernel{} for q and o of {} with k and v of {}; there are: {}, the same for all, or e4m3 and e5m2 \
+         for k and v. {}, or use `Engine::cpu()`",
+        on_tensor_cores(*.on_cuda_cores), .dtypes.qo, .dtypes.kv,
+        if *.on_cuda_cores { "f16 and bf16" } else { "f16, bf16 and f32" }, way_out(*.on_cuda_cores, "Convert")
     )]
     Dtypes {
         /// Kernel family.
         kind: KernelKind,
         /// The element types asked for.
         dtypes: Dtypes,
+        /// Whether CUDA cores have a kernel.
+        on_cuda_cores: bool,
+    },
+    /// A kernel on tensor cores for an architecture without their MMA shapes.
+    #[error("no {kind} kernel on tensor cores for {arch}, which is older than sm_80. Take the backend `cuda-cores`")]
+    NoMma {
+        /// Kernel family.
+        kind: KernelKind,
+        /// The architecture.
+        arch: Arch,
     },
     /// A mixed kernel that does not fit shared memory.
     #[error(
@@ -69,4 +83,21 @@ pub enum KernelTraitsError {
         /// The architecture.
         arch: Arch,
     },
+}
+
+/// Names the backend of an error, where the other one has a kernel.
+fn on_tensor_cores(on_cuda_cores: bool) -> &'static str {
+    if on_cuda_cores { " on tensor cores" } else { "" }
+}
+
+fn head_dims(on_cuda_cores: bool) -> &'static str {
+    if on_cuda_cores {
+        "multiples of 16 up to 256, and 512 (of keys also 576; values of 512 where keys are as long)"
+    } else {
+        "multiples of 8 up to 512 (of keys also 576)"
+    }
+}
+
+fn way_out(on_cuda_cores: bool, else_do: &'static str) -> &'static str {
+    if on_cuda_cores { "Take the backend `cuda-cores`" } else { else_do }
 }

@@ -47,7 +47,7 @@ impl KernelTraits {
         slack + 2 * (self.tile_rows * keys + self.stages * self.tile_keys * (keys + values))
     }
 
-    /// Decode: bytes of the keys and values of a warp in one pipeline stage.
+    /// Decode and CUDA cores: bytes of the keys and values of a warp in one pipeline stage.
     pub(super) fn stage_bytes(&self) -> u32 {
         let size = self.dtypes.kv.size() as u32;
         let values = if self.values_share_keys { 0 } else { row_pitch(self.value_dim * size) };
@@ -58,16 +58,22 @@ impl KernelTraits {
     #[must_use]
     pub fn smem_bytes(&self) -> u32 {
         match self.kind {
-            KernelKind::Prefill => {
+            _ if self.has_workers() => {
+                let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
+                let queries = match self.cuda_cores {
+                    // Q in f32, and the probabilities of every warp
+                    true => (self.head_dim + self.key_warps() * self.warp_keys) * self.tile_rows * 4,
+                    false => self.tile_rows * row_pitch(self.head_dim * 2),
+                };
+                let wide = self.dtypes.qo.size() as u32;
+                let widened = |widened, dim: u32| if widened { self.warp_keys * row_pitch(dim * wide) } else { 0 };
+                let widened = widened(self.widened_keys, self.head_dim) + widened(self.widened_values, self.value_dim);
+                let pipelines = self.key_warps() * (self.stages * self.stage_bytes() + widened);
+                pipelines + queries.max(merge) + self.key_warps() * self.tile_rows * 8
+            }
+            KernelKind::Prefill | KernelKind::Decode => {
                 let second_query_tile = 2 * (self.query_stages() - 1) * self.tile_rows * panels(self.head_dim);
                 self.tile_bytes() + self.output_bytes() + second_query_tile
-            }
-            KernelKind::Decode => {
-                let merge = self.threads() / row_lanes(self.value_dim) * (self.value_dim * 4 + 8);
-                let queries = (self.tile_rows * row_pitch(self.head_dim * 2)).max(merge);
-                let widened = |widened, dim: u32| if widened { self.warp_keys * row_pitch(dim * 2) } else { 0 };
-                let widened = widened(self.widened_keys, self.head_dim) + widened(self.widened_values, self.value_dim);
-                self.warps * (self.stages * self.stage_bytes() + widened) + queries + self.warps * self.tile_rows * 8
             }
             KernelKind::Mixed => self.decode_part().smem_bytes().max(self.prefill_part().smem_bytes()),
         }

@@ -63,7 +63,7 @@ fn partial_states_fit_a_decode_stage_for_all_head_dims() {
                             .expect("fits");
                     let states = traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4;
                     assert!(states <= traits.stage_bytes(), "{}", traits.describe());
-                    assert_eq!(traits.tile_rows, KernelTraits::decode_rows(group, traits.head_dim, traits.value_dim));
+                    assert_eq!(traits.tile_rows, of.decode_tiles().rows_for(group));
                 }
             }
         }
@@ -95,16 +95,76 @@ fn a_mixed_kernel_has_both_parts_and_fits_twice_on_an_sm() {
 
 #[test]
 fn errors_name_the_unsupported_problem() {
-    let error = KernelTraits::choose(&request(KernelKind::Prefill, 72)).expect_err("72");
-    assert_eq!(error, KernelTraitsError::HeadDim { kind: KernelKind::Prefill, head_dim: 72, value_dim: 72 });
-    assert!(error.to_string().contains("multiples of 16 up to 256, and 512"));
-    let values = KernelTraitsRequest { head_dim_vo: HeadDimVo::Dim(8), ..request(KernelKind::Decode, 64) };
-    assert!(matches!(
-        KernelTraits::choose(&values),
-        Err(KernelTraitsError::HeadDim { head_dim: 64, value_dim: 8, .. })
-    ));
-    let f32 = KernelTraitsRequest { dtypes: Dtypes::f32(), ..request(KernelKind::Decode, 64) };
-    assert!(matches!(KernelTraits::choose(&f32), Err(KernelTraitsError::Dtypes { .. })));
+    let decode = request(KernelKind::Decode, 72);
+    let of = |head_dim, values, decode: Option<DecodeBackend>, dtypes| {
+        let of = KernelTraitsRequest {
+            head_dim_vo: HeadDimVo::Dim(values),
+            decode,
+            dtypes,
+            ..request(KernelKind::Decode, head_dim)
+        };
+        KernelTraits::choose(&of).map(|traits| traits.cuda_cores)
+    };
+    let (tensor_cores, bf16) = (Some(DecodeBackend::TensorCores), Dtypes::bf16());
+    // what tensor cores have no kernel for runs on CUDA cores, unless tensor cores are asked for
+    for (head_dim, values, dtypes) in [(72, 72, bf16), (64, 8, bf16), (64, 64, Dtypes::f32())] {
+        assert_eq!(of(head_dim, values, None, dtypes), Ok(true));
+        let error = of(head_dim, values, tensor_cores, dtypes).expect_err("not on tensor cores");
+        assert!(
+            error.to_string().contains("on tensor cores") && error.to_string().contains("the backend `cuda-cores`")
+        );
+    }
+    let error = of(72, 72, tensor_cores, bf16).expect_err("72");
+    assert!(error.to_string().contains("multiples of 16 up to 256, and 512"), "{error}");
+    let error = of(516, 64, None, bf16).expect_err("516");
+    assert!(
+        matches!(error, KernelTraitsError::HeadDim { head_dim: 516, value_dim: 64, on_cuda_cores: false, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("Pad the heads with zeros"), "{error}");
+    let cuda_cores = Some(DecodeBackend::CudaCores);
+    let error = of(516, 64, cuda_cores, bf16).expect_err("516");
+    assert!(error.to_string().contains("multiples of 8 up to 512"), "{error}");
+    let mixed_types = Dtypes { qo: Dtype::F32, kv: Dtype::Bf16 };
+    let error = of(64, 64, cuda_cores, mixed_types).expect_err("f32 over bf16");
+    assert!(matches!(error, KernelTraitsError::Dtypes { on_cuda_cores: false, .. }), "{error}");
+    let turing = KernelTraitsRequest { arch: Arch::new(7, 5), decode: tensor_cores, ..decode };
+    let error = KernelTraits::choose(&KernelTraitsRequest { head_dim: 64, ..turing }).expect_err("sm_75");
+    assert_eq!(error, KernelTraitsError::NoMma { kind: KernelKind::Decode, arch: Arch::new(7, 5) });
+}
+
+#[test]
+fn kernels_on_cuda_cores_fit_every_architecture() {
+    let head_dims = (8..=512).step_by(8).map(|dim| (dim, HeadDimVo::Same));
+    let others = [(64, HeadDimVo::Dim(512)), (512, HeadDimVo::Dim(8)), (576, HeadDimVo::SharedWithKeys(512))];
+    for (head_dim, head_dim_vo) in head_dims.chain(others) {
+        for (arch, kv) in [Arch::new(7, 5), Arch::new(8, 0), Arch::for_device(9, 0), Arch::new(12, 0)]
+            .into_iter()
+            .flat_map(|arch| [Dtype::F32, Dtype::E4m3].map(|kv| (arch, kv)))
+        {
+            for (kind, group, hooks) in [(KernelKind::Decode, 1), (KernelKind::Decode, 8), (KernelKind::Prefill, 1)]
+                .into_iter()
+                .flat_map(|(kind, group)| [(kind, group, false), (kind, group, true)])
+            {
+                let of = KernelTraitsRequest {
+                    head_dim_vo,
+                    dtypes: Dtypes::f32().with_kv(kv),
+                    arch,
+                    group,
+                    key_hooks: hooks,
+                    value_hooks: hooks,
+                    ..request(kind, head_dim)
+                };
+                let traits =
+                    KernelTraits::choose(&of).unwrap_or_else(|error| panic!("{head_dim} {head_dim_vo}: {error}"));
+                let partials = traits.tile_rows * traits.value_dim.next_multiple_of(32) * 4;
+                assert!(traits.cuda_cores && partials <= traits.stage_bytes(), "{}", traits.describe());
+                assert!(
+                    traits.tile_rows.is_multiple_of(traits.row_warps) && traits.warps.is_multiple_of(traits.row_warps)
+                );
+            }
+        }
+    }
 }
 
 #[test]

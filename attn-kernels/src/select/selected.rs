@@ -4,7 +4,7 @@ use std::fmt;
 
 use attn_core::spec::KernelKind;
 
-use crate::kernel_traits::KernelTraits;
+use crate::kernel_traits::{DecodeTiles, KernelTraits};
 
 /// The kernel that runs a batch: its family, and the rows of its decode Q tile. A decode tile that holds all rows of a
 /// request reads the keys of the request once.
@@ -22,15 +22,15 @@ impl SelectedKernel {
 
     /// The decode kernel whose tile suits requests of `rows` PackGQA rows.
     #[must_use]
-    pub fn decode(rows: u64, head_dim: u32, value_dim: u32) -> Self {
-        let rows = KernelTraits::decode_rows(u32::try_from(rows).unwrap_or(u32::MAX), head_dim, value_dim);
+    pub fn decode(rows: u64, tiles: DecodeTiles) -> Self {
+        let rows = tiles.rows_for(u32::try_from(rows).unwrap_or(u32::MAX));
         SelectedKernel { kind: KernelKind::Decode, rows }
     }
 
     /// The mixed kernel whose decode tile suits requests of `rows` PackGQA rows.
     #[must_use]
-    pub fn mixed(rows: u64, head_dim: u32, value_dim: u32) -> Self {
-        SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, head_dim, value_dim) }
+    pub fn mixed(rows: u64, tiles: DecodeTiles) -> Self {
+        SelectedKernel { kind: KernelKind::Mixed, ..Self::decode(rows, tiles) }
     }
 
     /// The kernel that has these traits.

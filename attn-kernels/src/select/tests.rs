@@ -1,6 +1,7 @@
 use attn_core::{
     batch::{Batch, CascadeLevel, CascadeLevelKv, indptr},
     dtype::{Dtype, Dtypes},
+    spec::DecodeBackend,
 };
 use proptest::prelude::*;
 
@@ -41,8 +42,7 @@ fn selector() -> KernelSelector {
     ];
     KernelSelector {
         group: 4,
-        head_dim: 128,
-        value_dim: 128,
+        tiles: DecodeTiles { backend: DecodeBackend::TensorCores, head_dim: 128, value_dim: 128 },
         forced: None,
         fixed_split: false,
         list_queries: None,

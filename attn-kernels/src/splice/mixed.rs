@@ -5,7 +5,7 @@
 
 use super::{
     SpliceError,
-    templates::{Inliner, LANGUAGE},
+    templates::{self, Inliner},
     traits_block,
 };
 use crate::kernel_traits::KernelTraits;
@@ -23,17 +23,19 @@ const COMMON: [&str; 8] = [
 ];
 
 pub(super) fn text(name: &str, variant_struct: &str, traits: &KernelTraits) -> Result<String, SpliceError> {
-    let mut unit = Inliner::of_unit(name, &LANGUAGE)?;
+    let mut unit = Inliner::of_kernel(name, traits)?;
     unit.push(&format!("\n#line 1 \"traits\"\n{}\n", traits_block::common(traits)));
     unit.push(variant_struct);
     COMMON.iter().try_for_each(|file| unit.include(file))?;
-    let prefill: &[&str] = if traits.has_kv_preprocess() {
-        &["prefill/sm80/mainloop.cuh", "preprocess/kv_transform.cuh", "merge/kernel.cuh"]
-    } else {
-        &["prefill/sm80/mainloop.cuh", "merge/kernel.cuh"]
+    let (decode, prefill) = (traits.decode_part(), traits.prefill_part());
+    part(&mut unit, "decode", &decode, &[templates::worker_mainloop(&decode), "decode/worker.cuh"])?;
+    let mut files = match prefill.cuda_cores {
+        true => vec![templates::worker_mainloop(&prefill), "decode/worker.cuh"],
+        false => vec!["prefill/sm80/mainloop.cuh"],
     };
-    part(&mut unit, "decode", &traits.decode_part(), &["decode/worker.cuh"])?;
-    part(&mut unit, "prefill", &traits.prefill_part(), prefill)?;
+    files.extend(traits.has_kv_preprocess().then_some("preprocess/kv_transform.cuh"));
+    files.push("merge/kernel.cuh");
+    part(&mut unit, "prefill", &prefill, &files)?;
     unit.include("mixed/kernel.cuh")?;
     unit.push(&traits_block::checks(traits));
     Ok(unit.finish())

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use attn_core::headers::HEADERS;
+use attn_core::{dtype::Dtype, headers::HEADERS};
 
-use crate::launch::HEADERS as STRUCTS;
+use crate::{kernel_traits::KernelTraits, launch::HEADERS as STRUCTS};
 
 /// Every file below `cuda/`: path and text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
@@ -49,10 +49,25 @@ pub struct NoTemplate {
 /// The templates that a unit with a variant begins with.
 pub(super) const LANGUAGE: [&str; 3] = ["arch/element.cuh", "lang/lang.cuh", "abi/kernel_params.cuh"];
 
+/// The mainloop of the workers of a kernel.
+pub(super) fn worker_mainloop(traits: &KernelTraits) -> &'static str {
+    if traits.cuda_cores { "cuda_cores/mainloop.cuh" } else { "decode/swap_ab_mma.cuh" }
+}
+
 impl Inliner {
     /// The text of a unit that begins with its name and these templates.
     pub(super) fn of_unit(name: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
-        let mut unit = Inliner { text: format!("// attn-rs, {name}\n"), ..Inliner::default() };
+        Self::of_unit_with(name, "", templates)
+    }
+
+    /// The text of a kernel's unit. Over f32 tensors the approximate functions of hooks are the accurate ones.
+    pub(super) fn of_kernel(name: &str, traits: &KernelTraits) -> Result<Self, NoTemplate> {
+        let accurate = if traits.dtypes.qo == Dtype::F32 { "#define ATTN_ACCURATE\n" } else { "" };
+        Self::of_unit_with(name, accurate, &LANGUAGE)
+    }
+
+    fn of_unit_with(name: &str, definitions: &str, templates: &[&str]) -> Result<Self, NoTemplate> {
+        let mut unit = Inliner { text: format!("// attn-rs, {name}\n{definitions}"), ..Inliner::default() };
         templates.iter().try_for_each(|template| unit.include(template))?;
         Ok(unit)
     }

@@ -39,7 +39,16 @@ pub(super) const FLAT: &str = "constexpr bool MIXED = false;\nconstexpr bool SHA
 pub(super) fn family(traits: &KernelTraits) -> String {
     let &KernelTraits { preprocess_keys, preprocess_values, .. } = traits;
     let &KernelTraits {
-        tile_rows, tile_keys, warps, producer_warps, column_warps, stages, warp_keys, ctas_per_sm, ..
+        tile_rows,
+        tile_keys,
+        warps,
+        producer_warps,
+        column_warps,
+        row_warps,
+        stages,
+        warp_keys,
+        ctas_per_sm,
+        ..
     } = traits;
     let (producer_warps, first_producer_thread) =
         if traits.is_sm90_prefill() { (producer_warps, 32 * warps) } else { (warps, 0) };
@@ -59,6 +68,7 @@ pub(super) fn family(traits: &KernelTraits) -> String {
         constexpr int PRODUCER_WARPS = {producer_warps};\n\
         constexpr int FIRST_PRODUCER_THREAD = {first_producer_thread};\n\
         constexpr int COLUMN_WARPS = {column_warps};\n\
+        constexpr int ROW_WARPS = {row_warps};\n\
         constexpr int STAGES = {stages};\n\
         constexpr int WARP_KEYS = {warp_keys};\n\
         constexpr int CTAS_PER_SM = {ctas_per_sm};\n\

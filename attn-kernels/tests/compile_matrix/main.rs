@@ -1,7 +1,8 @@
 //! Every stock variant compiles in every kernel, and spills no more than `spill_budget.txt` allows.
 //!
-//! A test run compiles every variant for one architecture of each prefill backend, and every hook for all others. The
-//! tests that compile every variant for all others are ignored: `cargo xtask test --all` runs them.
+//! A test run compiles every variant for one architecture of each prefill backend, and every hook for all others; on
+//! CUDA cores every variant from sm_75 to sm_120, without the architectures in between that are alike. The tests that
+//! compile every variant for all others are ignored: `cargo xtask test --all` runs them.
 //!
 //! No GPU is needed, NVRTC is: `cargo xtask test` fetches it. Cubins come from the cache where nothing has changed.
 #![allow(clippy::print_stderr)]
@@ -20,7 +21,9 @@ use attn_kernels::{
 };
 
 use budget::{budget, over_budget};
-use points::{ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, further, mixed, points, registered, sm90_prefill, widths};
+use points::{
+    ARCHS, COMPOSITIONS, FURTHER_ARCHS, SPREAD, cuda_cores, further, mixed, points, registered, sm90_prefill, widths,
+};
 use stock::{has_compiler, registry};
 
 /// The planner kernels: one for all variants whose mask gives no tile class, else one for each variant.
@@ -46,6 +49,12 @@ fn sm90_prefill_compiles_within_its_budget() {
     let points = sm90_prefill(&registry);
     assert!(points.len() > SPREAD.len() * 6, "every composition but the one with a key list");
     compile_each_once(points.iter().map(|point| point.source(&registry)).collect());
+}
+
+#[test]
+fn kernels_on_cuda_cores_compile_within_their_budget() {
+    let registry = registry();
+    compile_each_once(cuda_cores(&registry).iter().map(|point| point.source(&registry)).collect());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use attn_core::{
     dtype::{Dtype, Dtypes},
     lang::{FieldDesc, FieldType, VariantDesc},
     spec::{
-        HeadDimVo,
+        DecodeBackend, HeadDimVo,
         KernelKind::{self, Decode, Mixed, Prefill},
         PrefillBackend,
     },
@@ -62,6 +62,7 @@ pub(crate) struct Point {
     group: u32,
     shared_rows: bool,
     prefill: PrefillBackend,
+    decode: Option<DecodeBackend>,
 }
 
 impl Point {
@@ -79,6 +80,7 @@ impl Point {
             group: 4,
             shared_rows,
             prefill,
+            decode: None,
         }
     }
 
@@ -97,12 +99,14 @@ impl Point {
         let backend = match self.prefill {
             PrefillBackend::Sm80 => " sm80",
             PrefillBackend::Sm90 => "",
+            PrefillBackend::CudaCores => " cuda-cores",
         };
+        let decode = if self.decode == Some(DecodeBackend::CudaCores) { " cuda-cores-decode" } else { "" };
         let (head_dim, group, arch, expr) = (self.head_dim, self.group, self.arch, &self.expr);
         let layout = if self.paged { "paged" } else { "ragged" };
         let dtypes = format!("{}/{}", self.dtypes.qo, self.dtypes.kv);
         let rows = if self.shared_rows { " cascade" } else { "" };
-        format!("{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}: {expr}")
+        format!("{kind} {arch} hd{head_dim}{vo} {dtypes} {layout} group{group}{rows}{backend}{decode}: {expr}")
     }
 
     pub(crate) fn source(&self, registry: &Registry) -> KernelSource {
@@ -110,7 +114,8 @@ impl Point {
         let variant = Variant::parse_with(&self.expr, registry).expect(&self.expr);
         let arch: Arch = self.arch.parse().expect(self.arch);
         let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([&variant]);
-        let request = KernelTraitsRequest { head_dim_vo, paged, group, prefill: self.prefill, ..request };
+        let request =
+            KernelTraitsRequest { head_dim_vo, paged, group, prefill: self.prefill, decode: self.decode, ..request };
         let traits = KernelTraits::choose(&request).expect("kernel traits");
         let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
         KernelSource::build(&variant, &traits).expect("supported")
@@ -168,11 +173,12 @@ pub(crate) fn points(registry: &Registry) -> Vec<Point> {
     points
 }
 
-/// Every variant on [`FURTHER_ARCHS`].
+/// Every variant on [`FURTHER_ARCHS`], and on CUDA cores on those that a test run leaves out.
 pub(crate) fn further(registry: &Registry) -> Vec<Point> {
     let exprs = registered(registry);
     let of = |(kind, arch)| exprs.iter().map(move |expr| Point::new(expr, kind, arch));
-    [Prefill, Decode].into_iter().flat_map(|kind| FURTHER_ARCHS.map(|arch| (kind, arch))).flat_map(of).collect()
+    let points = [Prefill, Decode].into_iter().flat_map(|kind| FURTHER_ARCHS.map(|arch| (kind, arch))).flat_map(of);
+    points.chain(all_on_cuda_cores(registry, &["sm_86", "sm_89", "sm_100a"])).collect()
 }
 
 /// Mixed kernels hold prefill and decode, each in a namespace of its own, with and without cascade rows.
@@ -212,6 +218,55 @@ pub(crate) fn sm90_prefill(registry: &Registry) -> Vec<Point> {
     }
     points.retain(|point| point.source(registry).traits.is_sm90_prefill());
     points.extend(SPREAD.iter().map(|expr| Point { prefill: PrefillBackend::Sm80, ..on(expr) }));
+    points
+}
+
+fn on_cuda_cores(expr: &str, kind: KernelKind, arch: &'static str) -> Point {
+    let (prefill, decode) = (PrefillBackend::CudaCores, Some(DecodeBackend::CudaCores));
+    Point { prefill, decode, group: 1, ..Point::new(expr, kind, arch) }
+}
+
+/// Every variant on CUDA cores over f32.
+fn all_on_cuda_cores(registry: &Registry, archs: &[&'static str]) -> Vec<Point> {
+    let exprs = registered(registry);
+    let of = |(kind, &arch)| {
+        exprs.iter().map(move |expr| Point { dtypes: Dtypes::f32(), ..on_cuda_cores(expr, kind, arch) })
+    };
+    [Prefill, Decode].into_iter().flat_map(|kind| archs.iter().map(move |arch| (kind, arch))).flat_map(of).collect()
+}
+
+/// Kernels on CUDA cores: every variant over f32 on some architectures, the oldest and the newest among them; some
+/// variants on the others, and over other types, head dims and numbers of rows.
+pub(crate) fn cuda_cores(registry: &Registry) -> Vec<Point> {
+    let point = on_cuda_cores;
+    let f32 = |expr: &str, kind, arch| Point { dtypes: Dtypes::f32(), ..point(expr, kind, arch) };
+    let e4m3 = Dtypes::bf16().with_kv(Dtype::E4m3);
+    let mut points = all_on_cuda_cores(registry, &["sm_75", "sm_80", "sm_90a", "sm_120"]);
+    for kind in [Prefill, Decode] {
+        for expr in SPREAD {
+            points.extend(["sm_86", "sm_89", "sm_100a"].map(|arch| f32(expr, kind, arch)));
+            points.extend(["sm_75", "sm_90a"].map(|arch| Point { dtypes: e4m3, ..point(expr, kind, arch) }));
+            points.push(Point { paged: false, dtypes: Dtypes::f16(), ..point(expr, kind, "sm_75") });
+            points.extend([2, 4, 8].map(|group| Point { group, ..point(expr, kind, "sm_90a") }));
+        }
+        for (head_dim, vo) in [(8, 8), (40, 24), (72, 136), (128, 64), (264, 264), (512, 512), (64, 512)] {
+            let of = |arch| {
+                let head_dim_vo = HeadDimVo::Dim(vo);
+                Point { head_dim, head_dim_vo, group: 8, ..f32("causal + rope + value_norm", kind, arch) }
+            };
+            points.extend(["sm_75", "sm_90a"].map(of));
+            points.push(Point { dtypes: e4m3, ..of("sm_90a") });
+        }
+        let latent =
+            Point { head_dim: 576, head_dim_vo: HeadDimVo::SharedWithKeys(512), ..f32("causal", kind, "sm_90a") };
+        points.push(latent);
+    }
+    for shared_rows in [false, true] {
+        points.push(Point { shared_rows, ..f32("causal + rope", Mixed, "sm_75") });
+        points.push(Point { shared_rows, ..f32("causal + softpick + sink", Mixed, "sm_90a") });
+        let of_tensor_cores = Point { prefill: PrefillBackend::Sm80, ..point("causal + alibi", Mixed, "sm_90a") };
+        points.push(Point { shared_rows, ..of_tensor_cores });
+    }
     points
 }
 

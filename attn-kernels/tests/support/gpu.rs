@@ -5,7 +5,7 @@
 use attn_core::{
     batch::{Batch, PageTableBuf, indptr},
     dtype::{Dtype, Dtypes},
-    spec::{AttentionOptions, Heads},
+    spec::{AttentionOptions, DecodeBackend, Heads, PrefillBackend},
     tensor::{Kv, Out, TensorMut, TensorRef},
 };
 use attn_kernels::cuda::{CudaAttention, CudaBuffer, CudaError, CudaPlan, CudaStream, CudaWorkspace, Device};
@@ -54,6 +54,16 @@ pub(crate) struct Gpu {
     heads: Heads,
     queries: usize,
     pages: u32,
+}
+
+/// The default options, and those that name CUDA cores.
+pub(crate) fn on_each_backend() -> [AttentionOptions; 2] {
+    let cuda_cores = AttentionOptions {
+        decode: Some(DecodeBackend::CudaCores),
+        prefill: PrefillBackend::CudaCores,
+        ..AttentionOptions::default()
+    };
+    [AttentionOptions::default(), cuda_cores]
 }
 
 /// The first device. Without one, prints that the test is skipped.

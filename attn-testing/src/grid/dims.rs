@@ -1,5 +1,5 @@
-//! Head dims: every multiple of 16, large ones, values of another head dim than keys or in the memory of the keys; and
-//! every ratio of heads.
+//! Head dims: every multiple of 16, large ones, values of another head dim than keys or in the memory of the keys; odd
+//! multiples of 8 and others that CUDA cores alone have kernels for; and every ratio of heads.
 //!
 //! Each head dim runs three times in each kernel: in bf16, in f16, and over an fp8 cache. Variants, layouts, ratios and
 //! lengths cycle with coprime steps, so that they meet differently.
@@ -55,7 +55,19 @@ fn head_dims() -> Vec<(u32, HeadDimVo)> {
         (192, HeadDimVo::SharedWithKeys(128)),
         (576, HeadDimVo::SharedWithKeys(512)),
     ];
-    same.chain(others).collect()
+    let on_cuda_cores = [
+        (8, HeadDimVo::Same),
+        (24, HeadDimVo::Same),
+        (40, HeadDimVo::Dim(24)),
+        (72, HeadDimVo::Dim(136)),
+        (120, HeadDimVo::Same),
+        (200, HeadDimVo::Same),
+        (264, HeadDimVo::Same),
+        (320, HeadDimVo::Same),
+        (504, HeadDimVo::Same),
+        (64, HeadDimVo::Dim(512)),
+    ];
+    same.chain(others).chain(on_cuda_cores).collect()
 }
 
 /// The cases.
