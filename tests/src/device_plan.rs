@@ -14,7 +14,10 @@ use attn_kernels::{
 };
 use libloading::Library;
 
-use crate::host::{library, templates, words};
+use crate::{
+    host::{library, templates, words},
+    simt::FIBERS,
+};
 
 /// The planning kernel for the masks of a variant.
 #[derive(Debug)]
@@ -103,6 +106,7 @@ impl HostPlanner {
     #[must_use]
     pub fn compile(variant: &Variant, folder: &Path) -> HostPlanner {
         let text = [
+            FIBERS,
             include_str!("plan_harness.cpp"),
             &templates(&["lang/lang.cuh", "planner/check_batch.cuh", "planner/block_scan.cuh"]),
             &variant_source(variant).expect("the parts go together"),

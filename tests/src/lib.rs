@@ -12,5 +12,6 @@ pub mod host;
 pub mod language_stress;
 pub mod reference;
 pub mod setup;
+pub mod simt;
 pub mod synthetic;
 pub mod tables;

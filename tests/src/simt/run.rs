@@ -1,0 +1,277 @@
+//! Runs kernels on the host over the inputs of a case.
+
+use std::{ffi::c_void, mem::size_of, ops::Range};
+
+use attn::{
+    batch::{KvSegment, Layout},
+    cpu::{Problem, oracle},
+    dtype::Dtype,
+    expr::Variant,
+    plan::{
+        ListRule, MergeItem, PartCapacity, PartialBytes, PlanBlob, PlanCapacity, PlanOffsets, PlanScratch, WorkItem,
+        WorkList, WorkPart, WorkerStart,
+    },
+};
+use attn_kernels::{
+    cost::HookClass,
+    launch::{FastDiv, KernelParams, MixedParams, Strided, Waves},
+    splice::variant::{Pointee, variant_args},
+};
+use attn_testing::{Case, Distance, Host, HostScale, Inputs};
+
+use super::kernel::HostKernel;
+use crate::host::words;
+
+/// A device of two CTAs per SM.
+const CTAS_PER_SM: u32 = 2;
+
+/// Runs the kernels of a case's branches, and returns the distance from the reference.
+pub(super) fn run(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32, seed: u32) -> Distance {
+    let inputs = Inputs::new(case, false).expect("a valid case");
+    let levels = inputs.levels();
+    let layout = inputs.batch(&levels).validate().expect("a valid batch");
+    let mut work = WorkList::default();
+    let rule = rule(case, variant, kernels, ctas);
+    work.rebuild_for(&mut PlanScratch::default(), variant, &[], &layout, case.heads(), &rule).expect("a plan");
+    let mut blob = PlanBlob::pack(&layout, &work);
+    if case.graph {
+        blob.repack_within(&with_room(&layout, &work, &blob.offsets), &layout, &work).expect("there is room");
+    }
+    let merges = blob.offsets.merges.len() / size_of::<MergeItem>();
+    let mut memory = Memory::new(case, &inputs, &work, merges);
+    let run = Run {
+        case,
+        inputs: &inputs,
+        layout: &layout,
+        lists: words(&blob.bytes),
+        offsets: blob.offsets,
+        written: memory.addresses(),
+        seed,
+        ctas,
+    };
+    match kernels {
+        [kernel] if kernel.is_mixed() => run.mixed(kernel, merges),
+        _ => kernels.iter().enumerate().for_each(|(number, kernel)| run.branch(kernel, number)),
+    }
+    memory.distance(case, variant, &layout, &inputs)
+}
+
+/// The capacity of a captured launch, which has CTAs for more items and merges than there are.
+fn with_room(layout: &Layout, work: &WorkList, packed: &PlanOffsets) -> PlanCapacity {
+    let part = |part: &WorkPart| {
+        // a worker ends where the next one begins; the prefill part of a mixed list has none
+        let workers = part.workers.len().checked_sub(1).map_or(0, |workers| workers + 1);
+        PartCapacity { items: part.items.len() + 3, workers }
+    };
+    PlanCapacity {
+        requests: layout.batch(),
+        levels: layout.level_count(),
+        queries: if layout.has_levels() { layout.qo_tokens() } else { 0 },
+        segments: packed.segments.len() / size_of::<KvSegment>(),
+        pages: layout.pages().map(|pages| pages.indices().len()),
+        parts: work.parts.iter().map(part).collect(),
+        merges: work.merges.len() + 2,
+        merge_parts: work.merge_parts.len() + 1,
+        partial_rows: work.partial_rows as usize,
+    }
+}
+
+fn rule(case: &Case, variant: &Variant, kernels: &[HostKernel], ctas: u32) -> ListRule {
+    let (traits, kv_heads, hooks) = (&kernels[0].traits, case.kv_heads, HookClass::of(variant));
+    if kernels[0].is_mixed() {
+        return ListRule::Mixed(traits.mixed_rule(ctas, ctas / CTAS_PER_SM, kv_heads, hooks));
+    }
+    let step_keys = kernels.iter().map(|kernel| kernel.traits.step_keys()).max().unwrap_or(1);
+    ListRule::Flat(traits.plan_rule(step_keys, ctas, kv_heads, hooks))
+}
+
+/// What kernels write. Everything is NaN at first.
+struct Memory {
+    dtype: Dtype,
+    o: Vec<u64>,
+    lse: Vec<f32>,
+    partial_o: Vec<f32>,
+    partial_md: Vec<f32>,
+    semaphores: Vec<u32>,
+}
+
+impl Memory {
+    fn new(case: &Case, inputs: &Inputs, work: &WorkList, merges: usize) -> Memory {
+        let [tokens, heads, value_dim] = inputs.o_shape();
+        let dtype = case.dtypes().expect("known types").qo;
+        let partial = PartialBytes::of(work.partial_rows as usize, case.kv_heads, value_dim as u32).expect("few");
+        let nan = |bytes: u64| vec![f32::NAN; bytes as usize / 4];
+        Memory {
+            dtype,
+            // all bits set are NaN in every type
+            o: vec![u64::MAX; (tokens * heads * value_dim * dtype.size()).div_ceil(8)],
+            lse: vec![f32::NAN; tokens * heads],
+            partial_o: nan(partial.o),
+            partial_md: nan(partial.md),
+            semaphores: vec![0; merges * case.kv_heads as usize],
+        }
+    }
+
+    fn addresses(&mut self) -> Written {
+        Written {
+            o: self.o.as_mut_ptr() as u64,
+            lse: self.lse.as_mut_ptr() as u64,
+            partial_o: self.partial_o.as_mut_ptr() as u64,
+            partial_md: self.partial_md.as_mut_ptr() as u64,
+            semaphores: self.semaphores.as_mut_ptr() as u64,
+        }
+    }
+
+    /// The distance from the f64 reference.
+    fn distance(&self, case: &Case, variant: &Variant, layout: &Layout, inputs: &Inputs) -> Distance {
+        let heads = case.heads();
+        let problem = Problem {
+            variant,
+            heads,
+            head_dim_vo: case.head_dim_vo,
+            sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
+            layout,
+            work: &WorkList::default(), // the reference ignores it
+            q: inputs.q().expect("queries"),
+            kv: inputs.kv().expect("keys and values"),
+        };
+        let want = oracle(&problem).expect("a sound problem");
+        let o: Vec<f32> = match self.dtype {
+            Dtype::F32 => bytemuck::cast_slice(&self.o).to_vec(),
+            Dtype::F16 => bytemuck::cast_slice(&self.o).iter().map(|x: &half::f16| x.to_f32()).collect(),
+            _ => bytemuck::cast_slice(&self.o).iter().map(|x: &half::bf16| x.to_f32()).collect(),
+        };
+        let value_dim = inputs.o_shape()[2];
+        Distance::between(&o[..want.o.len()], &want.o, value_dim, Some((&self.lse, &want.lse)))
+    }
+}
+
+/// The addresses of [`Memory`].
+struct Written {
+    o: u64,
+    lse: u64,
+    partial_o: u64,
+    partial_md: u64,
+    semaphores: u64,
+}
+
+struct Run<'a> {
+    case: &'a Case,
+    inputs: &'a Inputs,
+    layout: &'a Layout,
+    lists: Vec<u64>,
+    offsets: PlanOffsets,
+    written: Written,
+    seed: u32,
+    ctas: u32,
+}
+
+impl Run<'_> {
+    /// Runs the main kernel of a branch over its part of the work list.
+    fn branch(&self, kernel: &HostKernel, number: usize) {
+        let params = self.params(&kernel.variant);
+        let workers = &self.offsets.parts[number].workers;
+        let first = params.workers + (workers.start * size_of::<WorkerStart>()) as u64;
+        let params = KernelParams { workers: first, ..params };
+        self.launch(kernel, "launch_main", &params, [workers.len() as u32 * self.case.kv_heads, 1]);
+    }
+
+    /// Runs a mixed kernel and its merges.
+    fn mixed(&self, kernel: &HostKernel, merges: usize) {
+        let base = self.params(&kernel.variant);
+        let (offsets, kv_heads) = (&self.offsets, self.case.kv_heads);
+        let [decode, prefill] = &offsets.parts[..] else { panic!("a mixed list has two parts") };
+        let (decodes, items) = (decode.workers.len() as u32 * kv_heads, prefill.items.len() as u32);
+        let ctas = decodes + items * kv_heads;
+        let waves = Waves { decodes, ctas, wave: self.ctas, multiprocessors: self.ctas / CTAS_PER_SM };
+        let params = MixedParams {
+            base,
+            prefill: base.items + (prefill.items.start * size_of::<WorkItem>()) as u64,
+            merge_parts: self.section(&offsets.merge_parts),
+            request_of_query: self.section(&offsets.request_of_query),
+            segment_ends: self.section(&offsets.segment_ends),
+            segments: self.section(&offsets.segments),
+            decode_ctas: decodes as i32,
+            prefill_items: items as i32,
+            segment_count: (offsets.segments.len() / size_of::<KvSegment>()) as i32,
+            wave: self.ctas as i32,
+            wave_decodes: waves.decode_ctas_per_wave() as i32,
+            pad: 0,
+        };
+        self.launch(kernel, "launch_main", &params, [ctas, 1]);
+        self.launch(kernel, "launch_merge", &params, [merges as u32, kv_heads]);
+    }
+
+    fn launch<P>(&self, kernel: &HostKernel, name: &str, params: &P, grid: [u32; 2]) {
+        type Launch = unsafe extern "C" fn(*const c_void, *const c_void, i32, i32, u32);
+        let mut tables = Vec::new();
+        let arguments = variant_args(&kernel.variant, |pointee| {
+            Ok::<_, std::convert::Infallible>(match pointee {
+                Pointee::Table(bytes) => {
+                    tables.push(words(bytes));
+                    tables.last().map_or(0, |table: &Vec<u64>| table.as_ptr() as u64)
+                }
+                Pointee::Out(out) => out.as_ptr() as u64,
+            })
+        });
+        let arguments = words(&arguments.unwrap_or_else(|never| match never {}));
+        // SAFETY: simt/launch.cpp defines both names with this type.
+        let function = unsafe { kernel.library.get::<Launch>(name.as_bytes()) }.expect("the text defines it");
+        let params = std::ptr::from_ref(params).cast();
+        // SAFETY: every array is as long as the batch and its work list say, and lives until the call returns.
+        unsafe { function(params, arguments.as_ptr().cast(), grid[0] as i32, grid[1] as i32, self.seed) }
+    }
+
+    /// The address of a section of the work list; null if it is empty.
+    fn section(&self, section: &Range<usize>) -> u64 {
+        if section.is_empty() { 0 } else { self.lists.as_ptr() as u64 + section.start as u64 }
+    }
+
+    fn params(&self, variant: &Variant) -> KernelParams {
+        let Run { case, inputs, layout, written, .. } = self;
+        let (heads, offsets) = (case.heads(), &self.offsets);
+        let [_, qo_heads, value_dim] = inputs.o_shape();
+        let scales = |scale: &HostScale| scale.heads.as_ref().map_or(0, |heads| heads.as_ptr() as u64);
+        KernelParams {
+            q: packed(inputs.q.bytes().as_ptr() as u64, qo_heads, case.head_dim as usize),
+            k: strided(&inputs.k, &inputs.kv_strides),
+            v: strided(&inputs.v, &inputs.v_strides),
+            o: packed(written.o, qo_heads, value_dim),
+            lse: written.lse,
+            lse_token: qo_heads as i64,
+            lse_head: 1,
+            k_scales: scales(&inputs.k_scale),
+            v_scales: scales(&inputs.v_scale),
+            qo_indptr: self.section(&offsets.qo_indptr),
+            kv_indptr: self.section(&offsets.kv_indptr),
+            page_indptr: self.section(&offsets.page_indptr),
+            page_indices: self.section(&offsets.page_indices),
+            items: self.section(&offsets.items),
+            merges: self.section(&offsets.merges),
+            workers: self.section(&offsets.workers),
+            split_semaphores: written.semaphores,
+            partial_o: written.partial_o,
+            partial_md: written.partial_md,
+            group: FastDiv::new(heads.group()),
+            page_size: FastDiv::new(layout.pages().map_or(1, |pages| pages.page_size())),
+            list_block: FastDiv::new(variant.kv_list_sizes().map_or(1, |(block, _)| block as u32)),
+            batch: layout.batch() as i32,
+            kv_heads: heads.kv as i32,
+            sm_scale: case.sm_scale.unwrap_or_else(|| heads.default_sm_scale()),
+            k_scale: inputs.k_scale.all,
+            v_scale: inputs.v_scale.all,
+            ..KernelParams::default()
+        }
+    }
+}
+
+/// A packed tensor of shape (tokens, heads, dim).
+fn packed(data: u64, heads: usize, dim: usize) -> Strided {
+    Strided { data, token: (heads * dim) as i64, head: dim as i64, page: 0 }
+}
+
+fn strided(tensor: &Host, strides: &[i64]) -> Strided {
+    let rank = strides.len();
+    let page = if rank == 4 { strides[0] } else { 0 };
+    Strided { data: tensor.bytes().as_ptr() as u64, token: strides[rank - 3], head: strides[rank - 2], page }
+}

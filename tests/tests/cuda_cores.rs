@@ -1,0 +1,93 @@
+//! Kernels on CUDA cores run on the host, thread by thread, and agree with the f64 reference.
+
+use attn_core::spec::{DecodeBackend, HeadDimVo, PrefillBackend};
+use attn_testing::{Case, LayoutKind, Lens, Tolerance, grid};
+use attn_tests::simt::HostKernels;
+use rayon::prelude::*;
+
+/// Runs cases on CUDA cores and fails for those that are outside of their tolerance.
+fn check(cases: impl IntoIterator<Item = Case>) {
+    let (prefill, decode) = (PrefillBackend::CudaCores, Some(DecodeBackend::CudaCores));
+    let cases: Vec<_> = cases.into_iter().map(|case| Case { prefill, decode, ..case }).collect();
+    let wrong: Vec<_> = cases.par_iter().filter_map(wrong).collect();
+    assert!(!cases.is_empty() && wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// What is wrong with the result of a case, if anything.
+fn wrong(case: &Case) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // few CTAs have several items each, and KV splits that others merge
+    let distance = HostKernels::compile(case, folder.path()).run(case, 6, case.seed as u32);
+    let tolerance = Tolerance::of(case.dtypes().expect("known types").qo);
+    let within = distance.within(&tolerance);
+    (!within).then(|| format!("{} {} {}: {distance:?}", case.kernel, case.title(), case.dtype))
+}
+
+/// The cases of a grid in f32, without those that need another kernel: `auto` means decode here.
+fn in_f32(cases: Vec<Case>) -> impl Iterator<Item = Case> {
+    let cases = cases.into_iter().filter(|case| case.kernel != "auto" || !case.kv_layout.levels());
+    cases.map(|case| Case { dtype: "f32".to_owned(), ..case })
+}
+
+#[test]
+fn the_small_grid_in_f32() {
+    check(in_f32(grid::small()));
+}
+
+#[test]
+fn head_dims_of_every_multiple_of_eight() {
+    let dims = [(8, 8), (24, 24), (40, 24), (72, 136), (128, 64), (200, 200), (264, 264), (504, 504), (64, 512)];
+    let case = |(at, (head_dim, values)): (usize, (u32, u32))| {
+        let (kernel, expr) =
+            [("decode", "causal + rope + value_norm"), ("prefill", "causal + qk_norm + alibi")][at % 2];
+        let (qo_heads, kv_heads) = [(3, 1), (4, 4), (10, 2)][at % 3];
+        Case {
+            kernel: kernel.to_owned(),
+            dtype: "f32".to_owned(),
+            kv_dtype: (at % 4 == 3).then(|| "e4m3".to_owned()),
+            qo_heads,
+            kv_heads,
+            head_dim,
+            head_dim_vo: HeadDimVo::Dim(values),
+            kv_layout: [LayoutKind::Paged, LayoutKind::Ragged][at / 2 % 2],
+            page_size: 3,
+            qo_lens: Lens::List(vec![1, 5, 0, 2]),
+            kv_lens: Lens::List(vec![301, 37, 9, 66]),
+            ..Case::new(expr)
+        }
+    };
+    // each pair in both kernels
+    check(dims.into_iter().chain(dims).enumerate().map(case));
+}
+
+#[test]
+fn sixteen_bits_and_latent_values() {
+    let case = |dtype: &str, kv_dtype: Option<&str>, expr| Case {
+        kernel: "decode".to_owned(),
+        dtype: dtype.to_owned(),
+        kv_dtype: kv_dtype.map(str::to_owned),
+        qo_heads: 6,
+        kv_heads: 2,
+        head_dim: 72,
+        kv_layout: LayoutKind::Paged,
+        qo_lens: Lens::List(vec![1, 3]),
+        kv_lens: Lens::List(vec![130, 515]),
+        ..Case::new(expr)
+    };
+    let latent = HeadDimVo::SharedWithKeys(64);
+    check([
+        case("bf16", None, "causal + soft_cap(cap=30)"),
+        case("f16", None, "causal + output_norm + sink"),
+        case("bf16", Some("e4m3"), "causal + alibi"),
+        case("f16", Some("e5m2"), "sigmoid"),
+        Case { head_dim_vo: latent, kv_heads: 1, ..case("bf16", None, "causal") },
+        Case { head_dim_vo: latent, kv_heads: 1, kernel: "prefill".to_owned(), ..case("f32", None, "causal") },
+    ]);
+}
+
+#[test]
+#[ignore = "minutes: `cargo xtask test --all`"]
+fn samples_of_the_large_grids_in_f32() {
+    let of = |grid: Vec<Case>, every| in_f32(grid.into_iter().step_by(every).collect());
+    check(of(grid::dims(), 3).chain(of(grid::check(), 9)).chain(of(grid::serving(), 17)));
+}
