@@ -94,7 +94,8 @@ impl KernelArgs {
         let layouts = if self.layout.is_empty() { &natural[..] } else { &self.layout };
         let head_dim_vo = self.head_dim_vo;
         let stored = if self.stored == Stored::Raw { KvStored::Raw } else { KvStored::Transformed };
-        let branches = variant.clone().with_stored(stored).branches();
+        let variant = variant.clone().with_stored(stored);
+        let (branches, hooks) = (variant.branches(), HookClass::of(&variant));
         let mut sources = Vec::new();
         for arch in self.archs()? {
             for &head_dim in &self.head_dim {
@@ -113,6 +114,7 @@ impl KernelArgs {
                                 decode: self.decode,
                                 ..request.with_hooks([variant])
                             };
+                            let request = request.with_decode_backend(hooks);
                             let traits = KernelTraits::choose(&request)?;
                             let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
                             sources.push(KernelSource::build(variant, &traits)?);
@@ -140,30 +142,32 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let heads: Heads = case.heads();
     heads.check()?;
     let variant = attn_testing::case_variant(case)?;
-    let branches = variant.branches();
-    let request = |kernel: SelectedKernel, branches: &[Variant]| -> Result<KernelTraitsRequest> {
-        Ok(KernelTraitsRequest {
-            head_dim_vo: case.head_dim_vo,
-            paged: case.kv_layout.paged(),
-            group: kernel.rows,
-            key_lists: variant.kv_list_sizes().is_some(),
-            prefill: case.prefill,
-            decode: case.decode,
-            ..KernelTraitsRequest::new(kernel.kind, heads.head_dim, case.dtypes()?, arch).with_hooks(branches)
-        })
+    let (branches, hooks, dtypes) = (variant.branches(), HookClass::of(&variant), case.dtypes()?);
+    let of_attention = KernelTraitsRequest {
+        head_dim_vo: case.head_dim_vo,
+        paged: case.kv_layout.paged(),
+        group: heads.group(),
+        key_lists: variant.kv_list_sizes().is_some(),
+        prefill: case.prefill,
+        decode: case.decode,
+        ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
+    };
+    let of_attention = of_attention.with_decode_backend(hooks);
+    let request = |kernel: SelectedKernel, branches: &[Variant]| {
+        let request = KernelTraitsRequest { kind: kernel.kind, group: kernel.rows, ..of_attention };
+        KernelTraitsRequest { key_lists: of_attention.key_lists, ..request.with_hooks(branches) }
     };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
-    let tiles = request(SelectedKernel::PREFILL, &branches)?.decode_tiles();
+    let tiles = of_attention.decode_tiles();
     let decode = SelectedKernel::decode(rows.into(), tiles);
     // the same selection as in an attention
     let kernels = match (case.kernel.as_str(), list_queries) {
         ("auto", None) => {
             let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
-            let request = request(decode, &branches)?;
-            let hooks = HookClass::of(&variant);
+            let request = request(decode, &branches);
             let mut kernels = Vec::new();
             for multiprocessors in MULTIPROCESSORS {
                 let kernel = KernelSelector::new(&request, hooks, heads, multiprocessors)?.fastest(&layout);
@@ -178,18 +182,18 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         (named, _) => vec![match named.parse::<KernelKind>()? {
             KernelKind::Decode => decode,
             KernelKind::Prefill => SelectedKernel::PREFILL,
-            KernelKind::Mixed => mixed(case, &request(SelectedKernel::PREFILL, &branches)?),
+            KernelKind::Mixed => mixed(case, &of_attention),
         }],
     };
     // a mixed kernel attends to shared keys where the cascade policy pays
     let mut kernels: Vec<_> = kernels.into_iter().map(|kernel| (kernel, false)).collect();
     if case.kv_layout.levels() && branches.len() == 1 && list_queries.is_none() {
-        kernels.push((mixed(case, &request(SelectedKernel::PREFILL, &branches)?), true));
+        kernels.push((mixed(case, &of_attention), true));
     }
     let mut sources = Vec::new();
     for (kernel, shared) in kernels {
         for branch in &branches {
-            let traits = KernelTraits::choose(&request(kernel, std::slice::from_ref(branch))?)?;
+            let traits = KernelTraits::choose(&request(kernel, std::slice::from_ref(branch)))?;
             let traits = if shared { traits.with_shared_rows() } else { traits };
             sources.push(KernelSource::build(branch, &traits)?);
         }

@@ -4,6 +4,7 @@
 //! the table. The planner splits a batch by [`Costs::rule`], and [`KernelSelector`](crate::select::KernelSelector)
 //! compares kernels by all costs.
 
+mod decode_backend;
 mod hook_class;
 mod measured;
 mod table;

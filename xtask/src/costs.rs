@@ -24,7 +24,7 @@ use attn_core::spec::KernelKind;
 
 use super::{
     HookClass,
-    measured::{Measured, row, sm90},
+    measured::{Measured, cuda_cores, row, sm90},
 };
 
 /// Architecture, kernel, rows of a tile, bits of an element of K and V, head_dim, hooks, CTAs of an SM;

@@ -10,6 +10,7 @@ use attn_core::{
 use super::{AotError, AotOptions, environment::list_from_env};
 use crate::{
     compile::Arch,
+    cost::HookClass,
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::{KernelSource, OpSource, PlannerSource, Unit},
 };
@@ -78,7 +79,8 @@ impl AotOptions<'_> {
         {
             for (&kind, (&paged, &group)) in product(self.kinds.iter(), pairs_of(self.paged, self.groups)) {
                 let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([variant]);
-                let request = KernelTraitsRequest { head_dim_vo, paged, decode: self.decode, ..request };
+                let request = KernelTraitsRequest { head_dim_vo, paged, group, decode: self.decode, ..request };
+                let request = request.with_decode_backend(HookClass::of(variant));
                 for group in request.decode_tiles().up_to(group) {
                     let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request })?;
                     if !all_traits.contains(&traits) {

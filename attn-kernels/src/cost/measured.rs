@@ -68,7 +68,6 @@ pub(super) const fn sm90(row: Measured) -> Measured {
 }
 
 /// The row of a kernel on CUDA cores.
-#[allow(dead_code)] // until one is in the table
 pub(super) const fn cuda_cores(row: Measured) -> Measured {
     Measured { cuda_cores: true, ..row }
 }

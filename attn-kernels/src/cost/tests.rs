@@ -1,6 +1,6 @@
 use attn_core::{
     dtype::{Dtype, Dtypes},
-    spec::KernelKind,
+    spec::{DecodeBackend, KernelKind},
 };
 
 use super::{
@@ -24,7 +24,10 @@ fn every_row_is_found_by_its_own_traits_alone() {
     for (i, row) in table::TABLE.iter().enumerate() {
         let kv = if row.kv_bits == 8 { Dtype::E4m3 } else { Dtype::Bf16 };
         let arch = if row.sm90 { Arch::for_device(row.major, 0) } else { Arch::new(row.major, 0) };
-        let traits = KernelTraits { tile_rows: row.rows, ..traits(row.kind, row.head_dim, kv, arch) };
+        let of_tensor_cores = traits(row.kind, row.head_dim, kv, arch);
+        let dtypes = if row.kv_bits == 32 { Dtypes::f32() } else { of_tensor_cores.dtypes };
+        let (tile_rows, cuda_cores) = (row.rows, row.cuda_cores);
+        let traits = KernelTraits { tile_rows, cuda_cores, dtypes, ..of_tensor_cores };
         assert_eq!(row.distance(&traits, row.hooks), 0, "{row:?}");
         assert_eq!(Costs::of(&traits, row.hooks), row.costs, "{row:?}");
         let same = table::TABLE.iter().position(|other| other.distance(&traits, row.hooks) == 0);
@@ -85,4 +88,36 @@ fn a_rule_has_the_cost_of_a_block_of_its_alignment() {
     assert_eq!(costs.rule(&decode, 128).block, 4200);
     assert_eq!(costs.rule(&prefill, 96).block, 3000);
     assert_eq!(Costs::default().rule(&decode, 64).block, 1, "at least 1");
+}
+
+#[test]
+fn decode_runs_on_the_backend_with_less_measured_time() {
+    let chosen = |head_dim, dtypes, group, arch: &str, hooks| {
+        let arch = arch.parse().expect("an architecture");
+        let request = KernelTraitsRequest {
+            group,
+            key_hooks: hooks == HookClass::Rewrites,
+            ..KernelTraitsRequest::new(KernelKind::Prefill, head_dim, dtypes, arch)
+        };
+        let named = KernelTraitsRequest { decode: Some(DecodeBackend::CudaCores), ..request };
+        assert_eq!(named.with_decode_backend(hooks).decode, named.decode, "a name decides");
+        request.with_decode_backend(hooks).decode.expect("one is chosen")
+    };
+    use DecodeBackend::{CudaCores, TensorCores};
+    use HookClass::{Logits, None, Rewrites};
+    for (head_dim, dtypes, group, arch, hooks, backend) in [
+        (128, Dtypes::bf16(), 1, "90a", None, TensorCores),
+        (128, Dtypes::bf16(), 4, "90a", Rewrites, TensorCores),
+        (128, Dtypes::f16().with_kv(Dtype::E4m3), 8, "120", Logits, TensorCores),
+        // rows of 256 elements that a hook rewrites: tensor cores have one CTA per SM
+        (256, Dtypes::bf16(), 4, "90a", Rewrites, CudaCores),
+        (256, Dtypes::bf16(), 8, "90a", Rewrites, TensorCores),
+        (128, Dtypes::f32(), 4, "90a", None, CudaCores),
+        (72, Dtypes::bf16(), 4, "90a", None, CudaCores),
+        (128, Dtypes::f16(), 4, "75", None, CudaCores),
+        // neither supports it
+        (12, Dtypes::bf16(), 4, "90a", None, TensorCores),
+    ] {
+        assert_eq!(chosen(head_dim, dtypes, group, arch, hooks), backend, "{head_dim} {dtypes:?} {group} {arch}");
+    }
 }

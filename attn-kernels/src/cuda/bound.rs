@@ -32,6 +32,7 @@ pub(super) struct BoundAttention {
     /// The kernel family that options name.
     pub(super) kernel: Option<KernelKind>,
     pub(super) prefill: PrefillBackend,
+    /// The decode backend that was chosen.
     pub(super) decode: Option<DecodeBackend>,
     pub(super) fixed_split_size: Option<u32>,
     pub(super) selector: KernelSelector,
@@ -76,6 +77,7 @@ impl BoundAttention {
             decode: options.decode,
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
+        let request = request.with_decode_backend(hooks);
         let visibilities = Arc::new(VisibilityInterner::default());
         let args = upload_args(device, &branches)?;
         let selector = KernelSelector::new(&request, hooks, heads, device.multiprocessors())?
@@ -99,7 +101,7 @@ impl BoundAttention {
             sm_scale: heads.sm_scale(options.sm_scale)?,
             kernel: options.kernel,
             prefill: options.prefill,
-            decode: options.decode,
+            decode: request.decode,
             fixed_split_size: options.fixed_split_size,
             kernels: Arc::default(),
         };
