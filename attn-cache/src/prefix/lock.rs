@@ -1,0 +1,63 @@
+//! Locks: prefixes that are in use.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{node::NodeId, tree::Tree};
+
+/// A tree that handles and locks share.
+pub(super) type SharedTree = Arc<Mutex<Tree>>;
+
+/// The tree itself. Its mutex is poisoned only by a policy that panics, before the tree is changed.
+pub(super) fn tree_of(shared: &SharedTree) -> MutexGuard<'_, Tree> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a prefix from eviction, from the root to its last page, until it is dropped. A clone is a second lock.
+#[must_use = "the prefix may be evicted once the lock is dropped"]
+pub struct PrefixLock {
+    /// `None` for the empty prefix.
+    held: Option<(SharedTree, NodeId)>,
+}
+
+impl PrefixLock {
+    /// Takes over a lock that is counted already.
+    pub(super) fn counted(tree: &SharedTree, node: Option<NodeId>) -> Self {
+        PrefixLock { held: node.map(|node| (Arc::clone(tree), node)) }
+    }
+
+    /// Tokens that are protected.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.held.as_ref().map_or(0, |(tree, node)| {
+            let node = &tree_of(tree).nodes[*node];
+            node.begin + node.tokens.len()
+        })
+    }
+}
+
+impl Clone for PrefixLock {
+    fn clone(&self) -> Self {
+        if let Some((tree, node)) = &self.held {
+            tree_of(tree).lock(*node);
+        }
+        PrefixLock { held: self.held.clone() }
+    }
+}
+
+impl Drop for PrefixLock {
+    fn drop(&mut self) {
+        if let Some((tree, node)) = &self.held {
+            tree_of(tree).unlock(*node);
+        }
+    }
+}
+
+impl fmt::Debug for PrefixLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let node = self.held.as_ref().map(|(_, node)| node);
+        f.debug_struct("PrefixLock").field("node", &node).finish()
+    }
+}

@@ -1,0 +1,35 @@
+//! Sliding windows: pages that no query will read again.
+
+use std::ops::Range;
+
+use super::Sequence;
+use crate::RELEASED;
+
+impl Sequence {
+    /// Releases the pages that the next query no longer sees under a sliding window of `window` keys, its own included,
+    /// that also sees the first `sinks` keys. Returns how many pages were released; each is released once.
+    ///
+    /// A page that the prefix tree or another sequence holds is not free then.
+    pub fn window(&mut self, window: usize, sinks: usize) -> usize {
+        // the next query is the first that is not written; it sees itself and `window - 1` keys before
+        let first = (self.written + 1).saturating_sub(window.max(1));
+        self.release(sinks..first)
+    }
+
+    /// Releases the pages that lie wholly within a range of written positions. Masks must hide these positions from all
+    /// later queries.
+    pub fn release(&mut self, positions: Range<usize>) -> usize {
+        if self.swapped {
+            return 0;
+        }
+        let page_size = self.pool.page_size();
+        let first = positions.start.div_ceil(page_size);
+        let end = positions.end.min(self.written) / page_size;
+        let mut released = 0;
+        for index in first..end {
+            released += usize::from(self.pages[index].take().is_some());
+            self.ids[index] = RELEASED;
+        }
+        released
+    }
+}
