@@ -1,0 +1,97 @@
+//! Operations, encoded in bytes so that they shrink.
+
+/// An operation. Numbers are taken modulo what there is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    /// A request comes: look its prompt up, and append what is left.
+    Admit {
+        namespace: usize,
+        prompt: u8,
+        len: usize,
+    },
+    /// Look up, and keep the hit without a sequence.
+    Lookup {
+        namespace: usize,
+        prompt: u8,
+        len: usize,
+    },
+    /// Drop a kept hit.
+    DropHit {
+        hit: usize,
+    },
+    Append {
+        sequence: usize,
+        n: usize,
+        token: u32,
+    },
+    /// A step over the sequences whose bits are set; bits say how levels are chosen, too.
+    Step {
+        mask: u8,
+        grouped: bool,
+        cost: u8,
+    },
+    Fork {
+        sequence: usize,
+    },
+    Truncate {
+        sequence: usize,
+        by: usize,
+    },
+    /// Draft tokens that are taken back before they are written, and a fork that goes on from there.
+    Withdraw {
+        sequence: usize,
+        n: usize,
+    },
+    Window {
+        sequence: usize,
+        window: usize,
+        sinks: usize,
+    },
+    Cache {
+        sequence: usize,
+        keep: usize,
+    },
+    End {
+        sequence: usize,
+    },
+    Evict {
+        want: usize,
+    },
+    Reserve {
+        need: usize,
+    },
+    SwapOut {
+        sequence: usize,
+    },
+    SwapIn {
+        sequence: usize,
+    },
+}
+
+impl Op {
+    pub(crate) fn new([kind, a, b, c]: [u8; 4]) -> Op {
+        let (x, y, z) = (usize::from(a), usize::from(b), usize::from(c));
+        match kind % 32 {
+            0..=4 => Op::Admit { namespace: (x % 8).saturating_sub(5), prompt: b, len: z % 20 + 1 },
+            5 => Op::Lookup { namespace: (x % 8).saturating_sub(5), prompt: b, len: z % 20 + 1 },
+            6 => Op::DropHit { hit: x },
+            7..=10 => Op::Append { sequence: x, n: y % 6, token: u32::from(c % 2) },
+            11..=16 => Op::Step { mask: if a % 4 == 0 { b } else { u8::MAX }, grouped: a % 8 < 5, cost: c },
+            17..=18 => Op::Fork { sequence: x },
+            19 => Op::Truncate { sequence: x, by: y % 7 },
+            20 => Op::Withdraw { sequence: x, n: y % 4 + 1 },
+            21..=22 => Op::Window { sequence: x, window: y % 8, sinks: z % 4 },
+            23..=25 => Op::Cache { sequence: x, keep: y % 24 },
+            26..=27 => Op::End { sequence: x },
+            28 => Op::Evict { want: x % 5 },
+            29 => Op::Reserve { need: x % 12 },
+            30 => Op::SwapOut { sequence: x },
+            _ => Op::SwapIn { sequence: x },
+        }
+    }
+}
+
+/// The tokens of a prompt: few different ones, so that many prompts share prefixes.
+pub(crate) fn prompt(seed: u8, len: usize) -> Vec<u32> {
+    (0..len).map(|i| u32::from(seed >> (i % 8) & 1) & u32::from(i % 4 == 3)).collect()
+}
