@@ -14,10 +14,10 @@ use crate::PageId;
 pub(super) struct Levels {
     tables: Vec<LevelTable>,
     count: usize,
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     common: Vec<usize>,
     memo: Vec<u64>,
-    chosen: Vec<bool>,
+    pub(super) chosen: Vec<bool>,
 }
 
 /// One level.
@@ -97,7 +97,7 @@ impl Step {
         }
     }
 
-    fn write_levels(&self, levels: &mut Levels) {
+    pub(super) fn write_levels(&self, levels: &mut Levels) {
         let Levels { tables, groups, chosen, count, .. } = levels;
         // how many chosen groups are around a group, itself included
         let level_of = |mut group: usize| {
