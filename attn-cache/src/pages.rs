@@ -1,6 +1,7 @@
 //! The pages of a KV cache: allocation and references.
 
 mod copies;
+mod page_list;
 mod page_ref;
 mod pool;
 mod ref_counts;
@@ -9,6 +10,7 @@ mod step_copies;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use copies::PendingCopies;
+pub use page_list::PageList;
 pub use page_ref::PageRef;
 pub(crate) use pool::Pool;
 pub(crate) use step_copies::StepCopies;

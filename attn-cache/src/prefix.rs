@@ -18,7 +18,7 @@ use tree::Tree;
 
 use crate::{
     CacheError, Namespace, OutOfPages, Token,
-    pages::{PageRef, Pages},
+    pages::{PageList, PageRef, Pages},
 };
 
 /// A radix tree over the tokens of cached prefixes, in whole pages. A clone is another handle to the same tree.
@@ -36,7 +36,7 @@ pub struct Hit {
     /// Its tokens: a multiple of the page size, and fewer than the prompt has.
     pub tokens: usize,
     /// Its pages.
-    pub pages: Vec<PageRef>,
+    pub pages: PageList,
     /// Keeps the prefix in the tree.
     pub lock: PrefixLock,
 }
@@ -100,15 +100,15 @@ impl Prefix {
         let tree = &mut *self.tree();
         let page_size = tree.page_size();
         let whole = prompt.len().saturating_sub(1) / page_size * page_size;
-        let found = tree.find(namespace, &prompt[..whole]);
-        let (node, count) = (found.as_ref().map(|found| found.node), found.as_ref().map_or(0, |found| found.pages));
+        let mut pages = PageList::new(tree.pages.pool(), whole / page_size);
+        let node = tree.find(namespace, &prompt[..whole], &mut pages);
         if let Some(node) = node {
             tree.lock(node);
         }
+        let tokens = pages.len() * page_size;
         tree.asked_tokens += prompt.len() as u64;
-        tree.found_tokens += (count * page_size) as u64;
-        let pages = node.map_or(Vec::new(), |node| tree.pages_to(node, count));
-        Hit { tokens: count * page_size, pages, lock: PrefixLock::counted(&self.tree, node) }
+        tree.found_tokens += tokens as u64;
+        Hit { tokens, pages, lock: PrefixLock::counted(&self.tree, node) }
     }
 
     /// Caches the whole pages of `tokens`, and locks them. `pages` are those of the tokens in order; a last page that is
@@ -130,21 +130,19 @@ impl Prefix {
         if let Some(other) = pages.iter().find(|page| !page.is_of(tree.pages.pool())) {
             return Err(CacheError::OtherPool { page: other.id() });
         }
-        let found = tree.find(namespace, tokens);
-        let (mut node, count) = found.map_or((None, 0), |found| (Some(found.node), found.pages));
+        let mut of_tree = PageList::new(tree.pages.pool(), want);
+        let mut node = tree.find(namespace, tokens, &mut of_tree);
+        let count = of_tree.len();
         tree.claim(&pages[count..])?;
-        let of_tree = node.map_or(Vec::new(), |node| tree.pages_to(node, count));
         if count < want {
             node = Some(tree.add(namespace, node, &tokens[count * page_size..], &pages[count..]));
         }
         if let Some(node) = node {
             tree.lock(node);
         }
-        let pairs = of_tree.into_iter().zip(pages).enumerate();
-        let remaps = pairs
-            .filter(|(_, (ours, theirs))| ours.id() != theirs.id())
-            .map(|(index, (page, _))| Remap { index, page })
-            .collect();
+        let differs = |&index: &usize| of_tree.ids()[index] != pages[index].id();
+        let remap = |index| of_tree.get(index).map(|page| Remap { index, page });
+        let remaps = (0..count).filter(differs).filter_map(remap).collect();
         Ok(Inserted { reused: count * page_size, remaps, lock: PrefixLock::counted(&self.tree, node) })
     }
 

@@ -53,8 +53,8 @@ impl Sequence {
     #[must_use]
     pub fn with_prefix(pages: &Pages, hit: Hit) -> Self {
         Sequence {
-            ids: hit.pages.iter().map(PageRef::id).collect(),
-            pages: hit.pages.into_iter().map(Some).collect(),
+            ids: hit.pages.ids().to_vec(),
+            pages: Vec::from(hit.pages).into_iter().map(Some).collect(),
             len: hit.tokens,
             written: hit.tokens,
             lock: Some(hit.lock),

@@ -23,9 +23,9 @@ impl Tree {
                 let (children, locks) = below.entry(node.parent).or_default();
                 (*children, *locks) = (*children + 1, *locks + node.locks);
             }
-            for page in &node.pages {
-                let twice = std::mem::replace(&mut seen[page.id() as usize], true);
-                ensure(!twice, || format!("page {} is twice in the tree", page.id()))?;
+            for &page in node.pages.ids() {
+                let twice = std::mem::replace(&mut seen[page as usize], true);
+                ensure(!twice, || format!("page {page} is twice in the tree"))?;
             }
         }
         for (id, node) in &self.nodes {
@@ -67,8 +67,8 @@ impl Tree {
         let ranked = priority.is_none_or(|priority| self.leaves.contains(&(priority, id)));
         ensure(node.priority == priority && ranked, || format!("node {id} is ranked {:?}", node.priority))?;
         let counts = self.pages.pool().counts();
-        let marked = node.pages.iter().all(|page| {
-            let page = page.id() as usize;
+        let marked = node.pages.ids().iter().all(|&page| {
+            let page = page as usize;
             counts.is_in_tree(page) && counts.is_unprotected(page) == (node.locks == 0)
         });
         ensure(marked, || format!("the pages of node {id} are not marked as its locks say"))

@@ -11,7 +11,7 @@ use super::{
     policy::EvictionPolicy,
 };
 use crate::{
-    CacheError, Namespace, PageRef, Token,
+    CacheError, Namespace, PageList, PageRef, Token,
     pages::{Pages, Pool},
 };
 
@@ -31,12 +31,6 @@ pub(super) struct Tree {
     pub(super) protected_pages: usize,
     pub(super) asked_tokens: u64,
     pub(super) found_tokens: u64,
-}
-
-/// How far a walk came: the last node, of which all tokens match, and the pages from the root to its end.
-pub(super) struct Found {
-    pub(super) node: NodeId,
-    pub(super) pages: usize,
 }
 
 impl Tree {
@@ -60,23 +54,23 @@ impl Tree {
         self.pages.page_size()
     }
 
-    /// The longest cached prefix of `tokens`, which are whole pages. A node that matches in part is split first, so the
-    /// prefix ends where a node does. `None` if nothing is cached.
-    pub(super) fn find(&mut self, namespace: &Namespace, tokens: &[Token]) -> Option<Found> {
+    /// The longest cached prefix of `tokens`, which are whole pages: its last node, and its pages in `to`, which is
+    /// empty. A node that matches in part is split first, so the prefix ends where a node does. `None` if nothing is
+    /// cached.
+    pub(super) fn find(&mut self, namespace: &Namespace, tokens: &[Token], to: &mut PageList) -> Option<NodeId> {
         let mut node = *self.roots.get(namespace)?;
         let mut rest = tokens;
         while let Some(child) = self.child(node, rest) {
             let same = self.same_pages(child, rest);
-            if same < self.nodes[child].pages.len() {
-                node = self.split(child, same);
-                rest = &rest[same * self.page_size()..];
+            let whole = same == self.nodes[child].pages.len();
+            node = if whole { child } else { self.split(child, same) };
+            rest = &rest[same * self.page_size()..];
+            to.extend(&self.nodes[node].pages);
+            if !whole {
                 break;
             }
-            node = child;
-            rest = &rest[same * self.page_size()..];
         }
-        let pages = (tokens.len() - rest.len()) / self.page_size();
-        (pages > 0).then_some(Found { node, pages })
+        (!to.is_empty()).then_some(node)
     }
 
     /// The child of a node that begins with the next page of `tokens`.
@@ -150,7 +144,7 @@ impl Tree {
         let node = self.nodes.insert(Node {
             parent,
             tokens: tokens.to_vec(),
-            pages: pages.to_vec(),
+            pages: PageList::of(self.pages.pool(), pages),
             hash,
             children: 0,
             locks: 0,
@@ -178,7 +172,7 @@ impl Tree {
         entry.insert(Node {
             parent: root,
             tokens: Vec::new(),
-            pages: Vec::new(),
+            pages: PageList::new(self.pages.pool(), 0),
             hash: 0,
             children: 0,
             locks: 0,
@@ -231,7 +225,7 @@ impl Tree {
             if node.locks == 1 {
                 tree.protected_pages += node.pages.len();
                 let counts = tree.pages.pool().counts();
-                node.pages.iter().for_each(|page| counts.protect(page.id() as usize));
+                node.pages.ids().iter().for_each(|&page| counts.protect(page as usize));
                 tree.rank(id);
             }
         });
@@ -247,7 +241,7 @@ impl Tree {
             if node.locks == 0 {
                 tree.protected_pages -= node.pages.len();
                 let counts = tree.pages.pool().counts();
-                node.pages.iter().for_each(|page| counts.unprotect(page.id() as usize));
+                node.pages.ids().iter().for_each(|&page| counts.unprotect(page as usize));
                 tree.rank(id);
             }
         });
@@ -262,19 +256,6 @@ impl Tree {
             }
             node = parent;
         }
-    }
-
-    /// The pages from the root to `node`, which are `count`.
-    pub(super) fn pages_to(&self, node: NodeId, count: usize) -> Vec<PageRef> {
-        let mut path = Vec::new();
-        let mut at = node;
-        while self.nodes[at].root_of.is_none() {
-            path.push(at);
-            at = self.nodes[at].parent;
-        }
-        let mut pages = Vec::with_capacity(count);
-        path.iter().rev().for_each(|&node| pages.extend_from_slice(&self.nodes[node].pages));
-        pages
     }
 
     /// Marks pages as held by the tree. If one is held already, or twice among them, none is marked.

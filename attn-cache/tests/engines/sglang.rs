@@ -17,7 +17,7 @@ fn find(engine: &Engine, tokens: &[Token]) -> Hit {
 }
 
 fn ids(hit: &Hit) -> Vec<i32> {
-    hit.pages.iter().map(PageRef::id).collect()
+    hit.pages.ids().to_vec()
 }
 
 #[test]

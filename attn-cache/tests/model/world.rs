@@ -141,7 +141,7 @@ impl World {
         assert_eq!((hit.tokens, hit.lock.tokens()), (path.1.len(), path.1.len()));
         let ends = (1..=hit.pages.len()).map(|pages| pages * self.page_size);
         let want: Vec<PageId> = ends.map(|end| self.naive.page(path.0, &path.1[..end])).collect();
-        assert_eq!(hit.pages.iter().map(|page| page.id()).collect::<Vec<_>>(), want);
+        assert_eq!(hit.pages.ids(), want);
     }
 
     fn admit(&mut self, number: usize, tokens: &[u32]) {
@@ -442,7 +442,7 @@ impl World {
         let mut held = BTreeMap::new();
         let on_device = self.requests.iter().filter(|request| !request.swapped);
         let tables = on_device.flat_map(|request| request.sequence.page_ids()).copied();
-        let hits = self.hits.iter().flat_map(|(hit, _)| hit.pages.iter().map(|page| page.id()));
+        let hits = self.hits.iter().flat_map(|(hit, _)| hit.pages.ids().iter().copied());
         let pages = tables.chain(hits).chain(self.pending.iter().flatten().copied());
         pages.filter(|&page| page != RELEASED).for_each(|page| *held.entry(page).or_insert(0) += 1);
         held

@@ -1,0 +1,97 @@
+//! References to several pages of one pool.
+
+use std::{fmt, sync::Arc};
+
+use super::{page_ref::PageRef, pool::Pool};
+use crate::PageId;
+
+/// References to pages of one pool, in order: as a vector of [`PageRef`], with less to count and to store.
+pub struct PageList {
+    pool: Arc<Pool>,
+    ids: Vec<PageId>,
+}
+
+impl PageList {
+    pub(crate) fn new(pool: &Arc<Pool>, capacity: usize) -> Self {
+        PageList { pool: Arc::clone(pool), ids: Vec::with_capacity(capacity) }
+    }
+
+    /// References to the pages of a slice, all of which are of the pool.
+    pub(crate) fn of(pool: &Arc<Pool>, pages: &[PageRef]) -> Self {
+        let mut list = PageList::new(pool, pages.len());
+        pages.iter().for_each(|page| list.add(page.id()));
+        list
+    }
+
+    fn add(&mut self, page: PageId) {
+        self.pool.counts().add(page as usize);
+        self.ids.push(page);
+    }
+
+    /// The numbers of the pages.
+    #[must_use]
+    pub fn ids(&self) -> &[PageId] {
+        &self.ids
+    }
+
+    /// How many pages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is no page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// One more reference to a page of the list.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<PageRef> {
+        let &page = self.ids.get(index)?;
+        self.pool.counts().add(page as usize);
+        Some(PageRef::counted(&self.pool, page))
+    }
+
+    pub(crate) fn extend(&mut self, other: &PageList) {
+        self.ids.reserve(other.len());
+        other.ids.iter().for_each(|&page| self.add(page));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<PageRef> {
+        self.ids.pop().map(|page| PageRef::counted(&self.pool, page))
+    }
+
+    pub(crate) fn split_off(&mut self, at: usize) -> PageList {
+        PageList { pool: Arc::clone(&self.pool), ids: self.ids.split_off(at) }
+    }
+}
+
+impl Clone for PageList {
+    fn clone(&self) -> Self {
+        let mut list = PageList::new(&self.pool, self.len());
+        list.extend(self);
+        list
+    }
+}
+
+impl Drop for PageList {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|&page| self.pool.drop_ref(page));
+    }
+}
+
+impl From<PageList> for Vec<PageRef> {
+    fn from(mut list: PageList) -> Vec<PageRef> {
+        // the references move to the elements
+        let ids = std::mem::take(&mut list.ids);
+        ids.into_iter().map(|page| PageRef::counted(&list.pool, page)).collect()
+    }
+}
+
+impl fmt::Debug for PageList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.ids).finish()
+    }
+}
