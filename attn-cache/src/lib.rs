@@ -55,7 +55,7 @@ mod step;
 
 pub use error::{CacheError, OutOfPages};
 pub use namespace::Namespace;
-pub use pages::{PageList, PageRef, PageStats, Pages};
+pub use pages::{PageRef, PageRefs, PageStats, Pages};
 pub use prefix::{Evicted, EvictionPolicy, Hit, Inserted, LeafInfo, Lru, Prefix, PrefixLock, PrefixStats, Remap};
 pub use sequence::{Sequence, Slots, Swap};
 pub use step::{

@@ -1,8 +1,8 @@
 //! The pages of a KV cache: allocation and references.
 
 mod copies;
-mod page_list;
 mod page_ref;
+mod page_refs;
 mod pool;
 mod ref_counts;
 mod step_copies;
@@ -10,8 +10,8 @@ mod step_copies;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use copies::PendingCopies;
-pub use page_list::PageList;
 pub use page_ref::PageRef;
+pub use page_refs::PageRefs;
 pub(crate) use pool::Pool;
 pub(crate) use step_copies::StepCopies;
 

@@ -18,7 +18,7 @@ use tree::Tree;
 
 use crate::{
     CacheError, Namespace, OutOfPages, Token,
-    pages::{PageList, PageRef, Pages},
+    pages::{PageRef, PageRefs, Pages},
 };
 
 /// A radix tree over the tokens of cached prefixes, in whole pages. A clone is another handle to the same tree.
@@ -36,7 +36,7 @@ pub struct Hit {
     /// Its tokens: a multiple of the page size, and fewer than the prompt has.
     pub tokens: usize,
     /// Its pages.
-    pub pages: PageList,
+    pub pages: PageRefs,
     /// Keeps the prefix in the tree.
     pub lock: PrefixLock,
 }
@@ -100,7 +100,7 @@ impl Prefix {
         let tree = &mut *self.tree();
         let page_size = tree.page_size();
         let whole = prompt.len().saturating_sub(1) / page_size * page_size;
-        let mut pages = PageList::new(tree.pages.pool(), whole / page_size);
+        let mut pages = PageRefs::new(tree.pages.pool(), whole / page_size);
         let node = tree.find(namespace, &prompt[..whole], &mut pages);
         if let Some(node) = node {
             tree.lock(node);
@@ -130,7 +130,7 @@ impl Prefix {
         if let Some(other) = pages.iter().find(|page| !page.is_of(tree.pages.pool())) {
             return Err(CacheError::OtherPool { page: other.id() });
         }
-        let mut of_tree = PageList::new(tree.pages.pool(), want);
+        let mut of_tree = PageRefs::new(tree.pages.pool(), want);
         let mut node = tree.find(namespace, tokens, &mut of_tree);
         let count = of_tree.len();
         tree.claim(&pages[count..])?;

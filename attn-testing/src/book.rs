@@ -15,6 +15,7 @@ pages! {
     kv_caches: "book/src/guide/kv-caches.md";
     plan_and_run: "book/src/guide/plan-and-run.md";
     cascade: "book/src/guide/cascade.md";
+    pages_and_prefixes: "book/src/guide/pages-and-prefixes.md";
     cuda_graphs: "book/src/guide/cuda-graphs.md";
     serving: "book/src/guide/serving.md";
     snapshots: "book/src/guide/snapshots.md";

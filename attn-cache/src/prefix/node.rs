@@ -1,7 +1,7 @@
 //! A node of the prefix tree.
 
 use super::policy::LeafInfo;
-use crate::{Namespace, PageList, Token};
+use crate::{Namespace, PageRefs, Token};
 
 /// Index of a node in the slab.
 pub(super) type NodeId = usize;
@@ -12,7 +12,7 @@ pub(super) struct Node {
     /// The root of a namespace has itself.
     pub(super) parent: NodeId,
     pub(super) tokens: Vec<Token>,
-    pub(super) pages: PageList,
+    pub(super) pages: PageRefs,
     /// Its hash in the index.
     pub(super) hash: u64,
     pub(super) children: usize,

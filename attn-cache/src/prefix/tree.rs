@@ -11,7 +11,7 @@ use super::{
     policy::EvictionPolicy,
 };
 use crate::{
-    CacheError, Namespace, PageList, PageRef, Token,
+    CacheError, Namespace, PageRef, PageRefs, Token,
     pages::{Pages, Pool},
 };
 
@@ -57,7 +57,7 @@ impl Tree {
     /// The longest cached prefix of `tokens`, which are whole pages: its last node, and its pages in `to`, which is
     /// empty. A node that matches in part is split first, so the prefix ends where a node does. `None` if nothing is
     /// cached.
-    pub(super) fn find(&mut self, namespace: &Namespace, tokens: &[Token], to: &mut PageList) -> Option<NodeId> {
+    pub(super) fn find(&mut self, namespace: &Namespace, tokens: &[Token], to: &mut PageRefs) -> Option<NodeId> {
         let mut node = *self.roots.get(namespace)?;
         let mut rest = tokens;
         while let Some(child) = self.child(node, rest) {
@@ -144,7 +144,7 @@ impl Tree {
         let node = self.nodes.insert(Node {
             parent,
             tokens: tokens.to_vec(),
-            pages: PageList::of(self.pages.pool(), pages),
+            pages: PageRefs::of(self.pages.pool(), pages),
             hash,
             children: 0,
             locks: 0,
@@ -172,7 +172,7 @@ impl Tree {
         entry.insert(Node {
             parent: root,
             tokens: Vec::new(),
-            pages: PageList::new(self.pages.pool(), 0),
+            pages: PageRefs::new(self.pages.pool(), 0),
             hash: 0,
             children: 0,
             locks: 0,

@@ -47,9 +47,10 @@ impl Naive {
         if reused < whole.1.len() {
             self.tick += 1;
         }
-        for index in reused / self.page_size..whole.1.len() / self.page_size {
-            let path = (namespace, whole.1[..(index + 1) * self.page_size].to_vec());
-            self.entries.insert(path, Entry { page: pages[index], last_used: self.tick, locks: 0 });
+        let ends = (1..=whole.1.len() / self.page_size).map(|pages| pages * self.page_size);
+        for (end, &page) in ends.zip(pages).filter(|&(end, _)| end > reused) {
+            let path = (namespace, whole.1[..end].to_vec());
+            self.entries.insert(path, Entry { page, last_used: self.tick, locks: 0 });
         }
         self.lock(&whole);
         (whole, reused)

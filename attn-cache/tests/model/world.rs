@@ -261,7 +261,7 @@ impl World {
         let too_long = request.sequence.truncate(request.tokens.len() + 1).expect_err("it is shorter");
         let len = request.tokens.len().saturating_sub(by);
         let done = request.sequence.truncate(len);
-        let partial = len % self.page_size != 0;
+        let partial = !len.is_multiple_of(self.page_size);
         if request.swapped {
             assert_eq!((too_long, done), (CacheError::SwappedOut, Err(CacheError::SwappedOut)));
         } else if partial && request.released[len - 1] {
@@ -346,7 +346,7 @@ impl World {
                 copy(&self.device_memory, &mut self.host_memory, swap.pairs(), self.page_size);
                 request.swapped = true;
                 count(Event::SwappedOut, usize::from(held > 0));
-                let old = std::mem::replace(&mut request.lock, (0, Vec::new()));
+                let old = std::mem::take(&mut request.lock);
                 self.naive.unlock(&old);
             }
         }

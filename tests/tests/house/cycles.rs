@@ -15,7 +15,8 @@ const COMPONENTS: usize = 5;
 const FILES: usize = 3;
 
 /// The crates: the folder of sources, without the last slash.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
+    "attn-cache/src",
     "attn-cli/src",
     "attn-core/src",
     "attn-kernels/src",

@@ -6,19 +6,19 @@ use super::{page_ref::PageRef, pool::Pool};
 use crate::PageId;
 
 /// References to pages of one pool, in order: as a vector of [`PageRef`], with less to count and to store.
-pub struct PageList {
+pub struct PageRefs {
     pool: Arc<Pool>,
     ids: Vec<PageId>,
 }
 
-impl PageList {
+impl PageRefs {
     pub(crate) fn new(pool: &Arc<Pool>, capacity: usize) -> Self {
-        PageList { pool: Arc::clone(pool), ids: Vec::with_capacity(capacity) }
+        PageRefs { pool: Arc::clone(pool), ids: Vec::with_capacity(capacity) }
     }
 
     /// References to the pages of a slice, all of which are of the pool.
     pub(crate) fn of(pool: &Arc<Pool>, pages: &[PageRef]) -> Self {
-        let mut list = PageList::new(pool, pages.len());
+        let mut list = PageRefs::new(pool, pages.len());
         pages.iter().for_each(|page| list.add(page.id()));
         list
     }
@@ -54,7 +54,7 @@ impl PageList {
         Some(PageRef::counted(&self.pool, page))
     }
 
-    pub(crate) fn extend(&mut self, other: &PageList) {
+    pub(crate) fn extend(&mut self, other: &PageRefs) {
         self.ids.reserve(other.len());
         other.ids.iter().for_each(|&page| self.add(page));
     }
@@ -63,34 +63,34 @@ impl PageList {
         self.ids.pop().map(|page| PageRef::counted(&self.pool, page))
     }
 
-    pub(crate) fn split_off(&mut self, at: usize) -> PageList {
-        PageList { pool: Arc::clone(&self.pool), ids: self.ids.split_off(at) }
+    pub(crate) fn split_off(&mut self, at: usize) -> PageRefs {
+        PageRefs { pool: Arc::clone(&self.pool), ids: self.ids.split_off(at) }
     }
 }
 
-impl Clone for PageList {
+impl Clone for PageRefs {
     fn clone(&self) -> Self {
-        let mut list = PageList::new(&self.pool, self.len());
+        let mut list = PageRefs::new(&self.pool, self.len());
         list.extend(self);
         list
     }
 }
 
-impl Drop for PageList {
+impl Drop for PageRefs {
     fn drop(&mut self) {
         self.ids.iter().for_each(|&page| self.pool.drop_ref(page));
     }
 }
 
-impl From<PageList> for Vec<PageRef> {
-    fn from(mut list: PageList) -> Vec<PageRef> {
+impl From<PageRefs> for Vec<PageRef> {
+    fn from(mut list: PageRefs) -> Vec<PageRef> {
         // the references move to the elements
         let ids = std::mem::take(&mut list.ids);
         ids.into_iter().map(|page| PageRef::counted(&list.pool, page)).collect()
     }
 }
 
-impl fmt::Debug for PageList {
+impl fmt::Debug for PageRefs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.ids).finish()
     }
