@@ -5,8 +5,8 @@
 //! - [`Prefix`] finds the longest cached prefix of a prompt (RadixAttention), and evicts what no one uses.
 //! - [`Sequence`] is the text of one request: it grows, forks with copy-on-write, shrinks, forgets what is outside of a
 //!   window, and moves to host memory and back.
-//! - [`Step`] makes the page tables, slot mappings, page copies and cascade levels of a set of sequences, in memory of a
-//!   fixed size, for CUDA graphs. [`BlockSource`] gives the same to an engine with a page manager of its own.
+//! - [`Step`] makes the page tables, slot mappings, page copies and cascade levels of a set of sequences, in memory of
+//!   a fixed size, for CUDA graphs. [`BlockSource`] gives the same to an engine with a page manager of its own.
 //!
 //! Nothing here touches keys and values. The crate decides which page holds what; `attn::ops` moves the data.
 //!
@@ -40,8 +40,8 @@
 //!
 //! # Threads
 //!
-//! Every type is `Send` and `Sync`. References of pages are atomic counters, and the free list and the tree are behind a
-//! mutex each, so handles may be dropped on any thread. Counts that are read while other threads change them are a
+//! Every type is `Send` and `Sync`. References of pages are atomic counters, and the free list and the tree are behind
+//! a mutex each, so handles may be dropped on any thread. Counts that are read while other threads change them are a
 //! snapshot: [`Prefix::reserve`] may then evict and still fail. An engine that schedules on one thread never sees that.
 
 #![forbid(unsafe_code)]
@@ -69,6 +69,6 @@ pub type Token = u32;
 /// [`RELEASED`] marks an entry whose page is no longer held.
 pub type PageId = i32;
 
-/// The entry of a page that a sequence has released. A [`Step`] writes another page of the sequence in its place: masked
-/// keys are read and have no weight, so their memory must hold finite numbers.
+/// The entry of a page that a sequence has released. A [`Step`] writes another page of the sequence in its place:
+/// masked keys are read and have no weight, so their memory must hold finite numbers.
 pub const RELEASED: PageId = -1;

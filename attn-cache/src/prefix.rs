@@ -23,7 +23,7 @@ use crate::{
 
 /// A radix tree over the tokens of cached prefixes, in whole pages. A clone is another handle to the same tree.
 ///
-/// Prefixes are compared token by token; hashes only say where to look.
+/// A pool has at most one tree. Prefixes are compared token by token; hashes only say where to look.
 #[derive(Clone, Debug)]
 pub struct Prefix {
     tree: SharedTree,
@@ -94,8 +94,8 @@ impl Prefix {
         tree_of(&self.tree)
     }
 
-    /// Finds and locks the longest cached prefix of a prompt. It ends before the last token of the prompt: a model needs
-    /// one query at least to give logits.
+    /// Finds and locks the longest cached prefix of a prompt. It ends before the last token of the prompt: a model
+    /// needs one query at least to give logits.
     pub fn lookup(&self, namespace: &Namespace, prompt: &[Token]) -> Hit {
         let tree = &mut *self.tree();
         let page_size = tree.page_size();
@@ -111,14 +111,14 @@ impl Prefix {
         Hit { tokens, pages, lock: PrefixLock::counted(&self.tree, node) }
     }
 
-    /// Caches the whole pages of `tokens`, and locks them. `pages` are those of the tokens in order; a last page that is
-    /// not full is not needed, and not cached. All keys of the pages must be written, or be on their way in an earlier
-    /// launch of the same stream.
+    /// Caches the whole pages of `tokens`, and locks them. `pages` are those of the tokens in order; a last page that
+    /// is not full is not needed, and not cached. All keys of the pages must be written, or be on their way in an
+    /// earlier launch of the same stream.
     ///
     /// # Errors
     ///
-    /// [`CacheError::TooFewPages`]; [`CacheError::OtherPool`]; [`CacheError::InTree`] for a page that the tree holds for
-    /// other tokens.
+    /// [`CacheError::TooFewPages`]; [`CacheError::OtherPool`]; [`CacheError::InTree`] for a page that the tree holds
+    /// for other tokens.
     pub fn insert(&self, namespace: &Namespace, tokens: &[Token], pages: &[PageRef]) -> Result<Inserted, CacheError> {
         let tree = &mut *self.tree();
         let page_size = tree.page_size();

@@ -49,7 +49,8 @@ impl Sequence {
         }
     }
 
-    /// A sequence that begins with a cached prefix, which is written already. It keeps the lock.
+    /// A sequence that begins with a cached prefix, which is written already. It keeps the lock. `pages` is the pool of
+    /// the tree.
     #[must_use]
     pub fn with_prefix(pages: &Pages, hit: Hit) -> Self {
         Sequence {
@@ -110,8 +111,8 @@ impl Sequence {
     ///
     /// # Errors
     ///
-    /// [`CacheError::OutOfPages`]; [`CacheError::SwappedOut`]; [`CacheError::Capacity`] for more tokens than a batch may
-    /// have. Nothing has changed then.
+    /// [`CacheError::OutOfPages`]; [`CacheError::SwappedOut`]; [`CacheError::Capacity`] for more tokens than a batch
+    /// may have. Nothing has changed then.
     pub fn append(&mut self, n: usize) -> Result<Slots<'_>, CacheError> {
         self.check_on_device()?;
         let len = self.len.saturating_add(n);
@@ -150,8 +151,8 @@ impl Sequence {
     ///
     /// # Errors
     ///
-    /// [`CacheError::TooManyTokens`]; [`CacheError::SwappedOut`]; [`CacheError::Released`] if the last page would be one
-    /// that is released and not full.
+    /// [`CacheError::TooManyTokens`]; [`CacheError::SwappedOut`]; [`CacheError::Released`] if the last page would be
+    /// one that is released and not full.
     pub fn truncate(&mut self, len: usize) -> Result<(), CacheError> {
         self.check_on_device()?;
         if len > self.len {

@@ -26,8 +26,8 @@ use crate::{
 /// says that it has. A plan for [CUDA graphs](https://developer.nvidia.com/blog/cuda-graphs/) takes
 /// [`Step::padded`], whose lengths never change.
 ///
-/// Requests are in the order of the source. [`Step::group_prefixes`] instead puts sequences that share pages beside each
-/// other, which [`Step::choose_levels`] asks for; [`Step::order`] says where each went.
+/// Requests are in the order of the source. [`Step::group_prefixes`] instead puts sequences that share pages beside
+/// each other, which [`Step::choose_levels`] asks for; [`Step::order`] says where each went.
 #[derive(Debug)]
 pub struct Step {
     capacity: StepCapacity,
@@ -58,7 +58,8 @@ impl Step {
         Ok(Step { copies: Some(StepCopies::new(pages, capacity.sequences)), ..step })
     }
 
-    /// The step of plain page tables over a pool of `num_pages` pages of `page_size` tokens, which someone else manages.
+    /// The step of plain page tables over a pool of `num_pages` pages of `page_size` tokens, which someone else
+    /// manages.
     ///
     /// # Errors
     ///
@@ -107,8 +108,8 @@ impl Step {
     }
 
     /// Copies of pages `[from, to]` to make before anything is written (`ops::copy_pages`). They may run at the same
-    /// time: no page is read by one and written by another. They stay until [`Step::commit`]. Where several steps over a
-    /// pool are in flight, they run in the order in which they were built: each copy is in one of them.
+    /// time: no page is read by one and written by another. They stay until [`Step::commit`]. Where several steps over
+    /// a pool are in flight, they run in the order in which they were built: each copy is in one of them.
     #[must_use]
     pub fn copies(&self) -> &[[PageId; 2]] {
         self.copies.as_ref().map_or(&[], StepCopies::pairs)

@@ -54,8 +54,8 @@ impl PendingCopies {
         self.copies.retain(|copy| copy.claim.is_none_or(|claim| !claims.contains(&claim)));
     }
 
-    /// The step of some copies is gone; another one makes them.
-    pub(super) fn give_back(&mut self, claims: &[u64]) {
+    /// The step of some copies was dropped before it was committed; another one makes them.
+    pub(super) fn unclaim(&mut self, claims: &[u64]) {
         let mine = |copy: &&mut PageCopy| copy.claim.is_some_and(|claim| claims.contains(&claim));
         self.copies.iter_mut().filter(mine).for_each(|copy| copy.claim = None);
     }

@@ -33,6 +33,6 @@ impl StepCopies {
 
 impl Drop for StepCopies {
     fn drop(&mut self) {
-        self.pool.copies().give_back(&self.claims);
+        self.pool.copies().unclaim(&self.claims);
     }
 }

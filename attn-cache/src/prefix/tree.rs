@@ -127,7 +127,8 @@ impl Tree {
         new
     }
 
-    /// Adds a node below `parent`, or below the root of the namespace. The pages are marked as held by the tree already.
+    /// Adds a node below `parent`, or below the root of the namespace. The pages are marked as held by the tree
+    /// already.
     pub(super) fn add(
         &mut self,
         namespace: &Namespace,

@@ -22,9 +22,9 @@ impl Sequence {
         })
     }
 
-    /// Caches the whole pages of the first `tokens.len()` tokens, which are `tokens`. Where the tree has a page with the
-    /// same tokens, the sequence takes that, and drops its own. It keeps the lock. Returns the tokens that were cached
-    /// already.
+    /// Caches the whole pages of the first `tokens.len()` tokens, which are `tokens`. Where the tree has a page with
+    /// the same tokens, the sequence takes that, and drops its own. It keeps the lock. Returns the tokens that were
+    /// cached already.
     ///
     /// Pages from the first released one on are not cached.
     ///

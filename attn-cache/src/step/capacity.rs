@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::CacheError;
 
-/// Upper bounds of the steps that one [`Step`](super::Step) may be built for. Memory and addresses depend on them alone.
+/// Upper bounds of the steps that one [`Step`](super::Step) may be built for. Memory and addresses depend on them
+/// alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepCapacity {
     /// Sequences of a step.

@@ -1,7 +1,7 @@
 //! Random operations on pages, prefixes, sequences and steps, against a naive model that keeps every token.
 //!
-//! The model simulates the memory of a device: a slot holds a hash of everything that its key depends on. So a page that
-//! is freed too early, shared by mistake, copied too late, or found under a wrong hash shows as a wrong slot.
+//! The model simulates the memory of a device: a slot holds a hash of everything that its key depends on. So a page
+//! that is freed too early, shared by mistake, copied too late, or found under a wrong hash shows as a wrong slot.
 
 mod events;
 mod naive;

@@ -1,8 +1,8 @@
 //! Prefix lookup beside `BlockManager::match_blocks` of kvbm-logical, interleaved, on one thread.
 //!
-//! `cargo run --release` prints nanoseconds per lookup, the drop of the result included: the median of many rounds. Both
-//! hold the same prefix, once locked by a running request (active) and once by nobody (inactive). kvbm-logical is shown
-//! with the hashes given and with the hashes made of the tokens; attn-cache compares the tokens in every lookup.
+//! `cargo run --release` prints nanoseconds per lookup, the drop of the result included: the median of many rounds.
+//! Both hold the same prefix, once locked by a running request (active) and once by nobody (inactive). kvbm-logical is
+//! shown with the hashes given and with the hashes made of the tokens; attn-cache compares the tokens in every lookup.
 
 use std::{hint::black_box, time::Instant};
 
@@ -71,8 +71,8 @@ fn main() {
             let repeats = 20_000 / pages;
             let mut times = [vec![], vec![], vec![]];
             for round in 0..ROUNDS {
-                for turn in 0..3 {
-                    match (round + turn) % 3 {
+                for first in 0..3 {
+                    match (round + first) % 3 {
                         0 => times[0].push(nanoseconds(repeats, || {
                             let hit = prefix.lookup(&namespace, black_box(&prompt));
                             assert_eq!(hit.pages.len(), pages);
