@@ -8,6 +8,8 @@ mod window;
 pub use slots::Slots;
 pub use swap::Swap;
 
+use std::ops::Range;
+
 use attn_core::batch::MAX_TOKENS;
 
 use crate::{
@@ -91,6 +93,12 @@ impl Sequence {
     #[must_use]
     pub fn held_pages(&self) -> usize {
         self.pages.iter().flatten().count()
+    }
+
+    /// The slots of tokens by position; positions past the end are left out. A released token has -1.
+    #[must_use]
+    pub fn slots(&self, positions: Range<usize>) -> Slots<'_> {
+        Slots::new(&self.ids, self.pool.page_size(), positions.start..positions.end.min(self.len))
     }
 
     /// Free pages that [`append`](Sequence::append) of `n` tokens takes, that of a copy included.

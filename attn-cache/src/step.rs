@@ -4,6 +4,7 @@ mod arrays;
 mod build;
 mod capacity;
 mod cost;
+mod level_tables;
 mod levels;
 mod source;
 mod trie;
@@ -13,7 +14,7 @@ pub use capacity::{StepCapacity, StepSections};
 pub use cost::{CascadeCost, ReadCost, Segment};
 pub use source::{BlockSource, BlockTables};
 
-use levels::Levels;
+use level_tables::Levels;
 
 use crate::{
     CacheError, PageId,

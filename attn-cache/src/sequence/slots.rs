@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::Sequence;
 use crate::PageId;
 
 /// The slots of a run of tokens in order: `page * page_size + offset`, as
@@ -14,7 +13,12 @@ pub struct Slots<'a> {
     positions: Range<usize>,
 }
 
-impl Slots<'_> {
+impl<'a> Slots<'a> {
+    /// The slots of positions that `pages` hold.
+    pub(super) fn new(pages: &'a [PageId], page_size: usize, positions: Range<usize>) -> Self {
+        Slots { pages, page_size, positions }
+    }
+
     /// The positions of the tokens that are left.
     #[must_use]
     pub fn positions(&self) -> Range<usize> {
@@ -38,12 +42,3 @@ impl Iterator for Slots<'_> {
 }
 
 impl ExactSizeIterator for Slots<'_> {}
-
-impl Sequence {
-    /// The slots of tokens by position; positions past the end are left out. A released token has -1.
-    #[must_use]
-    pub fn slots(&self, positions: Range<usize>) -> Slots<'_> {
-        let positions = positions.start..positions.end.min(self.len);
-        Slots { pages: &self.ids, page_size: self.pool.page_size(), positions }
-    }
-}

@@ -1,39 +1,14 @@
-//! Cascade levels: which shared prefixes become segments, and the tables of each level.
+//! Cascade levels: which shared prefixes become segments.
 
-use attn_core::batch::{CascadeLevel, CascadeLevelKv, PageTable};
+use attn_core::batch::CascadeLevel;
 
 use super::{
     CascadeCost, Segment, Step,
     build::common_entries,
+    level_tables::{LevelTable, Levels},
     trie::{Group, MAX_DEPTH, groups},
 };
 use crate::PageId;
-
-/// The levels of a step, and memory that is reused from step to step.
-#[derive(Debug, Default)]
-pub(super) struct Levels {
-    tables: Vec<LevelTable>,
-    count: usize,
-    pub(super) groups: Vec<Group>,
-    common: Vec<usize>,
-    memo: Vec<u64>,
-    pub(super) chosen: Vec<bool>,
-}
-
-/// One level.
-#[derive(Debug, Default)]
-struct LevelTable {
-    qo_indptr: Vec<i32>,
-    indptr: Vec<i32>,
-    indices: Vec<PageId>,
-    last_page_len: Vec<i32>,
-}
-
-impl Levels {
-    pub(super) fn clear(&mut self) {
-        self.count = 0;
-    }
-}
 
 impl Step {
     /// Chooses the levels of the step that was built last: groups of neighbouring requests that share whole pages, of
@@ -140,23 +115,6 @@ impl Step {
                 request = end;
             }
         }
-    }
-}
-
-impl LevelTable {
-    fn level(&self, page_size: u32, num_pages: u32) -> CascadeLevel<'_> {
-        let LevelTable { qo_indptr, indptr, indices, last_page_len } = self;
-        let table = PageTable { indptr, indices, last_page_len, page_size, num_pages };
-        CascadeLevel { qo_indptr, kv: CascadeLevelKv::Paged(table) }
-    }
-
-    fn clear(&mut self) {
-        for array in [&mut self.qo_indptr, &mut self.indptr] {
-            array.clear();
-            array.push(0);
-        }
-        self.indices.clear();
-        self.last_page_len.clear();
     }
 }
 
