@@ -146,7 +146,7 @@ fn measure(engine: &Engine, tensors: &mut SharedTensors, kernel: &MeasuredKernel
     let options = AttentionOptions {
         kernel: Some(kernel.kind),
         prefill: kernel.prefill,
-        decode: Some(kernel.decode),
+        decode: Some(kernel.decode()),
         ..AttentionOptions::default()
     };
     let attention = engine.attention_with(&variant, case.heads(), case.dtypes()?, options)?;

@@ -50,7 +50,7 @@ pub(crate) struct KernelArgs {
     /// The prefill backend: sm80, sm90, cuda-cores.
     #[arg(long, default_value = "sm90")]
     pub(crate) prefill: PrefillBackend,
-    /// The decode backend: tensor-cores, cuda-cores. The default is the former where they support the problem.
+    /// The decode backend: tensor-cores, cuda-cores. The default is the one with less measured time.
     #[arg(long)]
     pub(crate) decode: Option<DecodeBackend>,
 }
@@ -102,22 +102,19 @@ impl KernelArgs {
                 for dtypes in self.dtypes() {
                     for &layout in layouts {
                         let (paged, group) = (layout == Layout::Paged, self.group);
-                        for variant in &branches {
-                            let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch);
-                            let lists = request.with_hooks(&branches).key_lists;
-                            let request = KernelTraitsRequest {
-                                head_dim_vo,
-                                paged,
-                                group,
-                                key_lists: lists,
-                                prefill: self.prefill,
-                                decode: self.decode,
-                                ..request.with_hooks([variant])
-                            };
-                            let request = request.with_decode_backend(hooks);
-                            let traits = KernelTraits::choose(&request)?;
+                        let request = KernelTraitsRequest {
+                            head_dim_vo,
+                            paged,
+                            group,
+                            prefill: self.prefill,
+                            decode: self.decode,
+                            ..KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches)
+                        };
+                        let request = request.with_decode_backend(hooks);
+                        for branch in &branches {
+                            let traits = KernelTraits::choose(&request.for_branch(branch))?;
                             let traits = if self.shared_rows { traits.with_shared_rows() } else { traits };
-                            sources.push(KernelSource::build(variant, &traits)?);
+                            sources.push(KernelSource::build(branch, &traits)?);
                         }
                     }
                 }
@@ -153,10 +150,8 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         ..KernelTraitsRequest::new(KernelKind::Prefill, heads.head_dim, dtypes, arch).with_hooks(&branches)
     };
     let of_attention = of_attention.with_decode_backend(hooks);
-    let request = |kernel: SelectedKernel, branches: &[Variant]| {
-        let request = KernelTraitsRequest { kind: kernel.kind, group: kernel.rows, ..of_attention };
-        KernelTraitsRequest { key_lists: of_attention.key_lists, ..request.with_hooks(branches) }
-    };
+    let request =
+        |kernel: SelectedKernel| KernelTraitsRequest { kind: kernel.kind, group: kernel.rows, ..of_attention };
     let queries = case.qo_lens.to_vec().into_iter().max().unwrap_or(0).max(1);
     let list_queries = variant.kv_list_sizes().map(|(_, queries)| u32::try_from(queries).unwrap_or(1).max(1));
     let rows = list_queries.map_or(queries, |list_queries| list_queries.min(queries)).saturating_mul(heads.group());
@@ -167,7 +162,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
         ("auto", None) => {
             let [qo, kv] = [&case.qo_lens, &case.kv_lens].map(|lens| indptr(&lens.to_vec()));
             let layout = Batch::ragged(&qo?, &kv?).validate()?;
-            let request = request(decode, &branches);
+            let request = request(decode);
             let mut kernels = Vec::new();
             for multiprocessors in MULTIPROCESSORS {
                 let kernel = KernelSelector::new(&request, hooks, heads, multiprocessors)?.fastest(&layout);
@@ -193,7 +188,7 @@ pub(crate) fn of_case(case: &Case, arch: Arch) -> Result<Vec<KernelSource>> {
     let mut sources = Vec::new();
     for (kernel, shared) in kernels {
         for branch in &branches {
-            let traits = KernelTraits::choose(&request(kernel, std::slice::from_ref(branch)))?;
+            let traits = KernelTraits::choose(&request(kernel).for_branch(branch))?;
             let traits = if shared { traits.with_shared_rows() } else { traits };
             sources.push(KernelSource::build(branch, &traits)?);
         }

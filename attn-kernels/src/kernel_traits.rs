@@ -111,6 +111,12 @@ impl KernelTraitsRequest {
             ..self
         }
     }
+
+    /// The request of one branch, from that of all branches. They share a work list, and whether it is of KV lists.
+    #[must_use]
+    pub fn for_branch(self, branch: &Variant) -> Self {
+        KernelTraitsRequest { key_lists: self.key_lists, ..self.with_hooks([branch]) }
+    }
 }
 
 /// The compile-time constants of a kernel. They are spliced in front of the template.

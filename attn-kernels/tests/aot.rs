@@ -17,6 +17,7 @@ use attn_core::{
 use attn_kernels::{
     aot::{AotError, AotOptions, build},
     compile::{Arch, Compiler},
+    cost::HookClass,
     jit::{self, JitError},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
     splice::KernelSource,
@@ -95,6 +96,29 @@ fn groups_of_one_kernel_are_embedded_once() {
     let names = decode_names(&table);
     assert_eq!((report.cubins, names.len()), (2, 2), "{names:?}");
     assert!(["rows 8", "rows 16"].iter().all(|rows| names.iter().any(|name| name.contains(rows))), "{names:?}");
+}
+
+#[test]
+fn every_backend_that_a_smaller_group_chooses_is_embedded() {
+    if !has_compiler() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // by the measured costs, four query heads choose CUDA cores and eight choose tensor cores
+    let arch = [Arch::for_device(9, 0)];
+    let rope = AotOptions { expressions: &["rope"], head_dims: &[256], groups: &[8], archs: Some(&arch), ..decode() };
+    let report = build(&rope, dir.path()).unwrap();
+    let table = table(dir.path());
+    let names = decode_names(&table);
+    assert_eq!((report.cubins, names.len()), (5, 5), "{names:?}");
+    for group in [1, 4, 8] {
+        let request = KernelTraitsRequest::new(KernelKind::Decode, 256, Dtypes::bf16(), arch[0]);
+        let request = KernelTraitsRequest { paged: false, group, ..request.with_hooks([&variant("rope")]) };
+        let traits = KernelTraits::choose(&request.with_decode_backend(HookClass::Rewrites)).unwrap();
+        assert_eq!(traits.cuda_cores, group < 8);
+        let key = KernelSource::build(&variant("rope"), &traits).unwrap().key().to_string();
+        assert!(table.contains(&key), "group {group}: {names:?}");
+    }
 }
 
 #[test]

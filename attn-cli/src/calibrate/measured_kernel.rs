@@ -15,10 +15,8 @@ const PAGE_SIZE: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MeasuredKernel {
     pub(super) kind: KernelKind,
-    /// The backend of prefill kernels.
+    /// The backend; decode is on tensor cores but for `CudaCores`.
     pub(super) prefill: PrefillBackend,
-    /// The backend of decode kernels.
-    pub(super) decode: DecodeBackend,
     /// Rows of a tile.
     pub(super) rows: u32,
     /// Bits of an element of K and V.
@@ -44,13 +42,8 @@ impl MeasuredKernel {
         // the partial states of a tile fit a stage
         let rows = if kv_bits == 8 { 16 } else { 32 };
         let of_cuda_cores = [(decode, cuda_cores, 4), (decode, cuda_cores, 8), (prefill, cuda_cores, rows)];
-        let kernel = |(kind, prefill, rows)| {
-            let decode = match prefill {
-                PrefillBackend::CudaCores => DecodeBackend::CudaCores,
-                PrefillBackend::Sm80 | PrefillBackend::Sm90 => DecodeBackend::TensorCores,
-            };
-            move |hooks| MeasuredKernel { kind, prefill, decode, rows, kv_bits, head_dim, hooks }
-        };
+        let kernel =
+            |(kind, prefill, rows)| move |hooks| MeasuredKernel { kind, prefill, rows, kv_bits, head_dim, hooks };
         let classes = [HookClass::None, HookClass::Logits, HookClass::Rewrites];
         of_tensor_cores.chain(of_cuda_cores).flat_map(|kind| classes.map(kernel(kind))).collect()
     }
@@ -76,7 +69,12 @@ impl MeasuredKernel {
 
     /// Whether the kernel runs on CUDA cores.
     pub(super) fn cuda_cores(&self) -> bool {
-        self.decode == DecodeBackend::CudaCores
+        self.prefill == PrefillBackend::CudaCores
+    }
+
+    /// The decode backend.
+    pub(super) fn decode(&self) -> DecodeBackend {
+        if self.cuda_cores() { DecodeBackend::CudaCores } else { DecodeBackend::TensorCores }
     }
 
     /// The backend in the files of measured costs, where the kind does not say it.
@@ -91,7 +89,7 @@ impl MeasuredKernel {
     /// Whether tiles that read the same keys can be measured. A request of several tiles runs the kernel with the
     /// largest tile.
     pub(super) fn shares_keys(&self) -> bool {
-        self.kind == KernelKind::Prefill || self.rows == Self::max_decode_rows(self.head_dim, self.decode)
+        self.kind == KernelKind::Prefill || self.rows == Self::max_decode_rows(self.head_dim, self.decode())
     }
 
     fn max_decode_rows(head_dim: u32, backend: DecodeBackend) -> u32 {
@@ -104,7 +102,7 @@ impl MeasuredKernel {
             name: Some(self.to_string()),
             kernel: self.kind.to_string(),
             prefill: self.prefill,
-            decode: Some(self.decode),
+            decode: Some(self.decode()),
             dtype: if self.kv_bits == 32 { "f32" } else { "bf16" }.to_owned(),
             kv_dtype: (self.kv_bits == 8).then(|| "e4m3".to_owned()),
             qo_heads: QO_HEADS,
@@ -132,7 +130,7 @@ impl fmt::Display for MeasuredKernel {
         let (hooks, kv) = (hooks.name(), self.kv());
         match kind {
             KernelKind::Decode => {
-                write!(f, "decode on {} of {rows} rows, {kv} keys, head_dim {head_dim}, {hooks}", self.decode)
+                write!(f, "decode on {} of {rows} rows, {kv} keys, head_dim {head_dim}, {hooks}", self.decode())
             }
             KernelKind::Prefill | KernelKind::Mixed => {
                 write!(f, "{kind} by {}, {kv} keys, head_dim {head_dim}, {hooks}", self.prefill)

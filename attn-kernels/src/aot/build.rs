@@ -46,7 +46,7 @@ pub struct AotOptions<'a> {
     /// The group sizes (query heads per KV head) of decode kernels. On tensor cores one kernel serves groups up to 8,
     /// and one all larger ones; on CUDA cores there is one for each power of two up to 8. A prefill kernel serves all.
     pub groups: &'a [u32],
-    /// The decode backend. By default tensor cores where they support a problem, else CUDA cores.
+    /// The decode backend. By default those that attentions of any group size up to the largest one choose.
     pub decode: Option<DecodeBackend>,
     /// How keys and values are stored (`AttentionOptions::stored`). It matters for variants with a `key_transform` or
     /// `value_transform`; other kernels are not embedded twice.

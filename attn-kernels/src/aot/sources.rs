@@ -5,6 +5,7 @@ use attn_core::{
     expr::Variant,
     lang::Hook,
     registry::Registry,
+    spec::DecodeBackend,
 };
 
 use super::{AotError, AotOptions, environment::list_from_env};
@@ -43,8 +44,8 @@ impl AotOptions<'_> {
                 .map_err(|source| AotError::Expr { expr: expr.clone(), source: Box::new(source) })?;
             let refused = |source| AotError::Splice { expr: expr.clone(), source };
             let all_stored = self.stored.iter().map(|&stored| variant.clone().with_stored(stored));
-            for branch in all_stored.clone().flat_map(|variant| variant.branches()) {
-                for traits in self.all_traits(archs, &branch, &head_dims, &dtypes)? {
+            for variant in all_stored.clone() {
+                for (branch, traits) in self.all_traits(archs, &variant, &head_dims, &dtypes)? {
                     sources.push(Box::new(KernelSource::build(&branch, &traits).map_err(refused)?));
                 }
             }
@@ -66,31 +67,46 @@ impl AotOptions<'_> {
         Ok(sources)
     }
 
+    /// The kernels of a variant: its branches with their traits, each once.
     fn all_traits(
         &self,
         archs: &[Arch],
         variant: &Variant,
         head_dims: &[u32],
         dtypes: &[Dtypes],
-    ) -> Result<Vec<KernelTraits>, AotError> {
-        let mut all_traits = Vec::new();
+    ) -> Result<Vec<(Variant, KernelTraits)>, AotError> {
+        let (branches, hooks) = (variant.branches(), HookClass::of(variant));
+        let mut all = Vec::new();
         for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
             product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
         {
             for (&kind, (&paged, &group)) in product(self.kinds.iter(), pairs_of(self.paged, self.groups)) {
-                let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks([variant]);
+                let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches);
                 let request = KernelTraitsRequest { head_dim_vo, paged, group, decode: self.decode, ..request };
-                let request = request.with_decode_backend(HookClass::of(variant));
-                for group in request.decode_tiles().up_to(group) {
-                    let traits = KernelTraits::choose(&KernelTraitsRequest { group, ..request })?;
-                    if !all_traits.contains(&traits) {
-                        all_traits.push(traits);
+                for request in backends_up_to(request, hooks) {
+                    for (branch, group) in product(branches.iter(), request.decode_tiles().up_to(group).into_iter()) {
+                        let request = KernelTraitsRequest { group, ..request };
+                        let kernel = (branch.clone(), KernelTraits::choose(&request.for_branch(branch))?);
+                        if !all.contains(&kernel) {
+                            all.push(kernel);
+                        }
                     }
                 }
             }
         }
-        Ok(all_traits)
+        Ok(all)
     }
+}
+
+/// A request for each decode backend that an attention of the request's group size or of a smaller one has.
+fn backends_up_to(request: KernelTraitsRequest, hooks: HookClass) -> Vec<KernelTraitsRequest> {
+    // a tile has a power of two rows
+    let smaller = (0..4).map(|n| 1 << n).filter(|&group| group < request.group);
+    let of = |group| KernelTraitsRequest { group, ..request }.with_decode_backend(hooks).decode;
+    let mut backends: Vec<_> = smaller.chain([request.group]).map(of).collect();
+    backends.sort_unstable_by_key(|backend| *backend == Some(DecodeBackend::CudaCores));
+    backends.dedup();
+    backends.into_iter().map(|decode| KernelTraitsRequest { decode, ..request }).collect()
 }
 
 fn product<A: Copy, B: Clone>(

@@ -47,10 +47,7 @@ impl BoundAttention {
             decode: self.decode,
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
-        // branches share a work list, and whether it is of KV lists
-        let lists = request.with_hooks(&self.branches).key_lists;
-        let request = KernelTraitsRequest { key_lists: lists, ..request.with_hooks([branch]) };
-        let traits = KernelTraits::choose(&request)?;
+        let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;
         Ok(KernelSource::build(branch, &if shared_rows { traits.with_shared_rows() } else { traits })?)
     }
 
