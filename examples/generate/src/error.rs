@@ -1,0 +1,13 @@
+//! What can fail.
+
+/// An error of the engine or of the model.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error of attention, sampling or memory.
+    #[error(transparent)]
+    Attn(#[from] attn::Error),
+    /// An error of pages, prefixes or sequences.
+    #[error(transparent)]
+    Cache(#[from] attn_cache::CacheError),
+}

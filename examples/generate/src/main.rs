@@ -1,0 +1,3 @@
+//! `generate "prompt"` streams a text.
+
+fn main() {}
