@@ -1,61 +1,98 @@
-//! Requests and the loop that serves them.
+//! Requests, and the loop that serves them: continuous batching with chunked prefill, prefix reuse, parallel sampling,
+//! speculation by prompt lookup, and endless text.
+//!
+//! An [`Engine`] is driven by its caller, one [`Engine::step`] after the other. An [`EngineHandle`] runs one on a
+//! thread, and gives each request a [`RequestStream`] of its [`Event`]s.
 
-use std::sync::Arc;
+mod command;
+mod config;
+mod handle;
+mod limits;
+mod refused;
+mod request;
+mod shared;
+mod stats;
+mod stream;
+mod worker;
 
-use crate::sampling::{Sampled, SamplingParams};
+pub use config::EngineConfig;
+pub use handle::EngineHandle;
+pub use refused::Refused;
+pub use request::{Event, FinishReason, Request, RequestEvent, RequestId};
+pub use stats::EngineStats;
+pub use stream::RequestStream;
 
-/// A text to continue.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Tokens of the prompt, at least one.
-    pub prompt: Arc<[u32]>,
-    /// How tokens are drawn. Choice `i` of a request uses the seed plus `i`.
-    pub sampling: SamplingParams,
-    /// Tokens to generate for each choice, at most.
-    pub max_tokens: usize,
-    /// Choices: continuations of the same prompt, which share its pages.
-    pub choices: usize,
-    /// Whether the token that ends a text is drawn like any other.
-    pub ignore_eos: bool,
-    /// Further tokens that end a text.
-    pub stop_tokens: Vec<u32>,
-    /// Prefixes are shared by requests of the same namespace alone.
-    pub namespace: Option<String>,
-    /// Tokens to guess ahead by prompt lookup; 0 for none.
-    pub speculate: usize,
+use limits::RequestLimits;
+
+use crate::{Error, model::Model};
+
+/// Requests over one model.
+#[derive(Debug)]
+pub struct Engine<M> {
+    model: M,
+    config: EngineConfig,
+    limits: RequestLimits,
+    next_id: u64,
 }
 
-/// Why a choice ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FinishReason {
-    /// A token that ends a text.
-    Stop,
-    /// `max_tokens`, or the context of the model.
-    Length,
-    /// The client went away.
-    Cancelled,
-}
+impl<M: Model> Engine<M> {
+    /// An engine without requests.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Cache`] for step arrays that `i32` cannot index.
+    pub fn new(model: M, config: EngineConfig) -> Result<Self, Error> {
+        let limits =
+            RequestLimits { model: model.limits(), pages: model.pages().clone(), max_waiting: config.max_waiting };
+        Ok(Engine { model, config, limits, next_id: 0 })
+    }
 
-/// What happens to a request.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// A token of a choice.
-    Token {
-        /// The choice.
-        choice: usize,
-        /// The token.
-        sampled: Sampled,
-    },
-    /// A choice ended.
-    Finished {
-        /// The choice.
-        choice: usize,
-        /// Why.
-        reason: FinishReason,
-    },
-    /// The request failed; nothing follows.
-    Failed {
-        /// The reason, for the client.
-        message: String,
-    },
+    /// Puts a request into the queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why it is not run.
+    pub fn submit(&mut self, request: Request) -> Result<RequestId, Refused> {
+        self.limits.check(&request)?;
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        self.enqueue(id, request);
+        Ok(id)
+    }
+
+    pub(crate) fn enqueue(&mut self, _id: RequestId, _request: Request) {
+        unimplemented!()
+    }
+
+    /// Ends a request. The next step says so to each of its choices.
+    pub fn cancel(&mut self, _request: RequestId) {
+        unimplemented!()
+    }
+
+    /// Ends one choice of a request, as a token that ends a text would.
+    pub fn stop(&mut self, _request: RequestId, _choice: usize) {
+        unimplemented!()
+    }
+
+    /// Runs one step of the model, and adds what happened to `events`.
+    pub fn step(&mut self, _events: &mut Vec<RequestEvent>) {
+        let _ = (&mut self.model, &self.config);
+        unimplemented!()
+    }
+
+    /// Whether no request is left and all events were given.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        unimplemented!()
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn stats(&self) -> EngineStats {
+        unimplemented!()
+    }
+
+    fn limits(&self) -> &RequestLimits {
+        &self.limits
+    }
 }

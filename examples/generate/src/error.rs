@@ -1,5 +1,7 @@
 //! What can fail.
 
+use crate::engine::Refused;
+
 /// An error of the engine or of the model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,4 +12,10 @@ pub enum Error {
     /// An error of pages, prefixes or sequences.
     #[error(transparent)]
     Cache(#[from] attn_cache::CacheError),
+    /// A request that is not run.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A failure of a model, in words.
+    #[error("the model failed: {0}")]
+    Model(String),
 }
