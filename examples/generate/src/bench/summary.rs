@@ -50,7 +50,10 @@ mod tests {
     fn percentiles_are_those_of_numpy() {
         // numpy.percentile(range(1, 102), ..) and numpy.percentile([3, 1, 2, 10], ..)
         let summary = Summary::of((1..=101).rev().map(f64::from).collect()).expect("values");
-        assert_eq!((summary.count, summary.mean, summary.p50, summary.p99, summary.max), (101, 51.0, 51.0, 100.0, 101.0));
+        assert_eq!(
+            (summary.count, summary.mean, summary.p50, summary.p99, summary.max),
+            (101, 51.0, 51.0, 100.0, 101.0)
+        );
         let summary = Summary::of(vec![3.0, 1.0, 2.0, 10.0]).expect("values");
         assert_eq!((summary.mean, summary.p50, summary.max), (4.0, 2.5, 10.0));
         assert!((summary.p99 - 9.79).abs() < 1e-12, "{}", summary.p99);

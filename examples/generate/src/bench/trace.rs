@@ -46,8 +46,8 @@ impl Lengths {
     fn draw(&self, rng: &mut SmallRng) -> (usize, usize) {
         match *self {
             Lengths::Sharegpt => loop {
-                let prompt = LogNormal::new(5.02, 1.4).expect("a finite deviation").sample(rng).round();
-                let output = LogNormal::new(4.76, 1.1).expect("a finite deviation").sample(rng).round();
+                let prompt = LogNormal::new(5.02f64, 1.4).expect("a finite deviation").sample(rng).round();
+                let output = LogNormal::new(4.76f64, 1.1).expect("a finite deviation").sample(rng).round();
                 if SHAREGPT.0.contains(&prompt) && output >= 4.0 && prompt + output <= SHAREGPT.1 {
                     return (prompt as usize, output as usize);
                 }
@@ -78,8 +78,10 @@ pub struct TraceOptions {
     pub rate: Option<f64>,
     /// Tokens that the prompts of all requests begin with, as a system prompt; added to the drawn length.
     pub shared_prefix: usize,
-    /// Choices of each request.
+    /// Choices of each request. More than one is drawn at temperature 1, and one is greedy.
     pub choices: usize,
+    /// Tokens to guess ahead by prompt lookup.
+    pub speculate: usize,
     /// The same seed gives the same trace.
     pub seed: u64,
 }
@@ -129,7 +131,7 @@ pub fn draw(options: &TraceOptions, vocab: usize, context: usize) -> Result<Vec<
     let mut rng = SmallRng::seed_from_u64(options.seed);
     // low ids are control tokens in many vocabularies
     let first = 256.min(vocab as u32 / 2);
-    let mut tokens =
+    let tokens =
         |rng: &mut SmallRng, count| (0..count).map(|_| rng.random_range(first..vocab as u32)).collect::<Vec<_>>();
     let shared = tokens(&mut rng, options.shared_prefix);
     let mut at = Duration::ZERO;
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn options(lengths: Lengths) -> TraceOptions {
-        TraceOptions { requests: 4000, lengths, rate: None, shared_prefix: 0, choices: 1, seed: 1 }
+        TraceOptions { requests: 4000, lengths, rate: None, shared_prefix: 0, choices: 1, speculate: 0, seed: 1 }
     }
 
     fn mean(values: impl Iterator<Item = usize>) -> f64 {

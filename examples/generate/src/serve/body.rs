@@ -47,8 +47,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Parameters, T)
     drop_nulls(&mut value);
     let Value::Object(fields) = &mut value else { return Err(bad("the body must be a JSON object".into())) };
     fields.retain(|name, value| !asks_nothing(name, value));
-    let shared: Map<String, Value> =
-        Parameters::NAMES.iter().filter_map(|&name| fields.remove_entry(name)).collect();
+    let shared: Map<String, Value> = Parameters::NAMES.iter().filter_map(|&name| fields.remove_entry(name)).collect();
     Ok((typed(Value::Object(shared))?, typed(value)?))
 }
 

@@ -30,6 +30,11 @@ impl Failure {
         Failure { param: Some(param.to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, message) }
     }
 
+    /// Something that is wrong, perhaps a parameter.
+    fn about(param: Option<&str>, message: String) -> Self {
+        Failure { param: param.map(str::to_owned), ..Failure::new(StatusCode::BAD_REQUEST, message) }
+    }
+
     pub(crate) fn code(self, code: &'static str) -> Self {
         Failure { code: Some(code), ..self }
     }
@@ -60,6 +65,18 @@ impl IntoResponse for Failure {
     }
 }
 
+/// The parameter that the engine names in words.
+fn parameter_of(words: &str) -> Option<&'static str> {
+    match words {
+        "the number of choices" => Some("n"),
+        "the number of tokens to generate" => Some("max_tokens"),
+        "the number of log-probabilities" => Some("logprobs"),
+        "the prompt" => Some("prompt"),
+        "the list of stop tokens" => Some("stop_token_ids"),
+        _ => None,
+    }
+}
+
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         let message = refused.to_string();
@@ -70,6 +87,8 @@ impl From<Refused> for Failure {
             Refused::PromptTooLong { .. } => Failure::parameter("prompt", message).code("context_length_exceeded"),
             Refused::EmptyPrompt => Failure::parameter("prompt", message),
             Refused::OutOfRange { name, .. } => Failure::parameter(name, message),
+            Refused::Count { name, .. } => Failure::about(parameter_of(name), message),
+            Refused::TokenOutsideVocabulary { what, .. } => Failure::about(parameter_of(what), message),
             _ => Failure::new(StatusCode::BAD_REQUEST, message),
         }
     }

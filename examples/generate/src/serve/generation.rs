@@ -69,7 +69,10 @@ impl Generation {
         let n = requests.first().map_or(1, |request| request.choices);
         let prompt = requests.iter().map(|request| request.prompt.len()).sum();
         let choices = requests.len() * n;
-        let streams: Result<Vec<_>, _> = requests.into_iter().map(|request| app.engine.submit(request)).collect();
+        let streams: Result<Vec<_>, _> = requests
+            .into_iter()
+            .map(|request| app.engine.submit(Request { speculate: app.options.speculate, ..request }))
+            .collect();
         let streams = streams?;
         app.metrics.prompt_tokens(prompt);
         Ok(Generation {
@@ -82,6 +85,11 @@ impl Generation {
             last: vec![None; choices],
             next: 0,
         })
+    }
+
+    /// Choices of all prompts.
+    pub(crate) fn count(&self) -> usize {
+        self.choices.len()
     }
 
     /// Counts so far.

@@ -5,19 +5,15 @@ use std::sync::Arc;
 use rand::Rng;
 use serde::Deserialize;
 
-use super::failure::Failure;
-use crate::{
-    engine::Request,
-    model::ModelLimits,
-    sampling::SamplingParams,
-};
+use super::{answer::Delivery, failure::Failure};
+use crate::{engine::Request, sampling::SamplingParams};
 
 /// Stop strings of a request, at most.
 const MAX_STOPS: usize = 16;
 
 /// One value or several.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "this is neither a value of the right type nor an array of them")]
 pub(crate) enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
@@ -85,17 +81,16 @@ impl Parameters {
         "cache_salt",
     ];
 
-    /// Whether a stream ends with counts of tokens.
+    /// How the answer is sent.
     ///
     /// # Errors
     ///
     /// Options of a stream where none is asked for.
-    pub(crate) fn include_usage(&self) -> Result<bool, Failure> {
+    pub(crate) fn delivery(&self) -> Result<Delivery, Failure> {
         match self.stream_options {
-            Some(_) if !self.stream => {
-                Err(Failure::parameter("stream_options", "stream_options are for `\"stream\": true` alone"))
-            }
-            options => Ok(options.unwrap_or_default().include_usage),
+            options if self.stream => Ok(Delivery::Stream { include_usage: options.unwrap_or_default().include_usage }),
+            None => Ok(Delivery::Whole),
+            Some(_) => Err(Failure::parameter("stream_options", "stream_options are for `\"stream\": true` alone")),
         }
     }
 
@@ -131,7 +126,7 @@ impl Parameters {
         prompt: Vec<u32>,
         max_tokens: usize,
         top_logprobs: usize,
-        limits: &ModelLimits,
+        vocab: usize,
     ) -> Result<Request, Failure> {
         let top_k = match self.top_k.unwrap_or(0) {
             // vLLM's older name for all tokens
@@ -149,7 +144,7 @@ impl Parameters {
             frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
             seed: self.seed.map_or_else(|| rand::rng().random(), i64::cast_unsigned),
             top_logprobs,
-            allowed: self.allowed_token_ids.as_deref().map(|tokens| mask(tokens, limits.vocab)).transpose()?,
+            allowed: self.allowed_token_ids.as_deref().map(|tokens| mask(tokens, vocab)).transpose()?,
         };
         Ok(Request {
             sampling,
@@ -182,17 +177,6 @@ fn mask(tokens: &[u32], vocab: usize) -> Result<Arc<[u32]>, Failure> {
 mod tests {
     use super::*;
 
-    const LIMITS: ModelLimits = ModelLimits {
-        vocab: 70,
-        context: 64,
-        step_tokens: 64,
-        step_sequences: 4,
-        step_rows: 4,
-        top_logprobs: 5,
-        endless: false,
-        eos: 0,
-    };
-
     #[test]
     fn names_are_those_of_the_fields() {
         for name in Parameters::NAMES {
@@ -207,7 +191,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_openai() {
-        let request = Parameters::default().request(vec![1], 16, 0, &LIMITS).expect("a request");
+        let request = Parameters::default().request(vec![1], 16, 0, 70).expect("a request");
         let expected = SamplingParams { temperature: 1.0, seed: request.sampling.seed, ..SamplingParams::default() };
         assert_eq!((request.sampling, request.choices, request.ignore_eos), (expected, 1, false));
     }
@@ -229,8 +213,8 @@ mod tests {
         assert!(stop(&["a"; 17]).stops().is_err());
         assert_eq!(stop(&["a"; 16]).stops().map(|stops| stops.len()), Ok(16));
         let parameters = Parameters { top_k: Some(-2), ..Parameters::default() };
-        assert_eq!(parameters.request(vec![1], 1, 0, &LIMITS).expect_err("negative").param.as_deref(), Some("top_k"));
+        assert_eq!(parameters.request(vec![1], 1, 0, 70).expect_err("negative").param.as_deref(), Some("top_k"));
         let parameters = Parameters { stream_options: Some(StreamOptions::default()), ..Parameters::default() };
-        assert!(parameters.include_usage().is_err());
+        assert!(parameters.delivery().is_err());
     }
 }

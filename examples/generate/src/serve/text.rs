@@ -1,7 +1,5 @@
 //! Between text and tokens.
 
-use serde::Deserialize;
-
 use crate::Error;
 
 /// A tokenizer with the chat template of its model.
@@ -29,36 +27,11 @@ pub trait Text: Send + Sync {
     }
 }
 
-/// Who speaks in a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The instructions of the operator; `developer` is OpenAI's newer name.
-    #[serde(alias = "developer")]
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    /// The name in chat templates.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        }
-    }
-}
-
 /// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
-    pub role: Role,
+    /// `system`, `user` or `assistant`.
+    pub role: String,
     /// What is said.
     pub content: String,
 }
