@@ -23,7 +23,7 @@ async fn many_clients_have_their_own_texts() {
             for round in 0..3 {
                 let text = format!("client {client}, round {round}: {}", "é".repeat(client % 20));
                 let body = json!({ "prompt": format!("{text}$"), "temperature": 0, "max_tokens": 200 });
-                let told = if client % 2 == 0 {
+                let told = if client.is_multiple_of(2) {
                     server.ok(COMPLETIONS, body).await["choices"][0]["text"].as_str().expect("a text").to_owned()
                 } else {
                     let events = server.stream(COMPLETIONS, body).await;
