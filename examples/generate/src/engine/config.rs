@@ -12,7 +12,8 @@ pub struct EngineConfig {
     pub batch_invariant: bool,
     /// Whether prefixes of earlier requests are reused.
     pub reuse_prefixes: bool,
-    /// Whether sequences that share pages become levels of a cascade, where that is cheaper.
+    /// Whether sequences that share pages become levels of a cascade, where that is cheaper. Not in batch-invariant
+    /// mode, nor in steps with endless texts.
     pub cascade: bool,
     /// Pages that stay free when a request is admitted, for the tokens of those that run: a fraction of the pool.
     pub watermark: f32,

@@ -32,3 +32,23 @@ pub struct EngineStats {
     /// Requests that failed.
     pub failed: u64,
 }
+
+impl EngineStats {
+    pub(super) fn new(pages: PageStats) -> Self {
+        EngineStats {
+            running: 0,
+            waiting: 0,
+            pages,
+            steps: 0,
+            computed_tokens: 0,
+            generated_tokens: 0,
+            hit_tokens: 0,
+            looked_up_tokens: 0,
+            preemptions: 0,
+            guessed_tokens: 0,
+            accepted_tokens: 0,
+            ended: 0,
+            failed: 0,
+        }
+    }
+}
