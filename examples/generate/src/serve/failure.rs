@@ -83,7 +83,7 @@ impl From<Refused> for Failure {
         match refused {
             Refused::Busy { .. } => Failure::new(StatusCode::TOO_MANY_REQUESTS, message).code("busy"),
             Refused::ShuttingDown => Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).code("shutting_down"),
-            Refused::Stopped { .. } => Failure::failed(message).code("engine_stopped"),
+            Refused::Stopped { .. } => Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).code("engine_stopped"),
             Refused::PromptTooLong { .. } => Failure::parameter("prompt", message).code("context_length_exceeded"),
             Refused::EmptyPrompt => Failure::parameter("prompt", message),
             Refused::OutOfRange { name, .. } => Failure::parameter(name, message),

@@ -42,7 +42,7 @@ async fn a_stream_has_the_text_of_the_whole() {
     let choice = &whole["choices"][0];
     assert_eq!((&choice["text"], &choice["finish_reason"]), (&json!("a cat, a café, 世界 💖"), &json!("stop")));
     assert_eq!((&whole["object"], &whole["model"]), (&json!("text_completion"), &json!("echo")));
-    // 29 bytes and the token that ends the text
+    // 27 bytes and `$`, or the token that ends the text
     let usage = json!({
         "prompt_tokens": 28, "completion_tokens": 28, "total_tokens": 56,
         "prompt_tokens_details": { "cached_tokens": 0 },
