@@ -1,5 +1,9 @@
 //! The mathematics of a step outside of attention, sampling and the KV cache.
 
+mod cuda;
+
+pub use cuda::CudaMath;
+
 use attn::{DeviceBuffer, Dtype, Engine, Stream, ops::Numbers};
 
 use crate::Error;
@@ -57,6 +61,11 @@ pub trait Math: Send + std::fmt::Debug {
     /// Out of memory.
     fn buffer(&self, elements: usize) -> Result<DeviceBuffer, Error> {
         Ok(self.engine().alloc(self.dtype(), elements)?)
+    }
+
+    /// The rows that buffers for `rows` rows should have: products are padded to few sizes.
+    fn padded_rows(&self, rows: usize) -> usize {
+        rows
     }
 
     /// Prepares all launches, so that the first one can be captured: compiles and loads kernels, chooses algorithms for
