@@ -1,9 +1,11 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
 pub mod config;
+pub mod draw;
 pub mod forward;
 pub mod kv_cache;
 pub mod math;
+pub mod runner;
 pub mod weights;
 
 use attn_cache::{Pages, Step};

@@ -2,7 +2,9 @@
 
 mod cuda;
 
-pub use cuda::CudaMath;
+pub use cuda::{CudaMath, CudaMathOptions};
+
+use std::sync::Arc;
 
 use attn::{DeviceBuffer, Dtype, Engine, Stream, ops::Numbers};
 
@@ -19,8 +21,8 @@ pub struct Matrix {
     pub inputs: usize,
 }
 
-/// Mathematics on one device, in the order of one stream. Activations are rows in buffers of [`Math::dtype`]; a buffer
-/// may have more rows than a call uses.
+/// Mathematics on one device, in the order of one stream. Activations are rows in buffers of [`Math::dtype`], the
+/// residual in one of [`Math::residual_dtype`]; a buffer may have more rows than a call uses.
 ///
 /// Calls between steps (`weights`, `matrix`, `buffer`) allocate. All others only launch: they neither allocate nor wait
 /// nor decide by values, so a CUDA graph can capture them. Rows are padded there: token ids of padding are those of
@@ -33,10 +35,15 @@ pub trait Math: Send + std::fmt::Debug {
     fn engine(&self) -> &Engine;
 
     /// The stream of all launches.
-    fn stream(&self) -> &Stream;
+    fn stream(&self) -> &Arc<Stream>;
 
     /// The element type of weights, activations, and the KV cache; logits are f32.
     fn dtype(&self) -> Dtype;
+
+    /// The element type of the residual, between blocks.
+    fn residual_dtype(&self) -> Dtype {
+        self.dtype()
+    }
 
     /// Uploads weights in the element type of the device.
     ///
@@ -107,7 +114,7 @@ pub trait Math: Send + std::fmt::Debug {
     ) -> Result<(), Error>;
 
     /// `out[i] = weight x[i]`, or `out[i] += weight x[i]` with `accumulate`. Products accumulate in f32. `out` is of
-    /// [`Math::dtype`], or of f32 (logits).
+    /// [`Math::dtype`], or of f32 (logits, a residual).
     ///
     /// # Errors
     ///

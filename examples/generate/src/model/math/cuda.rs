@@ -5,6 +5,8 @@ mod blas;
 mod elementwise;
 mod products;
 
+use std::sync::Arc;
+
 use attn::{DeviceBuffer, Dtype, Engine, Stream, f16, ops::Numbers};
 
 use super::{Math, Matrix};
@@ -12,28 +14,45 @@ use crate::Error;
 use elementwise::Elementwise;
 use products::Products;
 
+/// Options of the mathematics on a CUDA device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaMathOptions {
+    /// Products have a fixed number of rows and one algorithm each, which does not split the sum: a row's bits do not
+    /// depend on the rows beside it.
+    pub batch_invariant: bool,
+    /// The element type of the residual: f32, or f16, which rounds it after each block.
+    pub residual: Dtype,
+}
+
+impl Default for CudaMathOptions {
+    fn default() -> Self {
+        CudaMathOptions { batch_invariant: false, residual: Dtype::F32 }
+    }
+}
+
 /// The mathematics on a CUDA device, in the order of a stream of its own. One thread at a time.
 #[derive(Debug)]
 pub struct CudaMath {
     engine: Engine,
-    stream: Stream,
+    stream: Arc<Stream>,
     elementwise: Elementwise,
     products: Products,
+    residual: Dtype,
 }
 
 impl CudaMath {
-    /// Loads the kernels and cuBLASLt. With `batch_invariant`, products have a fixed number of rows and one algorithm
-    /// each, which does not split the sum: a row's bits do not depend on the rows beside it.
+    /// Loads the kernels and cuBLASLt.
     ///
     /// # Errors
     ///
     /// An engine that is the CPU; neither a kernel nor a compiler; [`Error::NoCublas`]; failures of the device.
-    pub fn new(engine: &Engine, batch_invariant: bool) -> Result<Self, Error> {
+    pub fn new(engine: &Engine, options: CudaMathOptions) -> Result<Self, Error> {
         Ok(CudaMath {
             engine: engine.clone(),
-            stream: engine.stream()?,
+            stream: Arc::new(engine.stream()?),
             elementwise: Elementwise::new(engine)?,
-            products: Products::new(engine, batch_invariant)?,
+            products: Products::new(engine, options.batch_invariant)?,
+            residual: options.residual,
         })
     }
 }
@@ -43,12 +62,16 @@ impl Math for CudaMath {
         &self.engine
     }
 
-    fn stream(&self) -> &Stream {
+    fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
     fn dtype(&self) -> Dtype {
         Dtype::F16
+    }
+
+    fn residual_dtype(&self) -> Dtype {
+        self.residual
     }
 
     fn weights(&self, values: &[f32]) -> Result<DeviceBuffer, Error> {

@@ -142,3 +142,44 @@ fn same(have: Dtype, want: Dtype) -> Result<(), Error> {
     let (have_name, want_name) = (format!("elements of {have}"), want.to_string());
     if have == want { Ok(()) } else { Err(attn::Error::Elements { have: have_name, want: want_name }.into()) }
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stderr)]
+mod tests {
+    use attn::kernels::{
+        cache::CubinCache,
+        compile::{Arch, nvrtc::Nvrtc},
+        jit::obtain_from,
+        splice::OpSource,
+    };
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_compile_for_every_architecture() {
+        if let Err(error) = Nvrtc::find() {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        for arch in ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120"] {
+            let arch: Arch = arch.parse().expect("an architecture");
+            let source = OpSource::custom(NAME, TEXT, arch).expect("the templates are sound");
+            let ready = obtain_from(&CubinCache::off(), source).expect("it compiles");
+            let log = &ready.compiled.log;
+            assert!(ENTRIES.iter().all(|entry| log.contains(entry)), "{arch}: {log}");
+            assert!(
+                !log.contains("spill stores") || log.matches("0 bytes spill stores").count() == ENTRIES.len(),
+                "{log}"
+            );
+        }
+    }
+
+    #[test]
+    fn rows_are_covered_by_vectors() {
+        let of = |rows, width, threads| grid(rows, width, threads).map(|grid| (grid.ctas, grid.threads));
+        assert_eq!(of(3, 576, 1024).expect("72 vectors"), ((3, 1), 96));
+        assert_eq!(of(3, 1536, 128).expect("192 vectors"), ((3, 2), 128));
+        assert_eq!(of(1, 8200, 1024).expect("1025 vectors").0, (1, 2));
+        assert!(matches!(of(1, 12, 128), Err(Error::Width { width: 12, .. })));
+    }
+}
