@@ -5,7 +5,9 @@ pub mod draw;
 pub mod forward;
 pub mod kv_cache;
 pub mod math;
+pub mod mirror;
 pub mod runner;
+pub mod sampler;
 pub mod weights;
 
 use attn_cache::{Pages, Step};
