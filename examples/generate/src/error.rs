@@ -97,4 +97,28 @@ pub enum Error {
         /// How large it may be.
         limit: usize,
     },
+    /// No cuBLASLt.
+    #[error(
+        "libcublasLt is not found: install the CUDA toolkit, or `pip install nvidia-cublas`, and add the folder of the \
+         library to LD_LIBRARY_PATH; or run on the CPU"
+    )]
+    NoCublas,
+    /// A call of cuBLASLt failed.
+    #[error("cuBLASLt could not {what}: {status}")]
+    Cublas {
+        /// The operation.
+        what: &'static str,
+        /// Its status.
+        status: String,
+    },
+    /// Rows that the element-wise kernels do not support.
+    #[error("rows of {width} elements are not supported: the kernels take multiples of {multiple} up to {most}")]
+    Width {
+        /// Elements of a row.
+        width: usize,
+        /// The most.
+        most: usize,
+        /// What it has to be a multiple of.
+        multiple: usize,
+    },
 }

@@ -2,11 +2,13 @@
 
 pub mod config;
 mod dequant;
+pub mod draw;
 pub mod fetch;
 pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
 pub mod math;
+pub mod runner;
 pub mod weights;
 
 use attn_cache::{Pages, Step};

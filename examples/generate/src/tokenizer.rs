@@ -139,10 +139,7 @@ impl Tokenizer {
         let missing = || Error::Tokenizer("the model file has no chat template".to_owned());
         let template = self.template.as_deref().ok_or_else(missing)?;
         let environment = Environment::new();
-        Ok(environment.render_str(
-            template,
-            context! { messages => Serde(messages), add_generation_prompt => true },
-        )?)
+        Ok(environment.render_str(template, context! { messages => Serde(messages), add_generation_prompt => true })?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The forward pass: what a step launches, on any device.
 
 use attn::{
-    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KvStored, Out, Plan, Variant,
+    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Variant,
     ops::{self, Append, KvRef, KvTransform, Numbers, SlotMapping},
 };
 
@@ -88,19 +88,22 @@ impl Forward {
         let attention_options = AttentionOptions {
             stored: KvStored::Transformed,
             fixed_split_size: options.fixed_split_size,
+            // a token has the same bits in a prompt and alone if the same kernel computes both
+            kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
             ..AttentionOptions::default()
         };
         let rope = KvTransform::new(engine, &variant, config.heads)?;
         rope.prepare(math.dtype(), dtypes.kv)?;
-        let (tokens, sequences) = (options.step_tokens, options.step_sequences);
+        let [tokens, sequences] = [options.step_tokens, options.step_sequences].map(|rows| math.padded_rows(rows));
+        let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
         let scratch = Scratch {
-            x: math.buffer(tokens * config.width)?,
+            x: residual(tokens)?,
             normed: math.buffer(tokens * config.width)?,
             qkv: math.buffer(tokens * config.qkv_width())?,
             attended: math.buffer(tokens * config.q_width())?,
             gate_up: math.buffer(tokens * 2 * config.ffn)?,
             activated: math.buffer(tokens * config.ffn)?,
-            last: math.buffer(sequences * config.width)?,
+            last: residual(sequences)?,
             last_normed: math.buffer(sequences * config.width)?,
         };
         Ok(Forward {

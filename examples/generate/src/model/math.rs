@@ -1,5 +1,13 @@
 //! The mathematics of a step outside of attention, sampling and the KV cache.
 
+mod cpu;
+mod cuda;
+
+pub use cpu::CpuMath;
+pub use cuda::{CudaMath, CudaMathOptions};
+
+use std::sync::Arc;
+
 use attn::{DeviceBuffer, Dtype, Engine, Stream, ops::Numbers};
 
 use crate::Error;
@@ -15,8 +23,8 @@ pub struct Matrix {
     pub inputs: usize,
 }
 
-/// Mathematics on one device, in the order of one stream. Activations are rows in buffers of [`Math::dtype`]; a buffer
-/// may have more rows than a call uses.
+/// Mathematics on one device, in the order of one stream. Activations are rows in buffers of [`Math::dtype`], the
+/// residual in one of [`Math::residual_dtype`]; a buffer may have more rows than a call uses.
 ///
 /// Calls between steps (`weights`, `matrix`, `buffer`) allocate. All others only launch: they neither allocate nor wait
 /// nor decide by values, so a CUDA graph can capture them. Rows are padded there: token ids of padding are those of
@@ -29,10 +37,15 @@ pub trait Math: Send + std::fmt::Debug {
     fn engine(&self) -> &Engine;
 
     /// The stream of all launches.
-    fn stream(&self) -> &Stream;
+    fn stream(&self) -> &Arc<Stream>;
 
     /// The element type of weights, activations, and the KV cache; logits are f32.
     fn dtype(&self) -> Dtype;
+
+    /// The element type of the residual, between blocks.
+    fn residual_dtype(&self) -> Dtype {
+        self.dtype()
+    }
 
     /// Uploads weights in the element type of the device.
     ///
@@ -57,6 +70,11 @@ pub trait Math: Send + std::fmt::Debug {
     /// Out of memory.
     fn buffer(&self, elements: usize) -> Result<DeviceBuffer, Error> {
         Ok(self.engine().alloc(self.dtype(), elements)?)
+    }
+
+    /// The rows that buffers for `rows` rows should have: products are padded to few sizes.
+    fn padded_rows(&self, rows: usize) -> usize {
+        rows
     }
 
     /// Prepares all launches, so that the first one can be captured: compiles and loads kernels, chooses algorithms for
@@ -98,7 +116,7 @@ pub trait Math: Send + std::fmt::Debug {
     ) -> Result<(), Error>;
 
     /// `out[i] = weight x[i]`, or `out[i] += weight x[i]` with `accumulate`. Products accumulate in f32. `out` is of
-    /// [`Math::dtype`], or of f32 (logits).
+    /// [`Math::dtype`], or of f32 (logits, a residual).
     ///
     /// # Errors
     ///

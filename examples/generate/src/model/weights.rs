@@ -68,6 +68,14 @@ impl LlamaWeights {
         })
     }
 
+    /// A matrix of each shape that products have.
+    #[must_use]
+    pub fn matrices(&self) -> Vec<&Matrix> {
+        let of_layers = self.layers.first().into_iter();
+        let of_layers = of_layers.flat_map(|layer| [&layer.qkv, &layer.output, &layer.gate_up, &layer.down]);
+        of_layers.chain([self.head()]).collect()
+    }
+
     /// The matrix that makes logits.
     #[must_use]
     pub fn head(&self) -> &Matrix {

@@ -3,10 +3,12 @@
 mod linear;
 mod rows;
 
+use std::sync::Arc;
+
 use attn::{DeviceBuffer, Dtype, Engine, Stream, TensorMut, ops::Numbers};
 use rayon::prelude::*;
 
-use super::math::{Math, Matrix};
+use super::{Math, Matrix};
 use crate::Error;
 
 /// The CPU. Each element of a result is computed in one order, whatever the number of rows and threads: it is always
@@ -14,7 +16,7 @@ use crate::Error;
 #[derive(Debug)]
 pub struct CpuMath {
     engine: Engine,
-    stream: Stream,
+    stream: Arc<Stream>,
     arch: pulp::Arch,
     /// Results of panels of outputs, before they are put into rows.
     panels: Vec<f32>,
@@ -28,7 +30,7 @@ impl CpuMath {
     /// None on the CPU.
     pub fn new() -> Result<Self, Error> {
         let engine = Engine::cpu();
-        Ok(CpuMath { stream: engine.stream()?, engine, arch: pulp::Arch::new(), panels: Vec::new() })
+        Ok(CpuMath { stream: Arc::new(engine.stream()?), engine, arch: pulp::Arch::new(), panels: Vec::new() })
     }
 }
 
@@ -53,7 +55,7 @@ impl Math for CpuMath {
         &self.engine
     }
 
-    fn stream(&self) -> &Stream {
+    fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
