@@ -121,10 +121,4 @@ pub enum Error {
         /// What it has to be a multiple of.
         multiple: usize,
     },
-    /// No token can be drawn.
-    #[error("row {row} of the step has no token to draw: its mask allows none, or its logits are NaN")]
-    NoToken {
-        /// The row.
-        row: usize,
-    },
 }

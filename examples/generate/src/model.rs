@@ -7,6 +7,7 @@ pub mod fetch;
 pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
+pub mod llama;
 pub mod math;
 pub mod mirror;
 pub mod runner;
