@@ -13,7 +13,7 @@ use super::{
     gguf::Gguf,
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
-    sampler::Sampler,
+    sampler::{MAX_TOP_LOGPROBS, Sampler},
     weights::{Checkpoint, LlamaWeights},
 };
 use crate::{Error, sampling::Sampled, tokenizer::Tokenizer};
@@ -139,6 +139,9 @@ impl Llama {
             context: config.context.min(options.cache_tokens),
             step_tokens: options.step_tokens,
             step_sequences: options.step_sequences,
+            step_rows,
+            top_logprobs: MAX_TOP_LOGPROBS,
+            endless: false,
             eos,
         };
         let runner = ModelRunner::new(math, forward, sampler, &sizes, limits.context)?;

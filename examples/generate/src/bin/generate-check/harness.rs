@@ -103,7 +103,8 @@ impl<D: Draw> Harness<D> {
         let params = SamplingParams::default();
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };
         let rows: Vec<_> = rows.iter().map(row).collect();
-        let sampled = self.runner.run(&StepInput { step: &self.step, tokens: &new.concat(), rows: &rows })?;
+        let sampled =
+            self.runner.run(&StepInput { step: &self.step, tokens: &new.concat(), rows: &rows, endless: &[] })?;
         self.step.commit(&mut *sequences);
         Ok(sampled)
     }
