@@ -1,5 +1,19 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
+pub mod config;
+mod dequant;
+pub mod draw;
+pub mod fetch;
+pub mod forward;
+pub mod gguf;
+pub mod kv_cache;
+pub mod llama;
+pub mod math;
+pub mod mirror;
+pub mod runner;
+pub mod sampler;
+pub mod weights;
+
 use attn_cache::{Pages, Step, StepCapacity};
 
 use crate::{
