@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! routes ─▶ completions, chat ─▶ body, parameters ─▶ generation ─▶ engine
-//!                             └▶ answer ─▶ choice ─▶ stop, utf8
+//!                             └▶ answer ─▶ choice ─▶ stop
 //! ```
 
 mod answer;
@@ -29,10 +29,9 @@ mod routes;
 mod stamp;
 mod stop;
 mod text;
-mod utf8;
 
 pub use app::ServeOptions;
-pub use text::{Message, Text};
+pub use text::Text;
 
 use std::{io, sync::Arc, time::Duration};
 

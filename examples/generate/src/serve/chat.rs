@@ -15,9 +15,9 @@ use super::{
     generation::{Finish, Generation},
     logprob::finite,
     stamp::Stamp,
-    text::{Message, Text},
+    text::Text,
 };
-use crate::sampling::Sampled;
+use crate::{sampling::Sampled, tokenizer::ChatMessage};
 
 /// What a chat has besides the parameters of all requests.
 #[derive(Clone, Debug, Deserialize)]
@@ -67,7 +67,7 @@ enum Part {
     Text { text: String },
 }
 
-impl From<RawMessage> for Message {
+impl From<RawMessage> for ChatMessage {
     fn from(message: RawMessage) -> Self {
         let content = match message.content {
             Content::Text(text) => text,
@@ -78,7 +78,7 @@ impl From<RawMessage> for Message {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        Message { role: role.into(), content }
+        ChatMessage { role: role.into(), content }
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, Body(parameters, body): Bo
         (old, new) => new.or(old),
     };
     let (logprobs, top) = (body.logprobs, body.top_logprobs.unwrap_or(0));
-    let messages: Vec<Message> = body.messages.into_iter().map(Message::from).collect();
+    let messages: Vec<ChatMessage> = body.messages.into_iter().map(ChatMessage::from).collect();
     let request = app
         .aside(move |app| {
             let tokens = app.text.encode_chat(&messages)?;

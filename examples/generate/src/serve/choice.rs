@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{stop::StopStrings, utf8::Utf8Stream};
-use crate::sampling::Sampled;
+use super::stop::StopStrings;
+use crate::{sampling::Sampled, tokenizer::Utf8Stream};
 
 /// Text that may be sent, and the tokens that it begins to show.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,9 @@
 //! Between text and tokens.
 
-use crate::Error;
+use crate::{
+    Error,
+    tokenizer::{ChatMessage, Tokenizer},
+};
 
 /// A tokenizer with the chat template of its model.
 pub trait Text: Send + Sync {
@@ -16,7 +19,7 @@ pub trait Text: Send + Sync {
     /// # Errors
     ///
     /// Those of the tokenizer, and conversations that the template refuses.
-    fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error>;
+    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error>;
 
     /// The bytes that a token adds to a text: a part of a character at times, and nothing for control tokens.
     fn bytes(&self, token: u32) -> Vec<u8>;
@@ -27,11 +30,16 @@ pub trait Text: Send + Sync {
     }
 }
 
-/// A message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// `system`, `user` or `assistant`.
-    pub role: String,
-    /// What is said.
-    pub content: String,
+impl Text for Tokenizer {
+    fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        Tokenizer::encode(self, text)
+    }
+
+    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
+        Tokenizer::encode(self, &self.chat(messages)?)
+    }
+
+    fn bytes(&self, token: u32) -> Vec<u8> {
+        self.token_bytes(token).to_vec()
+    }
 }

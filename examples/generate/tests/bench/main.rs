@@ -95,7 +95,7 @@ fn prefixes_and_choices_are_counted() {
     let options = TraceOptions { requests: 6, shared_prefix: 32, choices: 2, rate: Some(20.0), ..options() };
     let report = replay(&engine, &options);
     assert_eq!((report.completed, report.output_tokens, report.prompt_tokens), (6, 60, 6 * 52));
-    assert!(report.cached_tokens >= 32 && report.cached_tokens % 16 == 0, "{}", report.cached_tokens);
+    assert!(report.cached_tokens >= 32 && report.cached_tokens.is_multiple_of(16), "{}", report.cached_tokens);
     let off = EngineConfig { reuse_prefixes: false, ..EngineConfig::default() };
     assert_eq!(replay(&self::engine(256, off), &options).cached_tokens, 0);
 }

@@ -7,7 +7,8 @@ use generate::{
     Error,
     model::{Model, ModelLimits, SampleRow, StepInput},
     sampling::Sampled,
-    serve::{Message, Text},
+    serve::Text,
+    tokenizer::ChatMessage,
 };
 
 /// The token that ends a text; `$` in a prompt says it.
@@ -94,7 +95,7 @@ impl Text for Bytes {
         Ok(text.bytes().map(u32::from).collect())
     }
 
-    fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
+    fn encode_chat(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
         let lines: String = messages.iter().map(|message| format!("{}:{}\n", message.role, message.content)).collect();
         let last = messages.last().map_or("", |message| &message.content);
         self.encode(&format!("{lines}{}{last}", char::from(SAY)))
