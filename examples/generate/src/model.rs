@@ -1,5 +1,16 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
+pub mod config;
+mod dequant;
+pub mod draw;
+pub mod fetch;
+pub mod forward;
+pub mod gguf;
+pub mod kv_cache;
+pub mod math;
+pub mod runner;
+pub mod weights;
+
 use attn_cache::{Pages, Step, StepCapacity};
 
 use crate::{
@@ -80,7 +91,7 @@ pub struct StepInput<'a> {
     pub tokens: &'a [u32],
     /// The rows to draw from, in ascending order of `row`. A row occurs once for each choice that begins there.
     pub rows: &'a [SampleRow<'a>],
-    /// For each request of the step, in its order, which keys it sees; `None` for all of them.
+    /// For each request of the step, in its order, which keys it sees; `None` for all of them. Empty if all see all.
     pub endless: &'a [Option<Endless>],
 }
 
