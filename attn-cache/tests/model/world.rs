@@ -412,6 +412,10 @@ impl World {
         let of_table = Batch::block_table(padded.qo_indptr, &padded.padded_table()).validate().expect("sound");
         assert_eq!(of_table, of_capacity);
         assert!(padded.slots[tokens..].iter().all(|&slot| slot == -1));
+        assert!(padded.requests[tokens..].iter().all(|&request| request == -1));
+        let entries = arrays.page_indices.len();
+        let zeros = [&padded.positions[tokens..], &padded.page_indices[entries..]];
+        assert!(zeros.iter().all(|array| array.iter().all(|&word| word == 0)));
 
         let read = ReadCost { tile_queries: 4, state_keys: u64::from(cost % 4) };
         let always = |segment: &Segment| if segment.requests > 1 { 0 } else { segment.keys as u64 };
