@@ -43,11 +43,12 @@ fn several_texts_of_a_chat_come_from_the_standard_input() {
 
 #[test]
 fn what_is_wrong_is_an_error() {
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "required"),
         (&["a", "--serve"], 2, "cannot be used with"),
-        (&["a", "--temperature", "-1"], 1, "must be finite, 0 or more"),
+        (&["a", "--temperature=-1"], 1, "must be finite, 0 or more"),
         (&["a", "--model", "/nowhere.gguf"], 1, "/nowhere.gguf"),
+        (&["a", "--endless"], 1, "endless text is refused"),
         (&["a", "--page-size", "0"], 1, "--page-size"),
         (&["--bench", "--rate", "0"], 1, "positive"),
         (&["--serve", "--addr", "192.0.2.1:80"], 1, "cannot listen on 192.0.2.1:80"),
