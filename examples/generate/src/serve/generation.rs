@@ -165,6 +165,7 @@ impl Generation {
                 Some(self.finish(choice, piece, Finish { reason, stop }))
             }
             Event::Failed { message } => {
+                self.app.metrics.finished("failed", self.begin.elapsed());
                 self.choices.fill_with(|| None);
                 self.streams.clear();
                 Some(Update::Failed(Failure::failed(message).code("request_failed")))
@@ -184,6 +185,14 @@ impl Generation {
         match self.last[choice].replace(now) {
             None => self.app.metrics.first_token(now - self.begin),
             Some(last) => self.app.metrics.next_token(now - last),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        for _open in self.choices.iter().flatten() {
+            self.app.metrics.finished("cancelled", self.begin.elapsed());
         }
     }
 }
