@@ -1,4 +1,4 @@
-//! Arrays of numbers that ops read and write: slots, pages, positions, masks.
+//! Arrays of numbers that ops read and write: slots, pages, positions, masks, parameters of rows.
 
 use std::fmt;
 
@@ -11,11 +11,13 @@ use crate::{
     },
 };
 
-/// Element types of arrays: i32, i64, u32, u8 and pairs of i32. Sealed.
+/// Element types of arrays: i32, i64, u32, u64, u8, f32 and pairs of i32. Sealed.
 pub trait Number: bytemuck::Pod + Send + Sync + fmt::Debug + sealed::Sealed {}
 impl Number for i32 {}
 impl Number for i64 {}
 impl Number for u32 {}
+impl Number for u64 {}
+impl Number for f32 {}
 impl Number for u8 {}
 impl Number for [i32; 2] {}
 
@@ -49,6 +51,22 @@ impl<'a, T: Number> Array<'a, T> {
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
         Array { memory: Memory::Device(DevicePtr::new(ptr)), len }
+    }
+
+    /// The first `len` numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Len`] for an array of fewer.
+    pub fn first(self, len: usize) -> Result<Self, OpError> {
+        if len > self.len {
+            return Err(OpError::Len { array: "array", len: self.len, want: len, exact: false });
+        }
+        let memory = match self.memory {
+            Memory::Host(values) => Memory::Host(&values[..len]),
+            Memory::Device(ptr) => Memory::Device(ptr),
+        };
+        Ok(Array { memory, len })
     }
 
     /// The numbers, if they are in host memory.
@@ -99,6 +117,22 @@ impl<'a, T: Number> ArrayMut<'a, T> {
         ArrayMut { memory: Memory::Device(DevicePtr::new(ptr)), len }
     }
 
+    /// The first `len` numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Len`] for an array of fewer.
+    pub fn first(self, len: usize) -> Result<Self, OpError> {
+        if len > self.len {
+            return Err(OpError::Len { array: "array", len: self.len, want: len, exact: false });
+        }
+        let memory = match self.memory {
+            Memory::Host(values) => Memory::Host(&mut values[..len]),
+            Memory::Device(ptr) => Memory::Device(ptr),
+        };
+        Ok(ArrayMut { memory, len })
+    }
+
     pub(crate) fn on_host(&mut self, array: &'static str) -> Result<&mut [T], OpError> {
         match &mut self.memory {
             Memory::Host(values) => Ok(values),
@@ -146,6 +180,8 @@ mod sealed {
     impl Sealed for i32 {}
     impl Sealed for i64 {}
     impl Sealed for u32 {}
+    impl Sealed for u64 {}
+    impl Sealed for f32 {}
     impl Sealed for u8 {}
     impl Sealed for [i32; 2] {}
 }
