@@ -66,15 +66,7 @@ impl<D: Draw> ModelRunner<D> {
             GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
         });
         let graphs = graphs.transpose()?;
-        Ok(ModelRunner {
-            graphs,
-            plan,
-            _workspace: workspace,
-            math,
-            forward,
-            draw,
-            times: HostTimes::default(),
-        })
+        Ok(ModelRunner { graphs, plan, _workspace: workspace, math, forward, draw, times: HostTimes::default() })
     }
 
     /// The forward pass, with the logits of the last step.
