@@ -13,8 +13,10 @@ use crate::Error;
 pub struct ForwardOptions {
     /// New tokens of a step.
     pub step_tokens: usize,
-    /// Sequences of a step: rows to draw from.
+    /// Sequences of a step.
     pub step_sequences: usize,
+    /// Tokens that are drawn in a step.
+    pub step_rows: usize,
     /// Pages of the KV cache.
     pub pages: usize,
     /// Tokens of a page.
@@ -50,7 +52,7 @@ pub struct StepArrays {
     pub slots: Mirror<i64>,
     /// `[step_tokens]` their positions.
     pub positions: Mirror<i32>,
-    /// `[step_sequences]` indices of the tokens to draw after.
+    /// `[step_rows]` indices of the tokens to draw after.
     pub rows: Mirror<i32>,
 }
 
@@ -65,7 +67,7 @@ pub struct Forward {
     rope: KvTransform,
     /// What the next launch reads.
     pub arrays: StepArrays,
-    /// `[step_sequences][vocab]` logits in f32.
+    /// `[step_rows][vocab]` logits in f32.
     pub logits: DeviceBuffer,
 }
 
@@ -94,7 +96,7 @@ impl Forward {
         };
         let rope = KvTransform::new(engine, &variant, config.heads)?;
         rope.prepare(math.dtype(), dtypes.kv)?;
-        let [tokens, sequences] = [options.step_tokens, options.step_sequences].map(|rows| math.padded_rows(rows));
+        let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
         let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
         let scratch = Scratch {
             x: residual(tokens)?,
@@ -103,8 +105,8 @@ impl Forward {
             attended: math.buffer(tokens * config.q_width())?,
             gate_up: math.buffer(tokens * 2 * config.ffn)?,
             activated: math.buffer(tokens * config.ffn)?,
-            last: residual(sequences)?,
-            last_normed: math.buffer(sequences * config.width)?,
+            last: residual(rows)?,
+            last_normed: math.buffer(rows * config.width)?,
         };
         Ok(Forward {
             config: *config,
@@ -117,9 +119,9 @@ impl Forward {
                 tokens: Mirror::new(engine, tokens, 0)?,
                 slots: Mirror::new(engine, tokens, -1)?,
                 positions: Mirror::new(engine, tokens, 0)?,
-                rows: Mirror::new(engine, sequences, -1)?,
+                rows: Mirror::new(engine, rows, -1)?,
             },
-            logits: engine.alloc(Dtype::F32, sequences * config.vocab)?,
+            logits: engine.alloc(Dtype::F32, rows * config.vocab)?,
         })
     }
 

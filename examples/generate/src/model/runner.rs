@@ -108,7 +108,8 @@ impl<D: Draw> ModelRunner<D> {
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, batch) = (math.stream().clone(), arrays.batch());
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
-        let decodes = arrays.kv_lens.len() == tokens;
+        // a request may begin several choices at one token
+        let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
         let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
             upload(&stream, input, forward, tokens, rows)?;
             draw.upload(&stream, input.rows, rows)?;

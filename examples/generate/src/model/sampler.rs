@@ -173,10 +173,11 @@ impl Draw for Sampler {
         let of_row = |(row, sample): (usize, &SampleRow<'_>)| {
             let places = row * top..row * top + top.min(sample.params.top_logprobs);
             let tokens = places.map(|i| (top_ids[i], top_log_probs[i])).filter(|&(id, _)| id >= 0);
-            let token = u32::try_from(ids[row]).map_err(|_| Error::NoToken { row })?;
-            Ok(Sampled { token, logprob: log_probs[row], top: tokens.map(|(id, lp)| (id as u32, lp)).collect() })
+            // -1 becomes a token outside of the vocabulary
+            let (token, logprob) = (ids[row] as u32, log_probs[row]);
+            Sampled { token, logprob, top: tokens.map(|(id, lp)| (id as u32, lp)).collect() }
         };
-        rows.iter().enumerate().map(of_row).collect()
+        Ok(rows.iter().enumerate().map(of_row).collect())
     }
 }
 
