@@ -129,4 +129,10 @@ pub enum Error {
         /// What it has to be a multiple of.
         multiple: usize,
     },
+    /// A trace, or options of a benchmark, that make no sense.
+    #[error("the benchmark cannot run: {what}")]
+    Bench {
+        /// What is wrong, and what is possible.
+        what: String,
+    },
 }

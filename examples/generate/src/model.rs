@@ -7,8 +7,11 @@ pub mod fetch;
 pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
+pub mod llama;
 pub mod math;
+pub mod mirror;
 pub mod runner;
+pub mod sampler;
 pub mod weights;
 
 use attn_cache::{Pages, Step, StepCapacity};

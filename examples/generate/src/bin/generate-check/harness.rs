@@ -68,6 +68,7 @@ impl<D: Draw> Harness<D> {
         let sizes = ForwardOptions {
             step_tokens: STEP_TOKENS,
             step_sequences: STEP_SEQUENCES,
+            step_rows: STEP_SEQUENCES,
             pages: PAGES,
             page_size: PAGE_SIZE,
             cache_dtype: None,
