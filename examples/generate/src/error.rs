@@ -14,12 +14,6 @@ pub enum Error {
     /// An error of pages, prefixes or sequences.
     #[error(transparent)]
     Cache(#[from] attn_cache::CacheError),
-    /// A request that is not run.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// A failure of a model, in words.
-    #[error("the model failed: {0}")]
-    Model(String),
     /// A file that cannot be read or written.
     #[error("{file}: {source}")]
     Io {
@@ -129,6 +123,12 @@ pub enum Error {
         /// What it has to be a multiple of.
         multiple: usize,
     },
+    /// A request that is not run.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A failure of a model, in words.
+    #[error("the model failed: {0}")]
+    Model(String),
     /// A trace, or options of a benchmark, that make no sense.
     #[error("the benchmark cannot run: {what}")]
     Bench {

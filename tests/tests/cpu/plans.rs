@@ -327,9 +327,11 @@ proptest! {
         windowed in any::<bool>(),
     ) {
         let total: u32 = chunks.iter().sum();
-        let text = if windowed { "causal + sliding_window(window=37)" } else { "causal" };
-        let variant = Variant::parse(text).expect("parses").bind(&HEADS.dims()).expect("fits");
-        let rule = PlanRule { tile_rows, workers, schedule: Schedule::FixedSplit { keys }, ..RULE };
+        let window = if windowed { 37 } else { i32::MAX };
+        let variant = Variant::from(Band { window }).bind(&HEADS.dims()).expect("fits");
+        let schedule = Schedule::FixedSplit { keys };
+        // ranges of keys begin at blocks of this backend
+        let rule = PlanRule { tile_rows, workers, schedule, kv_align: cpu::plan_rule(HEADS).kv_align, ..RULE };
         let whole = attend_chunk(&variant, cached, total, &rule);
         let (mut first, per_token) = (cached, 96 + 6);
         for qo in chunks {
