@@ -189,6 +189,7 @@ impl Small {
         let options = ForwardOptions {
             step_tokens: 128,
             step_sequences: 16,
+            step_rows: 16,
             pages: 64,
             page_size: 16,
             cache_dtype: None,
@@ -212,7 +213,7 @@ impl Small {
         let params = SamplingParams::default();
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };
         let (sample, tokens): (Vec<_>, _) = (rows.iter().map(row).collect(), new.concat());
-        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &sample }).expect("a step");
+        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &sample, endless: &[] }).expect("a step");
         self.step.commit(&mut *sequences);
         let logits = self.runner.math().engine().download_f32(&self.runner.forward().logits).expect("read");
         logits.chunks(CONFIG.vocab).take(rows.len()).map(<[f32]>::to_vec).collect()
