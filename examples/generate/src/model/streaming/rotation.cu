@@ -1,0 +1,34 @@
+// Rotates the kept keys of a step by their positions in the cache, from one pool to the same slots of another. A CTA has
+// a page of a request. A thread has 8 neighbouring elements, which are 4 pairs, of the same places in all heads of a
+// key, so that it computes their sines and cosines once.
+
+extern "C" __global__ void rotate(const f16* from, const int* rows, const int* pages, const float* frequencies,
+                                  int sinks, int window, int page_size, int heads, int dim, f16* to) {
+  int length = rows[3 * blockIdx.x], added = rows[3 * blockIdx.x + 1], first = rows[3 * blockIdx.x + 2];
+  int begin = blockIdx.y * page_size, lanes = dim / 8;
+  if (begin >= length) return;
+  int dropped = max(length - sinks - window, 0), visible = length - added - window + 1;
+  if (begin >= sinks && begin + page_size <= visible) return;
+  long long page = pages[first + blockIdx.y];
+  for (int i = threadIdx.x; i < page_size * lanes; i += blockDim.x) {
+    int slot = i / lanes, lane = i % lanes, position = begin + slot;
+    if (position >= length || position >= sinks && position < visible) continue;
+    float cached = position < sinks ? position : position - dropped, sines[4], cosines[4];
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      sincosf(cached * frequencies[4 * lane + pair], &sines[pair], &cosines[pair]);
+    }
+    long long row = (page * page_size + slot) * heads * dim + 8 * lane;
+#pragma unroll 8
+    for (int head = 0; head < heads; ++head) {
+      uint4 w = *reinterpret_cast<const uint4*>(from + row + head * dim);
+      unsigned words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        float2 x = unpack2<f16>(words[pair]);
+        words[pair] = pack2<f16>(x.x * cosines[pair] - x.y * sines[pair], x.y * cosines[pair] + x.x * sines[pair]);
+      }
+      *reinterpret_cast<uint4*>(to + row + head * dim) = {words[0], words[1], words[2], words[3]};
+    }
+  }
+}
