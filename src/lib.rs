@@ -85,6 +85,7 @@ mod plan;
 mod prebuilt;
 pub mod prelude;
 mod prepare;
+pub mod sampling;
 mod stream;
 mod workspace;
 

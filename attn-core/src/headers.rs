@@ -1,6 +1,9 @@
 //! The CUDA headers that are made of Rust: one source for what the host and the kernels compute to the bit.
 
-use crate::lang::{divide, interval, param_tensor, random};
+use crate::{
+    lang::{divide, interval, param_tensor, random},
+    sampling::fixed_point,
+};
 
 /// A header: where templates include it, and its text.
 #[derive(Clone, Copy, Debug)]
@@ -29,4 +32,5 @@ pub const HEADERS: &[Header] = &[
     Header { name: "lang/table_range.cuh", text: param_tensor::bounds::CUDA },
     Header { name: "planner/stream_k_line.cuh", text: crate::plan::STREAM_K_LINE },
     Header { name: "lang/random.cuh", text: random::CUDA },
+    Header { name: "sampling/fixed_point.cuh", text: fixed_point::CUDA },
 ];

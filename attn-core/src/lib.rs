@@ -18,6 +18,7 @@ pub mod nearest;
 pub mod ops;
 pub mod plan;
 pub mod registry;
+pub mod sampling;
 pub mod spec;
 pub mod state;
 pub mod tensor;

@@ -21,9 +21,9 @@
 pub mod append;
 pub mod array;
 pub mod bits;
-mod check;
+pub(crate) mod check;
 pub mod copy;
-mod elements;
+pub(crate) mod elements;
 mod error;
 pub mod gather;
 mod kv;

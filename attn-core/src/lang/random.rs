@@ -14,7 +14,7 @@
 //! ```
 
 pub(crate) use device::CUDA;
-pub use device::{bits, uniform};
+pub use device::{bits, bits64, uniform};
 
 /// Counter-based random numbers: Philox-4x32-10 (J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, SC 2011).
 #[attn_macros::device_mod(namespace = "lang::random", include = "lang/types.cuh")]
@@ -41,6 +41,14 @@ mod device {
             d = first as u32;
         }
         (a, b, c, d)
+    }
+
+    /// 64 random bits, a function of a seed of 64 bits, a position, and the number of the draw at this position.
+    #[must_use]
+    pub fn bits64(seed: u64, position: u64, draw: u32) -> u64 {
+        let (low, high, _, _) =
+            philox(seed as u32, (seed >> 32) as u32, position as u32, (position >> 32) as u32, draw, 1);
+        (u64::from(high) << 32) | u64::from(low)
     }
 
     /// 32 random bits, a function of seed, stream, i and j.

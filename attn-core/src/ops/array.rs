@@ -1,4 +1,4 @@
-//! Arrays of numbers that ops read and write: slots, pages, positions, masks.
+//! Arrays of numbers that ops read and write: slots, pages, positions, masks, parameters of rows.
 
 use std::fmt;
 
@@ -11,11 +11,13 @@ use crate::{
     },
 };
 
-/// Element types of arrays: i32, i64, u32, u8 and pairs of i32. Sealed.
+/// Element types of arrays: i32, i64, u32, u64, u8, f32 and pairs of i32. Sealed.
 pub trait Number: bytemuck::Pod + Send + Sync + fmt::Debug + sealed::Sealed {}
 impl Number for i32 {}
 impl Number for i64 {}
 impl Number for u32 {}
+impl Number for u64 {}
+impl Number for f32 {}
 impl Number for u8 {}
 impl Number for [i32; 2] {}
 
@@ -162,6 +164,8 @@ mod sealed {
     impl Sealed for i32 {}
     impl Sealed for i64 {}
     impl Sealed for u32 {}
+    impl Sealed for u64 {}
+    impl Sealed for f32 {}
     impl Sealed for u8 {}
     impl Sealed for [i32; 2] {}
 }

@@ -6,12 +6,12 @@ use crate::{
     tensor::{TensorError, TensorMut, TensorRef},
 };
 
-pub(super) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
+pub(crate) fn rank(name: &'static str, tensor: &TensorRef<'_>, rank: usize, want: &'static str) -> Result<(), OpError> {
     let got = tensor.shape().len();
     if got == rank { Ok(()) } else { Err(TensorError::Rank { tensor: name, rank: got, want }.into()) }
 }
 
-pub(super) fn extent(
+pub(crate) fn extent(
     name: &'static str,
     tensor: &TensorRef<'_>,
     dim: usize,
@@ -23,7 +23,7 @@ pub(super) fn extent(
     if got == want { Ok(()) } else { Err(wrong().into()) }
 }
 
-pub(super) fn dtype(name: &'static str, got: Dtype, allowed: &[Dtype]) -> Result<(), OpError> {
+pub(crate) fn dtype(name: &'static str, got: Dtype, allowed: &[Dtype]) -> Result<(), OpError> {
     if allowed.contains(&got) {
         return Ok(());
     }
@@ -32,14 +32,14 @@ pub(super) fn dtype(name: &'static str, got: Dtype, allowed: &[Dtype]) -> Result
 }
 
 /// Checks that elements of the innermost dimension are contiguous.
-pub(super) fn innermost(name: &'static str, tensor: &TensorRef<'_>) -> Result<(), OpError> {
+pub(crate) fn innermost(name: &'static str, tensor: &TensorRef<'_>) -> Result<(), OpError> {
     let dim = tensor.shape().len() - 1;
     let stride = tensor.strides()[dim];
     let wrong = || TensorError::Stride { tensor: name, dim, stride, want: "1" };
     if stride == 1 || tensor.shape()[dim] <= 1 { Ok(()) } else { Err(wrong().into()) }
 }
 
-pub(super) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(), OpError> {
+pub(crate) fn disjoint(name: &'static str, tensor: &TensorMut<'_>) -> Result<(), OpError> {
     let overlap = || {
         let (shape, strides) = (tensor.shape().to_vec(), tensor.strides().to_vec());
         TensorError::Overlap { tensor: name, shape, strides }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Reads a row as f32; `bytes` begin at the row.
-pub(super) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {
+pub(crate) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {
     fn of<T: Element>(bytes: &[u8], row: &mut [f32]) {
         let size = size_of::<T>();
         for (to, from) in row.iter_mut().zip(bytes.chunks_exact(size)) {
@@ -26,7 +26,7 @@ pub(super) fn read(dtype: Dtype, bytes: &[u8], row: &mut [f32]) {
 }
 
 /// Writes a row, rounded as [`Element::from_f32`] does.
-pub(super) fn write(dtype: Dtype, bytes: &mut [u8], row: &[f32]) {
+pub(crate) fn write(dtype: Dtype, bytes: &mut [u8], row: &[f32]) {
     fn of<T: Element>(bytes: &mut [u8], row: &[f32]) {
         let size = size_of::<T>();
         for (to, from) in bytes.chunks_exact_mut(size).zip(row) {
@@ -43,11 +43,11 @@ pub(super) fn write(dtype: Dtype, bytes: &mut [u8], row: &[f32]) {
 }
 
 /// Offset of an element in bytes.
-pub(super) fn offset(strides: &[i64], at: &[usize], size: usize) -> usize {
+pub(crate) fn offset(strides: &[i64], at: &[usize], size: usize) -> usize {
     strides.iter().zip(at).map(|(&stride, &i)| stride as usize * i).sum::<usize>() * size
 }
 
 /// The error for a tensor in device memory that must be in host memory.
-pub(super) fn on_device(tensor: &'static str) -> TensorError {
+pub(crate) fn on_device(tensor: &'static str) -> TensorError {
     TensorError::Memory { tensor, got: "device", want: "host" }
 }

@@ -80,6 +80,30 @@ pub enum OpError {
         /// The side without values.
         missing: &'static str,
     },
+    /// A number out of its range.
+    #[error("`{name}` is {got}; it must be {want}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        got: f32,
+        /// What is allowed.
+        want: &'static str,
+    },
+    /// A parameter of logits, where probabilities are given.
+    #[error("`{parameter}` is for logits, and probabilities are given; sample from logits, or leave it out")]
+    OfLogits {
+        /// The parameter.
+        parameter: &'static str,
+    },
+    /// An argument that another one needs.
+    #[error("`{given}` needs `{missing}`; give both, or neither")]
+    Missing {
+        /// What is given.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
     /// A transform of rows without positions.
     #[error("`{variant}` transforms keys or values by their positions; give `positions` beside `slots`")]
     Positions {

@@ -1,6 +1,8 @@
 //! Runs steps on a device: a step of decoding replays the CUDA graph of its size, and any other step is launched as it
 //! is.
 
+use std::time::{Duration, Instant};
+
 use attn::{
     BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Workspace,
     batch::Batch,
@@ -30,6 +32,16 @@ pub struct ModelRunner<D> {
     forward: Forward,
     draw: D,
     staged: Staged,
+    times: HostTimes,
+}
+
+/// Time of the host in a step, before it waits for the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTimes {
+    /// Copies of tokens, slots, positions, rows, and of what draws need.
+    pub uploads: Duration,
+    /// The update of the plan, and the launch of the graph or of the kernels.
+    pub launches: Duration,
 }
 
 /// What is copied to the device next.
@@ -67,7 +79,16 @@ impl<D: Draw> ModelRunner<D> {
             GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
         });
         let (graphs, staged) = (graphs.transpose()?, Staged::default());
-        Ok(ModelRunner { graphs, plan, _workspace: workspace, math, forward, draw, staged })
+        Ok(ModelRunner {
+            graphs,
+            plan,
+            _workspace: workspace,
+            math,
+            forward,
+            draw,
+            staged,
+            times: HostTimes::default(),
+        })
     }
 
     /// The forward pass, with the logits of the last step.
@@ -80,6 +101,12 @@ impl<D: Draw> ModelRunner<D> {
     #[must_use]
     pub fn math(&self) -> &dyn Math {
         &*self.math
+    }
+
+    /// The time that the host took for the last step.
+    #[must_use]
+    pub fn host_times(&self) -> HostTimes {
+        self.times
     }
 
     /// Makes the page copies of a step, runs it, and draws a token for each row.
@@ -98,7 +125,8 @@ impl<D: Draw> ModelRunner<D> {
     ///
     /// As [`ModelRunner::run`].
     pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
-        let ModelRunner { graphs, plan, math, forward, draw, staged, .. } = self;
+        let ModelRunner { graphs, plan, math, forward, draw, staged, times, .. } = self;
+        let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, batch) = (math.stream().clone(), arrays.batch());
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
@@ -106,13 +134,17 @@ impl<D: Draw> ModelRunner<D> {
         let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
             staged.upload(&stream, input, forward, tokens, rows)?;
             draw.upload(&stream, input.rows, rows)?;
+            times.uploads = begin.elapsed();
             plan.update(&stream, &batch)?;
             forward.run(&mut **math, plan, tokens, rows)?;
-            return draw.launch(&stream, &mut forward.logits, rows);
+            draw.launch(&stream, &mut forward.logits, rows)?;
+            times.launches = begin.elapsed() - times.uploads;
+            return Ok(());
         };
         let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
         staged.upload(&stream, input, forward, bucket, bucket)?;
         draw.upload(&stream, input.rows, bucket)?;
+        times.uploads = begin.elapsed();
         // the buckets pass on errors of the library; others wait here
         let mut failure = None;
         let work = |step: &mut graph::Step<'_>| {
@@ -129,6 +161,7 @@ impl<D: Draw> ModelRunner<D> {
         // SAFETY: `self` owns the memory that the work uses, and replaces none of it. The work of a bucket is the same
         // in each step: a forward pass and draws of its size.
         let launched = unsafe { graphs.run(&stream, &batch, work) };
+        times.launches = begin.elapsed() - times.uploads;
         launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))
     }
 }

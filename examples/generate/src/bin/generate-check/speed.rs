@@ -1,0 +1,75 @@
+//! Speed of decoding.
+
+use std::time::{Duration, Instant};
+
+use attn_cache::Sequence;
+use generate::{
+    Error,
+    model::{SampleRow, StepInput, draw::NoDraw},
+    sampling::SamplingParams,
+};
+
+use super::{
+    Options,
+    harness::{Harness, Mode, STEP_TOKENS},
+};
+
+/// Tokens of each prompt.
+const PROMPT: usize = 16;
+/// Steps of decoding before the clock starts, and while it runs.
+const STEPS: [usize; 2] = [32, 256];
+
+/// Prints tokens per second for several batch sizes, and the time of the host at 64 requests.
+pub(crate) fn run(options: &Options) -> Result<(), Error> {
+    let mut harness = Harness::new(options, Mode::of(options, false), |_, _| Ok(NoDraw))?;
+    println!("speed on {}, residual in {}", harness.engine, harness.runner.math().residual_dtype());
+    for batch in [1, 2, 8, 32, 64] {
+        decode(&mut harness, batch)?;
+    }
+    Ok(())
+}
+
+fn decode(harness: &mut Harness<NoDraw>, batch: usize) -> Result<(), Error> {
+    let mut sequences: Vec<_> = (0..batch).map(|_| Sequence::new(&harness.pages)).collect();
+    let prompt: Vec<u32> = (0..PROMPT as u32).map(|i| 1000 + 37 * i).collect();
+    for sequences in sequences.chunks_mut(STEP_TOKENS / PROMPT) {
+        let prompts = vec![&prompt[..]; sequences.len()];
+        harness.run(sequences, &prompts, &[])?;
+    }
+    let params = SamplingParams::default();
+    let (mut tables, mut uploads, mut launches, mut whole) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let tokens = vec![2000; batch];
+    for step in 0..STEPS[0] + STEPS[1] {
+        let begin = Instant::now();
+        for sequence in &mut sequences {
+            sequence.append(1)?;
+        }
+        harness.step.build(&sequences[..])?;
+        let row = |row| SampleRow { row, position: PROMPT + step, params: &params, prompt: &[], generated: &[] };
+        let rows: Vec<_> = (0..batch).map(row).collect();
+        let built = begin.elapsed();
+        harness.runner.run(&StepInput { step: &harness.step, tokens: &tokens, rows: &rows })?;
+        harness.step.commit(&mut sequences[..]);
+        if step >= STEPS[0] {
+            let times = harness.runner.host_times();
+            tables.push(built);
+            uploads.push(times.uploads);
+            launches.push(times.launches);
+            whole.push(begin.elapsed());
+        }
+    }
+    let all: Duration = whole.iter().sum();
+    let rate = (batch * whole.len()) as f64 / all.as_secs_f64();
+    let [tables, uploads, launches, whole] = [tables, uploads, launches, whole].map(median);
+    println!(
+        "  batch {batch}: {rate:.0} tokens/s, a step {whole:.1} us; host: tables {tables:.1}, uploads {uploads:.1}, \
+         plan and graph {launches:.1} us"
+    );
+    Ok(())
+}
+
+/// The median in microseconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e6
+}

@@ -1,0 +1,79 @@
+//! Sampling: from logits to the next token of each row, on the CPU and on CUDA with the same bits.
+//!
+//! [`sample`] applies penalties, a token mask and the temperature, filters by top-k, top-p and min-p, and draws, in one
+//! launch that allocates nothing and waits for nothing. Parameters are one value for all rows or an array in device
+//! memory ([`PerRow`]), so that a captured graph serves requests that change. Random numbers depend on a row's seed and
+//! position alone; the kernel advances the position, so that a replayed graph draws anew.
+//!
+//! ```
+//! use attn::{Engine, ops::Numbers, sampling::{SampleOut, SamplingParams, sample}};
+//!
+//! let engine = Engine::cpu(); // or `Engine::auto()?`
+//! let stream = engine.stream()?;
+//! let logits = engine.upload(&[2.0f32, 1.0, -1.0, 0.5, /* row 1 */ f32::NAN, 0.0, 3.0, 2.9])?;
+//!
+//! // two requests: seeds, and the positions of the tokens that they draw next
+//! let seeds = Numbers::upload(&engine, &[17u64, 18])?;
+//! let mut positions = Numbers::upload(&engine, &[5i64, 0])?;
+//! let mut ids = Numbers::zeroed(&engine, 2)?;
+//! let params = SamplingParams {
+//!     temperature: 0.7.into(),
+//!     top_k: 2.into(),
+//!     seeds: attn::sampling::PerRow::Rows(seeds.array()),
+//!     ..SamplingParams::default()
+//! };
+//! let logits = logits.tensor(&[2, 4])?;
+//! sample(&stream, &logits, &params, &mut SampleOut::new(ids.array_mut(), positions.array_mut()))?;
+//! let ids = ids.to_vec()?;
+//! assert!([0, 1].contains(&ids[0]) && [2, 3].contains(&ids[1]));
+//! assert_eq!(positions.to_vec()?, [6, 1]);
+//! # Ok::<(), attn::Error>(())
+//! ```
+
+pub use attn_core::sampling::{
+    FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
+};
+
+use attn_core::sampling::Source;
+
+use crate::{Error, Stream, TensorRef, backend::try_backend};
+
+/// Draws a token of each row of logits: (rows, vocab) in f16, bf16 or f32, with any stride between rows.
+///
+/// The token is the first, by ids, up to which the masses of kept tokens exceed `u * kept`, where u is uniform in
+/// [0, 1) with 64 bits, by Philox-4x32-10 of (seed, position). So its distribution is that of the filters to 2^-36 of
+/// the likeliest token's probability a token.
+///
+/// # Errors
+///
+/// Tensors or arrays of contradicting shapes, or in other memory than the stream; a parameter for all rows that is out
+/// of its range; penalties without counts; on CUDA no kernel.
+pub fn sample(
+    stream: &Stream,
+    logits: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: &mut SampleOut<'_>,
+) -> Result<(), Error> {
+    try_backend!(&stream.backend, {
+        Cpu(()) => attn_core::sampling::sample(Source::Logits, logits, params, out),
+        Cuda(_) => Err::<(), _>(attn_core::ops::OpError::Memory { array: "logits", got: "device", want: "host" }),
+    })
+}
+
+/// As [`sample`], from probabilities, which need not sum to 1: (rows, vocab) in f16, bf16 or f32. What is not a positive
+/// normal number counts as 0; if there is +inf, such tokens share the probability.
+///
+/// # Errors
+///
+/// As [`sample`]; a temperature or penalties, which are for logits.
+pub fn sample_probs(
+    stream: &Stream,
+    probs: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: &mut SampleOut<'_>,
+) -> Result<(), Error> {
+    try_backend!(&stream.backend, {
+        Cpu(()) => attn_core::sampling::sample(Source::Probs, probs, params, out),
+        Cuda(_) => Err::<(), _>(attn_core::ops::OpError::Memory { array: "probs", got: "device", want: "host" }),
+    })
+}
