@@ -4,8 +4,11 @@ pub mod config;
 pub mod draw;
 pub mod forward;
 pub mod kv_cache;
+pub mod made_up;
 pub mod math;
+mod presets;
 pub mod runner;
+pub mod streaming;
 pub mod weights;
 
 use attn_cache::{Pages, Step};

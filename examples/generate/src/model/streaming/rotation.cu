@@ -1,15 +1,15 @@
 // Rotates the kept keys of a step by their positions in the cache, from one pool to the same slots of another. A CTA has
-// a page of a request. A thread has 8 neighbouring elements, which are 4 pairs, of the same places in all heads of a
+// a page of a request: one of the sinks, or one of the window. A thread has 8 neighbouring elements, which are 4 pairs, of the same places in all heads of a
 // key, so that it computes their sines and cosines once.
 
 extern "C" __global__ void rotate(const f16* from, const int* rows, const int* pages, const float* frequencies,
                                   int sinks, int window, int page_size, int heads, int dim, f16* to) {
   int length = rows[3 * blockIdx.x], added = rows[3 * blockIdx.x + 1], first = rows[3 * blockIdx.x + 2];
-  int begin = blockIdx.y * page_size, lanes = dim / 8;
+  int dropped = max(length - sinks - window, 0), visible = max(length - added - window + 1, 0), lanes = dim / 8;
+  int of_sinks = (sinks + page_size - 1) / page_size, skipped = max(visible / page_size - of_sinks, 0);
+  int index = blockIdx.y < of_sinks ? blockIdx.y : blockIdx.y + skipped, begin = index * page_size;
   if (begin >= length) return;
-  int dropped = max(length - sinks - window, 0), visible = length - added - window + 1;
-  if (begin >= sinks && begin + page_size <= visible) return;
-  long long page = pages[first + blockIdx.y];
+  long long page = pages[first + index];
   for (int i = threadIdx.x; i < page_size * lanes; i += blockDim.x) {
     int slot = i / lanes, lane = i % lanes, position = begin + slot;
     if (position >= length || position >= sinks && position < visible) continue;

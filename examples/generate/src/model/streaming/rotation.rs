@@ -46,13 +46,14 @@ enum Backend {
         /// `[requests][3]` keys, new tokens and first page of each request; `[entries]` pages.
         table: Box<(Numbers<i32>, Numbers<i32>)>,
         staged: Vec<i32>,
-        max_pages: usize,
+        /// Pages of a request with keys to rotate, at most.
+        kept_pages: usize,
     },
 }
 
 impl KeyRotation {
-    /// The pass over pools of `pages` pages of `page_size` tokens, for steps of up to `requests` requests of up to
-    /// `max_pages` pages.
+    /// The pass over pools of `pages` pages of `page_size` tokens, for steps of up to `requests` requests, whose page
+    /// tables have up to `max_pages` entries each.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl KeyRotation {
                 frequencies: engine.upload(&frequencies)?,
                 table: Box::new(table),
                 staged: Vec::new(),
-                max_pages,
+                kept_pages: 0,
             }
         };
         let rotated = math.buffer(shape.iter().product())?;
@@ -112,13 +113,17 @@ impl KeyRotation {
                 }
                 Ok(())
             }
-            Backend::Cuda { table, staged, .. } => {
+            Backend::Cuda { table, staged, kept_pages, .. } => {
                 let (rows, pages) = &mut **table;
                 staged.clear();
+                let mut most = 1;
                 for request in 0..step.kv_lens.len() {
                     let [len, new] = lengths(step, request);
+                    most = new.max(most);
                     staged.extend([len, new, step.page_indptr[request]]);
                 }
+                // the same in every step of decoding, which graphs rely on
+                *kept_pages = self.streaming.kept_pages(step.page_size, most as usize);
                 staged.resize(3 * padded, 0);
                 rows.write(stream, 0, staged)?;
                 Ok(pages.write(stream, 0, step.page_indices)?)
@@ -126,34 +131,33 @@ impl KeyRotation {
         }
     }
 
-    /// Rotates the keys of a pool. It only launches, so a CUDA graph can capture it.
+    /// Rotates the keys of a layer's pool. It only launches, so a CUDA graph can capture it.
     ///
     /// # Errors
     ///
     /// A pool of other elements than f16 on CUDA, and failures of the device.
-    pub fn run(&mut self, stream: &Stream, keys: TensorRef<'_>) -> Result<(), Error> {
+    pub fn run(&mut self, stream: &Stream, keys: &DeviceBuffer) -> Result<(), Error> {
         let [pages, page_size, kv_heads, head_dim] = self.shape;
         match &self.backend {
             Backend::Cpu { rope, slots, positions } => {
-                let flat = [pages * page_size, kv_heads, head_dim];
                 let (slots, positions) = (Array::host(slots), Some(Array::host(positions)));
                 let append = Append::at(SlotMapping::Slots { slots, positions });
                 let mut to = KvMut::latent(self.rotated.tensor_mut(&self.shape)?);
-                let keys = keys.reshaped(&flat).map_err(attn::Error::from)?;
-                Ok(ops::append_paged(stream, &KvRef::latent(keys), &mut to, &append, Some(rope))?)
+                let keys = KvRef::latent(keys.tensor(&[pages * page_size, kv_heads, head_dim])?);
+                Ok(ops::append_paged(stream, &keys, &mut to, &append, Some(rope))?)
             }
-            Backend::Cuda { kernel, frequencies, table, max_pages, .. } => {
+            Backend::Cuda { kernel, frequencies, table, kept_pages, .. } => {
                 if keys.dtype() != Dtype::F16 {
                     let have = format!("keys of {}", keys.dtype());
                     return Err(attn::Error::Elements { have, want: Dtype::F16.to_string() }.into());
                 }
                 let threads = (page_size * head_dim / 8).min(1024) as u32;
-                let grid = Grid { ctas: (self.requests as u32, *max_pages as u32), threads, smem: 0 };
+                let grid = Grid { ctas: (self.requests as u32, *kept_pages as u32), threads, smem: 0 };
                 let [sinks, window, page_size, kv_heads, head_dim] =
                     [self.streaming.sinks, self.streaming.window, page_size, kv_heads, head_dim].map(|n| n as i32);
                 let (rows, pages) = &**table;
                 let args = [
-                    Arg::read(&keys),
+                    Arg::read(&keys.tensor(&self.shape)?),
                     Arg::read_array(&rows.array()),
                     Arg::read_array(&pages.array()),
                     Arg::read(&frequencies.tensor(&[frequencies.elements()])?),
