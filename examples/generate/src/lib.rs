@@ -1,6 +1,7 @@
 //! A small inference engine over attn-rs: a real model, paged attention, continuous batching, a server.
 //!
 //! - [`model`]: what runs a step: tokens in, sampled tokens out. SmolLM2 from a GGUF file, on the CPU and on CUDA.
+//! - [`tokenizer`]: text to tokens and back.
 //! - [`engine`]: requests, the scheduler, prefix reuse, speculation.
 //! - [`serve`]: OpenAI's completions over HTTP. [`bench`]: traces, latencies, throughput.
 //!
@@ -14,5 +15,6 @@ mod error;
 pub mod model;
 pub mod sampling;
 pub mod serve;
+pub mod tokenizer;
 
 pub use error::Error;

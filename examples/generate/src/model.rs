@@ -1,8 +1,11 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
 pub mod config;
+mod dequant;
 pub mod draw;
+pub mod fetch;
 pub mod forward;
+pub mod gguf;
 pub mod kv_cache;
 pub mod made_up;
 pub mod math;

@@ -1,7 +1,9 @@
 //! The mathematics of a step outside of attention, sampling and the KV cache.
 
+mod cpu;
 mod cuda;
 
+pub use cpu::CpuMath;
 pub use cuda::{CudaMath, CudaMathOptions};
 
 use std::sync::Arc;
