@@ -1,0 +1,3 @@
+//! What tests of the model share.
+
+pub(crate) mod definition;
