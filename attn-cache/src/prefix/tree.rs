@@ -272,3 +272,12 @@ impl Tree {
         }
     }
 }
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // another tree may take the place of this one
+        let counts = self.pages.pool().counts();
+        let pages = self.nodes.iter().flat_map(|(_, node)| node.pages.ids());
+        pages.for_each(|&page| counts.leave_tree(page as usize));
+    }
+}

@@ -117,6 +117,22 @@ impl<'a, T: Number> ArrayMut<'a, T> {
         ArrayMut { memory: Memory::Device(DevicePtr::new(ptr)), len }
     }
 
+    /// The first `len` numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Len`] for an array of fewer.
+    pub fn first(self, len: usize) -> Result<Self, OpError> {
+        if len > self.len {
+            return Err(OpError::Len { array: "array", len: self.len, want: len, exact: false });
+        }
+        let memory = match self.memory {
+            Memory::Host(values) => Memory::Host(&mut values[..len]),
+            Memory::Device(ptr) => Memory::Device(ptr),
+        };
+        Ok(ArrayMut { memory, len })
+    }
+
     pub(crate) fn on_host(&mut self, array: &'static str) -> Result<&mut [T], OpError> {
         match &mut self.memory {
             Memory::Host(values) => Ok(values),

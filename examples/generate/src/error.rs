@@ -2,6 +2,8 @@
 
 use gguf_rs_lib::GGUFError;
 
+use crate::engine::Refused;
+
 /// An error of the engine or of the model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -121,4 +123,10 @@ pub enum Error {
         /// What it has to be a multiple of.
         multiple: usize,
     },
+    /// A request that is not run.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// A failure of a model, in words.
+    #[error("the model failed: {0}")]
+    Model(String),
 }

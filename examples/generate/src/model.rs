@@ -7,14 +7,22 @@ pub mod fetch;
 pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
+<<<<<<< HEAD
 pub mod made_up;
 pub mod math;
 mod presets;
 pub mod runner;
 pub mod streaming;
+=======
+pub mod llama;
+pub mod math;
+pub mod mirror;
+pub mod runner;
+pub mod sampler;
+>>>>>>> generate-cuda
 pub mod weights;
 
-use attn_cache::{Pages, Step};
+use attn_cache::{Pages, Step, StepCapacity};
 
 use crate::{
     Error,
@@ -32,8 +40,42 @@ pub struct ModelLimits {
     pub step_tokens: usize,
     /// Sequences of a step.
     pub step_sequences: usize,
+    /// Tokens that are drawn in a step; at least `step_sequences`.
+    pub step_rows: usize,
+    /// Log-probabilities of the most likely tokens that are returned with a token, at most.
+    pub top_logprobs: usize,
+    /// Whether the model runs endless texts: it rotates keys when it reads them, by their place in the cache.
+    pub endless: bool,
     /// The token that ends a text.
     pub eos: u32,
+}
+
+impl ModelLimits {
+    /// The capacity of the [`Step`]s that the engine builds, for pages of `page_size` tokens.
+    #[must_use]
+    pub fn step_capacity(&self, page_size: usize) -> StepCapacity {
+        // the window of an endless text may begin and end within a page
+        let pages_per_sequence = self.context.div_ceil(page_size) + 2 * usize::from(self.endless);
+        StepCapacity {
+            sequences: self.step_sequences,
+            tokens: self.step_tokens,
+            pages: self.step_sequences * pages_per_sequence,
+            pages_per_sequence,
+            levels: 4,
+        }
+    }
+}
+
+/// Which keys an endless text sees: StreamingLLM (arXiv 2309.17453).
+///
+/// Pages that no later query sees leave the page table, and positions of the step count what is left. So neither
+/// exceeds those of training, and a text never ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endless {
+    /// Keys at the start.
+    pub sinks: usize,
+    /// The last keys, that of the query included.
+    pub window: usize,
 }
 
 /// A new token of a step after which a token is drawn.
@@ -41,7 +83,7 @@ pub struct ModelLimits {
 pub struct SampleRow<'a> {
     /// The index of the new token in the step.
     pub row: usize,
-    /// The position of the token that is drawn, in its sequence.
+    /// The position of the token that is drawn, in its text. In an endless text it exceeds positions of the step.
     pub position: usize,
     /// How it is drawn.
     pub params: &'a SamplingParams,
@@ -58,8 +100,10 @@ pub struct StepInput<'a> {
     pub step: &'a Step,
     /// The new tokens, in the order of the step's requests ([`Step::order`]).
     pub tokens: &'a [u32],
-    /// The rows to draw from, in ascending order of `row`.
+    /// The rows to draw from, in ascending order of `row`. A row occurs once for each choice that begins there.
     pub rows: &'a [SampleRow<'a>],
+    /// For each request of the step, in its order, which keys it sees; `None` for all of them.
+    pub endless: &'a [Option<Endless>],
 }
 
 /// A model with its KV cache.
@@ -70,7 +114,8 @@ pub trait Model: Send {
     /// The pages of the KV cache.
     fn pages(&self) -> &Pages;
 
-    /// Makes the page copies of the step, writes keys and values of the new tokens, and draws a token for each row.
+    /// Makes the page copies of the step, writes keys and values of the new tokens, and draws a token for each row. A
+    /// row whose logits are not finite has a token outside of the vocabulary: the request of that row fails alone.
     ///
     /// # Errors
     ///

@@ -48,7 +48,7 @@ impl Default for SamplingParams {
 /// A token that was drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
-    /// The token.
+    /// The token; one outside of the vocabulary where no token is allowed, or where all logits are NaN.
     pub token: u32,
     /// The log-probability of the token, before filters.
     pub logprob: f32,

@@ -36,7 +36,9 @@ fn rope_in_kernels_and_by_a_pass() -> Result<(), Error> {
 
 #[test]
 fn continuations_together_and_apart() -> Result<(), Error> {
-    check(&parallel_generation(&model()?, [2, 100, 5], &[1, 3], TURNS)?, 2);
+    let rows = parallel_generation(&model()?, [2, 640, 5], &[1, 4], TURNS)?;
+    check(&rows, 2);
+    assert!(rows[0].case.ends_with("levels 1") && rows[1].case.ends_with("levels 2"), "{}, {}", rows[0], rows[1]);
     Ok(())
 }
 

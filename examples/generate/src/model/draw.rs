@@ -7,8 +7,8 @@ use attn::{DeviceBuffer, Stream};
 use super::SampleRow;
 use crate::{Error, sampling::Sampled};
 
-/// Draws tokens on a device, in memory of its own. A step calls [`Draw::upload`], [`Draw::launch`] and [`Draw::read`], in
-/// this order.
+/// Draws tokens on a device, in memory of its own. A step calls [`Draw::upload`], [`Draw::launch`] (or it replays
+/// one), [`Draw::launched`] and [`Draw::read`], in this order.
 pub trait Draw: Send + fmt::Debug {
     /// Copies to the device how the next launch draws. The rows from `rows.len()` to `padded` are padding.
     ///
@@ -23,14 +23,19 @@ pub trait Draw: Send + fmt::Debug {
     /// # Errors
     ///
     /// Failures of the device.
-    fn launch(&mut self, stream: &Stream, logits: &mut DeviceBuffer, rows: usize) -> Result<(), Error>;
+    fn launch(&mut self, stream: &Stream, logits: &DeviceBuffer, rows: usize) -> Result<(), Error>;
 
-    /// Waits for the stream, and returns the tokens of the first `rows` rows.
+    /// A launch for `rows` rows is under way, by itself or in a graph.
+    fn launched(&mut self, rows: usize) {
+        let _ = rows;
+    }
+
+    /// Draws what a graph cannot, waits for the stream, and returns the tokens of `rows`, those of the upload.
     ///
     /// # Errors
     ///
     /// Failures of the device.
-    fn read(&mut self, stream: &Stream, rows: usize) -> Result<Vec<Sampled>, Error>;
+    fn read(&mut self, stream: &Stream, logits: &DeviceBuffer, rows: &[SampleRow<'_>]) -> Result<Vec<Sampled>, Error>;
 }
 
 /// Draws nothing: for those who read the logits ([`Forward::logits`](super::forward::Forward)).
@@ -42,11 +47,11 @@ impl Draw for NoDraw {
         Ok(())
     }
 
-    fn launch(&mut self, _: &Stream, _: &mut DeviceBuffer, _: usize) -> Result<(), Error> {
+    fn launch(&mut self, _: &Stream, _: &DeviceBuffer, _: usize) -> Result<(), Error> {
         Ok(())
     }
 
-    fn read(&mut self, stream: &Stream, _: usize) -> Result<Vec<Sampled>, Error> {
+    fn read(&mut self, stream: &Stream, _: &DeviceBuffer, _: &[SampleRow<'_>]) -> Result<Vec<Sampled>, Error> {
         stream.synchronize()?;
         Ok(Vec::new())
     }

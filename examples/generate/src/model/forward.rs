@@ -1,5 +1,6 @@
 //! The forward pass: what a step launches, on any device.
 
+<<<<<<< HEAD
 use std::sync::Arc;
 
 use attn::{
@@ -15,6 +16,14 @@ use super::{
     streaming::{self, KeyRotation, Streaming},
     weights::LlamaWeights,
 };
+=======
+use attn::{
+    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Variant,
+    ops::{self, Append, KvRef, KvTransform, SlotMapping},
+};
+
+use super::{config::LlamaConfig, kv_cache::KvCache, math::Math, mirror::Mirror, weights::LlamaWeights};
+>>>>>>> generate-cuda
 use crate::Error;
 
 /// A split size that no request reaches.
@@ -25,8 +34,10 @@ const WHOLE: u32 = 1 << 30;
 pub struct ForwardOptions {
     /// New tokens of a step.
     pub step_tokens: usize,
-    /// Sequences of a step: rows to draw from.
+    /// Sequences of a step.
     pub step_sequences: usize,
+    /// Tokens that are drawn in a step.
+    pub step_rows: usize,
     /// Pages of the KV cache.
     pub pages: usize,
     /// Tokens of a page.
@@ -68,13 +79,13 @@ struct Scratch {
 #[derive(Debug)]
 pub struct StepArrays {
     /// `[step_tokens]` new tokens.
-    pub tokens: Numbers<i32>,
+    pub tokens: Mirror<i32>,
     /// `[step_tokens]` their slots in the KV cache.
-    pub slots: Numbers<i64>,
+    pub slots: Mirror<i64>,
     /// `[step_tokens]` their positions.
-    pub positions: Numbers<i32>,
-    /// `[step_sequences]` indices of the tokens to draw after.
-    pub rows: Numbers<i32>,
+    pub positions: Mirror<i32>,
+    /// `[step_rows]` indices of the tokens to draw after.
+    pub rows: Mirror<i32>,
 }
 
 /// Weights, KV cache and memory of a model. All of it is allocated once.
@@ -92,7 +103,7 @@ pub struct Forward {
     rotation: Option<KeyRotation>,
     /// What the next launch reads.
     pub arrays: StepArrays,
-    /// `[step_sequences][vocab]` logits in f32.
+    /// `[step_rows][vocab]` logits in f32.
     pub logits: DeviceBuffer,
 }
 
@@ -137,6 +148,7 @@ impl Forward {
             kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
             ..AttentionOptions::default()
         };
+<<<<<<< HEAD
         let (mut rope, mut rotation) = (None, None);
         match form.streaming {
             None => {
@@ -157,6 +169,11 @@ impl Forward {
             }
         }
         let [tokens, sequences] = [options.step_tokens, options.step_sequences].map(|rows| math.padded_rows(rows));
+=======
+        let rope = KvTransform::new(engine, &variant, config.heads)?;
+        rope.prepare(math.dtype(), dtypes.kv)?;
+        let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
+>>>>>>> generate-cuda
         let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
         let scratch = Scratch {
             x: residual(tokens)?,
@@ -165,8 +182,8 @@ impl Forward {
             attended: math.buffer(tokens * config.q_width())?,
             gate_up: math.buffer(tokens * 2 * config.ffn)?,
             activated: math.buffer(tokens * config.ffn)?,
-            last: residual(sequences)?,
-            last_normed: math.buffer(sequences * config.width)?,
+            last: residual(rows)?,
+            last_normed: math.buffer(rows * config.width)?,
         };
         Ok(Forward {
             config: *config,
@@ -178,12 +195,12 @@ impl Forward {
             rope,
             rotation,
             arrays: StepArrays {
-                tokens: Numbers::zeroed(engine, tokens)?,
-                slots: Numbers::upload(engine, &vec![-1; tokens])?,
-                positions: Numbers::zeroed(engine, tokens)?,
-                rows: Numbers::upload(engine, &vec![-1; sequences])?,
+                tokens: Mirror::new(engine, tokens, 0)?,
+                slots: Mirror::new(engine, tokens, -1)?,
+                positions: Mirror::new(engine, tokens, 0)?,
+                rows: Mirror::new(engine, rows, -1)?,
             },
-            logits: engine.alloc(Dtype::F32, sequences * config.vocab)?,
+            logits: engine.alloc(Dtype::F32, rows * config.vocab)?,
         })
     }
 
@@ -234,15 +251,15 @@ impl Forward {
         let Forward { config, weights, cache, scratch: s, rope, rotation, arrays, logits, .. } = self;
         let (eps, heads) = (config.norm_eps, config.heads);
         let [q_heads, kv_heads, head_dim] = [heads.qo, heads.kv, heads.head_dim].map(|n| n as usize);
-        math.embed(&weights.embedding, &arrays.tokens, &mut s.x, tokens)?;
+        math.embed(&weights.embedding, arrays.tokens.numbers(), &mut s.x, tokens)?;
         for (index, layer) in weights.layers.iter().enumerate() {
             math.rms_norm(&s.x, &layer.attn_norm, eps, &mut s.normed, tokens)?;
             math.linear(&layer.qkv, &s.normed, &mut s.qkv, tokens, false)?;
             let qkv = s.qkv.tensor(&[tokens, q_heads + 2 * kv_heads, head_dim])?;
             let part = |first, heads| qkv.narrow(1, first..first + heads).map_err(attn::Error::from);
             let new = KvRef::new(part(q_heads, kv_heads)?, part(q_heads + kv_heads, kv_heads)?);
-            let slots = arrays.slots.array().first(tokens).map_err(attn::Error::from)?;
-            let positions = Some(arrays.positions.array().first(tokens).map_err(attn::Error::from)?);
+            let slots = arrays.slots.first(tokens)?;
+            let positions = Some(arrays.positions.first(tokens)?);
             let append = Append::at(SlotMapping::Slots { slots, positions });
             ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, rope.as_ref())?;
             let out = Out::new(s.attended.tensor_mut(&[tokens, q_heads, head_dim])?);
@@ -260,7 +277,7 @@ impl Forward {
             math.silu_mul(&s.gate_up, &mut s.activated, config.ffn, tokens)?;
             math.linear(&layer.down, &s.activated, &mut s.x, tokens, true)?;
         }
-        math.gather_rows(&s.x, &arrays.rows, &mut s.last, config.width, rows)?;
+        math.gather_rows(&s.x, arrays.rows.numbers(), &mut s.last, config.width, rows)?;
         math.rms_norm(&s.last, &weights.norm, eps, &mut s.last_normed, rows)?;
         math.linear(weights.head(), &s.last_normed, logits, rows, false)
     }

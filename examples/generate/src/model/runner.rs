@@ -3,12 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use attn::{
-    BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Workspace,
-    batch::Batch,
-    graph,
-    ops::{Number, Numbers},
-};
+use attn::{BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Stream, Workspace, batch::Batch, graph};
 
 use super::{
     StepInput,
@@ -31,7 +26,6 @@ pub struct ModelRunner<D> {
     math: Box<dyn Math>,
     forward: Forward,
     draw: D,
-    staged: Staged,
     times: HostTimes,
 }
 
@@ -42,13 +36,6 @@ pub struct HostTimes {
     pub uploads: Duration,
     /// The update of the plan, and the launch of the graph or of the kernels.
     pub launches: Duration,
-}
-
-/// What is copied to the device next.
-#[derive(Debug, Default)]
-struct Staged {
-    ints: Vec<i32>,
-    slots: Vec<i64>,
 }
 
 impl<D: Draw> ModelRunner<D> {
@@ -80,17 +67,8 @@ impl<D: Draw> ModelRunner<D> {
             let capacity = BatchCapacity::decode(sequences, keys).in_pages(page_size, pages).in_levels(levels);
             GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
         });
-        let (graphs, staged) = (graphs.transpose()?, Staged::default());
-        Ok(ModelRunner {
-            graphs,
-            plan,
-            _workspace: workspace,
-            math,
-            forward,
-            draw,
-            staged,
-            times: HostTimes::default(),
-        })
+        let graphs = graphs.transpose()?;
+        Ok(ModelRunner { graphs, plan, _workspace: workspace, math, forward, draw, times: HostTimes::default() })
     }
 
     /// The forward pass, with the logits of the last step.
@@ -118,7 +96,7 @@ impl<D: Draw> ModelRunner<D> {
     /// More tokens or rows than there is memory for, and failures of the device.
     pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
         self.launch(input)?;
-        self.draw.read(self.math.stream(), input.rows.len())
+        self.draw.read(self.math.stream(), &self.forward.logits, input.rows)
     }
 
     /// As [`ModelRunner::run`], without waiting for the device and without reading the tokens.
@@ -127,35 +105,45 @@ impl<D: Draw> ModelRunner<D> {
     ///
     /// As [`ModelRunner::run`].
     pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
-        let ModelRunner { graphs, plan, math, forward, draw, staged, times, .. } = self;
+        let ModelRunner { graphs, plan, math, forward, draw, times, .. } = self;
         let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
         let (stream, levels) = (math.stream().clone(), input.step.levels());
         let cascades = forward.form().levels > 1 && levels.len() > 1;
         let batch = if cascades { Batch::cascade(arrays.qo_indptr, &levels) } else { arrays.batch() };
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
-        let decodes = arrays.kv_lens.len() == tokens;
+        // a request may begin several choices at one token
+        let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
         let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
+<<<<<<< HEAD
             staged.upload(&stream, input, forward, tokens, rows)?;
             forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
+=======
+            upload(&stream, input, forward, tokens, rows)?;
+>>>>>>> generate-cuda
             draw.upload(&stream, input.rows, rows)?;
             times.uploads = begin.elapsed();
             plan.update(&stream, &batch)?;
             forward.run(&mut **math, plan, tokens, rows)?;
-            draw.launch(&stream, &mut forward.logits, rows)?;
+            draw.launch(&stream, &forward.logits, rows)?;
+            draw.launched(rows);
             times.launches = begin.elapsed() - times.uploads;
             return Ok(());
         };
         let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
+<<<<<<< HEAD
         staged.upload(&stream, input, forward, bucket, bucket)?;
         forward.upload_tables(&stream, input.step, bucket)?;
+=======
+        upload(&stream, input, forward, bucket, bucket)?;
+>>>>>>> generate-cuda
         draw.upload(&stream, input.rows, bucket)?;
         times.uploads = begin.elapsed();
         // the buckets pass on errors of the library; others wait here
         let mut failure = None;
         let work = |step: &mut graph::Step<'_>| {
             let run = forward.run(&mut **math, &step.plans[0], bucket, bucket);
-            let run = run.and_then(|()| draw.launch(step.stream, &mut forward.logits, bucket));
+            let run = run.and_then(|()| draw.launch(step.stream, &forward.logits, bucket));
             run.map_err(|error| match error {
                 Error::Attn(error) => error,
                 other => {
@@ -168,42 +156,25 @@ impl<D: Draw> ModelRunner<D> {
         // in each step: a forward pass and draws of its size.
         let launched = unsafe { graphs.run(&stream, &batch, work) };
         times.launches = begin.elapsed() - times.uploads;
-        launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))
+        launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))?;
+        draw.launched(bucket);
+        Ok(())
     }
 }
 
-impl Staged {
-    /// Copies the arrays of a step to the device, padded to these numbers of tokens and rows.
-    fn upload(
-        &mut self,
-        stream: &attn::Stream,
-        input: &StepInput<'_>,
-        forward: &mut Forward,
-        tokens: usize,
-        rows: usize,
-    ) -> Result<(), Error> {
-        let (arrays, to) = (input.step.arrays(), &mut forward.arrays);
-        let (of_tokens, of_rows) = (input.tokens.iter().map(|&t| t as i32), input.rows.iter().map(|r| r.row as i32));
-        write(stream, &mut self.ints, of_tokens, tokens, 0, &mut to.tokens)?;
-        write(stream, &mut self.slots, arrays.slots.iter().copied(), tokens, -1, &mut to.slots)?;
-        write(stream, &mut self.ints, arrays.positions.iter().copied(), tokens, 0, &mut to.positions)?;
-        write(stream, &mut self.ints, of_rows, rows, -1, &mut to.rows)
-    }
-}
-
-/// Copies values to an array, and padding after them up to `len` entries.
-fn write<T: Number>(
-    stream: &attn::Stream,
-    staged: &mut Vec<T>,
-    values: impl Iterator<Item = T>,
-    len: usize,
-    padding: T,
-    to: &mut Numbers<T>,
+/// Copies the arrays of a step to the device, padded to these numbers of tokens and rows.
+fn upload(
+    stream: &Stream,
+    input: &StepInput<'_>,
+    forward: &mut Forward,
+    tokens: usize,
+    rows: usize,
 ) -> Result<(), Error> {
-    staged.clear();
-    staged.extend(values);
-    staged.resize(len, padding);
-    Ok(to.write(stream, 0, staged)?)
+    let (arrays, to) = (input.step.arrays(), &mut forward.arrays);
+    to.tokens.write(stream, input.tokens.iter().map(|&token| token as i32), tokens, 0)?;
+    to.slots.write(stream, arrays.slots.iter().copied(), tokens, -1)?;
+    to.positions.write(stream, arrays.positions.iter().copied(), tokens, 0)?;
+    to.rows.write(stream, input.rows.iter().map(|row| row.row as i32), rows, -1)
 }
 
 /// A count, as plans have it.

@@ -24,7 +24,7 @@ pub fn parallel_generation(
     turns: Turns,
 ) -> Result<Vec<Row>, Error> {
     let most = continuations.iter().max().copied().unwrap_or(0) * prompts;
-    let tail = own + turns.all_steps();
+    let tail = own + 1 + turns.all_steps();
     let side = |levels: u32| {
         let options = SideOptions {
             form: AttentionForm { levels, ..AttentionForm::default() },
@@ -52,11 +52,13 @@ pub fn parallel_generation(
                 }
             }
         }
-        let requests = prompts * n;
+        sides[0].decode()?;
+        sides[1].decode()?;
+        let (requests, levels) = (prompts * n, sides[0].levels());
         let cache = |prompts: usize| (prompts * length + requests * own) as f64 * model.cache_bytes();
         let case = Case {
             table: "parallel generation",
-            name: format!("{}: {prompts} x {length} tokens, n = {n}", model.name),
+            name: format!("{}: {prompts} x {length} tokens, n = {n}, levels {levels}", model.name),
             sides: ["cascade", "apart"],
             floors: [Floor::decode(requests, cache(prompts)), Floor::decode(requests, cache(requests))],
             paper: (n == PAPER.0).then_some(PAPER.1),

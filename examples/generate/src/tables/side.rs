@@ -131,8 +131,7 @@ impl Side {
         Ok(out)
     }
 
-    /// Levels of the last step; 0 where it had none.
-    #[cfg(test)]
+    /// Levels of the last step's cascade; 1 where sharing did not pay, 0 where the side has no cascades.
     pub(super) fn levels(&self) -> usize {
         self.step.levels().len()
     }

@@ -68,6 +68,7 @@ impl<D: Draw> Harness<D> {
         let sizes = ForwardOptions {
             step_tokens: STEP_TOKENS,
             step_sequences: STEP_SEQUENCES,
+            step_rows: STEP_SEQUENCES,
             pages: PAGES,
             page_size: PAGE_SIZE,
             cache_dtype: None,
@@ -102,7 +103,8 @@ impl<D: Draw> Harness<D> {
         let params = SamplingParams::default();
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };
         let rows: Vec<_> = rows.iter().map(row).collect();
-        let sampled = self.runner.run(&StepInput { step: &self.step, tokens: &new.concat(), rows: &rows })?;
+        let sampled =
+            self.runner.run(&StepInput { step: &self.step, tokens: &new.concat(), rows: &rows, endless: &[] })?;
         self.step.commit(&mut *sequences);
         Ok(sampled)
     }

@@ -15,7 +15,6 @@ mod truth;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use generate::Error;
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

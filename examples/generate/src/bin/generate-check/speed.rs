@@ -48,7 +48,7 @@ fn decode(harness: &mut Harness<NoDraw>, batch: usize) -> Result<(), Error> {
         let row = |row| SampleRow { row, position: PROMPT + step, params: &params, prompt: &[], generated: &[] };
         let rows: Vec<_> = (0..batch).map(row).collect();
         let built = begin.elapsed();
-        harness.runner.run(&StepInput { step: &harness.step, tokens: &tokens, rows: &rows })?;
+        harness.runner.run(&StepInput { step: &harness.step, tokens: &tokens, rows: &rows, endless: &[] })?;
         harness.step.commit(&mut sequences[..]);
         if step >= STEPS[0] {
             let times = harness.runner.host_times();

@@ -1,7 +1,7 @@
 //! Endless text on the CPU against a model by its definition: attention over the kept tokens, each rotated by its place
 //! among them.
 
-mod support;
+mod definition;
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use generate::{
     },
     sampling::SamplingParams,
 };
-use support::definition::Definition;
+use definition::Definition;
 
 const PAGE_SIZE: usize = 4;
 const PAGES: usize = 64;

@@ -1,0 +1,3 @@
+//! Host time of a step.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! An engine on a thread of its own.
