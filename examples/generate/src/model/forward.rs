@@ -1,11 +1,10 @@
 //! The forward pass: what a step launches, on any device.
 
-<<<<<<< HEAD
 use std::sync::Arc;
 
 use attn::{
     Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Stream, Variant,
-    ops::{self, Append, KvRef, KvTransform, Numbers, Op, SlotMapping},
+    ops::{self, Append, KvRef, KvTransform, Op, SlotMapping},
 };
 use attn_cache::Step;
 
@@ -13,17 +12,10 @@ use super::{
     config::LlamaConfig,
     kv_cache::KvCache,
     math::Math,
+    mirror::Mirror,
     streaming::{self, KeyRotation, Streaming},
     weights::LlamaWeights,
 };
-=======
-use attn::{
-    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Variant,
-    ops::{self, Append, KvRef, KvTransform, SlotMapping},
-};
-
-use super::{config::LlamaConfig, kv_cache::KvCache, math::Math, mirror::Mirror, weights::LlamaWeights};
->>>>>>> generate-cuda
 use crate::Error;
 
 /// A split size that no request reaches.
@@ -52,8 +44,11 @@ pub struct ForwardOptions {
 /// How the layers attend, where it is not plain causal attention by the fastest schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionForm {
-    /// Endless text.
+    /// Endless text with one window for all sequences.
     pub streaming: Option<Streaming>,
+    /// Keys are stored as they are, and attention kernels rotate them by their places in the page table. So texts are
+    /// endless whose pages leave the table, each by a window of its own. They see all keys of the pages that are left.
+    pub raw_keys: bool,
     /// Levels of cascades that steps may have ([`Step::choose_levels`](attn_cache::Step::choose_levels)); 0 for none.
     pub levels: u32,
     /// Whether one CTA has all keys of a request and head, for comparison with schedules that balance the load.
@@ -139,7 +134,7 @@ impl Forward {
             Some(streaming) => streaming.variant(config)?,
             None => Variant::parse(&format!("causal + {}", streaming::rope(config))).map_err(attn::Error::from)?,
         };
-        let fused = form.streaming.is_some_and(|streaming| streaming.fused);
+        let fused = form.streaming.map_or(form.raw_keys, |streaming| streaming.fused);
         let dtypes = Dtypes { qo: math.dtype(), kv: options.cache_dtype.unwrap_or(math.dtype()) };
         let attention_options = AttentionOptions {
             stored: if fused { KvStored::Raw } else { KvStored::Transformed },
@@ -148,32 +143,22 @@ impl Forward {
             kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
             ..AttentionOptions::default()
         };
-<<<<<<< HEAD
         let (mut rope, mut rotation) = (None, None);
-        match form.streaming {
-            None => {
-                let transform = KvTransform::new(engine, &variant, config.heads)?;
-                transform.prepare(math.dtype(), dtypes.kv)?;
-                rope = Some(transform);
-            }
-            Some(streaming) => {
-                let op = Op::Append { from: math.dtype(), to: dtypes.kv };
-                ops::prepare(engine, &[op])?;
-                if !fused {
-                    let pool = [options.pages, options.page_size];
-                    let kept = streaming.kept_pages(options.page_size, options.step_tokens);
-                    let entries = config.context.div_ceil(options.page_size).max(kept);
-                    let table = [math.padded_rows(options.step_sequences), entries];
-                    rotation = Some(KeyRotation::new(config, streaming, pool, table, math)?);
-                }
-            }
+        if fused || form.streaming.is_some() {
+            ops::prepare(engine, &[Op::Append { from: math.dtype(), to: dtypes.kv }])?;
+        } else {
+            let transform = KvTransform::new(engine, &variant, config.heads)?;
+            transform.prepare(math.dtype(), dtypes.kv)?;
+            rope = Some(transform);
         }
-        let [tokens, sequences] = [options.step_tokens, options.step_sequences].map(|rows| math.padded_rows(rows));
-=======
-        let rope = KvTransform::new(engine, &variant, config.heads)?;
-        rope.prepare(math.dtype(), dtypes.kv)?;
+        if let Some(streaming) = form.streaming.filter(|_| !fused) {
+            let pool = [options.pages, options.page_size];
+            let kept = streaming.kept_pages(options.page_size, options.step_tokens);
+            let entries = config.context.div_ceil(options.page_size).max(kept);
+            let table = [math.padded_rows(options.step_sequences), entries];
+            rotation = Some(KeyRotation::new(config, streaming, pool, table, math)?);
+        }
         let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
->>>>>>> generate-cuda
         let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
         let scratch = Scratch {
             x: residual(tokens)?,

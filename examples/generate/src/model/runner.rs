@@ -115,12 +115,8 @@ impl<D: Draw> ModelRunner<D> {
         // a request may begin several choices at one token
         let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
         let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
-<<<<<<< HEAD
-            staged.upload(&stream, input, forward, tokens, rows)?;
-            forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
-=======
             upload(&stream, input, forward, tokens, rows)?;
->>>>>>> generate-cuda
+            forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
             draw.upload(&stream, input.rows, rows)?;
             times.uploads = begin.elapsed();
             plan.update(&stream, &batch)?;
@@ -131,12 +127,8 @@ impl<D: Draw> ModelRunner<D> {
             return Ok(());
         };
         let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
-<<<<<<< HEAD
-        staged.upload(&stream, input, forward, bucket, bucket)?;
-        forward.upload_tables(&stream, input.step, bucket)?;
-=======
         upload(&stream, input, forward, bucket, bucket)?;
->>>>>>> generate-cuda
+        forward.upload_tables(&stream, input.step, bucket)?;
         draw.upload(&stream, input.rows, bucket)?;
         times.uploads = begin.elapsed();
         // the buckets pass on errors of the library; others wait here

@@ -7,28 +7,23 @@
 //! do ([`KeyRotation`]).
 //!
 //! Page tables may have absolute positions, with released pages in between ([`Sequence::window`]), or kept pages alone
-//! ([`Streamed`]), which has the same size however long the text is.
-//!
-//! [`Sequence::window`]: attn_cache::Sequence::window
+//! ([`Streaming::forget`]), which have the same size however long the text is.
 
 mod rotation;
-mod streamed;
 
 pub use rotation::KeyRotation;
-pub use streamed::Streamed;
 
 use attn::{Variant, VariantParams, attention_variant, lang::*};
+use attn_cache::Sequence;
 
-use super::config::LlamaConfig;
+use super::{Endless, config::LlamaConfig};
 use crate::Error;
 
-/// What endless text keeps.
+/// Endless text with one window for all sequences, to the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streaming {
-    /// Tokens at the start that are always kept.
-    pub sinks: usize,
-    /// The window of last tokens, the new one included.
-    pub window: usize,
+    /// The tokens that are kept.
+    pub kept: Endless,
     /// Whether attention kernels rotate keys; else a pass of its own does.
     pub fused: bool,
 }
@@ -37,19 +32,25 @@ impl Streaming {
     /// Four sinks, as in the paper, and a window; keys are rotated in the attention kernels.
     #[must_use]
     pub fn with_window(window: usize) -> Self {
-        Streaming { sinks: 4, window, fused: true }
+        Streaming { kept: Endless { sinks: 4, window }, fused: true }
+    }
+
+    /// Releases the pages that the next tokens of a sequence do not see, and takes them out of its page table.
+    pub fn forget(&self, sequence: &mut Sequence) {
+        sequence.window(self.kept.window, self.kept.sinks);
+        sequence.compact();
     }
 
     /// Entries of a page table of kept pages, at most, where a step has up to `new` tokens of a sequence.
     #[must_use]
     pub fn kept_pages(&self, page_size: usize, new: usize) -> usize {
         // the window and the new tokens, with the rest of the page before them
-        self.sinks.div_ceil(page_size) + (self.window + new).div_ceil(page_size) + 1
+        self.kept.sinks.div_ceil(page_size) + (self.kept.window + new).div_ceil(page_size) + 1
     }
 
     /// The attention of a model.
     pub(super) fn variant(&self, config: &LlamaConfig) -> Result<Variant, Error> {
-        let Streaming { sinks, window, .. } = self;
+        let Endless { sinks, window } = self.kept;
         let rope = rope(config);
         let text = format!(
             "streaming(sink={sinks}, window={window}) + remap(cache_positions(sink={sinks}, window={window}), {rope})"

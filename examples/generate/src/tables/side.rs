@@ -18,7 +18,6 @@ use crate::{
         made_up::Fill,
         math::Math,
         runner::ModelRunner,
-        streaming::Streamed,
     },
     sampling::SamplingParams,
 };
@@ -55,6 +54,7 @@ impl Side {
         let sizes = ForwardOptions {
             step_tokens,
             step_sequences: sequences,
+            step_rows: sequences,
             pages: count,
             page_size: PAGE_SIZE,
             cache_dtype,
@@ -82,7 +82,7 @@ impl Side {
         sequence.append(tokens)?;
         sequence.commit();
         if let Some(streaming) = self.form.streaming {
-            sequence.window(streaming.window, streaming.sinks);
+            streaming.forget(&mut sequence);
         }
         self.sequences.push(sequence);
         Ok(())
@@ -100,10 +100,12 @@ impl Side {
 
     /// Runs a step of the new tokens of all sequences, with logits of the last of each.
     pub(super) fn run(&mut self) -> Result<(), Error> {
-        match &self.form.streaming {
-            Some(streaming) => self.step.build(&Streamed::new(&mut self.sequences, streaming, &self.pages))?,
-            None => self.step.build(&self.sequences[..])?,
+        if let Some(streaming) = self.form.streaming {
+            for sequence in &mut self.sequences {
+                streaming.forget(sequence);
+            }
         }
+        self.step.build(&self.sequences[..])?;
         if self.form.levels > 1 {
             self.step.choose_levels(&ReadCost::default());
         }
@@ -115,7 +117,7 @@ impl Side {
             let (row, position) = (tokens.len() - 1, sequence.len());
             rows.push(SampleRow { row, position, params: &params, prompt: &[], generated: &[] });
         }
-        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &rows })?;
+        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &rows, endless: &[] })?;
         self.step.commit(&mut self.sequences[..]);
         Ok(())
     }

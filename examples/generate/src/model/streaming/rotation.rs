@@ -154,7 +154,8 @@ impl KeyRotation {
                 let threads = (page_size * head_dim / 8).min(1024) as u32;
                 let grid = Grid { ctas: (self.requests as u32, *kept_pages as u32), threads, smem: 0 };
                 let [sinks, window, page_size, kv_heads, head_dim] =
-                    [self.streaming.sinks, self.streaming.window, page_size, kv_heads, head_dim].map(|n| n as i32);
+                    [self.streaming.kept.sinks, self.streaming.kept.window, page_size, kv_heads, head_dim]
+                        .map(|n| n as i32);
                 let (rows, pages) = &**table;
                 let args = [
                     Arg::read(&keys.tensor(&self.shape)?),
@@ -192,7 +193,7 @@ fn lengths(step: &StepArrays<'_>, request: usize) -> [i32; 2] {
 /// The position in the cache of a key that a new token sees; `None` for other keys. As `cache_positions` and
 /// `streaming` have it.
 fn cached(streaming: &Streaming, position: i32, len: i32, new: i32) -> Option<i32> {
-    let [sinks, window] = [streaming.sinks, streaming.window].map(|n| n as i32);
+    let [sinks, window] = [streaming.kept.sinks, streaming.kept.window].map(|n| n as i32);
     let dropped = (len - sinks - window).max(0);
     let in_window = position > len - new - window;
     if position < sinks { Some(position) } else { in_window.then_some(position - dropped) }
