@@ -1,5 +1,7 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
+#[cfg(test)]
+mod compiles;
 pub mod config;
 mod dequant;
 pub mod draw;

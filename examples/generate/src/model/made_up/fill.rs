@@ -65,3 +65,11 @@ impl Fill {
         Ok(unsafe { kernel.launch(math.stream(), 0, grid, &args) }?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_kernel_compiles() {
+        crate::model::compiles::compiles("fill.cu", super::TEXT, "fill");
+    }
+}

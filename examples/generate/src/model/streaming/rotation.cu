@@ -2,8 +2,16 @@
 // a page of a request: one of the sinks, or one of the window. A thread has 8 neighbouring elements, which are 4 pairs, of the same places in all heads of a
 // key, so that it computes their sines and cosines once.
 
-extern "C" __global__ void rotate(const f16* from, const int* rows, const int* pages, const float* frequencies,
-                                  int sinks, int window, int page_size, int heads, int dim, f16* to) {
+// Sine and cosine of an angle of up to some thousand turns, to about 1e-6.
+inline void sine_cosine(float angle, float& sine, float& cosine) {
+  float turns = rintf(angle * 0.15915494f);
+  float rest = fmaf(-turns, 6.28125f, angle);  // two parts of 2 pi, the first of few bits
+  __sincosf(fmaf(-turns, 1.9353072e-3f, rest), &sine, &cosine);
+}
+
+extern "C" __global__ void rotate(const f16* __restrict__ from, const int* rows, const int* pages,
+                                  const float* frequencies, int sinks, int window, int page_size, int heads, int dim,
+                                  f16* __restrict__ to) {
   int length = rows[3 * blockIdx.x], added = rows[3 * blockIdx.x + 1], first = rows[3 * blockIdx.x + 2];
   int dropped = max(length - sinks - window, 0), visible = max(length - added - window + 1, 0), lanes = dim / 8;
   int of_sinks = (sinks + page_size - 1) / page_size, skipped = max(visible / page_size - of_sinks, 0);
@@ -16,10 +24,10 @@ extern "C" __global__ void rotate(const f16* from, const int* rows, const int* p
     float cached = position < sinks ? position : position - dropped, sines[4], cosines[4];
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      sincosf(cached * frequencies[4 * lane + pair], &sines[pair], &cosines[pair]);
+      sine_cosine(cached * frequencies[4 * lane + pair], sines[pair], cosines[pair]);
     }
     long long row = (page * page_size + slot) * heads * dim + 8 * lane;
-#pragma unroll 8
+#pragma unroll 4
     for (int head = 0; head < heads; ++head) {
       uint4 w = *reinterpret_cast<const uint4*>(from + row + head * dim);
       unsigned words[4] = {w.x, w.y, w.z, w.w};

@@ -198,3 +198,11 @@ fn cached(streaming: &Streaming, position: i32, len: i32, new: i32) -> Option<i3
     let in_window = position > len - new - window;
     if position < sinks { Some(position) } else { in_window.then_some(position - dropped) }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_kernel_compiles() {
+        crate::model::compiles::compiles("rotation.cu", super::TEXT, "rotate");
+    }
+}
