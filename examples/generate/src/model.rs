@@ -1,5 +1,7 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
+#[cfg(test)]
+mod compiles;
 pub mod config;
 mod dequant;
 pub mod draw;
@@ -8,10 +10,13 @@ pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
 pub mod llama;
+pub mod made_up;
 pub mod math;
 pub mod mirror;
+mod presets;
 pub mod runner;
 pub mod sampler;
+pub mod streaming;
 pub mod weights;
 
 use attn_cache::{Pages, Step, StepCapacity};
@@ -61,7 +66,8 @@ impl ModelLimits {
 /// Which keys an endless text sees: StreamingLLM (arXiv 2309.17453).
 ///
 /// Pages that no later query sees leave the page table, and positions of the step count what is left. So neither
-/// exceeds those of training, and a text never ends.
+/// exceeds those of training, and a text never ends. A text sees all keys of the pages that it keeps: besides these
+/// keys fewer than a page before the window, and after the sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endless {
     /// Keys at the start.
