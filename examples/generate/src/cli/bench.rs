@@ -70,7 +70,7 @@ impl BenchArgs {
 }
 
 pub(crate) fn run(model: &ModelArgs, args: &BenchArgs, choices: usize) -> anyhow::Result<()> {
-    let Loaded { engine, device, .. } = model.start()?;
+    let Loaded { engine, device, .. } = model.start(false)?;
     let options = args.options(choices, model.speculate);
     if args.warmup > 0 {
         let seed = options.seed.wrapping_add(1);

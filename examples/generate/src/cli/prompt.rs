@@ -92,7 +92,7 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     } else {
         prompt.clone_into(&mut input);
     }
-    let Loaded { engine, tokenizer, device } = model.start()?;
+    let Loaded { engine, tokenizer, device } = model.start(args.endless)?;
     let text = if args.chat {
         let message = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
         let system = args.system.iter().map(|system| message("system", system));
