@@ -76,6 +76,6 @@ async fn signal() {
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         // a process that is told nothing runs until it is killed
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
