@@ -46,7 +46,7 @@ fn several_texts_of_a_chat_come_from_the_standard_input() {
 fn a_text_is_written_beyond_its_window() {
     let output = run(&["Once upon a time", "--endless", "--window", "12", "--max-tokens", "40"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains(" 40 tokens, "), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("\n 40 tokens, "), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use generate::bench::{Lengths, OnProgress, Progress, TraceOptions, draw, run as replay};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::model::{Loaded, ModelArgs};
+use super::model::{ModelArgs, Started};
 
 /// The lengths of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -70,7 +70,7 @@ impl BenchArgs {
 }
 
 pub(crate) fn run(model: &ModelArgs, args: &BenchArgs, choices: usize) -> anyhow::Result<()> {
-    let Loaded { engine, device, .. } = model.start(false)?;
+    let Started { engine, device, .. } = model.start(false)?;
     let options = args.options(choices, model.speculate);
     // what is wrong with the trace is said before the warm-up
     let limits = engine.model_limits();
