@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Decoding speed of Transformers' `generate` on the weights of the example `generate`.
 
-    python3 transformers_generate.py MODEL.gguf [--batch 1 32] [--tokens 32 160] [--static]
+    python3 transformers_generate.py MODEL.gguf [--batch 1 32] [--tokens 32 160] [--static] [--continuous]
+    python3 transformers_generate.py llama-3.1-8b --prompt 4096 --batch 16 64 --continuous --no-eager
 
 Reads a Llama from a GGUF file (F32, Q4_1 and Q8_0 tensors), converts it to a `LlamaForCausalLM` in f16, and prints one
 JSON line for each batch size: tokens/s of decoding, from the times of two lengths of output, so that the prompt does
-not count. `--static` adds the static cache with compilation. Needs numpy, torch, transformers.
+not count. `--static` adds the static cache with compilation, `--continuous` continuous batching (`generate_batch`).
+A shape's name (`llama-3.1-8b`, `smollm2-135m`) stands for random weights. Needs numpy, torch, transformers.
 """
 import argparse
+import importlib.util
 import json
 import struct
 import time
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -143,6 +146,52 @@ def seconds(model, ids, tokens, **options):
     return time.perf_counter() - begin
 
 
+SHAPES = {
+    "llama-3.1-8b": dict(
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        vocab_size=128256,
+        max_position_embeddings=131072,
+        tie_word_embeddings=False,
+    ),
+    "smollm2-135m": dict(
+        hidden_size=576,
+        intermediate_size=1536,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        vocab_size=49152,
+        max_position_embeddings=8192,
+        tie_word_embeddings=True,
+    ),
+}
+
+
+def made_up(shape):
+    with torch.device("cuda"):
+        torch.set_default_dtype(torch.float16)
+        model = LlamaForCausalLM(LlamaConfig(**SHAPES[shape], rms_norm_eps=1e-5, eos_token_id=2, pad_token_id=2))
+        torch.set_default_dtype(torch.float32)
+    return model.eval()
+
+
+def continuous_seconds(model, ids, tokens):
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    config = GenerationConfig(max_new_tokens=tokens, do_sample=False, eos_token_id=-1, pad_token_id=2)
+    # prompts recur, and their blocks are not to be found again
+    batching = ContinuousBatchingConfig(allow_block_sharing=False)
+    out = model.generate_batch(ids.tolist(), config, batching, persistent_manager=True)
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - begin
+    lengths = {len(one.generated_tokens) for one in out.values()}
+    assert len(out) == ids.shape[0] and lengths == {tokens}, (len(out), lengths)
+    return elapsed
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("model")
@@ -150,8 +199,11 @@ def main():
     arguments.add_argument("--tokens", type=int, nargs=2, default=[32, 160])
     arguments.add_argument("--truth", help="prints the continuation of its first prompt beside the truth's")
     arguments.add_argument("--static", action="store_true")
+    arguments.add_argument("--continuous", action="store_true")
+    arguments.add_argument("--no-eager", action="store_true")
+    arguments.add_argument("--prompt", type=int, default=16)
     options = arguments.parse_args()
-    model = load(options.model)
+    model = made_up(options.model) if options.model in SHAPES else load(options.model)
     if options.truth:
         prompt = json.load(open(options.truth))["prompts"][0]
         ids = torch.tensor([prompt["ids"]], device="cuda")
@@ -159,11 +211,11 @@ def main():
         same = sum(a == b[0] for a, b in zip(out[0, ids.shape[1] :].tolist(), prompt["greedy"]))
         print(json.dumps({"truth": f"{same} of 32 tokens are the same"}), flush=True)
     few, many = options.tokens
-    caches = [("eager", {})] + [("static", {"cache_implementation": "static"})] * options.static
+    caches = [("eager", {})] * (not options.no_eager) + [("static", {"cache_implementation": "static"})] * options.static
     for name, extra in caches:
         for batch in options.batch:
             seed = torch.Generator("cuda").manual_seed(1)
-            ids = torch.randint(100, 40000, (batch, 16), device="cuda", generator=seed)
+            ids = torch.randint(100, 40000, (batch, options.prompt), device="cuda", generator=seed)
             seconds(model, ids, few, **extra)  # warms up, and compiles
             if extra:
                 seconds(model, ids, many, **extra)
@@ -171,6 +223,27 @@ def main():
             rate = batch * (many - few) / best
             line = {"peer": f"transformers {name}", "batch": batch, "tokens_per_s": round(rate, 1)}
             print(json.dumps(line), flush=True)
+    if not options.continuous:
+        return
+    # a kernel from a hub cannot be fetched on a machine without network
+    flash = importlib.util.find_spec("flash_attn") is not None
+    model.set_attn_implementation("paged|flash_attention_2" if flash else "paged|sdpa")
+    for batch in options.batch:
+        seed = torch.Generator("cuda").manual_seed(1)
+        ids = torch.randint(100, 40000, (batch, options.prompt), device="cuda", generator=seed)
+        continuous_seconds(model, ids, many)  # warms up, and captures graphs
+        times = [(continuous_seconds(model, ids, many), continuous_seconds(model, ids, few)) for _ in range(2)]
+        best = min(many_s - few_s for many_s, few_s in times)
+        line = {
+            "peer": "transformers continuous batching",
+            "attention": model.config._attn_implementation,
+            "batch": batch,
+            "prompt": options.prompt,
+            "tokens_per_s": round(batch * (many - few) / best, 1),
+            "with_prompts_tokens_per_s": round(batch * many / min(many_s for many_s, _ in times), 1),
+        }
+        print(json.dumps(line), flush=True)
+        model.destroy_cached_continuous_batching_manager()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 //! - [`tokenizer`]: text to tokens and back.
 //! - [`engine`]: requests, the scheduler, prefix reuse, speculation.
 //! - [`serve`]: OpenAI's completions over HTTP. [`bench`]: traces, latencies, throughput.
+//! - [`tables`]: the tables of FlashInfer's paper on a model.
 //!
 //! ```text
 //! serve, bench ──▶ engine ──▶ model ──▶ attn, attn-cache
@@ -15,6 +16,7 @@ mod error;
 pub mod model;
 pub mod sampling;
 pub mod serve;
+pub mod tables;
 pub mod tokenizer;
 
 pub use error::Error;

@@ -1,5 +1,7 @@
 //! What runs a step: the tokens of a batch go in, the tokens that were drawn come out.
 
+#[cfg(test)]
+mod compiles;
 pub mod config;
 mod dequant;
 pub mod draw;
@@ -8,10 +10,13 @@ pub mod forward;
 pub mod gguf;
 pub mod kv_cache;
 pub mod llama;
+pub mod made_up;
 pub mod math;
 pub mod mirror;
+mod presets;
 pub mod runner;
 pub mod sampler;
+pub mod streaming;
 pub mod weights;
 
 use attn_cache::{Pages, Step, StepCapacity};
@@ -61,7 +66,8 @@ impl ModelLimits {
 /// Which keys an endless text sees: StreamingLLM (arXiv 2309.17453).
 ///
 /// Pages that no later query sees leave the page table, and positions of the step count what is left. So neither
-/// exceeds those of training, and a text never ends.
+/// exceeds those of training, and a text never ends. A text sees all keys of the pages that it keeps: besides these
+/// keys fewer than a page before the window, and after the sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endless {
     /// Keys at the start.
@@ -94,7 +100,7 @@ pub struct StepInput<'a> {
     pub tokens: &'a [u32],
     /// The rows to draw from, in ascending order of `row`. A row occurs once for each choice that begins there.
     pub rows: &'a [SampleRow<'a>],
-    /// For each request of the step, in its order, which keys it sees; `None` for all of them.
+    /// For each request of the step, in its order, which keys it sees; `None` for all of them. Empty if all see all.
     pub endless: &'a [Option<Endless>],
 }
 

@@ -1,12 +1,25 @@
 //! The forward pass: what a step launches, on any device.
 
-use attn::{
-    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Variant,
-    ops::{self, Append, KvRef, KvTransform, SlotMapping},
-};
+use std::sync::Arc;
 
-use super::{config::LlamaConfig, kv_cache::KvCache, math::Math, mirror::Mirror, weights::LlamaWeights};
+use attn::{
+    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Stream, Variant,
+    ops::{self, Append, KvRef, KvTransform, Op, SlotMapping},
+};
+use attn_cache::Step;
+
+use super::{
+    config::LlamaConfig,
+    kv_cache::KvCache,
+    math::Math,
+    mirror::Mirror,
+    streaming::{self, KeyRotation, Streaming},
+    weights::LlamaWeights,
+};
 use crate::Error;
+
+/// A split size that no request reaches.
+const WHOLE: u32 = 1 << 30;
 
 /// Sizes of the memory of a forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +39,20 @@ pub struct ForwardOptions {
     /// Keys are split at multiples of this many keys and nowhere else: batch-invariant attention. `None` for the
     /// fastest split of each batch.
     pub fixed_split_size: Option<u32>,
+}
+
+/// How the layers attend, where it is not plain causal attention by the fastest schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionForm {
+    /// Endless text with one window for all sequences.
+    pub streaming: Option<Streaming>,
+    /// Keys are stored as they are, and attention kernels rotate them by their places in the page table. So texts are
+    /// endless whose pages leave the table, each by a window of its own. They see all keys of the pages that are left.
+    pub raw_keys: bool,
+    /// Levels of cascades that steps may have ([`Step::choose_levels`](attn_cache::Step::choose_levels)); 0 for none.
+    pub levels: u32,
+    /// Whether one CTA has all keys of a request and head, for comparison with schedules that balance the load.
+    pub unbalanced: bool,
 }
 
 /// Activations of a step.
@@ -60,11 +87,15 @@ pub struct StepArrays {
 #[derive(Debug)]
 pub struct Forward {
     config: LlamaConfig,
-    weights: LlamaWeights,
+    weights: Arc<LlamaWeights>,
     cache: KvCache,
     scratch: Scratch,
     attention: Attention,
-    rope: KvTransform,
+    form: AttentionForm,
+    /// Rotates keys when they are appended; `None` if they are stored as they are.
+    rope: Option<KvTransform>,
+    /// Rotates stored keys in each step; `None` if attention kernels do, or if it is done already.
+    rotation: Option<KeyRotation>,
     /// What the next launch reads.
     pub arrays: StepArrays,
     /// `[step_rows][vocab]` logits in f32.
@@ -79,23 +110,54 @@ impl Forward {
     /// Out of memory, or a variant that the device has no kernel for.
     pub fn new(
         config: &LlamaConfig,
-        weights: LlamaWeights,
+        weights: impl Into<Arc<LlamaWeights>>,
         options: &ForwardOptions,
         math: &dyn Math,
     ) -> Result<Self, Error> {
+        Self::with_form(config, weights.into(), options, AttentionForm::default(), math)
+    }
+
+    /// As [`Forward::new`], with another form of attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`Forward::new`].
+    pub fn with_form(
+        config: &LlamaConfig,
+        weights: Arc<LlamaWeights>,
+        options: &ForwardOptions,
+        form: AttentionForm,
+        math: &dyn Math,
+    ) -> Result<Self, Error> {
         let engine = math.engine();
-        let variant = Variant::parse(&format!("causal + rope(theta={}, interleaved=true)", config.rope_theta))
-            .map_err(attn::Error::from)?;
+        let variant = match &form.streaming {
+            Some(streaming) => streaming.variant(config)?,
+            None => Variant::parse(&format!("causal + {}", streaming::rope(config))).map_err(attn::Error::from)?,
+        };
+        let fused = form.streaming.map_or(form.raw_keys, |streaming| streaming.fused);
         let dtypes = Dtypes { qo: math.dtype(), kv: options.cache_dtype.unwrap_or(math.dtype()) };
         let attention_options = AttentionOptions {
-            stored: KvStored::Transformed,
-            fixed_split_size: options.fixed_split_size,
+            stored: if fused { KvStored::Raw } else { KvStored::Transformed },
+            fixed_split_size: if form.unbalanced { Some(WHOLE) } else { options.fixed_split_size },
             // a token has the same bits in a prompt and alone if the same kernel computes both
             kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
             ..AttentionOptions::default()
         };
-        let rope = KvTransform::new(engine, &variant, config.heads)?;
-        rope.prepare(math.dtype(), dtypes.kv)?;
+        let (mut rope, mut rotation) = (None, None);
+        if fused || form.streaming.is_some() {
+            ops::prepare(engine, &[Op::Append { from: math.dtype(), to: dtypes.kv }])?;
+        } else {
+            let transform = KvTransform::new(engine, &variant, config.heads)?;
+            transform.prepare(math.dtype(), dtypes.kv)?;
+            rope = Some(transform);
+        }
+        if let Some(streaming) = form.streaming.filter(|_| !fused) {
+            let pool = [options.pages, options.page_size];
+            let kept = streaming.kept_pages(options.page_size, options.step_tokens);
+            let entries = config.context.div_ceil(options.page_size).max(kept);
+            let table = [math.padded_rows(options.step_sequences), entries];
+            rotation = Some(KeyRotation::new(config, streaming, pool, table, math)?);
+        }
         let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
         let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
         let scratch = Scratch {
@@ -114,7 +176,9 @@ impl Forward {
             cache: KvCache::new(config, math, dtypes.kv, options.pages, options.page_size)?,
             scratch,
             attention: engine.attention_with(&variant, config.heads, dtypes, attention_options)?,
+            form,
             rope,
+            rotation,
             arrays: StepArrays {
                 tokens: Mirror::new(engine, tokens, 0)?,
                 slots: Mirror::new(engine, tokens, -1)?,
@@ -129,6 +193,25 @@ impl Forward {
     #[must_use]
     pub fn attention(&self) -> &Attention {
         &self.attention
+    }
+
+    /// How the layers attend.
+    #[must_use]
+    pub fn form(&self) -> AttentionForm {
+        self.form
+    }
+
+    /// Copies to the device what the launches of a step need of its page tables. `requests` are those of the step, and
+    /// padding.
+    ///
+    /// # Errors
+    ///
+    /// More than there is memory for, and failures of the device.
+    pub fn upload_tables(&mut self, stream: &Stream, step: &Step, requests: usize) -> Result<(), Error> {
+        match &mut self.rotation {
+            Some(rotation) => rotation.upload(stream, &step.arrays(), requests),
+            None => Ok(()),
+        }
     }
 
     /// The KV cache.
@@ -150,7 +233,7 @@ impl Forward {
     ///
     /// More tokens or rows than there is memory for; a plan of other sizes; failures of the device.
     pub fn run(&mut self, math: &mut dyn Math, plan: &Plan, tokens: usize, rows: usize) -> Result<(), Error> {
-        let Forward { config, weights, cache, scratch: s, rope, arrays, logits, .. } = self;
+        let Forward { config, weights, cache, scratch: s, rope, rotation, arrays, logits, .. } = self;
         let (eps, heads) = (config.norm_eps, config.heads);
         let [q_heads, kv_heads, head_dim] = [heads.qo, heads.kv, heads.head_dim].map(|n| n as usize);
         math.embed(&weights.embedding, arrays.tokens.numbers(), &mut s.x, tokens)?;
@@ -163,9 +246,16 @@ impl Forward {
             let slots = arrays.slots.first(tokens)?;
             let positions = Some(arrays.positions.first(tokens)?);
             let append = Append::at(SlotMapping::Slots { slots, positions });
-            ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, Some(rope))?;
+            ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, rope.as_ref())?;
             let out = Out::new(s.attended.tensor_mut(&[tokens, q_heads, head_dim])?);
-            plan.run(math.stream(), part(0, q_heads)?, cache.layer(index)?, out)?;
+            let kv = match rotation {
+                Some(rotation) => {
+                    rotation.run(math.stream(), cache.keys(index))?;
+                    cache.layer_with_keys(index, rotation.keys()?)?
+                }
+                None => cache.layer(index)?,
+            };
+            plan.run(math.stream(), part(0, q_heads)?, kv, out)?;
             math.linear(&layer.output, &s.attended, &mut s.x, tokens, true)?;
             math.rms_norm(&s.x, &layer.ffn_norm, eps, &mut s.normed, tokens)?;
             math.linear(&layer.gate_up, &s.normed, &mut s.gate_up, tokens, false)?;

@@ -1,7 +1,7 @@
 //! The KV cache: pools of pages, two for each layer.
 
 use attn::{
-    DeviceBuffer, Dtype, Kv, Stream,
+    DeviceBuffer, Dtype, Kv, Stream, TensorRef,
     ops::{self, Array, KvMut},
 };
 
@@ -16,6 +16,12 @@ pub struct KvCache {
 }
 
 impl KvCache {
+    /// (pages, slots, kv_heads, head_dim) of each pool.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 4] {
+        self.shape
+    }
+
     /// Pools of `pages` pages of `page_size` tokens, all zero: masked keys are read, and have to be finite.
     ///
     /// # Errors
@@ -43,6 +49,21 @@ impl KvCache {
     pub fn layer(&self, layer: usize) -> Result<Kv<'_>, Error> {
         let [k, v] = &self.layers[layer];
         Ok(Kv::paged(k.tensor(&self.shape)?, v.tensor(&self.shape)?))
+    }
+
+    /// The pool of a layer's keys.
+    #[must_use]
+    pub fn keys(&self, layer: usize) -> &DeviceBuffer {
+        &self.layers[layer][0]
+    }
+
+    /// The pools of a layer, for attention, with other keys at the same slots.
+    ///
+    /// # Errors
+    ///
+    /// As [`KvCache::layer`].
+    pub fn layer_with_keys<'a>(&'a self, layer: usize, keys: TensorRef<'a>) -> Result<Kv<'a>, Error> {
+        Ok(Kv::paged(keys, self.layers[layer][1].tensor(&self.shape)?))
     }
 
     /// The pools of a layer, to append to.

@@ -9,7 +9,7 @@ use super::{
     Model, ModelLimits, StepInput,
     config::LlamaConfig,
     fetch::model_file,
-    forward::{Forward, ForwardOptions},
+    forward::{AttentionForm, Forward, ForwardOptions},
     gguf::Gguf,
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
@@ -52,6 +52,9 @@ pub struct LoadOptions {
     pub page_size: usize,
     /// The element type of the KV cache; `None` for that of the device.
     pub cache_dtype: Option<Dtype>,
+    /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
+    /// longer.
+    pub endless: bool,
 }
 
 impl Default for LoadOptions {
@@ -66,6 +69,7 @@ impl Default for LoadOptions {
             cache_tokens: 16_384,
             page_size: 16,
             cache_dtype: None,
+            endless: false,
         }
     }
 }
@@ -132,7 +136,8 @@ impl Llama {
         };
         let pages = Pages::new(sizes.pages, sizes.page_size)?;
         let weights = LlamaWeights::load(config, checkpoint, &*math)?;
-        let forward = Forward::new(config, weights, &sizes, &*math)?;
+        let form = AttentionForm { raw_keys: options.endless, ..AttentionForm::default() };
+        let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
         let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
         let limits = ModelLimits {
             vocab: config.vocab,
@@ -141,7 +146,7 @@ impl Llama {
             step_sequences: options.step_sequences,
             step_rows,
             top_logprobs: MAX_TOP_LOGPROBS,
-            endless: false,
+            endless: options.endless,
             eos,
         };
         let runner = ModelRunner::new(math, forward, sampler, &sizes, limits.context)?;

@@ -58,11 +58,13 @@ impl<D: Draw> ModelRunner<D> {
         let keys = sequences.saturating_mul(count(context)).min(i32::MAX as u32);
         let table = PageTable { indptr: &[0], indices: &[], last_page_len: &[], page_size, num_pages: pages };
         let (mut workspace, empty) = (math.engine().workspace(), Batch::paged(&[0], &table));
-        let capacity = BatchCapacity::new(sequences, tokens, keys).in_pages(page_size, pages);
+        // plans with levels launch mixed kernels, so they are for those who ask
+        let levels = forward.form().levels.max(1);
+        let capacity = BatchCapacity::new(sequences, tokens, keys).in_pages(page_size, pages).in_levels(levels);
         let plan_options = PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
         let plan = forward.attention().plan_with(&empty, &mut workspace, plan_options)?;
         let graphs = (!math.engine().is_cpu()).then(|| {
-            let capacity = BatchCapacity::decode(sequences, keys).in_pages(page_size, pages);
+            let capacity = BatchCapacity::decode(sequences, keys).in_pages(page_size, pages).in_levels(levels);
             GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
         });
         let graphs = graphs.transpose()?;
@@ -106,12 +108,15 @@ impl<D: Draw> ModelRunner<D> {
         let ModelRunner { graphs, plan, math, forward, draw, times, .. } = self;
         let begin = Instant::now();
         let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
-        let (stream, batch) = (math.stream().clone(), arrays.batch());
+        let (stream, levels) = (math.stream().clone(), input.step.levels());
+        let cascades = forward.form().levels > 1 && levels.len() > 1;
+        let batch = if cascades { Batch::cascade(arrays.qo_indptr, &levels) } else { arrays.batch() };
         forward.cache_mut().copy_pages(&stream, input.step.copies())?;
         // a request may begin several choices at one token
         let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
         let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
             upload(&stream, input, forward, tokens, rows)?;
+            forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
             draw.upload(&stream, input.rows, rows)?;
             times.uploads = begin.elapsed();
             plan.update(&stream, &batch)?;
@@ -123,6 +128,7 @@ impl<D: Draw> ModelRunner<D> {
         };
         let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
         upload(&stream, input, forward, bucket, bucket)?;
+        forward.upload_tables(&stream, input.step, bucket)?;
         draw.upload(&stream, input.rows, bucket)?;
         times.uploads = begin.elapsed();
         // the buckets pass on errors of the library; others wait here
