@@ -3,7 +3,8 @@
 //! [`sample`] applies penalties, a token mask and the temperature, filters by top-k, top-p and min-p, and draws, in one
 //! launch that allocates nothing and waits for nothing. Parameters are one value for all rows or an array in device
 //! memory ([`PerRow`]), so that a captured graph serves requests that change. Random numbers depend on a row's seed and
-//! position alone; the kernel advances the position, so that a replayed graph draws anew.
+//! position alone; the kernel advances the position, so that a replayed graph draws anew. [`prepare`] loads the kernels
+//! before a capture.
 //!
 //! ```
 //! use attn::{Engine, ops::Numbers, sampling::{SampleOut, SamplingParams, sample}};
@@ -36,7 +37,10 @@ pub use attn_core::sampling::{
 
 use attn_core::sampling::Source;
 
-use crate::{Error, Stream, TensorRef, backend::try_backend};
+use crate::{
+    Dtype, Engine, Error, Stream, TensorRef,
+    backend::{on_backend, try_backend},
+};
 
 /// Draws a token of each row of logits: (rows, vocab) in f16, bf16 or f32, with any stride between rows.
 ///
@@ -56,7 +60,7 @@ pub fn sample(
 ) -> Result<(), Error> {
     try_backend!(&stream.backend, {
         Cpu(()) => attn_core::sampling::sample(Source::Logits, logits, params, out),
-        Cuda(_) => Err::<(), _>(attn_core::ops::OpError::Memory { array: "logits", got: "device", want: "host" }),
+        Cuda(stream) => attn_kernels::cuda::ops::sample(stream, Source::Logits, logits, params, out),
     })
 }
 
@@ -74,6 +78,32 @@ pub fn sample_probs(
 ) -> Result<(), Error> {
     try_backend!(&stream.backend, {
         Cpu(()) => attn_core::sampling::sample(Source::Probs, probs, params, out),
-        Cuda(_) => Err::<(), _>(attn_core::ops::OpError::Memory { array: "probs", got: "device", want: "host" }),
+        Cuda(stream) => attn_kernels::cuda::ops::sample(stream, Source::Probs, probs, params, out),
+    })
+}
+
+/// Prepares sampling from logits of a type, so that the first call can be captured: on CUDA it compiles and loads the
+/// kernels.
+///
+/// # Errors
+///
+/// Neither a kernel nor a compiler.
+pub fn prepare(engine: &Engine, logits: Dtype) -> Result<(), Error> {
+    prepare_source(engine, Source::Logits, logits)
+}
+
+/// As [`prepare`], for [`sample_probs`].
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn prepare_probs(engine: &Engine, probs: Dtype) -> Result<(), Error> {
+    prepare_source(engine, Source::Probs, probs)
+}
+
+fn prepare_source(engine: &Engine, source: Source, from: Dtype) -> Result<(), Error> {
+    on_backend!(&engine.backend, {
+        Cpu(()) => Ok(()),
+        Cuda(device) => Ok(attn_kernels::cuda::ops::prepare_sampling(device, source, from)?),
     })
 }

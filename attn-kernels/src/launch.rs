@@ -5,6 +5,7 @@ mod fast_div;
 mod headers;
 mod op_abi;
 mod plan_abi;
+mod sampling_abi;
 mod waves;
 
 pub use abi::{KernelParams, MixedParams, Sm90Params, Strided, TensorMap};
@@ -15,4 +16,5 @@ pub use op_abi::{
     RowsPart, ScaleLseParams, XPackedParams, XPackedPart,
 };
 pub use plan_abi::{PLAN_SHARED_BYTES, PLAN_STATUS_BYTES, PlanParams, PlanStatus};
+pub use sampling_abi::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes};
 pub use waves::Waves;

@@ -11,6 +11,7 @@ pub mod device_plan;
 pub mod host;
 pub mod language_stress;
 pub mod reference;
+pub mod sampling;
 pub mod setup;
 pub mod simt;
 pub mod synthetic;

@@ -4,6 +4,7 @@
 mod compile;
 mod kernel;
 mod run;
+mod sampler;
 
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use attn_testing::{Case, Distance, case_variant};
 
 pub use kernel::FIBERS;
 use kernel::HostKernel;
+pub use sampler::HostSampler;
 
 /// The kernels of a case, compiled for the host.
 #[derive(Debug)]

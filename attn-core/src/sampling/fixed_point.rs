@@ -10,7 +10,7 @@
 pub(crate) use device::CUDA;
 pub use device::{
     Exp2, Temper, exp2_of, log_prob, log2_of, mass_of, mass_of_logit, mass_of_prob, min_p_logit, mulhi, penalised,
-    prob_of_logit, prob_of_prob, prob_scale, share_of, temper,
+    prob_of_logit, prob_of_prob, prob_scale, share_of, share_target, temper,
 };
 
 /// Bits of a mass behind the point.
@@ -18,7 +18,7 @@ pub const MASS_BITS: u32 = 36;
 
 /// What sampling computes on the host and in kernels, with the same bits.
 #[attn_macros::device_mod(
-    namespace = "sampling",
+    namespace = "lang::sampling",
     include = "lang/types.cuh",
     include = "lang/operators.cuh",
     include = "lang/float_fn.cuh",
@@ -184,6 +184,15 @@ mod device {
         let constant = if drawn == 0 { 0.0 } else { presence };
         let less = if logit > 0.0 { logit / factor - constant } else { logit.mul_add(factor, -constant) };
         (drawn as f32).mul_add(-frequency, less)
+    }
+
+    /// Top-p keeps a token if the mass before it is below this: `share * of`, rounded up, and at least 1.
+    #[must_use]
+    pub fn share_target(of: u64, share: f32) -> u64 {
+        let units = u64::from((share * 4_294_967_296.0) as u32);
+        let low = (of & 0xffff_ffff) * units;
+        let target = (of >> 32) * units + ((low + 0xffff_ffff) >> 32);
+        target.max(1)
     }
 
     /// The upper 64 bits of a product.

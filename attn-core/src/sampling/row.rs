@@ -6,7 +6,7 @@ use super::{
     FilterOrder,
     fixed_point::{
         Temper, log_prob, mass_of_logit, mass_of_prob, min_p_logit, mulhi, prob_of_logit, prob_of_prob, prob_scale,
-        share_of, temper,
+        share_of, share_target, temper,
     },
 };
 use crate::random;
@@ -152,18 +152,12 @@ impl Kept {
     }
 }
 
-/// A token is in top-p if the mass before it is below this: `share * of`, rounded up, and at least 1.
-fn share_target(of: u64, share: f32) -> u64 {
-    let share = (share.max(0.0) * 4_294_967_296.0) as u64;
-    (((u128::from(of) * u128::from(share)) + u128::from(u32::MAX)) >> 32).max(1) as u64
-}
-
 /// Makes NaN `absent`. If there is +inf, makes it `present`, and all others `absent`. Returns the greatest value.
 fn settle_infinities(values: &mut [f32], present: f32, absent: f32) -> f32 {
     values.iter_mut().filter(|x| x.is_nan()).for_each(|x| *x = absent);
     let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if greatest < f32::INFINITY {
-        return greatest;
+        return greatest + 0.0; // both zeros are one
     }
     values.iter_mut().for_each(|x| *x = if *x == f32::INFINITY { present } else { absent });
     present

@@ -10,6 +10,7 @@ mod kv_transform;
 mod merge;
 mod module;
 mod rows;
+mod sample;
 mod x_packed;
 
 use attn_core::{
@@ -27,6 +28,7 @@ pub use kv_transform::CudaKvTransform;
 pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
 pub(super) use module::load;
 pub use rows::{append, gather};
+pub use sample::{prepare_sampling, sample};
 pub use x_packed::{from_pages, to_pages};
 
 /// Compiles and loads the kernels of ops, so that they can be captured.

@@ -10,8 +10,8 @@ use attn_core::{
 
 use super::{
     BitsParams, CopyParams, CopyPart, FastDiv, KernelParams, MergeParams, MergeStates, MixedParams, PlanParams,
-    PlanStatus, RowTiling, RowsParams, RowsPart, ScaleLseParams, Sm90Params, Strided, TensorMap, XPackedParams,
-    XPackedPart,
+    PlanStatus, RowTiling, RowsParams, RowsPart, SampleParams, ScaleLseParams, Sm90Params, Strided, TensorMap,
+    XPackedParams, XPackedPart,
 };
 
 /// A struct, and what kernels and host must agree on.
@@ -58,6 +58,7 @@ const STRUCTS: &[(&str, &[Struct])] = &[
     ("ops/copy_params.cuh", &[of::<CopyPart>(), of::<CopyParams>()]),
     ("ops/x_packed_params.cuh", &[of::<XPackedPart>(), of::<XPackedParams>()]),
     ("ops/bits_params.cuh", &[of::<BitsParams>()]),
+    ("sampling/params.cuh", &[of::<SampleParams>()]),
 ];
 
 /// The name and the text of each header. Sizes are asserted.

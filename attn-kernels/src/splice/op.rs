@@ -1,7 +1,7 @@
 //! Ops around attention. Each op has one translation unit per combination of element types; only appends through
 //! transforms depend on a variant.
 
-use attn_core::{dtype::Dtype, expr::Variant};
+use attn_core::{dtype::Dtype, expr::Variant, sampling::Source};
 
 use super::{
     SpliceError, Unit,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     compile::Arch,
-    launch::{COPY_INLINE, OP_THREADS},
+    launch::{COPY_INLINE, OP_THREADS, SAMPLE_CLUSTER, SAMPLE_THREADS, sample_shared_bytes},
 };
 
 /// An op and the element types of its kernels.
@@ -42,6 +42,15 @@ pub enum Op {
     XPacked,
     /// Packs bools into bits.
     Bits,
+    /// Samples tokens.
+    Sample {
+        /// Type of the logits or probabilities.
+        from: Dtype,
+        /// What they are.
+        source: Source,
+        /// Whether the CTAs of a cluster share a row; for GPUs with clusters.
+        cluster: bool,
+    },
 }
 
 impl Op {
@@ -56,6 +65,9 @@ impl Op {
             Op::Copy => "copies pages".to_owned(),
             Op::XPacked => "turns x-packed caches over".to_owned(),
             Op::Bits => "packs bits".to_owned(),
+            Op::Sample { from, source, cluster } => {
+                format!("samples from {} of {from}{}", source.name(), if cluster { " in clusters" } else { "" })
+            }
         }
     }
 
@@ -69,6 +81,7 @@ impl Op {
             Op::Copy => &["attn_copy_16", "attn_copy_4", "attn_copy_2", "attn_copy_1"],
             Op::XPacked => &["attn_x_packed_4", "attn_x_packed_2", "attn_x_packed_1"],
             Op::Bits => &["attn_packbits", "attn_segment_packbits"],
+            Op::Sample { .. } => &["attn_sample_few", "attn_sample_many"],
         }
     }
 }
@@ -102,6 +115,7 @@ impl OpSource {
             Op::Copy => (String::new(), "ops/copy.cuh"),
             Op::XPacked => (String::new(), "ops/x_packed.cuh"),
             Op::Bits => (String::new(), "ops/bits.cuh"),
+            Op::Sample { from, source, cluster } => (sample_block(from, source, cluster), "sampling/sample.cuh"),
         };
         let name = format!("{} {arch}", op.name());
         let mut unit = Inliner::of_unit(&name, &["arch/element.cuh"])?;
@@ -144,6 +158,18 @@ impl OpSource {
 fn rows_block(from: Dtype, to: Dtype, to_pool: bool) -> String {
     let (from, to) = (elem(from), elem(to));
     format!("using FromElem = {from};\nusing ToElem = {to};\nconstexpr bool ROWS_TO_POOL = {to_pool};\n")
+}
+
+fn sample_block(from: Dtype, source: Source, cluster: bool) -> String {
+    let (ctas, [few, many]) = (if cluster { SAMPLE_CLUSTER } else { 1 }, SAMPLE_THREADS);
+    format!(
+        "#define CLUSTER_SIZE {ctas}\nconstexpr int CLUSTER_CTAS = CLUSTER_SIZE;\nconstexpr int SAMPLE_FEW = {few};\n\
+         constexpr int SAMPLE_MANY = {many};\nconstexpr int SAMPLE_SHARED_BYTES = {};\n\
+         constexpr bool FROM_PROBS = {};\nusing SampleElem = {};\n",
+        sample_shared_bytes(ctas),
+        source == Source::Probs,
+        elem(from)
+    )
 }
 
 /// Assertions that the host and the template agree on constants.

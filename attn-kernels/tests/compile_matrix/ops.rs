@@ -1,5 +1,5 @@
 //! Every op compiles for every generation of GPUs, without a spill, and so do appends through hooks.
-use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook};
+use attn_core::{Registry, Variant, dtype::Dtype, lang::Hook, sampling::Source};
 use attn_kernels::{
     compile::{Arch, Compiler},
     jit,
@@ -62,9 +62,26 @@ fn transform_sources(registry: &Registry) -> Vec<(usize, OpSource)> {
     sources
 }
 
+/// Sampling of every type, on a GPU of every generation, and in clusters where it has them.
+fn sampling_sources() -> Vec<(usize, OpSource)> {
+    let of = |(i, arch): (usize, &str)| {
+        let arch: Arch = arch.parse().expect("an architecture");
+        let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+        let ops = types.into_iter().take(if i == 0 { 3 } else { 1 }).flat_map(|from| {
+            [Source::Logits, Source::Probs].into_iter().flat_map(move |source| {
+                let clusters = [false, true].into_iter().filter(move |cluster| !cluster || arch.major() >= 9);
+                clusters.map(move |cluster| Op::Sample { from, source, cluster })
+            })
+        });
+        ops.map(move |op| (op.kernels().len(), OpSource::build(op, arch).expect("a template"))).collect::<Vec<_>>()
+    };
+    ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_120"].into_iter().enumerate().flat_map(of).collect()
+}
+
 /// All op kernels, in one fixed order.
 pub(crate) fn sources(registry: &Registry) -> Vec<OpSource> {
-    op_sources().into_iter().chain(transform_sources(registry)).map(|(_, source)| source).collect()
+    let all = op_sources().into_iter().chain(sampling_sources()).chain(transform_sources(registry));
+    all.map(|(_, source)| source).collect()
 }
 
 /// Compiles sources, each with the number of kernels that it must have.
@@ -91,6 +108,11 @@ fn compile(sources: Vec<(usize, OpSource)>) {
 #[test]
 fn every_op_compiles_and_spills_nothing() {
     compile(op_sources());
+}
+
+#[test]
+fn sampling_compiles_and_spills_nothing() {
+    compile(sampling_sources());
 }
 
 #[test]

@@ -77,10 +77,11 @@ impl Tokenizer {
             true => Some(Box::default()),
             false => bytes::of_token(token),
         });
-        let bytes = bytes.collect::<Option<_>>();
+        let bytes: Option<Vec<_>> = bytes.collect();
+        let bytes = bytes.ok_or_else(|| file.unsupported("tokenizer.ggml.tokens", "tokens of the byte alphabet"))?;
         Ok(Tokenizer {
             inner: build(&tokens, &pairs, control).map_err(|error| Error::Tokenizer(error.to_string()))?,
-            bytes: bytes.ok_or_else(|| file.unsupported("tokenizer.ggml.tokens", "tokens of the byte alphabet"))?,
+            bytes,
             template: file.text("tokenizer.chat_template").ok().map(str::to_owned),
             eos,
         })

@@ -30,7 +30,8 @@ fn gpu() -> Option<Engine> {
 }
 
 fn cuda(engine: &Engine, batch_invariant: bool, residual: Dtype) -> CudaMath {
-    CudaMath::new(engine, CudaMathOptions { batch_invariant, residual }).expect("kernels and cuBLASLt")
+    let options = CudaMathOptions { batch_invariant, residual, ..CudaMathOptions::default() };
+    CudaMath::new(engine, options).expect("kernels and cuBLASLt")
 }
 
 /// Made-up values in -scale..scale, which f16 represents.
@@ -114,7 +115,7 @@ fn operations_agree_with_those_of_the_cpu() {
             let (x, norm) = (activations(math, &x, width, of(math)), math.weights(&norm).expect("memory"));
             math.rms_norm(&x, &norm, 1e-5, out, rows).expect("norm");
         });
-        for accumulate in [false, true] {
+        for (rows, accumulate) in [(5, false), (5, true), (1, false), (1, true), (2, true), (3, false), (4, true)] {
             agrees(gpu, "linear", (rows, vocab), dtype, |math, out| {
                 let table = math.matrix(&table, width).expect("memory");
                 let x = activations(math, &x, width, math.dtype());
@@ -189,6 +190,7 @@ impl Small {
         let options = ForwardOptions {
             step_tokens: 128,
             step_sequences: 16,
+            step_rows: 16,
             pages: 64,
             page_size: 16,
             cache_dtype: None,
@@ -212,7 +214,7 @@ impl Small {
         let params = SamplingParams::default();
         let row = |&row: &usize| SampleRow { row, position: 0, params: &params, prompt: &[], generated: &[] };
         let (sample, tokens): (Vec<_>, _) = (rows.iter().map(row).collect(), new.concat());
-        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &sample }).expect("a step");
+        self.runner.run(&StepInput { step: &self.step, tokens: &tokens, rows: &sample, endless: &[] }).expect("a step");
         self.step.commit(&mut *sequences);
         let logits = self.runner.math().engine().download_f32(&self.runner.forward().logits).expect("read");
         logits.chunks(CONFIG.vocab).take(rows.len()).map(<[f32]>::to_vec).collect()
@@ -232,6 +234,34 @@ fn conversation(model: &mut Small, steps: usize) -> Vec<Vec<f32>> {
         logits.extend(model.run(&mut sequences, &new, &[0, 1, 2]));
     }
     logits
+}
+
+/// The logits after each token of a text, in chunks of these sizes by turns.
+fn in_chunks(model: &mut Small, text: &[u32], chunks: &[usize]) -> Vec<Vec<u32>> {
+    let (mut sequence, mut logits, mut fed) = ([Sequence::new(&model.pages)], Vec::new(), 0);
+    for &chunk in chunks.iter().cycle() {
+        let new = &text[fed..(fed + chunk).min(text.len())];
+        let rows: Vec<_> = (0..new.len()).collect();
+        logits.extend(model.run(&mut sequence, &[new], &rows));
+        fed += new.len();
+        if fed == text.len() {
+            break;
+        }
+    }
+    logits.iter().map(|row| row.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+#[test]
+fn a_text_has_the_same_bits_in_every_chunking() {
+    let Some(engine) = gpu() else { return };
+    let mut model = Small::new(Box::new(cuda(&engine, true, Dtype::F32)), true);
+    let text: Vec<u32> = (0..300).map(|i| (i * 37 % CONFIG.vocab) as u32).collect();
+    let want = in_chunks(&mut model, &text, &[16]);
+    for chunks in [&[1][..], &[13, 1, 2], &[7, 16]] {
+        let got = in_chunks(&mut model, &text, chunks);
+        let first = got.iter().zip(&want).position(|(got, want)| got != want);
+        assert_eq!(first, None, "the first token with other bits, in chunks of {chunks:?}");
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(crate) struct Prompt {
 }
 
 pub(crate) fn truth() -> Truth {
-    serde_json::from_str(include_str!("../data/smollm2_truth.json")).expect("a truth")
+    serde_json::from_str(include_str!("data/smollm2_truth.json")).expect("a truth")
 }
 
 /// A model on the CPU, its tokenizer, and the sequences that it runs.

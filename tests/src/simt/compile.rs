@@ -55,7 +55,7 @@ fn traits(case: &Case, variant: &Variant, branch: &Variant) -> KernelTraits {
 }
 
 /// A kernel's text without the headers that are replaced.
-fn on_host(source: &str) -> String {
+pub(super) fn on_host(source: &str) -> String {
     let mut text = String::new();
     let mut replaced = false;
     for line in source.lines() {

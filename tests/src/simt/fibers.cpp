@@ -31,6 +31,7 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned l
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
 }
+inline int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 inline void __threadfence() {}
 template <class T>
 void atomicMax(T* at, T value) {
@@ -41,8 +42,10 @@ void atomicMin(T* at, T value) {
   *at = min(*at, value);
 }
 template <class T>
-void atomicAdd(T* at, T value) {
+T atomicAdd(T* at, T value) {
+  T before = *at;
   *at += value;
+  return before;
 }
 
 // A barrier of `threads` threads that also exchanges one value of each.

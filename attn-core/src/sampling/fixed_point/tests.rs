@@ -81,6 +81,13 @@ proptest! {
     }
 
     #[test]
+    fn targets_are_exact(of in 1u64..1 << 60, share in -0.5f32..1.0) {
+        let units = (f64::from(share.max(0.0)) * 4_294_967_296.0) as u128;
+        let want = (u128::from(of) * units).div_ceil(1 << 32).max(1);
+        prop_assert_eq!(u128::from(share_target(of, share)), want);
+    }
+
+    #[test]
     fn shares_are_near(mass in 1u64..1 << 36, more in 0u64..1 << 50) {
         let want = (mass as f64 / (mass + more) as f64).ln();
         prop_assert!((f64::from(share_of(mass, mass + more)) - want).abs() < 1e-5);

@@ -49,6 +49,16 @@ pub(super) fn prepare(device: &Device, op: Op) -> Result<(), CudaError> {
     let ready = jit::obtain_for_device(device.capability(), source)?;
     let loaded = load(device, &ready, op.kernels())?;
     let _current = device.make_current()?;
+    if matches!(op, Op::Sample { .. }) {
+        let opted_in = loaded.functions.iter().try_for_each(|&function| {
+            // SAFETY: the function belongs to the module, which is loaded.
+            unsafe { function::opt_in_smem(function, device.max_smem(), &ready.source.name) }
+        });
+        if let Err(error) = opted_in {
+            loaded.unload(); // the context is current
+            return Err(error);
+        }
+    }
     match device.ops().entry(op) {
         Entry::Occupied(_) => loaded.unload(),
         Entry::Vacant(vacant) => {

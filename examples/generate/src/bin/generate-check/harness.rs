@@ -40,13 +40,18 @@ pub(crate) struct Harness<D> {
 /// How the model computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
-    pub(crate) batch_invariant: bool,
-    pub(crate) residual: Dtype,
+    batch_invariant: bool,
+    few_rows: usize,
+    residual: Dtype,
 }
 
 impl Mode {
     pub(crate) fn of(options: &Options, batch_invariant: bool) -> Self {
-        Mode { batch_invariant, residual: if options.half_residual { Dtype::F16 } else { Dtype::F32 } }
+        Mode {
+            batch_invariant,
+            few_rows: options.few_rows,
+            residual: if options.half_residual { Dtype::F16 } else { Dtype::F32 },
+        }
     }
 }
 
@@ -56,11 +61,11 @@ impl<D: Draw> Harness<D> {
         mode: Mode,
         draw: impl FnOnce(&Engine, usize) -> Result<D, Error>,
     ) -> Result<Self, Error> {
-        let Mode { batch_invariant, residual } = mode;
+        let Mode { batch_invariant, few_rows, residual } = mode;
         let engine = if options.cpu { Engine::cpu() } else { Engine::cuda(0)? };
         let math: Box<dyn Math> = match options.cpu {
             true => Box::new(CpuMath::new()?),
-            false => Box::new(CudaMath::new(&engine, CudaMathOptions { batch_invariant, residual })?),
+            false => Box::new(CudaMath::new(&engine, CudaMathOptions { batch_invariant, few_rows, residual })?),
         };
         let file = Gguf::open(&options.model)?;
         let config = file.config()?;

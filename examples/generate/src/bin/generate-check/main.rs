@@ -42,6 +42,12 @@ pub(crate) struct Options {
     /// A residual in f16.
     #[arg(long)]
     half_residual: bool,
+    /// Products of up to this many rows run a kernel of this program; 0 for cuBLASLt alone.
+    #[arg(long, default_value_t = 4)]
+    few_rows: usize,
+    /// Perplexities may differ from the truth's by this part: 0.002 for f16, 0.001 on the CPU.
+    #[arg(long, default_value_t = 0.002)]
+    perplexity: f64,
     /// Tokens may differ from the truth's where its margin is below this.
     #[arg(long, default_value_t = 0.1)]
     margin: f32,

@@ -20,13 +20,16 @@ pub struct CudaMathOptions {
     /// Products have a fixed number of rows and one algorithm each, which does not split the sum: a row's bits do not
     /// depend on the rows beside it.
     pub batch_invariant: bool,
+    /// Products of up to this many rows, 4 at most, run a kernel of this program, and others cuBLASLt's. In
+    /// batch-invariant mode all are cuBLASLt's.
+    pub few_rows: usize,
     /// The element type of the residual: f32, or f16, which rounds it after each block.
     pub residual: Dtype,
 }
 
 impl Default for CudaMathOptions {
     fn default() -> Self {
-        CudaMathOptions { batch_invariant: false, residual: Dtype::F32 }
+        CudaMathOptions { batch_invariant: false, few_rows: elementwise::FEW_ROWS, residual: Dtype::F32 }
     }
 }
 
@@ -37,6 +40,7 @@ pub struct CudaMath {
     stream: Arc<Stream>,
     elementwise: Elementwise,
     products: Products,
+    few_rows: usize,
     residual: Dtype,
 }
 
@@ -52,6 +56,7 @@ impl CudaMath {
             stream: Arc::new(engine.stream()?),
             elementwise: Elementwise::new(engine)?,
             products: Products::new(engine, options.batch_invariant)?,
+            few_rows: if options.batch_invariant { 0 } else { options.few_rows.min(elementwise::FEW_ROWS) },
             residual: options.residual,
         })
     }
@@ -116,6 +121,9 @@ impl Math for CudaMath {
         rows: usize,
         accumulate: bool,
     ) -> Result<(), Error> {
+        if rows <= self.few_rows {
+            return self.elementwise.product(&self.stream, weight, x, out, rows, accumulate);
+        }
         self.products.run(&self.stream, weight, x, out, rows, accumulate)
     }
 

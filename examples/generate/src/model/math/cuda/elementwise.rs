@@ -10,15 +10,33 @@ use super::super::Matrix;
 use crate::Error;
 
 pub(super) const NAME: &str = "elementwise.cu";
-pub(super) const TEXT: &str = include_str!("elementwise.cu");
+pub(super) const TEXT: &str = concat!(include_str!("elementwise.cu"), include_str!("few_rows.cu"));
 
 /// The entries. Those of rows in f16 and in f32 are neighbours.
-const ENTRIES: [&str; 7] =
-    ["embed_f16", "embed_f32", "gather_f16", "gather_f32", "rms_norm_f16", "rms_norm_f32", "silu_mul"];
+const ENTRIES: [&str; 13] = [
+    "embed_f16",
+    "embed_f32",
+    "gather_f16",
+    "gather_f32",
+    "rms_norm_f16",
+    "rms_norm_f32",
+    "silu_mul",
+    "product_1_f16",
+    "product_1_f32",
+    "product_2_f16",
+    "product_2_f32",
+    "product_4_f16",
+    "product_4_f32",
+];
 const EMBED: usize = 0;
 const GATHER: usize = 2;
 const RMS_NORM: usize = 4;
 const SILU_MUL: usize = 6;
+/// Of 1, 2 and 4 rows.
+const PRODUCT: usize = 7;
+
+/// Rows of a product that [`Elementwise::product`] computes, at most.
+pub(super) const FEW_ROWS: usize = 4;
 
 /// Elements of a thread.
 const VECTOR: usize = 8;
@@ -94,6 +112,37 @@ impl Elementwise {
         let (x, weight) = (x.tensor(&[rows, width])?, f16(weight)?.tensor(&[width])?);
         let (out, width) = (out.tensor_mut(&[rows, width])?, width as i32);
         let args = [Arg::read(&x), Arg::read(&weight), Arg::value(&eps), Arg::value(&width), Arg::write(&out)];
+        // SAFETY: as in `embed`.
+        Ok(unsafe { self.0.launch(stream, entry, grid, &args) }?)
+    }
+
+    /// As [`Math::linear`](super::Math::linear), for up to [`FEW_ROWS`] rows. Buffers have a power of two of rows.
+    pub(super) fn product(
+        &self,
+        stream: &Stream,
+        weight: &Matrix,
+        x: &DeviceBuffer,
+        out: &mut DeviceBuffer,
+        rows: usize,
+        accumulate: bool,
+    ) -> Result<(), Error> {
+        let Matrix { values, outputs, inputs } = weight;
+        let (outputs, inputs, rows) = (*outputs, *inputs, rows.next_power_of_two());
+        let entry = PRODUCT + 2 * rows.min(FEW_ROWS).ilog2() as usize + of_rows(out)?;
+        let warps = 4;
+        let ctas = grid(outputs, inputs, MAX_THREADS)?.ctas.0.div_ceil(warps);
+        let grid = Grid { ctas: (ctas, 1), threads: 32 * warps, smem: 0 };
+        let (weight, x) = (f16(values)?.tensor(&[outputs, inputs])?, f16(x)?.tensor(&[rows, inputs])?);
+        let out = out.tensor_mut(&[rows, outputs])?;
+        let (outputs, inputs, accumulate) = (outputs as i32, inputs as i32, i32::from(accumulate));
+        let args = [
+            Arg::read(&weight),
+            Arg::read(&x),
+            Arg::value(&outputs),
+            Arg::value(&inputs),
+            Arg::value(&accumulate),
+            Arg::write(&out),
+        ];
         // SAFETY: as in `embed`.
         Ok(unsafe { self.0.launch(stream, entry, grid, &args) }?)
     }

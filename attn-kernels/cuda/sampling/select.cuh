@@ -1,0 +1,229 @@
+// Finds the shortest prefix of a row, in the order of falling values and rising ids, whose tokens or masses add up to a
+// target: radix select with histograms in shared memory, merged over the cluster. Exact, and the same for every layout of
+// threads, since sums are of integers.
+#pragma once
+#include "sampling/row.cuh"
+
+// What a token counts in a selection.
+struct CountTokens {
+  template <class Row>
+  static u64 of(const Row&, float x) {
+    return x > NO_MASS;
+  }
+};
+struct AddMasses {
+  template <class Row>
+  static u64 of(const Row& row, float x) {
+    return row.mass(x);
+  }
+};
+
+// Where sums over falling bins reach a target.
+struct Crossing {
+  bool found;
+  unsigned bin;
+  u64 before, within;
+};
+
+// Bins per factor of 2 of the probability, so that no token with mass is in the last.
+constexpr float BINS_PER_LOG2 = 28.f;
+
+// What weights are to add up to: a number, or a share of the sum of all.
+struct Target {
+  u64 number;
+  float share;
+  u64 of(u64 sum) const { return number ? number : lang::sampling::share_target(sum, share); }
+};
+
+template <int THREADS>
+struct Selector {
+  Team<THREADS>& team;
+  const Row<THREADS> row;
+  SampleShared& s;
+
+  Selector(Team<THREADS>& t, const Row<THREADS>& of) : team(t), row(of), s(t.s) {}
+
+  // The bin of a value in the first histogram: it does not fall where the value rises.
+  unsigned coarse_bin(float x) const {
+    unsigned bin;
+    if constexpr (FROM_PROBS) {
+      bin = x > 0.f ? (__float_as_uint(row.greatest) - __float_as_uint(x)) >> 19 : BINS;
+    } else {
+      float shifted = fmaf(x - row.greatest, -BINS_PER_LOG2 * row.to_log2, 12582912.f);
+      bin = __float_as_uint(shifted) - 0x4b400000u;
+    }
+    return min(bin, static_cast<unsigned>(BINS - 1));
+  }
+
+  void clear() {
+    for (int i = threadIdx.x; i < BINS; i += THREADS) s.low[i] = s.high[i] = 0;
+    __syncthreads();
+  }
+  void add(unsigned bin, u64 weight) {
+    unsigned low = static_cast<unsigned>(weight), high = static_cast<unsigned>(weight >> 32);
+    unsigned before = atomicAdd(&s.low[bin], low);
+    high += before + low < before;
+    if (high) atomicAdd(&s.high[bin], high);
+  }
+
+  // Merges the histograms, of weights after `before`.
+  __noinline__ Crossing cross(u64 before, Target target, u64& total) {
+    cluster_sync();
+    for (int i = threadIdx.x; i < BIN_SHARE; i += THREADS) {
+      u64 sum = 0;
+#pragma unroll
+      for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
+        int bin = team.rank * BIN_SHARE + i;
+        sum += static_cast<u64>(*of_cta(&s.high[bin], cta)) << 32;
+        sum += *of_cta(&s.low[bin], cta);
+      }
+      s.merged[i] = sum;
+    }
+    __syncthreads();
+    // each lane has neighbouring bins
+    constexpr int OF_LANE = BIN_SHARE / 32;
+    u64 mine = 0;
+#pragma unroll 4
+    for (int i = 0; i < OF_LANE; ++i) mine += s.merged[team.lane * OF_LANE + i];
+    u64 through = mine;
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      u64 other = __shfl_up_sync(0xffffffffu, through, step);
+      if (team.lane >= step) through += other;
+    }
+    u64 share = __shfl_sync(0xffffffffu, through, 31);
+    const u64* shares = team.tell(share);
+    u64 here = before;
+    total = 0;
+#pragma unroll
+    for (int cta = 0; cta < CLUSTER_CTAS; ++cta) {
+      if (cta < static_cast<int>(team.rank)) here += shares[cta];
+      total += shares[cta];
+    }
+    u64 goal = target.of(total);
+    u64 first = here + through - mine;
+    if (team.warp == 0) {
+      if (team.lane == 0) s.crossing[0] = 0;
+      __syncwarp();
+      if (first < goal && goal <= first + mine) {
+        for (int i = 0; i < OF_LANE; ++i) {
+          u64 weight = s.merged[team.lane * OF_LANE + i];
+          if (goal <= first + weight) {
+            s.crossing[0] = (static_cast<u64>(team.rank * BIN_SHARE + team.lane * OF_LANE + i) << 1 | 1);
+            s.crossing[1] = first;
+            s.crossing[2] = weight;
+            break;
+          }
+          first += weight;
+        }
+      }
+    }
+    __syncthreads();
+    const u64* places = team.tell(s.crossing[0]);
+    int owner = 0;
+#pragma unroll
+    for (int cta = 0; cta < CLUSTER_CTAS; ++cta)
+      if (places[cta]) owner = cta;
+    u64 place = places[owner];
+    // the next `tell` of any CTA is behind a barrier that all threads reach after they have read this
+    Crossing at{place != 0, static_cast<unsigned>(place >> 1), 0, 0};
+    if (at.found) at.before = *of_cta(&s.crossing[1], owner), at.within = *of_cta(&s.crossing[2], owner);
+    cluster_sync();
+    return at;
+  }
+
+  // A bound that at least `k` values reach: the k-th of the maxima of groups of threads, in the best CTA. `most`: the
+  // greatest value of this thread.
+  __noinline__ float bound(float most, int k) {
+    constexpr int GROUPS = THREADS < 256 ? THREADS : 256, LANES = THREADS / GROUPS;
+    if (k > GROUPS) return NOT_ALLOWED;
+    unsigned key = key_of(most);
+#pragma unroll
+    for (int step = 1; step < LANES; step *= 2) key = max(key, __shfl_xor_sync(0xffffffffu, key, step));
+    if (threadIdx.x % LANES == 0) s.maxima[threadIdx.x / LANES] = key;
+    if (threadIdx.x == 0) s.bound = 0xffffffffu;
+    __syncthreads();
+    if (threadIdx.x < GROUPS) {
+      key = s.maxima[threadIdx.x];
+      int greater = 0;
+#pragma unroll 8
+      for (int i = 0; i < GROUPS; ++i) greater += s.maxima[i] > key;
+      if (greater < k) atomicMin(&s.bound, key);
+    }
+    __syncthreads();
+    return value_of(team.cluster_greatest(s.bound));
+  }
+
+  // The least or the greatest key of a coarse bin.
+  __noinline__ unsigned end_of_bin(unsigned bin, bool greatest) const {
+    // neither NaN nor an infinity
+    unsigned low = FROM_PROBS ? 0x80800000u : 0x00800000u, high = key_of(row.greatest);
+    while (low < high) {
+      unsigned middle = low + (high - low) / 2;
+      if (greatest) {
+        ++middle;
+        if (coarse_bin(value_of(middle)) >= bin)
+          low = middle;
+        else
+          high = middle - 1;
+      } else if (coarse_bin(value_of(middle)) <= bin) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  // The prefix whose weights reach `target` of the sum of all weights that `within` has; `within` if they do not reach
+  // it. `floor`: no value below it is in the prefix, nor counts.
+  template <class Weight>
+  __noinline__ Cut select(Cut within, float floor, Target target, u64& total) {
+    const Row<THREADS> row = this->row;  // in registers
+    clear();
+    row.each([&](int i, const float(&x)[4]) {
+      if (!(fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])) >= floor)) return;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (!(x[j] >= floor) || !within.has(x[j], row.first + i + j)) continue;
+        u64 weight = Weight::of(row, x[j]);
+        if (weight) add(coarse_bin(x[j]), weight);
+      }
+    });
+    Crossing at = cross(0, target, total);
+    if (!at.found) return within;
+    u64 goal = target.of(total);
+    if (threadIdx.x == 0 || threadIdx.x == 32) s.maxima[threadIdx.x / 32] = end_of_bin(at.bin, threadIdx.x == 0);
+    __syncthreads();
+    unsigned high = s.maxima[0], low = s.maxima[1];
+    while (low < high) {
+      unsigned span = high - low;
+      int shift = max(32 - __clz(span) - 10, 0);
+      float least = fmaxf(value_of(low), floor), most = value_of(high);
+      clear();
+      row.each([&](int i, const float(&x)[4]) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          if (!(x[j] >= least && x[j] <= most) || !within.has(x[j], row.first + i + j)) continue;
+          // zero has two patterns of bits, and its key may be beyond the end that compares as equal
+          unsigned key = key_of(x[j]);
+          if (key < low || key > high) continue;
+          u64 weight = Weight::of(row, x[j]);
+          if (weight) add((high - key) >> shift, weight);
+        }
+      });
+      u64 sum;
+      at = cross(at.before, {goal, 0.f}, sum);
+      high -= at.bin << shift;
+      low = max(low, high - min(high, (1u << shift) - 1));
+    }
+    float value = value_of(high);
+    u64 each = Weight::of(row, value);
+    u64 ties = (goal - at.before + each - 1) / each;
+    if (ties * each >= at.within) return {value, value == within.value ? within.id : ALL_IDS};
+    return {value, tie(value, ties)};
+  }
+
+  // The id of the n-th token with a value, from 1.
+  __noinline__ int tie(float value, u64 n);
+};

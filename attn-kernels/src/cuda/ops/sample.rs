@@ -1,0 +1,232 @@
+//! Sampling: one launch, a cluster of CTAs a row.
+
+use attn_core::{
+    dtype::Dtype,
+    ops::{Array, ArrayMut, Number},
+    sampling::{FilterOrder, LogProbs, PerRow, SampleOut, SamplingParams, Source, check},
+    tensor::{TensorMut, TensorRef},
+};
+
+use super::{NOTHING, Op, address, address_mut, ctas, module, numbers, numbers_mut, stride};
+use crate::{
+    cuda::{
+        CudaError, CudaStream, Device,
+        launch_kernel::launch_kernel,
+        order::{Used, order},
+        uses::Access::{Read, Write},
+    },
+    launch::{SAMPLE_CLUSTER, SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+};
+
+/// Vocabularies up to this are a row of one CTA.
+const CTA_VOCAB: usize = 8192;
+/// Tokens that a warp takes at a time: `resident` and `slice` are multiples of it.
+const STEP: u32 = 128;
+
+/// As [`attn_core::sampling::sample()`]. A row of `indices` out of range gives id -1.
+///
+/// # Errors
+///
+/// What does not fit, memory of the host, no kernel.
+pub fn sample(
+    stream: &CudaStream,
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    out: &SampleOut<'_>,
+) -> Result<(), CudaError> {
+    let sizes = check::check(source, tensor, params, out)?;
+    let mut kernel = SampleParams {
+        positions: numbers_mut("positions", &out.positions)?,
+        ids: numbers_mut("ids", &out.ids)?,
+        ..inputs(source, tensor, params, sizes)?
+    };
+    if let Some(counts) = &out.counts {
+        kernel.counts = numbers_mut("counts", counts)?;
+        kernel.counts_wide = i32::from(kernel.counts.is_multiple_of(16) && sizes.vocab.is_multiple_of(4));
+    }
+    if let Some(log_probs) = &out.log_probs {
+        kernel.log_probs = numbers_mut("log_probs", log_probs)?;
+    }
+    if let Some(probs) = &out.probs {
+        keep(&mut kernel, "probs", probs)?;
+    }
+    if let Some(top) = &out.top {
+        kernel.top_ids = numbers_mut("top.ids", &top.ids)?;
+        kernel.top_log_probs = numbers_mut("top.log_probs", &top.log_probs)?;
+        kernel.top_count = top.count as i32;
+    }
+    let top = out.top.as_ref();
+    let writes = [
+        ("ids", out.ids.owner()),
+        ("positions", out.positions.owner()),
+        ("counts", out.counts.as_ref().and_then(ArrayMut::owner)),
+        ("log_probs", out.log_probs.as_ref().and_then(ArrayMut::owner)),
+        ("probs", out.probs.as_ref().and_then(TensorMut::owner)),
+        ("top.ids", top.and_then(|top| top.ids.owner())),
+        ("top.log_probs", top.and_then(|top| top.log_probs.owner())),
+    ];
+    launch(stream, source, tensor, params, sizes, &writes, kernel)
+}
+
+/// Compiles and loads the kernels for rows of a type, so that the first call can be captured.
+///
+/// # Errors
+///
+/// No cubin, or one that does not load.
+pub fn prepare_sampling(device: &Device, source: Source, from: Dtype) -> Result<(), CudaError> {
+    let clusters = if has_clusters(device) { &[false, true][..] } else { &[false] };
+    clusters.iter().try_for_each(|&cluster| module::prepare(device, Op::Sample { from, source, cluster }))
+}
+
+fn has_clusters(device: &Device) -> bool {
+    device.capability().0 >= 9
+}
+
+/// The parameters of what is read.
+fn inputs(
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    sizes: check::Sizes,
+) -> Result<SampleParams, CudaError> {
+    let mut kernel = SampleParams {
+        source: address(source.name(), tensor)?,
+        source_row: stride(tensor.shape(), tensor.strides(), 0),
+        sources: sizes.sources as i32,
+        vocab: sizes.vocab as i32,
+        joint: i32::from(params.order == FilterOrder::Joint),
+        of_kept: i32::from(params.log_probs == LogProbs::Kept),
+        ..SampleParams::default()
+    };
+    let size = tensor.dtype().size() as u64;
+    kernel.wide = i32::from(kernel.source.is_multiple_of(4 * size) && kernel.source_row % 4 == 0);
+    (kernel.temperature, kernel.all_temperature) = per_row("temperature", &params.temperature)?;
+    (kernel.top_k, kernel.all_top_k) = per_row("top_k", &params.top_k)?;
+    (kernel.top_p, kernel.all_top_p) = per_row("top_p", &params.top_p)?;
+    (kernel.min_p, kernel.all_min_p) = per_row("min_p", &params.min_p)?;
+    (kernel.seeds, kernel.all_seeds) = per_row("seeds", &params.seeds)?;
+    if let Some(penalties) = &params.penalties {
+        kernel.penalties = 1;
+        (kernel.repetition, kernel.all_repetition) = per_row("repetition", &penalties.repetition)?;
+        (kernel.presence, kernel.all_presence) = per_row("presence", &penalties.presence)?;
+        (kernel.frequency, kernel.all_frequency) = per_row("frequency", &penalties.frequency)?;
+    }
+    if let Some(mask) = &params.token_mask {
+        kernel.token_mask = numbers("token_mask", mask)?;
+    }
+    if let Some(indices) = &params.indices {
+        kernel.indices = numbers("indices", indices)?;
+    }
+    Ok(kernel)
+}
+
+/// The address of a parameter of rows, or 0 and the value of all.
+fn per_row<T: Number>(name: &'static str, of: &PerRow<'_, T>) -> Result<(u64, T), CudaError> {
+    match of {
+        PerRow::All(all) => Ok((0, *all)),
+        PerRow::Rows(rows) => Ok((numbers(name, rows)?, T::zeroed())),
+    }
+}
+
+/// Rows of what the filters keep.
+fn keep(kernel: &mut SampleParams, name: &'static str, kept: &TensorMut<'_>) -> Result<(), CudaError> {
+    kernel.kept = address_mut(name, kept)?;
+    kernel.kept_row = stride(kept.shape(), kept.strides(), 0);
+    kernel.kept_wide = i32::from(kernel.kept.is_multiple_of(16) && kernel.kept_row % 4 == 0);
+    Ok(())
+}
+
+fn launch(
+    stream: &CudaStream,
+    source: Source,
+    tensor: &TensorRef<'_>,
+    params: &SamplingParams<'_>,
+    sizes: check::Sizes,
+    writes: &[Used<'_>],
+    mut kernel: SampleParams,
+) -> Result<(), CudaError> {
+    let device = stream.device();
+    let shape = Shape::of(device, sizes);
+    (kernel.slice, kernel.resident) = (shape.slice as i32, shape.resident as i32);
+    let _current = device.make_current()?;
+    let op = Op::Sample { from: tensor.dtype(), source, cluster: shape.ctas > 1 };
+    let function = module::kernel(stream, op, shape.kernel)?;
+    let _submission = stream.submission();
+    let penalties = params.penalties.as_ref();
+    let reads = [
+        (source.name(), tensor.owner()),
+        ("temperature", owner(&params.temperature)),
+        ("top_k", owner(&params.top_k)),
+        ("top_p", owner(&params.top_p)),
+        ("min_p", owner(&params.min_p)),
+        ("seeds", owner(&params.seeds)),
+        ("repetition", penalties.and_then(|of| owner(&of.repetition))),
+        ("presence", penalties.and_then(|of| owner(&of.presence))),
+        ("frequency", penalties.and_then(|of| owner(&of.frequency))),
+        ("token_mask", params.token_mask.as_ref().and_then(Array::owner)),
+        ("indices", params.indices.as_ref().and_then(Array::owner)),
+    ];
+    order(stream, Read, reads)?;
+    order(stream, Write, writes.iter().copied())?;
+    let grid = ctas("rows", sizes.rows as u64 * u64::from(shape.ctas), 1)?;
+    // SAFETY: the caller promised the memory of tensors and arrays when it made them, and their extents are checked.
+    unsafe { launch_kernel(function, (grid, 1), SAMPLE_THREADS[shape.kernel], shape.smem, stream, &kernel, &NOTHING) }
+}
+
+fn owner<'a, T: Number>(of: &PerRow<'a, T>) -> Option<&'a dyn attn_core::tensor::DeviceMemory> {
+    of.rows().and_then(Array::owner)
+}
+
+/// How rows are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// CTAs of a row.
+    ctas: u32,
+    /// Tokens of a CTA.
+    slice: u32,
+    /// How many of them shared memory holds.
+    resident: u32,
+    /// Bytes of shared memory.
+    smem: u32,
+    /// Which of the kernels.
+    kernel: usize,
+}
+
+impl Shape {
+    fn of(device: &Device, sizes: check::Sizes) -> Self {
+        Self::on(has_clusters(device), device.max_smem(), device.multiprocessors(), sizes)
+    }
+
+    fn on(clusters: bool, max_smem: u32, multiprocessors: u32, sizes: check::Sizes) -> Self {
+        let ctas = if clusters && sizes.vocab > CTA_VOCAB { SAMPLE_CLUSTER } else { 1 };
+        let slice = (sizes.vocab as u32).div_ceil(ctas).next_multiple_of(STEP);
+        let shared = sample_shared_bytes(ctas);
+        let resident = slice.min((max_smem - shared) / 4 / STEP * STEP);
+        // many threads a row hide latency until rows fill the device
+        let few = sizes.rows as u64 * u64::from(ctas) <= 2 * u64::from(multiprocessors);
+        Shape { ctas, slice, resident, smem: shared + 4 * resident, kernel: usize::from(!few) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_in_shared_memory_or_are_read_again() {
+        let on = |clusters, smem: u32, rows, vocab| {
+            Shape::on(clusters, smem * 1024, 132, check::Sizes { sources: rows, rows, vocab })
+        };
+        let large = on(true, 227, 512, 128_256);
+        assert_eq!((large.ctas, large.slice, large.resident, large.kernel), (8, 16_128, 16_128, 1));
+        // three CTAs an SM, each of which the driver adds 1 KiB to
+        assert!(3 * (large.smem + 1024) <= 228 * 1024);
+        assert_eq!(on(true, 227, 1, 128_256).kernel, 0);
+        assert_eq!(on(true, 227, 1, 111), Shape { ctas: 1, slice: 128, resident: 128, smem: 18_768, kernel: 0 });
+        let small = on(false, 64, 512, 128_256);
+        assert_eq!((small.ctas, small.slice, small.resident), (1, 128_256, 11_776));
+        assert!(small.smem <= 64 * 1024);
+        assert_eq!(on(false, 64, 1, 0).slice, 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! The sampling kernel, a CTA a row, compiled for the host.
+
+use std::path::Path;
+
+use attn::{dtype::Dtype, sampling::Source};
+use attn_kernels::{
+    launch::{SAMPLE_THREADS, SampleParams, sample_shared_bytes},
+    splice::{Op, OpSource},
+};
+use libloading::Library;
+
+use super::{compile::on_host, kernel::FIBERS};
+use crate::host::library;
+
+/// Threads of a CTA here: few, so that each has many tokens.
+const THREADS: u32 = 64;
+
+/// The sampling kernel of a type of rows.
+#[derive(Debug)]
+pub struct HostSampler {
+    library: Library,
+}
+
+impl HostSampler {
+    /// Compiles the kernel in `folder`.
+    ///
+    /// # Panics
+    /// Its text does not compile.
+    #[must_use]
+    pub fn compile(from: Dtype, source: Source, folder: &Path) -> HostSampler {
+        let op = Op::Sample { from, source, cluster: false };
+        let arch = "75".parse().expect("an architecture");
+        let source = OpSource::build(op, arch).expect("a template").text;
+        let threads = |count: u32| format!("SAMPLE_MANY = {count};");
+        let (before, after) = (threads(SAMPLE_THREADS[1]), threads(THREADS));
+        assert!(source.contains(&before));
+        let source = on_host(&source.replace(&before, &after));
+        let text = [FIBERS, include_str!("cuda.cpp"), &source, include_str!("sampler.cpp")];
+        HostSampler { library: library(folder, &text.concat()) }
+    }
+
+    /// Samples `rows` rows, of whose tokens shared memory holds `resident`. The order of threads is random.
+    ///
+    /// # Panics
+    /// The kernel writes beyond its shared memory.
+    pub fn run(&self, params: &SampleParams, rows: usize, resident: usize, seed: u32) {
+        let slice = (params.vocab as usize).next_multiple_of(128);
+        let resident = resident.min(slice) / 128 * 128;
+        let params = SampleParams { slice: slice as i32, resident: resident as i32, ..*params };
+        let bytes = sample_shared_bytes(1) + 4 * resident as u32;
+        type Sample = unsafe extern "C" fn(*const SampleParams, i32, u32, u32);
+        // SAFETY: sampler.cpp defines it with this signature.
+        let function = unsafe { self.library.get::<Sample>(b"sample") }.expect("the harness has it");
+        // SAFETY: every array is as long as the parameters say, and lives until the call returns.
+        unsafe { function(&raw const params, rows as i32, bytes, seed) };
+    }
+}

@@ -1,0 +1,52 @@
+//! The sampling kernel, emulated on the host with threads in random order, gives the bits of the CPU.
+
+extern crate attn_core as attn;
+
+use attn::{dtype::Dtype, sampling::Source};
+use attn_tests::{
+    sampling::{SamplingCase, grid},
+    simt::HostSampler,
+};
+use facade::Engine;
+use rayon::prelude::*;
+
+fn check(cases: &[SamplingCase], dtype: Dtype) {
+    let folders = [Source::Logits, Source::Probs].map(|source| (source, tempfile::tempdir().expect("a folder")));
+    let samplers = folders.each_ref().map(|(source, folder)| HostSampler::compile(dtype, *source, folder.path()));
+    // the emulated threads are global to a library
+    let [logits, probs] = samplers.map(std::sync::Mutex::new);
+    let wrong: Vec<String> = cases
+        .par_iter()
+        .flat_map_iter(|case| {
+            let want = case.run(&Engine::cpu(), false, 1, |_| {});
+            let sampler = if case.source == Source::Logits { &logits } else { &probs };
+            // all, part and none of a row in shared memory
+            let got = [1 << 20, case.vocab / 2, 0].map(|resident| {
+                let sampler = sampler.lock().expect("no panic before");
+                (resident, case.run_emulated(&sampler, resident, case.vocab as u32))
+            });
+            got.into_iter()
+                .filter_map(move |(resident, got)| {
+                    let differs = got != want;
+                    differs.then(|| format!("{}, {resident} resident:\n{got:?}\n{want:?}", case.name))
+                })
+                .map(|text| text.chars().take(3000).collect::<String>())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn f32_rows_of_every_length() {
+    let cases: Vec<_> =
+        [1, 2, 31, 111, 128, 1000, 1027].into_iter().flat_map(|vocab| grid(Dtype::F32, 3, vocab)).collect();
+    check(&cases, Dtype::F32);
+}
+
+#[test]
+fn halves() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        check(&grid(dtype, 3, 513), dtype);
+    }
+}
