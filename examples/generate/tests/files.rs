@@ -196,7 +196,7 @@ fn errors_name_what_is_wrong() {
     let name = "blk.0.attn_q.weight";
     for change in [
         &(|parts: &mut Parts| drop(parts.tensors.remove(name))) as &dyn Fn(&mut Parts),
-        &|parts| parts.tensors.get_mut(name).unwrap().0 = vec![16, 64],
+        &|parts| parts.tensors.get_mut(name).unwrap().0 = vec![64, 16],
         &|parts| *parts.tensors.get_mut(name).unwrap() = (vec![32, 32], Kind::Q5_0, vec![0; 32 * 22]),
     ] {
         let error = tensor(change);

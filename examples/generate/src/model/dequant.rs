@@ -2,34 +2,49 @@
 
 use attn::f16;
 use gguf_rs_lib::tensor::TensorType;
+use rayon::prelude::*;
 
 /// Elements of a block.
 const BLOCK: usize = 32;
+/// Blocks of a task.
+const TASK: usize = 4096;
 
 /// The elements of a tensor in f32; `None` for a type that this program does not read. Bytes past the last whole block
 /// are ignored.
 pub(super) fn dequantize(kind: TensorType, bytes: &[u8]) -> Option<Vec<f32>> {
-    let half = |bytes: &[u8]| f16::from_le_bytes([bytes[0], bytes[1]]).to_f32();
     Some(match kind {
         TensorType::F32 => bytes.as_chunks().0.iter().map(|&x| f32::from_le_bytes(x)).collect(),
         TensorType::F16 => bytes.as_chunks::<2>().0.iter().map(|x| half(x)).collect(),
         // f16 scale, then a signed byte each
-        TensorType::Q8_0 => {
-            let blocks = bytes.as_chunks::<{ 2 + BLOCK }>().0.iter();
-            blocks.flat_map(|block| block[2..].iter().map(|&q| f32::from(q as i8) * half(block))).collect()
-        }
+        TensorType::Q8_0 => blocks::<{ 2 + BLOCK }>(bytes, |block, out| {
+            let scale = half(block);
+            out.iter_mut().zip(&block[2..]).for_each(|(x, &q)| *x = f32::from(q as i8) * scale);
+        }),
         // f16 scale, f16 minimum, then four bits each: the low halves of the bytes are the first elements
-        TensorType::Q4_1 => {
-            let blocks = bytes.as_chunks::<{ 4 + BLOCK / 2 }>().0.iter();
-            let element = |block: &[u8], i: usize| {
-                let byte = block[4 + i % (BLOCK / 2)];
-                let q = if i < BLOCK / 2 { byte & 15 } else { byte >> 4 };
-                f32::from(q) * half(block) + half(&block[2..])
-            };
-            blocks.flat_map(|block| (0..BLOCK).map(move |i| element(block, i))).collect()
-        }
+        TensorType::Q4_1 => blocks::<{ 4 + BLOCK / 2 }>(bytes, |block, out| {
+            let (scale, least) = (half(block), half(&block[2..]));
+            let (low, high) = out.split_at_mut(BLOCK / 2);
+            for ((low, high), &byte) in low.iter_mut().zip(high).zip(&block[4..]) {
+                *low = f32::from(byte & 15) * scale + least;
+                *high = f32::from(byte >> 4) * scale + least;
+            }
+        }),
         _ => return None,
     })
+}
+
+fn half(bytes: &[u8]) -> f32 {
+    f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
+}
+
+/// The elements of blocks of `BYTES` bytes.
+fn blocks<const BYTES: usize>(bytes: &[u8], each: impl Fn(&[u8; BYTES], &mut [f32]) + Sync) -> Vec<f32> {
+    let blocks = bytes.as_chunks::<BYTES>().0;
+    let mut out = vec![0.0; blocks.len() * BLOCK];
+    out.par_chunks_mut(TASK * BLOCK).zip(blocks.par_chunks(TASK)).for_each(|(out, blocks)| {
+        out.chunks_exact_mut(BLOCK).zip(blocks).for_each(|(out, block)| each(block, out));
+    });
+    out
 }
 
 #[cfg(test)]

@@ -114,8 +114,8 @@ fn dots<S: Simd, const W: usize, const X: usize>(simd: S, weights: [&[f32]; W], 
     let (weights, weight_rests) = split::<S, W>(weights);
     let (x, x_rests) = split::<S, X>(x);
     let len = x[0].len();
-    let (weights, x) = (weights.map(|row| &row[..len]), x.map(|row| &row[..len]));
-    #[allow(clippy::needless_range_loop)] // i indexes every row
+    // closures of `map` would be compiled without the vectors of `S`
+    #[allow(clippy::needless_range_loop)]
     for i in 0..len {
         for w in 0..W {
             for r in 0..X {
@@ -123,20 +123,29 @@ fn dots<S: Simd, const W: usize, const X: usize>(simd: S, weights: [&[f32]; W], 
             }
         }
     }
-    if !x_rests[0].is_empty() {
-        let x = x_rests.map(|rest| simd.partial_load_f32s(rest));
-        for (weights, sums) in weight_rests.iter().zip(&mut sums) {
-            let weights = simd.partial_load_f32s(weights);
-            x.iter().zip(sums).for_each(|(x, sum)| *sum = simd.mul_add_e_f32s(weights, *x, *sum));
+    let mut dots = [[0.0; X]; W];
+    for w in 0..W {
+        for r in 0..X {
+            if !x_rests[r].is_empty() {
+                let (weights, x) = (simd.partial_load_f32s(weight_rests[w]), simd.partial_load_f32s(x_rests[r]));
+                sums[w][r] = simd.mul_add_e_f32s(weights, x, sums[w][r]);
+            }
+            dots[w][r] = simd.reduce_sum_f32s(sums[w][r]);
         }
     }
-    sums.map(|sums| sums.map(|sum| simd.reduce_sum_f32s(sum)))
+    dots
 }
 
-/// Whole vectors of rows, and the rest of each.
+/// Whole vectors of rows of equal length, and the rest of each.
 #[inline(always)]
-fn split<S: Simd, const N: usize>(rows: [&[f32]; N]) -> ([&[S::f32s]; N], [&[f32]; N]) {
-    (rows.map(|row| S::as_simd_f32s(row).0), rows.map(|row| S::as_simd_f32s(row).1))
+fn split<'a, S: Simd, const N: usize>(rows: [&'a [f32]; N]) -> ([&'a [S::f32s]; N], [&'a [f32]; N]) {
+    let (mut vectors, mut rests): ([&[S::f32s]; N], [&[f32]; N]) = ([&[]; N], [&[]; N]);
+    for (i, row) in rows.iter().enumerate() {
+        let (whole, rest) = S::as_simd_f32s(row);
+        let len = S::as_simd_f32s(rows[0]).0.len();
+        (vectors[i], rests[i]) = (&whole[..len], rest);
+    }
+    (vectors, rests)
 }
 
 #[cfg(test)]
