@@ -191,6 +191,7 @@ impl Tree {
     /// Removes a leaf without pages, and the root above it if that is the last of its namespace.
     pub(super) fn remove(&mut self, id: NodeId) {
         let node = self.nodes.remove(id);
+        node.priority.map(|priority| self.leaves.remove(&(priority, id)));
         self.index.remove(node.hash, id);
         let above = &mut self.nodes[node.parent];
         above.children -= 1;
@@ -246,6 +247,14 @@ impl Tree {
                 tree.rank(id);
             }
         });
+    }
+
+    /// The root of the namespace of a node.
+    pub(super) fn root_above(&self, mut node: NodeId) -> NodeId {
+        while self.nodes[node].parent != node {
+            node = self.nodes[node].parent;
+        }
+        node
     }
 
     fn each_to_root(&mut self, mut node: NodeId, mut each: impl FnMut(&mut Self, NodeId)) {

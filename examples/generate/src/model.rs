@@ -100,7 +100,7 @@ pub struct StepInput<'a> {
     pub tokens: &'a [u32],
     /// The rows to draw from, in ascending order of `row`. A row occurs once for each choice that begins there.
     pub rows: &'a [SampleRow<'a>],
-    /// For each request of the step, in its order, which keys it sees; `None` for all of them.
+    /// For each request of the step, in its order, which keys it sees; `None` for all of them. Empty if all see all.
     pub endless: &'a [Option<Endless>],
 }
 

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod stream;
+mod utf8;
 
 use minijinja::{Environment, context, value::Serde};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use tokenizers::{
 use crate::{Error, model::gguf::Gguf};
 
 pub use stream::TextStream;
+pub(crate) use utf8::Utf8Stream;
 
 /// The kind of a control token in GGUF files, which is one token wherever it stands.
 const CONTROL: i64 = 3;
@@ -114,7 +116,7 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> String {
         let mut stream = self.stream();
         let mut text: String = tokens.iter().map(|&token| stream.push(token)).collect();
-        text.push_str(&stream.finish());
+        text.push_str(stream.finish());
         text
     }
 

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use attn_cache::Pages;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{
@@ -70,6 +71,12 @@ impl EngineHandle {
     #[must_use]
     pub fn model_limits(&self) -> ModelLimits {
         self.inner.shared.limits.model
+    }
+
+    /// The pages of the KV cache.
+    #[must_use]
+    pub fn pages(&self) -> &Pages {
+        &self.inner.shared.limits.pages
     }
 
     /// Whether requests are taken: neither shut down nor failed.

@@ -13,7 +13,7 @@ const NGRAM: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct PromptLookup {
     /// The position behind the run.
-    behind: HashMap<[Token; NGRAM], usize>,
+    behind: HashMap<[Token; NGRAM], u32>,
     /// Positions that are in the map.
     indexed: usize,
 }
@@ -23,16 +23,20 @@ impl PromptLookup {
     /// nothing but guesses.
     pub(super) fn guess(&mut self, text: &mut Vec<Token>, most: usize) -> usize {
         let Some(&last) = text.last_chunk::<NGRAM>() else { return 0 };
+        if self.indexed == 0 {
+            self.behind.reserve(2 * text.len());
+        }
         // the last run itself has nothing behind it
         for behind in self.indexed.max(NGRAM)..text.len() {
             if let Some(&run) = text[..behind].last_chunk() {
-                self.behind.insert(run, behind);
+                // a text is shorter than 2^30
+                self.behind.insert(run, behind as u32);
             }
         }
         self.indexed = text.len();
         let Some(&from) = self.behind.get(&last) else { return 0 };
         // guesses past the end of the text repeat the first ones
-        for next in from..from + most {
+        for next in (from as usize..).take(most) {
             text.push(text[next]);
         }
         most

@@ -2,14 +2,14 @@
 
 use attn_cache::Token;
 use generate::{
-    engine::{EngineConfig, Refused, Request},
+    engine::{EngineConfig, FinishReason, Refused, Request},
     model::{Endless, ModelLimits},
     sampling::SamplingParams,
 };
 use proptest::prelude::*;
 
 use crate::{
-    fake::{FakeModel, limits},
+    fake::{FAILS, FakeModel, NOT_FINITE, limits},
     world::World,
 };
 
@@ -31,9 +31,10 @@ struct Case {
 
 /// Prompts begin with one of a few texts, so that they share prefixes of many lengths.
 fn prompt() -> impl Strategy<Value = Vec<Token>> {
-    (0u32..3, 0usize..40, prop::collection::vec(1u32..50, 1..12)).prop_map(|(base, shared, own)| {
+    let fault = prop::option::weighted(0.04, prop_oneof![Just(FAILS), Just(NOT_FINITE)]);
+    (0u32..3, 0usize..40, prop::collection::vec(1u32..50, 1..12), fault).prop_map(|(base, shared, own, fault)| {
         let base = (0..shared as u32).map(|i| 1 + (i * (base + 3) + i / 7) % 50);
-        base.chain(own).collect()
+        base.chain(own).chain(fault).collect()
     })
 }
 
@@ -78,12 +79,36 @@ pub(crate) fn case() -> impl Strategy<Value = impl std::fmt::Debug + Clone + Run
     })
 }
 
+/// How often something happened in random cases.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Happened {
+    pub(crate) preemptions: u64,
+    pub(crate) hit_tokens: u64,
+    pub(crate) right_guesses: u64,
+    pub(crate) wrong_guesses: u64,
+    pub(crate) failures: u64,
+    pub(crate) page_copies: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Happened {
+    pub(crate) fn add(&mut self, other: Happened) {
+        self.preemptions += other.preemptions;
+        self.hit_tokens += other.hit_tokens;
+        self.right_guesses += other.right_guesses;
+        self.wrong_guesses += other.wrong_guesses;
+        self.failures += other.failures;
+        self.page_copies += other.page_copies;
+        self.cancelled += other.cancelled;
+    }
+}
+
 pub(crate) trait Run {
-    fn run(&self);
+    fn run(&self) -> Happened;
 }
 
 impl Run for Case {
-    fn run(&self) {
+    fn run(&self) -> Happened {
         let mut model = FakeModel::new(self.limits, self.pages, self.page_size);
         if self.config.batch_invariant {
             let sequences = self.limits.step_sequences.min(self.limits.step_tokens);
@@ -108,7 +133,18 @@ impl Run for Case {
             }
         }
         world.finish();
+        let (stats, ends) = (world.engine.stats(), world.told.iter().flat_map(|told| &told.ends));
+        let happened = Happened {
+            preemptions: stats.preemptions,
+            hit_tokens: stats.hit_tokens,
+            right_guesses: stats.accepted_tokens,
+            wrong_guesses: stats.guessed_tokens - stats.accepted_tokens,
+            failures: stats.failed,
+            page_copies: world.engine.model().seen.lock().expect("no panic").copies as u64,
+            cancelled: ends.filter(|end| **end == Some(FinishReason::Cancelled)).count() as u64,
+        };
         world.drop_engine();
+        happened
     }
 }
 

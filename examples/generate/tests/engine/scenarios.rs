@@ -164,6 +164,22 @@ fn an_endless_text_has_as_many_pages_as_its_window() {
 }
 
 #[test]
+fn an_endless_text_never_waits_for_pages() {
+    let mut world = World::new(FakeModel::new(limits(128, 32, 4), 24, 4), small_chunks());
+    // 22 pages in the end, of which 16 can be had beside the endless text
+    let old = world.submit(request(1, 8, 80)).expect("it fits");
+    let endless = Some(Endless { sinks: 2, window: 20 });
+    let text = world.submit(Request { endless, ..request(2, 4, 200) }).expect("it fits");
+    for step in 1..=200 {
+        world.step();
+        assert_eq!(world.told[text].texts[0].len(), step);
+    }
+    assert!(world.engine.stats().preemptions > 0 && !world.told[old].has_ended());
+    world.finish();
+    world.drop_engine();
+}
+
+#[test]
 fn a_full_pool_preempts_the_newest_and_loses_nothing() {
     let config = EngineConfig { watermark: 0.0, ..small_chunks() };
     let mut world = World::new(FakeModel::new(limits(64, 32, 8), 20, 4), config);
