@@ -44,6 +44,8 @@ impl<M: Model> Engine<M> {
         if ended.is_empty() {
             return;
         }
+        // what they computed may be a prefix of what waits
+        self.blocked = None;
         let mut ended = ended.into_iter();
         while let Some(mut choice) = ended.next() {
             self.release(&mut choice);
