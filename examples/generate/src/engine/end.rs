@@ -63,8 +63,8 @@ impl<M: Model> Engine<M> {
     pub(super) fn fail_step(&mut self, error: &Error) {
         // its page copies are for choices that end now
         self.step.commit::<[Sequence]>(&mut []);
-        for &place in &self.picked {
-            self.failures.push((self.running[place].job.id, error.to_string()));
+        for &index in &self.picked {
+            self.failures.push((self.running[index].job.id, error.to_string()));
         }
     }
 
