@@ -6,7 +6,8 @@
 
 Reads a Llama from a GGUF file (F32, Q4_1 and Q8_0 tensors), converts it to a `LlamaForCausalLM` in f16, and prints one
 JSON line for each batch size: tokens/s of decoding, from the times of two lengths of output, so that the prompt does
-not count. `--static` adds the static cache with compilation, `--continuous` continuous batching (`generate_batch`).
+not count. `--static` adds the static cache with compilation, `--continuous` continuous batching (`generate_batch`),
+whose rates come from the times of its tokens.
 A shape's name (`llama-3.1-8b`, `smollm2-135m`) stands for random weights. Needs numpy, torch, transformers.
 """
 import argparse
@@ -180,18 +181,18 @@ def made_up(shape):
     return model.eval()
 
 
-def continuous_seconds(model, ids, tokens):
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
+def continuous_rates(model, ids, tokens):
+    """Tokens/s while all requests decode, and of the whole run with its prompts, by the times of the tokens."""
     config = GenerationConfig(max_new_tokens=tokens, do_sample=False, eos_token_id=-1, pad_token_id=2)
     # prompts recur, and their blocks are not to be found again
     batching = ContinuousBatchingConfig(allow_block_sharing=False)
-    out = model.generate_batch(ids.tolist(), config, batching, persistent_manager=True)
-    torch.cuda.synchronize()
-    elapsed = time.perf_counter() - begin
-    lengths = {len(one.generated_tokens) for one in out.values()}
-    assert len(out) == ids.shape[0] and lengths == {tokens}, (len(out), lengths)
-    return elapsed
+    out = model.generate_batch(ids.tolist(), config, batching, record_timestamps=True, persistent_manager=True)
+    times = [one.timestamps for one in out.values()]
+    assert len(times) == ids.shape[0] and all(len(one) == tokens for one in times), [len(one) for one in times]
+    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
+    decoded = sum(begin < at <= end for one in times for at in one)
+    whole = max(one[-1] for one in times) - min(one.created_time for one in out.values())
+    return decoded / (end - begin), ids.shape[0] * tokens / whole
 
 
 def main():
@@ -233,16 +234,15 @@ def main():
     for batch in options.batch:
         seed = torch.Generator("cuda").manual_seed(1)
         ids = torch.randint(100, 40000, (batch, options.prompt), device="cuda", generator=seed)
-        continuous_seconds(model, ids, many)  # warms up, and captures graphs
-        times = [(continuous_seconds(model, ids, many), continuous_seconds(model, ids, few)) for _ in range(2)]
-        best = min(many_s - few_s for many_s, few_s in times)
+        continuous_rates(model, ids, many)  # warms up, and captures graphs
+        decode, whole = continuous_rates(model, ids, many)
         line = {
             "peer": "transformers continuous batching",
             "attention": model.config._attn_implementation,
             "batch": batch,
             "prompt": options.prompt,
-            "tokens_per_s": round(batch * (many - few) / best, 1),
-            "with_prompts_tokens_per_s": round(batch * many / min(many_s for many_s, _ in times), 1),
+            "tokens_per_s": round(decode, 1),
+            "with_prompts_tokens_per_s": round(whole, 1),
         }
         print(json.dumps(line), flush=True)
         model.destroy_cached_continuous_batching_manager()
