@@ -99,12 +99,12 @@ fn groups_of_one_kernel_are_embedded_once() {
 }
 
 #[test]
-fn kernels_of_batch_invariant_attention_are_embedded_beside_the_others() {
+fn kernels_of_row_invariant_attention_are_embedded_beside_the_others() {
     if !has_compiler() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let report = build(&AotOptions { batch_invariant: &[false, true], ..decode() }, dir.path()).unwrap();
+    let report = build(&AotOptions { row_invariant: &[false, true], ..decode() }, dir.path()).unwrap();
     let table = table(dir.path());
     let names = decode_names(&table);
     let invariant = names.iter().filter(|name| name.contains("row-invariant")).count();

@@ -28,8 +28,8 @@ pub struct AttentionOptions {
     /// the batch is done soonest.
     ///
     /// A query has the same bits whatever queries are beside it, so that a prompt may be computed in chunks of any
-    /// sizes, as long as one kernel runs them. On CUDA each request selects its kernel by its own queries. A batch whose
-    /// requests select different kernels (some with few queries, some with many) is an error. With `kernel` set to
-    /// prefill, all run the same, decoding too.
+    /// sizes, as long as one kernel runs them. On CUDA each request selects its kernel by its own queries. A batch
+    /// whose requests select different kernels (some with few queries, some with many) is an error. With `kernel` set
+    /// to prefill, all run the same, decoding too.
     pub fixed_split_size: Option<u32>,
 }

@@ -53,7 +53,7 @@ pub struct AotOptions<'a> {
     pub stored: &'a [KvStored],
     /// Whether kernels are those of batch-invariant attention (`AttentionOptions::fixed_split_size`, `true`), of any
     /// other (`false`), or both.
-    pub batch_invariant: &'a [bool],
+    pub row_invariant: &'a [bool],
     /// Whether to add the planner kernels (`Plan::update_on_device`): one for all variants without a tile class, and
     /// one for each other variant.
     pub device_plans: bool,
@@ -83,7 +83,7 @@ impl Default for AotOptions<'_> {
             groups: &[8, 16],
             decode: None,
             stored: &[KvStored::Raw],
-            batch_invariant: &[false],
+            row_invariant: &[false],
             device_plans: false,
             ops: &[],
             appends: false,

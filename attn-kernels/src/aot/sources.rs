@@ -80,7 +80,7 @@ impl AotOptions<'_> {
         for ((&arch, &head_dim), (&head_dim_vo, &dtypes)) in
             product(pairs_of(archs, head_dims), pairs_of(self.head_dim_vo, dtypes))
         {
-            let kinds = pairs_of(self.kinds, self.batch_invariant);
+            let kinds = pairs_of(self.kinds, self.row_invariant);
             for ((&kind, &row_invariant), (&paged, &group)) in product(kinds, pairs_of(self.paged, self.groups)) {
                 let request = KernelTraitsRequest::new(kind, head_dim, dtypes, arch).with_hooks(&branches);
                 let request = KernelTraitsRequest { row_invariant, decode: self.decode, ..request };
