@@ -122,7 +122,7 @@ impl Llama {
         let math: Box<dyn Math> = match engine.is_cpu() {
             true => Box::new(CpuMath::new()?),
             false => {
-                let options = CudaMathOptions { batch_invariant, ..CudaMathOptions::default() };
+                let options = CudaMathOptions { fixed_rows: batch_invariant, ..CudaMathOptions::default() };
                 Box::new(CudaMath::new(&engine, options)?)
             }
         };
