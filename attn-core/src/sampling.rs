@@ -16,4 +16,4 @@ mod sample;
 
 pub use check::MAX_TOP;
 pub use params::{FilterOrder, LogProbs, Penalties, PerRow, SampleOut, SamplingParams, Source, TopLogProbs};
-pub use sample::sample;
+pub use sample::{Keep, keep, sample};
