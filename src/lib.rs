@@ -77,6 +77,8 @@ mod engine;
 mod error;
 pub mod graph;
 mod memory;
+#[cfg(feature = "cuda")]
+mod module;
 pub mod ops;
 mod plan;
 #[cfg(feature = "cuda")]
@@ -131,10 +133,11 @@ pub use lang::{F8E4M3, F8E5M2};
 pub use spec::{AttentionOptions, DecodeBackend, HeadDimVo, Heads, KernelKind, KvStored, PrefillBackend};
 pub use tensor::{Kv, KvScales, Out, PageOrder, Scale, TensorMut, TensorRef};
 
-/// What CUDA alone has: devices, events, the driver, the kernels of plans, and errors.
+/// What CUDA alone has: devices, events, the driver, the kernels of plans, kernels of the caller, and errors.
 #[cfg(feature = "cuda")]
 pub mod cuda {
-    pub use attn_kernels::cuda::{CudaError, Device, Event, Kernel, driver};
+    pub use crate::module::Module;
+    pub use attn_kernels::cuda::{Arg, CudaError, Device, Event, Grid, Kernel, driver};
 }
 
 /// Kernels: their tile sizes and selection, their source, their compilation, the cache.

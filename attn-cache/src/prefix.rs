@@ -156,6 +156,11 @@ impl Prefix {
         self.tree().evict(usize::MAX)
     }
 
+    /// Evicts everything of one namespace that no lock protects: its adapter was unloaded, or its tenant has left.
+    pub fn clear_namespace(&self, namespace: &Namespace) -> Evicted {
+        self.tree().evict_namespace(namespace)
+    }
+
     /// Makes sure that `need` pages are free; evicts no more than that takes.
     ///
     /// # Errors

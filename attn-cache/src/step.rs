@@ -86,7 +86,7 @@ impl Step {
             levels: Levels::default(),
             grouped: false,
         };
-        step.pad();
+        step.pad(capacity.tokens, capacity.pages);
         Ok(step)
     }
 

@@ -62,6 +62,9 @@ pub struct KernelTraitsRequest {
     pub prefill: PrefillBackend,
     /// The decode backend. By default tensor cores where they support the problem, else CUDA cores.
     pub decode: Option<DecodeBackend>,
+    /// Whether the bits of a row depend on the row alone, and not on the rows of its Q tile: O is then rescaled whenever
+    /// a max grows.
+    pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -83,6 +86,7 @@ impl KernelTraitsRequest {
             key_lists: false,
             prefill: PrefillBackend::default(),
             decode: None,
+            row_invariant: false,
             arch,
         }
     }
@@ -167,6 +171,8 @@ pub struct KernelTraits {
     pub mixed: Option<DecodePart>,
     /// Mixed: a work item may have rows of several requests that share a prefix, and keys are in segments.
     pub shared_rows: bool,
+    /// As [`KernelTraitsRequest::row_invariant`].
+    pub row_invariant: bool,
     /// The architecture to compile for.
     pub arch: Arch,
 }
@@ -304,7 +310,11 @@ impl KernelTraits {
         let kv = if self.dtypes.kv == self.dtypes.qo { String::new() } else { format!(" over {}", self.dtypes.kv) };
         let of_keys = if self.values_share_keys { " of the keys" } else { "" };
         let widths = if value_dim == head_dim { String::new() } else { format!(" values {value_dim}{of_keys}") };
-        format!("{kind} head_dim {head_dim}{widths} {}{kv} {layout}{keys}{values}{rows} {arch}", self.dtypes.qo)
+        let invariant = if self.row_invariant { " row-invariant" } else { "" };
+        format!(
+            "{kind} head_dim {head_dim}{widths} {}{kv} {layout}{keys}{values}{rows}{invariant} {arch}",
+            self.dtypes.qo
+        )
     }
 }
 

@@ -177,6 +177,18 @@ impl KernelSelector {
         SelectedKernel::mixed(rows.unwrap_or_else(|| self.tile_rows(1)), self.tiles)
     }
 
+    /// The mixed kernel for cascades of any groups, of requests of up to `qo_len` queries. Its decode tile is the
+    /// largest, which holds the rows of several requests: a group of up to that many rows reads its keys once.
+    #[must_use]
+    pub fn mixed_for_levels(&self, qo_len: usize) -> SelectedKernel {
+        let most = self.max_mixed_rows;
+        if self.tile_rows(qo_len) <= most {
+            SelectedKernel::mixed(most, self.tiles)
+        } else {
+            self.mixed_for_length(qo_len)
+        }
+    }
+
     /// The kernel of a family for requests of one query.
     #[must_use]
     pub fn kernel_of(&self, kind: KernelKind) -> SelectedKernel {

@@ -1,5 +1,5 @@
 //! Errors for a variant whose CUDA does not compile: they name the line of its Rust source, and a copy of the
-//! translation unit.
+//! translation unit. For CUDA of the caller they name its line there.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 #[path = "support/stock.rs"]
@@ -13,7 +13,7 @@ use attn_kernels::{
     compile::{Arch, CompileError, nvrtc::Nvrtc},
     jit::{JitError, obtain_from},
     kernel_traits::{KernelTraits, KernelTraitsRequest},
-    splice::KernelSource,
+    splice::{KernelSource, OpSource},
 };
 
 fn source(expr: &str) -> KernelSource {
@@ -63,4 +63,18 @@ fn errors_name_unknown_architectures() {
     let error = obtain_from(&CubinCache::off(), source).unwrap_err();
     let JitError::Compile(CompileError::UnknownToCompiler { known, .. }) = &error else { panic!("{error}") };
     assert!(known.iter().any(|arch| arch == "sm_80") && error.to_string().contains("sm_999"), "{error}");
+}
+
+#[test]
+fn errors_name_the_line_of_the_callers_source() {
+    if let Err(error) = Nvrtc::find() {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let text = "extern \"C\" __global__ void scale(const f16* x, float* y) {\n  y[0] = by * to_float(x[0]);\n}\n";
+    let custom = |text: &str| OpSource::custom("my \"scale\"", text, Arch::new(8, 0)).unwrap();
+    let error = obtain_from(&CubinCache::off(), custom(text)).unwrap_err().to_string();
+    assert!(error.contains("my _scale_") && error.contains("(2)") && error.contains("\"by\""), "{error}");
+    let ready = obtain_from(&CubinCache::off(), custom(&text.replace("by *", "2.f *"))).unwrap();
+    assert!(!ready.compiled.cubin.is_empty());
 }

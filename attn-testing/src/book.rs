@@ -18,6 +18,7 @@ pages! {
     pages_and_prefixes: "book/src/guide/pages-and-prefixes.md";
     cuda_graphs: "book/src/guide/cuda-graphs.md";
     serving: "book/src/guide/serving.md";
+    engine: "book/src/guide/engine.md";
     snapshots: "book/src/guide/snapshots.md";
     ahead_of_time: "book/src/guide/ahead-of-time.md";
     errors: "book/src/guide/errors.md";

@@ -2,7 +2,7 @@
 
 use super::{Array, ArrayMut, Number};
 use crate::{
-    DeviceBuffer, Dtype, Engine, Error, TensorMut, TensorRef,
+    DeviceBuffer, Dtype, Engine, Error, Stream, TensorMut, TensorRef,
     backend::{Backend, CudaBuffer, CudaHostBuffer, map_backend, on_backend},
     memory::check_elements,
     tensor::{Element, TensorError},
@@ -40,6 +40,40 @@ impl<T: Number> Numbers<T> {
     /// Out of memory, or a failure of the driver.
     pub fn zeroed(engine: &Engine, len: usize) -> Result<Self, Error> {
         Self::upload(engine, &vec![T::zeroed(); len])
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `values` to the array from entry `first` on, in the order of the stream, as
+    /// [`DeviceBuffer::write`] does.
+    ///
+    /// # Errors
+    ///
+    /// More values than fit; a stream of another engine, or one that is being captured; a failure of the driver.
+    /// Nothing is written then.
+    pub fn write(&mut self, stream: &Stream, first: usize, values: &[T]) -> Result<(), Error> {
+        let extent = (first as u64).saturating_add(values.len() as u64);
+        if extent > self.len as u64 {
+            return Err(TensorError::Extent { extent, len: self.len as u64 }.into());
+        }
+        on_backend!(&mut self.memory, {
+            Cpu(to) => {
+                stream.cpu()?;
+                to[first..first + values.len()].copy_from_slice(values);
+                Ok(())
+            },
+            Cuda(buffer) => Ok(buffer.write(stream.cuda()?, first * size_of::<T>(), bytemuck::cast_slice(values))?),
+        })
     }
 
     /// The array to read.
@@ -164,5 +198,23 @@ impl HostBuffer {
             Cuda(buffer) => buffer.read(0, bytes)?,
         });
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_place() {
+        let engine = Engine::cpu();
+        let stream = engine.stream().expect("a token");
+        let mut numbers = Numbers::<i64>::zeroed(&engine, 4).expect("memory");
+        numbers.write(&stream, 1, &[5, -1]).expect("they fit");
+        numbers.write(&stream, 4, &[]).expect("an empty write fits anywhere");
+        let error = numbers.write(&stream, 3, &[7, 7]).expect_err("one too many");
+        assert!(matches!(error, Error::Tensor(TensorError::Extent { extent: 5, len: 4 })), "{error}");
+        numbers.write(&stream, usize::MAX, &[7]).expect_err("out of bounds");
+        assert_eq!((numbers.to_vec().expect("on the host"), numbers.len()), (vec![0, 5, -1, 0], 4));
     }
 }

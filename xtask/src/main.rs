@@ -3,6 +3,7 @@
 
 mod aot;
 mod book;
+mod browser;
 mod bundle;
 mod costs;
 mod cubins;

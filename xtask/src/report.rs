@@ -4,12 +4,14 @@
 //! Tables stand between HTML comments in the pages of [`PAGES`]:
 //! - `<!-- bench:begin -->` .. `<!-- bench:end -->`: a table for each section of a summary whose `about` has a `title`;
 //! - `<!-- checks:begin -->` .. `<!-- checks:end -->`: a row for each section that `attn check` gave;
+//! - `<!-- model:begin -->` .. `<!-- model:end -->`: the tables of the paper on a model ([`model`]);
 //! - `<!-- front-page:begin -->` .. `<!-- front-page:end -->`: the rows of README's chart ([`front_page`]).
 //!
 //! A summary is `benches/results/DEVICE.jsonl` ([`summary`]). `--add` puts raw results into it.
 
 mod checks;
 mod front_page;
+mod model;
 mod summary;
 mod tables;
 
@@ -23,9 +25,10 @@ use anyhow::{Context as _, Result, bail};
 use crate::variants;
 
 /// The pages with tables.
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     "README.md",
     "book/src/performance/results.md",
+    "book/src/performance/model.md",
     "book/src/performance/correctness.md",
     "book/src/reference/variants.md",
 ];
@@ -79,6 +82,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
 fn rewrite(text: &str, sections: &[summary::Section]) -> Result<String> {
     let text = between(text, "bench", &|| tables::titled(sections))?;
     let text = between(&text, "checks", &|| checks::table(sections))?;
+    let text = between(&text, "model", &|| model::tables(sections))?;
     let text = between(&text, "front-page", &|| front_page::table(sections))?;
     between(&text, "variants", &variants::table)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
-use crate::{aot, nvrtc, paths::target_dir, plan_instructions};
+use crate::{aot, browser, nvrtc, paths::target_dir, plan_instructions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,6 +28,11 @@ pub(crate) fn run(sh: &Shell, root: &Path, args: &Args) -> Result<()> {
     // tests use their own cache, never the user's
     let cache = target_dir(root)?.join("test-cache");
     let _cache = sh.push_env("ATTN_CACHE_DIR", &cache);
+
+    if let Err(error) = browser::ensure(sh) {
+        // the tests that need it fail, and others run
+        eprintln!("xtask: {error:#}");
+    }
 
     let rest = &args.rest;
     let runner: &[&str] = if cmd!(sh, "cargo nextest --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {

@@ -191,6 +191,7 @@ impl Tree {
     /// Removes a leaf without pages, and the root above it if that is the last of its namespace.
     pub(super) fn remove(&mut self, id: NodeId) {
         let node = self.nodes.remove(id);
+        node.priority.map(|priority| self.leaves.remove(&(priority, id)));
         self.index.remove(node.hash, id);
         let above = &mut self.nodes[node.parent];
         above.children -= 1;
@@ -248,6 +249,14 @@ impl Tree {
         });
     }
 
+    /// The root of the namespace of a node.
+    pub(super) fn root_above(&self, mut node: NodeId) -> NodeId {
+        while self.nodes[node].parent != node {
+            node = self.nodes[node].parent;
+        }
+        node
+    }
+
     fn each_to_root(&mut self, mut node: NodeId, mut each: impl FnMut(&mut Self, NodeId)) {
         loop {
             let parent = self.nodes[node].parent;
@@ -270,5 +279,14 @@ impl Tree {
                 Err(CacheError::InTree { page: pages[held].id() })
             }
         }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // another tree may take the place of this one
+        let counts = self.pages.pool().counts();
+        let pages = self.nodes.iter().flat_map(|(_, node)| node.pages.ids());
+        pages.for_each(|&page| counts.leave_tree(page as usize));
     }
 }

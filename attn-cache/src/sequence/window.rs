@@ -32,4 +32,24 @@ impl Sequence {
         }
         released
     }
+
+    /// Removes the entries of released pages from the page table: the tokens behind them move forward by whole pages,
+    /// and lengths, positions and slots count what is left. Returns how many tokens the sequence is shorter by. It then
+    /// gives its lock on the prefix tree back, and must not be cached: its tokens are no longer a prefix.
+    ///
+    /// So the page table of an endless text stays short, for kernels that rotate keys by their place in the cache
+    /// (StreamingLLM, arXiv 2309.17453).
+    pub fn compact(&mut self) -> usize {
+        let entries = self.ids.len();
+        self.ids.retain(|&page| page != RELEASED);
+        self.pages.retain(Option::is_some);
+        let tokens = (entries - self.ids.len()) * self.pool.page_size();
+        if tokens > 0 {
+            // released pages lie wholly within the written tokens
+            self.len -= tokens;
+            self.written -= tokens;
+            self.lock = None;
+        }
+        tokens
+    }
 }

@@ -35,6 +35,7 @@ impl Step {
         within("new tokens in a step", tokens, self.capacity.tokens)?;
         within("pages in a step", entries, self.capacity.pages)?;
         within("keys in a step", keys, MAX_TOKENS as usize)?;
+        let before = (self.tokens, self.entries);
         (self.requests, self.tokens, self.entries) = (sequences, tokens, entries);
         self.levels.clear();
         self.order.clear();
@@ -44,7 +45,7 @@ impl Step {
             self.order.sort_by(|&a, &b| compare(source.pages(a), source.pages(b)));
         }
         self.write_rows(source);
-        self.pad();
+        self.pad(before.0, before.1);
         if let Some(copies) = &mut self.copies {
             copies.claim();
         }
@@ -106,18 +107,19 @@ impl Step {
     }
 
     /// Fills the arrays past the step's requests and tokens, so that kernels which run all of the capacity do nothing
-    /// there.
-    pub(super) fn pad(&mut self) {
+    /// there. An earlier step has written `tokens_before` tokens and `entries_before` entries; padding is behind them.
+    pub(super) fn pad(&mut self, tokens_before: usize, entries_before: usize) {
         let Step { requests, tokens, entries, .. } = *self;
+        let (tokens_end, entries_end) = (tokens.max(tokens_before), entries.max(entries_before));
         let at = self.sections.clone();
         self.words[at.qo_indptr][requests..].fill(tokens as i32);
         self.words[at.page_indptr][requests..].fill(entries as i32);
         self.words[at.kv_lens][requests..].fill(0);
         self.words[at.last_page_len][requests..].fill(0);
-        self.words[at.page_indices][entries..].fill(0);
-        self.words[at.positions][tokens..].fill(0);
-        self.words[at.requests][tokens..].fill(-1);
-        self.slots[tokens..].fill(-1);
+        self.words[at.page_indices][entries..entries_end].fill(0);
+        self.words[at.positions][tokens..tokens_end].fill(0);
+        self.words[at.requests][tokens..tokens_end].fill(-1);
+        self.slots[tokens..tokens_end].fill(-1);
     }
 }
 

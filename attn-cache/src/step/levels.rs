@@ -35,8 +35,9 @@ impl Step {
     }
 
     fn row(&self, request: usize) -> &[PageId] {
-        let arrays = self.arrays();
-        &arrays.page_indices[arrays.page_indptr[request] as usize..arrays.page_indptr[request + 1] as usize]
+        let word = |at: usize| self.words[self.sections.page_indptr.start + at] as usize;
+        let entries = self.sections.page_indices.start;
+        &self.words[entries + word(request)..entries + word(request + 1)]
     }
 
     /// How many whole pages of written keys each request shares with the one before it. Pages with new tokens are not

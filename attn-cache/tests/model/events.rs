@@ -22,9 +22,10 @@ pub(crate) enum Event {
     TwoLevels,
     ThreeLevels,
     Regrouped,
+    ClearedNamespace,
 }
 
-const EVENTS: usize = Event::Regrouped as usize + 1;
+const EVENTS: usize = Event::ClearedNamespace as usize + 1;
 
 static COUNTS: [AtomicUsize; EVENTS] = [const { AtomicUsize::new(0) }; EVENTS];
 

@@ -100,4 +100,13 @@ impl Naive {
         }
         (freed, gone)
     }
+
+    /// Evicts what nothing locks of a namespace. Returns as [`Naive::evict`].
+    pub(crate) fn clear_namespace(&mut self, namespace: usize, is_held: impl Fn(PageId) -> bool) -> (usize, usize) {
+        let goes = |path: &Path, entry: &Entry| path.0 == namespace && entry.locks == 0;
+        let gone: Vec<PageId> =
+            self.entries.iter().filter(|(path, entry)| goes(path, entry)).map(|(_, entry)| entry.page).collect();
+        self.entries.retain(|path, entry| !goes(path, entry));
+        (gone.iter().filter(|&&page| !is_held(page)).count(), gone.len())
+    }
 }

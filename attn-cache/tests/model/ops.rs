@@ -60,6 +60,9 @@ pub(crate) enum Op {
     Reserve {
         need: usize,
     },
+    ClearNamespace {
+        namespace: usize,
+    },
     SwapOut {
         sequence: usize,
     },
@@ -83,6 +86,7 @@ impl Op {
             21..=22 => Op::Window { sequence: x, window: y % 8, sinks: z % 4 },
             23..=25 => Op::Cache { sequence: x, keep: y % 24 },
             26..=27 => Op::End { sequence: x },
+            28 if y % 8 == 0 => Op::ClearNamespace { namespace: x % 3 },
             28 => Op::Evict { want: x % 5 },
             29 => Op::Reserve { need: x % 12 },
             30 => Op::SwapOut { sequence: x },

@@ -1,15 +1,14 @@
 //! The caches under test beside the model, and a simulated device that runs the steps.
 
-use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+mod check;
+mod memory;
+mod step;
 
-use attn_cache::{
-    BlockSource, CacheError, Hit, Namespace, PageId, Pages, Prefix, RELEASED, ReadCost, Segment, Sequence, Step,
-    StepCapacity,
-};
-use attn_core::batch::Batch;
+use std::collections::BTreeMap;
+
+use attn_cache::{CacheError, Hit, PageId, Pages, Prefix, RELEASED, Sequence, Step, StepCapacity};
+
+use memory::{copy, namespace};
 
 use crate::{
     events::{Event, count},
@@ -44,21 +43,6 @@ pub(crate) struct World {
     pending: Vec<[PageId; 2]>,
     device_memory: Vec<u64>,
     host_memory: Vec<u64>,
-}
-
-fn namespace(number: usize) -> Namespace {
-    match number {
-        0 => Namespace::default(),
-        1 => Namespace::default().with_salt("salt"),
-        _ => Namespace::default().with_salt("salt").with_adapter(1),
-    }
-}
-
-/// What a key depends on: the namespace, and all tokens up to it.
-fn key(namespace: usize, tokens: &[u32]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (namespace, tokens).hash(&mut hasher);
-    hasher.finish()
 }
 
 impl World {
@@ -131,6 +115,13 @@ impl World {
             }
             Op::Reserve { need } => {
                 self.reserve(need);
+            }
+            Op::ClearNamespace { namespace: number } => {
+                let held = self.held();
+                let (freed, gone) = self.naive.clear_namespace(number, |page| held.contains_key(&page));
+                let evicted = self.prefix.clear_namespace(&namespace(number));
+                assert_eq!((evicted.freed, evicted.tokens), (freed, gone * self.page_size));
+                count(Event::ClearedNamespace, usize::from(gone > 0));
             }
             Op::SwapOut { sequence } => pick(sequence).map_or((), |request| self.swap_out(request)),
             Op::SwapIn { sequence } => pick(sequence).map_or((), |request| self.swap_in(request)),
@@ -368,75 +359,6 @@ impl World {
         }
     }
 
-    /// Builds and runs a step: the copies, all at once, then the new tokens.
-    fn step(&mut self, mask: u8, grouped: bool, cost: u8) {
-        let step = &mut self.steps[usize::from(grouped)];
-        let chosen = |(i, request): &(usize, &mut Request)| {
-            mask >> (i % 8) & 1 == 1 && !request.swapped && request.tokens.len() > request.written
-        };
-        let mut requests: Vec<_> =
-            self.requests.iter_mut().enumerate().filter(chosen).map(|(_, request)| request).collect();
-        let plans: Vec<(usize, Vec<u32>, usize)> =
-            requests.iter().map(|request| (request.namespace, request.tokens.clone(), request.written)).collect();
-        requests.iter_mut().for_each(|request| request.written = request.tokens.len());
-        let mut source: Vec<&mut Sequence> = requests.into_iter().map(|request| &mut request.sequence).collect();
-        step.build(&source[..]).expect("within the capacity");
-
-        let pairs: Vec<[PageId; 2]> = step.copies().to_vec();
-        assert_eq!(pairs, self.pending);
-        for &[from, to] in &pairs {
-            assert!(pairs.iter().all(|other| other[1] != from), "{from} is read and written");
-            assert_eq!(pairs.iter().filter(|other| other[1] == to).count(), 1, "{to} is written once");
-        }
-        let before = self.device_memory.clone();
-        copy(&before, &mut self.device_memory, &pairs, self.page_size);
-
-        let arrays = step.arrays();
-        let mut written = Vec::new();
-        for ((&slot, &position), &request) in arrays.slots.iter().zip(arrays.positions).zip(arrays.requests) {
-            let (namespace, tokens, first) = &plans[step.order()[request as usize]];
-            assert!((*first..tokens.len()).contains(&(position as usize)));
-            self.device_memory[slot as usize] = key(*namespace, &tokens[..=position as usize]);
-            written.push(slot);
-        }
-        written.sort_unstable();
-        written.dedup();
-        let tokens: usize = plans.iter().map(|(_, tokens, first)| tokens.len() - first).sum();
-        assert_eq!(written.len(), tokens, "each new token has a slot of its own");
-
-        let layout = arrays.batch().validate().expect("a sound batch");
-        let padded = step.padded();
-        let of_capacity = padded.batch().validate().expect("padding is harmless");
-        assert_eq!((layout.batch(), of_capacity.batch()), (plans.len(), SEQUENCES));
-        assert_eq!(layout.kv_tokens(), of_capacity.kv_tokens());
-        let of_table = Batch::block_table(padded.qo_indptr, &padded.padded_table()).validate().expect("sound");
-        assert_eq!(of_table, of_capacity);
-        assert!(padded.slots[tokens..].iter().all(|&slot| slot == -1));
-
-        let read = ReadCost { tile_queries: 4, state_keys: u64::from(cost % 4) };
-        let always = |segment: &Segment| if segment.requests > 1 { 0 } else { segment.keys as u64 };
-        let levels = if cost >= 200 { step.choose_levels(&always) } else { step.choose_levels(&read) };
-        assert!((1..=3).contains(&levels));
-        count(Event::TwoLevels, usize::from(levels == 2));
-        count(Event::ThreeLevels, usize::from(levels == 3));
-        count(Event::Regrouped, usize::from(!step.order().is_sorted()));
-        let tables = step.levels();
-        assert_eq!(tables.len(), levels);
-        let arrays = step.arrays();
-        let cascade = Batch::cascade(arrays.qo_indptr, &tables).validate().expect("a sound cascade");
-        if !plans.is_empty() {
-            let flat = cascade.flattened().expect("shared pages are full");
-            let (got, want) = (flat.pages().expect("paged"), layout.pages().expect("paged"));
-            assert_eq!((flat.kv_indptr(), got.indptr()), (layout.kv_indptr(), want.indptr()));
-            // released entries may name another held page of the group
-            let mut ours = got.indices().iter().zip(want.indices());
-            assert!(ours.all(|(a, b)| a == b));
-        }
-        step.commit(&mut source[..]);
-        assert!(step.copies().is_empty() && source[..].sequences() == plans.len());
-        self.pending.clear();
-    }
-
     /// How often each page of the device is held outside of the tree.
     fn held(&self) -> BTreeMap<PageId, usize> {
         let mut held = BTreeMap::new();
@@ -446,50 +368,6 @@ impl World {
         let pages = tables.chain(hits).chain(self.pending.iter().flatten().copied());
         pages.filter(|&page| page != RELEASED).for_each(|page| *held.entry(page).or_insert(0) += 1);
         held
-    }
-
-    pub(crate) fn check(&self) {
-        self.prefix.check().expect("the tree is sound");
-        self.host.check().expect("the pool is sound");
-        let mut held = self.held();
-        let entries = self.naive.entries.values();
-        let evictable = entries.clone().filter(|entry| entry.locks == 0 && !held.contains_key(&entry.page)).count();
-        entries.clone().for_each(|entry| *held.entry(entry.page).or_insert(0) += 1);
-        for page in 0..self.pages.count() as PageId {
-            assert_eq!(self.pages.refs(page), held.get(&page).copied().unwrap_or(0), "references to page {page}");
-        }
-        let stats = self.pages.stats();
-        assert_eq!((stats.used, stats.free + stats.used, stats.evictable), (held.len(), stats.total, evictable));
-        let of_tree = self.prefix.stats();
-        let protected = entries.clone().filter(|entry| entry.locks > 0).count() * self.page_size;
-        assert_eq!((of_tree.tokens, of_tree.protected), (entries.count() * self.page_size, protected));
-        assert_eq!(of_tree.evictable + of_tree.protected, of_tree.tokens);
-        self.requests.iter().for_each(|request| self.check_request(request));
-        for (path, entry) in &self.naive.entries {
-            for slot in 0..self.page_size {
-                let end = path.1.len() - self.page_size + slot + 1;
-                let at = entry.page as usize * self.page_size + slot;
-                assert_eq!(self.device_memory[at], key(path.0, &path.1[..end]), "cached page {}", entry.page);
-            }
-        }
-    }
-
-    /// Every written key is where the table says, or where the pending copy of its page reads.
-    fn check_request(&self, request: &Request) {
-        assert_eq!(request.sequence.len(), request.tokens.len());
-        assert_eq!(request.sequence.new_tokens(), request.tokens.len() - request.written);
-        for position in 0..request.written {
-            let page = request.sequence.page_ids()[position / self.page_size];
-            assert_eq!(page == RELEASED, request.released[position]);
-            if page == RELEASED {
-                continue;
-            }
-            let source = |page: PageId| self.pending.iter().find(|copy| copy[1] == page).map_or(page, |copy| copy[0]);
-            let (memory, page) =
-                if request.swapped { (&self.host_memory, page) } else { (&self.device_memory, source(page)) };
-            let found = memory[page as usize * self.page_size + position % self.page_size];
-            assert_eq!(found, key(request.namespace, &request.tokens[..=position]), "position {position}");
-        }
     }
 
     /// Ends everything: no page may leak.
@@ -506,12 +384,5 @@ impl World {
             step.commit(&mut none[..]);
         }
         assert_eq!((self.pages.stats().used, self.host.stats().used), (0, 0), "a page has leaked");
-    }
-}
-
-fn copy(from: &[u64], to: &mut [u64], pairs: &[[PageId; 2]], page_size: usize) {
-    for pair in pairs {
-        let [source, target] = pair.map(|page| page as usize * page_size);
-        to[target..target + page_size].copy_from_slice(&from[source..source + page_size]);
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct CheckedProblem<'a> {
     pub(super) has_denominator: bool,
     /// Whether the run writes partial states, without sink and output transform.
     pub(super) partial: bool,
+    /// Whether a row is computed in one way, however many rows its tile has.
+    pub(super) row_invariant: bool,
     pub(super) lists: Option<KvLists<'a>>,
     /// Whether a hook reads the index of a key's block in its list (`kv_slot`).
     pub(super) reads_kv_slot: bool,
@@ -56,6 +58,7 @@ impl<'a> Problem<'a> {
             has_logits_transform: self.variant.has(Hook::LogitsTransform),
             has_denominator: self.variant.has(Hook::Denominator),
             partial: false,
+            row_invariant: self.work.fixed_splits,
             lists: KvLists::of(self.variant),
             reads_kv_slot: self.variant.has_kv_list() && self.variant.parts().any(|part| part.desc().slots),
             heads: self.heads,

@@ -136,7 +136,7 @@ impl TileBuffers {
 
     fn block(&mut self, problem: &CheckedProblem<'_>, tile: WorkTile, columns: usize, masked: bool) {
         let finite = self.load(problem, tile, masked);
-        self.gemm_qk(tile.rows, columns);
+        self.gemm_qk(tile.rows, columns, problem.row_invariant);
         for i in 0..tile.rows {
             let mut row = RowLogits {
                 problem,
@@ -173,9 +173,9 @@ impl TileBuffers {
         finite
     }
 
-    /// S = Q times K^T, not yet scaled.
-    fn gemm_qk(&mut self, rows: usize, len: usize) {
-        if rows <= 4 {
+    /// S = Q times K^T, not yet scaled. `invariant`: in the same order of sums for any number of rows.
+    fn gemm_qk(&mut self, rows: usize, len: usize, invariant: bool) {
+        if rows <= 4 && !invariant {
             // too few rows to pay for transposing the keys
             for (q, logits) in self.q.chunks_exact(self.width).zip(self.logits.chunks_exact_mut(BLOCK)) {
                 for (k, logit) in self.keys.chunks_exact(self.width).zip(&mut logits[..len]) {

@@ -53,6 +53,22 @@ impl<'a, T: Number> Array<'a, T> {
         Array { memory: Memory::Device(DevicePtr::new(ptr)), len }
     }
 
+    /// The first `len` numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Len`] for an array of fewer.
+    pub fn first(self, len: usize) -> Result<Self, OpError> {
+        if len > self.len {
+            return Err(OpError::Len { array: "array", len: self.len, want: len, exact: false });
+        }
+        let memory = match self.memory {
+            Memory::Host(values) => Memory::Host(&values[..len]),
+            Memory::Device(ptr) => Memory::Device(ptr),
+        };
+        Ok(Array { memory, len })
+    }
+
     /// The numbers, if they are in host memory.
     #[must_use]
     pub fn as_host(&self) -> Option<&'a [T]> {
@@ -99,6 +115,22 @@ impl<'a, T: Number> ArrayMut<'a, T> {
     #[must_use]
     pub unsafe fn device(ptr: u64, len: usize) -> Self {
         ArrayMut { memory: Memory::Device(DevicePtr::new(ptr)), len }
+    }
+
+    /// The first `len` numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`OpError::Len`] for an array of fewer.
+    pub fn first(self, len: usize) -> Result<Self, OpError> {
+        if len > self.len {
+            return Err(OpError::Len { array: "array", len: self.len, want: len, exact: false });
+        }
+        let memory = match self.memory {
+            Memory::Host(values) => Memory::Host(&mut values[..len]),
+            Memory::Device(ptr) => Memory::Device(ptr),
+        };
+        Ok(ArrayMut { memory, len })
     }
 
     pub(crate) fn on_host(&mut self, array: &'static str) -> Result<&mut [T], OpError> {

@@ -128,6 +128,7 @@ impl WorkList {
     /// Clears the list, except for its parts.
     fn clear(&mut self, variant: &Variant, group: u32, rule: &ListRule) {
         (self.group, self.lists) = (group, variant.has_kv_list());
+        self.fixed_splits = matches!(rule, ListRule::Flat(PlanRule { schedule: Schedule::FixedSplit { .. }, .. }));
         let branches = if variant.has_union() { variant.branches().len() as u32 } else { 1 };
         self.parts.clear();
         let part = |branch, rule: &PlanRule| WorkPart { branch, tile_rows: rule.tile_rows, ..WorkPart::default() };

@@ -102,6 +102,9 @@ pub struct WorkList {
     /// Whether keys come from lists of blocks (`kv_list_len`). KV ranges then count *virtual* keys: key `v` is key `v %
     /// block_size` of block `kv_list_block(v / block_size)`.
     pub lists: bool,
+    /// Whether keys are split at fixed multiples ([`Schedule::FixedSplit`](super::Schedule::FixedSplit)). The bits of a
+    /// row then depend on the row alone, so a kernel computes it in one way, however many rows it has at a time.
+    pub fixed_splits: bool,
     /// The parts, in the order of their items.
     pub parts: Vec<WorkPart>,
     /// Work items, part by part.

@@ -1,5 +1,7 @@
 //! Descriptors of tensors that are read and written.
 
+use std::ops::Range;
+
 use super::{
     element::Element,
     error::TensorError,
@@ -111,13 +113,17 @@ impl<'a> TensorRef<'a> {
     /// A dimension or an index that is not there, or a rank of 1.
     pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
         let (offset, shape) = self.shape.select(dim, index)?;
-        let bytes = offset * self.dtype.size() as u64;
-        let memory = match self.memory {
-            // an empty tensor may lie past the end of its slice
-            Memory::Host(data) => Memory::Host(data.get(bytes as usize..).unwrap_or(&[])),
-            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
-        };
-        Ok(TensorRef { memory, shape, ..self })
+        Ok(TensorRef { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
+    }
+
+    /// The part with the indices of `range` in dimension `dim`, which stays: the heads of Q in rows of Q, K and V.
+    ///
+    /// # Errors
+    ///
+    /// A dimension or indices that are not there.
+    pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.narrow(dim, range)?;
+        Ok(TensorRef { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
     }
 
     /// Whether both tensors have the same address, dtype, strides and extents, except for the last extent.
@@ -226,13 +232,17 @@ impl<'a> TensorMut<'a> {
     /// As [`TensorRef::select`].
     pub fn select(self, dim: usize, index: usize) -> Result<Self, TensorError> {
         let (offset, shape) = self.shape.select(dim, index)?;
-        let bytes = offset * self.dtype.size() as u64;
-        let memory = match self.memory {
-            // an empty tensor may lie past the end of its slice
-            Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
-            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
-        };
-        Ok(TensorMut { memory, shape, ..self })
+        Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
+    }
+
+    /// As [`TensorRef::narrow`].
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorRef::narrow`].
+    pub fn narrow(self, dim: usize, range: Range<usize>) -> Result<Self, TensorError> {
+        let (offset, shape) = self.shape.narrow(dim, range)?;
+        Ok(TensorMut { memory: self.memory.after(offset * self.dtype.size() as u64), shape, ..self })
     }
 
     /// The bytes of the elements, if they are in host memory: from the first on.

@@ -89,6 +89,16 @@ pub enum TensorError {
         /// The shape.
         shape: Vec<usize>,
     },
+    /// The narrowed part does not exist.
+    #[error("tensor of shape {shape:?} has no indices {range:?} in dimension {dim}")]
+    Narrow {
+        /// The dimension.
+        dim: usize,
+        /// The indices.
+        range: std::ops::Range<usize>,
+        /// The shape.
+        shape: Vec<usize>,
+    },
     /// The element type differs from the agreed one.
     #[error("{tensor} is {got}; this attention has it as {want}")]
     Dtype {

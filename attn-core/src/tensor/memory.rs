@@ -61,6 +61,26 @@ impl<'a, H> Memory<'a, H> {
     }
 }
 
+impl<'a> Memory<'a, &'a [u8]> {
+    /// The memory from a byte on. An empty tensor may lie past the end of its slice.
+    pub(crate) fn after(self, bytes: u64) -> Self {
+        match self {
+            Memory::Host(data) => Memory::Host(data.get(bytes as usize..).unwrap_or(&[])),
+            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
+        }
+    }
+}
+
+impl<'a> Memory<'a, &'a mut [u8]> {
+    /// As [`Memory::after`] of memory to read.
+    pub(crate) fn after(self, bytes: u64) -> Self {
+        match self {
+            Memory::Host(data) => Memory::Host(data.get_mut(bytes as usize..).unwrap_or(&mut [])),
+            Memory::Device(ptr) => Memory::Device(ptr.after(bytes)),
+        }
+    }
+}
+
 impl<T, H: Deref<Target = [T]>> fmt::Debug for Memory<'_, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

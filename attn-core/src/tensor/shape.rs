@@ -1,5 +1,7 @@
 //! Extents and strides, with checked arithmetic.
 
+use std::ops::Range;
+
 use super::TensorError;
 
 /// The greatest rank of a tensor: a fused pool is (pages, 2, slots, kv_heads, head_dim).
@@ -116,6 +118,18 @@ impl Shape {
         to.extents.copy_within(dim + 1.., dim);
         to.strides.copy_within(dim + 1.., dim);
         to.rank -= 1;
+        Ok((offset, to))
+    }
+
+    /// Offset and shape of the part with the indices of `range` in dimension `dim`.
+    pub(super) fn narrow(&self, dim: usize, range: Range<usize>) -> Result<(u64, Self), TensorError> {
+        if dim >= self.rank || range.start > range.end || range.end > self.extents[dim] {
+            return Err(TensorError::Narrow { dim, range, shape: self.extents().to_vec() });
+        }
+        let mut to = *self;
+        to.extents[dim] = range.len();
+        // as in `select`
+        let offset = if to.extent()? == 0 { 0 } else { range.start as u64 * self.strides[dim] as u64 };
         Ok((offset, to))
     }
 

@@ -37,6 +37,23 @@ fn tensors_without_elements_need_no_memory() {
 }
 
 #[test]
+fn a_narrowed_tensor_has_some_indices_of_a_dimension() {
+    let data: Vec<f32> = (0..12).map(|i| i as f32).collect();
+    let t = TensorRef::host(&data, &[3, 4]).expect("fits");
+    let columns = t.narrow(1, 1..3).expect("there");
+    assert_eq!((columns.shape(), columns.strides()), (&[3, 2][..], &[4, 1][..]));
+    assert_eq!(columns.select(0, 2).expect("a row").as_host::<f32>().map(|row| row[0]), Some(9.0));
+    assert_eq!(t.narrow(0, 3..3).expect("empty").shape(), [0, 4]);
+    for (dim, range) in [(0, 1..4), (1, 4..5), (2, 0..1)] {
+        assert!(matches!(t.narrow(dim, range), Err(TensorError::Narrow { .. })));
+    }
+    // SAFETY: the pointer is never dereferenced.
+    let device = unsafe { TensorRef::device(0x100, Dtype::F16, &[2, 3], &[4, 1]) }.expect("fits");
+    assert_eq!(device.narrow(1, 2..3).expect("there").device_ptr(), Some(0x104));
+    assert!(device.narrow(1, 2..3).and_then(|column| column.with_strides(&[5, 1])).is_err(), "past the extent");
+}
+
+#[test]
 fn device_tensors_carry_their_pointer_and_stay_within_their_extent() {
     // SAFETY: the pointer is never dereferenced.
     let t = unsafe { TensorRef::device(0x100, Dtype::F16, &[2, 3], &[4, 1]) }.expect("fits");

@@ -75,6 +75,7 @@ impl BoundAttention {
             group: heads.group(),
             prefill: options.prefill,
             decode: options.decode,
+            row_invariant: options.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(kind, heads.head_dim, dtypes, arch).with_hooks(&branches)
         };
         let request = request.with_decode_backend(hooks);

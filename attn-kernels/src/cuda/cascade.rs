@@ -82,7 +82,8 @@ impl BoundAttention {
     }
 
     /// The kernels for all batches within a capacity, and the capacity that they support. A capacity with several
-    /// levels takes the mixed kernel whose work items may have rows of several requests, whatever the batch. Without
+    /// levels takes the mixed kernel whose work items may have rows of several requests, whatever the batch, with the
+    /// largest decode tile. Without
     /// such a kernel the capacity is reduced to one level.
     pub(super) fn kernels_within(&self, capacity: &BatchCapacity) -> Result<(BatchCapacity, LoadedKernels), CudaError> {
         let (capacity, key) = self.key_within(capacity);
@@ -94,7 +95,7 @@ impl BoundAttention {
         let (qo_len, paged) = (capacity.qo_len as usize, capacity.pages.is_some());
         let invariant = self.fixed_split_size.is_some();
         if capacity.levels > 1 && !invariant && WorkList::supports(&self.variant, true).is_ok() {
-            let key = KernelKey { selected: self.selector.mixed_for_length(qo_len), paged, shared_rows: true };
+            let key = KernelKey { selected: self.selector.mixed_for_levels(qo_len), paged, shared_rows: true };
             if self.has_source(key) {
                 return (*capacity, key);
             }

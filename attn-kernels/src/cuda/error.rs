@@ -164,6 +164,12 @@ pub enum CudaError {
         /// The array.
         array: &'static str,
     },
+    /// Memory of the host, as an argument of a kernel.
+    #[error("argument {index} of the kernel is in host memory; upload it (`Engine::upload`), or pass it by value")]
+    HostArgument {
+        /// The argument, counted from 0.
+        index: usize,
+    },
     /// An operation that a capture does not allow: of the stream, of another stream by this thread, or of the stream
     /// that used the same memory before.
     #[error(

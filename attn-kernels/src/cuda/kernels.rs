@@ -45,6 +45,7 @@ impl BoundAttention {
             group: selected.rows,
             prefill: self.prefill,
             decode: self.decode,
+            row_invariant: self.fixed_split_size.is_some(),
             ..KernelTraitsRequest::new(selected.kind, self.heads.head_dim, self.dtypes, arch)
         };
         let traits = KernelTraits::choose(&request.with_hooks(&self.branches).for_branch(branch))?;

@@ -26,6 +26,7 @@ pub use bits::{packbits, segment_packbits};
 pub use copy::{Speed, copy_pages, copy_pages_between};
 pub use kv_transform::CudaKvTransform;
 pub use merge::{merge_state, merge_state_in_place, merge_states, scale_lse, sum};
+pub(super) use module::load;
 pub use rows::{append, gather};
 pub use sample::{keep_filtered, prepare_sampling, sample};
 pub use x_packed::{from_pages, to_pages};

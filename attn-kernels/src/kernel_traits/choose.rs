@@ -28,6 +28,7 @@ impl KernelTraits {
             group,
             key_hooks,
             value_hooks,
+            row_invariant,
             arch,
             ..
         } = request;
@@ -61,6 +62,7 @@ impl KernelTraits {
             ctas_per_sm: 2,
             mixed: None,
             shared_rows: false,
+            row_invariant,
             arch,
         };
         let traits = match kind {

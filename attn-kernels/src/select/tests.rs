@@ -258,6 +258,14 @@ fn the_decode_tile_of_a_cascade_holds_groups_that_share_a_prefix() {
 }
 
 #[test]
+fn the_decode_tile_of_a_capacity_with_levels_holds_groups() {
+    let rows = |qo_len| selector().mixed_for_levels(qo_len).rows;
+    assert_eq!(rows(1), 16); // four requests that share a prompt, and not one alone
+    assert_eq!(rows(4), 16);
+    assert_eq!(rows(5), selector().mixed_for_length(5).rows);
+}
+
+#[test]
 fn a_mixed_launch_takes_the_longer_part_and_a_share_of_the_shorter() {
     let selector = KernelSelector { mixed_rows: vec![8, 16], ..selector() };
     let (qo, kv) = ([vec![512; 8], vec![1; 64]].concat(), vec![4096; 72]);

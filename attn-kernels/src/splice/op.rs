@@ -89,7 +89,7 @@ impl Op {
 /// The kernels of an append through the transforms of a variant.
 pub const TRANSFORM_KERNELS: [&str; 2] = ["attn_transform_wide", "attn_transform_narrow"];
 
-/// The source of an op.
+/// The source of an op, or of kernels of the caller.
 #[derive(Clone, Debug)]
 pub struct OpSource {
     /// The translation unit.
@@ -137,6 +137,20 @@ impl OpSource {
         unit.push(&variant::variant_source(of)?);
         unit.include("ops/transform.cuh")?;
         unit.push(&checks(false));
+        Ok(OpSource { text: unit.finish(), name, arch })
+    }
+
+    /// The source of kernels of the caller: CUDA C++ with `extern "C"` entries. The text includes no header. It finds
+    /// the element types of tensors (`f16`, `bf16`) and their conversions (`to_float`, `from_float`, `pack2`,
+    /// `unpack2`) of `cuda/arch/element.cuh`. Messages of the compiler count the lines of the text, and call it `name`.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the templates.
+    pub fn custom(name: &str, text: &str, arch: Arch) -> Result<Self, SpliceError> {
+        let name = format!("{name} {arch}");
+        let mut unit = Inliner::of_unit(&name, &["arch/element.cuh"])?;
+        unit.push(&format!("\n#line 1 \"{}\"\n{text}", name.replace(['"', '\\', '\n'], "_")));
         Ok(OpSource { text: unit.finish(), name, arch })
     }
 }

@@ -11,7 +11,8 @@ pub(super) fn text(traits: &KernelTraits) -> String {
 
 /// The constants that all kernel families have.
 pub(super) fn common(traits: &KernelTraits) -> String {
-    let &KernelTraits { head_dim, value_dim, values_share_keys, dtypes, paged, shared_rows, .. } = traits;
+    let &KernelTraits { head_dim, value_dim, values_share_keys, dtypes, paged, shared_rows, row_invariant, .. } =
+        traits;
     let launch = if traits.mixed.is_some() {
         format!("constexpr bool MIXED = true;\nconstexpr bool SHARED_ROWS = {shared_rows};\n")
     } else {
@@ -25,6 +26,7 @@ pub(super) fn common(traits: &KernelTraits) -> String {
         constexpr bool V_SHARES_K = {values_share_keys};\n\
         constexpr bool KV_PAGED = {paged};\n\
         constexpr bool SM90_PREFILL = {};\n\
+        constexpr bool ROW_INVARIANT = {row_invariant};\n\
         {launch}",
         elem(dtypes.qo),
         elem(dtypes.kv),

@@ -260,8 +260,12 @@ fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, 
     };
     let (q, k) = (rows(layout.qo_indptr(), HEADS.qo), rows(layout.kv_indptr(), HEADS.kv));
     let v: Vec<f32> = k.iter().map(|x| 1.0 - x * x).collect();
-    let layout = part(layout, requests.clone());
-    let work = plan(variant, &layout, rule);
+    attend_rows(variant, &part(layout, requests.clone()), rule, [&q, &k, &v])
+}
+
+/// The bits of O and LSE of each query, for these queries, keys and values.
+fn attend_rows(variant: &Variant, layout: &Layout, rule: &PlanRule, [q, k, v]: [&[f32]; 3]) -> Vec<u32> {
+    let work = plan(variant, layout, rule);
     let (qo, kv) = (layout.qo_tokens(), layout.kv_tokens());
     let (qo_shape, kv_shape) = ([qo, 6, 16], [kv, 2, 16]);
     let problem = cpu::Problem {
@@ -269,10 +273,10 @@ fn attend(variant: &Variant, layout: &Layout, requests: std::ops::Range<usize>, 
         heads: HEADS,
         head_dim_vo: HeadDimVo::Same,
         sm_scale: 0.25,
-        layout: &layout,
+        layout,
         work: &work,
-        q: TensorRef::host(&q, &qo_shape).expect("fits"),
-        kv: Kv::ragged(TensorRef::host(&k, &kv_shape).expect("fits"), TensorRef::host(&v, &kv_shape).expect("fits")),
+        q: TensorRef::host(q, &qo_shape).expect("fits"),
+        kv: Kv::ragged(TensorRef::host(k, &kv_shape).expect("fits"), TensorRef::host(v, &kv_shape).expect("fits")),
     };
     let (mut o, mut lse) = (vec![f32::NAN; qo * 96], vec![f32::NAN; qo * 6]);
     let out = TensorMut::host(&mut o, &qo_shape).expect("fits");
@@ -310,6 +314,45 @@ proptest! {
             prop_assert!(bits == together[first..first + layout.qo_len(request) * per_token], "request {}", request);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// A prompt in chunks, down to one token at a time, over the keys that were there at each.
+    #[test]
+    fn with_fixed_splits_a_query_gives_the_same_bits_in_any_chunk(
+        chunks in proptest::collection::vec(prop_oneof![Just(1u32), 1u32..40], 1..9),
+        cached in 0u32..200,
+        (tile_rows, workers, keys) in (1u32..20, 1u32..9, 1u32..100),
+        windowed in any::<bool>(),
+    ) {
+        let total: u32 = chunks.iter().sum();
+        let window = if windowed { 37 } else { i32::MAX };
+        let variant = Variant::from(Band { window }).bind(&HEADS.dims()).expect("fits");
+        let schedule = Schedule::FixedSplit { keys };
+        // ranges of keys begin at blocks of this backend
+        let rule = PlanRule { tile_rows, workers, schedule, kv_align: cpu::plan_rule(HEADS).kv_align, ..RULE };
+        let whole = attend_chunk(&variant, cached, total, &rule);
+        let (mut first, per_token) = (cached, 96 + 6);
+        for qo in chunks {
+            let bits = attend_chunk(&variant, first, qo, &rule);
+            let at = (first - cached) as usize * per_token;
+            prop_assert!(bits == whole[at..at + qo as usize * per_token], "{} queries from {}", qo, first);
+            first += qo;
+        }
+    }
+}
+
+/// The bits of O and LSE of queries at positions `first..first + qo` of one request, over all keys up to the last.
+fn attend_chunk(variant: &Variant, first: u32, qo: u32, rule: &PlanRule) -> Vec<u32> {
+    let layout = layout(&[qo], &[first + qo]);
+    let value = |i: usize| (i as u32).wrapping_mul(2_654_435_761).wrapping_shr(9) as f32 / 8_388_608.0 - 0.5;
+    let elements = |tokens: std::ops::Range<u32>, width: usize, seed: usize| -> Vec<f32> {
+        (tokens.start as usize * width..tokens.end as usize * width).map(|i| value(i * 3 + seed)).collect()
+    };
+    let (q, k) = (elements(first..first + qo, 96, 0), elements(0..first + qo, 32, 1));
+    let v = elements(0..first + qo, 32, 2);
+    attend_rows(variant, &layout, rule, [&q, &k, &v])
 }
 
 proptest! {

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::summary::Section;
 
-/// A table with a heading for each section that has a title.
+/// A table with a heading for each section that has a title and no page of its own.
 pub(super) fn titled(sections: &[Section]) -> Result<String> {
     let mut out = String::new();
-    for section in sections {
+    for section in sections.iter().filter(|section| !section.about.contains_key("page")) {
         if let Some(title) = section.about.get("title").and_then(Value::as_str) {
             let _ = write!(out, "\n## {title}\n\n{}", table(section).with_context(|| section.name().to_owned())?);
         }
@@ -36,7 +36,7 @@ fn table(section: &Section) -> Result<String> {
 
 /// Where and how a section was measured, as a sentence of at most 120 columns a line.
 pub(super) fn about(section: &Section) -> String {
-    let shown = section.about.iter().filter(|(key, _)| !["name", "title", "ratio", "runners"].contains(&key.as_str()));
+    let shown = section.about.iter().filter(|(key, _)| !["name", "title", "ratio", "runners", "page"].contains(&key.as_str()));
     let words: Vec<_> =
         shown.map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned))).collect();
     wrapped(&format!("{}.", words.join(", ")), 120)

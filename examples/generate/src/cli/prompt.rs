@@ -1,0 +1,148 @@
+//! `generate "prompt"`.
+
+use std::{
+    io::{Read as _, Write as _},
+    time::Instant,
+};
+
+use anyhow::Context as _;
+use generate::{
+    engine::{Event, FinishReason, Request},
+    model::Endless,
+    sampling::SamplingParams,
+    tokenizer::ChatMessage,
+};
+
+use super::model::{ModelArgs, Started};
+
+/// How a text is drawn.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct TextArgs {
+    /// Tokens to generate, at most; by default 256, and no end with --endless.
+    #[arg(long, value_name = "TOKENS")]
+    max_tokens: Option<usize>,
+    /// Logits are divided by it; 0 takes the likeliest token.
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f32,
+    /// Keep the likeliest tokens; 0 keeps all.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    top_k: u32,
+    /// Keep the likeliest tokens with this mass.
+    #[arg(long, value_name = "MASS", default_value_t = 1.0)]
+    top_p: f32,
+    /// Drop tokens less likely than this fraction of the likeliest.
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    min_p: f32,
+    /// Divides the logits of tokens that occurred.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    repetition_penalty: f32,
+    /// The same seed gives the same text.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Texts to draw; for --bench, of each request.
+    #[arg(short = 'n', long, value_name = "TEXTS", default_value_t = 1)]
+    pub(crate) choices: usize,
+    /// Answer the prompt as the message of a person.
+    #[arg(long)]
+    chat: bool,
+    /// The instructions of a chat.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
+    /// Write beyond the context of the model, with the keys of the first and of the last tokens (StreamingLLM).
+    #[arg(long)]
+    endless: bool,
+    /// First tokens that an endless text keeps seeing.
+    #[arg(long, value_name = "TOKENS", default_value_t = 4, requires = "endless")]
+    sinks: usize,
+    /// Last tokens that an endless text sees.
+    #[arg(long, value_name = "TOKENS", default_value_t = 1020, requires = "endless")]
+    window: usize,
+}
+
+/// Tokens of a text that ends, where no number is given.
+const DEFAULT_TOKENS: usize = 256;
+
+impl TextArgs {
+    fn request(&self, prompt: Vec<u32>, speculate: usize) -> Request {
+        let max_tokens = self.max_tokens.unwrap_or(if self.endless { usize::MAX } else { DEFAULT_TOKENS });
+        let sampling = SamplingParams {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+            ..SamplingParams::default()
+        };
+        Request {
+            sampling,
+            choices: self.choices,
+            speculate,
+            endless: self.endless.then_some(Endless { sinks: self.sinks, window: self.window }),
+            ..Request::new(prompt, max_tokens)
+        }
+    }
+}
+
+/// Streams a text to the standard output. Of several texts the first is streamed, and the others follow it.
+pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::Result<()> {
+    let mut input = String::new();
+    if prompt == "-" {
+        std::io::stdin().read_to_string(&mut input).context("the standard input is not a text in UTF-8")?;
+    } else {
+        prompt.clone_into(&mut input);
+    }
+    let Started { engine, tokenizer, device } = model.start(args.endless)?;
+    let text = if args.chat {
+        let message = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
+        let system = args.system.iter().map(|system| message("system", system));
+        tokenizer.chat(&system.chain([message("user", input.trim_end())]).collect::<Vec<_>>())?
+    } else {
+        input.clone()
+    };
+    let tokens = tokenizer.encode(&text)?;
+    let prompt_tokens = tokens.len();
+    let begin = Instant::now();
+    let mut stream = engine.submit(args.request(tokens, model.speculate)).map_err(generate::Error::from)?;
+
+    let mut out = std::io::stdout().lock();
+    if !args.chat && args.choices == 1 {
+        write!(out, "{input}")?;
+    }
+    let mut decoders: Vec<_> = (0..args.choices).map(|_| Some(tokenizer.stream())).collect();
+    let mut texts = vec![String::new(); args.choices];
+    let (mut first, mut generated, mut cut_off) = (None, 0usize, false);
+    while let Some(event) = stream.blocking_recv() {
+        let (choice, chunk) = match event {
+            Event::Started { .. } => continue,
+            Event::Token { choice, sampled } => {
+                first.get_or_insert_with(|| begin.elapsed());
+                generated += 1;
+                let decoder = decoders[choice].as_mut();
+                (choice, decoder.map_or(String::new(), |decoder| decoder.push(sampled.token)))
+            }
+            Event::Finished { choice, reason } => {
+                cut_off |= reason == FinishReason::Length;
+                (choice, decoders[choice].take().map_or(String::new(), |decoder| decoder.finish().to_owned()))
+            }
+            Event::Failed { message } => anyhow::bail!("{message}"),
+        };
+        if choice == 0 {
+            write!(out, "{chunk}")?;
+            out.flush()?;
+        } else {
+            texts[choice] += &chunk;
+        }
+    }
+    writeln!(out)?;
+    for (choice, text) in texts.iter().enumerate().skip(1) {
+        writeln!(out, "\n--- {} of {}\n{text}", choice + 1, args.choices)?;
+    }
+    let (first, all) = (first.unwrap_or_default().as_secs_f64(), begin.elapsed().as_secs_f64());
+    let rate = generated.saturating_sub(args.choices) as f64 / (all - first).max(1e-9);
+    let end = if cut_off { "; cut off at the limit, see --max-tokens" } else { "" };
+    let first = first * 1e3;
+    eprintln!("[{device}: {prompt_tokens} tokens of prompt, first token after {first:.0} ms,");
+    eprintln!(" {generated} tokens, {rate:.1}/s{end}]");
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! One continuation of a prompt.
+
+use std::sync::Arc;
+
+use attn_cache::{Pages, Prefix, Sequence, Token};
+
+use super::{
+    job::Job,
+    prompt_lookup::PromptLookup,
+    request::{FinishReason, RequestId},
+};
+
+/// A text that grows, and the pages of its keys. The tokens of the text that have no keys yet are its *rest*: the
+/// prompt at first, then the token that was drawn last.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) job: Arc<Job>,
+    /// Which choice of the request.
+    pub(super) index: usize,
+    /// Further choices that begin when the prompt is computed.
+    pub(super) forks: usize,
+    /// The prompt, generated tokens, and the guesses of this step.
+    pub(super) text: Vec<Token>,
+    /// Empty while the choice waits.
+    pub(super) sequence: Sequence,
+    /// Tokens of an endless text whose pages have left the page table.
+    pub(super) dropped: usize,
+    /// New tokens in this step.
+    pub(super) scheduled: usize,
+    /// Guesses at the end of the text.
+    pub(super) guesses: usize,
+    /// Whether the prefix tree has the prompt. It is cached once a token was drawn: its logits are finite then.
+    pub(super) cached: bool,
+    /// Whether the client knows that the request has started.
+    pub(super) started: bool,
+    pub(super) ended: Option<FinishReason>,
+    lookup: Option<PromptLookup>,
+}
+
+impl Choice {
+    /// The first choice of a request, with those that begin where its prompt ends.
+    pub(super) fn new(job: Job, pages: &Pages) -> Self {
+        let guesses = job.request.speculate > 0 && job.request.endless.is_none();
+        Choice {
+            index: 0,
+            forks: job.request.choices - 1,
+            text: job.request.prompt.to_vec(),
+            sequence: Sequence::new(pages),
+            dropped: 0,
+            scheduled: 0,
+            guesses: 0,
+            cached: false,
+            started: false,
+            ended: None,
+            lookup: guesses.then(PromptLookup::default),
+            job: Arc::new(job),
+        }
+    }
+
+    /// Another choice, which shares the pages of the prompt. The keys of all tokens are written.
+    pub(super) fn fork(&self, index: usize, sequence: Sequence) -> Self {
+        Choice {
+            job: Arc::clone(&self.job),
+            index,
+            forks: 0,
+            text: self.text.clone(),
+            sequence,
+            dropped: 0,
+            scheduled: 0,
+            guesses: 0,
+            cached: self.cached,
+            started: true,
+            ended: None,
+            lookup: self.lookup.clone(),
+        }
+    }
+
+    /// What orders choices: earlier requests first.
+    pub(super) fn age(&self) -> (RequestId, usize) {
+        (self.job.id, self.index)
+    }
+
+    pub(super) fn is_endless(&self) -> bool {
+        self.job.request.endless.is_some()
+    }
+
+    /// Tokens that have keys, or get them in this step.
+    pub(super) fn computed(&self) -> usize {
+        self.dropped + self.sequence.len()
+    }
+
+    /// Tokens that have no keys yet.
+    pub(super) fn rest(&self) -> usize {
+        self.text.len() - self.computed()
+    }
+
+    pub(super) fn prompt(&self) -> &[Token] {
+        &self.text[..self.job.request.prompt.len()]
+    }
+
+    /// Generated tokens, with the first `guesses` guesses.
+    pub(super) fn generated(&self, guesses: usize) -> &[Token] {
+        &self.text[self.job.request.prompt.len()..self.text.len() - self.guesses + guesses]
+    }
+
+    /// The new tokens of this step.
+    pub(super) fn new_tokens(&self) -> &[Token] {
+        let computed = self.computed();
+        &self.text[computed - self.scheduled..computed]
+    }
+
+    /// Tokens that are drawn after this step: none before the end of the text.
+    pub(super) fn draws(&self) -> usize {
+        if self.scheduled == 0 || self.rest() > 0 { 0 } else { 1 + self.forks + self.guesses }
+    }
+
+    /// Guesses up to `most` tokens that may follow the text.
+    pub(super) fn guess(&mut self, most: usize) {
+        if let Some(lookup) = &mut self.lookup {
+            self.guesses = lookup.guess(&mut self.text, most);
+        }
+    }
+
+    /// Takes the guesses back.
+    pub(super) fn withdraw_guesses(&mut self) {
+        self.text.truncate(self.text.len() - self.guesses);
+        self.guesses = 0;
+    }
+
+    /// Gives the written keys to the prefix tree, without those of guesses. An endless text keeps its keys for itself:
+    /// its pages are counted beforehand.
+    pub(super) fn cache(&mut self, prefix: &Prefix) {
+        if self.is_endless() {
+            return;
+        }
+        let written = self.sequence.len() - self.sequence.new_tokens();
+        let text = &self.text[..written.min(self.text.len() - self.guesses)];
+        if let Err(error) = self.sequence.cache(prefix, &self.job.namespace, text) {
+            // a bug; the text is right all the same
+            tracing::error!(%error, request = self.job.id.0, "a prefix is not cached");
+        }
+        self.cached = true;
+    }
+}

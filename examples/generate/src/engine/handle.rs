@@ -1,0 +1,110 @@
+//! An engine on a thread of its own.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use attn_cache::Pages;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{
+    Engine, command::Command, refused::Refused, request::Request, shared::Shared, stats::EngineStats,
+    stream::RequestStream, worker::Worker,
+};
+use crate::model::{Model, ModelLimits};
+
+/// A handle to an engine that runs on a thread of its own. A clone is another handle to the same engine.
+///
+/// Once the last handle is dropped, the thread ends when the requests that it has are done.
+#[derive(Clone, Debug)]
+pub struct EngineHandle {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl EngineHandle {
+    /// Moves an engine to a new thread.
+    ///
+    /// # Errors
+    ///
+    /// That of the operating system, which has no thread.
+    pub fn spawn<M: Model + 'static>(engine: Engine<M>) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(engine.limits().clone(), engine.stats()));
+        let (commands, received) = mpsc::channel();
+        let worker = Worker::new(engine, received, Arc::clone(&shared));
+        let thread = thread::Builder::new().name("engine".into()).spawn(move || worker.run())?;
+        Ok(EngineHandle { inner: Arc::new(Inner { shared, commands, thread: Mutex::new(Some(thread)) }) })
+    }
+
+    /// Hands a request to the engine. It never blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] says why the request is not run.
+    pub fn submit(&self, request: Request) -> Result<RequestStream, Refused> {
+        let Inner { shared, commands, .. } = &*self.inner;
+        shared.limits.check(&request)?;
+        let id = shared.enter()?;
+        let (events, received) = unbounded_channel();
+        let stream = RequestStream::new(id, request.choices, received, commands.clone(), Arc::clone(shared));
+        // a thread that ended in between has dropped the sender, and the stream says so
+        let _ = commands.send(Command::Submit { id, request, events });
+        Ok(stream)
+    }
+
+    /// The counts after the last step.
+    #[must_use]
+    pub fn stats(&self) -> EngineStats {
+        self.inner.shared.stats()
+    }
+
+    /// What the model can do.
+    #[must_use]
+    pub fn model_limits(&self) -> ModelLimits {
+        self.inner.shared.limits.model
+    }
+
+    /// The pages of the KV cache.
+    #[must_use]
+    pub fn pages(&self) -> &Pages {
+        &self.inner.shared.limits.pages
+    }
+
+    /// Whether requests are taken: neither shut down nor failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::ShuttingDown`] or [`Refused::Stopped`].
+    pub fn health(&self) -> Result<(), Refused> {
+        self.inner.shared.is_open()
+    }
+
+    /// Takes no more requests, and waits until those that it has are done. What is left after `grace` is cancelled.
+    /// The engine and its model are dropped then. It blocks the thread.
+    pub fn shutdown(&self, grace: Duration) {
+        self.inner.shared.close();
+        // a grace beyond the clock is none
+        let deadline = Instant::now().checked_add(grace);
+        let _ = self.inner.commands.send(Command::Close { deadline });
+        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // the thread catches panics and says so to its requests
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Close { deadline: None });
+    }
+}

@@ -1,0 +1,74 @@
+//! One run of the model over the choices that are scheduled.
+
+use attn_cache::{BlockSource, PageId, ReadCost};
+
+use super::{Engine, choice::Choice};
+use crate::{
+    Error,
+    model::{Model, SampleRow, StepInput},
+    sampling::Sampled,
+};
+
+/// The choices of a step, by their places among those that run.
+pub(super) struct Picked<'a> {
+    pub(super) running: &'a mut [Choice],
+    pub(super) places: &'a [usize],
+}
+
+impl BlockSource for Picked<'_> {
+    fn sequences(&self) -> usize {
+        self.places.len()
+    }
+    fn pages(&self, sequence: usize) -> &[PageId] {
+        self.running[self.places[sequence]].sequence.page_ids()
+    }
+    fn tokens(&self, sequence: usize) -> usize {
+        self.running[self.places[sequence]].sequence.len()
+    }
+    fn new_tokens(&self, sequence: usize) -> usize {
+        self.running[self.places[sequence]].sequence.new_tokens()
+    }
+    fn commit(&mut self) {
+        self.places.iter().for_each(|&place| self.running[place].sequence.commit());
+    }
+}
+
+impl<M: Model> Engine<M> {
+    /// Builds the step and runs it. The tokens that were drawn are in the order of the step, and for each choice in the
+    /// order of its rows.
+    pub(super) fn launch(&mut self) -> Result<Vec<Sampled>, Error> {
+        self.step.build(&Picked { running: &mut self.running, places: &self.picked })?;
+        let mut picked = self.picked.iter().map(|&place| &self.running[place]);
+        if self.config.cascade && self.picked.len() > 1 && !picked.any(Choice::is_endless) {
+            self.step.choose_levels(&ReadCost::default());
+        }
+        let order = self.step.order().iter().map(|&sequence| &self.running[self.picked[sequence]]);
+        self.tokens.clear();
+        self.endless.clear();
+        let mut rows = Vec::with_capacity(self.picked.len());
+        for choice in order {
+            self.tokens.extend_from_slice(choice.new_tokens());
+            self.endless.push(choice.job.request.endless);
+            let draws = choice.draws();
+            let first = self.tokens.len() - (1 + choice.guesses).min(draws);
+            for draw in 0..draws {
+                // guesses are rows of their own; choices that begin here share the last row
+                let guesses = draw.min(choice.guesses);
+                rows.push(SampleRow {
+                    row: first + guesses,
+                    position: choice.text.len() - choice.guesses + guesses,
+                    params: &choice.job.params[choice.index + draw - guesses],
+                    prompt: choice.prompt(),
+                    generated: choice.generated(guesses),
+                });
+            }
+        }
+        self.stats.computed_tokens += self.tokens.len() as u64;
+        let input = StepInput { step: &self.step, tokens: &self.tokens, rows: &rows, endless: &self.endless };
+        let sampled = self.model.run(&input)?;
+        if sampled.len() != rows.len() {
+            return Err(Error::Model(format!("{} tokens were drawn for {} rows", sampled.len(), rows.len())));
+        }
+        Ok(sampled)
+    }
+}

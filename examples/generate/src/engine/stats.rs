@@ -1,0 +1,54 @@
+//! Counts of an engine.
+
+use attn_cache::PageStats;
+
+/// What an engine does now, and what it has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Sequences that run; each choice of a request is one.
+    pub running: usize,
+    /// Requests and preempted choices that wait.
+    pub waiting: usize,
+    /// Pages of the pool.
+    pub pages: PageStats,
+    /// Steps so far.
+    pub steps: u64,
+    /// Tokens that were computed: prompts, texts, and guesses.
+    pub computed_tokens: u64,
+    /// Tokens that were drawn and kept.
+    pub generated_tokens: u64,
+    /// Tokens of prompts whose keys were found in the prefix cache.
+    pub hit_tokens: u64,
+    /// Tokens of all prompts that were looked up, those of preempted texts included.
+    pub looked_up_tokens: u64,
+    /// Sequences that gave their pages back, to be computed again.
+    pub preemptions: u64,
+    /// Tokens that were guessed by prompt lookup.
+    pub guessed_tokens: u64,
+    /// Guesses that were right.
+    pub accepted_tokens: u64,
+    /// Requests that ended, in any way.
+    pub ended: u64,
+    /// Requests that failed.
+    pub failed: u64,
+}
+
+impl EngineStats {
+    pub(super) fn new(pages: PageStats) -> Self {
+        EngineStats {
+            running: 0,
+            waiting: 0,
+            pages,
+            steps: 0,
+            computed_tokens: 0,
+            generated_tokens: 0,
+            hit_tokens: 0,
+            looked_up_tokens: 0,
+            preemptions: 0,
+            guessed_tokens: 0,
+            accepted_tokens: 0,
+            ended: 0,
+            failed: 0,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The forward pass: what a step launches, on any device.
+
+use std::sync::Arc;
+
+use attn::{
+    Attention, AttentionOptions, DeviceBuffer, Dtype, Dtypes, KernelKind, KvStored, Out, Plan, Stream, Variant,
+    ops::{self, Append, KvRef, KvTransform, Op, SlotMapping},
+};
+use attn_cache::Step;
+
+use super::{
+    config::LlamaConfig,
+    kv_cache::KvCache,
+    math::Math,
+    mirror::Mirror,
+    streaming::{self, KeyRotation, Streaming},
+    weights::LlamaWeights,
+};
+use crate::Error;
+
+/// A split size that no request reaches.
+const WHOLE: u32 = 1 << 30;
+
+/// Sizes of the memory of a forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForwardOptions {
+    /// New tokens of a step.
+    pub step_tokens: usize,
+    /// Sequences of a step.
+    pub step_sequences: usize,
+    /// Tokens that are drawn in a step.
+    pub step_rows: usize,
+    /// Pages of the KV cache.
+    pub pages: usize,
+    /// Tokens of a page.
+    pub page_size: usize,
+    /// The element type of the KV cache; `None` for that of the device.
+    pub cache_dtype: Option<Dtype>,
+    /// Keys are split at multiples of this many keys and nowhere else: batch-invariant attention. `None` for the
+    /// fastest split of each batch.
+    pub fixed_split_size: Option<u32>,
+}
+
+/// How the layers attend, where it is not plain causal attention by the fastest schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionForm {
+    /// Endless text with one window for all sequences.
+    pub streaming: Option<Streaming>,
+    /// Keys are stored as they are, and attention kernels rotate them by their places in the page table. So texts are
+    /// endless whose pages leave the table, each by a window of its own. They see all keys of the pages that are left.
+    pub raw_keys: bool,
+    /// Levels of cascades that steps may have ([`Step::choose_levels`](attn_cache::Step::choose_levels)); 0 for none.
+    pub levels: u32,
+    /// Whether one CTA has all keys of a request and head, for comparison with schedules that balance the load.
+    pub unbalanced: bool,
+}
+
+/// Activations of a step.
+#[derive(Debug)]
+struct Scratch {
+    /// The residual.
+    x: DeviceBuffer,
+    normed: DeviceBuffer,
+    qkv: DeviceBuffer,
+    attended: DeviceBuffer,
+    gate_up: DeviceBuffer,
+    activated: DeviceBuffer,
+    /// Rows to draw from.
+    last: DeviceBuffer,
+    last_normed: DeviceBuffer,
+}
+
+/// The arrays of a step on the device. Padded entries: token 0, slot -1, position 0, row -1.
+#[derive(Debug)]
+pub struct StepArrays {
+    /// `[step_tokens]` new tokens.
+    pub tokens: Mirror<i32>,
+    /// `[step_tokens]` their slots in the KV cache.
+    pub slots: Mirror<i64>,
+    /// `[step_tokens]` their positions.
+    pub positions: Mirror<i32>,
+    /// `[step_rows]` indices of the tokens to draw after.
+    pub rows: Mirror<i32>,
+}
+
+/// Weights, KV cache and memory of a model. All of it is allocated once.
+#[derive(Debug)]
+pub struct Forward {
+    config: LlamaConfig,
+    weights: Arc<LlamaWeights>,
+    cache: KvCache,
+    scratch: Scratch,
+    attention: Attention,
+    form: AttentionForm,
+    /// Rotates keys when they are appended; `None` if they are stored as they are.
+    rope: Option<KvTransform>,
+    /// Rotates stored keys in each step; `None` if attention kernels do, or if it is done already.
+    rotation: Option<KeyRotation>,
+    /// What the next launch reads.
+    pub arrays: StepArrays,
+    /// `[step_rows][vocab]` logits in f32.
+    pub logits: DeviceBuffer,
+}
+
+impl Forward {
+    /// Allocates the memory of a model with these weights.
+    ///
+    /// # Errors
+    ///
+    /// Out of memory, or a variant that the device has no kernel for.
+    pub fn new(
+        config: &LlamaConfig,
+        weights: impl Into<Arc<LlamaWeights>>,
+        options: &ForwardOptions,
+        math: &dyn Math,
+    ) -> Result<Self, Error> {
+        Self::with_form(config, weights.into(), options, AttentionForm::default(), math)
+    }
+
+    /// As [`Forward::new`], with another form of attention.
+    ///
+    /// # Errors
+    ///
+    /// As [`Forward::new`].
+    pub fn with_form(
+        config: &LlamaConfig,
+        weights: Arc<LlamaWeights>,
+        options: &ForwardOptions,
+        form: AttentionForm,
+        math: &dyn Math,
+    ) -> Result<Self, Error> {
+        let engine = math.engine();
+        let variant = match &form.streaming {
+            Some(streaming) => streaming.variant(config)?,
+            None => Variant::parse(&format!("causal + {}", streaming::rope(config))).map_err(attn::Error::from)?,
+        };
+        let fused = form.streaming.map_or(form.raw_keys, |streaming| streaming.fused);
+        let dtypes = Dtypes { qo: math.dtype(), kv: options.cache_dtype.unwrap_or(math.dtype()) };
+        let attention_options = AttentionOptions {
+            stored: if fused { KvStored::Raw } else { KvStored::Transformed },
+            fixed_split_size: if form.unbalanced { Some(WHOLE) } else { options.fixed_split_size },
+            // a token has the same bits in a prompt and alone if the same kernel computes both
+            kernel: options.fixed_split_size.map(|_| KernelKind::Prefill),
+            ..AttentionOptions::default()
+        };
+        let (mut rope, mut rotation) = (None, None);
+        if fused || form.streaming.is_some() {
+            ops::prepare(engine, &[Op::Append { from: math.dtype(), to: dtypes.kv }])?;
+        } else {
+            let transform = KvTransform::new(engine, &variant, config.heads)?;
+            transform.prepare(math.dtype(), dtypes.kv)?;
+            rope = Some(transform);
+        }
+        if let Some(streaming) = form.streaming.filter(|_| !fused) {
+            let pool = [options.pages, options.page_size];
+            let kept = streaming.kept_pages(options.page_size, options.step_tokens);
+            let entries = config.context.div_ceil(options.page_size).max(kept);
+            let table = [math.padded_rows(options.step_sequences), entries];
+            rotation = Some(KeyRotation::new(config, streaming, pool, table, math)?);
+        }
+        let [tokens, rows] = [options.step_tokens, options.step_rows].map(|rows| math.padded_rows(rows));
+        let residual = |rows| engine.alloc(math.residual_dtype(), rows * config.width);
+        let scratch = Scratch {
+            x: residual(tokens)?,
+            normed: math.buffer(tokens * config.width)?,
+            qkv: math.buffer(tokens * config.qkv_width())?,
+            attended: math.buffer(tokens * config.q_width())?,
+            gate_up: math.buffer(tokens * 2 * config.ffn)?,
+            activated: math.buffer(tokens * config.ffn)?,
+            last: residual(rows)?,
+            last_normed: math.buffer(rows * config.width)?,
+        };
+        Ok(Forward {
+            config: *config,
+            weights,
+            cache: KvCache::new(config, math, dtypes.kv, options.pages, options.page_size)?,
+            scratch,
+            attention: engine.attention_with(&variant, config.heads, dtypes, attention_options)?,
+            form,
+            rope,
+            rotation,
+            arrays: StepArrays {
+                tokens: Mirror::new(engine, tokens, 0)?,
+                slots: Mirror::new(engine, tokens, -1)?,
+                positions: Mirror::new(engine, tokens, 0)?,
+                rows: Mirror::new(engine, rows, -1)?,
+            },
+            logits: engine.alloc(Dtype::F32, rows * config.vocab)?,
+        })
+    }
+
+    /// The attention of all layers; one plan of it serves them.
+    #[must_use]
+    pub fn attention(&self) -> &Attention {
+        &self.attention
+    }
+
+    /// How the layers attend.
+    #[must_use]
+    pub fn form(&self) -> AttentionForm {
+        self.form
+    }
+
+    /// Copies to the device what the launches of a step need of its page tables. `requests` are those of the step, and
+    /// padding.
+    ///
+    /// # Errors
+    ///
+    /// More than there is memory for, and failures of the device.
+    pub fn upload_tables(&mut self, stream: &Stream, step: &Step, requests: usize) -> Result<(), Error> {
+        match &mut self.rotation {
+            Some(rotation) => rotation.upload(stream, &step.arrays(), requests),
+            None => Ok(()),
+        }
+    }
+
+    /// The KV cache.
+    pub fn cache_mut(&mut self) -> &mut KvCache {
+        &mut self.cache
+    }
+
+    /// The weights.
+    #[must_use]
+    pub fn weights(&self) -> &LlamaWeights {
+        &self.weights
+    }
+
+    /// Launches a step: the first `tokens` of [`Forward::arrays`] go in, and logits of the first `rows` rows come out.
+    /// `plan` is a plan of [`Forward::attention`] whose queries are those tokens. It allocates nothing and reads no
+    /// value on the host, so a CUDA graph can capture it.
+    ///
+    /// # Errors
+    ///
+    /// More tokens or rows than there is memory for; a plan of other sizes; failures of the device.
+    pub fn run(&mut self, math: &mut dyn Math, plan: &Plan, tokens: usize, rows: usize) -> Result<(), Error> {
+        let Forward { config, weights, cache, scratch: s, rope, rotation, arrays, logits, .. } = self;
+        let (eps, heads) = (config.norm_eps, config.heads);
+        let [q_heads, kv_heads, head_dim] = [heads.qo, heads.kv, heads.head_dim].map(|n| n as usize);
+        math.embed(&weights.embedding, arrays.tokens.numbers(), &mut s.x, tokens)?;
+        for (index, layer) in weights.layers.iter().enumerate() {
+            math.rms_norm(&s.x, &layer.attn_norm, eps, &mut s.normed, tokens)?;
+            math.linear(&layer.qkv, &s.normed, &mut s.qkv, tokens, false)?;
+            let qkv = s.qkv.tensor(&[tokens, q_heads + 2 * kv_heads, head_dim])?;
+            let part = |first, heads| qkv.narrow(1, first..first + heads).map_err(attn::Error::from);
+            let new = KvRef::new(part(q_heads, kv_heads)?, part(q_heads + kv_heads, kv_heads)?);
+            let slots = arrays.slots.first(tokens)?;
+            let positions = Some(arrays.positions.first(tokens)?);
+            let append = Append::at(SlotMapping::Slots { slots, positions });
+            ops::append_paged(math.stream(), &new, &mut cache.layer_mut(index)?, &append, rope.as_ref())?;
+            let out = Out::new(s.attended.tensor_mut(&[tokens, q_heads, head_dim])?);
+            let kv = match rotation {
+                Some(rotation) => {
+                    rotation.run(math.stream(), cache.keys(index))?;
+                    cache.layer_with_keys(index, rotation.keys()?)?
+                }
+                None => cache.layer(index)?,
+            };
+            plan.run(math.stream(), part(0, q_heads)?, kv, out)?;
+            math.linear(&layer.output, &s.attended, &mut s.x, tokens, true)?;
+            math.rms_norm(&s.x, &layer.ffn_norm, eps, &mut s.normed, tokens)?;
+            math.linear(&layer.gate_up, &s.normed, &mut s.gate_up, tokens, false)?;
+            math.silu_mul(&s.gate_up, &mut s.activated, config.ffn, tokens)?;
+            math.linear(&layer.down, &s.activated, &mut s.x, tokens, true)?;
+        }
+        math.gather_rows(&s.x, arrays.rows.numbers(), &mut s.last, config.width, rows)?;
+        math.rms_norm(&s.last, &weights.norm, eps, &mut s.last_normed, rows)?;
+        math.linear(weights.head(), &s.last_normed, logits, rows, false)
+    }
+}

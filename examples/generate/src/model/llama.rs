@@ -1,0 +1,204 @@
+//! A Llama with its KV cache, as the engine runs it.
+
+use std::path::PathBuf;
+
+use attn::{Dtype, Engine};
+use attn_cache::Pages;
+
+use super::{
+    Model, ModelLimits, StepInput,
+    config::LlamaConfig,
+    fetch::model_file,
+    forward::{AttentionForm, Forward, ForwardOptions},
+    gguf::Gguf,
+    math::{CpuMath, CudaMath, CudaMathOptions, Math},
+    runner::ModelRunner,
+    sampler::{MAX_TOP_LOGPROBS, Sampler},
+    weights::{Checkpoint, LlamaWeights},
+};
+use crate::{Error, sampling::Sampled, tokenizer::Tokenizer};
+
+/// Where a model runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Device {
+    /// The first CUDA device if there is one, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The first CUDA device.
+    Cuda,
+}
+
+/// How a model is loaded.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The GGUF file; `None` for SmolLM2-135M-Instruct, which is fetched once.
+    pub file: Option<PathBuf>,
+    /// Where it runs.
+    pub device: Device,
+    /// A text has the same bits alone and in any batch, in one piece and in chunks, with a warm prefix cache and with a
+    /// cold one. On CUDA it takes slower products. By default on the CPU alone.
+    pub batch_invariant: Option<bool>,
+    /// New tokens of a step.
+    pub step_tokens: usize,
+    /// Sequences of a step.
+    pub step_sequences: usize,
+    /// Tokens that are drawn in a step; at least `step_sequences`.
+    pub step_rows: usize,
+    /// Tokens of the KV cache, of all sequences together.
+    pub cache_tokens: usize,
+    /// Tokens of a page.
+    pub page_size: usize,
+    /// The element type of the KV cache; `None` for that of the device.
+    pub cache_dtype: Option<Dtype>,
+    /// Runs endless texts too: keys are rotated when they are read, by their places in the cache. It takes a little
+    /// longer.
+    pub endless: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions {
+            file: None,
+            device: Device::Auto,
+            batch_invariant: None,
+            step_tokens: 512,
+            step_sequences: 64,
+            step_rows: 128,
+            cache_tokens: 16_384,
+            page_size: 16,
+            cache_dtype: None,
+            endless: false,
+        }
+    }
+}
+
+/// A model with its pages.
+#[derive(Debug)]
+pub struct Llama {
+    config: LlamaConfig,
+    limits: ModelLimits,
+    pages: Pages,
+    engine: Engine,
+    runner: ModelRunner<Sampler>,
+}
+
+/// Loads a model and its tokenizer.
+///
+/// # Errors
+///
+/// A file that cannot be fetched or read, that is no Llama, or whose tokenizer is another; a device that is missing or
+/// has too little memory.
+pub fn load(options: &LoadOptions) -> Result<(Llama, Tokenizer), Error> {
+    let file = Gguf::open(&model_file(options.file.as_deref())?)?;
+    let tokenizer = Tokenizer::load(&file)?;
+    let model = Llama::new(&file.config()?, &file, tokenizer.eos(), options)?;
+    Ok((model, tokenizer))
+}
+
+impl Llama {
+    /// A model with the weights of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`].
+    pub fn new(
+        config: &LlamaConfig,
+        checkpoint: &dyn Checkpoint,
+        eos: u32,
+        options: &LoadOptions,
+    ) -> Result<Self, Error> {
+        let engine = match options.device {
+            Device::Auto => Engine::auto()?,
+            Device::Cpu => Engine::cpu(),
+            Device::Cuda => Engine::cuda(0)?,
+        };
+        let batch_invariant = options.batch_invariant.unwrap_or(engine.is_cpu());
+        let math: Box<dyn Math> = match engine.is_cpu() {
+            true => Box::new(CpuMath::new()?),
+            false => {
+                let options = CudaMathOptions { batch_invariant, ..CudaMathOptions::default() };
+                Box::new(CudaMath::new(&engine, options)?)
+            }
+        };
+        // a split has enough keys to pay for its merge, and a request enough splits for all threads
+        let split = if engine.is_cpu() { 256 } else { 1024 };
+        let step_rows = options.step_rows.max(options.step_sequences);
+        let sizes = ForwardOptions {
+            step_tokens: options.step_tokens,
+            step_sequences: options.step_sequences,
+            step_rows,
+            pages: options.cache_tokens.div_ceil(options.page_size.max(1)),
+            page_size: options.page_size,
+            cache_dtype: options.cache_dtype,
+            fixed_split_size: batch_invariant.then_some(split),
+        };
+        let pages = Pages::new(sizes.pages, sizes.page_size)?;
+        let weights = LlamaWeights::load(config, checkpoint, &*math)?;
+        let form = AttentionForm { raw_keys: options.endless, ..AttentionForm::default() };
+        let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
+        let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
+        let limits = ModelLimits {
+            vocab: config.vocab,
+            context: config.context.min(options.cache_tokens),
+            step_tokens: options.step_tokens,
+            step_sequences: options.step_sequences,
+            step_rows,
+            top_logprobs: MAX_TOP_LOGPROBS,
+            endless: options.endless,
+            eos,
+        };
+        let runner = ModelRunner::new(math, forward, sampler, &sizes, limits.context)?;
+        Ok(Llama { config: *config, limits, pages, engine, runner })
+    }
+
+    /// The shape of the model.
+    #[must_use]
+    pub fn config(&self) -> &LlamaConfig {
+        &self.config
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The runner, with the times and the logits of the last step.
+    #[must_use]
+    pub fn runner(&self) -> &ModelRunner<Sampler> {
+        &self.runner
+    }
+
+    /// The logits of the last step, `[rows][vocab]`.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the device.
+    pub fn logits(&self, rows: usize) -> Result<Vec<f32>, Error> {
+        let mut logits = self.engine.download::<f32>(&self.runner.forward().logits)?;
+        logits.truncate(rows * self.config.vocab);
+        Ok(logits)
+    }
+}
+
+impl Model for Llama {
+    fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
+        let limit = |what, got, limit| if got > limit { Err(Error::Step { what, got, limit }) } else { Ok(()) };
+        limit("the number of new tokens", input.tokens.len(), self.limits.step_tokens)?;
+        let token = input.tokens.iter().copied().max().unwrap_or(0) as usize;
+        limit("a token", token, self.limits.vocab - 1)?;
+        let row = input.rows.last().map_or(0, |row| row.row);
+        limit("a row to draw from", row, input.tokens.len().saturating_sub(1))?;
+        self.runner.run(input)
+    }
+}

@@ -1,0 +1,150 @@
+//! The mathematics on CUDA: weights and activations in f16, products by cuBLASLt with f32 sums, and element-wise kernels
+//! in CUDA C++ that the library compiles.
+
+mod blas;
+mod elementwise;
+mod products;
+
+use std::sync::Arc;
+
+use attn::{DeviceBuffer, Dtype, Engine, Stream, f16, ops::Numbers};
+
+use super::{Math, Matrix};
+use crate::Error;
+use elementwise::Elementwise;
+use products::Products;
+
+/// Options of the mathematics on a CUDA device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaMathOptions {
+    /// Products have a fixed number of rows and one algorithm each, which does not split the sum: a row's bits do not
+    /// depend on the rows beside it.
+    pub batch_invariant: bool,
+    /// Products of up to this many rows, 4 at most, run a kernel of this program, and others cuBLASLt's. In
+    /// batch-invariant mode all are cuBLASLt's.
+    pub few_rows: usize,
+    /// The element type of the residual: f32, or f16, which rounds it after each block.
+    pub residual: Dtype,
+}
+
+impl Default for CudaMathOptions {
+    fn default() -> Self {
+        CudaMathOptions { batch_invariant: false, few_rows: elementwise::FEW_ROWS, residual: Dtype::F32 }
+    }
+}
+
+/// The mathematics on a CUDA device, in the order of a stream of its own. One thread at a time.
+#[derive(Debug)]
+pub struct CudaMath {
+    engine: Engine,
+    stream: Arc<Stream>,
+    elementwise: Elementwise,
+    products: Products,
+    few_rows: usize,
+    residual: Dtype,
+}
+
+impl CudaMath {
+    /// Loads the kernels and cuBLASLt.
+    ///
+    /// # Errors
+    ///
+    /// An engine that is the CPU; neither a kernel nor a compiler; [`Error::NoCublas`]; failures of the device.
+    pub fn new(engine: &Engine, options: CudaMathOptions) -> Result<Self, Error> {
+        Ok(CudaMath {
+            engine: engine.clone(),
+            stream: Arc::new(engine.stream()?),
+            elementwise: Elementwise::new(engine)?,
+            products: Products::new(engine, options.batch_invariant)?,
+            few_rows: if options.batch_invariant { 0 } else { options.few_rows.min(elementwise::FEW_ROWS) },
+            residual: options.residual,
+        })
+    }
+}
+
+impl Math for CudaMath {
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    fn dtype(&self) -> Dtype {
+        Dtype::F16
+    }
+
+    fn residual_dtype(&self) -> Dtype {
+        self.residual
+    }
+
+    fn weights(&self, values: &[f32]) -> Result<DeviceBuffer, Error> {
+        let values: Vec<f16> = values.iter().map(|&x| f16::from_f32(x)).collect();
+        Ok(self.engine.upload(&values)?)
+    }
+
+    fn padded_rows(&self, rows: usize) -> usize {
+        self.products.padded_rows(rows)
+    }
+
+    fn prepare(&mut self, matrices: &[&Matrix], max_rows: usize) -> Result<(), Error> {
+        matrices.iter().try_for_each(|matrix| self.products.prepare(matrix, max_rows))
+    }
+
+    fn embed(
+        &mut self,
+        table: &Matrix,
+        tokens: &Numbers<i32>,
+        out: &mut DeviceBuffer,
+        rows: usize,
+    ) -> Result<(), Error> {
+        self.elementwise.embed(&self.stream, table, tokens, out, rows)
+    }
+
+    fn rms_norm(
+        &mut self,
+        x: &DeviceBuffer,
+        weight: &DeviceBuffer,
+        eps: f32,
+        out: &mut DeviceBuffer,
+        rows: usize,
+    ) -> Result<(), Error> {
+        self.elementwise.rms_norm(&self.stream, x, weight, eps, out, rows)
+    }
+
+    fn linear(
+        &mut self,
+        weight: &Matrix,
+        x: &DeviceBuffer,
+        out: &mut DeviceBuffer,
+        rows: usize,
+        accumulate: bool,
+    ) -> Result<(), Error> {
+        if rows <= self.few_rows {
+            return self.elementwise.product(&self.stream, weight, x, out, rows, accumulate);
+        }
+        self.products.run(&self.stream, weight, x, out, rows, accumulate)
+    }
+
+    fn silu_mul(
+        &mut self,
+        gate_up: &DeviceBuffer,
+        out: &mut DeviceBuffer,
+        width: usize,
+        rows: usize,
+    ) -> Result<(), Error> {
+        self.elementwise.silu_mul(&self.stream, gate_up, out, width, rows)
+    }
+
+    fn gather_rows(
+        &mut self,
+        x: &DeviceBuffer,
+        indices: &Numbers<i32>,
+        out: &mut DeviceBuffer,
+        width: usize,
+        rows: usize,
+    ) -> Result<(), Error> {
+        self.elementwise.gather_rows(&self.stream, x, indices, out, width, rows)
+    }
+}

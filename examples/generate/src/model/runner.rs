@@ -1,0 +1,175 @@
+//! Runs steps on a device: a step of decoding replays the CUDA graph of its size, and any other step is launched as it
+//! is.
+
+use std::time::{Duration, Instant};
+
+use attn::{BatchCapacity, GraphBuckets, PageTable, Plan, PlanOptions, Stream, Workspace, batch::Batch, graph};
+
+use super::{
+    StepInput,
+    draw::Draw,
+    forward::{Forward, ForwardOptions},
+    math::Math,
+};
+use crate::{Error, sampling::Sampled};
+
+/// A model on a device, with the plans and graphs of its steps. It owns all memory that the graphs use.
+///
+/// A step of decoding is one in which each sequence has one new token. On a CUDA device it is a few small copies and the
+/// launch of one graph, which also draws the tokens. On the CPU there are no graphs.
+#[derive(Debug)]
+pub struct ModelRunner<D> {
+    // dropped first: the graphs use the other fields
+    graphs: Option<GraphBuckets>,
+    plan: Plan,
+    _workspace: Workspace,
+    math: Box<dyn Math>,
+    forward: Forward,
+    draw: D,
+    times: HostTimes,
+}
+
+/// Time of the host in a step, before it waits for the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTimes {
+    /// Copies of tokens, slots, positions, rows, and of what draws need.
+    pub uploads: Duration,
+    /// The update of the plan, and the launch of the graph or of the kernels.
+    pub launches: Duration,
+}
+
+impl<D: Draw> ModelRunner<D> {
+    /// Makes the plans of all steps, over sequences of up to `context` tokens, and prepares what they launch. `options`
+    /// are those of the forward pass.
+    ///
+    /// # Errors
+    ///
+    /// Out of memory, or neither kernels nor a compiler.
+    pub fn new(
+        mut math: Box<dyn Math>,
+        forward: Forward,
+        draw: D,
+        options: &ForwardOptions,
+        context: usize,
+    ) -> Result<Self, Error> {
+        let [tokens, sequences, pages, page_size] =
+            [options.step_tokens, options.step_sequences, options.pages, options.page_size].map(count);
+        math.prepare(&forward.weights().matrices(), options.step_tokens)?;
+        let keys = sequences.saturating_mul(count(context)).min(i32::MAX as u32);
+        let table = PageTable { indptr: &[0], indices: &[], last_page_len: &[], page_size, num_pages: pages };
+        let (mut workspace, empty) = (math.engine().workspace(), Batch::paged(&[0], &table));
+        // plans with levels launch mixed kernels, so they are for those who ask
+        let levels = forward.form().levels.max(1);
+        let capacity = BatchCapacity::new(sequences, tokens, keys).in_pages(page_size, pages).in_levels(levels);
+        let plan_options = PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
+        let plan = forward.attention().plan_with(&empty, &mut workspace, plan_options)?;
+        let graphs = (!math.engine().is_cpu()).then(|| {
+            let capacity = BatchCapacity::decode(sequences, keys).in_pages(page_size, pages).in_levels(levels);
+            GraphBuckets::new(math.engine(), &[&[forward.attention()]], &capacity, &GraphBuckets::sizes(sequences))
+        });
+        let graphs = graphs.transpose()?;
+        Ok(ModelRunner { graphs, plan, _workspace: workspace, math, forward, draw, times: HostTimes::default() })
+    }
+
+    /// The forward pass, with the logits of the last step.
+    #[must_use]
+    pub fn forward(&self) -> &Forward {
+        &self.forward
+    }
+
+    /// The mathematics.
+    #[must_use]
+    pub fn math(&self) -> &dyn Math {
+        &*self.math
+    }
+
+    /// The time that the host took for the last step.
+    #[must_use]
+    pub fn host_times(&self) -> HostTimes {
+        self.times
+    }
+
+    /// Makes the page copies of a step, runs it, and draws a token for each row.
+    ///
+    /// # Errors
+    ///
+    /// More tokens or rows than there is memory for, and failures of the device.
+    pub fn run(&mut self, input: &StepInput<'_>) -> Result<Vec<Sampled>, Error> {
+        self.launch(input)?;
+        self.draw.read(self.math.stream(), &self.forward.logits, input.rows)
+    }
+
+    /// As [`ModelRunner::run`], without waiting for the device and without reading the tokens.
+    ///
+    /// # Errors
+    ///
+    /// As [`ModelRunner::run`].
+    pub fn launch(&mut self, input: &StepInput<'_>) -> Result<(), Error> {
+        let ModelRunner { graphs, plan, math, forward, draw, times, .. } = self;
+        let begin = Instant::now();
+        let (arrays, tokens, rows) = (input.step.arrays(), input.tokens.len(), input.rows.len());
+        let (stream, levels) = (math.stream().clone(), input.step.levels());
+        let cascades = forward.form().levels > 1 && levels.len() > 1;
+        let batch = if cascades { Batch::cascade(arrays.qo_indptr, &levels) } else { arrays.batch() };
+        forward.cache_mut().copy_pages(&stream, input.step.copies())?;
+        // a request may begin several choices at one token
+        let decodes = arrays.kv_lens.len() == tokens && rows <= tokens;
+        let Some(graphs) = graphs.as_mut().filter(|_| decodes) else {
+            upload(&stream, input, forward, tokens, rows)?;
+            forward.upload_tables(&stream, input.step, arrays.kv_lens.len())?;
+            draw.upload(&stream, input.rows, rows)?;
+            times.uploads = begin.elapsed();
+            plan.update(&stream, &batch)?;
+            forward.run(&mut **math, plan, tokens, rows)?;
+            draw.launch(&stream, &forward.logits, rows)?;
+            draw.launched(rows);
+            times.launches = begin.elapsed() - times.uploads;
+            return Ok(());
+        };
+        let bucket = graphs.plans(tokens, tokens)?[0].capacity().map_or(tokens, |bucket| bucket.requests as usize);
+        upload(&stream, input, forward, bucket, bucket)?;
+        forward.upload_tables(&stream, input.step, bucket)?;
+        draw.upload(&stream, input.rows, bucket)?;
+        times.uploads = begin.elapsed();
+        // the buckets pass on errors of the library; others wait here
+        let mut failure = None;
+        let work = |step: &mut graph::Step<'_>| {
+            let run = forward.run(&mut **math, &step.plans[0], bucket, bucket);
+            let run = run.and_then(|()| draw.launch(step.stream, &forward.logits, bucket));
+            run.map_err(|error| match error {
+                Error::Attn(error) => error,
+                other => {
+                    failure = Some(other);
+                    attn::Error::NoCuda
+                }
+            })
+        };
+        // SAFETY: `self` owns the memory that the work uses, and replaces none of it. The work of a bucket is the same
+        // in each step: a forward pass and draws of its size.
+        let launched = unsafe { graphs.run(&stream, &batch, work) };
+        times.launches = begin.elapsed() - times.uploads;
+        launched.map_err(|error| failure.unwrap_or(Error::Attn(error)))?;
+        draw.launched(bucket);
+        Ok(())
+    }
+}
+
+/// Copies the arrays of a step to the device, padded to these numbers of tokens and rows.
+fn upload(
+    stream: &Stream,
+    input: &StepInput<'_>,
+    forward: &mut Forward,
+    tokens: usize,
+    rows: usize,
+) -> Result<(), Error> {
+    let (arrays, to) = (input.step.arrays(), &mut forward.arrays);
+    to.tokens.write(stream, input.tokens.iter().map(|&token| token as i32), tokens, 0)?;
+    to.slots.write(stream, arrays.slots.iter().copied(), tokens, -1)?;
+    to.positions.write(stream, arrays.positions.iter().copied(), tokens, 0)?;
+    to.rows.write(stream, input.rows.iter().map(|row| row.row as i32), rows, -1)
+}
+
+/// A count, as plans have it.
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

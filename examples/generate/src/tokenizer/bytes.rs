@@ -1,0 +1,34 @@
+//! The alphabet of byte-level BPE: each byte is one printable character (GPT-2).
+
+/// The bytes of a token; `None` for characters outside of the alphabet.
+pub(super) fn of_token(token: &str) -> Option<Box<[u8]>> {
+    token.chars().map(byte).collect()
+}
+
+/// The byte of a character: printable Latin-1 stands for itself, and the other bytes, in order, are the characters from
+/// U+0100 on.
+fn byte(character: char) -> Option<u8> {
+    let code = u32::from(character);
+    if let Ok(byte) = u8::try_from(code) {
+        return printable(byte).then_some(byte);
+    }
+    let index = code.checked_sub(0x100)? as usize;
+    (0..=u8::MAX).filter(|&byte| !printable(byte)).nth(index)
+}
+
+fn printable(byte: u8) -> bool {
+    matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alphabet_is_that_of_gpt_2() {
+        assert_eq!(of_token("Ġthe").as_deref(), Some(&b" the"[..]));
+        assert_eq!(of_token("ĊĉÃ©").as_deref(), Some(&b"\n\t\xc3\xa9"[..]));
+        assert_eq!(byte('\u{143}'), Some(0xad), "the last of the others");
+        assert_eq!((byte('\u{144}'), byte(' '), byte('\u{ad}')), (None, None, None));
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests that are not served, and what their clients are told.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    echo::NOT_FINITE,
+    server::{Server, Setup},
+};
+
+const COMPLETIONS: &str = "/v1/completions";
+const CHAT: &str = "/v1/chat/completions";
+
+/// Checks the form of OpenAI's errors.
+fn check(status: StatusCode, answer: &Value, expected: StatusCode, param: Option<&str>, message: &str) {
+    assert_eq!(status, expected, "{answer}");
+    let error = answer["error"].as_object().expect("an error");
+    let keys: Vec<&String> = error.keys().collect();
+    assert_eq!(keys, ["code", "message", "param", "type"], "{answer}");
+    assert_eq!(error["param"].as_str(), param, "{answer}");
+    assert!(error["message"].as_str().expect("a message").contains(message), "{answer}");
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    let server = Server::start(Setup::default()).await;
+    let prompt = |key: &str, value: Value| {
+        let mut body = json!({ "prompt": "a$", "temperature": 0 });
+        body[key] = value;
+        (COMPLETIONS, body)
+    };
+    let chat = |key: &str, value: Value| {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "a$" }], "temperature": 0 });
+        body[key] = value;
+        (CHAT, body)
+    };
+    let cases = [
+        (prompt("temperature", json!(-1)), Some("temperature"), "must be finite, 0 or more"),
+        (prompt("temperature", json!("hot")), Some("temperature"), "expected f32"),
+        (prompt("temperature", json!(1e39)), Some("temperature"), "temperature"),
+        (prompt("top_p", json!(1.5)), Some("top_p"), "in 0..=1"),
+        (prompt("min_p", json!(-0.5)), Some("min_p"), "in 0..=1"),
+        (prompt("top_k", json!(-7)), Some("top_k"), "0 or more"),
+        (prompt("top_k", json!(1.5)), Some("top_k"), "expected i64"),
+        (prompt("repetition_penalty", json!(0)), Some("repetition_penalty"), "more than 0"),
+        (prompt("max_tokens", json!(0)), Some("max_tokens"), "1 to"),
+        (prompt("max_tokens", json!(-3)), Some("max_tokens"), "expected usize"),
+        (prompt("n", json!(0)), Some("n"), "1 to"),
+        (prompt("n", json!(1000)), Some("n"), "1 to 64"),
+        (prompt("logprobs", json!(6)), Some("logprobs"), "1 to 5"),
+        (prompt("seed", json!("x")), Some("seed"), "expected i64"),
+        (prompt("stop", json!(["a", ""])), Some("stop"), "empty"),
+        (prompt("stop", json!(vec!["a"; 17])), Some("stop"), "at most 16"),
+        (prompt("stop", json!([1])), Some("stop"), "an array of"),
+        (prompt("prompt", json!("")), Some("prompt"), "empty"),
+        (prompt("prompt", json!([])), Some("prompt"), "1 to 128"),
+        (prompt("prompt", json!({})), Some("prompt"), "array of strings"),
+        (prompt("prompt", json!([1, 100_000])), Some("prompt"), "vocabulary ends at 256"),
+        (prompt("prompt", json!("x".repeat(512))), Some("prompt"), "at most 511"),
+        (prompt("stop_token_ids", json!([257])), Some("stop_token_ids"), "vocabulary ends at 256"),
+        (prompt("allowed_token_ids", json!([])), Some("allowed_token_ids"), "no token"),
+        (prompt("allowed_token_ids", json!([257])), Some("allowed_token_ids"), "257 tokens"),
+        (prompt("stream_options", json!({})), Some("stream_options"), "stream"),
+        (prompt("best_of", json!(2)), Some("best_of"), "unknown field `best_of`"),
+        (prompt("logit_bias", json!({ "1": 5 })), Some("logit_bias"), "unknown field"),
+        (prompt("suffix", json!("z")), Some("suffix"), "unknown field"),
+        (prompt("max_completion_tokens", json!(3)), Some("max_completion_tokens"), "unknown field"),
+        (chat("tools", json!([{ "type": "function" }])), Some("tools"), "unknown field"),
+        (chat("response_format", json!({ "type": "json_object" })), Some("response_format"), "unknown field"),
+        (chat("logprobs", json!(3)), Some("logprobs"), "expected a boolean"),
+        (chat("top_logprobs", json!(3)), Some("top_logprobs"), "logprobs"),
+        (chat("messages", json!([])), Some("messages"), "no message"),
+        (chat("messages", json!([{ "role": "robot", "content": "a" }])), Some("messages[0].role"), "robot"),
+        (chat("messages", json!([{ "role": "user" }])), Some("messages[0]"), "content"),
+        (
+            chat("messages", json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": "x" }] }])),
+            Some("messages[0].content"),
+            "images",
+        ),
+        (chat("max_tokens", json!(1.5)), Some("max_tokens"), "usize"),
+    ];
+    for ((path, body), param, message) in cases {
+        let (status, answer) = server.post(path, body).await;
+        check(status, &answer, StatusCode::BAD_REQUEST, param, message);
+    }
+    let both = json!({
+        "messages": [{ "role": "user", "content": "a" }], "max_tokens": 3, "max_completion_tokens": 4,
+    });
+    let (status, answer) = server.post(CHAT, both).await;
+    check(status, &answer, StatusCode::BAD_REQUEST, Some("max_tokens"), "give one of them");
+    let (status, answer) = server.post(COMPLETIONS, json!({ "prompt": "a", "model": "gpt-5" })).await;
+    check(status, &answer, StatusCode::NOT_FOUND, Some("model"), "this server has `echo`");
+    assert_eq!(answer["error"]["code"], "model_not_found");
+    assert_eq!(server.engine.stats().computed_tokens, 0, "nothing of all that was run");
+}
+
+#[tokio::test]
+async fn what_asks_for_nothing_is_no_error() {
+    let server = Server::start(Setup::default()).await;
+    let body = json!({
+        "messages": [{ "role": "user", "content": "a$", "name": null }], "temperature": 0, "tools": [], "user": "me",
+        "tool_choice": "none", "response_format": { "type": "text" }, "logit_bias": {}, "stop": null, "top_k": -1,
+        "seed": -5, "store": false, "metadata": {}, "n": null,
+    });
+    assert_eq!(server.ok(CHAT, body).await["choices"][0]["message"]["content"], "a");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_requests() {
+    let server = Server::start(Setup { max_body: 4096, ..Setup::default() }).await;
+    let send = async |kind: &str, body: Vec<u8>| {
+        let request = server.client.post(server.url(COMPLETIONS)).header("content-type", kind).body(body);
+        let response = request.send().await.expect("an answer");
+        (response.status(), response.json::<Value>().await.expect("JSON"))
+    };
+    let json = "application/json; charset=utf-8";
+    let cases: [(&str, Vec<u8>, StatusCode, &str); 9] = [
+        (json, b"".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
+        (json, b"{".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
+        (json, b"[]".to_vec(), StatusCode::BAD_REQUEST, "JSON object"),
+        (json, b"{\"prompt\": \"\xFF\"}".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
+        (json, b"{\"prompt\": \"\\ud800\"}".to_vec(), StatusCode::BAD_REQUEST, "not valid JSON"),
+        (json, [&b"["[..]; 4000].concat(), StatusCode::BAD_REQUEST, "recursion limit"),
+        (json, b"{}".to_vec(), StatusCode::BAD_REQUEST, "missing field `prompt`"),
+        (json, vec![b' '; 4097], StatusCode::PAYLOAD_TOO_LARGE, "larger"),
+        ("text/plain", b"{\"prompt\": \"a\"}".to_vec(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type"),
+    ];
+    for (kind, body, expected, message) in cases {
+        let (status, answer) = send(kind, body).await;
+        check(status, &answer, expected, None, message);
+    }
+    // the largest body that is taken
+    let prompt = "x".repeat(100);
+    let mut body = json!({ "prompt": prompt, "max_tokens": 1, "temperature": 0 }).to_string().into_bytes();
+    body.resize(4096, b' ');
+    assert_eq!(send(json, body).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn paths_and_methods_that_do_not_exist() {
+    let server = Server::start(Setup::default()).await;
+    let (status, answer) = server.post("/v1/embeddings", json!({})).await;
+    check(status, &answer, StatusCode::NOT_FOUND, None, "/v1/embeddings");
+    let response = server.get(COMPLETIONS).await;
+    let status = response.status();
+    check(status, &response.json().await.expect("JSON"), StatusCode::METHOD_NOT_ALLOWED, None, "GET");
+}
+
+#[tokio::test]
+async fn a_failed_request_fails_alone() {
+    let server = Server::start(Setup::default()).await;
+    let bad = json!({ "prompt": format!("a{NOT_FINITE}"), "temperature": 0 });
+    let good = json!({ "prompt": "fine$", "temperature": 0 });
+    let (failed, served) = tokio::join!(server.post(COMPLETIONS, bad.clone()), server.ok(COMPLETIONS, good.clone()));
+    check(failed.0, &failed.1, StatusCode::INTERNAL_SERVER_ERROR, None, "");
+    assert_eq!(failed.1["error"]["type"], "server_error");
+    assert_eq!(served["choices"][0]["text"], "fine");
+    // a stream that has begun says it in an event
+    let events = server.stream(COMPLETIONS, bad).await;
+    assert_eq!(events.last().expect("an event")["error"]["code"], "request_failed");
+    assert_eq!(server.ok(COMPLETIONS, good).await["choices"][0]["text"], "fine");
+    server.drained().await;
+}
+
+#[tokio::test]
+async fn a_full_queue_is_busy_and_then_is_not() {
+    let server = Server::start(Setup { max_waiting: 4, step: Duration::from_millis(5), pages: 40, ..Setup::default() });
+    let server = server.await;
+    let body = json!({ "prompt": "ab", "max_tokens": 400, "temperature": 0 });
+    let answers = (0..24).map(|_| server.send(COMPLETIONS, &body));
+    let answers = futures_util::future::join_all(answers).await;
+    let busy: Vec<_> = answers.into_iter().filter(|answer| answer.status() == StatusCode::TOO_MANY_REQUESTS).collect();
+    assert!(!busy.is_empty() && busy.len() < 24, "{} of 24 were refused", busy.len());
+    for answer in busy {
+        assert_eq!(answer.headers()["retry-after"], "1");
+        let status = answer.status();
+        check(status, &answer.json().await.expect("JSON"), StatusCode::TOO_MANY_REQUESTS, None, "try again");
+    }
+    server.drained().await;
+    assert_eq!(server.ok(COMPLETIONS, body).await["choices"][0]["finish_reason"], "length");
+}
+
+#[tokio::test]
+async fn what_never_fits_is_refused() {
+    let server = Server::start(Setup { pages: 8, ..Setup::default() }).await;
+    let body = json!({ "prompt": "x".repeat(100), "max_tokens": 200, "temperature": 0 });
+    let (status, answer) = server.post(COMPLETIONS, body).await;
+    check(status, &answer, StatusCode::BAD_REQUEST, None, "pages");
+}
