@@ -32,7 +32,8 @@
 //! ```
 
 pub use attn_core::sampling::{
-    FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
+    ChainDrafts, ChainOut, FilterOrder, LogProbs, MAX_TOP, Penalties, PerRow, SampleOut, SamplingParams, TopLogProbs,
+    TreeDrafts, TreeOut,
 };
 
 use attn_core::sampling::{Keep, Source};
@@ -139,6 +140,29 @@ fn kept(
         Cpu(()) => attn_core::sampling::keep(source, tensor, params, what, &mut out),
         Cuda(stream) => attn_kernels::cuda::ops::keep_filtered(stream, source, tensor, params, what, &out),
     })
+}
+
+/// Verifies chains of drafts: draft i is emitted with probability `min(1, target / draft)`; the first that is not is
+/// replaced by a draw from `max(target - draft, 0)`; behind all drafts follows a draw from the last target.
+///
+/// # Errors
+///
+/// Tensors of contradicting shapes, a draft outside of the vocabulary. A stream of a CUDA device: this runs on the CPU
+/// alone.
+pub fn verify_chain(stream: &Stream, drafts: &ChainDrafts<'_>, out: &mut ChainOut<'_>) -> Result<(), Error> {
+    stream.backend.cpu("stream")?;
+    Ok(attn_core::sampling::verify_chain(drafts, out)?)
+}
+
+/// Verifies trees of drafts. Behind an accepted node one random number goes through its children: the first up to which
+/// their probabilities add up to it is accepted. If none is, a token is drawn from the others.
+///
+/// # Errors
+///
+/// As [`verify_chain`]; an index out of range, a threshold that is not in (0, 1].
+pub fn verify_tree(stream: &Stream, drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(), Error> {
+    stream.backend.cpu("stream")?;
+    Ok(attn_core::sampling::verify_tree(drafts, out)?)
 }
 
 /// Prepares sampling from logits of a type, so that the first call can be captured: on CUDA it compiles and loads the

@@ -211,7 +211,7 @@ pub fn verify_tree(drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(),
     }
     let seeds = drafts.seeds.on_host("seeds")?;
     let positions = out.positions.on_host("positions")?;
-    for request in 0..requests {
+    for (request, first) in positions.iter_mut().enumerate() {
         let (seed, base) = (seeds.of(request, 0), request * nodes);
         let accept_index = &mut out.accept_index.on_host("accept_index")?[base..][..nodes];
         accept_index.fill(-1);
@@ -220,7 +220,7 @@ pub fn verify_tree(drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(),
         let mut refused = Vec::new();
         loop {
             let row = target.row(request, node);
-            let position = positions[request].wrapping_add(accepted as i64) as u64;
+            let position = first.wrapping_add(accepted as i64) as u64;
             let coin = (random::bits64(seed, position, TEST) >> 40) as f32 * (1.0 / 16_777_216.0);
             let (mut sum, mut next) = (0.0f32, child[base + node]);
             refused.clear();
@@ -250,7 +250,7 @@ pub fn verify_tree(drafts: &TreeDrafts<'_>, out: &mut TreeOut<'_>) -> Result<(),
             accept_index[accepted] = index[base + node];
         }
         out.accepted.on_host("accepted")?[request] = accepted as i32;
-        positions[request] = positions[request].wrapping_add(accepted as i64 + 1);
+        *first = first.wrapping_add(accepted as i64 + 1);
     }
     Ok(())
 }

@@ -71,7 +71,10 @@ mod tests {
         let about = json!({"name": "model", "page": "model", "device": "H200"}).as_object().expect("an object").clone();
         let section = Section { about, rows: vec![row(), row()] };
         let text = tables(&[section.clone()]).expect("tables");
-        assert!(text.starts_with("\n## Fused rope\n\n| case | fused, us | own pass, us | own pass / fused |"), "{text}");
+        assert!(
+            text.starts_with("\n## Fused rope\n\n| case | fused, us | own pass, us | own pass / fused |"),
+            "{text}"
+        );
         assert_eq!(text.matches("\n| tiny: 2 texts | 100 | 150 | 1.490 | 1.60 | 1.28 | 1.5e-4 |").count(), 2, "{text}");
         assert_eq!(text.matches("##").count(), 1);
         assert!(text.ends_with("\ndevice H200.\n") || text.contains("device H200"), "{text}");
