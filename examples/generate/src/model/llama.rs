@@ -9,7 +9,7 @@ use super::{
     Model, ModelLimits, StepInput,
     config::LlamaConfig,
     fetch::model_file,
-    forward::{AttentionForm, Forward, ForwardOptions},
+    forward::{AttentionForm, Cascades, Forward, ForwardOptions},
     gguf::Gguf,
     math::{CpuMath, CudaMath, CudaMathOptions, Math},
     runner::ModelRunner,
@@ -136,7 +136,11 @@ impl Llama {
         };
         let pages = Pages::new(sizes.pages, sizes.page_size)?;
         let weights = LlamaWeights::load(config, checkpoint, &*math)?;
-        let form = AttentionForm { raw_keys: options.endless, ..AttentionForm::default() };
+        let form = AttentionForm {
+            raw_keys: options.endless,
+            cascades: (!batch_invariant).then(Cascades::default),
+            ..AttentionForm::default()
+        };
         let forward = Forward::with_form(config, weights.into(), &sizes, form, &*math)?;
         let sampler = Sampler::new(&engine, math.padded_rows(step_rows), config.vocab)?;
         let limits = ModelLimits {
