@@ -36,7 +36,8 @@ fn table(section: &Section) -> Result<String> {
 
 /// Where and how a section was measured, as a sentence of at most 120 columns a line.
 pub(super) fn about(section: &Section) -> String {
-    let shown = section.about.iter().filter(|(key, _)| !["name", "title", "ratio", "runners", "page"].contains(&key.as_str()));
+    let shown =
+        section.about.iter().filter(|(key, _)| !["name", "title", "ratio", "runners", "page"].contains(&key.as_str()));
     let words: Vec<_> =
         shown.map(|(k, v)| format!("{k} {}", v.as_str().map_or(v.to_string(), str::to_owned))).collect();
     wrapped(&format!("{}.", words.join(", ")), 120)

@@ -229,8 +229,9 @@ impl Forward {
             CascadeLevelKv::Ragged(_) => 0,
             CascadeLevelKv::Paged(table) => (table.indptr.windows(2).zip(level.qo_indptr.windows(2)))
                 .map(|(pages, queries)| {
-                    let requests = qo_indptr.iter().filter(|at| (queries[0]..queries[1]).contains(at)).count();
-                    (pages[1] - pages[0]) as usize * table.page_size as usize * requests.saturating_sub(1)
+                    let [begin, end] = [queries[0], queries[1]].map(|to| qo_indptr.partition_point(|&at| at < to));
+                    let keys = (pages[1] - pages[0]) as usize * table.page_size as usize;
+                    keys * (end - begin).saturating_sub(1)
                 })
                 .sum(),
         });
