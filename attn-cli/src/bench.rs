@@ -12,7 +12,7 @@ use crate::{
     global::Global,
     op_bench,
     output::{Output, figure, progress, with},
-    prepare, serve,
+    prepare, sampling_serve, serve,
 };
 
 #[derive(clap::Args)]
@@ -27,6 +27,9 @@ pub(crate) struct Bench {
     /// Times the ops around attention instead (merge, append, copy), with the bytes that they move.
     #[arg(long, conflicts_with = "serve")]
     ops: bool,
+    /// Serves times of sampling, for benches/baselines/sampling.py, over stdin and stdout.
+    #[arg(long, conflicts_with_all = ["serve", "ops"])]
+    sampling: bool,
     /// Serves the interleaved benchmark, benches/baselines/interleave.py, over stdin and stdout: prepare, time, drop.
     #[arg(long)]
     serve: bool,
@@ -64,6 +67,9 @@ impl Device {
 pub(crate) fn run(args: &Bench, global: &Global) -> Result<ExitCode> {
     if args.ops {
         return op_bench::run(&args.device.engine()?, args.reps, global);
+    }
+    if args.sampling {
+        return sampling_serve::run(&args.device.engine()?);
     }
     if args.serve {
         if args.cases.named() {

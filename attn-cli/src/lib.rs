@@ -17,6 +17,7 @@ mod list;
 mod op_bench;
 mod output;
 mod prepare;
+mod sampling_serve;
 mod serve;
 mod source;
 mod tiles;

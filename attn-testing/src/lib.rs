@@ -62,6 +62,7 @@ pub mod properties;
 mod random;
 mod run_modes;
 mod run_parts;
+mod sampling_bench;
 mod setup;
 mod shared;
 #[cfg(feature = "snapshots")]
@@ -89,6 +90,7 @@ pub use metrics::{Distance, Tolerance};
 pub use outputs::StoredOutputs;
 pub use properties::check_variant;
 pub use run_modes::RunMode;
+pub use sampling_bench::{PreparedSampling, SamplingBenchCase};
 pub use shared::{SharedRun, SharedTensors};
 pub use wide_offsets::{WIDE_OFFSET_ELEMENTS, WideOffsetsResult, wide_offsets};
 

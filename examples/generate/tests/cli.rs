@@ -41,13 +41,22 @@ fn several_texts_of_a_chat_come_from_the_standard_input() {
     assert!(said.contains("\n--- 2 of 2\n") && said.len() > 20, "{said}");
 }
 
+/// The window has 12 keys: most tokens of the text have left it when the text ends.
+#[test]
+fn a_text_is_written_beyond_its_window() {
+    let output = run(&["Once upon a time", "--endless", "--window", "12", "--max-tokens", "40"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("\n 40 tokens, "), "{}", text(&output.stderr));
+}
+
 #[test]
 fn what_is_wrong_is_an_error() {
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "required"),
         (&["a", "--serve"], 2, "cannot be used with"),
-        (&["a", "--temperature", "-1"], 1, "must be finite, 0 or more"),
+        (&["a", "--temperature=-1"], 1, "must be finite, 0 or more"),
         (&["a", "--model", "/nowhere.gguf"], 1, "/nowhere.gguf"),
+        (&["a", "--endless", "--window", "0"], 1, "the window has at least 1 key"),
         (&["a", "--page-size", "0"], 1, "--page-size"),
         (&["--bench", "--rate", "0"], 1, "positive"),
         (&["--serve", "--addr", "192.0.2.1:80"], 1, "cannot listen on 192.0.2.1:80"),

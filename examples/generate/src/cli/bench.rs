@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use generate::bench::{Lengths, OnProgress, Progress, TraceOptions, run as replay};
+use generate::bench::{Lengths, OnProgress, Progress, TraceOptions, draw, run as replay};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::model::{Loaded, ModelArgs};
+use super::model::{ModelArgs, Started};
 
 /// The lengths of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -70,8 +70,11 @@ impl BenchArgs {
 }
 
 pub(crate) fn run(model: &ModelArgs, args: &BenchArgs, choices: usize) -> anyhow::Result<()> {
-    let Loaded { engine, device, .. } = model.start()?;
+    let Started { engine, device, .. } = model.start(false)?;
     let options = args.options(choices, model.speculate);
+    // what is wrong with the trace is said before the warm-up
+    let limits = engine.model_limits();
+    draw(&options, limits.vocab, limits.context)?;
     if args.warmup > 0 {
         let seed = options.seed.wrapping_add(1);
         let warmup = TraceOptions { requests: args.warmup, rate: None, seed, ..options.clone() };

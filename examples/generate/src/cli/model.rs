@@ -64,7 +64,7 @@ fn name_of_dtype<S: serde::Serializer>(dtype: &Option<Dtype>, serializer: S) -> 
 }
 
 /// A model that runs.
-pub(crate) struct Loaded {
+pub(crate) struct Started {
     pub(crate) engine: EngineHandle,
     pub(crate) tokenizer: Tokenizer,
     /// Where it runs, in words.
@@ -72,18 +72,18 @@ pub(crate) struct Loaded {
 }
 
 impl ModelArgs {
-    /// Loads the model, and starts its engine.
-    pub(crate) fn start(&self) -> anyhow::Result<Loaded> {
+    /// Loads the model, for endless texts too if that is asked, and starts its engine.
+    pub(crate) fn start(&self, endless: bool) -> anyhow::Result<Started> {
         anyhow::ensure!(self.page_size > 0, "a page has at least one token; see --page-size");
         anyhow::ensure!(self.cache_tokens > 0, "the KV cache has at least one token; see --cache-tokens");
         anyhow::ensure!(self.sequences > 0, "at least one text runs at a time; see --sequences");
         anyhow::ensure!(self.chunk_tokens > 0, "a step computes at least one token; see --chunk-tokens");
-        let (model, tokenizer) = load(&self.load_options())?;
+        let (model, tokenizer) = load(&LoadOptions { endless, ..self.load_options() })?;
         let device = model.engine().to_string();
         let batch_invariant = self.batch_invariant.unwrap_or(model.engine().is_cpu());
         let engine = Engine::new(model, self.engine_config(batch_invariant))?;
         let engine = EngineHandle::spawn(engine).context("the engine has no thread")?;
-        Ok(Loaded { engine, tokenizer, device })
+        Ok(Started { engine, tokenizer, device })
     }
 
     fn load_options(&self) -> LoadOptions {
@@ -98,6 +98,7 @@ impl ModelArgs {
             cache_tokens: self.cache_tokens,
             page_size: self.page_size,
             cache_dtype: self.cache_dtype,
+            ..LoadOptions::default()
         }
     }
 

@@ -13,7 +13,7 @@ use generate::{
     tokenizer::ChatMessage,
 };
 
-use super::model::{Loaded, ModelArgs};
+use super::model::{ModelArgs, Started};
 
 /// How a text is drawn.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,7 +92,7 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     } else {
         prompt.clone_into(&mut input);
     }
-    let Loaded { engine, tokenizer, device } = model.start()?;
+    let Started { engine, tokenizer, device } = model.start(args.endless)?;
     let text = if args.chat {
         let message = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
         let system = args.system.iter().map(|system| message("system", system));
@@ -113,7 +113,7 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     let mut texts = vec![String::new(); args.choices];
     let (mut first, mut generated, mut cut_off) = (None, 0usize, false);
     while let Some(event) = stream.blocking_recv() {
-        let (choice, piece) = match event {
+        let (choice, chunk) = match event {
             Event::Started { .. } => continue,
             Event::Token { choice, sampled } => {
                 first.get_or_insert_with(|| begin.elapsed());
@@ -128,10 +128,10 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
             Event::Failed { message } => anyhow::bail!("{message}"),
         };
         if choice == 0 {
-            write!(out, "{piece}")?;
+            write!(out, "{chunk}")?;
             out.flush()?;
         } else {
-            texts[choice] += &piece;
+            texts[choice] += &chunk;
         }
     }
     writeln!(out)?;
@@ -141,9 +141,8 @@ pub(crate) fn run(model: &ModelArgs, args: &TextArgs, prompt: &str) -> anyhow::R
     let (first, all) = (first.unwrap_or_default().as_secs_f64(), begin.elapsed().as_secs_f64());
     let rate = generated.saturating_sub(args.choices) as f64 / (all - first).max(1e-9);
     let end = if cut_off { "; cut off at the limit, see --max-tokens" } else { "" };
-    eprintln!(
-        "[{device}: {prompt_tokens} tokens of prompt, first token after {:.0} ms, {generated} tokens, {rate:.1}/s{end}]",
-        first * 1e3
-    );
+    let first = first * 1e3;
+    eprintln!("[{device}: {prompt_tokens} tokens of prompt, first token after {first:.0} ms,");
+    eprintln!(" {generated} tokens, {rate:.1}/s{end}]");
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use generate::serve::{ServeOptions, serve};
 use tokio::net::TcpListener;
 
-use super::model::{Loaded, ModelArgs};
+use super::model::{ModelArgs, Started};
 
 /// Where and what is served.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) fn run(model: &ModelArgs, args: &ServeArgs) -> anyhow::Result<()> {
         if !address.ip().is_loopback() {
             tracing::warn!("{address} is open to other machines, and nothing asks them who they are");
         }
-        let Loaded { engine, tokenizer, device } = tokio::task::block_in_place(|| model.start())?;
+        let Started { engine, tokenizer, device } = tokio::task::block_in_place(|| model.start(false))?;
         let default = ServeOptions::default();
         let file = model.model.as_deref().and_then(|file| file.file_stem()).map(|stem| stem.to_string_lossy().into());
         let options = ServeOptions {
@@ -76,6 +76,6 @@ async fn signal() {
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         // a process that is told nothing runs until it is killed
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

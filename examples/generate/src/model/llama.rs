@@ -37,8 +37,8 @@ pub struct LoadOptions {
     pub file: Option<PathBuf>,
     /// Where it runs.
     pub device: Device,
-    /// A text has the same bits alone and in any batch, with a warm prefix cache and with a cold one. It costs nothing
-    /// on the CPU but the parallel levels of cascades; on CUDA it takes slower products. By default on the CPU alone.
+    /// A text has the same bits alone and in any batch, in one piece and in chunks, with a warm prefix cache and with a
+    /// cold one. On CUDA it takes slower products. By default on the CPU alone.
     pub batch_invariant: Option<bool>,
     /// New tokens of a step.
     pub step_tokens: usize,

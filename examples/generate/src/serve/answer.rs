@@ -13,7 +13,7 @@ use futures_util::stream::unfold;
 use serde_json::Value;
 
 use super::{
-    choice::Piece,
+    choice::Chunk,
     failure::Failure,
     generation::{Finish, Generation, Update, Usage},
     text::Text,
@@ -25,10 +25,10 @@ pub(crate) trait Shape: Send + Sync + 'static {
     fn opening(&self, choice: usize) -> Option<Value>;
 
     /// A part of a choice, in a stream.
-    fn part(&self, choice: usize, piece: &Piece, finish: Option<&Finish>, text: &dyn Text) -> Value;
+    fn part(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> Value;
 
     /// A whole choice.
-    fn whole(&self, choice: usize, piece: &Piece, finish: &Finish, text: &dyn Text) -> Value;
+    fn whole(&self, choice: usize, chunk: &Chunk, finish: &Finish, text: &dyn Text) -> Value;
 
     /// The object around choices; `usage` is left out, `null` or an object.
     fn envelope(&self, stream: bool, choices: Vec<Value>, usage: Option<Value>) -> Value;
@@ -51,14 +51,14 @@ pub(crate) async fn answer(generation: Generation, shape: Arc<dyn Shape>, delive
 
 /// Waits for all choices. If the client goes away, the server drops this future, which cancels the requests.
 async fn whole(mut generation: Generation, shape: &dyn Shape) -> Response {
-    let mut pieces: Vec<Piece> = vec![Piece::default(); generation.count()];
+    let mut chunks: Vec<Chunk> = vec![Chunk::default(); generation.count()];
     let mut choices: Vec<Option<Value>> = vec![None; generation.count()];
     while let Some(update) = generation.next().await {
         match update {
-            Update::Text { choice, piece } => extend(&mut pieces[choice], piece),
-            Update::Finished { choice, piece, finish } => {
-                extend(&mut pieces[choice], piece);
-                choices[choice] = Some(shape.whole(choice, &pieces[choice], &finish, generation.text()));
+            Update::Text { choice, chunk } => extend(&mut chunks[choice], chunk),
+            Update::Finished { choice, chunk, finish } => {
+                extend(&mut chunks[choice], chunk);
+                choices[choice] = Some(shape.whole(choice, &chunks[choice], &finish, generation.text()));
             }
             Update::Failed(failure) => return failure.into_response(),
         }
@@ -69,9 +69,9 @@ async fn whole(mut generation: Generation, shape: &dyn Shape) -> Response {
     }
 }
 
-fn extend(piece: &mut Piece, more: Piece) {
-    piece.text += &more.text;
-    piece.tokens.extend(more.tokens);
+fn extend(chunk: &mut Chunk, more: Chunk) {
+    chunk.text += &more.text;
+    chunk.tokens.extend(more.tokens);
 }
 
 /// What a stream holds between two events.
@@ -114,16 +114,16 @@ impl State {
 
     async fn advance(&mut self) {
         match self.generation.next().await {
-            Some(Update::Text { choice, piece }) => {
-                let part = self.shape.part(choice, &piece, None, self.generation.text());
+            Some(Update::Text { choice, chunk }) => {
+                let part = self.shape.part(choice, &chunk, None, self.generation.text());
                 self.send(part);
             }
-            Some(Update::Finished { choice, piece, finish }) => {
-                if !piece.text.is_empty() || !piece.tokens.is_empty() {
-                    let part = self.shape.part(choice, &piece, None, self.generation.text());
+            Some(Update::Finished { choice, chunk, finish }) => {
+                if !chunk.text.is_empty() || !chunk.tokens.is_empty() {
+                    let part = self.shape.part(choice, &chunk, None, self.generation.text());
                     self.send(part);
                 }
-                let part = self.shape.part(choice, &Piece::default(), Some(&finish), self.generation.text());
+                let part = self.shape.part(choice, &Chunk::default(), Some(&finish), self.generation.text());
                 self.send(part);
             }
             Some(Update::Failed(failure)) => {

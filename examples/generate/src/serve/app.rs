@@ -39,7 +39,7 @@ impl App {
     }
 
     /// Tokens that may follow a prompt: the rest of the context, and of the pool.
-    pub(crate) fn room(&self, prompt: usize) -> usize {
+    pub(crate) fn tokens_left(&self, prompt: usize) -> usize {
         let pages = self.engine.pages();
         let pool = pages.count() * pages.page_size();
         // the engine refuses a prompt that leaves no room

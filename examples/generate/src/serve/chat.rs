@@ -10,7 +10,7 @@ use super::{
     answer::{Shape, answer},
     app::App,
     body::Body,
-    choice::Piece,
+    choice::Chunk,
     failure::Failure,
     generation::{Finish, Generation},
     logprob::finite,
@@ -104,7 +104,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, Body(parameters, body): Bo
     let request = app
         .aside(move |app| {
             let tokens = app.text.encode_chat(&messages)?;
-            let max_tokens = max_tokens.unwrap_or_else(|| app.room(tokens.len()));
+            let max_tokens = max_tokens.unwrap_or_else(|| app.tokens_left(tokens.len()));
             parameters.request(tokens, max_tokens, top, app.engine.model_limits().vocab)
         })
         .await?;
@@ -119,16 +119,19 @@ struct Chats {
 }
 
 impl Chats {
-    fn logprobs(&self, piece: &Piece, text: &dyn Text) -> Option<Value> {
-        let one = |token: u32, logprob: f32| json!({ "token": text.name(token), "logprob": finite(logprob), "bytes": text.bytes(token) });
+    fn logprobs(&self, chunk: &Chunk, text: &dyn Text) -> Option<Value> {
+        let one = |token: u32, logprob: f32| {
+            let (name, bytes) = (text.name(token), text.bytes(token));
+            json!({ "token": name, "logprob": finite(logprob), "bytes": bytes })
+        };
         let each = |(sampled, _): &(Sampled, usize)| {
             let mut entry = one(sampled.token, sampled.logprob);
             let top = sampled.top.iter().map(|&(token, logprob)| one(token, logprob));
             entry["top_logprobs"] = top.collect();
             entry
         };
-        let some = self.logprobs && !piece.tokens.is_empty();
-        some.then(|| json!({ "content": piece.tokens.iter().map(each).collect::<Vec<_>>() }))
+        let some = self.logprobs && !chunk.tokens.is_empty();
+        some.then(|| json!({ "content": chunk.tokens.iter().map(each).collect::<Vec<_>>() }))
     }
 }
 
@@ -138,12 +141,12 @@ impl Shape for Chats {
         Some(json!({ "index": choice, "delta": delta, "logprobs": null, "finish_reason": null }))
     }
 
-    fn part(&self, choice: usize, piece: &Piece, finish: Option<&Finish>, text: &dyn Text) -> Value {
-        let delta = if finish.is_some() { json!({}) } else { json!({ "content": piece.text }) };
+    fn part(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> Value {
+        let delta = if finish.is_some() { json!({}) } else { json!({ "content": chunk.text }) };
         let mut part = json!({
             "index": choice,
             "delta": delta,
-            "logprobs": self.logprobs(piece, text),
+            "logprobs": self.logprobs(chunk, text),
             "finish_reason": finish.map(|finish| finish.reason),
         });
         if let Some(finish) = finish {
@@ -152,11 +155,11 @@ impl Shape for Chats {
         part
     }
 
-    fn whole(&self, choice: usize, piece: &Piece, finish: &Finish, text: &dyn Text) -> Value {
+    fn whole(&self, choice: usize, chunk: &Chunk, finish: &Finish, text: &dyn Text) -> Value {
         json!({
             "index": choice,
-            "message": { "role": "assistant", "content": piece.text, "refusal": null },
-            "logprobs": self.logprobs(piece, text),
+            "message": { "role": "assistant", "content": chunk.text, "refusal": null },
+            "logprobs": self.logprobs(chunk, text),
             "finish_reason": finish.reason,
             "stop_reason": finish.stop,
         })

@@ -7,7 +7,7 @@ use crate::{sampling::Sampled, tokenizer::Utf8Stream};
 
 /// Text that may be sent, and the tokens that it begins to show.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Piece {
+pub(crate) struct Chunk {
     /// The text.
     pub(crate) text: String,
     /// Tokens, each with the offset of its text within that of the choice, in bytes.
@@ -38,33 +38,33 @@ impl ChoiceText {
     }
 
     /// Takes the next token, and its bytes. The second part is the stop string that was found: the text has ended.
-    pub(crate) fn push(&mut self, sampled: Sampled, bytes: &[u8]) -> (Piece, Option<String>) {
+    pub(crate) fn push(&mut self, sampled: Sampled, bytes: &[u8]) -> (Chunk, Option<String>) {
         self.waiting.push_back((sampled, self.decoded));
         let text = self.utf8.push(bytes);
         self.pass(&text)
     }
 
     /// The rest, when no token follows.
-    pub(crate) fn finish(&mut self) -> (Piece, Option<String>) {
+    pub(crate) fn finish(&mut self) -> (Chunk, Option<String>) {
         let text = self.utf8.finish();
-        let (mut piece, stop) = self.pass(text);
+        let (mut chunk, stop) = self.pass(text);
         if stop.is_none() {
             let rest = self.stops.finish();
             self.sent += rest.len();
-            piece.text += &rest;
-            piece.tokens.extend(self.waiting.drain(..));
+            chunk.text += &rest;
+            chunk.tokens.extend(self.waiting.drain(..));
         }
-        (piece, stop)
+        (chunk, stop)
     }
 
-    fn pass(&mut self, text: &str) -> (Piece, Option<String>) {
+    fn pass(&mut self, text: &str) -> (Chunk, Option<String>) {
         self.decoded += text.len();
         let passed = self.stops.push(text);
         self.sent += passed.text.len();
         let shown = self.waiting.iter().take_while(|(_, start)| *start < self.sent).count();
         let tokens = self.waiting.drain(..shown).collect();
         let stop = passed.stop.map(|index| self.stops.get(index).to_owned());
-        (Piece { text: passed.text, tokens }, stop)
+        (Chunk { text: passed.text, tokens }, stop)
     }
 }
 
@@ -76,41 +76,41 @@ mod tests {
         Sampled { token, logprob: -1.0, top: Vec::new() }
     }
 
-    /// The ids and offsets of a piece's tokens.
-    fn tokens(piece: &Piece) -> Vec<(u32, usize)> {
-        piece.tokens.iter().map(|(sampled, start)| (sampled.token, *start)).collect()
+    /// The ids and offsets of a chunk's tokens.
+    fn tokens(chunk: &Chunk) -> Vec<(u32, usize)> {
+        chunk.tokens.iter().map(|(sampled, start)| (sampled.token, *start)).collect()
     }
 
     #[test]
     fn tokens_come_with_the_text_that_shows_them() {
         let mut text = ChoiceText::new(vec!["##".into()]);
-        let (piece, _) = text.push(token(1), b"one \xC3");
-        assert_eq!((piece.text.as_str(), tokens(&piece)), ("one ", vec![(1, 0)]));
-        let (piece, _) = text.push(token(2), b"\xA9#");
-        assert_eq!((piece.text.as_str(), tokens(&piece)), ("é", vec![(2, 4)]));
-        let (piece, stop) = text.push(token(3), b"-");
-        assert_eq!((piece.text.as_str(), tokens(&piece), stop), ("#-", vec![(3, 7)], None));
-        let (piece, _) = text.push(token(4), b"");
-        assert_eq!(piece, Piece::default());
-        let (piece, _) = text.finish();
-        assert_eq!((piece.text.as_str(), tokens(&piece)), ("", vec![(4, 8)]));
+        let (chunk, _) = text.push(token(1), b"one \xC3");
+        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("one ", vec![(1, 0)]));
+        let (chunk, _) = text.push(token(2), b"\xA9#");
+        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("é", vec![(2, 4)]));
+        let (chunk, stop) = text.push(token(3), b"-");
+        assert_eq!((chunk.text.as_str(), tokens(&chunk), stop), ("#-", vec![(3, 7)], None));
+        let (chunk, _) = text.push(token(4), b"");
+        assert_eq!(chunk, Chunk::default());
+        let (chunk, _) = text.finish();
+        assert_eq!((chunk.text.as_str(), tokens(&chunk)), ("", vec![(4, 8)]));
     }
 
     #[test]
     fn tokens_of_a_stop_string_do_not_show() {
         let mut text = ChoiceText::new(vec!["STOP".into()]);
         assert_eq!(text.push(token(1), b"go S").0.text, "go ");
-        assert_eq!(text.push(token(2), b"TO"), (Piece::default(), None));
-        let (piece, stop) = text.push(token(3), b"P more");
-        assert_eq!((piece, stop.as_deref()), (Piece::default(), Some("STOP")));
+        assert_eq!(text.push(token(2), b"TO"), (Chunk::default(), None));
+        let (chunk, stop) = text.push(token(3), b"P more");
+        assert_eq!((chunk, stop.as_deref()), (Chunk::default(), Some("STOP")));
     }
 
     #[test]
     fn what_is_held_back_comes_at_the_end() {
         let mut text = ChoiceText::new(vec!["STOP".into()]);
-        assert_eq!(text.push(token(1), b"STO").0, Piece::default());
-        assert_eq!(text.push(token(2), b"\xF0\x9F").0, Piece::default());
-        let (piece, stop) = text.finish();
-        assert_eq!((piece.text.as_str(), tokens(&piece), stop), ("STO\u{FFFD}", vec![(1, 0), (2, 3)], None));
+        assert_eq!(text.push(token(1), b"STO").0, Chunk::default());
+        assert_eq!(text.push(token(2), b"\xF0\x9F").0, Chunk::default());
+        let (chunk, stop) = text.finish();
+        assert_eq!((chunk.text.as_str(), tokens(&chunk), stop), ("STO\u{FFFD}", vec![(1, 0), (2, 3)], None));
     }
 }

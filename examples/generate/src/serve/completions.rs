@@ -10,7 +10,7 @@ use super::{
     answer::{Shape, answer},
     app::App,
     body::Body,
-    choice::Piece,
+    choice::Chunk,
     failure::Failure,
     generation::{Finish, Generation},
     logprob::finite,
@@ -106,20 +106,20 @@ struct Completions {
 }
 
 impl Completions {
-    fn choice(&self, choice: usize, piece: &Piece, finish: Option<&Finish>, text: &dyn Text) -> Value {
-        let logprobs = self.logprobs && !piece.tokens.is_empty();
+    fn choice(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> Value {
+        let logprobs = self.logprobs && !chunk.tokens.is_empty();
         json!({
             "index": choice,
-            "text": piece.text,
-            "logprobs": logprobs.then(|| self.logprobs(piece, text)),
+            "text": chunk.text,
+            "logprobs": logprobs.then(|| self.logprobs(chunk, text)),
             "finish_reason": finish.map(|finish| finish.reason),
             "stop_reason": finish.and_then(|finish| finish.stop.as_deref()),
         })
     }
 
-    fn logprobs(&self, piece: &Piece, text: &dyn Text) -> Value {
+    fn logprobs(&self, chunk: &Chunk, text: &dyn Text) -> Value {
         let name = |token: u32| text.name(token);
-        let each = piece.tokens.iter();
+        let each = chunk.tokens.iter();
         let top = each.clone().map(|(sampled, _)| {
             let top = sampled.top.iter().map(|&(token, logprob)| (name(token), finite(logprob)));
             Value::Object(top.collect::<Map<String, Value>>())
@@ -141,14 +141,14 @@ impl Shape for Completions {
         )
     }
 
-    fn part(&self, choice: usize, piece: &Piece, finish: Option<&Finish>, text: &dyn Text) -> Value {
-        self.choice(choice, piece, finish, text)
+    fn part(&self, choice: usize, chunk: &Chunk, finish: Option<&Finish>, text: &dyn Text) -> Value {
+        self.choice(choice, chunk, finish, text)
     }
 
-    fn whole(&self, choice: usize, piece: &Piece, finish: &Finish, text: &dyn Text) -> Value {
-        let mut whole = self.choice(choice, piece, Some(finish), text);
+    fn whole(&self, choice: usize, chunk: &Chunk, finish: &Finish, text: &dyn Text) -> Value {
+        let mut whole = self.choice(choice, chunk, Some(finish), text);
         let echo = &self.echoes[choice / self.choices];
-        whole["text"] = json!(format!("{echo}{}", piece.text));
+        whole["text"] = json!(format!("{echo}{}", chunk.text));
         whole
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     app::App,
-    choice::{ChoiceText, Piece},
+    choice::{ChoiceText, Chunk},
     failure::Failure,
     text::Text,
 };
@@ -36,9 +36,9 @@ pub(crate) struct Finish {
 #[derive(Debug)]
 pub(crate) enum Update {
     /// Text of a choice.
-    Text { choice: usize, piece: Piece },
+    Text { choice: usize, chunk: Chunk },
     /// The rest of a choice.
-    Finished { choice: usize, piece: Piece, finish: Finish },
+    Finished { choice: usize, chunk: Chunk, finish: Finish },
     /// Nothing follows.
     Failed(Failure),
 }
@@ -117,8 +117,8 @@ impl Generation {
     fn poll_streams(&mut self, cx: &mut Context<'_>) -> Poll<Option<(usize, Event)>> {
         let count = self.streams.len();
         let mut pending = false;
-        for turn in 0..count {
-            let prompt = (self.next + turn) % count;
+        for offset in 0..count {
+            let prompt = (self.next + offset) % count;
             match self.streams[prompt].poll_recv(cx) {
                 Poll::Ready(Some(event)) => {
                     self.next = prompt + 1;
@@ -144,27 +144,28 @@ impl Generation {
                 let text = self.choices[choice].as_mut()?;
                 self.usage.generated += 1;
                 let bytes = self.app.text.bytes(sampled.token);
-                let (piece, stop) = text.push(sampled, &bytes);
+                let (chunk, stop) = text.push(sampled, &bytes);
                 self.time(choice);
                 if stop.is_some() {
                     self.streams[prompt].stop(within);
-                    return Some(self.finish(choice, piece, Finish { reason: "stop", stop }));
+                    return Some(self.finish(choice, chunk, Finish { reason: "stop", stop }));
                 }
-                let silent = piece.text.is_empty() && piece.tokens.is_empty();
-                (!silent).then_some(Update::Text { choice, piece })
+                let silent = chunk.text.is_empty() && chunk.tokens.is_empty();
+                (!silent).then_some(Update::Text { choice, chunk })
             }
             Event::Finished { choice: within, reason } => {
                 let choice = prompt * self.n + within;
-                let (piece, stop) = self.choices[choice].as_mut()?.finish();
+                let (chunk, stop) = self.choices[choice].as_mut()?.finish();
                 let reason = match reason {
                     FinishReason::Stop => "stop",
                     _ if stop.is_some() => "stop",
                     FinishReason::Length => "length",
                     FinishReason::Cancelled => "abort",
                 };
-                Some(self.finish(choice, piece, Finish { reason, stop }))
+                Some(self.finish(choice, chunk, Finish { reason, stop }))
             }
             Event::Failed { message } => {
+                self.app.metrics.finished("failed", self.begin.elapsed());
                 self.choices.fill_with(|| None);
                 self.streams.clear();
                 Some(Update::Failed(Failure::failed(message).code("request_failed")))
@@ -172,10 +173,10 @@ impl Generation {
         }
     }
 
-    fn finish(&mut self, choice: usize, piece: Piece, finish: Finish) -> Update {
+    fn finish(&mut self, choice: usize, chunk: Chunk, finish: Finish) -> Update {
         self.choices[choice] = None;
         self.app.metrics.finished(finish.reason, self.begin.elapsed());
-        Update::Finished { choice, piece, finish }
+        Update::Finished { choice, chunk, finish }
     }
 
     /// Measures a token of a choice.
@@ -184,6 +185,14 @@ impl Generation {
         match self.last[choice].replace(now) {
             None => self.app.metrics.first_token(now - self.begin),
             Some(last) => self.app.metrics.next_token(now - last),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        for _open in self.choices.iter().flatten() {
+            self.app.metrics.finished("cancelled", self.begin.elapsed());
         }
     }
 }

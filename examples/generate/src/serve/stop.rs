@@ -1,16 +1,16 @@
 //! Stop strings: a text ends before the first of them, wherever the borders of tokens are.
 
-/// Looks for stop strings in a text that arrives in pieces.
+/// Looks for stop strings in a text that arrives in parts.
 ///
 /// What could be the begin of a stop string is held back. The match that *ends* first wins, so that the outcome does
-/// not depend on the pieces.
+/// not depend on the parts.
 #[derive(Clone, Debug)]
 pub(crate) struct StopStrings {
     stops: Vec<String>,
     held: String,
 }
 
-/// What a piece of text brings.
+/// What a part of text brings.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// The text that is certain not to belong to a stop string.
@@ -31,9 +31,9 @@ impl StopStrings {
         &self.stops[index]
     }
 
-    /// Takes the next piece.
-    pub(crate) fn push(&mut self, piece: &str) -> Passed {
-        self.held.push_str(piece);
+    /// Takes the next part.
+    pub(crate) fn push(&mut self, part: &str) -> Passed {
+        self.held.push_str(part);
         let matches = self.stops.iter().enumerate().filter_map(|(index, stop)| {
             let start = self.held.find(stop.as_str())?;
             Some((start + stop.len(), start, index))
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     /// The text that comes out, and the stop string that ended it.
-    fn run(stops: &[&str], pieces: &[&str]) -> (String, Option<usize>) {
+    fn run(stops: &[&str], parts: &[&str]) -> (String, Option<usize>) {
         let mut strings = StopStrings::new(stops.iter().map(|&stop| stop.to_owned()).collect());
         let mut text = String::new();
-        for piece in pieces {
-            let passed = strings.push(piece);
+        for part in parts {
+            let passed = strings.push(part);
             text += &passed.text;
             if passed.stop.is_some() {
                 return (text, passed.stop);
@@ -118,9 +118,9 @@ mod tests {
                 starts
             });
             let expected = found.into_iter().next().map_or(text.as_str(), |start| &text[..start]);
-            let pieces: Vec<String> = text.chars().map(String::from).collect();
-            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-            assert_eq!(run(&stops, &pieces).0, expected, "{text:?} {stops:?}");
+            let parts: Vec<String> = text.chars().map(String::from).collect();
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            assert_eq!(run(&stops, &parts).0, expected, "{text:?} {stops:?}");
             assert_eq!(run(&stops, &[&text]).0, expected, "{text:?} {stops:?}");
         }
     }

@@ -1,6 +1,6 @@
-//! Text from bytes that arrive in pieces.
+//! Text from bytes that arrive in parts.
 
-/// Decodes UTF-8 whose characters may be split between pieces. Bytes that are no UTF-8 become U+FFFD.
+/// Decodes UTF-8 whose characters may be split between parts. Bytes that are no UTF-8 become U+FFFD.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Utf8Stream {
     /// The begin of a character.
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn pieces_of_characters_wait_for_the_rest() {
         let mut stream = Utf8Stream::default();
-        let pieces: [&[u8]; 5] = [b"caf\xC3", b"\xA9 \xF0\x9F", b"\x92", b"\x96", b"!"];
-        let texts: Vec<String> = pieces.iter().map(|piece| stream.push(piece)).collect();
+        let parts: [&[u8]; 5] = [b"caf\xC3", b"\xA9 \xF0\x9F", b"\x92", b"\x96", b"!"];
+        let texts: Vec<String> = parts.iter().map(|part| stream.push(part)).collect();
         assert_eq!(texts, ["caf", "é ", "", "💖", "!"]);
         assert_eq!(stream.finish(), "");
     }

@@ -87,15 +87,20 @@ fn many_threads_share_an_engine() {
         move || {
             for round in 0..10 {
                 let request = request(1 + (thread + round) % 30, 5 + round as usize);
-                let told = hear(handle.submit(request.clone()).expect("a place"), request);
+                let mut stream = handle.submit(request.clone()).expect("a place");
+                if (thread + round) % 4 == 0 {
+                    // a client that goes away after some events, or before any
+                    (0..round).for_each(|_| drop(stream.blocking_recv()));
+                    continue;
+                }
+                let told = hear(stream, request);
                 assert_eq!(told.ends, [Some(FinishReason::Length); 2]);
             }
         }
     };
     let threads: Vec<_> = (0..8).map(|thread| thread::spawn(ask(thread))).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    wait_until("the last step", || handle.stats().running == 0);
-    assert_eq!(handle.stats().ended, 80);
+    wait_until("the last step", || handle.stats().ended == 80);
     let pages = handle.stats().pages;
     assert_eq!(pages.free + pages.evictable, pages.total);
     handle.shutdown(MINUTE);

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, Setup};
+use crate::{
+    echo::NOT_FINITE,
+    server::{Server, Setup},
+};
 
 /// The samples of a text for Prometheus.
 fn samples(text: &str) -> BTreeMap<String, f64> {
@@ -28,17 +31,20 @@ async fn metrics_count_what_happens() {
         server.ok("/v1/completions", json!({ "prompt": prompt, "max_tokens": 5, "n": 2 })).await;
     }
     server.post("/v1/completions", json!({ "prompt": "" })).await;
+    server.post("/v1/completions", json!({ "prompt": NOT_FINITE.to_string() })).await;
     server.get("/nowhere").await;
     server.drained().await;
     let after = metrics().await;
     let expected = [
-        ("generate_prompt_tokens_total", 80.0),
+        ("generate_prompt_tokens_total", 81.0),
         ("generate_cached_prompt_tokens_total", 32.0),
         ("generate_generated_tokens_total", 20.0),
         ("generate_prefix_hit_tokens", 32.0),
         ("generate_time_to_first_token_seconds_count", 4.0),
         ("generate_inter_token_latency_seconds_count", 16.0),
-        ("generate_request_duration_seconds_count", 4.0),
+        ("generate_request_duration_seconds_count", 5.0),
+        ("generate_choices_finished_total{reason=\"failed\"}", 1.0),
+        ("generate_http_responses_total{path=\"/v1/completions\",status=\"500\"}", 1.0),
         ("generate_choices_finished_total{reason=\"length\"}", 4.0),
         ("generate_http_responses_total{path=\"/v1/completions\",status=\"200\"}", 2.0),
         ("generate_http_responses_total{path=\"/v1/completions\",status=\"400\"}", 1.0),
