@@ -79,7 +79,7 @@ mod tests {
         let mut other_table = row();
         other_table["table"] = "a second".into();
         let section = Section { about, rows: vec![row(), other_table, row()] };
-        let text = tables(&[section.clone()]).expect("tables");
+        let text = tables(std::slice::from_ref(&section)).expect("tables");
         assert!(text.contains("\n## A second\n"), "{text}");
         assert!(
             text.starts_with("\n## Fused rope\n\n| case | fused, us | own pass, us | own pass / fused |"),
